@@ -40,8 +40,8 @@ def compare(
     """Compare two runs, or the arms of one run.
 
     Prints the verdict, the difference and its interval. Arms differ by target, version, setting or parameter. Other
-    differences are listed first. Exits with 12, with the reason, if the audit finds a run invalid or if the runs did
-    not measure the same.
+    differences are listed first. Exits with 12, with the reason, if the audit finds a run invalid or if the runs are
+    not comparable.
     """
     from pgdyno.commands.compare import compare_runs
     from pgdyno.commands.support.compared_runs import Compared
@@ -65,7 +65,7 @@ def gate(
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit XML to this file.")] = None,
     md: Annotated[Path | None, typer.Option(metavar="FILE", help="Write Markdown to this file.")] = None,
     confirm: Annotated[
-        bool, typer.Option("--confirm", help="Before it fails, measure a regression again, on fresh instances.")
+        bool, typer.Option("--confirm", help="Measure a regression again on fresh instances before failing.")
     ] = False,
     force: ForceOption = False,
     runs: RunsOption = DEFAULT_RUNS,
@@ -73,8 +73,8 @@ def gate(
 ) -> None:
     """Fail CI if a candidate is slower than allowed.
 
-    Exits with 0 if it is not slower than allowed, with 10 if it is, and with 11 if that is unclear. Exits with 12,
-    without a verdict, if the audit finds a run invalid or if the runs did not measure the same.
+    Exits with 0 if the candidate is not slower than allowed, with 10 if it is, and with 11 if that is undecided. Exits
+    with 12, without a verdict, if the audit finds a run invalid or if the runs are not comparable.
     """
     from pgdyno.commands.compare import run_gate
     from pgdyno.commands.support.compared_runs import Compared
@@ -87,7 +87,8 @@ def analyse(
     named: RunsArgument = None,
     price: PriceOption = None,
     latency: Annotated[
-        str | None, typer.Option(metavar="TARGET", help='The capacity at a latency target, such as "p99 < 10ms".')
+        str | None,
+        typer.Option(metavar="TARGET", help='Report the capacity at a latency target, such as "p99 < 10ms".'),
     ] = None,
     runs: RunsOption = DEFAULT_RUNS,
     cluster: ClusterOption = None,
@@ -124,7 +125,7 @@ def history(
 ) -> None:
     """Track points over many runs.
 
-    Reports where their level changed.
+    Reports at which runs their level changed.
     """
     from pgdyno.analyse.pairs import Metric
     from pgdyno.commands.history import show_history

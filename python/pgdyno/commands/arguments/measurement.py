@@ -144,9 +144,9 @@ def tune(
 ) -> None:
     """Search for better settings of a plan's server.
 
-    Proposes settings, confirms the best in pairs of trials on a fresh server, and writes postgresql.conf with the
-    lines that make a difference. Ctrl-C and --resume as in `pgdyno run`. On your own server, only settings of the
-    load's sessions change, unless you allow more with --allow-restart.
+    Proposes settings, confirms the best in pairs of trials on a fresh server, and writes postgresql.conf with the lines
+    that make a difference. Ctrl-C and --resume work as in `pgdyno run`. On your own server, only settings of the load's
+    sessions change, unless you allow more with --allow-restart.
     """
     from pgdyno.commands.run import Output, Rent, resume_run, run_plan, when_busy
     from pgdyno.commands.support.rental_cost import Consent
@@ -204,16 +204,26 @@ def ab(
     ] = None,
     script: Annotated[
         list[str] | None,
-        typer.Option("--script", "-f", metavar="FILE", help="SQL script as for pgbench; @WEIGHT after it. Repeatable."),
+        typer.Option(
+            "--script",
+            "-f",
+            metavar="FILE",
+            help="SQL script in pgbench's language; append @WEIGHT to weight it. Repeatable.",
+        ),
     ] = None,
     clients: Annotated[int, typer.Option("--clients", "-c", metavar="NUM", min=1, help="Number of clients.")] = 8,
     rate: Annotated[
-        float | None, typer.Option("--rate", "-R", metavar="TPS", help="Transactions per second; compares p99 latency.")
+        float | None,
+        typer.Option(
+            "--rate", "-R", metavar="TPS", help="Send this many transactions per second, and compare p99 latency."
+        ),
     ] = None,
     duration: Annotated[
         str, typer.Option("--duration", "-T", metavar="TIME", help="Measured time of each trial.")
     ] = "20s",
-    warmup: Annotated[str, typer.Option("--warmup", metavar="TIME", help="Time before it that does not count.")] = "5s",
+    warmup: Annotated[
+        str, typer.Option("--warmup", metavar="TIME", help="Warm-up before each trial, which does not count.")
+    ] = "5s",
     pairs: Annotated[
         str,
         typer.Option("--pairs", metavar="NUM", help="Pairs of trials: at least 6, or a range to stop when decided."),
@@ -223,7 +233,7 @@ def ab(
         typer.Option(
             "--margin",
             metavar="PERCENT",
-            help="Differences within it count as none, with a range of pairs. [default: 1%]",
+            help="With a range of pairs: treat differences within this margin as none. [default: 1%]",
         ),
     ] = None,
     scale: Annotated[
@@ -254,9 +264,9 @@ def ab(
 ) -> None:
     """Compare two settings, versions or servers.
 
-    Runs both in turn, six times or more, until it is decided whether they differ. On your own server (--dsn),
-    settings apply to the connections of the load only, transactions are read-only, and nothing is created or changed.
-    Ctrl-C keeps finished trials; `pgdyno run --resume latest` continues.
+    Measures both in turn, in six pairs of trials or more, until it is decided whether they differ. On your own server
+    (--dsn), settings apply to the connections of the load only, transactions are read-only, and nothing is created or
+    changed. Ctrl-C keeps finished trials; `pgdyno run --resume latest` continues.
     """
     from pgdyno.commands.ab import How
     from pgdyno.commands.ab import ab as answer
@@ -296,8 +306,8 @@ def doctor(
 ) -> None:
     """Check this machine before a run.
 
-    Prints each check with its verdict and the remedy. Exits with 9 if a check stops runs. Changes nothing: syncs a
-    temporary file where data will be stored and generates load for some seconds.
+    Prints each check with its verdict and the remedy. Exits with 9 if a check would stop a run. Changes nothing: syncs
+    a temporary file where data will be stored and generates load for some seconds.
     """
     from pgdyno.commands.doctor import doctor as look
 

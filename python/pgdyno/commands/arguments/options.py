@@ -66,8 +66,8 @@ OnOption = Annotated[
         "--on",
         metavar="NAME",
         help=(
-            "Use other targets: [on.NAME] of the plan; embedded: a server on this machine; dsn: the server at PGHOST; "
-            "pool: your own host over SSH."
+            "Use other targets: those of [on.NAME] in the plan, or embedded (a server on this machine), dsn (the "
+            "server at PGHOST), pool (your own host over SSH)."
         ),
     ),
 ]

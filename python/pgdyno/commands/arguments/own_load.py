@@ -18,14 +18,14 @@ def capture(
         typer.Option(
             "--log",
             metavar="FILE",
-            help="Log file or pattern: csvlog, jsonlog, or stderr. Repeatable. With --ssh there.",
+            help="Log file or pattern: csvlog, jsonlog or stderr; with --ssh, on that host. Repeatable.",
         ),
     ] = None,
     ssh: Annotated[
         str | None, typer.Option("--ssh", metavar="HOST", help="Read the log over SSH: [USER@]HOST[:PORT].")
     ] = None,
     time: Annotated[
-        str | None, typer.Option("--for", metavar="TIME", help="How long to record a server.  [default: 10m]")
+        str | None, typer.Option("--for", metavar="TIME", help="Record a server for this time.  [default: 10m]")
     ] = None,
     statements: Annotated[
         bool, typer.Option("--statements", help="Read pg_stat_statements instead of a log: no order, no values.")
@@ -38,10 +38,11 @@ def capture(
         str | None, typer.Option("--prefix", metavar="TEXT", help="log_line_prefix of stderr log files.")
     ] = None,
     database: Annotated[
-        str | None, typer.Option("--database", metavar="NAME", help="Database to capture from log files of several.")
+        str | None,
+        typer.Option("--database", metavar="NAME", help="Database to capture, if the log files have several."),
     ] = None,
     most: Annotated[
-        str, typer.Option("--most", metavar="SIZE", help="Log to copy at most; the capture then ends.")
+        str, typer.Option("--most", metavar="SIZE", help="End the capture after copying this much of the log.")
     ] = "10GB",
     quiet: QuietOption = False,
     json: Annotated[
@@ -50,9 +51,9 @@ def capture(
 ) -> None:
     """Record what a server's applications do.
 
-    Reads the server's log for a time, or log files that exist, into a folder that can be replayed. Changes nothing: if
-    the server does not log what a capture needs, prints the statements that would set it, and those that restore it.
-    Ctrl-C ends the recording and keeps what it has.
+    Records the server's log for a time, or reads existing log files, into a folder that can be replayed. Changes
+    nothing on the server: if it does not log what a capture needs, prints the statements that change its settings, and
+    those that restore them. Ctrl-C ends the recording and keeps what it has.
     """
     from pgdyno.commands.own_load.capture import Wanted
     from pgdyno.commands.own_load.capture import capture as record
@@ -66,7 +67,14 @@ def synthesise(
         Path | None, typer.Option("--into", metavar="DIR", help="New folder for the model.  [default: FOLDER-model]")
     ] = None,
     least: Annotated[
-        float, typer.Option("--least", metavar="PERCENT", min=0, max=100, help="Leave out rarer transactions.")
+        float,
+        typer.Option(
+            "--least",
+            metavar="PERCENT",
+            min=0,
+            max=100,
+            help="Leave out transactions below this share of the server's time.",
+        ),
     ] = 0.1,
     dsn: Annotated[
         str | None,
@@ -80,8 +88,8 @@ def synthesise(
 ) -> None:
     """Make a load like a captured one, of any size.
 
-    Writes an ordinary plan: a script for each kind of transaction, with its weight and with values that are drawn as
-    the captured ones were; clients and rate. --least is a share of the time on the server.
+    Writes a plan with a script for each kind of transaction, its weight, values drawn as the captured ones were, and
+    the number of clients and the rate.
     """
     from pgdyno.commands.own_load.synthesise import synthesise as model
 

@@ -31,8 +31,8 @@ def check(
 ) -> None:
     """Report all problems of a plan.
 
-    Each problem has its line. Exits with 3 if there is one. Prints the noise grade to expect, from the last run of the
-    same workload on this machine.
+    Exits with 3 if there is a problem. Prints each one with its line, and the noise grade to expect, from the last run
+    of the same workload on this machine.
     """
     from pgdyno.commands.plan import check as do
 

@@ -109,7 +109,7 @@ def report(
     price: Annotated[Path | None, typer.Option(metavar="FILE", help="Read each target's price from this file.")] = None,
     language: Annotated[Language, typer.Option(help="Language of the report.")] = Language.ENGLISH,
     each: Annotated[
-        bool, typer.Option("--each", help="Write one report per run, also of folders and patterns.")
+        bool, typer.Option("--each", help="Write one report per run; RUN may be a folder or a pattern.")
     ] = False,
     cluster: ClusterOption = None,
 ) -> None:
@@ -147,7 +147,7 @@ def export(
 def copy(
     named: Annotated[list[str], typer.Argument(metavar="RUN", help="Runs, folders of runs, or patterns.")],
     place: Annotated[
-        str, typer.Argument(metavar="PLACE", help="Destination; either it or the runs are at s3://bucket/folder.")
+        str, typer.Argument(metavar="PLACE", help="Destination. Either it or the runs must be at s3://bucket/folder.")
     ],
     runs: RunsOption = DEFAULT_RUNS,
 ) -> None:

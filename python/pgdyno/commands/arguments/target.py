@@ -36,7 +36,7 @@ def up(
         typer.Option(
             "--for",
             metavar="TIME",
-            help="Let the rental expire after this time; then `pgdyno reap --expired` removes it.",
+            help="Time until the rental expires and `pgdyno reap --expired` removes it.",
         ),
     ] = "8h",
     yes: YesOption = False,
@@ -81,15 +81,17 @@ def restore(
     run: Annotated[
         str | None,
         typer.Argument(
-            metavar="RUN", help="The run, if its journal is only in the run folder.", autocompletion=complete_runs
+            metavar="RUN",
+            help="Run whose folder has the only copy of its settings journal.",
+            autocompletion=complete_runs,
         ),
     ] = None,
     runs: RunsOption = DEFAULT_RUNS,
 ) -> None:
     """Restore settings of your own servers after a killed search.
 
-    Every other end of `pgdyno tune --allow-restart` restores them itself, and so does resuming the search. Restarts a
-    server if a setting needs it.
+    Only needed if `pgdyno tune --allow-restart` was killed: otherwise, it restores the settings itself, and so does
+    resuming the search. Restarts a server if a setting requires it.
     """
     from pgdyno.commands.support.restore_settings import restore as restore_settings
 
@@ -100,8 +102,8 @@ def restore(
 def dead_man(yes: Annotated[bool, typer.Option("--yes", help="Create the role without asking.")] = False) -> None:
     """Create the role that removes expired databases.
 
-    Once per account: Amazon's scheduler uses it to remove databases of pgdyno after their expiry, even if pgdyno and
-    its machine are gone. Prints its two policies first; needs permissions of IAM that runs do not need.
+    Needed once per account: Amazon's scheduler uses the role to remove databases of pgdyno after their expiry, even if
+    pgdyno and its machine are gone. Prints its two policies first; needs IAM permissions that runs do not need.
     """
     from pgdyno.commands.target import dead_man as create
 
@@ -176,12 +178,14 @@ def selftest(
 
 def reap(
     run: Annotated[str | None, typer.Option(metavar="RUN", help="Remove resources of this run.")] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Remove resources of all runs, also of other machines.")] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Remove resources of all runs, including those of other machines.")
+    ] = False,
     expired: Annotated[bool, typer.Option("--expired", help="Remove only expired resources.")] = False,
     regions: Annotated[
         list[str] | None,
         typer.Option(
-            "--region", metavar="REGION", help="Search this region, too. Repeatable.  [default: the configured one]"
+            "--region", metavar="REGION", help="Search this region as well. Repeatable.  [default: the configured one]"
         ),
     ] = None,
     all_regions: Annotated[
