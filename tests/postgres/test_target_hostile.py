@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -33,7 +33,6 @@ from tests.cli.hostile import (
     Peer,
     auth,
     columns,
-    high_water_kib,
     hostile,
     message,
     parameter,
@@ -42,6 +41,7 @@ from tests.cli.hostile import (
 )
 from tests.postgres.silent_proxy import silent_proxy
 
+ROOT = Path(__file__).parents[2]
 ROLE_SETTINGS = {
     "statement_timeout": "1ms",
     "lock_timeout": "1ms",
@@ -64,12 +64,19 @@ def theirs(home: Home) -> Iterator[Server]:
         yield server
 
 
+@pytest.fixture(scope="module", autouse=True)
+def variables() -> Iterator[None]:
+    """Only the role's password is in the environment, and nothing of another server."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("PG") and not name.startswith("PGDYNO")]:
+            patch.delenv(name)
+        patch.setenv("BENCH_PASSWORD", "theirs")
+        yield
+
+
 @pytest.fixture(autouse=True)
-def role(theirs: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def role(theirs: Server) -> Iterator[None]:
     """A role for pgdyno, created again for each test."""
-    for name in [name for name in os.environ if name.startswith("PG") and not name.startswith("PGDYNO")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("BENCH_PASSWORD", "theirs")
     with theirs.connect("postgres") as connection:
         connection.execute("CREATE ROLE bench LOGIN CREATEDB PASSWORD 'theirs'")
         yield
@@ -302,50 +309,70 @@ ANSWERS = {
 PEAK_MIB = 250
 """Four times what pgdyno has without a server; each of these would fill gigabytes."""
 PROGRAM = """
-import sys
+import os, sys
+from tests.cli.hostile import high_water_kib
 from pgdyno.errors import TargetError
 from pgdyno.process_exit import leave
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets import Home, SilentProgress, connection, fetch_target, response_limits
 response_limits.ANSWER_S, connection.CONNECT_TIMEOUT_S, connection._PROOF_S = 1.0, 2, 1
-try:
-    fetch_target("far", DsnTarget.model_validate_json(sys.argv[1]), home=Home.locate(), progress=SilentProgress())
-except TargetError as error:
-    print(error.message)
-leave(0)
+for target in sys.stdin:
+    pid = os.fork()
+    if pid == 0:
+        print(os.getpid(), flush=True)
+        try:
+            fetch_target("far", DsnTarget.model_validate_json(target), home=Home.locate(), progress=SilentProgress())
+        except TargetError as error:
+            print(error.message)
+        print(high_water_kib(os.getpid()), flush=True)
+        leave(0)
+    print("ended", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """
 
 
-def met(server: Hostile) -> tuple[str, float]:
+@pytest.fixture(scope="module")
+def forking_pgdyno() -> Iterator[subprocess.Popen[str]]:
+    """A pgdyno that forks a process for each target on its standard input: its imports take longer than the rest."""
+    argv = [sys.executable, "-c", PROGRAM]
+    with subprocess.Popen(
+        argv, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
+    ) as process:
+        yield process
+
+
+def met(forking_pgdyno: subprocess.Popen[str], server: Hostile) -> tuple[str, float]:
     """Returns the output of a pgdyno that connects to this server, and its highest memory use in MiB."""
-    argv = [sys.executable, "-c", PROGRAM, spec(server.port).model_dump_json()]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        guard = threading.Timer(GUARD_S, process.kill)
-        guard.start()
-        peak_kib = 0
-        while process.poll() is None:
-            peak_kib = max(peak_kib, high_water_kib(process.pid))
-            time.sleep(0.01)
-        guard.cancel()
-        assert process.stdout is not None
-        said = process.stdout.read()
-    assert process.returncode == 0, said
-    return said, peak_kib / 1024
+    assert forking_pgdyno.stdin is not None
+    assert forking_pgdyno.stdout is not None
+    forking_pgdyno.stdin.write(spec(server.port).model_dump_json() + "\n")
+    pid = int(forking_pgdyno.stdout.readline())
+    guard = threading.Timer(GUARD_S, os.kill, (pid, signal.SIGKILL))
+    guard.start()
+    lines = []
+    while not (line := forking_pgdyno.stdout.readline()).startswith("ended "):
+        assert line, "the process that forks has ended"
+        lines.append(line)
+    guard.cancel()
+    assert line == "ended 0\n", lines
+    *said, peak_kib = lines
+    return "".join(said), int(peak_kib) / 1024
 
 
 @pytest.mark.parametrize("start", STARTS)
-def test_a_peer_that_is_no_postgresql_is_reported_in_a_sentence(start: str) -> None:
+def test_a_peer_that_is_no_postgresql_is_reported_in_a_sentence(
+    forking_pgdyno: subprocess.Popen[str], start: str
+) -> None:
     with hostile(STARTS[start]) as server:
-        said, peak_mib = met(server)
+        said, peak_mib = met(forking_pgdyno, server)
     assert re.match("target far: cannot connect to .*", said)
     assert peak_mib < PEAK_MIB
     assert b"SHOW" not in server.received
 
 
 @pytest.mark.parametrize("misdeed", ANSWERS)
-def test_a_malformed_answer_is_reported_in_a_sentence(misdeed: str) -> None:
+def test_a_malformed_answer_is_reported_in_a_sentence(forking_pgdyno: subprocess.Popen[str], misdeed: str) -> None:
     with hostile(ANSWERS[misdeed]) as server:
-        said, peak_mib = met(server)
+        said, peak_mib = met(forking_pgdyno, server)
     assert re.match("target far: .*", said)
     assert "Traceback" not in said
     assert peak_mib < PEAK_MIB
