@@ -118,9 +118,13 @@ class Hold:
         self.file.touch()
 
     @property
+    def condition(self) -> str:
+        """SQL that is true until the file is released."""
+        return f"(pg_stat_file('{self.file}', true)).size IS NOT NULL"
+
+    @property
     def script(self) -> str:
-        there = f"(pg_stat_file('{self.file}', true)).size IS NOT NULL"
-        return f"DO $$ BEGIN WHILE {there} LOOP PERFORM pg_sleep(0.02); END LOOP; END $$;\n"
+        return f"DO $$ BEGIN WHILE {self.condition} LOOP PERFORM pg_sleep(0.02); END LOOP; END $$;\n"
 
     def release(self) -> None:
         self.file.unlink()
