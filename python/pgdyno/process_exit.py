@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import gc
 import os
 import queue
 import signal
@@ -92,10 +91,13 @@ class Termination:
 
 
 def leave(code: int) -> NoReturn:
-    """Ends the process with this exit code; threads that still connect end with it."""
-    # the interpreter's exit would search all objects for cycles several times, a quarter of a short command's time
-    gc.freeze()
-    if all(thread.name != CONNECT_THREAD for thread in threading.enumerate()):
+    """Ends the process with this exit code, after threads that are no daemons, unless one still connects.
+
+    A usual exit would then search all objects for cycles and free them, a quarter of a short command's time.
+    """
+    threads = [each for each in threading.enumerate() if each is not threading.main_thread()]
+    connects = any(each.name == CONNECT_THREAD for each in threads)
+    if not connects and not all(each.daemon for each in threads):
         sys.exit(code)
     leave_at_once(code)
 

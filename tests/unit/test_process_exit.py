@@ -1,4 +1,4 @@
-"""The end of a process while a thread still connects."""
+"""The end of a process while a thread still connects, or still works."""
 
 from __future__ import annotations
 
@@ -22,3 +22,20 @@ def test_a_thread_that_connects_changes_only_how_the_process_exits(connects: boo
     argv = [sys.executable, "-c", PROGRAM.format(connects=connects)]
     ended = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stdout, ended.stderr) == (7, "kept\ncleaned up\n", "")
+
+
+WORKS = """
+import atexit, threading, time
+from pgdyno.process_exit import leave
+def work():
+    time.sleep(0.2)
+    print("worked")
+threading.Thread(target=work).start()
+atexit.register(print, "cleaned up")
+leave(7)
+"""
+
+
+def test_a_thread_that_is_no_daemon_ends_before_the_process() -> None:
+    ended = subprocess.run([sys.executable, "-c", WORKS], check=False, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (7, "worked\ncleaned up\n", "")

@@ -5,6 +5,7 @@ Columns are passed as typed lists, which is a dozen times faster than a statemen
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -72,7 +73,10 @@ def connect(
 
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
-    return connect()
+    database = connect()
+    # it then removes the files that it wrote when memory was short
+    atexit.register(database.close)
+    return database
 
 
 def session() -> duckdb.DuckDBPyConnection:
