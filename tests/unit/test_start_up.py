@@ -24,21 +24,23 @@ HEAVY = {
     "uvicorn",
 }
 """Libraries that take longer to load than pgdyno itself."""
-AFTER = "import sys\n{}\nprint(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
+AFTER = """\
+import atexit, sys
+atexit.register(lambda: print(*sorted({{name.partition('.')[0] for name in sys.modules}})))
+{}"""
 TYPED = """\
 sys.argv = {}
 from pgdyno.__main__ import main
-try:
-    main()
-except SystemExit as end:
-    assert not end.code"""
+main()"""
 
 
 def loaded(code: str) -> set[str]:
     """Returns the top-level packages that `code` loads, without its own output."""
     done = subprocess.run([sys.executable, "-c", AFTER.format(code)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return set(done.stdout.splitlines()[-1].split())
+    found = set(done.stdout.splitlines()[-1].split())
+    assert "pgdyno" in found
+    return found
 
 
 @pytest.mark.parametrize("argument", ["--version", "--help"])
