@@ -67,7 +67,7 @@ _MOVED = [
     bytes(first + (code - first + key) % count for code, (first, count) in enumerate(_SPANS)) for key in range(256)
 ]
 """What stands for each ASCII character, by a byte of the key's stream."""
-_HEX_DIGITS = "0123456789abcdef"
+_HEX_DIGIT = re.compile(r"[0-9a-fA-F]")
 
 
 class Anonymiser:
@@ -131,12 +131,9 @@ class Anonymiser:
     def _hex(self, text: str) -> str:
         """Permutes the digits after `\\x`, and leaves other characters."""
         head = "\\x" if text.startswith("\\x") else ""
-        places = [place for place in range(len(head), len(text)) if text[place].lower() in _HEX_DIGITS]
-        codes = [_HEX_DIGITS.index(text[place].lower()) for place in places]
-        found = list(text)
-        for place, code in zip(places, self._permuted(codes, lambda _: (0, 16)), strict=True):
-            found[place] = _HEX_DIGITS[code]
-        return "".join(found)
+        codes = [int(digit, 16) for digit in _HEX_DIGIT.findall(text, len(head))]
+        found = iter(self._permuted(codes, lambda _: (0, 16)))
+        return head + _HEX_DIGIT.sub(lambda _: f"{next(found):x}", text[len(head) :])
 
     def _integer(self, text: str) -> str:
         # the first digit stays, so that few tries give a number of the same type

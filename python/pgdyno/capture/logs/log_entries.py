@@ -24,6 +24,8 @@ _JSON_KEYS = {
     "query": "statement", "backend": "backend_type", "leader": "leader_pid",
     "application": "application_name",
 }  # fmt: skip
+_HEADER = ("stamp", "database", "pid", "key", "started", "vxid", "backend", "leader", "application")
+"""Columns that a prefix may have."""
 _JSON_BYTES = 4 << 20
 """JSON that is parsed at once: DuckDB takes several times as much memory for it."""
 _ZONES_H = {
@@ -113,17 +115,14 @@ def _stderr(log: LogFile, source: str) -> str:
     pattern = f"^({prefix.first_line()})"
     listed = ", ".join(quoted(name) for name in names)
     have = {name: f"nullif(head.{name}, '')" for name in prefix.groups}
+    columns = ", ".join(f"{have.get(name, 'NULL')} AS {name}" for name in _HEADER)
     # log_error_verbosity = verbose puts the code before the message
     code = "regexp_extract(parts[1], '^([0-9A-Z]{5}): ', 1)"
     return f"""
-        SELECT line, {have.get("stamp", "NULL")} AS stamp, {have.get("database", "NULL")} AS database,
-               {have.get("pid", "NULL")} AS pid, {have.get("key", "NULL")} AS key,
-               {have.get("started", "NULL")} AS started, {have.get("vxid", "NULL")} AS vxid, severity,
+        SELECT line, {columns}, severity,
                coalesce({have.get("sqlstate", "NULL")}, nullif({code}, ''), {quoted(UNKNOWN_SQLSTATE)}) AS sqlstate,
                {_unmarked(f"CASE WHEN {code} = '' THEN parts[1] ELSE substr(parts[1], 8) END")} AS message,
-               {_unmarked(_part("DETAIL"))} AS detail, {_unmarked(_part("STATEMENT"))} AS query,
-               {have.get("backend", "NULL")} AS backend, {have.get("leader", "NULL")} AS leader,
-               {have.get("application", "NULL")} AS application
+               {_unmarked(_part("DETAIL"))} AS detail, {_unmarked(_part("STATEMENT"))} AS query
         FROM (
             SELECT line, head, head.severity AS severity,
                    string_split(substr(text, length(head.header) + 1), '{PART}') AS parts

@@ -35,31 +35,14 @@ COMMON = (
 
 _STAMP = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
 _ESCAPES = {
-    "a": r"[^\n]*?",
-    "u": r"[^\n]*?",
-    "d": r"[^\n]*?",
-    "r": r"[^\n ]*?",
-    "h": r"[^\n ]*?",
-    "L": r"[^\n ]*?",
-    "b": r"[^\n]*?",
-    "p": r"\d+",
-    "P": r"\d*",
-    "t": rf"{_STAMP} [^\s,:]+",
-    "m": rf"{_STAMP}\.\d{{3}} [^\s,:]+",
-    "n": r"\d+\.\d{3}",
-    "i": r"[^\n]*?",
-    "e": r"[0-9A-Z]{5}",
-    "c": r"[0-9a-f]+\.[0-9a-f]+",
-    "l": r"\d+",
-    "s": rf"{_STAMP} [^\s,:]+",
-    "v": r"(?:-?\d+/\d+)?",
-    "x": r"\d+",
-    "Q": r"-?\d+",
-}
-_GROUPS = {
-    "t": "stamp", "m": "stamp", "n": "stamp", "p": "pid", "c": "key", "d": "database", "u": "role", "e": "sqlstate",
-    "s": "started", "v": "vxid", "b": "backend", "P": "leader", "a": "application",
+    "a": (r"[^\n]*?", "application"), "u": (r"[^\n]*?", "role"), "d": (r"[^\n]*?", "database"),
+    "b": (r"[^\n]*?", "backend"), "i": (r"[^\n]*?", None), "r": (r"[^\n ]*?", None), "h": (r"[^\n ]*?", None),
+    "L": (r"[^\n ]*?", None), "p": (r"\d+", "pid"), "P": (r"\d*", "leader"), "l": (r"\d+", None), "x": (r"\d+", None),
+    "Q": (r"-?\d+", None), "t": (rf"{_STAMP} [^\s,:]+", "stamp"), "m": (rf"{_STAMP}\.\d{{3}} [^\s,:]+", "stamp"),
+    "n": (r"\d+\.\d{3}", "stamp"), "s": (rf"{_STAMP} [^\s,:]+", "started"), "e": (r"[0-9A-Z]{5}", "sqlstate"),
+    "c": (r"[0-9a-f]+\.[0-9a-f]+", "key"), "v": (r"(?:-?\d+/\d+)?", "vxid"),
 }  # fmt: skip
+"""The pattern of each escape, and the column that it is; None if nothing reads it."""
 _ESCAPE = re.compile(r"%(-?\d*)([a-zA-Z%])")
 SEVERITIES = "LOG|ERROR|FATAL|PANIC|WARNING|NOTICE|INFO|DEBUG[1-5]?"
 PARTS = "DETAIL|HINT|QUERY|CONTEXT|LOCATION|BACKTRACE|STATEMENT"
@@ -116,11 +99,11 @@ def _group(letter: str, padding: str, text: str, groups: list[str]) -> str:
     if letter not in _ESCAPES:
         raise UsageError(f"--prefix {text!r}: %{letter} is unknown", hint="copy log_line_prefix: SHOW log_line_prefix")
     spaces = " *" if padding else ""
-    name = _GROUPS.get(letter)
+    pattern, name = _ESCAPES[letter]
     if name is None or name in groups:
-        return f"{spaces}{_ESCAPES[letter]}{spaces}"
+        return f"{spaces}{pattern}{spaces}"
     groups.append(name)
-    return f"{spaces}({_ESCAPES[letter]}){spaces}"
+    return f"{spaces}({pattern}){spaces}"
 
 
 def _check(text: str, groups: Sequence[str]) -> None:

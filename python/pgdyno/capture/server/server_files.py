@@ -12,7 +12,7 @@ import threading
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, LiteralString, NamedTuple, Protocol, TypeVar
 
 import psycopg
 
@@ -68,22 +68,14 @@ class SqlFiles:
 
     def states(self) -> dict[str, FileState]:
         """See LogFiles."""
-        try:
-            with answering(self._connection):
-                rows = self._connection.execute(_NAMES).fetchall()
-        except psycopg.Error as error:
-            raise _lost(error, "list the server's log files") from error
+        rows = self._ask("list the server's log files", _NAMES)
         found = {f"{self._directory}/{name}": size for name, size in rows if fnmatch.fnmatchcase(name, self._pattern)}
         return {path: FileState(int(size), path) for path, size in found.items()}
 
     def read(self, path: str, offset: int, length: int) -> bytes:
         """See LogFiles."""
-        try:
-            with answering(self._connection):
-                row = self._connection.execute(_READ, [path, offset, length], binary=True).fetchone()
-        except psycopg.Error as error:
-            raise _lost(error, f"read {path} through SQL") from error
-        return bytes(row[0]) if row is not None and row[0] is not None else b""
+        ((content,),) = self._ask(f"read {path} through SQL", _READ, [path, offset, length], binary=True)
+        return b"" if content is None else bytes(content)
 
     def reconnect(self) -> None:
         """See LogFiles."""
@@ -94,9 +86,14 @@ class SqlFiles:
         """See LogFiles."""
         self._connection.close()
 
-
-def _lost(error: psycopg.Error, doing: str) -> TargetError:
-    return TargetError(f"cannot {doing}: {str(error).strip()}")
+    def _ask(
+        self, doing: str, query: LiteralString, parameters: Sequence[object] = (), *, binary: bool = False
+    ) -> list[tuple[Any, ...]]:
+        try:
+            with answering(self._connection):
+                return self._connection.execute(query, parameters, binary=binary).fetchall()
+        except psycopg.Error as error:
+            raise TargetError(f"cannot {doing}: {str(error).strip()}") from error
 
 
 class LocalFiles:

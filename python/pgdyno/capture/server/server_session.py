@@ -21,9 +21,10 @@ _UNLOGGED = (
     "log_min_duration_statement = -1",
     "log_duration = off",
     "pg_stat_statements.track = 'none'",
+    "log_min_duration_sample = -1",
+    "log_transaction_sample_rate = 0",
 )
 """A superuser's session can stay out of the log and of the statistics; others are left out by their names."""
-_SINCE_13 = ("log_min_duration_sample = -1", "log_transaction_sample_rate = 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class CapturedServer:
             with answering(connection):
                 connection.execute("SET default_transaction_read_only = on")
                 if not as_others and connection.info.parameter_status("is_superuser") == "on":
-                    for setting in (*_UNLOGGED, *_SINCE_13):
+                    for setting in _UNLOGGED:
                         with suppress(psycopg.errors.UndefinedObject):
                             connection.execute(f"SET {setting}".encode())
         except psycopg.Error as error:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from pgdyno.capture.folder import ENDINGS, PLAN_FILE, new_folder, refuse_existing, write_capture
 from pgdyno.capture.left_out import sentence
@@ -33,9 +34,12 @@ from pgdyno.units import counted, duration_words, format_size, parse_bytes, pars
 FORMAT = 1
 """The version of the JSON output."""
 DEFAULT_TIME = "10m"
+_PRINTED = {"source", "values", "database", "span_us", "calls", "sessions", "ended"}
+"""Fields of a capture that --json prints as they are."""
 PROGRESS_S = 10.0
 SPOOL = ".log"
 """The folder of copied logs, while a capture lasts."""
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +105,18 @@ def _check(wanted: Wanted) -> None:
 
 
 def _span_s(wanted: Wanted) -> float:
-    try:
-        return parse_duration_s(wanted.time or DEFAULT_TIME)
-    except ValueError as error:
-        raise UsageError(f"--for: {error}") from error
+    return _parsed("--for", parse_duration_s, wanted.time or DEFAULT_TIME)
 
 
 def _most_bytes(wanted: Wanted) -> int:
+    return _parsed("--most", parse_bytes, wanted.most)
+
+
+def _parsed(option: str, parse: Callable[[str], _T], text: str) -> _T:
     try:
-        return parse_bytes(wanted.most)
+        return parse(text)
     except ValueError as error:
-        raise UsageError(f"--most: {error}") from error
+        raise UsageError(f"{option}: {error}") from error
 
 
 def _ssh(text: str) -> SshSpec:
@@ -303,14 +308,8 @@ def _document(folder: Path, found: Capture) -> dict[str, object]:
     return {
         "format": FORMAT,
         "folder": str(folder),
-        "source": found.source.value,
-        "values": found.values.value,
-        "database": found.database,
-        "span_us": found.span_us,
-        "calls": found.calls,
+        **found.model_dump(mode="json", include=_PRINTED),
         "classes": len(found.statements),
-        "sessions": found.sessions,
-        "ended": found.ended.value,
         "left_out": [
             {"reason": each.reason, "message": sentence(each.reason), "count": each.count, "first": each.first}
             for each in found.left_out
