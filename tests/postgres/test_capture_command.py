@@ -210,6 +210,7 @@ def test_a_full_disk_ends_a_capture_and_leaves_no_part_of_it(
     for said in (errors.read_text(), of_files.stderr):
         assert f"cannot write {folder}/shop" in said
         assert "Traceback" not in said
+        assert "--runs" not in said
     assert not (folder / "shop").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import threading
@@ -253,6 +254,19 @@ def test_folders_pipes_and_missing_files_are_errors(tmp_path: Path) -> None:
         with pytest.raises(PgdynoError, match=words):
             capture_logs([path], tmp_path / "capture", Options())
     assert not (tmp_path / "capture").exists()
+
+
+def test_a_log_that_may_not_be_read_is_no_reason_to_choose_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    (tmp_path / "a.csv").write_text("x")
+    monkeypatch.setattr(log_files, "open_log", refused)
+    with pytest.raises(StoreError, match="permission denied") as caught:
+        capture_logs([tmp_path / "a.csv"], tmp_path / "capture", KEPT)
+    assert caught.value.hint is None
 
 
 def test_a_log_without_statements_says_what_to_set(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ pg_stat_statements has neither the order of statements nor their values: there i
 
 def refuse_existing(folder: Path) -> None:
     """Raises UsageError if `folder` exists and is not an empty folder, StoreError if it cannot be read."""
-    with storing("read", folder):
+    with storing("read", folder, "--into"):
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise UsageError(f"{folder} exists and is not empty", hint="name a new folder: --into")
 
@@ -60,7 +60,7 @@ def refuse_existing(folder: Path) -> None:
 def new_folder(folder: Path) -> None:
     """Creates `folder` for a capture. Raises UsageError if it exists and is not empty, StoreError."""
     refuse_existing(folder)
-    with storing("write", folder):
+    with storing("write", folder, "--into"):
         # statements may have values in them
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -75,7 +75,7 @@ def write_capture(folder: Path, capture: Capture) -> None:
         files[PLAN_FILE] = plan(folder.resolve().name, capture)
     files[CAPTURE_FILE] = capture.model_dump_json(indent=2)
     for name, text in files.items():
-        with storing("write", folder / name):
+        with storing("write", folder / name, "--into"):
             replace_durably(folder / name, text.encode("utf-8", "replace"))
 
 

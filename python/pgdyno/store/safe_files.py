@@ -23,29 +23,37 @@ if TYPE_CHECKING:
 _R = TypeVar("_R", bound="BaseModel")
 
 _HINTS = {
-    errno.ENOSPC: "free space, or choose another folder with --runs",
-    errno.EDQUOT: "your quota is used up; free space, or choose another folder with --runs",
-    errno.EACCES: "choose a folder that you may write to with --runs",
-    errno.EPERM: "choose a folder that you may write to with --runs",
-    errno.EROFS: "choose a folder that can be written to with --runs",
+    errno.ENOSPC: "free space, or choose another folder with {option}",
+    errno.EDQUOT: "your quota is used up; free space, or choose another folder with {option}",
+    errno.EACCES: "choose a folder that you may write to with {option}",
+    errno.EPERM: "choose a folder that you may write to with {option}",
+    errno.EROFS: "choose a folder that can be written to with {option}",
 }
 
 
 @contextmanager
-def storing(doing: str, path: Path) -> Iterator[None]:
-    """Convert errors of the block to StoreError: `doing` is "write", "read" or the like, done to `path`."""
+def storing(doing: str, path: Path, option: str | None = "--runs") -> Iterator[None]:
+    """Convert errors of the block to StoreError: `doing` is "write", "read" or the like, done to `path`.
+
+    `option` names another folder on the command line; None if no other folder would help.
+    """
     try:
         yield
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         at = Path(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes)) else path
         where = f"{path}" if at == path else f"{path}: {at}"
-        raise StoreError(f"cannot {doing} {where}: {reason}", hint=_HINTS.get(error.errno or 0)) from error
+        raise StoreError(f"cannot {doing} {where}: {reason}", hint=_hint(error.errno, option)) from error
     except Exception as error:
         if not _is_of_duckdb(error):
             raise
-        hint = _HINTS[errno.ENOSPC] if "No space left" in str(error) else None
+        hint = _hint(errno.ENOSPC, option) if "No space left" in str(error) else None
         raise StoreError(f"cannot {doing} {path}: {_first_line(error)}", hint=hint) from error
+
+
+def _hint(number: int | None, option: str | None) -> str | None:
+    hint = _HINTS.get(number or 0)
+    return hint.format(option=option) if hint is not None and option is not None else None
 
 
 def _is_of_duckdb(error: Exception) -> bool:

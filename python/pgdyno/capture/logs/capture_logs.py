@@ -196,7 +196,7 @@ def _count_others(connection: duckdb.DuckDBPyConnection, losses: Losses) -> None
 def _work_folder(into: Path) -> Iterator[Path]:
     """A folder for the time of the capture, on the disk of `into`, which is removed if it is new and stays empty."""
     is_new = not into.exists()
-    with storing("write", into):
+    with storing("write", into, "--into"):
         into.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = tempfile.TemporaryDirectory(prefix=".capture-", dir=into)
     try:

@@ -103,7 +103,7 @@ def log_files(paths: Sequence[Path], prefix: str | None) -> list[LogFile]:
 
 
 def _recognised(path: Path, given: LinePrefix | None) -> LogFile | None:
-    with storing("read", path), open_log(path) as (file, _):
+    with storing("read", path, None), open_log(path) as (file, _):
         head = _read(file, _HEAD_BYTES)[0].decode("utf-8", "replace").replace("\0", "")
     size = path.stat().st_size
     if not head.strip():
@@ -156,7 +156,7 @@ def open_log(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
 
 def blocks(log: LogFile, losses: Losses) -> Iterator[Block]:
     """Yields the entries of `log`; what cannot be read is added to `losses`. Raises StoreError."""
-    with storing("read", log.path), open_log(log.path) as (file, raw):
+    with storing("read", log.path, None), open_log(log.path) as (file, raw):
         for line, data, is_rest in _runs(file, re.compile(log.start.encode()), log, losses):
             entries = _entries(_decoded(data, log, line, losses), log, line, is_rest, losses)
             block = Block("\n".join(entries).encode(), len(entries), line, raw.tell())

@@ -34,7 +34,7 @@ class LogCopy:
         self._ends: dict[str, int] = {}
         """How far each inode was copied."""
         self._copy_of: dict[str, Path] = {}
-        with storing("write", folder):
+        with storing("write", folder, "--into"):
             folder.mkdir(mode=0o700, parents=True)
 
     def begin(self) -> None:
@@ -107,7 +107,7 @@ class LogCopy:
             copy = self._folder / (name if not (self._folder / name).exists() else f"{len(self.copies) + 1}-{name}")
             self._copy_of[inode] = copy
             self.copies.append(copy)
-        with storing("write", copy), open(copy, "ab", opener=_own) as file:
+        with storing("write", copy, "--into"), open(copy, "ab", opener=_own) as file:
             file.write(piece)
 
 
