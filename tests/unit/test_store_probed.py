@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
@@ -55,3 +57,29 @@ def test_standbys_have_tables_of_their_own(tmp_path: Path) -> None:
     ]
     assert tables["standby_waits"].columns == list(columns(StandbyWaitRow))
     assert len(tables["standby_waits"]) == 2 * len(tables["waits"]) == 2
+
+
+_WRITE = """
+import re, sys
+from pathlib import Path
+from pgdyno.records import PlacedLines
+from pgdyno.store.probe_tables import write_probed
+write_probed(Path(sys.argv[1]), 1, [PlacedLines(Path(sys.argv[1], "probe.jsonl"), 0)])
+# ru_maxrss would start at the size of the process that started this one
+print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+"""
+
+
+def test_memory_hardly_grows_with_the_samples(tmp_path: Path) -> None:
+    rows = [{"labels": {"pid": str(pid), "kind": "client backend"}, "values": {"cpu": pid}} for pid in range(200)]
+    head = {"event": "sample", "wall_us": 0, "span_us": 1_000_000, "source": "processes"}
+
+    def peak_kb(seconds: int) -> int:
+        with (tmp_path / "probe.jsonl").open("w") as file:
+            file.writelines(json.dumps({**head, "t_us": at, "rows": rows}) + "\n" for at in range(seconds))
+        done = subprocess.run([sys.executable, "-c", _WRITE, tmp_path], capture_output=True, text=True, check=True)
+        return int(done.stdout.split()[-1])
+
+    # the second file has 80 MB more; two threads would need 500 MB more for it
+    few, many = peak_kb(2_000), peak_kb(7_000)
+    assert many < few + 200_000

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.records import PlacedLines
-from pgdyno.store.parquet import fetched_rows, quoted, session, stored
+from pgdyno.store.parquet import connect, fetched_rows, quoted, session, stored
 from pgdyno.store.safe_files import storing
 from pgdyno.store.trial_tables import (
     Row,
@@ -92,7 +92,9 @@ def write_probed(folder: Path, trial: int, files: Sequence[PlacedLines]) -> None
 def _write(folder: Path, trial: int, tables: Mapping[str, tuple[type[Row], str]], files: Sequence[PlacedLines]) -> None:
     if not files:
         return
-    with session() as connection:
+    with connect() as connection:
+        # two threads pile up rows that cannot be written yet: 1 GB for four hours, and no CPU time is saved
+        connection.execute("SET threads = 1")
         for name, (row, query) in tables.items():
             path = folder / f"{name}.parquet"
             typed = ", ".join(f'"{column}"::{sql_type} AS "{column}"' for column, sql_type in columns(row).items())
