@@ -38,6 +38,18 @@ def test_a_benchmark_runs_and_writes_its_results(program: str, tmp_path: Path) -
     assert json.loads(out.read_text())
 
 
+def test_a_benchmark_of_hours_says_what_pgdyno_takes(tmp_path: Path) -> None:
+    command = [sys.executable, "benchmarks/endurance.py", "--duration=5s", "--warmup=1s", "--at-once", "--every=0.5"]
+    done = subprocess.run(
+        [*command, f"--out={tmp_path / 'runs'}"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    logs = "".join(path.read_text() for path in tmp_path.glob("runs/*/pgdyno.log"))
+    assert done.returncode == 0, done.stderr + logs
+    for load in ("tpcb-like", "select-only"):
+        for taken in ("1 | pgdyno", "2 | pgprobe", "2 | pgdrive", "1 | folder"):
+            assert f"| {load} | {taken} | " in done.stdout
+
+
 PLANTED = ["--searches=1", "--seconds=1", "--shares", "0.5"]
 
 
