@@ -108,6 +108,9 @@ def test_arms_with_other_plans_are_reported_with_what_that_cost(warm_home: Home,
     printed = " ".join(pgdyno(warm_home, tmp_path, "compare", str(folder.path), "--force").stdout.split())
     assert "Statements whose query plan (EXPLAIN before the trials) differs between two arms: 1." in printed
     assert BY_KIND in printed
+    reverse = ["compare", str(folder.path), "--force", "--base", "off", "--json"]
+    (turned,) = json.loads(pgdyno(warm_home, tmp_path, *reverse).stdout)["query_plans"]
+    assert (turned["base"]["plan"], turned["other"]["plan"]) == (change.other.plan, change.base.plan)
 
 
 def test_two_runs_with_other_plans_are_compared(warm_home: Home, tmp_path: Path) -> None:

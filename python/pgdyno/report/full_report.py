@@ -21,7 +21,7 @@ from pgdyno.errors import UsageError
 from pgdyno.fingerprint import Difference, comparable
 from pgdyno.messages import Message
 from pgdyno.records import Outcome, TrialRecord
-from pgdyno.report.answers.plan_changes import arms_of_runs, plan_changes
+from pgdyno.report.answers.plan_changes import arms_of_run, arms_of_runs, plan_changes
 from pgdyno.report.digest import ArmProfile, Digest, Extras, LongTrial, PlanChange, ProbeSamples, digest, median_trial
 from pgdyno.report.export import markdown_of
 from pgdyno.report.preloaded_run import Gathered, without_collector
@@ -126,14 +126,16 @@ def judged_run(run: RunData) -> tuple[Digest, Extras]:
         return of, _extras(of, gathered, gathered[0], [Subject(gathered[0], _courses(of, _own_numbers(gathered), 0))])
 
 
-def changed_plans(runs: Sequence[RunData]) -> list[PlanChange]:
+def changed_plans(runs: Sequence[RunData], by: str | None = None, base: str | None = None) -> list[PlanChange]:
     """Return only the statements whose query plans differ between the arms of one run, or of several. Raises
     StoreError.
+
+    `by` and `base` are those of a comparison within one run; see `analyse.pairs.within`.
     """
     gathered = [Gathered(run) for run in runs]
     if not any(run.query_plans() for run in gathered):
         return []
-    return _plan_changes(digest(gathered[0] if len(gathered) == 1 else Together(gathered)), gathered)
+    return _plan_changes(digest(gathered[0] if len(gathered) == 1 else Together(gathered)), gathered, by, base)
 
 
 def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tuple[Digest, Extras]:
@@ -218,13 +220,18 @@ def _profiles(of: Digest, runs: Sequence[Gathered]) -> Iterator[ArmProfile]:
                 yield ArmProfile(of.named[series].name, records[series], stacks)
 
 
-def _plan_changes(of: Digest, runs: Sequence[Gathered]) -> list[PlanChange]:
+def _plan_changes(
+    of: Digest, runs: Sequence[Gathered], by: str | None = None, base: str | None = None
+) -> list[PlanChange]:
     """Return the statements whose query plans differ between the arms of the runs."""
     shown: list[dict[int, int]] = [{} for _ in runs]
     for number, (at, own) in _own_numbers(runs).items():
         shown[at][own] = number
     kept = [each.renumbered(shown[at].__getitem__) for at, run in enumerate(runs) for each in run.query_plans()]
-    return plan_changes(of, kept, arms_of_runs(runs, shown)) if kept else []
+    if not kept:
+        return []
+    compared = arms_of_run(runs[0], by, base) if len(runs) == 1 else arms_of_runs(runs, shown)
+    return [] if compared is None else plan_changes(of, kept, compared)
 
 
 def _alike_settings(run: Gathered) -> set[str]:

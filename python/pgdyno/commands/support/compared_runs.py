@@ -162,8 +162,11 @@ class ComparedRuns:
 
     def changed_plans(self) -> list[PlanChange]:
         """Returns the statements whose query plans differ between the arms. Raises StoreError."""
-        is_one = self.second is None or _place(self.second) == _place(self.first)
-        return changed_plans([self.first] if is_one or self.second is None else [self.first, self.second])
+        if self.second is None:
+            return changed_plans([self.first], self._by, self.what.base)
+        if _place(self.second) == _place(self.first):
+            return []
+        return changed_plans([self.first, self.second])
 
     def floor_ratio(self) -> float:
         """Returns the noise floor of the A/A run; 0 without one, and where `--force` overrides a refusal."""

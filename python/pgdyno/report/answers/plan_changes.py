@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pgdyno.analyse.pairs import arm_name, by_arm, split_of, without
 from pgdyno.audit.arms import arms_of, point_of
 from pgdyno.audit.pairing import sides_of
 from pgdyno.audit.subject import AuditRun
-from pgdyno.records import Outcome
+from pgdyno.records import Outcome, TrialRecord
 from pgdyno.report.digest import Digest, PlanChange, PlanOfArm
 from pgdyno.store.read_runs import KeptPlan
 
@@ -32,8 +33,32 @@ Arm = tuple[int, str]
 """An arm by the index of its run; arms of several runs that are compared have the same text."""
 
 
-def arms_of_runs(runs: Sequence[AuditRun], numbers: Sequence[Mapping[int, int]]) -> dict[int, Arm]:
-    """Return the arm of each trial by its number in the report; `numbers` has those of each run by its own."""
+@dataclass(frozen=True, slots=True)
+class ComparedArms:
+    """The arms of a comparison, and how their trials are matched."""
+
+    arms: Mapping[int, Arm]
+    """The arm of each trial, by its number in the report."""
+    base_of: Callable[[Arm], Arm]
+    """Returns the baseline of an arm."""
+    point_of: Callable[[TrialRecord], Hashable]
+    """Returns what the trials of an arm and of its baseline have in common."""
+
+
+def arms_of_run(run: AuditRun, by: str | None = None, base: str | None = None) -> ComparedArms | None:
+    """Return the arms of one run as `analyse.pairs.within` compares them; None if it has only one."""
+    by = by or split_of(run.manifest, run.trials)
+    if by is None:
+        return None
+    name_of = arm_name(run.manifest, run.trials, by)
+    first = (0, base or next(iter(by_arm(run.manifest, run.trials, by)), ""))
+    return ComparedArms({trial.number: (0, name_of(trial)) for trial in run.trials}, lambda _: first, without(by))
+
+
+def arms_of_runs(runs: Sequence[AuditRun], numbers: Sequence[Mapping[int, int]]) -> ComparedArms:
+    """Return the arms of several runs, each with that of the first run as its baseline; `numbers` has the report's
+    numbers of the trials of each run by their own.
+    """
     arms: dict[int, Arm] = {}
     for at, run in enumerate(runs):
         in_first = {other.target: base.target for base, other in sides_of(runs[0], run)}
@@ -43,29 +68,29 @@ def arms_of_runs(runs: Sequence[AuditRun], numbers: Sequence[Mapping[int, int]])
             for trial in run.trials
         ]
         arms |= {numbers[at][own]: (at, name) for own, name in arms_of(trials).items()}
-    return arms
+    return ComparedArms(arms, lambda arm: (0, arm[1]), point_of)
 
 
-def plan_changes(of: Digest, kept: Sequence[KeptPlan], arms: Mapping[int, Arm]) -> list[PlanChange]:
-    """Compare the first arm of each point with the others there, of several runs each arm with that of the first run.
+def plan_changes(of: Digest, kept: Sequence[KeptPlan], compared: ComparedArms) -> list[PlanChange]:
+    """Compare the plans of each arm with those of its baseline.
 
-    Returns a change per statement and pair of arms, at the point where it costs most.
+    Returns a change per statement and arm, at the point where it costs most.
     """
     trials = {trial.number: trial for trial in of.run.trials if trial.outcome is Outcome.FINISHED}
-    is_one_run = len({at for at, _ in arms.values()}) == 1
     # parameters of tpch differ between runs, but its queries have numbers
     is_tpch = of.manifest.scale_factor is not None
     # by point and statement
-    found: dict[tuple[str, str], dict[Arm, _Statement]] = defaultdict(dict)
+    found: dict[tuple[Hashable, str], dict[Arm, _Statement]] = defaultdict(dict)
     for each in kept:
         for place in each.places:
             trial = trials.get(place[0])
             if trial is not None:
                 key = f"Q{place[2] + 1}" if is_tpch else each.text
-                statement = found[point_of(trial), key].setdefault(arms[trial.number], _Statement())
+                arms = found[compared.point_of(trial), key]
+                statement = arms.setdefault(compared.arms[trial.number], _Statement())
                 statement.plans.append(each)
                 statement.places.append(place)
-    means = _means(of, (place for by_arm in found.values() for each in by_arm.values() for place in each.places))
+    means = _means(of, (place for arms in found.values() for each in arms.values() for place in each.places))
 
     def shown(statement: _Statement) -> PlanOfArm:
         name = of.trial_name(trials[statement.places[0][0]])
@@ -74,16 +99,14 @@ def plan_changes(of: Digest, kept: Sequence[KeptPlan], arms: Mapping[int, Arm]) 
         mean_ms = sum(count * mean for count, mean in done) / calls / 1e6 if calls else None
         return PlanOfArm(name, statement.plan.plan, mean_ms)
 
-    changes: dict[tuple[str, Arm, Arm], PlanChange] = {}
-    for (_, key), by_arm in found.items():
-        first = min(by_arm, key=lambda arm: min(by_arm[arm].places))
-        for arm, other in by_arm.items():
-            base_arm = first if is_one_run else (0, arm[1])
-            base = by_arm.get(base_arm)
+    changes: dict[tuple[str, Arm], PlanChange] = {}
+    for (_, key), arms in found.items():
+        for arm, other in arms.items():
+            base = arms.get(compared.base_of(arm))
             if base is not None and base.plan.shape != other.plan.shape:
                 clients = trials[base.places[0][0]].point.clients
                 change = PlanChange(base.plan.text, clients, shown(base), shown(other))
-                changes[key, base_arm, arm] = max(changes.get((key, base_arm, arm), change), change, key=_cost)
+                changes[key, arm] = max(changes.get((key, arm), change), change, key=_cost)
     return sorted(changes.values(), key=_cost, reverse=True)
 
 
