@@ -22,7 +22,7 @@ from pgdyno.report.run_events import Noted, RunEnded, RunEvent
 from pgdyno.report.terminal.progress import LiveView
 from pgdyno.store import RunFolder
 from pgdyno.targets import Home
-from tests.postgres.runs import pgdyno, postmasters, the_run
+from tests.postgres.runs import engines, pgdyno, postmasters, the_run
 
 PLAN = """\
 name = "within"
@@ -38,6 +38,21 @@ clients = {clients}
 rate = 200
 [trial]
 duration = "1s"
+repeats = {repeats}
+order = "as-listed"
+"""
+TPCH = """\
+name = "within"
+[target.pg18]
+kind = "embedded"
+version = "18"
+settings = {{ fsync = "off", shared_buffers = "16MB" }}
+[workload]
+name = "tpch"
+scale_factor = 0.01
+[sweep]
+clients = {clients}
+[trial]
 repeats = {repeats}
 order = "as-listed"
 """
@@ -63,9 +78,9 @@ def run(warm_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cal
     monkeypatch.setenv("PGDYNO_HOME", str(warm_home.path))
 
     def within(
-        seconds: float, clock: Callable[[], float], clients: str = "[1, 2, 4]", repeats: int = 2
+        seconds: float, clock: Callable[[], float], clients: str = "[1, 2, 4]", repeats: int = 2, text: str = PLAN
     ) -> tuple[Finished, Seen]:
-        (tmp_path / "within.toml").write_text(PLAN.format(clients=clients, repeats=repeats))
+        (tmp_path / "within.toml").write_text(text.format(clients=clients, repeats=repeats))
         loaded = load_plan(tmp_path / "within.toml")
         budget = Budget(loaded.plan, Room(seconds, 8 * GIB, 8 * GIB))
         monkeypatch.setattr("pgdyno.experiment.resources.BudgetLeft", partial(BudgetLeft, clock=clock))
@@ -114,6 +129,23 @@ def test_repeats_that_do_not_fit_are_counted(tmp_path: Path, run: Callable[..., 
     assert "completed within the budget of 50s, without 1 repeat of its points" in manifest.notes
     assert manifest.budget is not None
     assert manifest.budget.dropped == manifest.order[2:]
+
+
+def test_a_trial_of_tpch_that_exceeds_the_budget_is_ended_and_left_out(
+    warm_home: Home, tmp_path: Path, run: Callable[..., tuple[Finished, Seen]]
+) -> None:
+    def clock() -> float:
+        has_begun = any(tmp_path.glob("pgdyno-runs/*/.0002-*.partial/log/engine.log"))
+        return 1000.0 if has_begun else 0.0
+
+    finished, view = run(90, clock, "1", 2, TPCH)
+    assert (finished.stopped, finished.failed) == (None, [])
+    manifest = RunFolder.open(finished.folder.path).manifest
+    assert [trial.slug for trial in finished.folder.trials()] == manifest.order[:1]
+    assert manifest.budget is not None
+    assert manifest.budget.dropped == manifest.order[1:]
+    assert RunEnded("completed within its budget", Outcome.FINISHED) in view.events
+    assert (engines(warm_home), postmasters(warm_home)) == (set(), [])
 
 
 def test_a_load_that_is_too_slow_for_the_budget_ends_the_run_and_the_next_one_knows_its_rate(

@@ -135,6 +135,48 @@ def test_ends_a_preparation_that_overruns_and_lets_the_run_be_closed() -> None:
     left.check()
 
 
+def tpch(*streams: int) -> Plan:
+    return Plan.model_validate(
+        {
+            "name": "x",
+            "target": {"pg18": {"kind": "embedded", "version": "18"}},
+            "workload": {"name": "tpch", "scale_factor": 0.1},
+            "sweep": {"clients": list(streams)},
+            "trial": {"repeats": 3, "order": "as-listed"},
+        }
+    )
+
+
+def test_trials_of_tpch_take_as_long_as_the_first_in_proportion_to_their_streams() -> None:
+    clock, of = Clock(), tpch(1, 20)
+    trials = planned_trials(of)
+    left = BudgetLeft(of, budget(of, 200), clock)
+    measured(left, clock, trials[0], 10)
+    kept, dropped = left.fitting(trials[1:])
+    # five more with as many seconds would fit
+    assert {trial.point.clients for trial in kept} == {1}
+    assert dropped is not None
+    # an estimate that was too long does not count any more
+    left = BudgetLeft(of, budget(of, 200), clock)
+    measured(left, clock, trials[0], 0.5)
+    assert left.fitting(trials[1:]) == (trials[1:], None)
+
+
+def test_a_trial_of_tpch_that_lasts_longer_than_the_budget_is_ended() -> None:
+    clock, of = Clock(), tpch(1)
+    left = BudgetLeft(of, budget(of, 60), clock)
+    left.begins(planned_trials(of)[:1])
+    clock.now_s += 68
+    left.check_queries()
+    clock.now_s += 2
+    with pytest.raises(BudgetUsedError, match=r"^the budget of 1m00s is used up$") as ended:
+        left.check_queries()
+    assert ended.value.hint == "give a longer --budget, or a smaller scale_factor"
+    other = BudgetLeft(plan(), budget(plan(), 60), clock)
+    clock.now_s += 100
+    other.check_queries()
+
+
 def test_the_steps_of_a_trial_that_is_measured_take_their_time() -> None:
     clock, of = Clock(), plan()
     left = BudgetLeft(of, budget(of, 60), clock)

@@ -16,7 +16,7 @@ from pgdyno.plan import Plan, catalogue, load_plan
 from pgdyno.plan.checks.question import compares_arms
 from pgdyno.plan.time_budget.budget import ENDING_S, STARTING_S, Budget, Room, fit
 from pgdyno.plan.time_budget.budget_reductions import thin
-from pgdyno.plan.time_budget.time_and_disk import loading_s, needed_s, trial_count
+from pgdyno.plan.time_budget.time_and_disk import estimated_s, loading_s, needed_s, trial_count
 from pgdyno.records import Point
 from pgdyno.units import parse_duration_s
 
@@ -40,7 +40,7 @@ def plan(**changes: object) -> Plan:
 
 
 def seconds(plan: Plan) -> float:
-    needed = needed_s(plan, plan.points())
+    needed = estimated_s(plan, plan.points())
     assert needed is not None
     return needed
 
@@ -230,6 +230,36 @@ def test_values_computed_from_the_clients_stay_computed() -> None:
     assert fitted.sweep.workers == ["max(1, clients / 2)"]
     assert following(fitted.as_resolved(), fitted.points()) == {"workers", "settings.max_connections"}
     assert {point.settings["work_mem"] for point in fitted.points()} == {"8MB"}
+
+
+def tpch(**sweep: object) -> Plan:
+    return plan(workload={"name": "tpch", "scale_factor": 1}, sweep=sweep, trial={"repeats": 6})
+
+
+def test_trials_of_tpch_keep_their_queries_so_that_the_scale_factor_is_reduced() -> None:
+    wanted = tpch(clients=2, session_settings={"work_mem": ["4MB", "64MB"]})
+    assert fit(wanted, room(seconds(wanted) + 1)).plan == wanted
+    fitted = fit(wanted, room(300))
+    workload = fitted.plan.workload
+    assert workload.scale_factor is not None
+    assert workload.scale_factor < 1
+    assert workload.scale == round(100 * workload.scale_factor)
+    assert fitted.plan.trial == wanted.trial
+    assert len(fitted.plan.points()) == 2
+    (said,) = fitted.gave_up
+    assert str(said).startswith(f"the scale factor is {workload.scale_factor:g} (")
+    assert str(said).endswith(") instead of 1")
+    assert Plan.from_resolved(fitted.plan.as_resolved()).workload == workload
+
+
+def test_numbers_of_streams_are_dropped_before_the_scale_factor_is_reduced() -> None:
+    wanted = tpch(clients=[1, 2, 4, 8, 16])
+    fitted = fit(wanted, room(seconds(wanted) / 4)).plan
+    assert (fitted.workload.scale_factor, fitted.trial.repeats) == (1, 3)
+    assert 1 <= len(fitted.points()) < 5
+    with pytest.raises(UsageError) as refused:
+        fit(wanted, room(3))
+    assert "3 trials at one point of each arm need about" in (refused.value.hint or "")
 
 
 def test_a_search_gets_shorter_trials_and_keeps_its_span() -> None:

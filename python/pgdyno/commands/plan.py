@@ -22,7 +22,6 @@ from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan, catalogue, load_plan
 from pgdyno.plan.checks.question import answer_warnings
 from pgdyno.plan.executed_code import executed, executed_lines
 from pgdyno.plan.json_schema import schema_text
-from pgdyno.plan.model import TPCH
 from pgdyno.plan.new import write_new_plan
 from pgdyno.plan.plan_output import show_json, show_lines, total, warning_lines
 from pgdyno.plan.time_budget.budget import Budget, Room
@@ -40,11 +39,6 @@ def within_budget(loaded: LoadedPlan, budget: str | None) -> LoadedPlan:
         seconds = parse_duration_s(lasting(budget))
     except ValueError as error:
         raise UsageError(f"cannot use --budget {budget}: {error}") from error
-    if loaded.plan.workload.is_tpch:
-        raise UsageError(
-            f"cannot use --budget {budget}: a trial of the workload {TPCH} ends with its last query, not after a time",
-            hint="choose a smaller scale_factor, fewer streams (sweep.clients) or fewer repeats",
-        )
     search = loaded.plan.search
     if search is not None and search.find == "settings":
         # it decides by the time that its trials have taken, also when it is resumed

@@ -7,6 +7,7 @@ rest is for the end of the run. See docs/design/budget.md.
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,9 +16,9 @@ from pgdyno.experiment.limits.disk_guard import StopRunError
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.time_budget.budget import ENDING_S, Budget, thinned
-from pgdyno.plan.time_budget.time_and_disk import loading_s, needed_s, servers
+from pgdyno.plan.time_budget.time_and_disk import estimated_s, loading_s, queries_s, servers
 from pgdyno.plan.workload import trial_s
-from pgdyno.records import TrialRecord
+from pgdyno.records import Point, TrialRecord
 from pgdyno.units import format_duration
 
 MOST_OVERRUN = 0.15
@@ -53,6 +54,8 @@ class BudgetLeft:
         self._began_s = 0.0
         self._each_s: list[float] = []
         """The seconds of each trial, without its first load; of a duet, half of its pair's."""
+        self._estimated_s: list[float] = []
+        """What the plan estimates for the load of each of them."""
         self._loaded: dict[tuple[str, int | None], float] = {}
         """The seconds to load each dataset, by server and scale."""
         self._load_began_s: float | None = None
@@ -78,6 +81,11 @@ class BudgetLeft:
         """Raise BudgetUsedError if the budget and its tolerance are used up; once, so that the run can be closed."""
         if self._may_end_a_step and self._exceeded_in(0.0):
             raise self._used_up("run the same command again, which needs no more downloads, or give a longer --budget")
+
+    def check_queries(self) -> None:
+        """Raise BudgetUsedError if a trial of tpch, which ends with its last query, lasts longer than the budget."""
+        if self._plan.workload.is_tpch and self._exceeded_in(0.0):
+            raise self._used_up("give a longer --budget, or a smaller scale_factor")
 
     def has_room(self) -> bool:
         """Return whether something as long as a trial fits into the budget."""
@@ -122,7 +130,7 @@ class BudgetLeft:
         points = self._plan.points()
         planned_s = loading_s(self._plan, points) / servers(self._plan)
         usual = self._budget.room.load_s_a_scale
-        would_do = needed_s(self._plan, points, usual)
+        would_do = estimated_s(self._plan, points, usual)
         enough = ""
         if would_do is not None:
             more_s = servers(self._plan) * max(0.0, whole_s - planned_s)
@@ -157,6 +165,7 @@ class BudgetLeft:
                 loads_s += self._loaded[dataset]
         each_s = (self._clock() - self._began_s - loads_s) / len(records)
         self._each_s += [each_s] * len(records)
+        self._estimated_s += [self._planned_s(record.point) for record in records]
 
     def fitting(self, todo: Sequence[PlannedTrial]) -> tuple[list[PlannedTrial], Message | None]:
         """Return the trials of `todo` whose points fit into the time that is left, and what was left out."""
@@ -208,14 +217,29 @@ class BudgetLeft:
         return [trial for trial in todo if (trial.server, trial.point.scale) in self._loaded]
 
     def _trial_s(self) -> float:
-        planned_s = (trial_s(self._plan) or 0.0) / self._plan.at_once
-        return max(math.fsum(self._each_s) / len(self._each_s), planned_s) if self._each_s else planned_s
+        return statistics.fmean(self._expected_s(point) for point in self._plan.points())
+
+    def _expected_s(self, point: Point) -> float:
+        """Return the seconds of a trial at `point`, of tpch in proportion to what those before have taken."""
+        planned_s = self._planned_s(point)
+        if not self._each_s:
+            return planned_s
+        if self._plan.workload.is_tpch:
+            return planned_s * math.fsum(self._each_s) / math.fsum(self._estimated_s)
+        return max(statistics.fmean(self._each_s), planned_s)
+
+    def _planned_s(self, point: Point) -> float:
+        if self._plan.workload.is_tpch:
+            return queries_s(self._plan, point)
+        return (trial_s(self._plan) or 0.0) / self._plan.at_once
 
     def _needed_s(self, todo: Sequence[PlannedTrial]) -> float:
         """Return the seconds of `todo`; datasets that are not loaded yet count in proportion to those that are."""
         per_scale = max((seconds / (scale or 1) for (_, scale), seconds in self._loaded.items()), default=0.0)
         new = {(trial.server, trial.point.scale) for trial in todo} - self._loaded.keys()
-        return len(todo) * self._trial_s() + math.fsum((scale or 1) * per_scale for _, scale in new)
+        return math.fsum(self._expected_s(trial.point) for trial in todo) + math.fsum(
+            (scale or 1) * per_scale for _, scale in new
+        )
 
 
 def _points(trials: Sequence[PlannedTrial]) -> list[str]:

@@ -112,6 +112,7 @@ class TrialRunner:
         self._hooks = hooks
         self._query_plans = QueryPlans(context, progress)
         self._guard = resources.guard
+        self._left = resources.left
         self._captured = captured
         self._rental = resources.rental
 
@@ -340,7 +341,7 @@ class TrialRunner:
         def on_interval(interval: Interval) -> None:
             if is_shown:
                 self._progress.interval(interval)
-            self._guard.check()
+            self._check_limits()
 
         def on_event(event: Event) -> None:
             if is_shown:
@@ -380,6 +381,11 @@ class TrialRunner:
             failure = Failure(stage=Stage.RUN, id=FailureId.SILENT, message=message, hint=HINT)
             result = replace(result, outcome=Outcome.FAILED, failure=failure)
         return self._progress.with_marks(result) if is_shown else result
+
+    def _check_limits(self) -> None:
+        self._guard.check()
+        if self._left is not None:
+            self._left.check_queries()
 
     def _settle(
         self, trial: PlannedTrial, server: Server, result: TrialResult

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pgdyno.errors import UsageError
 from pgdyno.messages import Message
 from pgdyno.plan.checks.question import FEWEST_PAIRS, FEWEST_TRIALS, compares_arms
-from pgdyno.plan.model import Plan
+from pgdyno.plan.model import HUNDREDTHS, Plan, Workload
 from pgdyno.plan.sweeps.points import is_computed
 from pgdyno.plan.sweeps.spec import GROUPS, PointSpec, Sweep
 from pgdyno.plan.time_budget.budget_reductions import fit_settings, fit_wal, thin
@@ -21,11 +21,12 @@ from pgdyno.plan.time_budget.time_and_disk import (
     LOAD_S_A_SCALE,
     around_s,
     dataset_bytes,
+    estimated_s,
     loading_s,
-    needed_s,
     servers,
     standbys,
     trial_count,
+    trials_s,
 )
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import Point
@@ -177,9 +178,13 @@ def _with_scales(plan: Plan, most: int) -> Plan:
             for spec in sweep.points
         ]
         sweep = sweep.model_copy(update={"points": specs})
-    size = "table_size" if plan.workload.dataset == "sbtest" else "scale"
-    workload = plan.workload.model_copy(update={size: shrunk(plan.workload.size)})
-    return plan.model_copy(update={"sweep": sweep, "workload": workload})
+    return plan.model_copy(update={"sweep": sweep, "workload": _sized(plan.workload, shrunk(plan.workload.size))})
+
+
+def _sized(workload: Workload, size: int) -> Workload:
+    if workload.is_tpch:
+        return workload.model_copy(update={"scale": size, "scale_factor": size / HUNDREDTHS})
+    return workload.model_copy(update={"table_size" if workload.dataset == "sbtest" else "scale": size})
 
 
 # ---- time ----
@@ -197,7 +202,7 @@ def _fewest(plan: Plan) -> int:
 def _fit_time(plan: Plan, room: Room) -> Plan | None:
     """Shortens trials and removes repeats and points until `plan` fits into the time; None if it cannot."""
     points = plan.points()
-    as_it_is = needed_s(plan, points, room.load_s_a_scale)
+    as_it_is = estimated_s(plan, points, room.load_s_a_scale)
     if as_it_is is not None and as_it_is <= room.left_s:
         return plan
     few = _fewest(plan)
@@ -233,7 +238,7 @@ def _with_fewer_repeats(plan: Plan, points: Sequence[Point], room: Room) -> Plan
     fewest, most = plan.trial.fewest_repeats, plan.trial.most_repeats
     for repeats in range(most, fewest, -1):
         fitted = _repeated(plan, f"{fewest}..{repeats}")
-        needed = needed_s(fitted, points, room.load_s_a_scale)
+        needed = estimated_s(fitted, points, room.load_s_a_scale)
         if needed is not None and needed <= room.left_s:
             return fitted
     return _repeated(plan, fewest)
@@ -249,10 +254,9 @@ def _with_duration(plan: Plan, points: Sequence[Point], repeats: int, room: Room
     trial = plan.trial.model_copy(update={"repeats": repeats})
     asked = plan.model_copy(update={"trial": trial})
     for_trials_s = room.left_s - around_s(asked, points, room.load_s_a_scale)
+    if _is_whole(plan):
+        return asked if for_trials_s >= trials_s(asked, points) else None
     each_s = for_trials_s / trial_count(asked, points) * plan.at_once
-    if plan.phase or plan.event:
-        # phases and events are the subject of the plan and are not shortened
-        return asked if each_s >= (trial_s(plan) or 0.0) else None
     if each_s < min(SHORTEST_TRIAL_S, trial_s(plan) or SHORTEST_TRIAL_S):
         return None
     # a fifth of a short trial is warm-up
@@ -262,6 +266,13 @@ def _with_duration(plan: Plan, points: Sequence[Point], repeats: int, room: Room
         measured_s = min(trial.duration, measured_s)
     changes = {"duration": _rounded(measured_s), "transactions": None, "warmup": warmup_s}
     return plan.model_copy(update={"trial": trial.model_copy(update=changes)})
+
+
+def _is_whole(plan: Plan) -> bool:
+    """Returns whether trials cannot be shortened: phases and events are the subject of the plan, and the figures of
+    tpch need all its queries.
+    """
+    return bool(plan.phase or plan.event) or plan.workload.is_tpch
 
 
 def _rounded(seconds: float) -> float:
@@ -306,9 +317,9 @@ def _least_s(plan: Plan, room: Room) -> float:
     trial = plan.trial.model_copy(update={"repeats": _fewest(plan)})
     one = plan.model_copy(update={"trial": trial})
     points = plan.points() if plan.search is not None else _fewest_points(plan)
-    is_cut = not plan.phase and not plan.event
-    each_s = SHORTEST_TRIAL_S if is_cut else trial_s(plan) or SHORTEST_TRIAL_S
-    return around_s(one, points, room.load_s_a_scale) + trial_count(one, points) * each_s / plan.at_once
+    shortest_s = trial_count(one, points) * SHORTEST_TRIAL_S / plan.at_once
+    load_s = trials_s(one, points) or shortest_s if _is_whole(plan) else shortest_s
+    return around_s(one, points, room.load_s_a_scale) + load_s
 
 
 def _fewest_points(plan: Plan) -> list[Point]:
@@ -392,7 +403,15 @@ def _differences(asked: Plan, got: Plan) -> Iterator[Message]:
             was=points[0],
         )
     scales = max(_scales(asked)), max(_scales(got))
-    if scales[0] != scales[1]:
+    if scales[0] != scales[1] and asked.workload.is_tpch:
+        yield Message(
+            "scale-factor-reduced",
+            "the scale factor is {now:g} ({size}) instead of {was:g}",
+            now=scales[1] / HUNDREDTHS,
+            size=format_bytes(dataset_bytes(got, scales[1])),
+            was=scales[0] / HUNDREDTHS,
+        )
+    elif scales[0] != scales[1]:
         yield Message(
             "scale-reduced",
             "the largest scale is {now:,} ({size}) instead of {was:,}",

@@ -46,8 +46,14 @@ BYTES_A_SCALE = 15_000_000
 BYTES_A_ROW_OF_SBTEST = 260
 SCALES_OF_A_WAREHOUSE = 8
 """The size of a TPC-C warehouse with the rows of one trial, in units of pgbench's scale."""
-SCALES_OF_A_HUNDREDTH = 1.4
-"""The size of a hundredth of tpch's scale factor, with its indexes, in units of pgbench's scale."""
+SCALES_OF_A_HUNDREDTH = 1.2
+"""The size of a hundredth of tpch's scale factor, with its indexes, in units of pgbench's scale; measured in
+docs/design/tpch.md.
+"""
+QUERIES_S_A_HUNDREDTH = 0.3
+"""The power run of tpch, and each stream of its throughput run, for a hundredth of the scale factor; measured in
+docs/design/tpch.md.
+"""
 LOAD_S_A_SCALE = 0.12
 """COPY, vacuum and keys: about 850,000 rows per second. `load_rate` knows what this machine has reached."""
 READ_S_A_SCALE = 0.03
@@ -72,6 +78,25 @@ def needed_s(plan: Plan, points: Sequence[Point], load_s_a_scale: float = LOAD_S
     if each_s is None:
         return None
     return around_s(plan, points, load_s_a_scale) + trial_count(plan, points) * each_s / plan.at_once
+
+
+def estimated_s(plan: Plan, points: Sequence[Point], load_s_a_scale: float = LOAD_S_A_SCALE) -> float | None:
+    """Returns `needed_s`, with an estimate for trials of tpch, which end with their last query."""
+    if plan.workload.is_tpch:
+        return around_s(plan, points, load_s_a_scale) + trials_s(plan, points)
+    return needed_s(plan, points, load_s_a_scale)
+
+
+def trials_s(plan: Plan, points: Sequence[Point]) -> float:
+    """Returns the seconds of the load in all trials of `plan` at `points`; 0 if they have no limit."""
+    if plan.workload.is_tpch:
+        return len(plan.target) * plan.trial.most_repeats * sum(queries_s(plan, point) for point in points)
+    return trial_count(plan, points) * (trial_s(plan) or 0.0) / plan.at_once
+
+
+def queries_s(plan: Plan, point: Point) -> float:
+    """Returns an estimate of the seconds of a trial of tpch at `point`."""
+    return QUERIES_S_A_HUNDREDTH * plan.workload.scale * (1 + point.clients)
 
 
 def trial_count(plan: Plan, points: Sequence[Point]) -> int:
