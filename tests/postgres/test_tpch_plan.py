@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 from pathlib import Path
@@ -65,7 +67,17 @@ def test_a_plan_runs_it_and_its_report_compares_the_composite(warm_home: Home, t
         "dips-unexplained",
         "declines",
         "checkpoint-cycle",
+        "littles-law",
+        "network-floor",
     } <= unjudged
+    rows = list(csv.DictReader(io.StringIO(pgdyno(warm_home, tmp_path, "show", "latest", "--csv").stdout)))
+    assert [float(row["composite"]) for row in rows] == pytest.approx([each.composite for each in found], rel=1e-5)
+    assert all(row[name] == "" for row in rows for name in ("tps", "latency_mean_ms", "p99_ms", "latency_max_ms"))
+    analysed = pgdyno(warm_home, tmp_path, "analyse", "latest").stdout
+    assert all(f"{query} " in analysed for query in QUERIES)
+    assert not [word for word in ("steady", "dips", "endurance", "tps") if word in analysed]
+    points = json.loads(pgdyno(warm_home, tmp_path, "analyse", "latest", "--json").stdout)["queries"]
+    assert [[time["query"] for time in point["times"]] for point in points] == [QUERIES, QUERIES]
 
 
 def check_times(found: TpchFigures) -> None:

@@ -123,6 +123,12 @@ class Sample:
         }
         return {name: float(value) for name, value in known.items() if value is not None}
 
+    @property
+    def rate(self) -> float:
+        """Return transactions per second; of tpch, which has no stream of transactions, its composite."""
+        tpch = self.summary.tpch
+        return self.summary.tps if tpch is None else tpch.composite or 0.0
+
     def at(self, name: str | None = None) -> str:
         """Return the location of the figure `name`, or of the trial as a whole."""
         imported = self.trial.imported

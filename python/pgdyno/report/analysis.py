@@ -24,10 +24,15 @@ from pgdyno.records.price import LatencyLimit, latency_limit
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
 from pgdyno.report.answers.endurance import trends, trends_json
+from pgdyno.report.answers.tpch_figures import queries_json, query_tables
 from pgdyno.report.costs import capacity_of, price_lines, priced_curves, rent_lines, rents
 from pgdyno.report.digest import Digest, digest
+from pgdyno.report.report_tables import table_lines
 from pgdyno.report.terminal.text_drawing import printable, sparkline
 from pgdyno.report.translation import gettext, translated
+
+WIDTH = 100
+"""Of the tables of queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,7 @@ class CurveAnalysis:
 @dataclass(frozen=True, slots=True)
 class RunAnalysis:
     trials: tuple[TrialAnalysis, ...]
+    """Empty for tpch."""
     curves: tuple[CurveAnalysis, ...]
     prices: PriceList | None
     of: Digest
@@ -72,7 +78,7 @@ def analyse_run(run: RunSource, prices: PriceList | None = None, latency: Latenc
     prices = prices if prices is not None else prices_of(run.manifest)
     if latency is None and prices is not None and prices.latency is not None:
         latency = latency_limit(prices.latency)
-    finished = [trial for trial in of.run.trials if trial.outcome is Outcome.FINISHED]
+    finished = [trial for trial in of.run.trials if trial.outcome is Outcome.FINISHED and _has_rate(of)]
     trials = tuple(
         TrialAnalysis(
             trial,
@@ -96,11 +102,19 @@ def analyse_run(run: RunSource, prices: PriceList | None = None, latency: Latenc
     return RunAnalysis(trials, tuple(curves), prices, of, latency)
 
 
+def _has_rate(of: Digest) -> bool:
+    """Return whether trials have a rate that can change while they run; those of tpch have none."""
+    return of.manifest.scale_factor is None
+
+
 def analysis_lines(found: RunAnalysis) -> Iterator[str]:
     """Describe the analysis in one sentence per line."""
-    yield from _steady_lines(found)
-    yield from _dip_lines(found)
-    yield from _endurance_lines(found)
+    if _has_rate(found.of):
+        yield from _steady_lines(found)
+        yield from _dip_lines(found)
+        yield from _endurance_lines(found)
+    for each in query_tables(found.of, at_once=1):
+        yield from (each.caption, *table_lines(each, WIDTH))
     for curve in found.curves:
         yield f"{curve.name}: {usl_words(curve.usl)}"
     yield from _capacity_lines(found)
@@ -223,6 +237,7 @@ def analysis_json(found: RunAnalysis) -> dict[str, Any]:
         "rented": [
             {**asdict(each), "per_million": each.per_million} for each in rents(found.of.manifest, found.of.run.trials)
         ],
+        "queries": queries_json(found.of),
         "prices": None if found.prices is None else found.prices.model_dump(mode="json"),
     }
 

@@ -12,15 +12,16 @@ from rich.cells import cell_len
 
 from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.scaling import ScalingCurve
-from pgdyno.analyse.summary import PointSummary, PowerAndThroughput
+from pgdyno.analyse.summary import PointSummary
 from pgdyno.audit import Severity
 from pgdyno.messages import message_json
 from pgdyno.records import Latency, TrialRecord
 from pgdyno.records.manifest import masked_plan
-from pgdyno.report.answers.answer import answer, answer_json, estimate_json, shows_peak
+from pgdyno.report import numbers
+from pgdyno.report.answers.answer import answer, answer_json, shows_peak
 from pgdyno.report.answers.comparison import comparison_sentence, comparison_table
 from pgdyno.report.answers.noise import noise_grade
-from pgdyno.report.answers.tpch_figures import found_figures, query_tables
+from pgdyno.report.answers.tpch_figures import queries_json, query_tables
 from pgdyno.report.digest import Digest, Extras, notes
 from pgdyno.report.report_tables import PointRow, Table, parameter_heading, point_rows, table_lines
 from pgdyno.report.sections.comparison import settling
@@ -43,7 +44,7 @@ CSV_HEADER = (
     "p999_ms", "p9999_ms", "latency_max_ms", "measured_s", "scheduled", "succeeded", "failed", "skipped",
     "in_flight", "retried", "retries", "clients_aborted", "trial", "started_at", "ended_at", "run", "server_version",
     "failure", "rate", "settings", "variables", "instance", "duet_partner", "duet_tps_ratio",
-    "largest_share_difference", "disagreements", "not_started", "late_p99_ms",
+    "largest_share_difference", "disagreements", "not_started", "late_p99_ms", "power", "throughput", "composite",
 )  # fmt: skip
 """A test compares this list with `docs/reference/csv.md`."""
 
@@ -102,9 +103,12 @@ def _trial_row(trial: TrialRecord) -> dict[str, Any]:
         row |= {"disagreements": replay.disagreed, "not_started": replay.not_started}
         row["late_p99_ms"] = replay.lateness_ns.p99 / 1e6 if replay.lateness_ns and replay.lateness_ns.p99 else None
     if summary is not None:
-        names = ("tps", "measured_s", "scheduled", "succeeded", "failed", "skipped", "in_flight", "retried", "retries")
+        names = ("measured_s", "scheduled", "succeeded", "failed", "skipped", "in_flight", "retried", "retries")
         row |= {name: getattr(summary, name) for name in (*names, "clients_aborted")}
-        if summary.latency_ns is not None:
+        row["tps"] = summary.rate_tps
+        if summary.tpch is not None:
+            row |= {name: getattr(summary.tpch, name) for name in ("power", "throughput", "composite")}
+        elif summary.latency_ns is not None:
             row |= _latency_ms(summary.latency_ns)
     return row
 
@@ -143,7 +147,7 @@ def to_json(of: Digest, extras: Extras) -> str:
         ],
         "curves": [_curve(curve) for curve in of.curves],
         "points": [_point(point) for point in of.points],
-        "queries": [_queries(each) for each in found_figures(of)],
+        "queries": queries_json(of),
         "trials": [trial.model_dump(mode="json") for trial in of.run.trials],
     }
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
@@ -167,7 +171,7 @@ def _point(point: PointSummary) -> dict[str, Any]:
         **point.point.model_dump(mode="json", exclude={"clients"}),
         "finished_trials": point.finished,
         "failed_trials": point.failed,
-        "tps": estimate_json(point.tps),
+        "tps": numbers.estimate_json(point.tps),
         "latency_ns": None
         if latency is None
         else {
@@ -187,19 +191,6 @@ def _point(point: PointSummary) -> dict[str, Any]:
         "retries": losses.retries,
         "errors": [error.model_dump(mode="json") for error in point.errors],
         "warnings": [{"code": each.id, **message_json(each)} for each in point.warnings],
-    }
-
-
-def _queries(of: PowerAndThroughput) -> dict[str, Any]:
-    return {
-        "target": of.point.series.target,
-        "clients": of.point.clients,
-        **of.point.point.model_dump(mode="json", exclude={"clients"}),
-        **{name: estimate_json(getattr(of, name)) for name in ("power", "throughput", "composite")},
-        "times": [
-            {"query": time.query, "power_s": estimate_json(time.power), "throughput_s": estimate_json(time.throughput)}
-            for time in of.queries
-        ],
     }
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
+from typing import Any
 
-from pgdyno.analyse.mean_interval import Estimate
+from pgdyno.analyse.mean_interval import CONFIDENCE, Estimate
 from pgdyno.report.translation import Language, current_language, gettext, ngettext
 from pgdyno.units import format_significant
 
@@ -109,3 +111,8 @@ def span_of_years(years: float) -> str:
 
 def percentile_name(percentile: float) -> str:
     return f"p{percentile:g}"
+
+
+def estimate_json(of: Estimate | None) -> dict[str, Any] | None:
+    """Return a mean over trials; `half` of its interval is null for one trial."""
+    return None if of is None else {**asdict(of), "confidence": CONFIDENCE}

@@ -67,6 +67,10 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 "drift-between-arms",
                 "throughput changes by {change:+.1%} from one trial to the next, and the arms were measured at "
                 "different times: drift alone accounts for {bias:+.1%} of {other} vs {base} (measured: "
+                "{difference:+.1%})"
+                if subject.manifest.scale_factor is None
+                else "the composite changes by {change:+.1%} from one trial to the next, and the arms were measured "
+                "at different times: drift alone accounts for {bias:+.1%} of {other} vs {base} (measured: "
                 "{difference:+.1%})",
                 change=math.expm1(found.slope),
                 bias=math.expm1(worst.bias),
@@ -86,7 +90,9 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             Severity.NOTE,
             Message(
                 "drift-over-run",
-                "throughput changes by {change:+.0%} from the first trial to the last, equally in all arms",
+                "throughput changes by {change:+.0%} from the first trial to the last, equally in all arms"
+                if subject.manifest.scale_factor is None
+                else "the composite changes by {change:+.0%} from the first trial to the last, equally in all arms",
                 change=change,
             ),
             (),
@@ -104,7 +110,7 @@ def _groups(subject: Subject) -> dict[_Group, list[Sample]]:
     names = arms_of(subject.run.trials)
     found: dict[_Group, list[Sample]] = defaultdict(list)
     for sample in subject.samples:
-        if sample.summary.tps > 0:
+        if sample.rate > 0:
             found[point_of(sample.trial), names[sample.number]].append(sample)
     return found
 
@@ -124,7 +130,7 @@ def _fitted(groups: Mapping[_Group, Sequence[Sample]], places: Mapping[int, floa
     y: list[float] = []
     for samples in groups.values():
         place = [places[sample.number] for sample in samples]
-        rate = [math.log(sample.summary.tps) for sample in samples]
+        rate = [math.log(sample.rate) for sample in samples]
         x += [each - statistics.fmean(place) for each in place]
         y += [each - statistics.fmean(rate) for each in rate]
     freedom = len(x) - len(groups) - 1
@@ -168,7 +174,7 @@ def _biased(groups: Mapping[_Group, Sequence[Sample]], places: Mapping[int, floa
     for arms in by_point.values():
         for base, other in combinations(arms, 2):
             at = [statistics.fmean(places[each.number] for each in arms[name]) for name in (base, other)]
-            level = [statistics.fmean(math.log(each.summary.tps) for each in arms[name]) for name in (base, other)]
+            level = [statistics.fmean(math.log(each.rate) for each in arms[name]) for name in (base, other)]
             bias = slope * (at[1] - at[0])
             if abs(bias) > LEAST:
                 trials = tuple(each.number for name in (base, other) for each in arms[name])

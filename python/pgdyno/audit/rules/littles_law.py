@@ -114,4 +114,5 @@ RULE = Rule(
     "J. D. C. Little, A Proof for the Queuing Formula L = λW, Operations Research 9 (1961); docs/design/method.md",
     _check,
     place=10,
+    needs_rate=True,
 )

@@ -248,4 +248,5 @@ RULE = Rule(
     "docs/design/method.md, Gates",
     _check,
     place=50,
+    needs_rate=True,
 )

@@ -30,6 +30,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         return
     if not groups:
         raise MissingError(Message("few-repeats", "no point has {least} trials", least=FEWEST))
+    figure = "tps" if subject.manifest.scale_factor is None else "composite"
     wide: list[list[Sample]] = []
     outliers: list[tuple[Sample, float]] = []
     for samples in groups:
@@ -39,21 +40,27 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         if _spread(rest) > SPREAD:
             wide.append(rest)
     if outliers:
-        most = max(abs(sample.summary.tps / mean - 1) for sample, mean in outliers)
+        most = max(abs(sample.rate / mean - 1) for sample, mean in outliers)
         named = ", ".join(str(sample.number) for sample, _ in outliers)
         yield RuleFinding(
             Severity.CAUTION,
             Message(
                 "repeats-spread-outliers",
-                "throughput of trial {trials} is up to {share:.0%} off the mean of the other trials of the same point",
-                "throughput of trials {trials} is up to {share:.0%} off the mean of the other trials of the same point",
+                "throughput of trial {trials} is up to {share:.0%} off the mean of the other trials of the same point"
+                if figure == "tps"
+                else "the composite of trial {trials} is up to {share:.0%} off the mean of the other trials of the "
+                "same point",
+                "throughput of trials {trials} is up to {share:.0%} off the mean of the other trials of the same point"
+                if figure == "tps"
+                else "the composite of trials {trials} is up to {share:.0%} off the mean of the other trials of the "
+                "same point",
                 count=len(outliers),
                 trials=named,
                 share=most,
             ),
             [sample.number for sample, _ in outliers],
             [
-                Evidence(at=sample.at("tps"), figures={"tps": sample.summary.tps, "mean_of_others_tps": round(mean, 3)})
+                Evidence(at=sample.at("tps"), figures={figure: sample.rate, f"mean_of_others_{figure}": round(mean, 3)})
                 for sample, mean in outliers
             ],
             "find out what was different in these trials or in the others, and repeat them",
@@ -72,7 +79,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 detectable=1.48 * most,
             ),
             [sample.number for samples in wide for sample in samples],
-            [Evidence(at=samples[0].at("tps"), figures=_figures(samples)) for samples in wide],
+            [Evidence(at=samples[0].at("tps"), figures=_figures(samples, figure)) for samples in wide],
             "run longer trials, pin processes to cores, or repeat more often",
         )
 
@@ -82,13 +89,13 @@ def _repeats(subject: Subject) -> list[list[Sample]]:
     found: dict[tuple[str, str], list[Sample]] = defaultdict(list)
     for sample in subject.samples:
         # in a duet, disturbances scatter throughput, and not the ratio of the two trials
-        if sample.summary.tps > 0 and sample.trial.duet is None:
+        if sample.rate > 0 and sample.trial.duet is None:
             found[names[sample.number], point_of(sample.trial)].append(sample)
     return list(found.values())
 
 
 def _spread(samples: Sequence[Sample]) -> float:
-    rates = [sample.summary.tps for sample in samples]
+    rates = [sample.rate for sample in samples]
     return statistics.stdev(rates) / statistics.fmean(rates) if len(rates) > 1 else 0.0
 
 
@@ -99,29 +106,29 @@ def _outliers(samples: Sequence[Sample]) -> dict[Sample, float]:
     found: dict[Sample, float] = {}
     left = list(samples)
     while len(left) >= FEWEST_FOR_OUTLIERS:
-        mean = statistics.fmean(sample.summary.tps for sample in left)
-        farthest = max(left, key=lambda sample: abs(sample.summary.tps - mean))
+        mean = statistics.fmean(sample.rate for sample in left)
+        farthest = max(left, key=lambda sample: abs(sample.rate - mean))
         others = [sample for sample in left if sample is not farthest]
-        rates = [sample.summary.tps for sample in others]
+        rates = [sample.rate for sample in others]
         level = statistics.fmean(rates)
         # the farthest of n against the others: Student's t with n - 2 degrees of freedom, with the chance divided by n
         error = statistics.stdev(rates) * math.sqrt(1 + 1 / len(rates))
         least = two_sided_quantile(1 - CHANCE / len(left), len(left) - 2) * error
-        if abs(farthest.summary.tps - level) <= max(least, SPREAD * level):
+        if abs(farthest.rate - level) <= max(least, SPREAD * level):
             break
         found[farthest] = level
         left = others
     return found
 
 
-def _figures(samples: Sequence[Sample]) -> dict[str, float | str]:
-    rates = [sample.summary.tps for sample in samples]
+def _figures(samples: Sequence[Sample], figure: str) -> dict[str, float | str]:
+    rates = [sample.rate for sample in samples]
     return {
         "target": samples[0].target,
         "clients": samples[0].clients,
         "trials": ", ".join(str(sample.number) for sample in samples),
-        "least_tps": min(rates),
-        "most_tps": max(rates),
+        f"least_{figure}": min(rates),
+        f"most_{figure}": max(rates),
         "spread": round(_spread(samples), 4),
     }
 

@@ -7,12 +7,11 @@ figures of each; for a search its result; otherwise the peak.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from pgdyno.analyse.comparison import Comparison, Verdict
-from pgdyno.analyse.mean_interval import CONFIDENCE, Estimate
 from pgdyno.analyse.scaling import ScalingCurve
 from pgdyno.analyse.series import Series
 from pgdyno.audit import Finding
@@ -291,7 +290,7 @@ def _peaks(of: Digest, said: Answer) -> list[dict[str, Any]]:
     if said.kind not in (Kind.PEAK, Kind.COMPARISON) or rated_points(of):
         return []
     return [
-        {**_series(each.point.series), "clients": each.point.clients, "tps": estimate_json(each.tps)}
+        {**_series(each.point.series), "clients": each.point.clients, "tps": numbers.estimate_json(each.tps)}
         for each in peaks(of)
     ]
 
@@ -302,7 +301,7 @@ def _rates(of: Digest) -> list[dict[str, Any]]:
             **_series(point.series),
             "clients": point.clients,
             "rate": point.point.rate,
-            "tps": estimate_json(point.tps),
+            "tps": numbers.estimate_json(point.tps),
             "served": served_share(of, point),
             "kept_up": served_share(of, point) >= KEPT_UP,
             "latency_ns": None
@@ -324,7 +323,7 @@ def _phases(of: Digest) -> list[dict[str, Any]]:
             "clients": phase.point.clients,
             "phase": phase.name,
             "result": phase.result,
-            "tps": estimate_json(phase.tps),
+            "tps": numbers.estimate_json(phase.tps),
             "p50_ns": phase.percentiles_ns("p50"),
             "p99_ns": phase.percentiles_ns("p99"),
             "unserved": phase.unserved,
@@ -335,8 +334,3 @@ def _phases(of: Digest) -> list[dict[str, Any]]:
 
 def _series(series: Series) -> dict[str, Any]:
     return {"target": series.target, **series.parameters()}
-
-
-def estimate_json(of: Estimate | None) -> dict[str, Any] | None:
-    """Return a mean over trials; `half` of its interval is null for one trial."""
-    return None if of is None else {**asdict(of), "confidence": CONFIDENCE}

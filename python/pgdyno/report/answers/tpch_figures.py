@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from pgdyno.analyse.mean_interval import Estimate
 from pgdyno.analyse.pairs import Metric
@@ -31,6 +32,27 @@ def query_tables(of: Digest, at_once: int = MOST_COLUMNS) -> Iterator[Table]:
         yield _figures_table(of, found)
     for at in range(0, len(found), at_once):
         yield _query_table(of, found[at : at + at_once])
+
+
+def queries_json(of: Digest) -> list[dict[str, Any]]:
+    """Return the figures of every point and the times of its queries, in seconds."""
+    return [
+        {
+            "target": each.point.series.target,
+            "clients": each.point.clients,
+            **each.point.point.model_dump(mode="json", exclude={"clients"}),
+            **{name: numbers.estimate_json(getattr(each, name)) for name in ("power", "throughput", "composite")},
+            "times": [
+                {
+                    "query": time.query,
+                    "power_s": numbers.estimate_json(time.power),
+                    "throughput_s": numbers.estimate_json(time.throughput),
+                }
+                for time in each.queries
+            ],
+        }
+        for each in found_figures(of)
+    ]
 
 
 def _figures_table(of: Digest, found: Sequence[PowerAndThroughput]) -> Table:
