@@ -21,7 +21,7 @@ from pgdyno.plan.reading.read_plan import LoadedPlan
 from pgdyno.plan.sections import latency_words
 from pgdyno.plan.sweeps.order import by_chance
 from pgdyno.plan.targets import RentedTarget
-from pgdyno.plan.time_budget.time_and_disk import around_s
+from pgdyno.plan.time_budget.time_and_disk import around_s, trials_s
 from pgdyno.plan.trial_table import same_for_all, trial_length, trial_table
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
 from pgdyno.records.manifest import masked_plan
@@ -300,6 +300,7 @@ def total(plan: Plan) -> str:
             each = "the last statement of its capture"
         elif plan.workload.is_tpch:
             each = "a power run, and a throughput run with a stream per client"
+            many += f", about {format_duration(trials_s(plan, plan.points()))} of queries"
         lines = [f"{many}; each ends after {each}"]
     else:
         lines = [f"{many}, {format_duration(needed_s)} of measuring, plus {_on_top(plan, trials)}"]
