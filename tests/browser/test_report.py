@@ -14,6 +14,7 @@ from pgdyno.store.probe_queries import ProcessSum, SeriesStep, WaitStep
 from pgdyno.store.trial_tables import StatementRow
 from tests.browser.conftest import Opens, serious
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, render_html, sweep
+from tests.unit.test_function_shares import arm
 
 EVIL = "</script><script>alert('x')</script><img src=x onerror=\"alert(2)\">'\""
 
@@ -102,6 +103,47 @@ def test_nothing_is_wider_than_the_window(opened: Opens, page_text: str, width: 
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
+
+
+STACKS = {
+    "postgres;main;ServerLoop;ExecutorRun;ExecSeqScan;heap_getnext": 60,
+    "postgres;main;ServerLoop;ExecutorRun;ExecSort;tuplesort_performsort;qsort_tuple;comparetup_heap": 25,
+    "postgres;main;ServerLoop;ReadCommand;secure_read": 15,
+}
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_a_click_on_a_bar_of_a_flame_graph_gives_it_the_whole_width(opened: Opens, width: int) -> None:
+    other = {stack: count + (30 if "Sort" in stack else 0) for stack, count in STACKS.items()}
+    html = render_html(sweep(), "here", Extras(profiles=[arm("a", STACKS), arm("b", other)]))
+    watched = opened(html, width)
+    page = watched.page
+    graph = page.locator("figure#flame-1 svg")
+    page.locator("details", has=graph).locator("summary").click()
+
+    def shown() -> dict[str, tuple[float, float]]:
+        """Returns left end and width of each visible bar in the drawing's units, by function."""
+        bars: list[tuple[str, float, float]] = graph.locator("g").evaluate_all(
+            """all => all.filter(g => g.style.display !== "none").map(g => [g.querySelector("title").textContent,
+            ...["x", "width"].map(name => +g.querySelector("rect").getAttribute(name))])"""
+        )
+        return {name.partition(":")[0]: (x, wide) for name, x, wide in bars}
+
+    before = shown()
+    graph.locator("g", has_text="ExecSort").locator("rect").click()
+    zoomed = shown()
+    whole = before["all"][1]
+    assert zoomed.keys() == before.keys() - {"ExecSeqScan", "heap_getnext", "ReadCommand", "secure_read"}
+    assert all(wide == pytest.approx(whole, abs=1) for _, wide in zoomed.values())
+    labels = graph.locator("text").evaluate_all("all => all.map(text => [text.textContent, text.getBBox().width])")
+    assert any(label.startswith("comparetup_heap: ") for label, _ in labels)
+    assert all(length <= whole for _, length in labels)
+    assert graph.locator("xpath=..").evaluate("box => box.scrollLeft") == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    graph.locator("g", has_text="all").first.locator("rect").click()
+    assert {name: pytest.approx(place, abs=1) for name, place in before.items()} == shown()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert watched.complaints == []
 
 
 def test_the_button_changes_the_ground(opened: Opens, page_text: str) -> None:

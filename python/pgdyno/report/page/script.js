@@ -42,6 +42,42 @@
   }
   place();
   window.addEventListener("scroll", place, { passive: true });
+  // a click on a bar of a flame graph gives it the whole width; one on the lowest bar shows all of them again
+  Array.prototype.forEach.call(document.querySelectorAll("figure[id^=flame-] svg"), function (svg) {
+    var whole = svg.viewBox.baseVal.width, gap = 0.5;
+    var bars = Array.prototype.map.call(svg.querySelectorAll("g"), function (g) {
+      var rect = g.querySelector("rect");
+      return { g: g, rect: rect, x: +rect.getAttribute("x"), width: +rect.getAttribute("width") + gap };
+    });
+    function show(bar, chosen) {
+      var scale = whole / chosen.width, left = Math.max((bar.x - chosen.x) * scale, 0);
+      var width = Math.min((bar.x + bar.width - chosen.x) * scale, whole) - left - gap;
+      bar.g.style.display = width > gap ? "" : "none";
+      bar.rect.setAttribute("x", left);
+      bar.rect.setAttribute("width", Math.max(width, gap));
+      label(bar, left + 3, width - 6);
+    }
+    function label(bar, x, room) {
+      var text = bar.g.querySelector("text"), words = bar.g.querySelector("title").textContent;
+      if (!text) {
+        text = document.createElementNS(svg.namespaceURI, "text");
+        text.setAttribute("class", "label");
+        text.setAttribute("y", +bar.rect.getAttribute("y") + 12);
+        bar.g.append(text);
+      }
+      text.setAttribute("x", x);
+      text.textContent = words;
+      var length = text.getComputedTextLength();
+      if (length > room) text.textContent = room < 22 ? "" : words.slice(0, Math.floor(words.length * room / length) - 1) + "…";
+    }
+    svg.addEventListener("click", function (event) {
+      var chosen = bars.filter(function (bar) { return bar.g.contains(event.target); })[0];
+      if (!chosen) return;
+      bars.forEach(function (bar) { show(bar, chosen); });
+      // labels are at the left end
+      svg.parentNode.scrollLeft = 0;
+    });
+  });
   var closed = [];
   window.addEventListener("beforeprint", function () {
     closed = Array.prototype.filter.call(document.querySelectorAll("details"), function (each) { return !each.open; });
