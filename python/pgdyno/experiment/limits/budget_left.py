@@ -217,16 +217,18 @@ class BudgetLeft:
         return [trial for trial in todo if (trial.server, trial.point.scale) in self._loaded]
 
     def _trial_s(self) -> float:
-        return statistics.fmean(self._expected_s(point) for point in self._plan.points())
+        points = self._plan.points()
+        return self._trials_s(points) / len(points)
 
-    def _expected_s(self, point: Point) -> float:
-        """Return the seconds of a trial at `point`, of tpch in proportion to what those before have taken."""
-        planned_s = self._planned_s(point)
+    def _trials_s(self, points: Sequence[Point]) -> float:
+        """Return the seconds of a trial at each of `points`, of tpch in proportion to what those before have taken."""
+        planned_s = [self._planned_s(point) for point in points]
         if not self._each_s:
-            return planned_s
+            return math.fsum(planned_s)
         if self._plan.workload.is_tpch:
-            return planned_s * math.fsum(self._each_s) / math.fsum(self._estimated_s)
-        return max(statistics.fmean(self._each_s), planned_s)
+            return math.fsum(planned_s) * math.fsum(self._each_s) / math.fsum(self._estimated_s)
+        mean_s = statistics.fmean(self._each_s)
+        return math.fsum(max(mean_s, each_s) for each_s in planned_s)
 
     def _planned_s(self, point: Point) -> float:
         if self._plan.workload.is_tpch:
@@ -237,9 +239,7 @@ class BudgetLeft:
         """Return the seconds of `todo`; datasets that are not loaded yet count in proportion to those that are."""
         per_scale = max((seconds / (scale or 1) for (_, scale), seconds in self._loaded.items()), default=0.0)
         new = {(trial.server, trial.point.scale) for trial in todo} - self._loaded.keys()
-        return math.fsum(self._expected_s(trial.point) for trial in todo) + math.fsum(
-            (scale or 1) * per_scale for _, scale in new
-        )
+        return self._trials_s([trial.point for trial in todo]) + math.fsum((scale or 1) * per_scale for _, scale in new)
 
 
 def _points(trials: Sequence[PlannedTrial]) -> list[str]:

@@ -317,9 +317,9 @@ def _least_s(plan: Plan, room: Room) -> float:
     trial = plan.trial.model_copy(update={"repeats": _fewest(plan)})
     one = plan.model_copy(update={"trial": trial})
     points = plan.points() if plan.search is not None else _fewest_points(plan)
+    load_s = trials_s(one, points) if _is_whole(plan) else 0.0
     shortest_s = trial_count(one, points) * SHORTEST_TRIAL_S / plan.at_once
-    load_s = trials_s(one, points) or shortest_s if _is_whole(plan) else shortest_s
-    return around_s(one, points, room.load_s_a_scale) + load_s
+    return around_s(one, points, room.load_s_a_scale) + (load_s or shortest_s)
 
 
 def _fewest_points(plan: Plan) -> list[Point]:
