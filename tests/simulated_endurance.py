@@ -25,7 +25,7 @@ def verdicts_of(
     return told
 
 
-def endurance(times: int = 1_000) -> Iterator[Sequence[object]]:
+def endurance(times: int = 250) -> Iterator[Sequence[object]]:
     """Yields the verdicts on trials of 1 and 4 hours, with noise of 5 % that remembers some time, with and without
     checkpoints every 5 minutes, and with a planted slope.
     """

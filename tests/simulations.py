@@ -211,7 +211,7 @@ def steps(times: int = 300) -> Iterator[Row]:
             yield (runs, f"{100 * step:g} %", percent(right, times) if step else "", percent(some, times))
 
 
-def instances(times: int = 20_000, trials: int = 4) -> Iterator[Row]:
+def instances(times: int = 4_000, trials: int = 4) -> Iterator[Row]:
     """Yields how often 95 % intervals of two equal targets contain the true difference, 0.
 
     An instance has `trials` trials; `share` is the part of a trial's variance that its instance causes. In the last
