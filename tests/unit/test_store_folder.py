@@ -50,7 +50,7 @@ def test_runs_of_one_second_do_not_meet(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_run_is_not_made_over_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pgdyno.store.run_folder.secrets.token_hex", lambda _bytes: "aaaa")
     first = RunFolder.create(tmp_path, sample_manifest())
-    with pytest.raises(StoreError, match="every name that was tried is taken"):
+    with pytest.raises(StoreError, match="every name tried already exists"):
         RunFolder.create(tmp_path, sample_manifest(trials_planned=9))
     assert RunFolder.open(first.path).manifest.trials_planned == 2
 
@@ -80,7 +80,7 @@ def test_an_update_that_fails_leaves_the_old_manifest(tmp_path: Path, monkeypatc
     with pytest.raises(StoreError, match="no space left") as caught:
         folder.update_manifest(outcome=Outcome.FINISHED)
     assert str(folder.path / MANIFEST) in caught.value.message
-    assert "make room" in (caught.value.hint or "")
+    assert "free space" in (caught.value.hint or "")
     assert RunFolder.open(folder.path).manifest.outcome is None
     assert sorted(path.name for path in folder.path.iterdir()) == [MANIFEST, "trials"]
 
