@@ -101,7 +101,7 @@ def test_its_image_is_asked_for(amazon: Simulator, tmp_path: Path, monkeypatch: 
     ("more", "said"),
     [
         ({"packages": '"pgdg"'}, "the PostgreSQL project has no packages for amazon-linux-2023"),
-        ({"version": '"14"'}, "amazon-linux-2023 brings PostgreSQL 15, 16, 17, not 14"),
+        ({"version": '"14"'}, "amazon-linux-2023 has packages of PostgreSQL 15, 16, 17, not 14"),
     ],
 )
 def test_packages_and_mounts_that_amazon_linux_lacks(tmp_path: Path, more: dict[str, str], said: str) -> None:

@@ -107,7 +107,7 @@ def test_data_that_does_not_arrive_in_time_is_a_gap(amazon: Simulator, tmp_path:
     gaps = kept(recorder, record)
     assert {source for source, missing in gaps.items() if missing} == {CloudSource.METRICS, CloudSource.SESSIONS}
     assert gaps[CloudSource.METRICS][-1].to_s >= LENGTH_S
-    assert any("trial 1: CloudWatch's figures lack" in each for each in said)
+    assert any("trial 1: CloudWatch's figures are missing for" in each for each in said)
 
 
 def test_requests_repeat_until_data_arrives_or_the_wait_ends(

@@ -150,7 +150,7 @@ def test_every_resource_that_could_not_be_removed_is_named(
         assert any(line.startswith("still there") and name in line for line in said), name
     assert said[-1] == f"try again: pgdyno reap --run {rented.journal.run}"
     assert [each.run for each in journals(tmp_path / "home")] == [rented.journal.run]
-    with pytest.raises(AwsError, match="does not take the credentials"):
+    with pytest.raises(AwsError, match="rejects the credentials"):
         Reaper(tmp_path / "home")
     for name, value in amazon.credentials.renew().items():
         monkeypatch.setenv(name, value)

@@ -309,8 +309,8 @@ def test_an_instance_that_ends_while_it_starts_says_why(amazon: Simulator, tmp_p
         ({"instance": '"x9z.large"'}, "types do not exist: [x9z.large]"),
         ({"zones": '["eu-central-1z"]'}, "the default network has no subnet in eu-central-1z"),
         ({"subnet": '"subnet-0"'}, "subnet-0"),
-        ({"system": '"ubuntu-24.04"'}, "Amazon knows no image of ubuntu-24.04 for arm64"),
-        ({"parameters": f'{{ search_path = "{"x" * 16_000}" }}'}, "EC2 takes 16,384"),
+        ({"system": '"ubuntu-24.04"'}, "Amazon has no image of ubuntu-24.04 for arm64"),
+        ({"parameters": f'{{ search_path = "{"x" * 16_000}" }}'}, "EC2 accepts at most 16,384"),
     ],
 )
 def test_an_unavailable_host_creates_nothing(
@@ -397,13 +397,13 @@ def test_what_a_host_and_its_volumes_cost(amazon: Simulator, tmp_path: Path) -> 
     ("more", "said"),
     [
         ({"version": '"17.4"'}, "packages come in their newest minor version"),
-        ({"packages": '"distribution"'}, "debian-12 brings PostgreSQL 15, not 18"),
-        ({"root": '{ size = "4GB" }'}, "8GB are the least"),
+        ({"packages": '"distribution"'}, "debian-12 has packages of PostgreSQL 15, not 18"),
+        ({"root": '{ size = "4GB" }'}, "the minimum is 8GB"),
         ({"data": '{ size = "20GB", type = "io2" }'}, "io2 has the IOPS that you choose and pay for"),
         ({"data": '{ size = "20GB", mount_options = ["a b"] }'}, "target.ec2.data.mount_options"),
         ({"parameters": '{ port = "1" }'}, "use the target's key port"),
-        ({"huge_pages": "true", "version": '"14"'}, "PostgreSQL 14 does not say how many it needs"),
-        ({"allow": '["0.0.0.0/0"]'}, "opens the server to the world"),
+        ({"huge_pages": "true", "version": '"14"'}, "PostgreSQL 14 does not report how many it needs"),
+        ({"allow": '["0.0.0.0/0"]'}, "would open the server to the internet"),
     ],
 )
 def test_the_plans_mistakes(tmp_path: Path, more: dict[str, str], said: str) -> None:
@@ -467,7 +467,7 @@ def test_the_console_is_late_and_on_older_types_later(amazon: Simulator, tmp_pat
         (f"pgdyno host key {'0' * 32} ssh-ed25519 {'A' * 68}\r\n", "pgdyno host key 000"),
         ("pgdyno host key NONCE ssh-ed25519 AAAA[  9.1] random: done\r\nAAAA\r\n", "random: done"),
         ("[  1.0] Kernel panic - not syncing\r\n", "Kernel panic"),
-        ("", "Amazon shows nothing of it"),
+        ("", "Amazon shows no console output"),
     ],
 )
 def test_a_host_without_its_key_on_the_console_is_given_up(
@@ -503,7 +503,7 @@ def test_a_host_that_cannot_be_set_up(
     monkeypatch.setattr(host, "REACHED_WITHIN_S", 0.0)
     monkeypatch.setenv("PGDYNO_ADDRESS", "203.0.113.7")
     error = failed(tmp_path, ec2())
-    assert "so it is the route" in error.message
+    assert "so the route is missing" in error.message
     monkeypatch.setenv("PGDYNO_ADDRESS", "203.0.113.8")
     error = failed(tmp_path, ec2())
     assert "the security group allows 203.0.113.7/32, and this machine is 203.0.113.8/32" in error.message

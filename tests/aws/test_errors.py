@@ -34,7 +34,7 @@ def test_no_credentials(amazon: Simulator, tmp_path: Path, root: Path, monkeypat
     # what it costs is known without them
     assert "boto3 finds no credentials for Amazon" in failed_blindly(tmp_path, rds(root)).message
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIASOMEBODYELSE")
-    assert "Amazon does not take the credentials" in failed_blindly(tmp_path, rds(root)).message
+    assert "Amazon rejects the credentials" in failed_blindly(tmp_path, rds(root)).message
     assert amazon.left() == []
 
 
@@ -64,7 +64,7 @@ def test_servers_of_another_account_are_let_alone_and_those_that_are_gone_forgot
 def test_no_region(amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_DEFAULT_REGION")
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
-    assert "nothing says in which region" in failed_blindly(tmp_path, rds(root)).message
+    assert "no AWS region is set" in failed_blindly(tmp_path, rds(root)).message
     assert amazon.calls == []
 
 
@@ -179,7 +179,7 @@ def test_throttling_is_waited_out_and_a_lost_answer_makes_nothing_twice(
 def test_throttling_without_end(amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boto3_clients, "ATTEMPTS", 2)
     amazon.faults = [Fault("CreateDBInstance", "Throttling", "Rate exceeded", times=99)]
-    assert "Amazon takes no more requests now" in failed(tmp_path, rds(root)).message
+    assert "Amazon still throttles " in failed(tmp_path, rds(root)).message
 
 
 def test_parameters_that_the_service_does_not_take_make_nothing(amazon: Simulator, tmp_path: Path, root: Path) -> None:

@@ -83,7 +83,7 @@ def test_limits_of_storage(amazon: Simulator, tmp_path: Path, root: Path) -> Non
     assert "iops = 6,000 is too much: db.m7g.large with io1 has at most 50 IOPS a GB" in error.message
     rented = rental(tmp_path, ec2(data='{ size = "200GB", type = "io2", iops = 50_000 }'))
     rented.up()
-    assert any("provides 50,000 IOPS, and m7g.large uses 40,000 at most: the rest is paid for" in each for each in SAID)
+    assert any("provides 50,000 IOPS, but m7g.large uses at most 40,000: you pay for the rest" in each for each in SAID)
     assert rented.down() == []
     # two volumes share the instance's bandwidth
     half = '{ size = "200GB", iops = 6_000, throughput = 1_000 }'
@@ -91,8 +91,8 @@ def test_limits_of_storage(amazon: Simulator, tmp_path: Path, root: Path) -> Non
     rented = rental(tmp_path, ec2(data=half, wal=half))
     rented.up()
     (said,) = [each for each in SAID if "MB/s" in each]
-    assert said.startswith("the volumes of ec2 together provide 2,000 MB/s, and m7g.large uses 1,250 at most: ")
-    assert said.endswith("take a larger instance, or provision less")
+    assert said.startswith("the volumes of ec2 together provide 2,000 MB/s, but m7g.large uses at most 1,250: ")
+    assert said.endswith("choose a larger instance, or provision less")
     assert rented.down() == []
 
 

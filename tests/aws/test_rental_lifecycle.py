@@ -294,7 +294,7 @@ def test_this_machines_own_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(network.ADDRESS_VARIABLE, "2001:db8::1")
     assert network.allowed_networks([]) == ["2001:db8::1/128"]
     monkeypatch.setenv(network.ADDRESS_VARIABLE, "<html>")
-    with pytest.raises(TargetError, match="cannot learn this machine's address"):
+    with pytest.raises(TargetError, match="cannot determine this machine's address"):
         network.allowed_networks([])
 
 

@@ -22,7 +22,7 @@ __all__ = ["amazon"]
 HERE = "c7i.large" if os.uname().machine == "x86_64" else "m8g.large"
 SERVER = "198.51.100.1"
 """Where the simulator's first host is."""
-ROUTE = "so it is the route"
+ROUTE = "so the route is missing"
 
 
 class Network:
@@ -81,7 +81,7 @@ def test_packets_that_are_dropped_are_the_routes_where_the_group_lets_them_in(
     network.ip(f"route add {SERVER}/32 dev card")
     message = said(tmp_path)
     assert f"does not reach the server of target ec2 at {SERVER}, port 5432: no answer within 1 s" in message
-    assert "the security group lets it in" in message
+    assert "the security group allows it" in message
     assert ROUTE in message
     assert amazon.left() == []
 

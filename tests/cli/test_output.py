@@ -63,6 +63,6 @@ def test_prose_in_a_pipe_has_a_line_for_each_sentence(tmp_path: Path) -> None:
     (tmp_path / "wrong.toml").write_text(WRONG)
     wrong = ran("pgdyno plan check wrong.toml", tmp_path)
     assert wrong.returncode == ExitCode.PLAN
-    assert "1,000,000 clients are more than PostgreSQL accepts, 262,043 at most\n" in wrong.stderr
+    assert "1,000,000 clients are more than PostgreSQL accepts; the maximum is 262,043\n" in wrong.stderr
     checked = ran("pgdyno plan check power8-select-only --on embedded", tmp_path)
     assert "there and back, 6 blocks\n" in checked.stdout

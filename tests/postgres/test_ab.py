@@ -92,7 +92,7 @@ def test_a_script_that_writes_fails_once_and_names_the_option(
     code = ab(asked, How(tmp_path / "runs", shown, check_first=False))
     said = capsys.readouterr().out
     assert code is ExitCode.TRIALS_FAILED
-    assert "--writes allows it to" in said
+    assert "to allow that, in transactions that commit: --writes" in said
     with theirs.connect() as connection:
         assert connection.execute("SELECT x FROM kept").fetchone() == (1,)
 

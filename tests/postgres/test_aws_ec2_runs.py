@@ -99,7 +99,7 @@ def test_up_status_run_and_down_on_a_host(rented: Rented) -> None:
     (row,) = json.loads(rented.pgdyno("target", "status", plan, "--json"))
     assert [each.split(" pgdyno-")[0] for each in row["there"]] == ["instance", "volume", "security group"]
     said = rented.pgdyno("run", plan, "--no-preflight")
-    assert "taking the servers that are up" in said
+    assert "using the servers that are already up" in said
     run = the_run(rented.folder)
     (record,) = run.trials()
     assert record.outcome == "finished"

@@ -141,7 +141,7 @@ def test_up_status_run_and_down_on_rds(amazon: Amazon) -> None:
         "schedule",
     ]
     said = amazon.pgdyno("run", plan, "--no-preflight")
-    assert "taking the servers that are up" in said
+    assert "using the servers that are already up" in said
     manifest = the_run(amazon.folder).manifest
     assert "target rds is a db.m7g.large in eu-central-1a, version 18.1" in manifest.notes
     assert manifest.targets[0].kind == "rds"

@@ -198,7 +198,7 @@ def what_is_up_is_one_plans_alone(rack: Rack) -> None:
     assert "no host is free" in busy
     assert "has it until" in busy
     # the plan's own run takes what is up, and leaves it
-    assert "taking the servers that are up" in rack.pgdyno("run", plan(rack, "up"), "--no-preflight")
+    assert "using the servers that are already up" in rack.pgdyno("run", plan(rack, "up"), "--no-preflight")
     (entry,) = [each for each in list_runs(rack.folder / "pgdyno-runs") if each.name.partition("-")[2].startswith("up")]
     run = load_run(RunFolder.open(entry.path))
     (trial,) = run.trials

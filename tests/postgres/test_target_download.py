@@ -337,7 +337,7 @@ def test_offline_a_major_is_the_newest_in_the_cache(
     found = find_embedded(embedded("18"), fresh_home, SilentProgress(), offline)
     assert found.version == "18.3"
     assert len(found.notes) == 1
-    assert str(found.notes[0]).startswith("PostgreSQL 18.3 is the newest 18 in the cache; not known whether")
+    assert str(found.notes[0]).startswith("PostgreSQL 18.3 is the newest 18 in the cache; pgdyno could not check for")
     assert "connection refused" in str(found.notes[0])
     assert find_embedded(embedded("18.2"), fresh_home, SilentProgress(), offline).notes == []
 
@@ -422,7 +422,7 @@ def test_two_processes_download_an_archive_once(
             while (line := second.stdout.readline()) and not line.startswith("waiting"):
                 pass
             go.set()
-            assert line == "waiting for another pgdyno that fetches PostgreSQL 18.99\n"
+            assert line == "waiting for another pgdyno, which downloads PostgreSQL 18.99\n"
             assert second.stdout.read() == "found 18.99\n"
             assert first.stdout.read().endswith("found 18.99\n")
     assert (first.returncode, second.returncode) == (0, 0)

@@ -74,7 +74,7 @@ def test_memory_of_a_size(home: Home) -> None:
             assert shutil.disk_usage(place).total == 300 << 20
         else:
             assert place.parent == Path("/dev/shm")
-            assert os.geteuid() != 0 or "nothing holds it to 300MB" in " ".join(map(str, server.notes))
+            assert os.geteuid() != 0 or "is not limited to 300MB" in " ".join(map(str, server.notes))
     assert not place.exists()
     assert str(place) not in Path("/proc/mounts").read_text()
 

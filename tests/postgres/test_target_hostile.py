@@ -143,7 +143,7 @@ def test_a_time_limit_of_the_plan_is_in_force(home: Home) -> None:
 def test_a_role_that_may_only_read_is_refused(theirs: Server, home: Home) -> None:
     with theirs.connect("postgres") as connection:
         connection.execute("ALTER ROLE bench SET default_transaction_read_only = on")
-    with pytest.raises(TargetError, match=r"target far: cannot make the database measured: .* read-only transaction"):
+    with pytest.raises(TargetError, match=r"target far: cannot create the database measured: .* read-only transaction"):
         opened(theirs, home)
 
 

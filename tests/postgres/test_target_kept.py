@@ -64,7 +64,7 @@ def test_one_cluster_is_not_used_twice_at_once(warm_home: Home) -> None:
 
 def test_a_cluster_that_could_not_be_made_is_not_kept(warm_home: Home) -> None:
     with (
-        pytest.raises(TargetError, match="cannot make a cluster"),
+        pytest.raises(TargetError, match="cannot create a cluster"),
         open_target("t", kept(initdb=["--encoding=NONE"]), home=warm_home, progress=SilentProgress()),
     ):
         pass

@@ -85,7 +85,7 @@ def test_a_notebook_shows_runs_and_tables(run: Run) -> None:
 
 
 def test_wrong_queries_and_missing_libraries_say_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match=r"cannot answer the query: .*nothing_there"):
+    with pytest.raises(UsageError, match=r"cannot run the query: .*nothing_there"):
         run.sql("SELECT * FROM nothing_there").rows()
     with pytest.raises(StoreError, match="has no trial 7"):
         run.histogram(7)

@@ -111,7 +111,7 @@ def test_a_plan_of_one_promise_is_valid_and_read_again(tmp_path: Path) -> None:
     ("text", "field", "message"),
     [
         (PLAN.replace("rate = 100\n", ""), "sweep.rate", "lacks the promised load"),
-        (PLAN.replace("rate = 100\n", "rate = [100, 200]\n"), "sweep", "has 2 points, and a promise is one"),
+        (PLAN.replace("rate = 100\n", "rate = [100, 200]\n"), "sweep", "has 2 points, but a promise is one point"),
         (PLAN.replace('latency = "p99 < 10ms"\n', ""), "search", "lacks the latency target"),
         (PLAN.replace("[price.target.l]\nhourly = [{ amount = 4 }]\n", ""), "target.l", "has no price"),
         (PLAN.replace('"m", "l"]', '"m", "xl"]'), "search.families[0][2]", "target xl does not exist"),
@@ -123,7 +123,7 @@ def test_a_plan_of_one_promise_is_valid_and_read_again(tmp_path: Path) -> None:
             "search.families",
             'is valid only with find = "cheapest"',
         ),
-        (RENTED.replace('"20GB"\n', '"20GB"\ninstead = ["db.m7g.xlarge"]\n', 1), "target.two.instead", "another type"),
+        (RENTED.replace('"20GB"\n', '"20GB"\ninstead = ["db.m7g.xlarge"]\n', 1), "target.two.instead", "a type other than the one"),
         (
             RENTED + '[target.mine]\nkind = "dsn"\ndsn = "host=db"\n' + HEAD.partition("\n")[2]
             + "".join(f"[price.target.{name}]\n" for name in ("two", "large", "one", "more", "r", "metal")),

@@ -117,7 +117,7 @@ def test_a_plan_of_pairs_takes_half_of_the_time(tmp_path: Path) -> None:
         ('kind = "embedded"\nversion = "17"', 'kind = "dsn"\ndsn = "host=db"', "trial.order", "that of target b"),
         ("[workload]", 'generators = ["ssh://x"]\n[workload]', "generators", "each half of this host's processors"),
         ("[sweep]", '[search]\nfind = "peak"\n[sweep]', "search", "depends on the other target"),
-        ('duration = "10s"', "transactions = 10", "trial.transactions", "leave the other one alone"),
+        ('duration = "10s"', "transactions = 10", "trial.transactions", "finish first"),
         ("[sweep]", '[reset]\ndrop_cache = "machine"\n[sweep]', "reset.drop_cache", "cache of the other target"),
     ],
 )
@@ -285,7 +285,7 @@ def test_reports_and_the_audit_mark_its_figures() -> None:
     assert "two targets at the same time (duet): only their ratio is valid" in conditions(digest(run))
     table = trial_table(digest(run))
     assert table.rows[0][table.headings.index("duet with")] == "2"
-    assert to_csv(run).splitlines()[1].endswith(",,2,0.909091,,,,")
+    assert to_csv(run).splitlines()[1].endswith(",,2,0.909091,,,,,,,")
     plain = SampleRun(manifest())
     add_trial(plain, "pg18", 4, 1_000.0, 900)
     assert duet_rule.RULE.findings(Subject(cast("AuditRun", plain))) == []

@@ -76,7 +76,7 @@ def test_a_problem_does_not_repeat_them(tmp_path: Path) -> None:
     with pytest.raises(PlanError) as caught:
         load_plan(tmp_path / "far.toml")
     (problem,) = caught.value.problems
-    assert problem.message == "is no connection string"
+    assert problem.message == "is not a connection string"
 
 
 def test_reports_of_a_run_have_them_masked() -> None:

@@ -60,7 +60,7 @@ REFUSED = [
         "Aurora",
     ),
     ("rds", {"parameters": '{ shared_buffers = "5kB" }'}, "parameters.shared_buffers", "not a multiple of the unit"),
-    ("rds", {"parameters": '{ something = "5kB" }'}, "parameters.something", "the unit of something is not known"),
+    ("rds", {"parameters": '{ something = "5kB" }'}, "parameters.something", "pgdyno does not know the unit of something"),
     (
         "rds",
         {"settings": '{ shared_buffers = "8GB" }'},
@@ -77,13 +77,13 @@ REFUSED = [
         "instead",
         "the load would differ",
     ),
-    ("rds", {"allow": '["0.0.0.0/0"]'}, "allow[0]", "opens the server to the world"),
-    ("rds", {"allow": '["::/0"]'}, "allow[0]", "opens the server to the world"),
+    ("rds", {"allow": '["0.0.0.0/0"]'}, "allow[0]", "would open the server to the internet"),
+    ("rds", {"allow": '["::/0"]'}, "allow[0]", "would open the server to the internet"),
     ("rds", {"allow": '["here"]'}, "allow[0]", "is not a network"),
-    ("rds", {"storage": '"5GB"'}, "storage", "20GB are the least"),
+    ("rds", {"storage": '"5GB"'}, "storage", "the minimum is 20GB"),
     ("rds", {"storage_type": '"io2"'}, "iops", "is missing"),
     ("rds", {"iops": "9000"}, "iops", "gp3 under 400GB"),
-    ("rds", {"storage_type": '"gp2"', "iops": "9000"}, "iops", "goes not with gp2"),
+    ("rds", {"storage_type": '"gp2"', "iops": "9000"}, "iops", "cannot be set for gp2"),
     ("rds", {"storage_type": '"io1"', "iops": "9000", "throughput": "500"}, "throughput", "is valid only with gp3"),
     ("rds", {"allow": '["10.0.0.0/12"]'}, "allow[0]", "lets in 1,048,576 addresses"),
     ("rds", {"allow": '["2001:db8::/31"]'}, "allow[0]", "lets in"),
@@ -110,7 +110,7 @@ def test_a_wide_network_is_let_in_if_the_plan_insists(tmp_path: Path, root: Path
     file = write_plan(tmp_path / "plan", rds(root, allow='["10.0.0.0/12"]', allow_wide="true"))
     assert load_plan(file).plan.target["rds"].model_dump()["allow"] == ["10.0.0.0/12"]
     (problem,) = problems(tmp_path, rds(root, allow='["0.0.0.0/7"]', allow_wide="true"))
-    assert "opens the server to the world" in problem.message
+    assert "would open the server to the internet" in problem.message
 
 
 def test_a_reset_that_needs_the_machine(tmp_path: Path, root: Path) -> None:

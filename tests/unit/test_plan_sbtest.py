@@ -81,7 +81,7 @@ def test_a_plan_on_pgbench_s_tables_says_nothing_of_it(tmp_path: Path) -> None:
         (PLAN + "scale = 3\n", "workload.scale: does not apply to sbtest"),
         (PLAN.replace("sbtest", "pgbench", 1), "workload.tables: is valid only with dataset"),
         (PLAN.replace("sbtest", "none", 1), "workload.table_size: is valid only with dataset"),
-        (PLAN.replace("point.sql", "tpcb-like"), "needs pgbench's tables, and dataset is sbtest"),
+        (PLAN.replace("point.sql", "tpcb-like"), "needs pgbench's tables, but dataset is sbtest"),
         (PLAN.replace("tables = 10", "tables = 0"), "workload.tables: "),
         (PLAN.replace("100000", "2147483648"), "workload.table_size: "),
         (

@@ -59,10 +59,10 @@ def dsn(text: str) -> str:
 REFUSED = [
     # keys of the target, field, line counted from its first key, part of the message, part of the hint
     (dsn("host=x password=pw1"), "dsn", 1, "password is not allowed here: the results would contain it", "PGPASSWORD"),
-    (dsn("postgresql://me:pw1@x/db"), "dsn", 1, "password may not stand here", "password_env"),
-    (dsn("host=x sslpassword=pw1"), "dsn", 1, "sslpassword may not stand here", "remove it"),
-    (dsn("host=x sslpassword = pw1 pw2"), "dsn", 1, "is no connection string", "such as"),
-    (dsn("hst=x"), "dsn", 1, 'is no connection string: invalid connection option "hst"', "such as"),
+    (dsn("postgresql://me:pw1@x/db"), "dsn", 1, "password is not allowed here", "password_env"),
+    (dsn("host=x sslpassword=pw1"), "dsn", 1, "sslpassword is not allowed here", "remove it"),
+    (dsn("host=x sslpassword = pw1 pw2"), "dsn", 1, "is not a connection string", "such as"),
+    (dsn("hst=x"), "dsn", 1, 'is not a connection string: invalid connection option "hst"', "such as"),
     (dsn("host=x keepalives=1"), "dsn", 1, "keepalives cannot be passed to the engine", "remove keepalives"),
     (DSN + 'password_env = "NOT_SET_ANYWHERE"\n', "password_env", 2, "has no variable NOT_SET_ANYWHERE", "set it"),
     (DSN + "allow_existing = true\n", "", -1, "needs the name of the database", "add database"),

@@ -113,5 +113,5 @@ def test_a_table_of_a_later_version_may_have_more_columns(folder: RunFolder) -> 
 
 @pytest.mark.parametrize("sql", ["SELEC 1", "SELECT * FROM nowhere", "", "-- nothing"])
 def test_sql_that_is_wrong(folder: RunFolder, sql: str) -> None:
-    with pytest.raises(UsageError, match="cannot answer the query"):
+    with pytest.raises(UsageError, match="cannot run the query"):
         query(sql, [folder])

@@ -533,7 +533,7 @@ def nothing(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "code", "message"),
     [
-        (lambda folder: (folder / CAPTURE_FILE).unlink(), 2, "is no capture"),
+        (lambda folder: (folder / CAPTURE_FILE).unlink(), 2, "is not a capture"),
         (lambda folder: (folder / STATEMENTS_FILE).unlink(), 6, STATEMENTS_FILE),
         (lambda folder: (folder / STATEMENTS_FILE).write_bytes(b"x" * 100), 6, "cannot read"),
         (cut, 6, "cannot read"),

@@ -115,7 +115,7 @@ def test_the_content_of_the_lock_file_is_not_trusted(tmp_path: Path) -> None:
         with pytest.raises(TargetError, match=r"plan evil\?\[2J"), host_in_use(Use(), SilentProgress(), tmp_path):
             pass
         (tmp_path / FILE).write_text("{nonsense")
-        with pytest.raises(TargetError, match="does not say who"), host_in_use(Use(), SilentProgress(), tmp_path):
+        with pytest.raises(TargetError, match="does not name it"), host_in_use(Use(), SilentProgress(), tmp_path):
             pass
 
 

@@ -59,7 +59,7 @@ def test_a_plan_has_at_most_a_hundred_thousand_trials(tmp_path: Path) -> None:
 def test_a_million_clients_are_more_than_any_server_accepts(tmp_path: Path) -> None:
     path, message, hint = problem(tmp_path, clients=1_000_000)
     assert path == "sweep.clients"
-    assert message == "1,000,000 clients are more than PostgreSQL accepts, 262,043 at most"
+    assert message == "1,000,000 clients are more than PostgreSQL accepts; the maximum is 262,043"
     assert hint == "use fewer clients"
 
 
