@@ -10,19 +10,21 @@ from pgdyno.targets import Home, SilentProgress, open_target
 from pgdyno.targets.embedded.kind import find_embedded
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.conninfo import conninfo
-from tests.postgres.pgbench_words import installed_pgbench
+from tests.postgres.pgbench_words import has_known_words, installed_pgbench, version_of
 
 
 def main() -> int:
     spec = EmbeddedTarget(kind="embedded", version="18", settings={"fsync": "off"})
     home, progress = Home.locate(), SilentProgress()
     programs = find_embedded(spec, home, progress).bin
+    pgbench = installed_pgbench()
     with open_target("for-rust", spec, home=home, progress=progress) as server:
         environment = {
             **os.environ,
             **server.environment(),
             "PGDYNO_TEST_PG_BIN": str(programs),
-            "PGDYNO_TEST_PGBENCH": installed_pgbench(),
+            "PGDYNO_TEST_PGBENCH": pgbench,
+            "PGDYNO_TEST_PGBENCH_WORDS": "known" if has_known_words(version_of(pgbench)) else "unknown",
             "PGDYNO_TEST_DSN": conninfo(server),
         }
         return subprocess.run(sys.argv[1:], env=environment, check=False).returncode
