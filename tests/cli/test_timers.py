@@ -16,7 +16,8 @@ from tests.cli.test_pgnull import null_server
 from tests.load_recount import PGDRIVE, start_load
 from tests.seccomp import refusing
 
-ROUNDS = 3
+ROUNDS = 12
+"""The first suffices on a quiet machine; on a busy one, a poller may have no core in most of them."""
 RATE_PER_S = 300
 POLLERS = {
     "io_uring": ((), "io_uring"),
@@ -31,7 +32,7 @@ def test_transactions_begin_equally_late_by_every_poller(tmp_path: Path) -> None
     script = tmp_path / "one.sql"
     script.write_text("SELECT 1;\n")
     arguments = ("-n", "-f", str(script), "-M", "prepared", "-c", "4", "-T", "1", f"--rate={RATE_PER_S}")
-    lags_us: dict[str, list[float]] = {name: [] for name in POLLERS}
+    least_us = dict.fromkeys(POLLERS, float("inf"))
     with null_server(tmp_path) as server:
         environment = os.environ | server.env
         for number in range(ROUNDS):
@@ -45,9 +46,10 @@ def test_transactions_begin_equally_late_by_every_poller(tmp_path: Path) -> None
                 lines = load.finish().lines
                 assert len(lines) > RATE_PER_S / 5
                 # the rest may be for want of a core, and so may all of a round
-                lags_us[name].append(statistics.quantiles(line.lag_us for line in lines)[0])
-    least_us = {name: min(quartiles) for name, quartiles in lags_us.items()}
-    assert max(least_us.values()) < 4 * min(least_us.values()), lags_us
+                least_us[name] = min(least_us[name], statistics.quantiles(line.lag_us for line in lines)[0])
+            if max(least_us.values()) < 4 * min(least_us.values()):
+                return
+    raise AssertionError(least_us)
 
 
 def run_refused(tmp_path: Path, error: str, calls: tuple[str, ...], io: str) -> subprocess.CompletedProcess[str]:

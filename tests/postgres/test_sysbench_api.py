@@ -120,9 +120,9 @@ def test_both_refuse_the_same_options(server: Server, option: str) -> None:
     assert theirs.returncode == 1
     assert ours.returncode == 1
     if option == "tabels=4":
-        said = f"invalid option: --{option}"
-        assert said in theirs.stderr
-        assert said in ours.stderr
+        # versions of sysbench may word it differently
+        assert f"--{option}" in theirs.stderr
+        assert f"invalid option: --{option}" in ours.stderr
         assert "It has: flag, list, name," in ours.stderr
 
 

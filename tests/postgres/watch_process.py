@@ -40,7 +40,7 @@ def load(server: Server, clients: int = 4) -> Iterator[None]:
     with server.connect() as connection:
         connection.execute(UNHURRIED.encode())
     process = subprocess.Popen(
-        [BIN / "pgdrive", "-c", str(clients), "-T", "600", "--no-vacuum"],
+        [BIN / "pgdrive", "-c", str(clients), "-T", "3600", "--no-vacuum"],
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
