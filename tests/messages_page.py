@@ -28,8 +28,9 @@ curves and points, whose `code` is the `id` under its older name), `pgdyno analy
 fitted), `pgdyno compare --json` (`confounders`; `warning_details`, `note_details` and `reason_details`, next to the \
 sentences in `warnings`, `notes` and `reason`; `refused` of a noise floor), `pgdyno import --json` (`note_details`; \
 lines of `unread` and `left_out` that pgdyno wrote), `pgdyno plan cost --json` (`notes`), in `gave_up_details` of \
-`pgdyno plan check`, `plan show` and `doctor`, and in the manifest of a run (`note_details`, next to the sentences in \
-`notes`; `messages` of a search). Reports translate them with their templates.
+`pgdyno plan check`, `plan show` and `doctor`, in `pgdyno doctor --json` (`found_details` and `means_details` of each \
+check), and in the manifest of a run (`note_details`, next to the sentences in `notes`; `messages` of a search; \
+`found_details` and `means_details` of each check in `preflight`). Reports translate them with their templates.
 
 A parameter may itself be a message: `NAME` is its sentence, `NAME_id` its id, and its parameters are among those of \
 the whole. For example, an [audit](audit.md) rule without its input has the id of the rule followed by `-not-checked`, \
@@ -39,6 +40,8 @@ and the parameters `reason` and `reason_id`.
 SECTIONS = {
     "audit": "Findings of the audit",
     "analyse": "Warnings of the analysis and of comparisons",
+    "doctor": "Checks of the machine and of the generator before a run",
+    "generators": "Checks of each generator of a cluster",
     "plan": "What a plan gave up to fit a budget",
     "experiment": "Notes of a run, and what a search found",
     "run": "Why a hook failed",

@@ -106,17 +106,17 @@ def test_turbo(tmp_path: Path, file: str, text: str, verdict: str) -> None:
 @pytest.mark.parametrize(("stolen", "verdict"), [(0, "good"), (4, "good"), (5, "note"), (20, "warning")])
 def test_steal(tmp_path: Path, stolen: int, verdict: str) -> None:
     before, after = CpuTimes(100, 100, 7), CpuTimes(600, 600 - stolen, 7 + stolen)
-    check = cpu.steal(tree(tmp_path, GUEST), before, after, "now")
+    check = cpu.steal(tree(tmp_path, GUEST), before, after)
     assert check.verdict == verdict
     assert check.measured["steal_share"] == stolen / 1000
 
 
 def test_no_hypervisor_steals_nothing(tmp_path: Path) -> None:
-    assert cpu.steal(tree(tmp_path, METAL), None, None, "now").verdict == "good"
+    assert cpu.steal(tree(tmp_path, METAL), None, None).verdict == "good"
 
 
 def test_steal_that_nobody_counts(tmp_path: Path) -> None:
-    assert cpu.steal(tree(tmp_path, GUEST), None, None, "now").verdict == "unknown"
+    assert cpu.steal(tree(tmp_path, GUEST), None, None).verdict == "unknown"
 
 
 def test_times_of_the_processors(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pgdyno.doctor import Needs, generator, machine
 from pgdyno.doctor.cpu import CpuTimes
 from pgdyno.doctor.generator import Ceiling
 from pgdyno.doctor.system import System
+from pgdyno.messages import Message
 from tests.unit.doctor_sample import CGROUP_2, tree
 
 
@@ -112,6 +113,6 @@ def test_the_ceiling_of_files_is_of_another_script_and_says_so() -> None:
 
 @pytest.mark.parametrize(("median", "verdict"), [(12, "good"), (250, "note"), (1_500, "warning")])
 def test_round_trip(median: float, verdict: str) -> None:
-    check = generator.round_trip(Needs(statements=7), median, "to pgnull")
+    check = generator.round_trip(Needs(statements=7), median, Message("path", "to pgnull"))
     assert check.verdict == verdict
     assert f"7 statements takes at least {7 * median:.3g} µs" in check.means

@@ -11,6 +11,7 @@ from pgdyno.doctor import CHECKS, Needs, needs, not_fine, preflight, worst
 from pgdyno.doctor.check import good, note, stop, unknown, warning
 from pgdyno.doctor.needs import needs_of_plan, size_of
 from pgdyno.errors import ExitCode, PreflightError
+from pgdyno.messages import Message
 from pgdyno.plan import load_plan
 from pgdyno.records import Check
 from pgdyno.run import Engine
@@ -175,18 +176,19 @@ def test_sizes_of_settings(text: str, count: int) -> None:
 
 
 def test_the_worst_of_several_verdicts_counts() -> None:
-    checks = [good("cpu.cores", "8"), unknown("cpu.turbo", "?"), note("cpu.steal", "1 %", "means")]
+    text = Message("text", "text")
+    checks = [good("cpu.cores", text), unknown("cpu.turbo", text), note("cpu.steal", text, text)]
     assert worst(checks) == "note"
-    assert worst([*checks, stop("storage.free", "0", "means", "change"), warning("machine.load", "1", "m")]) == "stop"
+    assert worst([*checks, stop("storage.free", text, text, "change"), warning("machine.load", text, text)]) == "stop"
     assert worst([]) == "good"
     assert [check.id for check in not_fine(checks)] == ["cpu.steal"]
 
 
 def test_a_stop_is_said_and_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     checks = [
-        note("cpu.cores", "2 processors", "shared"),
-        good("cpu.steal", "none"),
-        stop("storage.free", "1 GiB free", "full", "free some room"),
+        note("cpu.cores", Message("two", "2 processors"), Message("shared", "shared")),
+        good("cpu.steal", Message("no-steal", "none")),
+        stop("storage.free", Message("free", "1 GiB free"), Message("full", "full"), "free some room"),
     ]
 
     def found(*_: object, **__: object) -> list[Check]:

@@ -5,16 +5,34 @@ from __future__ import annotations
 import pytest
 
 from pgdyno.doctor import CHECKS
-from pgdyno.doctor.check import good, note, stop, unknown, warning
+from pgdyno.records import Check, CheckVerdict
 from pgdyno.report.terminal.doctor_checks import check_lines
 
 LONG = "/a/very/long/path/that/nobody/would/choose/but/somebody/will/and/it/goes/on/and/on/until/the/end (data of pg18)"
 CHECKED = [
-    good("cpu.cores", "16 processors, 2 to a core"),
-    unknown("cpu.governor", "it is not to be seen"),
-    note("storage.fsync", f"{LONG}: median 3 ms", "one client commits at most 333 times a second", "a better disk"),
-    warning("machine.load", "81 % busy", "trials compete with it", "end it"),
-    stop("storage.free", "1 GiB free; the plan needs 20 GiB", "the disk runs full", "a smaller scale"),
+    Check(id="cpu.cores", verdict=CheckVerdict.GOOD, found="16 processors, 2 to a core"),
+    Check(id="cpu.governor", verdict=CheckVerdict.UNKNOWN, found="frequency not visible"),
+    Check(
+        id="storage.fsync",
+        verdict=CheckVerdict.NOTE,
+        found=f"{LONG}: median 3 ms",
+        means="one client commits at most 333 times a second",
+        change="a better disk",
+    ),
+    Check(
+        id="machine.load",
+        verdict=CheckVerdict.WARNING,
+        found="81 % busy",
+        means="trials compete with it",
+        change="end it",
+    ),
+    Check(
+        id="storage.free",
+        verdict=CheckVerdict.STOP,
+        found="1 GiB free; the plan needs 20 GiB",
+        means="the disk runs full",
+        change="a smaller scale",
+    ),
 ]
 
 

@@ -73,6 +73,14 @@ def _document(source: str | None, gave_up: Sequence[Message], checks: Sequence[C
         "gave_up": [str(each) for each in gave_up],
         "gave_up_details": [message_json(each) for each in gave_up],
         "worst": worst(checks).value,
-        "checks": [check.model_dump(mode="json") for check in checks],
+        "checks": [_check(check) for check in checks],
     }
     return json_module.dumps(found, indent=2, ensure_ascii=False)
+
+
+def _check(check: Check) -> dict[str, object]:
+    details = {
+        "found_details": message_json(check.state),
+        "means_details": message_json(check.consequence) if check.means else None,
+    }
+    return check.model_dump(mode="json") | details

@@ -13,6 +13,7 @@ from pgdyno.doctor.needs import Needs, Place
 from pgdyno.doctor.storage import snapshot
 from pgdyno.doctor.system import System
 from pgdyno.errors import EngineError
+from pgdyno.messages import Message
 from pgdyno.programs import Engine
 from pgdyno.records import Check
 
@@ -94,7 +95,10 @@ def _storage(system: System, place: Place, needs: Needs, patience: Patience) -> 
     try:
         yield storage.free(place, *storage.free_bytes(place.path))
     except OSError as error:
-        yield unknown("storage.free", f"{place.title}: {error.strerror}")
+        yield unknown(
+            "storage.free",
+            Message("space-unknown", "{place}: {error}", place=place.title, error=error.strerror or str(error)),
+        )
     if needs.snapshots and place.holds_data:
         yield snapshot(place, needs.snapshot_way)
     if not place.wal:
@@ -102,7 +106,7 @@ def _storage(system: System, place: Place, needs: Needs, patience: Patience) -> 
     try:
         yield storage.sync_time(place, needs, storage.measure_sync(place.path, patience.sync_s))
     except OSError as error:
-        yield unknown("storage.fsync", f"{place.title}: cannot write there: {error.strerror}")
+        yield unknown("storage.fsync", storage.unwritable(place, error))
 
 
 def _generator(system: System, needs: Needs, engine: Engine, patience: Patience) -> Iterator[Check]:
@@ -113,16 +117,24 @@ def _generator(system: System, needs: Needs, engine: Engine, patience: Patience)
     except (EngineError, OSError) as error:
         yield generator.not_measured("generator.ceiling", error)
     # a hypervisor takes time only from busy processors
-    yield cpu.steal(system, before, cpu.cpu_times(system), "while the generator ran")
+    yield cpu.steal(system, before, cpu.cpu_times(system))
 
 
 def _round_trips(needs: Needs, engine: Engine, servers: Servers) -> Iterator[Check]:
     try:
         for target, environment in servers.items():
             median_us = generator.round_trips(engine, environment, needs.protocol).median_us
-            yield generator.round_trip(needs, median_us, f"to {target} at {environment.get('PGHOST', 'its host')}")
+            path = Message(
+                "path-to-server",
+                "to {target} at {host}" if "PGHOST" in environment else "to {target} at its host",
+                target=target,
+                host=environment.get("PGHOST", ""),
+            )
+            yield generator.round_trip(needs, median_us, path)
         if needs.on_this_host:
-            way = "over loopback" if needs.tcp else "over a socket of this machine"
-            yield generator.round_trip(needs, generator.measure_round_trip(engine, needs), f"to pgnull {way}")
+            path = Message("path-over-loopback", "to pgnull over loopback")
+            if not needs.tcp:
+                path = Message("path-over-socket", "to pgnull over a socket of this machine")
+            yield generator.round_trip(needs, generator.measure_round_trip(engine, needs), path)
     except (EngineError, OSError) as error:
         yield generator.not_measured("network.round-trip", error)

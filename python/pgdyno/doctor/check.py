@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from pgdyno.records import Check, CheckVerdict
+from pgdyno.messages import Message
+from pgdyno.records import Check, CheckVerdict, KeptMessage
 
 CHECKS: Mapping[str, str] = MappingProxyType(
     {
@@ -40,49 +41,68 @@ SERIOUSNESS = tuple(CheckVerdict)
 Values = Mapping[str, float | int | str]
 
 
-def good(name: str, found: str, measured: Values | None = None, means: str = "") -> Check:
+NOT_REPORTED = Message("not-reported", "the kernel does not report it")
+
+
+def good(name: str, found: Message, measured: Values | None = None, means: Message | None = None) -> Check:
     """Returns a check without objections."""
     return _check(CheckVerdict.GOOD, name, found, means, "", measured)
 
 
-def unknown(name: str, found: str, means: str = "", change: str = "") -> Check:
+def unknown(name: str, found: Message, means: Message | None = None, change: str = "") -> Check:
     """Returns a check whose subject is not visible; `found` says why."""
-    return Check(id=name, verdict=CheckVerdict.UNKNOWN, found=found, means=means, change=change)
+    return _check(CheckVerdict.UNKNOWN, name, found, means, change, None)
 
 
-def note(name: str, found: str, means: str, change: str = "", measured: Values | None = None) -> Check:
+def note(name: str, found: Message, means: Message, change: str = "", measured: Values | None = None) -> Check:
     """Returns a check to know before interpreting results."""
     return _check(CheckVerdict.NOTE, name, found, means, change, measured)
 
 
-def warning(name: str, found: str, means: str, change: str = "", measured: Values | None = None) -> Check:
+def warning(name: str, found: Message, means: Message, change: str = "", measured: Values | None = None) -> Check:
     """Returns a check for a condition that distorts the results."""
     return _check(CheckVerdict.WARNING, name, found, means, change, measured)
 
 
-def stop(name: str, found: str, means: str, change: str, measured: Values | None = None) -> Check:
+def stop(name: str, found: Message, means: Message, change: str, measured: Values | None = None) -> Check:
     """Returns a check for a condition under which the plan cannot run."""
     return _check(CheckVerdict.STOP, name, found, means, change, measured)
 
 
-def _check(verdict: CheckVerdict, name: str, found: str, means: str, change: str, measured: Values | None) -> Check:
-    return Check(id=name, verdict=verdict, found=found, means=means, change=change, measured=dict(measured or {}))
+def _check(
+    verdict: CheckVerdict, name: str, found: Message, means: Message | None, change: str, measured: Values | None
+) -> Check:
+    return Check(
+        id=name,
+        verdict=verdict,
+        found=str(found),
+        found_details=KeptMessage.of(found),
+        means="" if means is None else str(means),
+        means_details=None if means is None else KeptMessage.of(means),
+        change=change,
+        measured=dict(measured or {}),
+    )
 
 
 def graded(
     name: str,
     value: float,
     limits: Sequence[tuple[float, Callable[..., Check]]],
-    found: str,
-    means: str,
+    found: Message,
+    means: Message,
     change: str,
     measured: Values | None = None,
+    *,
+    always_means: bool = False,
 ) -> Check:
-    """Returns a check by the highest of `limits` that `value` reaches; good, without `means`, if it reaches none."""
+    """Returns a check by the highest of `limits` that `value` reaches.
+
+    It is good if it reaches none, and has `means` then only if it is to be known in any case.
+    """
     for limit, make in sorted(limits, key=lambda pair: -pair[0]):
         if value >= limit:
             return make(name, found, means, change, measured)
-    return good(name, found, measured)
+    return good(name, found, measured, means if always_means else None)
 
 
 def worst(checks: Sequence[Check]) -> CheckVerdict:

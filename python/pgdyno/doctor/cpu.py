@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise, repeat
 
-from pgdyno.doctor.check import good, graded, note, unknown, warning
+from pgdyno.doctor.check import NOT_REPORTED, good, graded, note, unknown, warning
 from pgdyno.doctor.needs import Needs
 from pgdyno.doctor.system import System, count_of_list
+from pgdyno.messages import Message
 from pgdyno.records import Check
-from pgdyno.units import counted
 
 FEW_CORES = 4
 """With fewer cores, the generator takes a large share of a machine that it shares with the server."""
@@ -67,34 +67,45 @@ def cores(system: System, needs: Needs) -> Check:
     name = "cpu.cores"
     count = system.cpus_allowed()
     if count is None:
-        return unknown(name, "the kernel does not report the available processors")
-    found = [counted(count, "processor")]
+        return unknown(name, Message("processors-unknown", "the kernel does not report the available processors"))
+    found = Message("processors", "{count} processor", "{count} processors", count=count)
     threads, nodes, limit = threads_per_core(system), numa_nodes(system), system.cpu_limit()
     if threads and threads > 1:
-        found.append(f"{threads} to a core")
+        found = Message("processors-threads", "{processors}, {threads} to a core", processors=found, threads=threads)
     if nodes and nodes > 1:
-        found.append(f"{nodes} NUMA nodes")
+        found = Message("processors-nodes", "{processors}, {nodes} NUMA nodes", processors=found, nodes=nodes)
     measured = {"cores": count}
     if limit is not None and limit < count:
         return warning(
             name,
-            ", ".join([*found, f"limited to {limit:g} by the control group"]),
-            "a used-up quota stops all threads for the rest of each period, which increases tail latency",
+            Message(
+                "processors-limited",
+                "{processors}, limited to {limit_cores:g} by the control group",
+                processors=found,
+                limit_cores=limit,
+            ),
+            Message(
+                "quota-stops-threads",
+                "a used-up quota stops all threads for the rest of each period, which increases tail latency",
+            ),
             "give the group whole processors (cpuset) without a quota",
             {**measured, "limit_cores": limit},
         )
     if needs.on_this_host and count < FEW_CORES:
         return note(
             name,
-            ", ".join(found),
-            "server and generator share them: at the peak, the generator uses part of the machine",
+            found,
+            Message(
+                "processors-shared",
+                "server and generator share them: at the peak, the generator uses part of the machine",
+            ),
             "run the generator on another machine, or compare only runs that share the machine in the same way",
             measured,
         )
     if nodes and nodes > 1:
-        means = "a process's memory may be on another node, so that repeats differ"
-        return note(name, ", ".join(found), means, "bind the server to a node with numactl, or interleave", measured)
-    return good(name, ", ".join(found), measured)
+        means = Message("memory-on-other-node", "a process's memory may be on another node, so that repeats differ")
+        return note(name, found, means, "bind the server to a node with numactl, or interleave", measured)
+    return good(name, found, measured)
 
 
 def governor(system: System) -> Check:
@@ -103,13 +114,25 @@ def governor(system: System) -> Check:
     governors = sorted(set(system.texts("sys/devices/system/cpu/cpu*/cpufreq/scaling_governor")))
     drivers = sorted(set(system.texts("sys/devices/system/cpu/cpu*/cpufreq/scaling_driver")))
     if not governors:
-        below = "the hypervisor sets it" if virtualised(system) else "the kernel has no cpufreq driver for them"
-        means = "repeats may differ by frequency: interleave compared arms"
-        return unknown(name, f"frequency not visible: {below}", means)
-    found = f"{', '.join(governors)} (driver {', '.join(drivers) or 'unknown'})"
+        hidden = Message("frequency-of-hypervisor", "frequency not visible: the hypervisor sets it")
+        if not virtualised(system):
+            hidden = Message(
+                "frequency-without-driver", "frequency not visible: the kernel has no cpufreq driver for them"
+            )
+        means = Message("frequency-may-differ", "repeats may differ by frequency: interleave compared arms")
+        return unknown(name, hidden, means)
+    found = Message(
+        "governor",
+        "{governors} (driver {drivers})" if drivers else "{governors} (driver unknown)",
+        governors=", ".join(governors),
+        drivers=", ".join(drivers),
+    )
     if governors == ["performance"]:
         return good(name, found)
-    means = "processors slow down when idle: trials with few clients measure their wake-up time"
+    means = Message(
+        "processors-slow-down",
+        "processors slow down when idle: trials with few clients measure their wake-up time",
+    )
     change = "cpupower frequency-set -g performance"
     if governors == ["powersave"] and drivers and set(drivers) <= set(HARDWARE_DRIVERS):
         return note(name, found, means, change)
@@ -123,32 +146,38 @@ def turbo(system: System) -> Check:
     if off is None:
         boost = system.number("sys/devices/system/cpu/cpufreq/boost")
     if off is None and boost is None:
-        return unknown(name, "the kernel does not report it")
+        return unknown(name, NOT_REPORTED)
     if off == 1 or boost == 0:
-        return good(name, "off")
+        return good(name, Message("turbo-off", "off"))
     return note(
         name,
-        "on",
-        "the frequency falls with the number of busy cores and with heat: few clients seem faster than many",
+        Message("turbo-on", "on"),
+        Message(
+            "frequency-falls",
+            "the frequency falls with the number of busy cores and with heat: few clients seem faster than many",
+        ),
         "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo, or echo 0 > /sys/devices/system/cpu/cpufreq/boost",
     )
 
 
-def steal(system: System, before: CpuTimes | None, after: CpuTimes | None, under: str) -> Check:
-    """`cpu.steal`: the share of time between two readings; `under` describes the load in between."""
+def steal(system: System, before: CpuTimes | None, after: CpuTimes | None) -> Check:
+    """`cpu.steal`: the share of time between two readings, while the generator ran."""
     name = "cpu.steal"
     if virtualised(system) is False:
-        return good(name, "none: this is not a virtual machine")
+        return good(name, Message("not-virtual", "none: this is not a virtual machine"))
     if before is None or after is None or after.total <= before.total:
-        return unknown(name, "the kernel does not report it")
+        return unknown(name, NOT_REPORTED)
     share = (after.steal - before.steal) / (after.total - before.total)
     return graded(
         name,
         share,
         [(STEAL_NOTE, note), (STEAL_WARNING, warning)],
-        f"{100 * share:.1f} % of the time {under}",
-        "other guests of the hypervisor take processor time during trials: repeats differ for reasons outside of "
-        "the server",
+        Message("steal", "{percent:.1f} % of the time while the generator ran", percent=100 * share),
+        Message(
+            "steal-in-trials",
+            "other guests of the hypervisor take processor time during trials: repeats differ for reasons outside of "
+            "the server",
+        ),
         "use a dedicated host or a larger instance; repeat more often and interleave",
         {"steal_share": round(share, 5)},
     )
@@ -195,23 +224,38 @@ def source(system: System) -> Check:
     current = system.text(f"{FOLDER}/current_clocksource")
     available = (system.text(f"{FOLDER}/available_clocksource") or "").split()
     if not current:
-        return unknown(name, "the kernel does not report it")
+        return unknown(name, NOT_REPORTED)
     others = [other for other in available if other != current]
-    found = f"{current}; available: {', '.join(others) or 'no other'}"
+    found = Message(
+        "clock-source",
+        "{current}; available: {others}" if others else "{current}; available: no other",
+        current=current,
+        others=", ".join(others),
+    )
     change = f"echo tsc > /{FOLDER}/current_clocksource, or clocksource=tsc at boot" if "tsc" in others else ""
     if current in SLOW_SOURCES:
-        means = "each reading is a system call, which slows down EXPLAIN ANALYZE, track_io_timing and the generator"
+        means = Message(
+            "clock-needs-call",
+            "each reading is a system call, which slows down EXPLAIN ANALYZE, track_io_timing and the generator",
+        )
         return warning(name, found, means, change or "the kernel's log says why it abandoned the faster source")
     if "tsc" in others and current not in ("kvm-clock", "hyperv_clocksource_tsc_page"):
-        return note(name, found, "the processor's own counter is faster", change)
+        return note(name, found, Message("counter-faster", "the processor's own counter is faster"), change)
     return good(name, found)
 
 
 def cost(measured: ClockCost) -> Check:
     """`clock.cost`: the time per call, and the share of calls below 1 µs."""
-    found = f"{measured.ns:.0f} ns per call, {100 * measured.under_1_us:.1f} % under 1 µs"
+    found = Message(
+        "clock-cost",
+        "{call_ns:.0f} ns per call, {percent:.1f} % under 1 µs",
+        call_ns=measured.ns,
+        percent=100 * measured.under_1_us,
+    )
     values = {"call_ns": round(measured.ns, 1), "under_1_us_share": round(measured.under_1_us, 5)}
-    means = "the clock adds to short latencies, and to the cost of EXPLAIN ANALYZE and track_io_timing"
+    means = Message(
+        "clock-adds", "the clock adds to short latencies, and to the cost of EXPLAIN ANALYZE and track_io_timing"
+    )
     change = "see clock.source"
     if measured.under_1_us < LEAST_SHARE:
         return warning("clock.cost", found, means, change, values)

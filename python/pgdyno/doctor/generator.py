@@ -15,6 +15,7 @@ from pathlib import Path
 from pgdyno.doctor.check import good, graded, note, unknown, warning
 from pgdyno.doctor.needs import Needs
 from pgdyno.errors import EngineError
+from pgdyno.messages import Message
 from pgdyno.programs import Engine
 from pgdyno.records import Check
 from pgdyno.run.process import Event, running_engine
@@ -156,49 +157,71 @@ def _find_null(engine: Engine) -> Path:
 def ceiling(needs: Needs, reached: Ceiling) -> Check:
     """`generator.ceiling`: the measured throughput, compared with the plan's rate."""
     name = "generator.ceiling"
-    what = " ".join(needs.scripts[1::2]) if needs.scripts else "select-only, instead of the plan's files"
-    found = (
-        f"{rounded(reached.tps)} transactions per second ({what}; {needs.protocol}) with "
-        f"{_count(reached.clients, 'client')} on {_count(reached.workers, 'worker')}, next to "
-        f"{_count(reached.threads, 'thread')} of pgnull"
+    found = Message(
+        "ceiling",
+        "{tps} transactions per second ({scripts}; {protocol}) with {clients} on {workers}, next to {threads} of pgnull"
+        if needs.scripts
+        else "{tps} transactions per second (select-only, instead of the plan's files; {protocol}) with {clients} on "
+        "{workers}, next to {threads} of pgnull",
+        tps=rounded(reached.tps),
+        scripts=" ".join(needs.scripts[1::2]),
+        protocol=needs.protocol,
+        clients=client_count(reached.clients),
+        workers=Message("worker-count", "{count} worker", "{count} workers", count=reached.workers),
+        threads=Message("thread-count", "{count} thread", "{count} threads", count=reached.threads),
     )
     measured = {"tps": round(reached.tps, 1), "workers": reached.workers, "threads": reached.threads}
     change = "use more workers, or more machines as generators"
     if needs.rate_per_s is not None:
-        found += f"; the plan asks for {rounded(needs.rate_per_s)}"
-        means = "near its limit, the generator starts transactions late, which adds to latency"
+        found = Message(
+            "ceiling-and-rate", "{ceiling}; the plan asks for {rate}", ceiling=found, rate=rounded(needs.rate_per_s)
+        )
+        means = Message("starts-late", "near its limit, the generator starts transactions late, which adds to latency")
         limits = [(RATE_NOTE, note), (RATE_WARNING, warning)]
         return graded(name, needs.rate_per_s / max(reached.tps, 1), limits, found, means, change, measured)
-    means = f"a trial near {rounded(0.7 * reached.tps)} measures the generator as much as the server"
+    means = Message(
+        "generator-measured",
+        "a trial near {near} measures the generator as much as the server",
+        near=rounded(0.7 * reached.tps),
+    )
     return good(name, found, measured, means)
 
 
-def round_trip(needs: Needs, median_us: float, to: str) -> Check:
+def client_count(count: int) -> Message:
+    """Returns `8 clients`."""
+    return Message("client-count", "{count} client", "{count} clients", count=count)
+
+
+def round_trip(needs: Needs, median_us: float, path: Message) -> Check:
     """`network.round-trip`: the minimum latency of a statement, and so of a transaction."""
     name = "network.round-trip"
-    found = f"{median_us:.3g} µs {to}"
-    least_us = median_us * needs.statements
+    found = Message("round-trip", "{median} µs {path}", median=f"{median_us:.3g}", path=path)
     if needs.statements > 1:
-        means = f"a transaction of {needs.statements} statements takes at least {least_us:.3g} µs"
+        means = Message(
+            "transaction-minimum",
+            "a transaction of {statements} statements takes at least {least} µs",
+            statements=needs.statements,
+            least=f"{median_us * needs.statements:.3g}",
+        )
     else:
-        means = f"no statement is faster; a client runs at most {rounded(1e6 / median_us)} per second"
+        means = Message(
+            "statement-minimum",
+            "no statement is faster; a client runs at most {most} per second",
+            most=rounded(1e6 / median_us),
+        )
     change = "move the generator closer to the server (the same zone or rack)"
     limits = [(TRIP_NOTE_US, note), (TRIP_WARNING_US, warning)]
-    check = graded(name, median_us, limits, found, means, change, {"median_us": round(median_us, 2)})
-    return check.model_copy(update={"means": means})
+    measured = {"median_us": round(median_us, 2)}
+    return graded(name, median_us, limits, found, means, change, measured, always_means=True)
 
 
 def not_measured(name: str, error: Exception) -> Check:
     """Returns a check that could not be measured, with the reason."""
     why = error.message if isinstance(error, EngineError) else str(error)
     hint = error.hint or "" if isinstance(error, EngineError) else ""
-    return unknown(name, f"not measured: {why}", change=hint)
+    return unknown(name, Message("not-measured", "not measured: {why}", why=why), change=hint)
 
 
 def rounded(number: float) -> str:
     """Formats `number` with three significant digits."""
     return f"{float(f'{number:.3g}'):,.0f}"
-
-
-def _count(number: int, one: str) -> str:
-    return f"{number} {one if number == 1 else one + 's'}"

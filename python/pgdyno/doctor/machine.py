@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pgdyno.doctor.check import good, graded, note, stop, unknown, warning
+from pgdyno.doctor.check import NOT_REPORTED, good, graded, note, stop, unknown, warning
 from pgdyno.doctor.cpu import CpuTimes
 from pgdyno.doctor.needs import Needs
 from pgdyno.doctor.system import System
+from pgdyno.messages import Message
 from pgdyno.records import Check
-from pgdyno.units import counted
 
 BUSY_NOTE, BUSY_WARNING = 0.03, 0.10
 """Shares of all processors."""
@@ -49,14 +49,19 @@ def load(system: System, before: CpuTimes | None, after: CpuTimes | None) -> Che
     name = "machine.load"
     average = (system.text("proc/loadavg") or "").split()
     if before is None or after is None or after.total <= before.total or not average:
-        return unknown(name, "the kernel does not report it")
+        return unknown(name, NOT_REPORTED)
     share = (after.busy - before.busy) / (after.total - before.total)
     return graded(
         name,
         share,
         [(BUSY_NOTE, note), (BUSY_WARNING, warning)],
-        f"{100 * share:.1f} % of the processors busy, load average {' '.join(average[:3])}",
-        "other programs use the processors, and trials compete with them",
+        Message(
+            "processors-busy",
+            "{percent:.1f} % of the processors busy, load average {load}",
+            percent=100 * share,
+            load=" ".join(average[:3]),
+        ),
+        Message("programs-compete", "other programs use the processors, and trials compete with them"),
         "find them with top and stop them, or wait",
         {"busy_share": round(share, 4), "load_1_min": float(average[0])},
     )
@@ -67,17 +72,23 @@ def others(system: System, own: int) -> Check:
     name = "machine.others"
     seen = processes(system)
     if not seen:
-        return unknown(name, "processes are not visible")
+        return unknown(name, Message("processes-hidden", "processes are not visible"))
     counts = _counts(seen, _family(seen, own))
     if not counts:
-        return good(name, "no other server or load generator found")
-    found = ", ".join(f"{count} {program}" for program, count in sorted(counts.items()))
-    means = "even an idle server uses memory and may start a vacuum or a checkpoint during a trial"
+        return good(name, Message("no-other-program", "no other server or load generator found"))
+    found = Message(
+        "other-programs",
+        "{programs}",
+        programs=", ".join(f"{count} {program}" for program, count in sorted(counts.items())),
+    )
     change = "stop unneeded ones; two concurrent runs of pgdyno disturb each other"
-    make = warning if counts.keys() & GENERATORS else note
-    if make is warning:
-        means = "another load or run takes processors, memory and disk from this one"
-    return make(name, found, means, change)
+    if counts.keys() & GENERATORS:
+        means = Message("another-load", "another load or run takes processors, memory and disk from this one")
+        return warning(name, found, means, change)
+    means = Message(
+        "another-server", "even an idle server uses memory and may start a vacuum or a checkpoint during a trial"
+    )
+    return note(name, found, means, change)
 
 
 def _family(seen: Mapping[int, Process], own: int) -> set[int]:
@@ -105,20 +116,34 @@ def open_files(system: System, needs: Needs) -> Check:
     name = "limits.open-files"
     limits = _limits(system)
     if "Max open files" not in limits:
-        return unknown(name, "the kernel does not report it")
+        return unknown(name, NOT_REPORTED)
     soft, hard = limits["Max open files"]
     # each load on a standby has its own engine
     most = max(needs.clients, needs.replica_clients)
     wanted, tasks = most + SPARE_FILES, system.tasks_limit()
-    clients = counted(most, "client")
-    found = f"{_shown(soft)}, at most {_shown(hard)}; {clients} need about {wanted}"
+    found = Message(
+        "open-files",
+        "{soft}, at most {hard}; {count} client needs about {needed}",
+        "{soft}, at most {hard}; {count} clients need about {needed}",
+        soft=_shown(soft),
+        hard=_shown(hard),
+        count=most,
+        needed=wanted,
+    )
     if hard is not None and hard < wanted:
-        means = "the engine cannot open a connection for every client"
+        means = Message("connections-limited", "the engine cannot open a connection for every client")
         return stop(name, found, means, f"ulimit -Hn {wanted}, or LimitNOFILE of the service")
     backends = needs.backends + SPARE_TASKS
     if needs.on_this_host and tasks is not None and tasks < backends:
-        found += f"; the control group allows {tasks} processes"
-        return stop(name, found, "the server cannot start a backend for every client", f"pids.max = {backends} or more")
+        found = Message(
+            "processes-allowed",
+            "{files}; the control group allows {count} process",
+            "{files}; the control group allows {count} processes",
+            files=found,
+            count=tasks,
+        )
+        means = Message("backends-limited", "the server cannot start a backend for every client")
+        return stop(name, found, means, f"pids.max = {backends} or more")
     return good(name, found)
 
 

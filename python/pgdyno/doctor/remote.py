@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno.doctor.check import good, stop, unknown, warning
 from pgdyno.errors import EngineError, TargetError
+from pgdyno.messages import Message
 from pgdyno.plan import Plan
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.plan.targets import NetworkTarget, RentedTarget, servers_of
@@ -40,8 +41,9 @@ def reach_servers(plan: Plan, say: Callable[[str], None]) -> tuple[dict[str, dic
                 use = Use(when_busy=WhenBusy.ALONGSIDE)
                 found[name] = kind_of(spec).fetch(spec, Home.locate(), SilentProgress(), use)
             except TargetError as error:
-                means = "the plan cannot run until the server is reachable"
-                checks.append(stop("network.round-trip", f"{name}: {error.message}", means, error.hint or ""))
+                failed = Message("server-unreachable", "{target}: {error}", target=name, error=error.message)
+                means = Message("server-needed", "the plan cannot run until the server is reachable")
+                checks.append(stop("network.round-trip", failed, means, error.hint or ""))
     return environments(found), checks
 
 
@@ -56,20 +58,35 @@ def reach_host(target: str, spec: SshSpec) -> Check:
     try:
         return judged(target, spec, look(spec))
     except EngineError as error:
-        return unknown(NAME, f"{target}: {error.message}", change=error.hint or "")
+        failed = Message("host-not-checked", "{target}: {error}", target=target, error=error.message)
+        return unknown(NAME, failed, change=error.hint or "")
     except RemoteError as error:
-        means = "trials run, without samples of the database's host"
-        return warning(NAME, f"{target}: {error.message}", means, error.hint or "")
+        failed = Message("host-unreachable", "{target}: {error}", target=target, error=error.message)
+        means = Message("no-host-samples", "trials run, without samples of the database's host")
+        return warning(NAME, failed, means, error.hint or "")
 
 
 def judged(target: str, spec: SshSpec, looked: Looked) -> Check:
     """Returns the check for the host of `target` from `looked`."""
     clock = looked.clock
-    ahead = f"{abs(clock.ahead_us) / 1e3:.1f} ms {'ahead' if clock.ahead_us >= 0 else 'behind'}"
-    found = (
-        f"{target}: {spec.host} reached as {looked.user} in {looked.connect_s:.1f} s, its host key is known, "
-        f"pgprobe {'was copied there and' if looked.copied else 'is installed and'} runs; its clock is {ahead}, ± "
-        f"{clock.uncertainty_us / 1e3:.1f} ms"
+    found = Message(
+        "host-reached",
+        "{target}: {host} reached as {user} in {connect_s:.1f} s, its host key is known, {probe}; {clock}",
+        target=target,
+        host=spec.host,
+        user=looked.user,
+        connect_s=looked.connect_s,
+        probe=Message("probe-copied", "pgprobe was copied there and runs")
+        if looked.copied
+        else Message("probe-installed", "pgprobe is installed and runs"),
+        clock=Message(
+            "clock-offset",
+            "its clock is {offset_ms:.1f} ms ahead, ± {uncertainty_ms:.1f} ms"
+            if clock.ahead_us >= 0
+            else "its clock is {offset_ms:.1f} ms behind, ± {uncertainty_ms:.1f} ms",
+            offset_ms=abs(clock.ahead_us) / 1e3,
+            uncertainty_ms=clock.uncertainty_us / 1e3,
+        ),
     )
     values = {
         "connect_s": round(looked.connect_s, 3),
@@ -78,6 +95,6 @@ def judged(target: str, spec: SshSpec, looked: Looked) -> Check:
         "round_trip_us": round(clock.round_trip_us),
     }
     if clock.uncertainty_us > ALIGNED_US:
-        means = "seconds of the two hosts may be misaligned by more than 10 ms"
+        means = Message("seconds-misaligned", "seconds of the two hosts may be misaligned by more than 10 ms")
         return warning(NAME, found, means, "use a shorter network path, or a less busy host", values)
     return good(NAME, found, values)

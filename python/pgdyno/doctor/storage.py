@@ -11,6 +11,7 @@ from pathlib import Path
 from pgdyno.doctor.check import good, graded, note, stop, unknown, warning
 from pgdyno.doctor.needs import Needs, Place
 from pgdyno.doctor.system import System
+from pgdyno.messages import Message
 from pgdyno.mounts import Mount, mount_above, parse_mounts
 from pgdyno.plan.checks.reset import folder_refusal
 from pgdyno.plan.sections import SnapshotWay
@@ -63,23 +64,34 @@ def file_system(system: System, place: Place) -> Check:
     name = "storage.file-system"
     mount = mount_of(system, place.path)
     if mount is None:
-        return unknown(name, f"{place.title}: file system not visible")
-    found = f"{place.title}: {described(system, mount)}"
+        return unknown(name, Message("file-system-hidden", "{place}: file system not visible", place=place.title))
+    found = Message("file-system", "{place}: {file_system}", place=place.title, file_system=described(system, mount))
     kind = mount.kind
     if kind in MEMORY and place.in_memory:
-        means = "as the plan requires: nothing is durable, and commits do not wait for a disk"
+        means = Message(
+            "memory-as-planned", "as the plan requires: nothing is durable, and commits do not wait for a disk"
+        )
         return note(name, found, means, "compare only with runs in memory")
     if kind in MEMORY:
-        means = "nothing is durable, commits do not wait for a disk, and the dataset uses memory"
+        means = Message(
+            "memory-instead-of-disk", "nothing is durable, commits do not wait for a disk, and the dataset uses memory"
+        )
         return warning(name, found, means, "compare only with runs in memory, or move the data")
     if kind in NETWORK or (kind.startswith("fuse") and kind != "fuseblk"):
-        means = "each write and sync goes through a network or another program, which others share"
+        means = Message(
+            "storage-shared", "each write and sync goes through a network or another program, which others share"
+        )
         return warning(name, found, means, "put data and WAL on a local file system, such as ext4 or XFS")
     if kind == "overlay":
-        means = "the first write to a file copies it, and a container's layer is slower than a volume"
+        means = Message(
+            "container-layer", "the first write to a file copies it, and a container's layer is slower than a volume"
+        )
         return warning(name, found, means, "put data and WAL on a volume of the container")
     if kind in COPY_ON_WRITE:
-        means = "blocks move on every write: results change as the file system ages, and full_page_writes cost twice"
+        means = Message(
+            "copy-on-write",
+            "blocks move on every write: results change as the file system ages, and full_page_writes cost twice",
+        )
         return note(name, found, means, "give every run a fresh file system, or use ext4 or XFS")
     return good(name, found)
 
@@ -89,26 +101,39 @@ def mount_options(system: System, place: Place) -> Check:
     name = "storage.mount-options"
     mount = mount_of(system, place.path)
     if mount is None:
-        return unknown(name, f"{place.title}: mount options not visible")
-    found = f"{mount.point}: {', '.join(sorted(mount.options))}"
+        return unknown(name, Message("mount-options-hidden", "{place}: mount options not visible", place=place.title))
+    found = Message(
+        "mount-options", "{mount}: {options}", mount=str(mount.point), options=", ".join(sorted(mount.options))
+    )
     options = mount.options
     if "ro" in options:
-        return stop(name, found, "the file system is read-only", f"mount -o remount,rw {mount.point}")
+        means = Message("read-only", "the file system is read-only")
+        return stop(name, found, means, f"mount -o remount,rw {mount.point}")
     if options & NO_BARRIER:
-        means = "syncs do not reach the disk: commits are fast, and lost on a power failure"
+        means = Message("no-barrier", "syncs do not reach the disk: commits are fast, and lost on a power failure")
         return warning(name, found, means, f"mount -o remount,barrier=1 {mount.point}")
     if options & SYNCHRONOUS:
-        means = "every write waits for the disk, not only syncs"
+        means = Message("writes-synchronous", "every write waits for the disk, not only syncs")
         return warning(name, found, means, f"mount -o remount,async {mount.point}")
     if "data=journal" in options:
-        return note(name, found, "each page is written twice, first into the journal", "use data=ordered")
+        means = Message("pages-journalled", "each page is written twice, first into the journal")
+        return note(name, found, means, "use data=ordered")
     if not options & {"noatime", "relatime"} and mount.kind not in MEMORY:
-        means = "each read of a file updates its access time"
+        means = Message("access-times", "each read of a file updates its access time")
         return note(name, found, means, f"mount -o remount,noatime {mount.point}")
     if "discard" in options:
-        means = "removed files (old WAL, dropped tables) trim the disk immediately, during trials"
+        means = Message(
+            "trims-in-trials", "removed files (old WAL, dropped tables) trim the disk immediately, during trials"
+        )
         return note(name, found, means, "mount without discard and run fstrim between runs")
     return good(name, found)
+
+
+def unwritable(place: Place, error: OSError) -> Message:
+    """Returns what is found where a file cannot be written."""
+    return Message(
+        "cannot-write", "{place}: cannot write there: {error}", place=place.title, error=error.strerror or str(error)
+    )
 
 
 def free_bytes(path: Path) -> tuple[int, int]:
@@ -120,28 +145,43 @@ def free_bytes(path: Path) -> tuple[int, int]:
 def free(place: Place, free_now: int, whole: int) -> Check:
     """`storage.free`: `free_now` of `whole` bytes compared with the plan's need in `place`."""
     name = "storage.free"
-    found = f"{place.title}: {format_bytes(free_now)} of {format_bytes(whole)} free"
+    found = Message(
+        "space-free",
+        "{place}: {free} of {whole} free",
+        place=place.title,
+        free=format_bytes(free_now),
+        whole=format_bytes(whole),
+    )
     if place.limit_bytes is not None:
         free_now = min(free_now, place.limit_bytes)
-        found += f", of which the plan allows {format_bytes(place.limit_bytes)}"
+        found = Message(
+            "space-allowed",
+            "{space}, of which the plan allows {limit}",
+            space=found,
+            limit=format_bytes(place.limit_bytes),
+        )
     measured = {"free_bytes": free_now, "needed_bytes": place.bytes}
     if place.bytes:
-        found += f"; the plan needs about {format_bytes(place.bytes)}"
+        found = Message(
+            "space-needed", "{space}; the plan needs about {needed}", space=found, needed=format_bytes(place.bytes)
+        )
     change = "free some space, put the cluster on a larger disk (environment.data), or choose a smaller scale"
     if place.limit_bytes is not None:
         change = "raise tmpfs_size, or choose a smaller scale"
     if place.bytes > free_now:
         if place.kept:
-            means = "it may suffice, because a kept cluster may already contain the dataset"
+            means = Message(
+                "kept-cluster-may-suffice", "it may suffice, because a kept cluster may already contain the dataset"
+            )
             return warning(name, found, means, change, measured)
-        return stop(
-            name, found, "loads fail when the disk is full, and a full WAL disk stops the server", change, measured
-        )
+        means = Message("disk-too-small", "loads fail when the disk is full, and a full WAL disk stops the server")
+        return stop(name, found, means, change, measured)
     if place.bytes > TIGHT * free_now:
-        means = "WAL may exceed max_wal_size under load; a full disk stops the server"
+        means = Message("disk-almost-too-small", "WAL may exceed max_wal_size under load; a full disk stops the server")
         return warning(name, found, means, change, measured)
     if free_now < 0.05 * whole:
-        return note(name, found, "almost full file systems fragment and slow down writes", change, measured)
+        means = Message("disk-almost-full", "almost full file systems fragment and slow down writes")
+        return note(name, found, means, change, measured)
     return good(name, found, measured)
 
 
@@ -192,25 +232,44 @@ def _nearest(ordered: list[int], share: float) -> int:
 def sync_time(place: Place, needs: Needs, took: SyncTime) -> Check:
     """`storage.fsync`: the measurement in `place`."""
     name = "storage.fsync"
-    found = f"{place.title}: median {_ms(took.median_us)} ms, p99 {_ms(took.p99_us)} ms (n = {took.count:,})"
+    found = Message(
+        "sync-time",
+        "{place}: median {median} ms, p99 {p99} ms (n = {n:,d})",
+        place=place.title,
+        median=_ms(took.median_us),
+        p99=_ms(took.p99_us),
+        n=took.count,
+    )
     measured = {"median_us": round(took.median_us, 2), "p99_us": round(took.p99_us, 2), "n": took.count}
     if place.in_memory:
-        return good(name, f"{found}; in memory, as the plan requires", measured)
+        return good(name, Message("sync-time-memory", "{time}; in memory, as the plan requires", time=found), measured)
     if took.median_us < TOO_FAST_US:
-        means = "no disk is this fast: nothing is flushed (memory, a disabled barrier), so commits are not durable"
+        means = Message(
+            "nothing-flushed",
+            "no disk is this fast: nothing is flushed (memory, a disabled barrier), so commits are not durable",
+        )
         return warning(name, found, means, "see storage.file-system and storage.mount-options", measured)
-    if not needs.writes or not needs.durable:
-        why = "the scripts only read" if not needs.writes else "commits of this plan do not wait for it"
-        return good(name, f"{found}; {why}", measured)
-    means = f"one client commits at most {1e6 / took.median_us:,.0f} times per second; several clients share a sync"
+    if not needs.writes:
+        return good(name, Message("sync-time-reads", "{time}; the scripts only read", time=found), measured)
+    if not needs.durable:
+        unused = Message("sync-time-unused", "{time}; commits of this plan do not wait for it", time=found)
+        return good(name, unused, measured)
+    means = Message(
+        "commits-limited",
+        "one client commits at most {most:,.0f} times per second; several clients share a sync",
+        most=1e6 / took.median_us,
+    )
     change = "use a disk with a protected write cache, or put the WAL on one"
     if took.p99_us > max(TAIL * took.median_us, TAIL_US):
-        means += "; one sync in a hundred takes much longer, and so does the p99 of commits"
+        means = Message(
+            "commits-limited-unsteady",
+            "{limit}; one sync in a hundred takes much longer, and so does the p99 of commits",
+            limit=means,
+        )
         return graded(name, took.p99_us, [(0, note), (MEDIAN_WARNING_US * 2, warning)], found, means, change, measured)
     limits = [(MEDIAN_NOTE_US, note), (MEDIAN_WARNING_US, warning)]
-    check = graded(name, took.median_us, limits, found, means, change, measured)
     # the limit of commits matters on a good disk, too
-    return check.model_copy(update={"means": means})
+    return graded(name, took.median_us, limits, found, means, change, measured, always_means=True)
 
 
 def _ms(microseconds: float) -> str:
@@ -226,14 +285,18 @@ def snapshot(place: Place, wanted: SnapshotWay | None) -> Check:
         if wanted is not None:
             reason = folder_refusal(wanted, place.path) or refusal_of(wanted, place.path, kept=place.kept)
             if reason is not None:
-                means = f'reset.snapshot = "{wanted}" is not possible here'
+                found = Message("snapshot-refused", "{place}: {reason}", place=place.title, reason=reason)
+                means = Message("snapshot-impossible", 'reset.snapshot = "{way}" is not possible here', way=wanted)
                 change = "remove reset.snapshot, or put the data on such a file system (environment.data)"
-                return stop(NAME, f"{place.title}: {reason}", means, change)
+                return stop(NAME, found, means, change)
         way = wanted or best_way(place.path, kept=place.kept)
     except OSError as error:
-        return unknown(NAME, f"{place.title}: cannot write there: {error.strerror}")
-    found = f"{place.title}: {WORDS[way]}"
+        return unknown(NAME, unwritable(place, error))
+    found = Message("snapshot-way", "{place}: {way}", place=place.title, way=WORDS[way])
     if way == "copy":
-        means = "every trial waits for a copy of the whole cluster, which needs the same disk space again"
+        means = Message(
+            "snapshot-copies",
+            "every trial waits for a copy of the whole cluster, which needs the same disk space again",
+        )
         return note(NAME, found, means, "put the data on XFS or btrfs (environment.data), where files can share blocks")
     return good(NAME, found)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pgdyno.errors import EngineError
+from pgdyno.messages import Message
 from pgdyno.plan import LoadedPlan, Plan, PlannedTrial
 from pgdyno.plan.hosts import generators
 from pgdyno.probe.clock_offset import HERE, Ahead
@@ -178,5 +179,6 @@ def generator_checks(
             say("measuring the ceiling of every generator")
             return look(cluster, needs, servers)
     except EngineError as error:
-        means = "the plan's generators cannot generate its load"
-        return [stop(CEILING, error.message, means, error.hint or "look at docs/guides/cluster.md")]
+        failed = Message("generators-failed", "{error}", error=error.message)
+        means = Message("generators-needed", "the plan's generators cannot generate its load")
+        return [stop(CEILING, failed, means, error.hint or "look at docs/guides/cluster.md")]

@@ -35,8 +35,8 @@ def check_conditions(loaded: LoadedPlan, resources: Resources, seed: int, *, che
                 "{verdict}: {check}: {found}: {means}",
                 verdict=check.verdict.value,
                 check=check.id,
-                found=check.found,
-                means=check.means,
+                found=check.state,
+                means=check.consequence,
             )
         )
 

@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pgdyno.doctor.check import good, stop, unknown
-from pgdyno.doctor.generator import RATE_WARNING, Trips, round_trip, rounded
+from pgdyno.doctor.generator import RATE_WARNING, Trips, client_count, round_trip, rounded
 from pgdyno.doctor.needs import Needs
 from pgdyno.errors import EngineError
 from pgdyno.generators.distributed_load import LostError
 from pgdyno.generators.generator_lifecycle import Cluster, Standing
+from pgdyno.messages import Message
 from pgdyno.records import Check
-from pgdyno.units import counted
 
 CEILING, PATH = "generator.ceiling", "network.round-trip"
 SECONDS = 1.0
@@ -45,16 +45,29 @@ def _ceiling(
     generator: Standing, reached: float | Missed, clients: int, protocol: str, rate_per_s: float | None
 ) -> Check:
     if isinstance(reached, Exception):
-        return unknown(CEILING, f"{called(generator)}: not measured: {reached}")
+        failed = Message(
+            "generator-not-measured",
+            "{generator}: not measured: {error}",
+            generator=called(generator),
+            error=str(reached),
+        )
+        return unknown(CEILING, failed)
     generator.facts = {**generator.facts, "ceiling_tps": round(reached, 1)}
-    most = rounded(reached)
-    by = counted(clients, "client")
-    found = f"{called(generator)}: {most} transactions per second (select-only; {protocol}; {by})"
+    found = Message(
+        "generator-ceiling",
+        "{generator}: {tps} transactions per second (select-only; {protocol}; {clients})",
+        generator=called(generator),
+        tps=rounded(reached),
+        protocol=protocol,
+        clients=client_count(clients),
+    )
     measured = {"tps": round(reached, 1)}
     if rate_per_s is not None and rate_per_s > RATE_WARNING * reached:
-        means = (
-            f"its share of the rate is {rate_per_s:,.0f} per second: it would start transactions late, which adds "
-            "to latency"
+        means = Message(
+            "generator-starts-late",
+            "its share of the rate is {rate_per_s:,.0f} per second: it would start transactions late, which adds to "
+            "latency",
+            rate_per_s=rate_per_s,
         )
         return stop(CEILING, found, means, "use more hosts, or larger ones", measured)
     return good(CEILING, found, measured)
@@ -62,11 +75,17 @@ def _ceiling(
 
 def _path(generator: Standing, median_us: float | Missed, target: str, needs: Needs) -> Check:
     if isinstance(median_us, Exception):
-        means = "no client can connect from this host"
-        return stop(
-            PATH, f"{called(generator)} does not reach {target}: {median_us}", means, "check the route and pg_hba.conf"
+        failed = Message(
+            "generator-cannot-reach",
+            "{generator} does not reach {target}: {error}",
+            generator=called(generator),
+            target=target,
+            error=str(median_us),
         )
-    return round_trip(needs, median_us, f"from {called(generator)} to {target}")
+        means = Message("generator-unusable", "no client can connect from this host")
+        return stop(PATH, failed, means, "check the route and pg_hba.conf")
+    path = Message("path-from-generator", "from {generator} to {target}", generator=called(generator), target=target)
+    return round_trip(needs, median_us, path)
 
 
 def _median_us(environment: Mapping[str, str], protocol: str, generator: Standing) -> float:

@@ -29,6 +29,7 @@ from pgdyno.records.imported import (
     Printed,
     UnusedLine,
 )
+from pgdyno.records.kept_message import KeptMessage
 from pgdyno.records.machine import (
     Check,
     CheckVerdict,
@@ -45,7 +46,6 @@ from pgdyno.records.manifest import (
     BudgetRecord,
     ConfirmedDifference,
     KeptCapture,
-    KeptMessage,
     KeptScript,
     Manifest,
     SearchRecord,

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from pgdyno.records.base import Instant, Record
-from pgdyno.records.manifest import KeptMessage
+from pgdyno.records.kept_message import KeptMessage
 
 FORMAT = 1
 """Version of the folder that this code writes."""

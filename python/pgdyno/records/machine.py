@@ -8,7 +8,9 @@ from typing import Any
 
 from pydantic import Field
 
+from pgdyno.messages import Message
 from pgdyno.records.base import Instant, Record
+from pgdyno.records.kept_message import KeptMessage
 
 
 class Host(Record):
@@ -40,12 +42,30 @@ class Check(Record):
     verdict: CheckVerdict
     found: str
     """The observed state."""
+    found_details: KeptMessage | None = None
+    """The same as a message; None in records of earlier versions."""
     means: str = ""
     """The consequence for the plan."""
+    means_details: KeptMessage | None = None
+    """The same as a message; None without a consequence, and in records of earlier versions."""
     change: str = ""
     """The remedy."""
     measured: dict[str, float | int | str] = Field(default_factory=dict)
     """Figures for programs, with the unit at the end of each name."""
+
+    @property
+    def state(self) -> Message:
+        """`found`, to be translated."""
+        return (
+            Message(self.id, "{found}", found=self.found) if self.found_details is None else self.found_details.message
+        )
+
+    @property
+    def consequence(self) -> Message:
+        """`means`, to be translated."""
+        return (
+            Message(self.id, "{means}", means=self.means) if self.means_details is None else self.means_details.message
+        )
 
 
 class HostPrint(Record):

@@ -27,7 +27,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             evidence = [Evidence(at="manifest, preflight", figures={check.id: check.found})]
             yield RuleFinding(
                 Severity.CAUTION,
-                Message("clock-check", "{found}: {means}", check=check.id, found=check.found, means=check.means),
+                Message("clock-check", "{found}: {means}", check=check.id, found=check.state, means=check.consequence),
                 (),
                 evidence,
                 check.change,

@@ -33,7 +33,9 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             evidence = [Evidence(at="manifest, preflight", figures={"storage.file-system": check.found})]
             yield RuleFinding(
                 Severity.CAUTION,
-                Message("durability-check", "{found}: {means}", check=check.id, found=check.found, means=check.means),
+                Message(
+                    "durability-check", "{found}: {means}", check=check.id, found=check.state, means=check.consequence
+                ),
                 (),
                 evidence,
                 check.change,
