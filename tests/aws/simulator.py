@@ -1,8 +1,8 @@
 """A simulated Amazon on the loopback address: moto keeps the resources, and this module adds what moto lacks.
 
-It adds the states of a server ("creating" before "available", "deleting" before it is gone), refusals during these
-states, DependencyViolation, faults that a test requests, and operations that moto does not have. It checks every
-request and response against botocore's description of the service (`shapes`).
+It adds the states of servers (`simulated_databases`), permissions, DependencyViolation, faults that a test requests,
+and operations that moto does not have. It checks every request and response against botocore's description of the
+service (`shapes`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from botocore.compat import HTTPHeaders
 from moto.core.botocore_stubber import BotocoreStubber
 from moto.ec2.models import ec2_backends
 from moto.moto_api._internal.models import moto_api_backend
-from moto.rds.models import rds_backends
 
 from pgdyno.targets.aws.policy import policy
 from tests.aws import catalogue, schedules
@@ -35,7 +34,7 @@ from tests.aws.endpoint import serving
 from tests.aws.host_interface import Hosts
 from tests.aws.identity import ACCOUNT, REGION, in_policies, judged
 from tests.aws.offers import Offers
-from tests.aws.parameters import check_change, page
+from tests.aws.parameters import page
 from tests.aws.refusal import RefusedError
 from tests.aws.schedules import Schedules
 from tests.aws.shapes import (
@@ -48,14 +47,12 @@ from tests.aws.shapes import (
     write_error,
     write_reply,
 )
+from tests.aws.simulated_databases import MAKE_CLUSTER, MAKE_INSTANCE, POLLS, Databases
 from tests.aws.simulated_metrics import Telling
-from tests.aws.simulated_snapshots import BY_CREATE, CLUSTERS, INSTANCES, Service, Snapshots
+from tests.aws.simulated_snapshots import CLUSTERS, INSTANCES, Snapshots
 from tests.aws.visibility import HIDDEN_S, Visibility
 
 __all__ = ["ACCOUNT", "REGION", "Fault", "Simulator", "simulated"]
-POLLS = 1
-"""The number of requests for a resource's description during which a state lasts."""
-MADE = {"creating", "deleting"}
 _SIGNED = {"monitoring": "cloudwatch", "servicequotas": "service-quotas"}
 """Names of services in botocore, where they sign with others."""
 _SCOPE = re.compile(r"Credential=([^/]+)/\d+/([^/]+)/([^/]+)/aws4_request")
@@ -98,10 +95,6 @@ class Simulator:
     schedules: Schedules = field(default_factory=Schedules)
     snapshots: Snapshots = field(default_factory=Snapshots)
     clock: Clock = field(default_factory=Clock)
-    backs_up: bool = True
-    """Whether a backup of a restored server begins just when it is about to be changed."""
-    initializes: bool = False
-    """Whether restored servers go on loading their blocks from Amazon S3."""
     settle: Callable[[], None] = lambda: None
     """Returns once every request that has been sent is executed, such as those of a killed process."""
     url: str = ""
@@ -113,10 +106,9 @@ class Simulator:
     role: bool = True
     """Whether the account has the service-linked role of RDS; a fresh account has none."""
     offers: Offers = field(init=False)
+    databases: Databases = field(init=False)
     machines: Machines = field(init=False)
     visibility: Visibility = field(init=False)
-    _left: dict[tuple[str, str], int] = field(default_factory=dict)
-    """How many more descriptions a state lasts, by describing operation and resource name."""
     _counts: Counter[str] = field(default_factory=Counter)
     _key: str = ""
     """The id of the key that signed the current request."""
@@ -125,6 +117,7 @@ class Simulator:
     def __post_init__(self) -> None:
         self.visibility = Visibility(self.clock)
         self.offers = Offers(self.region)
+        self.databases = Databases(self.region, self.hosts, self.telling, self.snapshots, self.visibility)
         self.machines = Machines(
             RefusedError, self.hosts.booted, self.hosts.ended, self._zone, self.offers.check_host,
             self.hosts.console, self.clock,
@@ -142,7 +135,7 @@ class Simulator:
     @property
     def rds(self) -> Any:
         """moto's RDS backend."""
-        return rds_backends[ACCOUNT][self.region]
+        return self.databases.rds
 
     @property
     def _groups(self) -> dict[str, Any]:
@@ -251,6 +244,7 @@ class Simulator:
         own = (
             getattr(self, f"_{operation}", None)
             or self._told(operation)
+            or getattr(self.databases, operation, None)
             or getattr(self.machines, operation, None)
             or getattr(self.schedules, operation, None)
         )
@@ -268,8 +262,9 @@ class Simulator:
         found = read_reply(service, operation, reply)
         self.visibility.made(operation, parameters, found)
         if service == "rds":
-            self._behind(operation, parameters)
-            return status, write_reply(service, operation, self._as_phase_allows(operation, found))
+            self.telling.heard(operation, parameters)
+            self.databases.after(operation, parameters)
+            return status, write_reply(service, operation, self.databases.as_state_allows(found))
         return status, reply
 
     def _told(self, operation: str) -> Callable[[dict[str, Any]], dict[str, Any]] | None:
@@ -298,41 +293,17 @@ class Simulator:
         status, _, reply = answered
         return status, reply.encode() if isinstance(reply, str) else reply
 
-    # ---- phases ----
+    # ---- refusals ----
 
     def _before(self, operation: str, parameters: dict[str, Any]) -> None:
-        """Advances states by one description, and refuses what a state does not allow."""
-        if operation == "DescribeDBInstances":
-            self._step("instance", self.rds.databases, self.rds.delete_db_instance)
-        elif operation == "DescribeDBClusters":
-            self._step("cluster", self.rds.clusters, self.rds.delete_db_cluster)
-        elif operation == "DeleteSecurityGroup":
+        """Refuses what a state, an offer or another resource does not allow."""
+        if operation == "DeleteSecurityGroup":
             self._refuse_while_used(parameters["GroupId"])
-        elif operation in ("DeleteDBParameterGroup", "DeleteDBClusterParameterGroup"):
-            self._refuse_group_in_use(next(iter(parameters.values())))
-        elif operation in (*_MAKE_INSTANCE, *_MAKE_CLUSTER):
+        elif operation in (*MAKE_INSTANCE, *MAKE_CLUSTER):
             self.snapshots.check_restore(operation, parameters)
             self._check_database(operation, parameters)
-        elif operation in BY_CREATE:
-            self._check_snapshot(operation, parameters)
-        elif operation == "ModifyDBParameterGroup":
-            group = self.rds.db_parameter_groups[parameters["DBParameterGroupName"]]
-            check_change(group.family, parameters, cluster=False)
-        elif operation == "ModifyDBClusterParameterGroup":
-            group = self.rds.db_cluster_parameter_groups[parameters["DBClusterParameterGroupName"]]
-            check_change(group.db_parameter_group_family, parameters, cluster=True)
-        elif operation in ("ModifyDBInstance", "RebootDBInstance", "ModifyDBCluster"):
-            of = "DBCluster" if operation == "ModifyDBCluster" else "DBInstance"
-            self._refuse_while_backed_up(self._server_of(of, parameters), of)
-
-    def _check_snapshot(self, operation: str, parameters: dict[str, Any]) -> None:
-        self.snapshots.check_create(self.rds, operation)
-        of = "DBInstance" if BY_CREATE[operation] is INSTANCES else "DBCluster"
-        self._refuse_while_backed_up(self._server_of(of, parameters), of)
-
-    def _server_of(self, of: str, parameters: dict[str, Any]) -> Any:
-        known = self.rds.databases if of == "DBInstance" else self.rds.clusters
-        return known[parameters[f"{of}Identifier"]]
+        else:
+            self.databases.before(operation, parameters)
 
     def _check_database(self, operation: str, parameters: dict[str, Any]) -> None:
         """Refuses a server that the service does not offer, or that the account may not have.
@@ -356,52 +327,8 @@ class Simulator:
             if not cluster.serverless_v2_scaling_configuration:
                 said = "Set the Serverless v2 scaling configuration on the parent DB cluster before creating"
                 raise RefusedError("InvalidDBClusterStateFault", f"{said} a Serverless v2 DB instance.")
-        if operation in _MAKE_INSTANCE:
+        if operation in MAKE_INSTANCE:
             self.offers.check_database(parameters, len(self.rds.databases))
-
-    def _refuse_while_backed_up(self, found: Any, what: str) -> None:
-        """Refuses a change while a backup runs.
-
-        A first backup begins by itself once a restored server is available, even if somebody has just seen it available
-        (hashicorp/terraform-provider-aws, issue 14785).
-        """
-        before = found.simulated
-        if getattr(found, "backup_due", False):
-            found.backup_due, found.simulated = False, "backing-up"
-        elif before == "backing-up":
-            # It is over by the next request.
-            found.simulated = getattr(found, "comes_up", "available")
-        if "backing-up" in (before, found.simulated) or before in MADE:
-            code = {"DBInstance": "InvalidDBInstanceState", "DBCluster": "InvalidDBClusterStateFault"}[what]
-            raise RefusedError(code, f"{what} is not in available state.")
-
-    def _step(self, kind: str, known: dict[str, Any], remove: Callable[..., Any]) -> None:
-        for name, each in list(known.items()):
-            if kind == "cluster" and getattr(each, "simulated", None) is None:
-                continue
-            if each.simulated not in (*MADE, "backing-up"):
-                continue
-            left = self._left.get((kind, name), POLLS)
-            self._left[kind, name] = left - 1
-            if left > 0:
-                continue
-            del self._left[kind, name]
-            if each.simulated == "deleting":
-                remove(name, skip_final_snapshot=True) if kind == "instance" else remove(name)
-                self._remove_backups(name)
-                self.hosts.removed(name)
-                self.visibility.forget(name)
-            else:
-                each.simulated = getattr(each, "comes_up", "available")
-
-    def _remove_backups(self, name: str) -> None:
-        """Removes the automatic backups of a removed server.
-
-        Amazon does so too, but moto keeps them, and then refuses a second backup of that name within a minute.
-        """
-        for kept in (self.rds.database_snapshots, self.rds.cluster_snapshots):
-            for each in [each for each in kept if each.startswith(f"rds:{name}-")]:
-                del kept[each]
 
     def _refuse_while_used(self, group: str) -> None:
         users = [*self.rds.databases.values(), *self.rds.clusters.values()]
@@ -409,104 +336,6 @@ class Simulator:
         used = any(group in each.vpc_security_group_ids for each in users) or any(references(known, group))
         if used or any(group in each.groups for each in self.machines.there()):
             raise RefusedError("DependencyViolation", f"resource {group} has a dependent object")
-
-    def _refuse_group_in_use(self, name: str) -> None:
-        of_instances = [each.db_parameter_group_name for each in self.rds.databases.values()]
-        of_clusters = [each.db_cluster_parameter_group for each in self.rds.clusters.values()]
-        if name in (*of_instances, *of_clusters):
-            raise RefusedError("InvalidDBParameterGroupState", f"{name} is in use")
-
-    def _behind(self, operation: str, parameters: dict[str, Any]) -> None:
-        """Starts the state after a change, and creates the real host or server of a new resource."""
-        self.telling.heard(operation, parameters)
-        name = str(parameters.get("DBInstanceIdentifier") or parameters.get("DBClusterIdentifier"))
-        origin = next((value for key, value in parameters.items() if key in _ORIGINS), None)
-        if operation in _MAKE_INSTANCE:
-            made = self.rds.databases[name]
-            made.simulated, made.zone = "creating", parameters.get("AvailabilityZone", f"{self.region}a")
-            if origin is not None:
-                made.backup_due = self.backs_up
-                made.comes_up = "storage-initialization" if self.initializes else "available"
-            changed = self._changed(made.db_parameter_group_name)
-            if made.db_cluster_identifier is None:
-                self.hosts.made(name, made.master_username, parameters.get("MasterUserPassword"), origin, changed)
-            else:
-                cluster = self.rds.clusters[made.db_cluster_identifier]
-                self.hosts.configured(name, cluster.master_username, changed)
-        elif operation in _MAKE_CLUSTER:
-            made = self.rds.clusters[name]
-            made.simulated = "creating"
-            made.backup_due = self.backs_up and origin is not None
-            self.hosts.made(name, made.master_username, parameters.get("MasterUserPassword"), origin, {})
-        elif operation in BY_CREATE:
-            self.snapshots.created(parameters, operation)
-            if BY_CREATE[operation] is INSTANCES:
-                self.rds.databases[name].simulated = "backing-up"
-            self.hosts.copied(name, parameters[BY_CREATE[operation].key])
-        elif operation in ("ModifyDBInstance", "ModifyDBCluster") and "MasterUserPassword" in parameters:
-            known = self.rds.databases if operation == "ModifyDBInstance" else self.rds.clusters
-            self.hosts.changed(name, known[name].master_username, parameters["MasterUserPassword"])
-
-    def _changed(self, group: str | None) -> dict[str, str]:
-        """Returns the values of a parameter group."""
-        found = None if group is None else self.rds.db_parameter_groups.get(group)
-        return {} if found is None else {name: each["ParameterValue"] for name, each in found.parameters.items()}
-
-    def _as_phase_allows(self, operation: str, found: dict[str, Any]) -> dict[str, Any]:
-        """Returns the response with real addresses, which servers have only while they are up."""
-        del operation
-        self.snapshots.described(found)
-        for each in [*found.get("DBInstances", []), *([found["DBInstance"]] if "DBInstance" in found else [])]:
-            state = getattr(self.rds.databases.get(each["DBInstanceIdentifier"]), "simulated", "available")
-            each["DBInstanceStatus"] = state
-            known = self.rds.databases.get(each["DBInstanceIdentifier"])
-            each["AvailabilityZone"] = getattr(known, "zone", f"{self.region}a")
-            self.telling.described(each)
-            if state == "creating":
-                each.pop("Endpoint", None)
-            else:
-                each["Endpoint"] = {"Address": self.hosts.host, "Port": self.hosts.port}
-        for each in [*found.get("DBClusters", []), *([found["DBCluster"]] if "DBCluster" in found else [])]:
-            each["Status"] = getattr(self.rds.clusters.get(each["DBClusterIdentifier"]), "simulated", "available")
-            each["Endpoint"], each["Port"] = self.hosts.host, self.hosts.port
-        return found
-
-    # ---- removal, which takes its time ----
-
-    def _DeleteDBInstance(self, parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802 - Amazon's name
-        name = parameters["DBInstanceIdentifier"]
-        found = self.rds.databases.get(name)
-        if found is None:
-            raise RefusedError("DBInstanceNotFound", f"DBInstance {name} not found.")
-        if not parameters.get("SkipFinalSnapshot"):
-            raise RefusedError("InvalidParameterCombination", "FinalDBSnapshotIdentifier is required")
-        if found.simulated in ("backing-up", *MADE):
-            raise RefusedError("InvalidDBInstanceState", f"Instance {name} is {found.simulated}.")
-        found.simulated = "deleting"
-        return {"DBInstance": {"DBInstanceIdentifier": name, "DBInstanceStatus": "deleting"}}
-
-    def _DeleteDBCluster(self, parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802 - Amazon's name
-        name = parameters["DBClusterIdentifier"]
-        found = self.rds.clusters.get(name)
-        if found is None:
-            raise RefusedError("DBClusterNotFoundFault", f"DBCluster {name} not found.")
-        members = [each for each in self.rds.databases.values() if each.db_cluster_identifier == name]
-        if found.simulated in ("backing-up", *MADE) or members:
-            raise RefusedError("InvalidDBClusterStateFault", f"cluster {name} is {found.simulated} or has instances")
-        found.simulated = "deleting"
-        return {"DBCluster": {"DBClusterIdentifier": name, "Status": "deleting"}}
-
-    def _DeleteDBSnapshot(self, parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802 - Amazon's name
-        return self._without_snapshot(INSTANCES, parameters["DBSnapshotIdentifier"])
-
-    def _DeleteDBClusterSnapshot(self, parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802 - Amazon's name
-        return self._without_snapshot(CLUSTERS, parameters["DBClusterSnapshotIdentifier"])
-
-    def _without_snapshot(self, of: Service, name: str) -> dict[str, Any]:
-        found = self.snapshots.delete(self.rds, of, name)
-        self.visibility.forget(name)
-        self.hosts.copy_removed(name)
-        return found
 
     # ---- what moto has no answer for ----
 
@@ -555,19 +384,15 @@ class Simulator:
     def time_comes(self, now: datetime) -> None:
         """Lets schedules whose time has come at `now` remove databases, until nothing changes any more."""
         for _ in range(8):
-            self.schedules.come(now, lambda operation, asked: getattr(self, f"_{operation}")(asked))
-            self._step_all()
+            self.schedules.come(now, lambda operation, asked: getattr(self.databases, operation)(asked))
+            self.databases.step_all()
 
     def finish_changes(self) -> None:
         """Lets servers that are being created and snapshots that are being taken become available."""
         self.clock.sleep(HIDDEN_S)
         for _ in range(POLLS + 1):
-            self._step_all()
+            self.databases.step_all()
         self.snapshots.complete_all()
-
-    def _step_all(self) -> None:
-        for kind, known in (("instance", self.rds.databases), ("cluster", self.rds.clusters)):
-            self._step(kind, known, getattr(self.rds, f"delete_db_{kind}"))
 
     def left(self) -> list[str]:
         """Returns all resources that cost money or have a name of pgdyno's."""
@@ -593,11 +418,6 @@ def _role(name: str) -> dict[str, Any]:
     path = "/aws-service-role/rds.amazonaws.com/"
     arn = f"arn:aws:iam::{ACCOUNT}:role{path}{name}"
     return {"Path": path, "RoleName": name, "RoleId": "A" * 16, "Arn": arn, "CreateDate": datetime.now(UTC)}
-
-
-_ORIGINS = ("DBSnapshotIdentifier", "SnapshotIdentifier", "SourceDBClusterIdentifier")
-_MAKE_INSTANCE = ("CreateDBInstance", "RestoreDBInstanceFromDBSnapshot")
-_MAKE_CLUSTER = ("CreateDBCluster", "RestoreDBClusterFromSnapshot", "RestoreDBClusterToPointInTime")
 
 
 def _means(fault: Fault, operation: str, parameters: dict[str, Any]) -> bool:

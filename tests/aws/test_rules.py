@@ -97,7 +97,7 @@ def test_a_change_waits_until_a_backup_is_over(amazon: Simulator, tmp_path: Path
 
 
 def test_a_server_that_still_loads_its_blocks_is_used(amazon: Simulator, tmp_path: Path, root: Path) -> None:
-    amazon.initializes = True
+    amazon.databases.initializes = True
     snapshot(amazon, "rds")
     rented = rental(tmp_path, rds(root, snapshot='"mine"'))
     rented.up()
