@@ -9,8 +9,8 @@ from enum import StrEnum
 
 import duckdb
 
+from pgdyno.capture.logs.sqlstates import SQLSTATE_OF_MESSAGE
 from pgdyno.records.capture import UNKNOWN_SQLSTATE
-from pgdyno.store.parquet import quoted
 
 
 class Kind(StrEnum):
@@ -119,38 +119,6 @@ _PLAN_ROWS = r"""
     WHEN NOT regexp_matches(tail, '\n *(?:Insert|Update|Delete|Merge) on [^\n]*\(cost=')
         THEN TRY_CAST(regexp_extract(tail, '\(actual (?:time=[0-9.]+ )?rows=([0-9]+)', 1) AS BIGINT) END
 """
-_CODES = {
-    "duplicate key value violates unique constraint": "23505",
-    "(?:insert or update|update or delete) on table .* violates foreign key constraint": "23503",
-    "null value in column .* violates not-null constraint": "23502",
-    "new row for relation .* violates check constraint": "23514",
-    "conflicting key value violates exclusion constraint": "23P01",
-    "syntax error at ": "42601",
-    "relation .* does not exist": "42P01",
-    "column .* does not exist": "42703",
-    "(?:function|operator) .* does not exist": "42883",
-    "type .* does not exist": "42704",
-    "relation .* already exists": "42P07",
-    "permission denied for ": "42501",
-    "division by zero": "22012",
-    "invalid input syntax for ": "22P02",
-    "value too long for type ": "22001",
-    "date/time field value out of range": "22008",
-    "(?:integer|bigint|smallint) out of range": "22003",
-    "deadlock detected": "40P01",
-    "could not serialize access ": "40001",
-    "current transaction is aborted": "25P02",
-    "canceling statement due to lock timeout": "55P03",
-    "could not obtain lock on ": "55P03",
-    "canceling statement due to ": "57014",
-    "prepared statement .* does not exist": "26000",
-    "cursor .* does not exist": "34000",
-}
-"""Codes of frequent errors by their messages, for logs that do not say the code."""
-_CODE = f"""
-CASE {" ".join(f"WHEN regexp_matches(message, {quoted('^' + text)}) THEN '{code}'" for text, code in _CODES.items())}
-     ELSE '{UNKNOWN_SQLSTATE}' END
-"""
 _LEFT = f"""
 SELECT reason, count(*), min(line) FROM event
 WHERE reason <> '{_OWN}'
@@ -161,7 +129,7 @@ GROUP BY reason
 
 def load_events(cursor: duckdb.DuckDBPyConnection) -> list[tuple[str, int, int]]:
     """Fills the table `event` from `entry`; returns what is left out: reasons, counts, and first lines."""
-    cursor.execute(_EVENTS.format(plan_rows=_PLAN_ROWS, code=_CODE))
+    cursor.execute(_EVENTS.format(plan_rows=_PLAN_ROWS, code=SQLSTATE_OF_MESSAGE))
     left = cursor.execute(_LEFT).fetchall()
     cursor.execute("DELETE FROM event WHERE reason IS NOT NULL OR key IS NULL")
     return [(str(reason), int(count), int(line)) for reason, count, line in left if reason is not None]
