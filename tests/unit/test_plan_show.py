@@ -73,6 +73,14 @@ def test_settings_have_columns_while_there_is_room() -> None:
     assert ["2", "pg18", "4", "prepared", "10", "8MB", "1", "1s", "+", "4s"] in rows
 
 
+def test_the_trials_of_tpch_have_no_scale_of_another_unit() -> None:
+    out = io.StringIO()
+    Console(file=out, width=80).print(show_lines(load_plan("tpch")))
+    rows = [line.split() for line in out.getvalue().splitlines()]
+    assert ["trial", "target", "clients", "work_mem", "repeat", "length"] in rows
+    assert ["1", "pg18", "2", "4MB", "1", "power", "+", "throughput"] in rows
+
+
 def test_many_settings_share_a_column() -> None:
     names = ("shared_buffers", "synchronous_commit", "wal_compression", "auto_explain.log_min_duration")
     text = shown([*(f"sweep.settings.{name}=[1,2]" for name in names), "sweep.clients=4", "trial.repeats=1"])

@@ -22,7 +22,7 @@ from pgdyno.plan.sections import latency_words
 from pgdyno.plan.sweeps.order import by_chance
 from pgdyno.plan.targets import RentedTarget
 from pgdyno.plan.time_budget.time_and_disk import around_s, trials_s
-from pgdyno.plan.trial_table import same_for_all, trial_length, trial_table
+from pgdyno.plan.trial_table import same_for_all, trial_table
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
 from pgdyno.records.manifest import masked_plan
 from pgdyno.units import counted, format_duration
@@ -225,7 +225,7 @@ def show_lines(loaded: LoadedPlan, width: int = WIDTH) -> Group:
     else:
         parts += [
             *([Text(f"every trial: {same}")] if (same := same_for_all(trials)) else []),
-            Padding(trial_table(trials, trial_length(plan)), (1, 0)),
+            Padding(trial_table(plan, trials), (1, 0)),
             Text(total(plan)),
         ]
     warned = [Text(line, style="yellow") for line in warning_lines(loaded, width)]

@@ -16,13 +16,15 @@ GAP = 2
 _OF_A_TRIAL = ("clients", "workers", "protocol", "scale", "rate")
 
 
-def trial_table(trials: Sequence[PlannedTrial], length: str) -> Table:
+def trial_table(plan: Plan, trials: Sequence[PlannedTrial]) -> Table:
     """Formats one row per trial; settings and variables that vary have one column each, or one together if space is
     short.
     """
-    points = [trial.point for trial in trials]
-    names = [name for name in _OF_A_TRIAL if any(point.parameter(name) is not None for point in points)]
-    further = [name for name in varying(points) if name not in _OF_A_TRIAL]
+    points, length = [trial.point for trial in trials], trial_length(plan)
+    # tpch has one protocol, and a scale factor that the plan's heading shows
+    of_a_trial = ("clients", "workers") if plan.workload.is_tpch else _OF_A_TRIAL
+    names = [name for name in of_a_trial if any(point.parameter(name) is not None for point in points)]
+    further = [name for name in varying(points) if name not in of_a_trial]
     rows = [_row(trial, names, further, length) for trial in trials]
     headings = ["trial", "target", *names, *map(_short, further), "repeat", "length"]
     if _width([headings, *rows]) > WIDTH and further:
