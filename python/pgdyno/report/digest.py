@@ -208,6 +208,8 @@ class PlanOfArm:
 class PlanChange:
     """A statement whose query plan differs between two arms."""
 
+    name: str
+    """Its text; of a query of tpch, its number, such as Q4."""
     text: str
     clients: int
     base: PlanOfArm

@@ -105,7 +105,7 @@ def plan_changes(of: Digest, kept: Sequence[KeptPlan], compared: ComparedArms) -
             base = arms.get(compared.base_of(arm))
             if base is not None and base.plan.shape != other.plan.shape:
                 clients = trials[base.places[0][0]].point.clients
-                change = PlanChange(base.plan.text, clients, shown(base), shown(other))
+                change = PlanChange(key, base.plan.text, clients, shown(base), shown(other))
                 changes[key, arm] = max(changes.get((key, arm), change), change, key=_cost)
     return sorted(changes.values(), key=_cost, reverse=True)
 

@@ -19,7 +19,7 @@ def plan_tables(changes: Sequence[PlanChange]) -> list[Table]:
     """Return a row per statement and pair of arms; no table without changes."""
     rows = tuple(
         (
-            _shortened(each.text),
+            _shortened(each.name),
             each.base.name,
             each.other.name,
             str(each.clients),
@@ -42,7 +42,7 @@ def plan_blocks(changes: Sequence[PlanChange]) -> list[Block]:
     """Return the blocks of a section."""
     blocks: list[Block] = [*plan_tables(changes)]
     for each in changes[:MOST_CHANGES]:
-        title = gettext("Query plans of {statement}", statement=_shortened(each.text))
+        title = gettext("Query plans of {statement}", statement=_shortened(each.name))
         parts = [f"{arm.name}:\n{arm.plan}" for arm in (each.base, each.other)]
         blocks.append(FoldedText(title, "\n\n".join([each.text, *parts])))
     return blocks
