@@ -234,6 +234,18 @@ def test_events_during_a_trial_are_in_its_timeline() -> None:
     assert trial["dips"] == [[4.0, 6.0]]
 
 
+def test_a_trial_of_tpch_has_no_throughput_over_time() -> None:
+    plan = {**manifest().plan, "workload": {"name": "tpch", "scale_factor": 0.1}}
+    run = SampleRun(manifest(plan=plan))
+    number = add_trial(run, "pg18", 2, 1, 900).number
+    beside = ProbeSamples(1.0, busy(0.25), [])
+    (trial,) = timeline_data(digest(run), {number: beside}, {}, number, Steps(240))["trials"]
+    assert trial["tps"] == trial["p99"] == [None] * 12
+    assert trial["cpu"]["user"][3] == 25
+    # without the probe there is nothing to show
+    assert timeline_data(digest(run), {}, {}, number, Steps(240))["trials"] == []
+
+
 def test_dips_have_evidence_and_a_next_experiment() -> None:
     run = SampleRun(manifest())
     first, second, third = (add_trial(run, "pg18", 4, 1000, 900, repeat=at, seconds=20).number for at in (1, 2, 3))

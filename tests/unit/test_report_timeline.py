@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
+from pgdyno.report.charts.timeline_strips import strip_figures
 from pgdyno.report.terminal.timeline import MOST_PLAIN, steps_for, timeline_lines
 
 
@@ -77,6 +78,17 @@ def test_plain_lines_where_nobody_looks() -> None:
     assert lines[7].endswith("dip")
     assert "".join(lines).isascii()
     assert steps_for(None) == MOST_PLAIN
+
+
+def test_a_load_without_a_rate_has_only_what_the_probe_saw() -> None:
+    none: list[float | None] = [None] * 12
+    lines = drawn(80, tps=none, p99=none, **PROBED)
+    assert lines[1] == "active sessions: CPU 50 %, Lock 50 %; 8 processors"
+    assert not [line for line in lines if "throughput" in line or "p99" in line]
+    columns = drawn(None, tps=none, p99=none, **PROBED)[1].split()
+    assert columns == ["from,", "s", "active", "CPU,", "%", "WAL,", "MB/s"]
+    titles = [each.title for each in strip_figures(trial(12, colour=0, tps=none, p99=none, **PROBED), 8)]
+    assert not [title for title in titles if "Throughput" in title or "p99" in title]
 
 
 def test_without_colours_waits_are_letters() -> None:

@@ -73,8 +73,11 @@ def _figures_table(of: Digest, found: Sequence[PowerAndThroughput]) -> Table:
 
 def _query_table(of: Digest, points: Sequence[PowerAndThroughput]) -> Table:
     headings = [gettext("query")]
-    for each in points:
-        name = "" if len(points) == 1 else f"{of.point_name(each.point)}: "
+    # the table above has the number of streams
+    same = len(of.named) > 1 and len({point.clients for point in of.points}) == 1
+    names = [of.named[each.point.series].name if same else of.point_name(each.point) for each in points]
+    for shown in names:
+        name = "" if len(points) == 1 else f"{shown}: "
         headings += [f"{name}{gettext('power run')}", "±", gettext("throughput run"), "±"]
     rows = [
         (
@@ -88,7 +91,7 @@ def _query_table(of: Digest, points: Sequence[PowerAndThroughput]) -> Table:
         "run, the mean over its streams"
     )
     if len(points) == 1 and len(of.points) > 1:
-        caption = f"{of.point_name(points[0].point)}: {caption}"
+        caption = f"{names[0]}: {caption}"
     return Table(caption, tuple(headings), tuple(rows))
 
 

@@ -91,14 +91,11 @@ def strip_figures(trial: Mapping[str, Any], cores: int | None) -> list[Figure]:
 def _strips(trial: Mapping[str, Any], cores: int | None) -> list[Strip]:
     colour, skip = trial["colour"], math.ceil(trial["warm"] / trial["step"])
     span = partial(range_words, skip=skip)
-    strips = [
-        Strip(
-            gettext("Throughput: {range} transactions a second", range=span(trial["tps"])),
-            "tps",
-            {"": trial["tps"]},
-            colour=colour,
-        )
-    ]
+    strips = []
+    # tpch has no throughput over time
+    if any(value is not None for value in trial["tps"]):
+        title = gettext("Throughput: {range} transactions a second", range=span(trial["tps"]))
+        strips.append(Strip(title, "tps", {"": trial["tps"]}, colour=colour))
     if any(value is not None for value in trial["p99"]):
         p99 = Strip(
             gettext("p99: {range} ms, log axis", range=span(trial["p99"])),

@@ -52,15 +52,18 @@
   // what a trial has: a strip each, with a sentence that says what to see
   function described(trial) {
     var made = [], from = Math.ceil(trial.warm / trial.step);
-    function measured(values) { return values.slice(from).filter(function (value) { return value !== null; }); }
+    function isThere(value) { return value !== null; }
+    function measured(values) { return values.slice(from).filter(isThere); }
     function range(values) {
       var there = measured(values);
       if (!there.length) return gettext("nothing");
       var low = figure(Math.min.apply(null, there)), high = figure(top(there));
       return low === high ? low : gettext("{low} to {high}", { low: low, high: high });
     }
-    made.push({ title: gettext("Throughput: {range} transactions a second", { range: range(trial.tps) }), unit: "tps", lines: [{ name: "tps", values: trial.tps }], low: trial.low, colour: "t" + trial.colour });
-    if (trial.p99.some(function (value) { return value !== null; }))
+    // tpch has no throughput over time
+    if (trial.tps.some(isThere))
+      made.push({ title: gettext("Throughput: {range} transactions a second", { range: range(trial.tps) }), unit: "tps", lines: [{ name: "tps", values: trial.tps }], low: trial.low, colour: "t" + trial.colour });
+    if (trial.p99.some(isThere))
       made.push({ title: gettext("p99: {range} ms, log axis", { range: range(trial.p99) }), unit: "ms", log: true, lines: [{ name: "p99, ms", values: trial.p99 }], colour: "t" + trial.colour });
     if (trial.waits && Object.keys(trial.waits).length) {
       var waits = lines(trial.waits), most = waits.slice().sort(function (a, b) { return sum(measured(b.values)) - sum(measured(a.values)); })[0];

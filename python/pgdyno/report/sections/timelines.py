@@ -81,7 +81,8 @@ def timeline_data(
         percentiles = trial.number == chosen or _is_cheap(trial)
         found = dips.get(trial.number, ())
         made = trial_data(of, trial, besides.get(trial.number), found, steps, percentiles=percentiles)
-        if made is not None:
+        # a trial of tpch without samples of the probe has nothing to show
+        if made is not None and (of.manifest.scale_factor is None or trial.number in besides):
             trials.append(made)
     host = of.manifest.host
     return {
@@ -113,6 +114,9 @@ def trial_data(
         return None
     width = steps.width_s(trial)
     tps, low, p99 = _stepped(timeline, width)
+    if of.manifest.scale_factor is not None:
+        # a client of tpch runs one long transaction
+        tps = low = p99 = [None] * len(tps)
     clients = numbers.clients(trial.point.clients) if trial.point.clients else gettext("clients unknown")
     name = gettext(
         "{name}, {clients}, repeat {number}", name=of.trial_name(trial), clients=clients, number=trial.repeat

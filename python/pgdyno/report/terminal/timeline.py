@@ -55,8 +55,10 @@ def timeline_lines(
         yield from map(Text, _plain(trial))
         return
     wide = max((width - LABELS - 1) // len(trial["tps"]), 1)
-    yield Text(_range("throughput", trial["tps"], "transactions a second"))
-    yield from _bars(trial["tps"], HEIGHT, wide, ACCENT)
+    # tpch has no throughput over time
+    if any(value is not None for value in trial["tps"]):
+        yield Text(_range("throughput", trial["tps"], "transactions a second"))
+        yield from _bars(trial["tps"], HEIGHT, wide, ACCENT)
     if any(value is not None for value in trial["p99"]):
         yield Text(_range("p99", trial["p99"], "ms, log axis"))
         yield from _bars(trial["p99"], LOWER, wide, ACCENT, log=True)
@@ -184,6 +186,8 @@ def _happened(trial: Mapping[str, Any], wide: int) -> Iterator[Text]:
 def _plain(trial: Mapping[str, Any]) -> Iterator[str]:
     """Return a line per step with its figures and events."""
     columns: dict[str, Values] = {"tps": trial["tps"], "p99, ms": trial["p99"]}
+    if all(value is None for value in trial["tps"]):
+        columns = {}
     if trial.get("waits"):
         columns["active"] = [float(f"{sum(step):.3g}") for step in zip(*trial["waits"].values(), strict=True)]
     cpu = [values for name, values in trial.get("cpu", {}).items() if name != "iowait"]
