@@ -271,7 +271,9 @@ def test_the_summary_tells_both(loaded: Loaded) -> None:
     assert done.returncode == 0, done.stderr
     out = done.stdout
     profile = loaded.profile if loaded.profile == "spec" else "hammerdb-6.1.1"
-    assert f"TPC-C: profile {profile}, variant sql-pipelined, warehouses 2, clients at all warehouses" in out
+    assert (
+        f"derived from TPC-C: profile {profile}, variant sql-pipelined, warehouses 2, clients at all warehouses" in out
+    )
     assert "no keying or think time" in out
     assert "by the driver, " in out
     assert "by the server's sum(d_next_o_id)" in out

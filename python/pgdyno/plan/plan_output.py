@@ -276,7 +276,7 @@ def _load_places(plan: Plan) -> str:
 
 def _workload(plan: Plan) -> str:
     if plan.workload.is_tpcc:
-        return f"workload: TPC-C, profile {plan.workload.profile}, {plan.workload.variant}"
+        return f"workload: tpcc, derived from TPC-C, profile {plan.workload.profile}, {plan.workload.variant}"
     if plan.workload.is_tpch:
         return f"workload: tpch, derived from TPC-H, scale factor {plan.workload.scale_factor:g}"
     dataset = "no dataset" if plan.workload.dataset == "none" else f"{plan.workload.dataset}'s tables"

@@ -236,7 +236,7 @@ def tpcc_table(of: Digest) -> Table | None:
             name = of.trial_name(trial)
             rows.append((name, f"{trial.point.clients:,}", str(trial.number), *_tpcc_cells(figures)))
     caption = gettext(
-        "TPC-C: new orders and transactions a minute, and the 90th percentile of each type, in ms, with its limit"
+        "Derived from TPC-C: new orders and transactions a minute; 90th percentile of each type, in ms, with its limit"
     )
     return Table(caption, headings, tuple(rows)) if rows else None
 

@@ -157,7 +157,7 @@ impl Figures {
         };
         writeln!(
             out,
-            "TPC-C: profile {}, variant {}, warehouses {warehouses}, {binding}, {pauses}",
+            "derived from TPC-C: profile {}, variant {}, warehouses {warehouses}, {binding}, {pauses}",
             profile.name(),
             self.load.variant.name()
         )?;
