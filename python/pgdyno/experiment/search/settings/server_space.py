@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -24,6 +25,8 @@ MEMORY = (
     "work_mem",
 )
 """Settings that allocate memory. effective_cache_size is an estimate only."""
+_NUMBER = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+_BOOLEANS = ("on", "off", "true", "false", "yes", "no", "1", "0")
 _QUERY = """
     SELECT lower(name), context, vartype, unit, min_val, max_val, enumvals
     FROM pg_catalog.pg_settings WHERE lower(name) = ANY(%s)
@@ -119,27 +122,51 @@ def _problems(
     elif by_session and setting.context not in ("user", "superuser"):
         why = context_refusal(setting.context)
         yield SpaceProblem(field, f"cannot be set: {why}", "remove it, or search on a server that pgdyno starts")
-    elif isinstance(choice, Span):
-        yield from _of_span(field, str(value), choice, setting, memory_bytes if name.lower() in MEMORY else None)
-    elif setting.vartype == "enum" and setting.enumvals is not None:
-        for value in choice:
-            if value.lower() not in setting.enumvals:
-                yield SpaceProblem(field, f"{value} is not one of its values", f"use {', '.join(setting.enumvals)}")
+    else:
+        memory_bytes = memory_bytes if name.lower() in MEMORY else None
+        if isinstance(choice, Span):
+            yield from _of_range(field, str(value), choice, setting, memory_bytes)
+        else:
+            yield from _of_list(field, choice, setting, memory_bytes)
+
+
+def _of_list(
+    field: str, values: Sequence[str], setting: ServerSetting, memory_bytes: int | None
+) -> Iterator[SpaceProblem]:
+    allowed = _BOOLEANS if setting.vartype == "bool" else setting.enumvals
+    for value in values:
+        if setting.vartype in ("integer", "real"):
+            match = _NUMBER.fullmatch(value)
+            if match is None:
+                yield SpaceProblem(field, f"{value} is not a number", "remove it")
+                continue
+            number = Decimal(match[1])
+            yield from _of_span(field, value, Span(number, number, match[2], is_log=False), setting, memory_bytes)
+        elif allowed is not None and value.lower() not in allowed:
+            yield SpaceProblem(field, f"{value} is not one of its values", f"use {', '.join(allowed)}")
+
+
+def _of_range(
+    field: str, text: str, span: Span, setting: ServerSetting, memory_bytes: int | None
+) -> Iterator[SpaceProblem]:
+    if setting.vartype not in ("integer", "real"):
+        yield SpaceProblem(field, f"has no range: it is of type {setting.vartype}", "write a list of values")
+    elif setting.vartype == "integer" and (span.low % 1 or span.high % 1):
+        yield SpaceProblem(field, f"{text} has a fraction, but the setting is an integer", "use a smaller unit")
+    else:
+        yield from _of_span(field, text, span, setting, memory_bytes)
 
 
 def _of_span(
     field: str, text: str, span: Span, setting: ServerSetting, memory_bytes: int | None
 ) -> Iterator[SpaceProblem]:
-    if setting.vartype not in ("integer", "real"):
-        yield SpaceProblem(field, f"has no range: it is of type {setting.vartype}", "write a list of values")
-        return
     size = _size_in(setting.unit, span.unit)
     if size is None:
         unit = f"in {setting.unit}" if setting.unit else "without a unit"
         yield SpaceProblem(
             field,
             f"{span.unit} is not the right unit: the server counts this setting {unit}",
-            f"write the range {unit}",
+            f"write it {unit}",
         )
         return
     low, high = span.low * size, span.high * size
@@ -147,11 +174,11 @@ def _of_span(
     if is_below or (setting.max_val is not None and high > Decimal(setting.max_val)):
         unit = f" x {setting.unit}" if setting.unit else ""
         message = f"{text} is outside the server's range {setting.min_val}..{setting.max_val}{unit}"
-        yield SpaceProblem(field, message, "write a range within it")
+        yield SpaceProblem(field, message, "stay within it")
         return
     if memory_bytes is not None and high * _bytes_of(setting.unit or "B") > memory_bytes:
         message = f"{text} exceeds the memory of the machine, {format_bytes(memory_bytes)}"
-        yield SpaceProblem(field, message, "end the range below it")
+        yield SpaceProblem(field, message, "stay below it")
 
 
 def _size_in(server: str | None, unit: str) -> Decimal | None:
