@@ -32,6 +32,7 @@ SEARCH = """\
 find = "settings"
 over.random_page_cost = "1..4"
 """
+JIT = 'over.jit = ["off", "on"]\n'
 PEAK = PLAN.replace("clients = 4", "clients = [1, 4]").replace('"1s"', '"1s"\nrepeats = 2')
 DSN = ('kind = "embedded"\nversion = "18"', 'kind = "dsn"\ndsn = "host=db"')
 
@@ -59,6 +60,27 @@ def test_pairs_and_a_fresh_instance_are_the_default(tmp_path: Path) -> None:
     ]
 
 
+def test_a_condition_is_part_of_the_plan(tmp_path: Path) -> None:
+    over = JIT + 'over.auto_explain.log_min_duration = "1..9"\nwhen.auto_explain.log_min_duration = \'jit == "on"\'\n'
+    plan = plan_of(tmp_path, PLAN + SEARCH + over)
+    assert plan.search is not None
+    assert plan.search.when == {"auto_explain.log_min_duration": 'jit == "on"'}
+    assert Plan.from_resolved(plan.as_resolved()).search == plan.search
+    assert 'auto_explain.log_min_duration 1..9 when jit == "on"; 8 pairs' in search_lines(plan)[0]
+
+
+PRICE = '[price]\ncurrency = "EUR"\ndate = 2026-11-01\nyears = 3\n[price.target.pg18]\nhourly = [{ amount = 0.5 }]\n'
+
+
+def test_the_price_of_a_million_is_a_goal_without_a_rate(tmp_path: Path) -> None:
+    text = PLAN + SEARCH + 'goal = "price"\n' + PRICE
+    assert plan_of(tmp_path, text).price is not None
+    with pytest.raises(PlanError) as refused:
+        plan_of(tmp_path, text.replace("clients = 4", "clients = 4\nrate = 10"))
+    (problem,) = refused.value.problems
+    assert problem.message == "is decided by the rate, which settings do not change"
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -69,7 +91,15 @@ def test_pairs_and_a_fresh_instance_are_the_default(tmp_path: Path) -> None:
         (PLAN.replace('"1s"', '"1s"\nrepeats = 5') + SEARCH, "at least 6 pairs"),
         (PLAN.replace('"1s"', '"1s"\nrepeats = "6..9"') + SEARCH, "a search has no range of repeats"),
         (PLAN + SEARCH + 'budget = "soon"\n', "is not a duration"),
-        (PLAN + SEARCH + 'goal = "fast"\n', '"tps", "p99" or "mean"'),
+        (PLAN + SEARCH + 'goal = "fast"\n', '"tps", "p99", "mean" or "price"'),
+        (PLAN + SEARCH + 'goal = "price"\n', 'has no price, and goal = "price" needs it'),
+        (PLAN + SEARCH + 'when.jit = "random_page_cost > 2"\n', "jit is not in search.over"),
+        (PLAN + SEARCH + 'when.random_page_cost = "jit > 2"\n', "jit is not in search.over"),
+        (PLAN + SEARCH + 'when.random_page_cost = "random_page_cost > 2"\n', "which has a condition itself"),
+        (PLAN + SEARCH + JIT + 'when.jit = "random_page_cost"\n', "is not a condition"),
+        (PLAN + SEARCH + JIT + 'when.random_page_cost = "jit > 2"\n', 'jit is "off", not a number'),
+        (PLAN + SEARCH + JIT + 'when.random_page_cost = "jit = 2"\n', '"jit = 2" is not a condition'),
+        (PEAK + '[search]\nfind = "peak"\nwhen.jit = "clients > 2"\n', 'is valid only with find = "settings"'),
         (PEAK + SEARCH.replace("settings", "peak"), 'is valid only with find = "settings"'),
         (PLAN.replace("[workload]", '[target.b]\nkind = "embedded"\nversion = "17"\n[workload]') + SEARCH, "2 targets"),
         (PLAN.replace(*DSN) + SEARCH.replace("random_page_cost", "shared_buffers"), "only over the network"),

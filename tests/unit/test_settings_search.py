@@ -18,7 +18,7 @@ from pgdyno.experiment.search.settings.server_space import (
     attached_problems,
     searched,
 )
-from pgdyno.experiment.search.settings.settings_result import best_words, found_messages, search_record
+from pgdyno.experiment.search.settings.settings_result import Goal, best_seen, best_words, found_messages, search_record
 from pgdyno.experiment.search.settings.stages import Asked, Best, Found, Rules, Seen, Stage, search
 from pgdyno.plan.sweeps.settings_space import Span, read_choice, read_over
 from pgdyno.records import Point
@@ -119,6 +119,19 @@ def proposals(seed: int, count: int) -> list[dict[str, str]]:
 def test_the_same_seed_and_results_give_the_same_proposals() -> None:
     assert proposals(3, QUASI_RANDOM + 6) == proposals(3, QUASI_RANDOM + 6)
     assert proposals(3, 4) != proposals(4, 4)
+
+
+def test_a_setting_is_proposed_only_under_its_condition() -> None:
+    when = {"bgwriter_delay": "max_wal_size > 4", "work_mem": 'jit == "off"'}
+    source, seen = Proposals(SPACE, 3, when), set[tuple[bool, bool]]()
+    for number in range(QUASI_RANDOM + 6):
+        each = source.ask()
+        source.tell(-float(number), 0.0)
+        assert ("bgwriter_delay" in each) == (int(each["max_wal_size"].removesuffix("GB")) > 4)
+        assert ("work_mem" in each) == (each["jit"] == "off")
+        assert {"shared_buffers", "random_page_cost"} <= each.keys()
+        seen |= {("bgwriter_delay" in each, "work_mem" in each)}
+    assert len(seen) == 4
 
 
 def test_proposals_change_a_setting_that_needs_a_restart_once_per_group() -> None:
@@ -247,31 +260,50 @@ def test_proposals_of_several_kinds_are_written_as_in_postgresql_conf() -> None:
 
 def test_the_configuration_file_states_the_difference_of_each_line() -> None:
     found, _ = run(lambda step, n: wobbling(110 if "good" in step.settings else 100, n), Rules(Metric.TPS, 6, 14))
-    text = configuration(found, Metric.TPS, "run", "words")
+    text = configuration(found, Goal(Metric.TPS), "run", "words")
     assert "# with this line: +10.0 % throughput, 95 % interval" in text
     assert text.endswith("good = '1'\n")
     assert "idle" not in text
-    said, *others = found_messages(found, Metric.TPS)
+    said, *others = found_messages(found, Goal(Metric.TPS))
     assert str(said).startswith("confirmed difference from the starting configuration: +10.0 % throughput")
     assert [str(each) for each in others] == [
         "with good = 1",
         "1 line made no detectable difference and is back at its starting value",
     ]
-    record = search_record(found, Metric.TPS, "pg", Point(clients=1), 3, [said])
+    record = search_record(found, Goal(Metric.TPS), "pg", Point(clients=1), 3, [said])
     assert [(line.name, line.kept) for line in record.lines] == [("idle", False), ("good", True)]
     assert record.confirmed is not None
 
 
+def test_the_price_of_a_million_falls_as_throughput_rises() -> None:
+    found, _ = run(lambda step, n: wobbling(125 if "good" in step.settings else 100, n), Rules(Metric.TPS, 6, 14))
+    goal = Goal(Metric.TPS, hourly=0.36, currency="EUR")
+    said, _, price, *_ = found_messages(found, goal)
+    assert str(said).startswith("confirmed difference from the starting configuration: -20.0 % price of a million")
+    assert str(price) == "a million transactions cost 0.799 EUR instead of 0.999"
+    text = configuration(found, goal, "run", "words")
+    assert "# with this line: -20.0 % price of a million transactions, 95 % interval" in text
+    record = search_record(found, goal, "pg", Point(clients=1), 3, [said])
+    assert (record.goal, record.currency) == ("price", "EUR")
+    assert record.confirmed is not None
+    assert record.confirmed.change == pytest.approx(-0.2, abs=0.005)
+    assert record.confirmed.low <= record.confirmed.change <= record.confirmed.high
+    best = Best({"good": "1"}, 125.0, 3, 0.02, 100.0)
+    assert "not confirmed: 0.800 EUR a million (3 trials" in best_words(best, goal)
+    shown = best_seen(best, goal)
+    assert (shown.figure, shown.start, shown.unit) == (pytest.approx(0.8), pytest.approx(1.0), "EUR a million")
+
+
 def test_without_a_difference_the_file_has_no_line() -> None:
     found, _ = run(lambda _, n: wobbling(100, n), Rules(Metric.TPS, 6, 14))
-    (said,) = found_messages(found, Metric.TPS)
+    (said,) = found_messages(found, Goal(Metric.TPS))
     assert "same" in str(said)
-    lines = configuration(found, Metric.TPS, "run", str(said)).splitlines()
+    lines = configuration(found, Goal(Metric.TPS), "run", str(said)).splitlines()
     assert all(line.startswith("#") for line in lines)
-    assert search_record(found, Metric.TPS, "pg", Point(clients=1), 3, [said]).settings == {}
+    assert search_record(found, Goal(Metric.TPS), "pg", Point(clients=1), 3, [said]).settings == {}
 
 
 def test_the_best_so_far_is_shown_with_its_noise_and_as_not_confirmed() -> None:
-    words = best_words(Best({"jit": "off"}, 1234.5, 3, 0.021), Metric.TPS)
+    words = best_words(Best({"jit": "off"}, 1234.5, 3, 0.021), Goal(Metric.TPS))
     assert words.startswith("best so far, not confirmed: 1,23")
     assert "(3 trials, noise ±2.1 % per trial) with jit = off" in words

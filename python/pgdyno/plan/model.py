@@ -28,8 +28,8 @@ from pgdyno.plan.sections import (
 )
 from pgdyno.plan.sweeps.order import Order, resolved_order
 from pgdyno.plan.sweeps.points import Space, expand
-from pgdyno.plan.sweeps.settings_space import read_over
-from pgdyno.plan.sweeps.spec import SESSION, Sweep
+from pgdyno.plan.sweeps.settings_space import read_over, read_when
+from pgdyno.plan.sweeps.spec import SESSION, Condition, Sweep
 from pgdyno.plan.targets import CloudSpec, NetworkTarget, OwnTarget, TargetSpec
 from pgdyno.plan.values import (
     LARGEST_SCALE_FACTOR,
@@ -335,8 +335,11 @@ class SearchSpec(Model):
     """Families of targets, each in order from the smallest server to the largest; for `cheapest`."""
     over: Annotated[dict[str, str | list[str]], BeforeValidator(read_over)] = Field(default_factory=dict)
     """Settings with a range ("128MB..8GB log", "1..4") or a list of values; for `settings`."""
-    goal: Literal["tps", "p99", "mean"] | None = None
-    """What `settings` improves; None: throughput, or p99 latency at a rate."""
+    when: Annotated[dict[str, Condition], BeforeValidator(read_when)] = Field(default_factory=dict)
+    """Conditions on other settings in `over`, without which `settings` leaves a setting at its start."""
+    goal: Literal["tps", "p99", "mean", "price"] | None = None
+    """What `settings` improves; `price` is that of a million transactions. None: throughput, or p99 latency at a rate.
+    """
     trials: Positive | None = None
     """The most configurations that `settings` proposes; None: 40, or as many as the budget allows."""
     budget: Annotated[str | None, AfterValidator(given_duration)] = None
@@ -582,7 +585,7 @@ class Plan(Model):
 
     def _resolve_search(self, resolved: dict[str, Any]) -> None:
         # keys of one kind of search only
-        for name in ("families", "over", "goal", "trials", "budget") if self.search is not None else ():
+        for name in ("families", "over", "when", "goal", "trials", "budget") if self.search is not None else ():
             if not resolved["search"][name]:
                 del resolved["search"][name]
 

@@ -85,7 +85,9 @@ def search_lines(plan: Plan) -> list[str]:
 
 def _over_settings(plan: Plan, search: SearchSpec) -> str:
     over = ", ".join(
-        f"{name} {each if isinstance(each, str) else ' | '.join(each)}" for name, each in search.over.items()
+        f"{name} {each if isinstance(each, str) else ' | '.join(each)}"
+        f"{f' when {search.when[name]}' if name in search.when else ''}"
+        for name, each in search.over.items()
     )
     promise = f" that keep {latency_words(search.latency)}" if search.latency else ""
     within = f" within {search.budget}" if search.budget else ""

@@ -33,16 +33,21 @@ def check_cheapest(
 
 
 def _prices(targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-    priced = document.at(("price", "target"))
     for name, target in targets.items():
         if getattr(target, "instead", None):
             message = "may rent a type other than the one whose price decides"
             yield document.problem(("target", name, "instead"), message, "remove it, or add a target of each type")
+    yield from check_priced(targets, 'find = "cheapest" compares prices', document)
+
+
+def check_priced(targets: Mapping[str, TargetSpec], why: str, document: Document) -> Iterator[Problem]:
+    """Yields problems of `targets` without a price; `why` says what needs it."""
+    priced = document.at(("price", "target"))
+    for name in targets:
         is_priced = name in priced if isinstance(priced, dict) else _have_list_prices(targets)
         if not is_priced:
-            message = 'has no price, and find = "cheapest" compares prices'
             hint = f"add [price.target.{name}], such as hourly = [{{ amount = 0.50 }}]"
-            yield document.problem(("target", name), message, hint)
+            yield document.problem(("target", name), f"has no price, and {why}", hint)
 
 
 def _have_list_prices(targets: Mapping[str, TargetSpec]) -> bool:

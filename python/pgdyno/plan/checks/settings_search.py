@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from itertools import islice, product
 
 from pgdyno.errors import Problem
+from pgdyno.plan.checks.cheapest import check_priced
 from pgdyno.plan.checks.settings import NEEDS_RELOAD, network_refusal, refusal
 from pgdyno.plan.model import SearchSpec, TrialSpec
 from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.sweeps.expressions import Value, parse_expression
+from pgdyno.plan.sweeps.settings_space import Choice, Span, read_choice
 from pgdyno.plan.targets import NetworkTarget, TargetSpec
 from pgdyno.plan.values import FEWEST_LOOK
 from pgdyno.records import Point
 
-_OWN = ("over", "goal", "trials", "budget")
+_OWN = ("over", "when", "goal", "trials", "budget")
+MOST_CHECKED = 1_000
+"""Combinations of values for which a condition is computed before the run."""
 
 
 def check_settings_search(
@@ -42,6 +49,8 @@ def check_settings_search(
         message = f"has {len(points)} points, but a search compares settings at one"
         yield document.problem(("sweep",), message, "give one value of each parameter")
     yield from _pairs(trial, document)
+    yield from _conditions(search, document)
+    yield from _price(search, targets, points, document)
     for name in search.over:
         refused = [found for target in targets.values() if (found := _refusal(name, target)) is not None]
         if refused:
@@ -61,6 +70,46 @@ def _refusal(name: str, target: TargetSpec) -> tuple[str, str] | None:
     if "restart" in type(target).model_fields:
         return reason, "remove it, or set restart in the target, and use --allow-restart"
     return reason, "remove it"
+
+
+def _price(
+    search: SearchSpec, targets: Mapping[str, TargetSpec], points: Sequence[Point], document: Document
+) -> Iterator[Problem]:
+    if search.goal != "price":
+        return
+    yield from check_priced(targets, 'goal = "price" needs it', document)
+    if any(point.rate is not None for point in points):
+        message = "is decided by the rate, which settings do not change"
+        yield document.problem(("search", "goal"), message, 'remove sweep.rate, or write goal = "p99"')
+
+
+def _conditions(search: SearchSpec, document: Document) -> Iterator[Problem]:
+    for name, text in search.when.items():
+        path, used = ("search", "when", name), sorted(parse_expression(text).names)
+        unknown = [each for each in (name, *used) if each not in search.over]
+        if unknown:
+            hint = f"use one of {', '.join(search.over)}" if search.over else "add it to search.over"
+            yield document.problem(path, f"{unknown[0]} is not in search.over", hint)
+        elif chained := [each for each in used if each in search.when]:
+            message = f"depends on {chained[0]}, which has a condition itself"
+            yield document.problem(path, message, "write both conditions here, with and")
+        elif (reason := _mistake(search, text, used)) is not None:
+            yield document.problem(path, reason, """such as 'jit == "on"' or "commit_delay > 0\"""")
+
+
+def _mistake(search: SearchSpec, text: str, used: Sequence[str]) -> str | None:
+    """Returns why the condition `text` cannot be computed for the ends of ranges and the values of lists."""
+    values_of = [_values(read_choice(search.over[name])) for name in used]
+    for values in islice(product(*values_of), MOST_CHECKED):
+        try:
+            parse_expression(text).holds(dict(zip(used, values, strict=True)))
+        except ValueError as error:
+            return str(error)
+    return None
+
+
+def _values(choice: Choice) -> list[Value]:
+    return [Fraction(choice.low), Fraction(choice.high)] if isinstance(choice, Span) else list(choice)
 
 
 def _pairs(trial: TrialSpec | None, document: Document) -> Iterator[Problem]:

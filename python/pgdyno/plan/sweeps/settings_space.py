@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 
 from pgdyno.errors import InvalidValueError
+from pgdyno.plan.sweeps.expressions import Value
 from pgdyno.plan.values import setting_text
 from pgdyno.units import BYTES, MICROSECONDS
 
@@ -62,6 +64,16 @@ def read_choice(value: str | Sequence[str]) -> Choice:
     if is_log and low <= 0:
         raise InvalidValueError(f"{value!r} has no logarithm at its lower end", "begin above 0, or remove log")
     return Span(low, high, low_unit, is_log)
+
+
+def value_in_conditions(choice: Choice, text: str) -> Value:
+    """Returns what a condition computes with: the number of a range, without its unit; the text of a list."""
+    return Fraction(text.removesuffix(choice.unit)) if isinstance(choice, Span) else text
+
+
+def read_when(value: object) -> object:
+    """Flattens the table `search.when`, whose keys may contain dots."""
+    return dict(_leaves(value)) if isinstance(value, Mapping) else value
 
 
 def read_over(value: object) -> object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.analyse.comparison import PointComparison, Verdict
-from pgdyno.analyse.pairs import Metric
+from pgdyno.experiment.search.settings.settings_result import Goal
 from pgdyno.experiment.search.settings.stages import Found, Line
 from pgdyno.report.answers.comparison import low_to_high, percent
 from pgdyno.targets.cluster.settings import quote
@@ -13,28 +13,28 @@ FILE = "postgresql.conf"
 """Its name in the run folder."""
 
 
-def configuration(found: Found, metric: Metric, run: str, words: str) -> str:
+def configuration(found: Found, goal: Goal, run: str, words: str) -> str:
     """Return the lines that differ from the starting configuration, with comments; `words` is the result."""
     lines = [f"# pgdyno, run {run}", f"# {visible(words)}"]
     if not found.settings:
         return "\n".join([*lines, "# no line: nothing was shown to be better than the starting configuration"]) + "\n"
     tested = {line.name: line for line in found.lines}
     for name, value in found.settings.items():
-        why = _alone(found, metric) if len(found.settings) == 1 else _why(tested.get(name), metric)
+        why = _alone(found, goal) if len(found.settings) == 1 else _why(tested.get(name), goal)
         lines += ["", f"# {why}", f"{name} = {quote(value)}"]
     return "\n".join(lines) + "\n"
 
 
-def _alone(found: Found, metric: Metric) -> str:
+def _alone(found: Found, goal: Goal) -> str:
     assert found.confirmed is not None
-    return f"with this line: {_change(found.confirmed, metric)}"
+    return f"with this line: {_change(found.confirmed, goal)}"
 
 
-def _why(line: Line | None, metric: Metric) -> str:
+def _why(line: Line | None, goal: Goal) -> str:
     without = line.without if line is not None else None
     if without is None or without.interval is None:
         return "not tested alone: the budget was used up"
-    change = _change(without, metric)
+    change = _change(without, goal)
     if without.verdict is Verdict.SLOWER:
         return f"without this line: {change}"
     if line is not None and line.is_kept:
@@ -42,6 +42,7 @@ def _why(line: Line | None, metric: Metric) -> str:
     return f"no difference shown alone ({change}), but the file without such lines was not confirmed"
 
 
-def _change(of: PointComparison, metric: Metric) -> str:
-    assert of.interval is not None
-    return f"{percent(of.change)} {metric.words}, 95 % interval {low_to_high(of.interval)}"
+def _change(of: PointComparison, goal: Goal) -> str:
+    changed = goal.change(of)
+    assert changed is not None
+    return f"{percent(changed[0])} {goal.words}, 95 % interval {low_to_high(changed[1])}"

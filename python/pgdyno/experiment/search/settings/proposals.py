@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.experiment.search.settings.server_space import Searched
-from pgdyno.plan.sweeps.settings_space import Span
+from pgdyno.plan.sweeps.expressions import parse_expression
+from pgdyno.plan.sweeps.settings_space import Span, value_in_conditions
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -22,14 +23,19 @@ _DIGITS = 3
 
 
 class Proposals:
-    """An Optuna study in memory. The same seed and the same results give the same proposals."""
+    """An Optuna study in memory. The same seed and the same results give the same proposals.
 
-    def __init__(self, space: Sequence[Searched], seed: int) -> None:
+    Optuna gets a value of each setting for each trial. Those whose condition in `when` does not hold are not in the
+    proposal, so that they stay as they are at the start.
+    """
+
+    def __init__(self, space: Sequence[Searched], seed: int, when: Mapping[str, str] | None = None) -> None:
         # optuna takes half a second to load, and only this search needs it
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._space = space
+        self._when = {name: parse_expression(text) for name, text in (when or {}).items()}
         self._distributions = {each.name: _distribution(each) for each in space}
         with warnings.catch_warnings():
             # both parts have been experimental in Optuna for years
@@ -52,7 +58,10 @@ class Proposals:
         trial = self._study.ask(self._distributions)
         self._asked.append(trial)
         self._held = {name: trial.params[name] for name in names}
-        return {each.name: rendered(each, trial.params[each.name]) for each in self._space}
+        proposed = {each.name: rendered(each, trial.params[each.name]) for each in self._space}
+        values = {each.name: value_in_conditions(each.choice, proposed[each.name]) for each in self._space}
+        left_out = {name for name, condition in self._when.items() if not condition.holds(values)}
+        return {name: text for name, text in proposed.items() if name not in left_out}
 
     def tell(self, gain: float | None, violation: float) -> None:
         """Report the result of the last proposal: a higher `gain` is better, None if the trial failed; `violation` is

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pgdyno.analyse.comparison import PointComparison, Verdict
+from pgdyno.analyse.intervals import Interval
 from pgdyno.analyse.pairs import Metric
 from pgdyno.experiment.search.search_arm import sentence_of
 from pgdyno.experiment.search.settings.stages import Best, Found
@@ -16,50 +18,99 @@ from pgdyno.report.answers.comparison import low_to_high, percent
 from pgdyno.report.run_events import BestSeen
 
 _GOALS = {
-    Metric.TPS: Message("goal-tps", "throughput"),
-    Metric.P99: Message("goal-p99", "p99 latency"),
-    Metric.MEAN: Message("goal-mean", "mean latency"),
+    "tps": Message("goal-tps", "throughput"),
+    "p99": Message("goal-p99", "p99 latency"),
+    "mean": Message("goal-mean", "mean latency"),
+    "price": Message("goal-price", "price of a million transactions"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What a search improves, and how its figures are shown.
+
+    Settings do not change what a server costs. So for the price of a million transactions, trials are compared by
+    throughput, and only what is shown is a price.
+    """
+
+    metric: Metric
+    hourly: float | None = None
+    """The price of the target per hour, if the goal is the price of a million transactions."""
+    currency: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.metric.value if self.hourly is None else "price"
+
+    @property
+    def words(self) -> Message:
+        return _GOALS[self.name]
+
+    @property
+    def unit(self) -> str:
+        return self.metric.unit if self.hourly is None else f"{self.currency} a million"
+
+    def figure(self, figure: float) -> float:
+        """Return a figure of `metric` in `unit`."""
+        if self.hourly is not None:
+            return self.hourly / 3_600 / figure * 1e6
+        return figure / 1e6 if self.metric.is_latency else figure
+
+    def change(self, of: PointComparison) -> tuple[float, Interval] | None:
+        """Return the relative change, and the interval of its logarithm; None without an interval."""
+        if of.interval is None:
+            return None
+        if self.hourly is None:
+            return of.change, of.interval
+        return of.base / of.other - 1, replace(of.interval, low=-of.interval.high, high=-of.interval.low)
 
 
 def listed(settings: Mapping[str, str]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in settings.items())
 
 
-def best_words(best: Best, metric: Metric) -> str:
+def best_words(best: Best, goal: Goal) -> str:
     """Return a line that shows progress. It is not a result, because the best of many observations looks too good."""
-    figure = f"{numbers.rounded(best.figure)} tps" if metric is Metric.TPS else f"{numbers.ms(best.figure)} ms"
+    figure = numbers.ms(best.figure) if goal.metric.is_latency else numbers.rounded(goal.figure(best.figure))
     noise = "unknown" if best.noise is None else f"±{100 * best.noise:.1f} % per trial"
     seen = f"{numbers.trials(best.trials)}, noise {noise}"
-    return f"best so far, not confirmed: {figure} ({seen}) with {listed(best.settings) or 'the starting configuration'}"
+    settings = listed(best.settings) or "the starting configuration"
+    return f"best so far, not confirmed: {figure} {goal.unit} ({seen}) with {settings}"
 
 
-def best_seen(best: Best, metric: Metric) -> BestSeen:
+def best_seen(best: Best, goal: Goal) -> BestSeen:
     """Return the same for the live page."""
-    unit = "tps" if metric is Metric.TPS else "ms"
-    ns = 1.0 if metric is Metric.TPS else 1e6
-    start = None if best.start is None else best.start / ns
-    return BestSeen(best.figure / ns, start, unit, best.noise, best.trials, best.settings)
+    start = None if best.start is None else goal.figure(best.start)
+    return BestSeen(goal.figure(best.figure), start, goal.unit, best.noise, best.trials, best.settings)
 
 
-def found_messages(found: Found, metric: Metric) -> list[Message]:
+def found_messages(found: Found, goal: Goal) -> list[Message]:
     """Return the confirmed difference first, then the settings; never the search's best observation."""
     confirmed = found.confirmed
-    if not found.settings or confirmed is None or confirmed.interval is None:
-        return _nothing(found, metric)
+    changed = goal.change(confirmed) if confirmed is not None else None
+    if not found.settings or confirmed is None or changed is None:
+        return _nothing(found, goal)
     removed = len(found.lines) - len(found.settings)
     messages = [
         Message(
             "search-settings",
             "confirmed difference from the starting configuration: {change} {metric}, 95 % interval {interval}, "
             "{pairs} pairs",
-            change=percent(confirmed.change),
-            metric=_GOALS[metric],
-            interval=low_to_high(confirmed.interval),
+            **_said(changed, goal),
             pairs=confirmed.pairs,
         ),
         Message("search-settings-kept", "with {settings}", settings=listed(found.settings)),
     ]
+    if goal.hourly is not None:
+        messages.append(
+            Message(
+                "search-settings-price",
+                "a million transactions cost {price} {currency} instead of {start}",
+                price=numbers.rounded(goal.figure(confirmed.other)),
+                start=numbers.rounded(goal.figure(confirmed.base)),
+                currency=goal.currency,
+            )
+        )
     if removed:
         messages.append(
             Message(
@@ -72,9 +123,14 @@ def found_messages(found: Found, metric: Metric) -> list[Message]:
     return messages
 
 
-def _nothing(found: Found, metric: Metric) -> list[Message]:
+def _said(changed: tuple[float, Interval], goal: Goal) -> dict[str, str | Message]:
+    return {"change": percent(changed[0]), "interval": low_to_high(changed[1]), "metric": goal.words}
+
+
+def _nothing(found: Found, goal: Goal) -> list[Message]:
     confirmed = found.confirmed
-    if confirmed is None or confirmed.interval is None:
+    changed = goal.change(confirmed) if confirmed is not None else None
+    if confirmed is None or changed is None:
         return [
             Message("search-settings-none", "same: none of the settings seemed better than the starting configuration")
         ]
@@ -87,11 +143,7 @@ def _nothing(found: Found, metric: Metric) -> list[Message]:
                 count=found.broken,
             )
         ]
-    said: dict[str, str | Message] = {
-        "change": percent(confirmed.change),
-        "interval": low_to_high(confirmed.interval),
-        "metric": _GOALS[metric],
-    }
+    said = _said(changed, goal)
     if confirmed.verdict is Verdict.SAME:
         return [
             Message(
@@ -117,7 +169,7 @@ def one_server(*, is_restarted: bool) -> Message:
 
 
 def search_record(
-    found: Found, metric: Metric, target: str, start: Point, trials: int, messages: Sequence[Message]
+    found: Found, goal: Goal, target: str, start: Point, trials: int, messages: Sequence[Message]
 ) -> SearchRecord:
     """Return the record; its point has the confirmed settings."""
     return SearchRecord(
@@ -127,15 +179,16 @@ def search_record(
         trials=trials,
         words=sentence_of(messages),
         messages=[KeptMessage.of(each) for each in messages],
-        goal=metric.value,
+        goal=goal.name,
+        currency=goal.currency or None,
         settings=dict(found.settings),
-        confirmed=_difference(found.confirmed),
+        confirmed=_difference(found.confirmed, goal),
         lines=[
             SettingLine(
                 name=line.name,
                 value=line.value,
                 kept=line.name in found.settings,
-                without=_difference(line.without),
+                without=_difference(line.without, goal),
             )
             for line in found.lines
         ],
@@ -143,13 +196,14 @@ def search_record(
     )
 
 
-def _difference(of: PointComparison | None) -> ConfirmedDifference | None:
-    if of is None or of.interval is None:
+def _difference(of: PointComparison | None, goal: Goal) -> ConfirmedDifference | None:
+    changed = goal.change(of) if of is not None else None
+    if of is None or changed is None:
         return None
     return ConfirmedDifference(
         verdict=of.verdict.value,
         pairs=of.pairs,
-        change=of.change,
-        low=math.expm1(of.interval.low),
-        high=math.expm1(of.interval.high),
+        change=changed[0],
+        low=math.expm1(changed[1].low),
+        high=math.expm1(changed[1].high),
     )

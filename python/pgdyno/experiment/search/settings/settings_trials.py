@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import psycopg
 
 from pgdyno.analyse.pairs import Metric, value_of
+from pgdyno.analyse.price import PriceList, prices_of
 from pgdyno.errors import PgdynoError, StoreError
 from pgdyno.experiment.limits.disk_guard import StopRunError
 from pgdyno.experiment.run_progress import RunProgress
@@ -23,6 +24,7 @@ from pgdyno.experiment.search.settings.server_space import (
     searched,
 )
 from pgdyno.experiment.search.settings.settings_result import (
+    Goal,
     best_seen,
     best_words,
     found_messages,
@@ -65,11 +67,23 @@ class SettingsSearch:
 
     @property
     def metric(self) -> Metric:
+        """The figure by which trials are compared; the price falls as throughput rises."""
         search = self.plan.search
         assert search is not None
+        if search.goal == "price":
+            return Metric.TPS
         if search.goal is not None:
             return Metric(search.goal)
         return Metric.TPS if self.start.rate is None else Metric.P99
+
+    def goal(self, prices: PriceList | None) -> Goal:
+        search = self.plan.search
+        assert search is not None
+        if search.goal != "price":
+            return Goal(self.metric)
+        # checked with the plan; a run on rented servers has a price list
+        assert prices is not None
+        return Goal(self.metric, prices.hourly_of(self.target), prices.currency)
 
     def rules(self) -> Rules:
         search, trial = self.plan.search, self.plan.trial
@@ -108,18 +122,19 @@ def settings_trials(plan: Plan, folder: RunFolder, progress: RunProgress, server
     """
     own = SettingsSearch.of(plan)
     space = _space(own, servers)
-    seed = folder.manifest.plan["trial"]["seed"]
+    seed, goal = folder.manifest.plan["trial"]["seed"], own.goal(prices_of(folder.manifest))
+    assert plan.search is not None
 
     printed: Settings | None = None
 
     def show(best: Best) -> None:
         nonlocal printed
-        progress.best(best_seen(best, own.metric))
+        progress.best(best_seen(best, goal))
         if best.settings != printed:
             printed = best.settings
-            progress.show(best_words(best, own.metric))
+            progress.show(best_words(best, goal))
 
-    steps = search(own.rules(), Proposals(space, seed), show)
+    steps = search(own.rules(), Proposals(space, seed, plan.search.when), show)
     stored = {record.number: record for record in folder.trials()}
     number, repeats, is_fresh = 0, dict[str, int](), False
     try:
@@ -140,12 +155,12 @@ def settings_trials(plan: Plan, folder: RunFolder, progress: RunProgress, server
             asked = steps.send(own.seen(stored[number]))
     except StopIteration as end:
         found: Found = end.value
-    messages = found_messages(found, own.metric)
+    messages = found_messages(found, goal)
     if plan.system_names and found.confirmed is not None:
         messages.append(one_server(is_restarted=bool(plan.target[own.target].restart_command)))
-    text = configuration(found, own.metric, folder.name, sentence_of(messages))
+    text = configuration(found, goal, folder.name, sentence_of(messages))
     replace_durably(folder.path / FILE, text.encode())
-    folder.update_manifest(search=[search_record(found, own.metric, own.target, own.start, number, messages)])
+    folder.update_manifest(search=[search_record(found, goal, own.target, own.start, number, messages)])
     progress.show(sentence_of(messages))
 
 
