@@ -294,6 +294,20 @@ def test_the_price_of_a_million_falls_as_throughput_rises() -> None:
     assert (shown.figure, shown.start, shown.unit) == (pytest.approx(0.8), pytest.approx(1.0), "EUR a million")
 
 
+def test_a_line_without_which_trials_fail_stays_and_says_so() -> None:
+    def failing(step: Asked, number: int) -> Seen:
+        # as a server that does not start with one of two lines alone
+        if step.settings.keys() == {"good"}:
+            return Seen(None, 1.0, 1.0)
+        return wobbling(110 if "good" in step.settings else 100, number)
+
+    found, _ = run(failing, Rules(Metric.TPS, 6, 14))
+    assert found.settings.keys() == {"good", "idle"}
+    text = configuration(found, Goal(Metric.TPS), "run", "words")
+    assert "# without this line, a trial failed or broke a promise\nidle = " in text
+    assert "# without this line: -9.1 % throughput" in text
+
+
 def test_without_a_difference_the_file_has_no_line() -> None:
     found, _ = run(lambda _, n: wobbling(100, n), Rules(Metric.TPS, 6, 14))
     (said,) = found_messages(found, Goal(Metric.TPS))

@@ -32,13 +32,13 @@ def _alone(found: Found, goal: Goal) -> str:
 
 def _why(line: Line | None, goal: Goal) -> str:
     without = line.without if line is not None else None
+    if line is not None and line.is_broken:
+        return "without this line, a trial failed or broke a promise"
     if without is None or without.interval is None:
         return "not tested alone: the budget was used up"
     change = _change(without, goal)
     if without.verdict is Verdict.SLOWER:
         return f"without this line: {change}"
-    if line is not None and line.is_kept:
-        return f"without this line, a promise was broken; {change}"
     return f"no difference shown alone ({change}), but the file without such lines was not confirmed"
 
 

@@ -94,6 +94,8 @@ class Line:
     without: PointComparison | None = None
     """The configuration without this line compared with the one with it; None if time was up, or for the last line."""
     is_kept: bool = True
+    is_broken: bool = False
+    """Whether a trial without it failed or broke a promise."""
 
 
 @dataclass(slots=True)
@@ -264,9 +266,9 @@ class _Search:
                 without = {each: value for each, value in now.items() if each != name}
                 base, other = yield from self._pairs(Stage.REDUCE, now, without)
                 compared = self._compared(base, other)
-                is_needed = compared is not None and compared.verdict is Verdict.SLOWER
-                is_needed |= any(each.violation > 0 for each in other)
-                line = Line(name, now[name], compared, is_needed)
+                is_broken = any(each.violation > 0 for each in other)
+                is_needed = is_broken or (compared is not None and compared.verdict is Verdict.SLOWER)
+                line = Line(name, now[name], compared, is_needed, is_broken)
                 now = now if is_needed else without
             found.lines.append(line)
 
