@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -39,8 +40,14 @@ repeats = 10
 """
 
 
-def stored(parent: Path, host: Host | None = None, workload: str = "select-only", kind: str = "embedded") -> str:
-    """Writes a run of six pairs whose throughput varies; returns its name."""
+def stored(
+    parent: Path,
+    host: Host | None = None,
+    workload: str = "select-only",
+    kind: str = "embedded",
+    instances: Sequence[float] = (),
+) -> str:
+    """Writes a run of six pairs whose throughput varies, also by the factors of `instances`; returns its name."""
     about = sample_manifest(
         host=host or describe_host(),
         workload=workload,
@@ -49,8 +56,12 @@ def stored(parent: Path, host: Host | None = None, workload: str = "select-only"
     )
     folder = RunFolder.create(parent, about)
     for number in range(1, 13):
-        events = sample_events(4, 2, 500 + 10 * (number % 5), 900, seed=number)
-        record = sample_record(number, events, target="ab"[number % 2], repeat=(number + 1) // 2)
+        repeat = (number + 1) // 2
+        at = None if not instances else (repeat - 1) % len(instances)
+        factor = 1.0 if at is None else instances[at]
+        events = sample_events(4, 2, round(factor * (500 + 10 * (number % 5))), 900, seed=number)
+        record = sample_record(number, events, target="ab"[number % 2], repeat=repeat)
+        record = record.model_copy(update={"instance": None if at is None else at + 1})
         folder.begin_trial(record.slug).commit(record, events=events, settings=SETTINGS)
     return folder.path.name
 
@@ -96,6 +107,35 @@ def test_the_last_such_run_on_this_machine_counts(tmp_path: Path) -> None:
     line = expected_noise_line(plan, tmp_path, found)
     assert line.startswith(f"expected noise grade {found.grade.letter}: smallest detectable difference ")
     assert line.endswith(f"with 10 pairs, as noisy as run {name}, whose trials took 10s instead of 30s")
+
+
+def test_several_instances_are_as_noisy_as_the_instances_of_an_earlier_run(tmp_path: Path) -> None:
+    one = load_text(PLAN, tmp_path, "plan.toml").plan
+    three = load_text(PLAN.replace('version = "18"', 'version = "18"\ninstances = 3'), tmp_path, "plan.toml").plan
+    stored(tmp_path)
+    assert expected_noise(three, tmp_path) is None
+    assert "on this machine with several instances yet" in expected_noise_line(three, tmp_path, None)
+    calm = expected_noise(one, tmp_path)
+    assert calm is not None
+    later = tmp_path / "later"
+    name = stored(later, instances=(1.0, 0.8, 0.6))
+    of_three, of_one = expected_noise(three, later), expected_noise(one, later)
+    assert of_three is not None
+    assert of_one is not None
+    assert (of_three.run, of_three.grade.instances, of_three.grade.repeats) == (name, 3, 10)
+    # two draws of three such servers each: t of 4 degrees of freedom, times 0.26 of scatter, times the root of 2 / 3
+    assert 0.7 < of_three.grade.detectable < 1.8
+    # one server of each target does not meet the others
+    assert (of_one.run, of_one.grade.instances) == (name, 1)
+    assert of_one.grade.detectable < 2 * calm.grade.detectable
+    line = expected_noise_line(three, later, of_three)
+    assert "with 10 pairs on 3 instances, as noisy as run " in line
+    single = load_text(PLAN[: PLAN.index("[target.b]")] + PLAN[PLAN.index("[workload]") :], tmp_path, "plan.toml").plan
+    target = single.target["a"].model_copy(update={"instances": 3})
+    alone = expected_noise(single.model_copy(update={"target": {"a": target}}), later)
+    assert alone is not None
+    assert (alone.grade.is_compared, alone.grade.instances) == (False, 3)
+    assert alone.grade.detectable == pytest.approx(of_three.grade.detectable)
 
 
 def test_plan_check_and_gate_print_the_grade(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,6 +57,32 @@ def test_points_pool_their_variance_and_more_repeats_show_less() -> None:
     assert present(grade_of_repeats([calm, wild], repeats=12)).detectable < both
 
 
+def test_instances_that_differ_are_the_noise_of_a_run_that_has_several() -> None:
+    """Another such run would have other instances, however well the trials of each agree."""
+    run = SampleRun(manifest(("a",)))
+    for repeat in range(1, 7):
+        add_trial(run, "a", 4, 1000.0 - 100 * (repeat % 3), 900, repeat=repeat, seconds=2)
+        run.trials[-1] = run.trials[-1].model_copy(update={"instance": repeat % 3 + 1})
+    grade = present(noise_grade(digest(run), None))
+    assert (grade.repeats, grade.instances) == (6, 3)
+    assert grade.detectable > 0.3
+    assert noise_line(grade).endswith("between two such runs, 6 trials on 3 instances per point")
+    assert answer_json(digest(run), extras_of(run))["noise"]["instances"] == 3
+    for trial in range(6):
+        run.trials[trial] = run.trials[trial].model_copy(update={"instance": None})
+    assert present(noise_grade(digest(run), None)).detectable < grade.detectable
+
+
+def test_a_comparison_of_instances_says_how_many() -> None:
+    run = SampleRun(manifest(("a", "b")))
+    for repeat in range(1, 7):
+        for name, tps in (("a", 1000.0), ("b", 1060.0)):
+            add_trial(run, name, 4, tps * (1 + 0.01 * (repeat % 3)), 900, repeat=repeat, seconds=2)
+            run.trials[-1] = run.trials[-1].model_copy(update={"instance": repeat % 3 + 1})
+    (compared,) = compare(within(run, "target", Metric.TPS))
+    assert noise_line(grade_of_comparison(compared)).endswith(", 6 pairs on 3 instances")
+
+
 def test_a_comparison_has_its_own_grade() -> None:
     run = SampleRun(manifest(("a", "b")))
     for repeat in range(1, 9):

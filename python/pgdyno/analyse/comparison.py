@@ -128,7 +128,7 @@ def compare(all_arms: Sequence[Arms], floor: float = 0.0) -> list[Comparison]:
     """
     rules = [each.stopping for each in all_arms if each.stopping is not None]
     delta = max(LEAST_DELTA, floor, *(rule.margin for rule in rules))
-    logs = [_logs(pairs, each) for each in all_arms for pairs in each.points]
+    logs = [logs_of_units(pairs, each) for each in all_arms for pairs in each.points]
     signs = [each.metric.sign for each in all_arms for _ in each.points]
     judged = iter(_holm(logs, signs, delta, max((rule.comparisons for rule in rules), default=0)))
     comparisons = []
@@ -208,7 +208,7 @@ def needed_units(interval: Interval | None, pairs: int, instances: int, delta: f
 
 
 @dataclass(frozen=True, slots=True)
-class _Logs:
+class UnitLogs:
     """Logarithms of a point's figures by arm, one per repeat or per instance; if paired, in the same order."""
 
     base: tuple[float, ...]
@@ -250,7 +250,7 @@ class _Logs:
         return unpaired_interval(self.base, self.other, level)
 
 
-def _logs(pairs: PointPairs, arms: Arms) -> _Logs:
+def logs_of_units(pairs: PointPairs, arms: Arms) -> UnitLogs:
     """Return the figures from which the interval is computed.
 
     Trials of one instance share what is particular to it, so with two or more instances of each arm the mean of an
@@ -267,7 +267,7 @@ def _logs(pairs: PointPairs, arms: Arms) -> _Logs:
             for figures, numbers in zip((pairs.base, pairs.other), pairs.instances, strict=True)
         )
         common = sorted(base.keys() & other.keys())
-        return _Logs(
+        return UnitLogs(
             tuple(base[each] for each in common),
             tuple(other[each] for each in common),
             True,
@@ -283,11 +283,13 @@ def _logs(pairs: PointPairs, arms: Arms) -> _Logs:
                 (pairs.base, pairs.other), pairs.instances, (bases, others), strict=True
             )
         ]
-        return _Logs(every[0], every[1], False, count, by_instance=True, stopping=arms.stopping)
-    return _Logs(_logged(pairs.base, bases), _logged(pairs.other, others), arms.paired, count, stopping=arms.stopping)
+        return UnitLogs(every[0], every[1], False, count, by_instance=True, stopping=arms.stopping)
+    return UnitLogs(
+        _logged(pairs.base, bases), _logged(pairs.other, others), arms.paired, count, stopping=arms.stopping
+    )
 
 
-def _of_duets(pairs: PointPairs, stopping: StoppingRule | None) -> _Logs:
+def _of_duets(pairs: PointPairs, stopping: StoppingRule | None) -> UnitLogs:
     """Return the ratios of trials that ran at the same time; of several instances, the mean of each pair of them."""
     repeats = [each for each in pairs.repeats if each in pairs.duets]
     base, other = (_logged(figures, repeats) for figures in (pairs.base, pairs.other))
@@ -301,7 +303,7 @@ def _of_duets(pairs: PointPairs, stopping: StoppingRule | None) -> _Logs:
         if by_instance
         else tuple(pairs.duets[each] for each in repeats)
     )
-    return _Logs(base, other, True, len(repeats), by_instance, differences, stopping)
+    return UnitLogs(base, other, True, len(repeats), by_instance, differences, stopping)
 
 
 def _by_instance(
@@ -320,12 +322,12 @@ def _logged(figures: Mapping[int, float], repeats: Sequence[int]) -> tuple[float
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    logs: _Logs
+    logs: UnitLogs
     interval: Interval | None
     verdict: Verdict
 
 
-def _holm(points: Sequence[_Logs], signs: Sequence[int], delta: float, planned: int = 0) -> list[_Judged]:
+def _holm(points: Sequence[UnitLogs], signs: Sequence[int], delta: float, planned: int = 0) -> list[_Judged]:
     """Return every point with its verdict: each step claims what is clear at 1 - 5 % / (points left), until nothing is.
 
     This makes the same claims as Holm's procedure on ordered p-values: a claim that is clear with m points left stays
@@ -350,7 +352,7 @@ def _holm(points: Sequence[_Logs], signs: Sequence[int], delta: float, planned: 
     return [done[at] for at in range(len(points))]
 
 
-def _judge(logs: _Logs, level: float, delta: float, sign: int) -> _Judged:
+def _judge(logs: UnitLogs, level: float, delta: float, sign: int) -> _Judged:
     interval = logs.interval(level)
     return _Judged(logs, interval, verdict_of(interval, logs.pairs, delta, sign, logs.fewest))
 
@@ -409,7 +411,7 @@ def _overall(arms: Arms, delta: float) -> PointComparison | None:
     other = _means([pairs.other for pairs in points])
     duets = _mean_logs([pairs.duets for pairs in points])
     every = PointPairs(ALL_POINTS, arms.points[0].point, base, other, instances=points[0].instances, duets=duets)
-    logs = _logs(every, arms)
+    logs = logs_of_units(every, arms)
     if logs.pairs < 2:
         return None
     return _compared(ALL_POINTS, _judge(logs, CONFIDENCE, delta, arms.metric.sign), delta)

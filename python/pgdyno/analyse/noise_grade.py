@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pgdyno.analyse.alpha_spending import look_level
-from pgdyno.analyse.comparison import LEAST_DELTA, Comparison, detectable
+from pgdyno.analyse.comparison import LEAST_DELTA, Comparison, detectable, logs_of_units
 from pgdyno.analyse.intervals import Interval, Method
 from pgdyno.analyse.mean_interval import CONFIDENCE
 from pgdyno.analyse.over_time.timeline import RunSource
-from pgdyno.analyse.pairs import usual_metric, usual_split, value_of, within
+from pgdyno.analyse.pairs import Arms, usual_metric, usual_split, value_of, within
 from pgdyno.analyse.series import Series
 from pgdyno.errors import UsageError
+from pgdyno.records import TrialRecord
 
 GRADES = (("A", 0.02), ("B", 0.05), ("C", 0.10), ("D", 0.20))
 """Letters with the largest difference that still has it: 2 % is near the least that pgdyno calls a difference (1 %),
 20 % is what most changes of settings do not reach.
 """
 WORST = "E"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """The figure of one trial."""
+
+    value: float
+    instance: int | None
+    """The instance of the target that served it; None for a target of one server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +42,8 @@ class NoiseGrade:
     """Pairs of a comparison; otherwise the fewest trials of a point."""
     is_compared: bool
     """Whether arms of the run were compared; otherwise it is the difference from another run like this one."""
+    instances: int = 1
+    """With two or more of each target, their means decide, not the repeats."""
 
     @property
     def letter(self) -> str:
@@ -43,7 +55,7 @@ def grade_of_comparison(of: Comparison) -> NoiseGrade | None:
     chief = of.chief
     if chief is None or chief.detectable is None:
         return None
-    return NoiseGrade(chief.detectable, chief.pairs, is_compared=of.paired)
+    return NoiseGrade(chief.detectable, chief.pairs, is_compared=of.paired, instances=chief.instances)
 
 
 def grade_against_none(of: Comparison) -> NoiseGrade | None:
@@ -51,7 +63,8 @@ def grade_against_none(of: Comparison) -> NoiseGrade | None:
     chief = of.chief
     if chief is None or chief.interval is None:
         return None
-    return NoiseGrade(detectable(chief.interval, LEAST_DELTA), chief.pairs, is_compared=of.paired)
+    found = detectable(chief.interval, LEAST_DELTA)
+    return NoiseGrade(found, chief.pairs, is_compared=of.paired, instances=chief.instances)
 
 
 def expected_grade(
@@ -80,34 +93,90 @@ def expected_grade(
     return NoiseGrade(detectable(interval, LEAST_DELTA), most, is_compared=True)
 
 
-def grade_like(run: RunSource, repeats: tuple[int, int], *, compares: bool) -> NoiseGrade | None:
-    """Return the grade with the fewest and the most `repeats`, as noisy as `run`; None if it shows no noise."""
-    return expected_grade(_figures(run), _pairs(run), repeats, compares=compares)
+def grade_like(run: RunSource, repeats: tuple[int, int], *, compares: bool, instances: int = 1) -> NoiseGrade | None:
+    """Return the grade with the fewest and the most `repeats`, as noisy as `run`; None if it shows no such noise.
+
+    With several `instances` of each target, only a run that had several, too, shows how far they differ.
+    """
+    points = figures_by_point(run, run.trials)
+    if instances > 1:
+        return _grade_of_instances(run, points, instances, repeats[1], compares=compares)
+    # instances of an earlier run differ, which repeats on one server do not show
+    servers = [figures for point in points for figures in _by_instance(point).values()]
+    return expected_grade(servers, _pairs(run), repeats, compares=compares)
 
 
-def _figures(run: RunSource) -> list[list[float]]:
-    """Return the figures of every point, by the metric that comparisons of the run use."""
+def _grade_of_instances(
+    run: RunSource, points: Sequence[Sequence[Figure]], instances: int, repeats: int, *, compares: bool
+) -> NoiseGrade | None:
+    means = [each for each in map(instance_means, points) if each is not None]
+    if not compares:
+        return grade_of_repeats(means, repeats, instances)
+    units = [logs_of_units(point, arms) for arms in _arms(run) for point in arms.points]
+    of_pairs = [
+        each.differences or [b - a for a, b in zip(each.base, each.other, strict=True)]
+        for each in units
+        if each.by_instance and each.paired
+    ]
+    variance, freedom = _pooled(of_pairs), instances - 1
+    if variance is None:
+        single, freedom = _pooled([[math.log(each) for each in of] for of in means]), 2 * (instances - 1)
+        variance = None if single is None else 2 * single
+    if variance is None:
+        return None
+    error = math.sqrt(variance / instances)
+    interval = Interval(0.0, 0.0, 0.0, error, freedom, CONFIDENCE, Method.INSTANCES)
+    return NoiseGrade(detectable(interval, LEAST_DELTA), repeats, is_compared=True, instances=instances)
+
+
+def figures_by_point(run: RunSource, trials: Iterable[TrialRecord]) -> list[list[Figure]]:
+    """Return the figures of the finished trials of every point, by the metric that comparisons of the run use."""
     metric = usual_metric(run)
-    points: dict[tuple[Series, int], list[float]] = {}
-    for trial in run.trials:
+    points: dict[tuple[Series, int], list[Figure]] = {}
+    for trial in trials:
         value = value_of(trial, metric)
         if value is not None:
-            points.setdefault((Series.of(trial.target, trial.point), trial.point.clients), []).append(value)
+            figure = Figure(value, trial.instance)
+            points.setdefault((Series.of(trial.target, trial.point), trial.point.clients), []).append(figure)
     return list(points.values())
 
 
-def _pairs(run: RunSource) -> list[list[tuple[float, float]]]:
-    """Return the figures of the pairs of every point; empty for a run of one arm."""
+def instance_means(figures: Sequence[Figure]) -> list[float] | None:
+    """Return the geometric mean of each instance; None for fewer than two."""
+    found = _by_instance(figures)
+    if None in found or len(found) < 2:
+        return None
+    return [math.exp(math.fsum(map(math.log, each)) / len(each)) for each in found.values()]
+
+
+def _by_instance(figures: Sequence[Figure]) -> dict[int | None, list[float]]:
+    found: dict[int | None, list[float]] = {}
+    for each in figures:
+        found.setdefault(each.instance, []).append(each.value)
+    return found
+
+
+def _arms(run: RunSource) -> list[Arms]:
+    """Return the arms that the run compares; empty for a run of one arm."""
     by = usual_split(run)
     if by is None:
         return []
     try:
-        every = within(run, by, usual_metric(run))
+        return within(run, by, usual_metric(run))
     except UsageError:
         return []
-    return [
-        [(point.base[each], point.other[each]) for each in point.repeats] for arms in every for point in arms.points
-    ]
+
+
+def _pairs(run: RunSource) -> list[list[tuple[float, float]]]:
+    """Return the figures of the pairs of every point, those of different instances apart."""
+    found: dict[tuple[object, ...], list[tuple[float, float]]] = {}
+    for at, arms in enumerate(_arms(run)):
+        for point in arms.points:
+            of_base, of_other = point.instances
+            for repeat in point.repeats:
+                place = at, point.key, of_base.get(repeat), of_other.get(repeat)
+                found.setdefault(place, []).append((point.base[repeat], point.other[repeat]))
+    return list(found.values())
 
 
 def _pooled(logs: Sequence[Sequence[float]]) -> float | None:
@@ -120,20 +189,33 @@ def _pooled(logs: Sequence[Sequence[float]]) -> float | None:
     return squares / sum(len(each) - 1 for each in groups)
 
 
-def grade_of_repeats(points: Sequence[Sequence[float]], repeats: int | None = None) -> NoiseGrade | None:
+def grade_of_points(points: Sequence[Sequence[Figure]]) -> NoiseGrade | None:
+    """Return the grade of a run without a comparison, from the figures of its points."""
+    means = [each for each in map(instance_means, points) if each is not None]
+    if not means:
+        return grade_of_repeats([[each.value for each in figures] for figures in points])
+    repeats = min(len(figures) for figures in points if instance_means(figures) is not None)
+    return grade_of_repeats(means, repeats, min(map(len, means)))
+
+
+def grade_of_repeats(
+    points: Sequence[Sequence[float]], repeats: int | None = None, instances: int = 1
+) -> NoiseGrade | None:
     """Return the grade of runs without a comparison: the difference at one point from another run like this one.
 
     `points` are the figures of each point's trials; `repeats` is the number of trials per point of the runs that are
-    to be compared, by default the fewest of a point. The variance of the logarithms is pooled over the points, and
-    the difference of two means of n trials has 2 (n - 1) degrees of freedom (Student's t for two samples). None
-    without a point that was measured twice.
+    to be compared, by default the fewest of a point. With several `instances`, `points` are their means, and one more
+    run would have as many others. The variance of the logarithms is pooled over the points, and the difference of two
+    means of n values has 2 (n - 1) degrees of freedom (Student's t for two samples). None without a point that has two
+    values.
     """
     logs = [[math.log(each) for each in figures] for figures in points if len(figures) > 1 and min(figures) > 0]
     variance = _pooled(logs)
     if variance is None:
         return None
-    n = repeats if repeats is not None else min(len(each) for each in logs)
+    trials = repeats if repeats is not None else min(len(each) for each in logs)
+    n = instances if instances > 1 else trials
     if n < 2:
         return None
     interval = Interval(0.0, 0.0, 0.0, math.sqrt(2 * variance / n), 2 * (n - 1), CONFIDENCE, Method.T)
-    return NoiseGrade(detectable(interval, LEAST_DELTA), n, is_compared=False)
+    return NoiseGrade(detectable(interval, LEAST_DELTA), trials, is_compared=False, instances=instances)

@@ -37,11 +37,13 @@ class ExpectedNoise:
 def expected_noise(plan: Plan, runs: Path) -> ExpectedNoise | None:
     """Return the grade that the noise of the last such run in `runs` gives the repeats of `plan`; None without one.
 
-    Such a run has the same scripts, the same kinds of targets and the same machine.
+    Such a run has the same scripts, the same kinds of targets and the same machine; for several instances of each
+    target, it has several, too.
     """
     here = describe_host()
     repeats = plan.trial.fewest_repeats, plan.trial.most_repeats
     compares = compares_arms(plan, plan.points())
+    instances = _instances(plan)
     for path in islice(newest_first(runs), MOST_RUNS):
         try:
             folder = RunFolder.open(path)
@@ -51,12 +53,17 @@ def expected_noise(plan: Plan, runs: Path) -> ExpectedNoise | None:
             from pgdyno.analyse.noise_grade import grade_like
             from pgdyno.store import load_run
 
-            grade = grade_like(load_run(folder), repeats, compares=compares)
+            grade = grade_like(load_run(folder), repeats, compares=compares, instances=instances)
         except PgdynoError:
             continue
         if grade is not None:
             return ExpectedNoise(grade, folder.name, folder.manifest.plan["trial"].get("duration"))
     return None
+
+
+def _instances(plan: Plan) -> int:
+    """Return the number of instances of the target that has the fewest; with one, repeats decide."""
+    return min(spec.instance_count for spec in plan.target.values())
 
 
 def _is_like(manifest: Manifest, plan: Plan, here: Host) -> bool:
@@ -78,14 +85,16 @@ def expected_noise_line(plan: Plan, runs: Path, found: ExpectedNoise | None) -> 
     """Return the grade, or the reason why it is unknown, as a sentence."""
     if found is None:
         workload = ", ".join(plan.workload.scripts)
-        return f"expected noise grade unknown: {runs} has no run of {workload} on this machine with repeats yet"
+        with_what = "several instances" if _instances(plan) > 1 else "repeats"
+        return f"expected noise grade unknown: {runs} has no run of {workload} on this machine with {with_what} yet"
     from pgdyno.report.answers.comparison import percent
 
     grade = found.grade
-    if grade.is_compared:
-        count = counted(grade.repeats, "pair")
-    else:
-        count = f"{counted(grade.repeats, 'trial')} per point, between two such runs"
+    count = counted(grade.repeats, "pair" if grade.is_compared else "trial")
+    if grade.instances > 1:
+        count += f" on {grade.instances} instances"
+    if not grade.is_compared:
+        count += " per point, between two such runs"
     effect = percent(grade.detectable, plus=False)
     line = f"expected noise grade {grade.letter}: smallest detectable difference {effect} with {count}, as noisy as "
     line += f"run {found.run}"
@@ -104,6 +113,7 @@ def expected_noise_json(found: ExpectedNoise | None) -> dict[str, Any] | None:
         "grade": grade.letter,
         "detectable": grade.detectable,
         "repeats": grade.repeats,
+        "instances": grade.instances,
         "compared": grade.is_compared,
         "run": found.run,
         "trial_s": found.trial_s,

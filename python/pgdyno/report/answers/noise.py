@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pgdyno.analyse.comparison import FEWEST_PAIRS, Comparison
-from pgdyno.analyse.noise_grade import NoiseGrade, grade_of_comparison, grade_of_repeats
-from pgdyno.analyse.over_time.timeline import RunSource
-from pgdyno.analyse.pairs import usual_metric, value_of
+from pgdyno.analyse.noise_grade import Figure, NoiseGrade, figures_by_point, grade_of_comparison, grade_of_points
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
 from pgdyno.report.digest import Digest
@@ -17,21 +15,15 @@ from pgdyno.report.translation import gettext, ngettext
 def noise_grade(of: Digest, chief: Comparison | None) -> NoiseGrade | None:
     """Return the grade of the comparison in the answer; without one, that of the repeats. None without repeats."""
     found = grade_of_comparison(chief) if chief is not None else None
-    return found or grade_of_repeats(figures_by_point(of))
+    return found or grade_of_points(_figures(of))
 
 
-def figures_by_point(of: Digest) -> list[list[float]]:
-    """Return the figures of the finished trials of each point, by the metric that comparisons of the run use."""
-    known = _figures(of.run)
-    found = [[known[number] for number in point.finished if number in known] for point in of.points]
+def _figures(of: Digest) -> list[list[Figure]]:
+    """Return the figures of the finished trials of each point."""
+    finished = {number for point in of.points for number in point.finished}
+    found = figures_by_point(of.run, (trial for trial in of.run.trials if trial.number in finished))
     # most points of a search for settings are proposals, which are measured once
     return [each for each in found if len(each) >= FEWEST_PAIRS] if of.manifest.finds_settings else found
-
-
-def _figures(run: RunSource) -> dict[int, float]:
-    metric = usual_metric(run)
-    values = ((trial.number, value_of(trial, metric)) for trial in run.trials)
-    return {number: value for number, value in values if value is not None}
 
 
 def noise_about(grade: NoiseGrade | None) -> str:
@@ -41,11 +33,16 @@ def noise_about(grade: NoiseGrade | None) -> str:
     effect = percent(grade.detectable, plus=False)
     if grade.is_compared:
         pairs = ngettext("{count:,} pair", "{count:,} pairs", grade.repeats)
+        if grade.instances > 1:
+            pairs = gettext("{pairs} on {count} instances", pairs=pairs, count=grade.instances)
         return gettext("smallest detectable difference {effect}, {pairs}", effect=effect, pairs=pairs)
+    trials = numbers.trials(grade.repeats)
+    if grade.instances > 1:
+        trials = gettext("{trials} on {count} instances", trials=trials, count=grade.instances)
     return gettext(
         "smallest detectable difference {effect} between two such runs, {trials} per point",
         effect=effect,
-        trials=numbers.trials(grade.repeats),
+        trials=trials,
     )
 
 
@@ -64,5 +61,6 @@ def noise_json(grade: NoiseGrade | None) -> dict[str, Any] | None:
         "grade": grade.letter,
         "detectable": grade.detectable,
         "repeats": grade.repeats,
+        "instances": grade.instances,
         "compared": grade.is_compared,
     }
