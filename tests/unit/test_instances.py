@@ -21,6 +21,7 @@ from pgdyno.audit.rules import one_instance
 from pgdyno.audit.subject import AuditRun, Subject
 from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan, planned_trials
+from pgdyno.plan.plan_output import total
 from pgdyno.plan.targets import servers_of
 from pgdyno.report.digest import Extras, digest
 from pgdyno.report.export import to_csv, to_json
@@ -66,12 +67,22 @@ def test_repeats_take_turns_at_the_instances(tmp_path: Path) -> None:
     assert "instances" not in plan.as_resolved()["target"]["b"]
 
 
+def test_the_dataset_is_loaded_into_each_instance(tmp_path: Path) -> None:
+    assert total(load_plan(str(plan_file(tmp_path, PLAN))).plan).splitlines()[0].endswith("loading (4 datasets)")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "at", "message"),
     [
         ("repeats = 6", "repeats = 2", "trial.repeats", "2 are fewer than the 3 instances of target a"),
         ("instances = 3", "instances = 3\nkeep_data = true", "target.a.instances", "cannot be combined with keep_data"),
         ("[sweep]", '[search]\nfind = "peak"\n[sweep]', "search", "a search measures one server"),
+        (
+            'kind = "embedded"\nversion = "17"',
+            'kind = "dsn"\ndsn = "host=db1"\nother_dsns = ["host=db2", "host=db2"]',
+            "target.b.other_dsns",
+            "name the same server twice",
+        ),
     ],
 )
 def test_impossible_instances_are_refused(tmp_path: Path, old: str, new: str, at: str, message: str) -> None:

@@ -322,13 +322,13 @@ def _on_top(plan: Plan, trials: Sequence[PlannedTrial]) -> str:
     settings: dict[str, dict[str, str]] = {}
     for trial in trials:
         point = trial.point
-        if plan.workload.dataset != "none" and scales.get(trial.target, 0) != point.scale:
+        if plan.workload.dataset != "none" and scales.get(trial.server, 0) != point.scale:
             loads += 1
-            scales[trial.target] = point.scale
+            scales[trial.server] = point.scale
         asked = plan.server_settings(trial.target, point)
-        if settings.get(trial.target, dict(plan.target[trial.target].settings)) != asked:
+        if settings.get(trial.server, dict(plan.target[trial.target].settings)) != asked:
             restarts += 1
-        settings[trial.target] = asked
+        settings[trial.server] = asked
     parts = ["starting servers"]
     if loads:
         parts.append(f"loading ({counted(loads, 'dataset')})")
