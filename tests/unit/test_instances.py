@@ -138,6 +138,18 @@ def test_the_interval_of_instances_needs_two_of_each() -> None:
     assert (mirrored.low, mirrored.high) == pytest.approx((-found.high, -found.low))
 
 
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("count", [2, 3, 5, 8])
+def test_95_of_100_intervals_of_instances_hold_the_truth(count: int, share: float) -> None:
+    """`tests.simulations` has the table; `share` is the part of a trial's variance that its instance causes."""
+    times, trials = 2_000, 4
+    random = np.random.default_rng(count)
+    means = random.normal(0, math.sqrt(share + (1 - share) / trials), (times, 2, count))
+    found = [instances_interval(list(base), list(other), 0.95) for base, other in means]
+    held = sum(each is not None and each.low <= 0 <= each.high for each in found)
+    assert held / times == pytest.approx(0.95, abs=0.015 + 2 * math.sqrt(0.95 * 0.05 / times))
+
+
 def test_the_mean_of_an_arm_has_the_interval_of_its_instances() -> None:
     values = [100.0, 110.0, 120.0] * 4
     found = trials_interval(values, [1, 2, 3] * 4)
