@@ -149,7 +149,7 @@ def test_up_status_run_and_down_on_rds(amazon: Amazon) -> None:
     assert [record.outcome for record in the_run(amazon.folder).trials()] == ["finished"]
     assert amazon.simulator.calls.count("rds:CreateDBInstance") == 1
     _was_told(amazon, load_run(the_run(amazon.folder)))
-    assert any("its gp3 volume of 20 GB does 3,000 IOPS, 125 MB/s, the instance" in each for each in manifest.notes)
+    assert any("its gp3 volume of 20 GB provides 3,000 IOPS, 125 MB/s, the instance" in each for each in manifest.notes)
     (rent,) = manifest.rented
     # it was up before: this run pays for it while it lasts
     assert (rent.target, rent.instance, rent.since) == ("rds", "db.m7g.large", manifest.attempts[0].started_at)

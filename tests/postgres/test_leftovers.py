@@ -166,6 +166,6 @@ def test_a_statement_that_cannot_be_ended_fails_the_trial(server: Server, monkey
     monkeypatch.setattr(earlier_sessions, "_TERMINATE", nothing)
     with busy(server, sessions_name(MANIFEST, FIRST)), pytest.raises(TargetError) as raised:
         end_leftovers(MANIFEST, SECOND, server, PROGRESS)
-    assert "sessions of earlier trials are still in the server" in raised.value.message
+    assert "sessions of earlier trials are still active on the server" in raised.value.message
     assert "of trial 1 (active: SELECT pg_sleep(1800))" in raised.value.message
     assert raised.value.hint is not None

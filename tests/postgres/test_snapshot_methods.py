@@ -121,7 +121,7 @@ def is_refused(way: SnapshotWay, place: Path, home: Home) -> None:
         comes_back(way, place, home)
         return
     with server_in(place, home) as server:
-        with pytest.raises(TargetError, match=f'as snapshot = "{way}" asks: '):
+        with pytest.raises(TargetError, match=f'as snapshot = "{way}" requires: '):
             preparer(server, way).prepare(SMALL)
         assert server.alive()
         assert balances(server) == (100_000, 0)

@@ -40,7 +40,7 @@ def test_a_trial_without_a_generator_is_repeated_and_its_dataset_not_trusted(mon
         "servers": servers,
         "generators": None,
         "hooks": None,
-        "resources": SimpleNamespace(guard=None, rental=None),
+        "resources": SimpleNamespace(guard=None, left=None, rental=None),
         "captured": None,
     }
     assert TrialRunner(**fakes).run(TRIAL) is STORED

@@ -58,7 +58,7 @@ def test_another_failure_of_perf_is_told_in_its_own_words(tmp_path: Path, fake: 
 def test_a_perf_that_does_not_begin_is_killed(tmp_path: Path, fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(perf, "READY_S", 0.5)
     write(fake, f"echo $$ > {tmp_path}/pid; exec sleep 1000")
-    with pytest.raises(PerfError, match="did not begin"):
+    with pytest.raises(PerfError, match="did not start"):
         record(tmp_path)
     pid = tmp_path / "pid"
     assert not pid.exists() or not is_running(int(pid.read_text()))

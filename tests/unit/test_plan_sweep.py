@@ -129,7 +129,7 @@ WRONG = [
     ('clients = "4"', "clients", 1, "must be a whole number", "without quotes"),
     ('clients = "1-8"', "clients", 1, "names no parameter", '"1..8"'),
     ("clients = 1\norder = 'x'", "order", 2, "unknown key", "order belongs in [trial]"),
-    ("clients = 1\nexclude = 'clients = 1'", "exclude", 2, "is not a condition", "written =="),
+    ("clients = 1\nexclude = 'clients = 1'", "exclude", 2, "is not a condition", "write =="),
     ("points = { clients = 1 }", "points", 1, "must be a list", None),
     ("clients = 1\nsettings = 5", "settings", 2, "must be a table", None),
     ('clients = "four"', "clients", 1, "parameter four does not exist", "parameters: clients"),

@@ -190,7 +190,7 @@ def test_a_capacity_is_an_interval(tmp_path: Path) -> None:
         (PLAN + 'latency = "p99 < 1s"\n', "search.latency", 'is valid only with find = "capacity"'),
         (PLAN + "speed = 1\n", "search.speed", "unknown key"),
         (PLAN.replace('"peak"', '"top"'), "search.find", "must be"),
-        (PLAN.replace("clients = [1, 8]", "clients = [1, 8]\nrate = 5"), "sweep.rate", "does not go with"),
+        (PLAN.replace("clients = [1, 8]", "clients = [1, 8]\nrate = 5"), "sweep.rate", "cannot be combined with"),
         (CAPACITY.replace("repeats = 3", "repeats = 2"), "trial.repeats", "is 2: too few trials of a rate"),
         (CAPACITY.replace('latency = "p99 < 10 ms"', ""), "search", "lacks the latency target"),
         (CAPACITY.replace("p99 < 10 ms", "p98 < 10 ms"), "search.latency", "is not a latency target"),

@@ -213,7 +213,7 @@ def test_objects_that_change_or_vanish_during_a_download(s3: Bucket, tmp_path: P
     with pytest.raises(StoreError, match="s3://bench/runs/a: it was changed while"):
         objects.fetch(found, tmp_path / "a")
     s3.delete("runs/a")
-    with pytest.raises(StoreError, match="s3://bench/runs/a: there is no such object"):
+    with pytest.raises(StoreError, match="s3://bench/runs/a: the object does not exist"):
         objects.fetch(found, tmp_path / "a")
 
 

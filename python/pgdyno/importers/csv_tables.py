@@ -31,6 +31,7 @@ _PAIRS = ("settings", "variables")
 _NEEDLESS = (
     "repeat", "trial", "run", "started_at", "ended_at", "scheduled", "in_flight", "clients_aborted", "instance",
     "duet_partner", "duet_tps_ratio", "largest_share_difference", "disagreements", "not_started", "late_p99_ms",
+    "power", "throughput", "composite",
 )  # fmt: skip
 """Columns of pgdyno's export that are derived from others, or that only pgdyno's own runs have."""
 _OUTCOME = ("outcome", "failure")
