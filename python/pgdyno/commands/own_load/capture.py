@@ -86,9 +86,13 @@ def _check(wanted: Wanted) -> None:
     """Raises UsageError for arguments that do not go together, and for invalid ones."""
     of_server, name_it = wanted.dsn is not None, 'name one, such as "host=db dbname=shop"'
     for wrong, message, hint in (
-        (not of_server and not wanted.logs, "nothing to capture", f"{name_it}, or log files: --log"),
         (not of_server and wanted.time is not None, "--for needs a server", name_it),
         (not of_server and wanted.statements, "--statements needs a server", name_it),
+        (
+            not of_server and not wanted.logs,
+            "nothing to capture: neither a server nor a log file is named",
+            'name a server, such as "host=db dbname=shop", or log files with --log',
+        ),
         (of_server and wanted.database, "--database chooses from log files", "put dbname into the connection string"),
         *(
             (wanted.statements and given, f"{option} is for logs, and --statements reads none", f"remove {option}")
