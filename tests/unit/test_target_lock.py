@@ -126,6 +126,14 @@ def test_a_lock_that_cannot_be_opened(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
+def test_a_lock_in_a_missing_folder_asks_to_create_it(tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    cannot = pytest.raises(TargetError, match="cannot open the lock")
+    with cannot as raised, host_in_use(Use(), SilentProgress(), missing):
+        pass
+    assert raised.value.hint == f"create the folder {missing}, or set PGDYNO_LOCKS to another one"
+
+
 def test_another_folder_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGDYNO_LOCKS", str(tmp_path))
     assert lock_folder() == tmp_path

@@ -134,6 +134,8 @@ def _open_lock(path: Path) -> int:
             return handle
         return os.open(path, flags)
     except OSError as error:
+        if isinstance(error, FileNotFoundError):
+            hint = f"create the folder {path.parent}, or set {FOLDER_VARIABLE} to another one"
         raise TargetError(
             f"cannot open the lock {path}: {(error.strerror or str(error)).lower()}", hint=hint
         ) from error
