@@ -15,7 +15,7 @@ from pgdyno.commands.arguments.options import complete_plans
 from pgdyno.commands.plan import check
 from pgdyno.commands.selftest import keys_of
 from pgdyno.commands.serve import serve_runs
-from pgdyno.commands.support.report_files import read_prices
+from pgdyno.commands.support.report_files import read_prices, write_report_file
 from pgdyno.errors import ExitCode, PlanError, StoreError, UsageError
 from pgdyno.plan import load_plan
 from pgdyno.store import RunFolder
@@ -86,6 +86,15 @@ def test_a_loop_of_symbolic_links_is_no_plan(tmp_path: Path) -> None:
     (tmp_path / "b").symlink_to(tmp_path / "a")
     with pytest.raises((PlanError, UsageError)):
         load_plan(tmp_path / "a")
+
+
+@pytest.mark.parametrize("path", [".", "/", "folder"])
+def test_a_report_cannot_replace_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(StoreError, match=f"^cannot write {path}: is a directory$"):
+        write_report_file(Path(path), "report")
+    assert list(tmp_path.iterdir()) == [tmp_path / "folder"]
 
 
 def test_serve_needs_its_folder(tmp_path: Path) -> None:

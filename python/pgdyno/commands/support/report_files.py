@@ -35,6 +35,9 @@ def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
         with storing("write", path), path.open("wb") as stream:
             stream.writelines(pieces)
         return
+    if not path.name:
+        # "." and "/"
+        raise StoreError(f"cannot write {path}: is a directory", hint="choose another path")
     partial = path.with_name(f".{path.name}.partial")
     try:
         with open_new(partial) as file:
