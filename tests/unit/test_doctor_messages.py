@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from pgdyno.audit.rules.preflight import RULE
+from pgdyno.audit.subject import Subject
 from pgdyno.doctor import Needs, Place, generator, storage
 from pgdyno.doctor.generator import Ceiling
 from pgdyno.doctor.storage import SyncTime
@@ -46,6 +48,6 @@ def test_a_check_of_an_earlier_version_has_only_sentences() -> None:
 
 
 def test_the_audit_reports_a_check_with_its_ids() -> None:
-    (finding,) = RULE.findings(own(preflight=[CHECKS[2]]))
+    (finding,) = RULE.findings(cast(Subject, own(preflight=[CHECKS[2]])))
     assert finding.message == f"generator.ceiling: {CHECKS[2].found}: {CHECKS[2].means}"
     assert finding.parameters.items() >= {"found_id": "ceiling-and-rate", "means_id": "starts-late"}.items()
