@@ -237,7 +237,9 @@ def test_an_empty_file_is_skipped_and_only_empty_files_are_an_error(tmp_path: Pa
 
 
 def test_what_is_no_log_is_an_error_with_its_place(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"0\.log:2: this is neither a csvlog nor a jsonlog, nor a log with a common") as caught:
+    with pytest.raises(
+        UsageError, match=r"0\.log:2: this is neither a csvlog nor a jsonlog, nor a log with a"
+    ) as caught:
         captured(tmp_path, "\nDear server,\nplease work.\n")
     assert "--prefix" in (caught.value.hint or "")
 
