@@ -46,6 +46,8 @@ _HEX = re.compile(r"\\x(?:[0-9a-fA-F]{2})+")
 _INTEGER = re.compile(r"[+-]?[1-9]\d{9,18}", re.ASCII)
 _BYTE = r"(?:\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])"
 _ADDRESS = re.compile(rf"({_BYTE})\.({_BYTE})\.({_BYTE})\.({_BYTE})(/\d{{1,2}})?", re.ASCII)
+_SURELY_TEXT = re.compile(r"[A-Za-z][\w-]*[^\w-]", re.ASCII)
+"""Matches most texts of several words, what stands for them, and nothing of another shape."""
 _JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?', re.DOTALL)
 _DEEPEST_JSON = 2000
 """Brackets that open: more could be too deep for the parser."""
@@ -79,6 +81,8 @@ class Anonymiser:
 
     def value(self, text: str) -> str:
         """Returns what stands for `text`, the value of a parameter or a constant."""
+        if _SURELY_TEXT.match(text):
+            return self._text(text)
         shape = _shape(text)
         if shape is _Shape.KEPT:
             return text

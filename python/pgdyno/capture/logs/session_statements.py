@@ -117,15 +117,14 @@ WITH known AS (
 ), numbered AS (
     SELECT *, transactions_before
               + sum(CASE WHEN mark = 'open' AND NOT is_inside THEN 1 ELSE 0 END) OVER upto
-              + coalesce(sum(CASE WHEN mark = 'chain' THEN 1 ELSE 0 END) OVER earlier, 0) AS transactions
+              + coalesce(sum(CASE WHEN mark = 'chain' THEN 1 ELSE 0 END) OVER earlier, 0) AS transactions,
+           seq_before + count(*) FILTER (reason IS NULL) OVER upto AS seq,
+           greatest(latest_before, max(began) FILTER (reason IS NULL) OVER upto) AS latest
     FROM marked
     WINDOW upto AS (PARTITION BY session ORDER BY place ROWS UNBOUNDED PRECEDING),
            earlier AS (PARTITION BY session ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 )
-SELECT *, CASE WHEN is_inside OR mark = 'open' THEN transactions - 1 END::INTEGER AS transaction,
-       seq_before + count(*) FILTER (reason IS NULL) OVER upto AS seq,
-       greatest(latest_before, max(began) FILTER (reason IS NULL) OVER upto) AS latest
-FROM numbered WINDOW upto AS (PARTITION BY session ORDER BY place ROWS UNBOUNDED PRECEDING)
+SELECT *, CASE WHEN is_inside OR mark = 'open' THEN transactions - 1 END::INTEGER AS transaction FROM numbered
 """
 _LOST = """
 INSERT INTO lost
