@@ -96,6 +96,20 @@ def test_tpcb_comes_back_as_one_script_of_four_variables(tmp_path: Path) -> None
     assert (model.arrivals.clients, model.arrivals.rate, model.modelled) == (4, None, 1.0)
 
 
+@pytest.mark.parametrize(("pause_us", "is_kept"), [(100, True), (50_000, False)], ids=["closed loop", "open loop"])
+def test_each_client_keeps_the_number_that_its_session_kept(pause_us: int, is_kept: bool, tmp_path: Path) -> None:
+    rng, load = np.random.default_rng(RNG_SEED), CapturedLoad()
+    homes, at = [3, 1, 7, 3], [0] * 4
+    for number in range(400):
+        session = number % 4
+        update = f"UPDATE district SET n = n + 1 WHERE w_id = {homes[session]} AND d_id = {rng.integers(1, 11)}"
+        at[session] = pause_us + load.add(session, at[session], update)
+    (script,) = modelled(load, tmp_path).scripts
+    whens = " ".join(f"when :client_id % 4 = {place} then {home}" for place, home in enumerate(homes[:-1]))
+    assert (f"\\set w_id case {whens} else 3 end\n" in script.text) is is_kept
+    assert (":client_id" in script.text) is is_kept
+
+
 def test_the_same_capture_gives_the_same_model(tmp_path: Path) -> None:
     load = tpcb(200)
     for each in ("first", "again"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pgdyno.synthesise.transactions import CapturedStatements
+from pgdyno.synthesise.transactions import Activity
 
 SHORTEST_PAUSE_US = 1_000
 """A client that pauses for less between two transactions waits for the server alone; logs have milliseconds."""
@@ -28,17 +28,25 @@ class Arrivals:
     """Why it is one or the other."""
 
 
-def find_arrivals(statements: CapturedStatements, modelled: int, span_us: int, most_sessions: int) -> Arrivals:
-    """Decides whether the load is open or closed, and how many clients it has.
+def closed_clients(found: Activity) -> int | None:
+    """Decides whether the load is closed, and returns how many clients it then has; None for an open loop.
 
     If sessions mostly went on at once, or paused for a commit, the server set the pace: a closed loop, with as many
-    clients as sessions worked at a time. Otherwise the users did, whose number and pauses a log does not show:
-    transactions arrive at their mean rate, as those of independent users do, however fast the server answers.
-    `modelled` is the number of transactions that scripts stand for.
+    clients as sessions worked at a time. Otherwise the users did, whose number and pauses a log does not show.
     """
-    found = statements.activity()
     if found.pause_us is not None and (found.pause_us < SHORTEST_PAUSE_US or found.at_most_10_ms >= MOST_COMMITS):
-        clients = max(1, round(found.at_once))
+        return max(1, round(found.at_once))
+    return None
+
+
+def find_arrivals(found: Activity, modelled: int, span_us: int, most_sessions: int) -> Arrivals:
+    """Returns the clients and the rate of a load.
+
+    In an open loop, transactions arrive at their mean rate, as those of independent users do, however fast the server
+    answers. `modelled` is the number of transactions that scripts stand for.
+    """
+    clients = closed_clients(found)
+    if clients is not None:
         reason = (
             f"{found.short:.0%} of the pauses between the transactions of a session were shorter than "
             f"{SHORTEST_PAUSE_US / 1_000:g} ms, {found.at_most_10_ms:.0%} at most 10 ms, as commits are, so the server "

@@ -94,6 +94,7 @@ def read_statement(
         forms=(Form.PARAMETER,) * len(places),
         columns=tuple(values[place] for place in places),
         transactions=np.arange(DRAWN, dtype=np.int64),
+        sessions=np.zeros(DRAWN, dtype=np.int64),
         began_us=np.zeros(DRAWN, dtype=np.int64),
         pause_us=0.0,
     )

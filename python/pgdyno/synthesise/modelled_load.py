@@ -9,7 +9,7 @@ from pathlib import Path
 from pgdyno.capture.server.server_session import Connection
 from pgdyno.errors import UsageError
 from pgdyno.records.capture import STATEMENTS_FILE, Capture
-from pgdyno.synthesise.arrivals import Arrivals, arrivals_of_totals, find_arrivals
+from pgdyno.synthesise.arrivals import Arrivals, arrivals_of_totals, closed_clients, find_arrivals
 from pgdyno.synthesise.column_statistics import Refused, is_statement, read_statement
 from pgdyno.synthesise.constants import PLACE
 from pgdyno.synthesise.scripts import MOST_PARAMETERS, Script, Share, write_script
@@ -61,6 +61,10 @@ def model_log(folder: Path, capture: Capture, least: float) -> Model:
             notes.append(note)
             protocol = "simple"
         left = list(classes.left)
+        activity = statements.activity()
+        clients = closed_clients(activity)
+        sessions = statements.busiest(clients) if clients is not None else []
+        is_simple = protocol == "simple"
         written: list[tuple[TransactionClass, Script]] = []
         for each in classes.kept:
             found = read_sites(each, statements.sample(each), texts)
@@ -68,7 +72,7 @@ def model_log(folder: Path, capture: Capture, least: float) -> Model:
             of = len(written) + 1
             script = None
             if found is not None:
-                script = write_script(found, of, share, texts, capture.began, is_simple=protocol == "simple")
+                script = write_script(found, of, share, texts, capture.began, sessions, is_simple=is_simple)
             if script is None:
                 left.append(LeftTransactions(Left.UNREADABLE, each.count, each.us))
             else:
@@ -77,7 +81,7 @@ def model_log(folder: Path, capture: Capture, least: float) -> Model:
             reasons = "; ".join(f"{each.count:,}: {each.reason.value}" for each in left)
             raise UsageError(f"none of the transactions in {folder} can be in a script", hint=reasons)
         transactions = sum(each.count for each, _ in written)
-        arrivals = find_arrivals(statements, transactions, capture.span_us, capture.most_sessions)
+        arrivals = find_arrivals(activity, transactions, capture.span_us, capture.most_sessions)
     scripts = [script for _, script in written]
     whole = classes.us or capture.calls
     modelled = sum(each.us if classes.us else each.statements for each, _ in written) / whole
@@ -114,7 +118,7 @@ def model_statistics(folder: Path, capture: Capture, least: float, connection: C
                 reason = Left.REFUSED
                 notes.append(f"left out, because {refused}: {' '.join(each.text.split())[:100]}")
             else:
-                script = write_script(sampled, len(scripts) + 1, share, texts, capture.began, is_simple=False)
+                script = write_script(sampled, len(scripts) + 1, share, texts, capture.began, (), is_simple=False)
                 if script is None:
                     reason = Left.UNREADABLE
                 else:

@@ -70,14 +70,22 @@ def has_command(sql: str) -> bool:
 
 
 def write_script(
-    sampled: SampledClass, ordinal: int, share: Share, texts: Sequence[str], began: datetime, *, is_simple: bool
+    sampled: SampledClass,
+    ordinal: int,
+    share: Share,
+    texts: Sequence[str],
+    began: datetime,
+    sessions: Sequence[int],
+    *,
+    is_simple: bool,
 ) -> Script | None:
     """Returns the script of a class; None if a statement could run a command of pgdrive.
 
-    `texts` are those of the statements' classes, by number.
+    `texts` are those of the statements' classes, by number; `sessions` are those that the clients stand for, if they
+    stand for any.
     """
     name = f"{ordinal:02}-{_slug([texts[site.number] for site in sampled.sites])}.sql"
-    writer = _Writer(sampled, texts, Variables(is_simple, began, names=_words(sampled.sites)))
+    writer = _Writer(sampled, texts, Variables(is_simple, began, sessions, names=_words(sampled.sites)))
     writer.write()
     if writer.has_command:
         return None

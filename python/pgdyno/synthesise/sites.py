@@ -33,6 +33,8 @@ class Site:
     """The values of each constant, in the order in which the statements began."""
     transactions: Numbers
     """The sampled transaction of each value."""
+    sessions: Numbers
+    """The session of each value."""
     began_us: Numbers
     """When each statement began, after the start of the capture."""
     pause_us: float
@@ -75,7 +77,7 @@ class _Read:
 
 
 def read_sites(
-    of: TransactionClass, transactions: Iterable[tuple[Sequence_, Sequence[Row]]], texts: Sequence[str]
+    of: TransactionClass, transactions: Iterable[tuple[int, Sequence_, Sequence[Row]]], texts: Sequence[str]
 ) -> SampledClass | None:
     """Reads the sites of a class; `texts` are the normalised texts of the statements' classes.
 
@@ -83,30 +85,31 @@ def read_sites(
     usual text count. Returns None if there are none.
     """
     readers = {number: ConstantReader(texts[number]) for sequence in of.sequences for number in sequence}
-    found = (_read(sequence, of.elements, rows, readers) for sequence, rows in transactions)
-    read = [each for each in found if each is not None]
+    found = ((session, _read(sequence, of.elements, rows, readers)) for session, sequence, rows in transactions)
+    read = [(session, places) for session, places in found if places is not None]
     shapes: dict[_Place, Counter[tuple[Template, tuple[Form, ...]]]] = {}
-    for places in read:
+    for _, places in read:
         for each in places:
             shapes.setdefault(each.place, Counter())[each.constants.template, each.constants.forms] += 1
     usual = {place: counted.most_common(1)[0][0] for place, counted in shapes.items()}
     gathered: dict[_Place, list[tuple[int, _Read]]] = {}
     loops: dict[int, list[int]] = {}
-    sampled = 0
-    for places in read:
+    sessions: list[int] = []
+    for session, places in read:
         if any((each.constants.template, each.constants.forms) != usual[each.place] for each in places):
             continue
         for each in places:
-            gathered.setdefault(each.place, []).append((sampled, each))
+            gathered.setdefault(each.place, []).append((len(sessions), each))
         times = Counter(each.place[0] for each in places if each.place[1] == 0)
         for element, shape in enumerate(of.elements):
             if isinstance(shape, Loop):
                 loops.setdefault(element, []).append(times[element])
-        sampled += 1
-    if not sampled:
+        sessions.append(session)
+    if not sessions:
         return None
     counts = {element: np.array(each, dtype=np.int64) for element, each in loops.items()}
-    return SampledClass(of, [_site(of, place, gathered[place]) for place in sorted(gathered)], counts, sampled)
+    sites = [_site(of, place, gathered[place], np.array(sessions, dtype=np.int64)) for place in sorted(gathered)]
+    return SampledClass(of, sites, counts, len(sessions))
 
 
 def _read(
@@ -128,12 +131,14 @@ def _read(
     return places
 
 
-def _site(of: TransactionClass, place: _Place, statements: Sequence[tuple[int, _Read]]) -> Site:
+def _site(of: TransactionClass, place: _Place, statements: Sequence[tuple[int, _Read]], sessions: Numbers) -> Site:
+    """`sessions` are those of all sampled transactions."""
     element, offset = place
     each = of.elements[element]
     first = statements[0][1].constants
     values = np.empty((len(statements), len(first.forms)), dtype=object)
     values[:] = [read.constants.values for _, read in statements]
+    transactions = np.array([transaction for transaction, _ in statements], dtype=np.int64)
     return Site(
         element=element,
         offset=offset,
@@ -142,7 +147,8 @@ def _site(of: TransactionClass, place: _Place, statements: Sequence[tuple[int, _
         template=first.template,
         forms=first.forms,
         columns=tuple(values.T),
-        transactions=np.array([transaction for transaction, _ in statements], dtype=np.int64),
+        transactions=transactions,
+        sessions=sessions[transactions],
         began_us=np.array([read.began_us for _, read in statements], dtype=np.int64),
         pause_us=float(np.median([read.pause_us for _, read in statements])),
     )

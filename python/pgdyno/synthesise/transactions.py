@@ -27,6 +27,8 @@ SAMPLED = 5_000
 """Transactions of a class whose values are read."""
 MOST_STATEMENTS, FEWEST_SAMPLED = 100_000, 100
 """Fewer transactions are read if they have more statements than this, but not fewer than that."""
+MOST_OTHERS = 0.1
+"""The largest part of the transactions that other sessions than those for which clients stand may have."""
 LONGEST_PERIOD = 24
 """Statements of the longest loop's body."""
 
@@ -283,8 +285,8 @@ class CapturedStatements:
             for statements, count, us, failed, is_block, ordinal in rows:
                 yield tuple(statements), count, us, failed, is_block, ordinal
 
-    def sample(self, of: TransactionClass) -> Iterator[tuple[Sequence_, list[Row]]]:
-        """Yields up to `SAMPLED` transactions of a class, the same ones each time, with their statements."""
+    def sample(self, of: TransactionClass) -> Iterator[tuple[int, Sequence_, list[Row]]]:
+        """Yields up to `SAMPLED` transactions of a class, the same ones each time: session, classes, statements."""
         self._connection.execute(
             "CREATE OR REPLACE TEMP TABLE wanted AS SELECT unnest($1::INTEGER[][]) AS statements",
             [[list(each) for each in of.sequences]],
@@ -303,8 +305,9 @@ class CapturedStatements:
             [max(FEWEST_SAMPLED, min(SAMPLED, MOST_STATEMENTS * of.count // of.statements))],
         )
         while rows := cursor.fetchmany(100):
-            for _, _, statements, members in rows:
-                yield tuple(statements), [Row(**{**each, "parameters": each["parameters"] or ()}) for each in members]
+            for session, _, statements, members in rows:
+                found = [Row(**{**each, "parameters": each["parameters"] or ()}) for each in members]
+                yield session, tuple(statements), found
 
     def activity(self) -> Activity:
         """What sessions did between their transactions.
@@ -323,6 +326,18 @@ class CapturedStatements:
         whole = float(max(span, 1))
         parts = float(short or 0), float(at_most_10_ms or 0)
         return Activity(median, *parts, float(working) / whole, float(working + pauses) / whole)
+
+    def busiest(self, count: int) -> list[int]:
+        """Returns the `count` sessions with the most transactions; none if others have more than `MOST_OTHERS`."""
+        rows = self._connection.execute(
+            """
+            SELECT session, count(*), sum(count(*)) OVER () FROM transactions
+            GROUP BY session ORDER BY count(*) DESC, session LIMIT $1
+            """,
+            [count],
+        ).fetchall()
+        theirs = sum(count for _, count, _ in rows)
+        return sorted(row[0] for row in rows) if rows and theirs >= (1 - MOST_OTHERS) * rows[0][2] else []
 
     def protocols(self) -> Counter[str]:
         """Statements by protocol as a plan names it."""

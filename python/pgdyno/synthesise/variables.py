@@ -35,6 +35,8 @@ keys that are larger than the one before.
 """
 MOST_GROUPING, SMALLEST_GROUPS = 10, 10
 """The most columns that are tried as groups, and the fewest rows that their groups have on average."""
+MOST_SESSIONS, LEAST_KEPT = 40, 10
+"""The most sessions whose values are listed, and the fewest values of each that show that it keeps one."""
 NEW_KEYS = 1_000_000_000
 MOST_INT4 = 2**31 - 1
 RESERVED = {"client_id", "default_seed", "random_seed", "scale"}
@@ -155,6 +157,8 @@ class Variables:
     """Whether values are put into the text, in the simple protocol."""
     began: datetime
     """The start of the capture."""
+    sessions: Sequence[int] = ()
+    """The captured session of each client; empty if clients stand for no sessions."""
     known: list[Variable] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     """Names that no variable may have, or that one has."""
@@ -260,8 +264,12 @@ class Variables:
         name = self.named(wanted)
         numbers = read.numbers if not read.has_null and read.scale == 1 else None
         self.known.append(Variable(name, spelling, site, column, numbers))
+        kept = None if numbers is None else _kept(site, numbers, self.sessions)
         before = next((each for each in self._of(site) if numbers is not None and _is_range(each, numbers)), None)
-        if before is not None and numbers is not None and before.numbers is not None:
+        if kept is not None:
+            lines.append(f"-- {name}: each session kept one value, and so does each client")
+            lines.append(f"\\set {name} {kept}")
+        elif before is not None and numbers is not None and before.numbers is not None:
             width = fit(_thinned(numbers - before.numbers))
             lines.append(f"-- {name}: {before.name} and a width: {_how(width)}")
             if isinstance(width.distribution, Drawn):
@@ -371,6 +379,27 @@ def _read_numbers(column: Texts) -> _Read | None:
         return None
     scale = 10 ** min(MOST_DECIMALS, max(len(value.partition(".")[2].rstrip("0")) for value in present))
     return _Read(np.array([round(float(value) * scale) for value in present], dtype=np.int64), scale, has_null)
+
+
+def _kept(site: Site, numbers: Integers, sessions: Sequence[int]) -> str | None:
+    """Returns what gives each client the number that its captured session kept; None if sessions keep none."""
+    count = len(sessions)
+    if not 1 < count <= MOST_SESSIONS:
+        return None
+    kept: dict[int, int] = {}
+    for session in sessions:
+        values, counts = np.unique(numbers[site.sessions == session], return_counts=True)
+        # a session that does not send the statement has the value of another one
+        if len(values):
+            if counts.sum() < LEAST_KEPT or counts.max() < EQUAL * counts.sum():
+                return None
+            kept[session] = int(values[counts.argmax()])
+    if len(set(kept.values())) < 2:
+        return None
+    any_value = next(iter(kept.values()))
+    *others, last = (kept.get(session, any_value) for session in sessions)
+    whens = (f"when :client_id % {count} = {place} then {value}" for place, value in enumerate(others))
+    return f"case {' '.join(whens)} else {last} end"
 
 
 def _is_range(before: Variable, numbers: Integers) -> bool:
