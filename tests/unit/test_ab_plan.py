@@ -109,7 +109,10 @@ def test_scripts_are_relative_to_the_plan(folder: Path) -> None:
         ({"versions": ["17", "18"], "writes": True}, "--writes applies only to --dsn"),
         ({"dsn": [DSN], "settings": ["jit=on,off"]}, "no --script"),
         ({"dsn": [DSN], "settings": ["jit=on,off"], "scripts": ["select-only"]}, "needs pgbench's tables"),
-        ({"dsn": [DSN], "settings": ["jit=on,off"], "scripts": ["q.sql"], "scale": 5}, "--scale applies to servers that"),
+        (
+            {"dsn": [DSN], "settings": ["jit=on,off"], "scripts": ["q.sql"], "scale": 5},
+            "--scale applies to servers that",
+        ),
         ({"dsn": [f"{DSN} password=secret"]}, "--dsn has a password"),
         ({"dsn": ["host=db"]}, "--dsn names no database"),
         ({"dsn": ["host=db secret"]}, "--dsn is not a connection string"),

@@ -123,7 +123,7 @@ def test_a_plan_of_one_promise_is_valid_and_read_again(tmp_path: Path) -> None:
             "search.families",
             'is valid only with find = "cheapest"',
         ),
-        (RENTED.replace('"20GB"\n', '"20GB"\ninstead = ["db.m7g.xlarge"]\n', 1), "target.two.instead", "a type other than the one"),
+        (RENTED.replace('"20GB"\n', '"20GB"\ninstead = ["db.m7g.xlarge"]\n', 1), "target.two.instead", "other than"),
         (
             RENTED + '[target.mine]\nkind = "dsn"\ndsn = "host=db"\n' + HEAD.partition("\n")[2]
             + "".join(f"[price.target.{name}]\n" for name in ("two", "large", "one", "more", "r", "metal")),

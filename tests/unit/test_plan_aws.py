@@ -60,7 +60,12 @@ REFUSED = [
         "Aurora",
     ),
     ("rds", {"parameters": '{ shared_buffers = "5kB" }'}, "parameters.shared_buffers", "not a multiple of the unit"),
-    ("rds", {"parameters": '{ something = "5kB" }'}, "parameters.something", "pgdyno does not know the unit of something"),
+    (
+        "rds",
+        {"parameters": '{ something = "5kB" }'},
+        "parameters.something",
+        "pgdyno does not know the unit of something",
+    ),
     (
         "rds",
         {"settings": '{ shared_buffers = "8GB" }'},
