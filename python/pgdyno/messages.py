@@ -41,7 +41,7 @@ class Message:
     def parameters(self) -> dict[str, Parameter]:
         """Returns the parameters by name, including those that the template does not show.
 
-        A message `NAME` within this one is its sentence, with its id as `NAME_id` and its parameters beside these.
+        A message `NAME` within this one is its sentence, with its id as `NAME_id` and its parameters among these.
         """
         plain: dict[str, Parameter] = {}
         for name, value in self.items:

@@ -77,7 +77,7 @@ class Recording(SilentProgress):
 @pytest.mark.parametrize(("dataset", "rows"), [(SMALL, 6_000), (Dataset("pgbench", 1), 100_011)], ids=str)
 def test_a_load_says_how_far_it_is(running: Server, dataset: Dataset, rows: int) -> None:
     progress = Recording()
-    load_dataset(dataset, running, find_engine(), progress, anew=True)
+    load_dataset(dataset, running, find_engine(), progress, reload=True)
     done, total, per_s, left_s = progress.told[-1]
     assert (done, total, left_s) == (rows, rows, 0.0)
     assert per_s > 0

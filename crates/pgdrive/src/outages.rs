@@ -185,7 +185,7 @@ fn in_short(outage: &Outage, origin: Nanos) -> String {
     let length = match outage.ended {
         Some(ended) => format!("all back after {:.3} s", since_began(ended)),
         None => match outage.tally.never_back {
-            0 => "nobody had to come back".to_owned(),
+            0 => "no client had to reconnect".to_owned(),
             never => format!("{never} never back"),
         },
     };

@@ -244,7 +244,7 @@ def _configure(server: Server) -> str | None:
 
 
 def _capture_hash(loaded: LoadedPlan) -> str:
-    """Return the SHA-256 of the capture.json of a replay, which describes the statements beside it."""
+    """Return the SHA-256 of the capture.json of a replay, which describes the statements next to it."""
     try:
         return hashlib.sha256(
             (loaded.folder / (loaded.plan.workload.replay or "") / CAPTURE_FILE).read_bytes()

@@ -138,7 +138,7 @@ class PgbenchParser:
                 self._open.clients_aborted += 1
             return True
         if stripped.startswith("transaction type:"):
-            self._begin(line, anew=self._open is not None and (not _is_bare(self._open) or self._open.tps is not None))
+            self._begin(line, is_new_run=self._open is not None and (not _is_bare(self._open) or self._open.tps is not None))
         elif self._open is None and not self._begins_bare(stripped, line):
             return stripped.startswith("starting vacuum")
         return self._takes_summary(text, stripped, line)
@@ -231,7 +231,7 @@ class PgbenchParser:
         if self._open is None or self._open.tps is not None:
             if self._open is not None:
                 self._close()
-            self._begin(line, anew=False)
+            self._begin(line, is_new_run=False)
         assert self._open is not None
 
         def figure(name: str) -> float | None:
@@ -269,14 +269,14 @@ class PgbenchParser:
         if before is not None and before.command is not None and self._command is None:
             self._command = (before.line, before.command)
         command = self._command
-        self._begin(line, anew=False)
+        self._begin(line, is_new_run=False)
         assert self._open is not None
         self._open.line = line
         self._command = command
         return self._open
 
-    def _begin(self, line: int, *, anew: bool) -> None:
-        if anew:
+    def _begin(self, line: int, *, is_new_run: bool) -> None:
+        if is_new_run:
             self._close()
         if self._open is None:
             self._open = Output("pgbench", line, line, version=self._version)

@@ -145,14 +145,14 @@ def write_comment(server: Server, comment: str | None, database: str | None = No
         connection.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(name, value))
 
 
-def load_dataset(dataset: Dataset, server: Server, engine: Engine, progress: Progress, *, anew: bool = False) -> bool:
+def load_dataset(dataset: Dataset, server: Server, engine: Engine, progress: Progress, *, reload: bool = False) -> bool:
     """Loads `dataset` unless the database's stamp names exactly that. Returns whether it was loaded.
 
-    `anew` forces loading.
+    `reload` forces loading.
 
     Raises TargetError if the engine could not load it; the database then has no stamp.
     """
-    if not anew and stamped_dataset(server) == dataset:
+    if not reload and stamped_dataset(server) == dataset:
         return False
     progress.step(f"loading {dataset}")
     # the engine chooses the number of connections, from the cores and tables

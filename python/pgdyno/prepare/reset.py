@@ -93,7 +93,7 @@ class Preparer:
 
     def load_anew(self, dataset: Dataset) -> None:
         """Loads `dataset` whatever the database contains. Raises TargetError, psycopg.Error."""
-        self._load(dataset, Steps(self.progress), anew=True)
+        self._load(dataset, Steps(self.progress), reload=True)
 
     def check(self) -> Consistency | None:
         """Checks the dataset after a finished trial; None if the plan disables checks.
@@ -137,7 +137,7 @@ class Preparer:
             case "snapshot":
                 self._from_snapshot(dataset, steps)
             case "reload":
-                self._load(dataset, steps, anew=True)
+                self._load(dataset, steps, reload=True)
             case "none" | "vacuum":
                 return self._as_it_is(dataset, known, steps)
         return self._as_loaded(dataset)
@@ -150,7 +150,7 @@ class Preparer:
         return Balances.as_loaded(dataset.scale)
 
     def _as_it_is(self, dataset: Dataset, known: Balances | None, steps: Steps) -> Balances | None:
-        if self._load(dataset, steps, anew=False):
+        if self._load(dataset, steps, reload=False):
             known = self._as_loaded(dataset)
         if dataset.name == workload_tables.TPCC:
             return None
@@ -177,7 +177,7 @@ class Preparer:
             if dropped is not None:
                 steps.do("make room", "dropping templates", lambda: dropped)
             # a dataset that an earlier run has changed cannot become a template
-            self._load(dataset, steps, anew=True)
+            self._load(dataset, steps, reload=True)
             steps.do("template", "creating the template", lambda: make_template(self.server, self.reset))
             template = find_template(self.server, dataset) or template_of(self.server)
         source = template
@@ -188,27 +188,27 @@ class Preparer:
             # its provider has restored the whole server, before it was opened
             return
         if not holds_snapshot(self.server, dataset, self.reset.snapshot):
-            self._load(dataset, steps, anew=True)
+            self._load(dataset, steps, reload=True)
             make_snapshot(self.server, self.reset.snapshot, steps)
         restore_snapshot(self.server, steps)
 
-    def _load(self, dataset: Dataset, steps: Steps, *, anew: bool) -> bool:
+    def _load(self, dataset: Dataset, steps: Steps, *, reload: bool) -> bool:
         loaded = False
 
         def load() -> str:
             nonlocal loaded
-            loaded = load_dataset(dataset, self.server, self.engine, self.progress, anew=anew)
+            loaded = load_dataset(dataset, self.server, self.engine, self.progress, reload=reload)
             return str(dataset) if loaded else "already loaded"
 
-        with self._load_settings(dataset, steps, anew=anew):
+        with self._load_settings(dataset, steps, reload=reload):
             steps.do("load", f"checking for {dataset}", load)
         if loaded:
             self._whole.pop(dataset, None)
         return loaded
 
-    def _load_settings(self, dataset: Dataset, steps: Steps, *, anew: bool) -> AbstractContextManager[None]:
+    def _load_settings(self, dataset: Dataset, steps: Steps, *, reload: bool) -> AbstractContextManager[None]:
         """Returns a context with the settings for loading `dataset`."""
-        if not is_worthwhile(self.server, dataset) or not (anew or stamped_dataset(self.server) != dataset):
+        if not is_worthwhile(self.server, dataset) or not (reload or stamped_dataset(self.server) != dataset):
             return nullcontext()
         return minimal_wal(self.server, steps)
 
@@ -217,16 +217,16 @@ class Preparer:
         found = stamped_dataset(self.server)
         if found != dataset:
             raise TargetError(f"cannot use the dataset: the database's dataset stamp names {found}, not {dataset}")
-        made_anew = self.reset.method in ("template", "snapshot", "reload")
+        is_restored = self.reset.method in ("template", "snapshot", "reload")
         if dataset.name in (workload_tables.TPCC, workload_tables.TPCH):
             return "its dataset stamp"
         if dataset.name == workload_tables.SBTEST:
-            return self._verify_sbtest(dataset, made_anew=made_anew)
-        if self._rule is Rule.UNKNOWN and not made_anew:
+            return self._verify_sbtest(dataset, is_restored=is_restored)
+        if self._rule is Rule.UNKNOWN and not is_restored:
             return "its dataset stamp"
         scope = scope_for(self.reset.consistency, dataset, self._rule)
         whole = self._whole.setdefault(dataset, DatasetCheck())
-        rows = whole.rows(self.server, scope, self._balances, same_size=made_anew)
+        rows = whole.rows(self.server, scope, self._balances, same_size=is_restored)
         wrong = check_counts(dataset, rows)
         if self.reset.method != "none" and rows["pgbench_history"] != 0:
             wrong.append(f"pgbench_history has {rows['pgbench_history']:,} rows, but should be empty")
@@ -234,8 +234,8 @@ class Preparer:
             raise TargetError(f"the dataset differs from the loaded one: {'; '.join(wrong)}", hint=BRING_BACK)
         return "accounts counted" if "pgbench_accounts" in rows else "accounts by size"
 
-    def _verify_sbtest(self, dataset: Dataset, *, made_anew: bool) -> str:
-        if self.reset.consistency == "none" and not made_anew:
+    def _verify_sbtest(self, dataset: Dataset, *, is_restored: bool) -> str:
+        if self.reset.consistency == "none" and not is_restored:
             # the scripts of such a plan may change the number of rows
             return "its dataset stamp"
         wrong = workload_tables.count_sbtest(self.server, dataset)[1]

@@ -104,7 +104,7 @@ class Together:
                 "rented": rented,
                 "notes": [str(note) for note in notes],
                 "note_details": [KeptMessage.of(note) for note in notes if isinstance(note, Message)],
-                "workload": " beside ".join(workloads),
+                "workload": " and ".join(workloads),
                 "trials_planned": sum(manifest.trials_planned for manifest in manifests),
                 "outcome": None if None in ended else first.outcome,
                 "search": [],

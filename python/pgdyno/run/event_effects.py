@@ -10,7 +10,7 @@ from itertools import pairwise
 from pgdyno.records import EventEffect, EventRecord
 from pgdyno.run.process import Event
 
-SHORTEST_LULL_US = 10_000
+SHORTEST_STALL_US = 10_000
 """The engine's minimum length of a stall."""
 WHOLE_SECOND_US = 990_000
 RECOVERED_SHARE = 0.95
@@ -44,12 +44,12 @@ def with_effects(records: Sequence[EventRecord], events: Sequence[Event]) -> lis
     if start is None or all(record.began_s is None for record in records):
         return list(records)
     warmup_us = round(start["warmup_s"] * 1e6)
-    seconds, every_lull = [], []
+    seconds, every_stall = [], []
     for event in events:
         if event["event"] == "interval":
             seconds.append(_second(event))
-            every_lull += [tuple(lull) for lull in event.get("lulls_us", ())]
-    lulls = _joined(every_lull)
+            every_stall += [tuple(stall) for stall in event.get("lulls_us", ())]
+    stalls = _joined(every_stall)
     begins = sorted(record.began_s * 1e6 + warmup_us for record in records if record.began_s is not None)
     before = _before(seconds, begins[0], has_phases=bool(start.get("phases"))) if begins else None
     outages = (events[-1].get("outages") or ()) if events[-1]["event"] == "end" else ()
@@ -61,7 +61,7 @@ def with_effects(records: Sequence[EventRecord], events: Sequence[Event]) -> lis
             continue
         began_us = record.began_s * 1e6 + warmup_us
         end_us = next((begin for begin in begins if begin > began_us), last_us)
-        effect = _effect(seconds, lulls, began_us, end_us, before, outages)
+        effect = _effect(seconds, stalls, began_us, end_us, before, outages)
         done.append(record.model_copy(update={"effect": effect}))
     return done
 
@@ -78,15 +78,15 @@ def _second(event: Event) -> _Second:
     )
 
 
-def _joined(lulls: Iterable[tuple[int, ...]]) -> list[tuple[int, int]]:
+def _joined(stalls: Iterable[tuple[int, ...]]) -> list[tuple[int, int]]:
     """Joins stalls that meet at the end of an interval, and drops those that are too short."""
     joined: list[list[int]] = []
-    for begin, end in sorted((lull[0], lull[1]) for lull in lulls):
+    for begin, end in sorted((stall[0], stall[1]) for stall in stalls):
         if joined and begin <= joined[-1][1] + 1:
             joined[-1][1] = max(joined[-1][1], end)
         else:
             joined.append([begin, end])
-    return [(begin, end) for begin, end in joined if end - begin >= SHORTEST_LULL_US]
+    return [(begin, end) for begin, end in joined if end - begin >= SHORTEST_STALL_US]
 
 
 def _before(seconds: Sequence[_Second], first_us: float, *, has_phases: bool) -> float | None:
@@ -97,7 +97,7 @@ def _before(seconds: Sequence[_Second], first_us: float, *, has_phases: bool) ->
 
 def _effect(
     seconds: Sequence[_Second],
-    lulls: Sequence[tuple[int, int]],
+    stalls: Sequence[tuple[int, int]],
     began_us: float,
     end_us: float,
     before_tps: float | None,
@@ -105,37 +105,37 @@ def _effect(
 ) -> EventEffect:
     touched = [second for second in seconds if second.to_us > began_us and second.from_us < end_us]
     whole = [second.tps for second in touched if second.is_whole]
-    lull = max(
-        ((begin, end) for begin, end in lulls if end > began_us and begin < end_us),
-        key=lambda lull: lull[1] - lull[0],
+    stall = max(
+        ((begin, end) for begin, end in stalls if end > began_us and begin < end_us),
+        key=lambda stall: stall[1] - stall[0],
         default=None,
     )
     began = [outage for outage in outages if began_us <= outage["began_us"] < end_us]
     return EventEffect(
-        nobody_served_s=0.0 if lull is None else (lull[1] - lull[0]) / 1e6,
-        first_success_s=None if lull is None or _is_last(lull, seconds) else (lull[1] - began_us) / 1e6,
+        nobody_served_s=0.0 if stall is None else (stall[1] - stall[0]) / 1e6,
+        first_success_s=None if stall is None or _is_last(stall, seconds) else (stall[1] - began_us) / 1e6,
         failed=sum(second.failed for second in touched),
         lost=sum(second.lost for second in touched),
         connections_lost=sum(outage["connections_lost"] for outage in began),
         all_away_s=sum(outage["all_away_us"] for outage in began) / 1e6,
         before_tps=before_tps,
         lowest_tps=min(whole, default=None),
-        recovered_s=_recovered_s(touched, began_us, lull, before_tps),
+        recovered_s=_recovered_s(touched, began_us, stall, before_tps),
     )
 
 
-def _is_last(lull: tuple[int, int], seconds: Sequence[_Second]) -> bool:
+def _is_last(stall: tuple[int, int], seconds: Sequence[_Second]) -> bool:
     """Tells whether no transaction succeeded from then to the end of the load."""
-    return lull[1] >= seconds[-1].to_us - 1 and seconds[-1].succeeded == 0
+    return stall[1] >= seconds[-1].to_us - 1 and seconds[-1].succeeded == 0
 
 
 def _recovered_s(
-    touched: Sequence[_Second], began_us: float, lull: tuple[int, int] | None, before_tps: float | None
+    touched: Sequence[_Second], began_us: float, stall: tuple[int, int] | None, before_tps: float | None
 ) -> float | None:
     """Returns the seconds from the event to the first of several whose mean is close to the earlier throughput."""
     if before_tps is None:
         return None
-    behind_us = 0 if lull is None else lull[1]
+    behind_us = 0 if stall is None else stall[1]
     whole = [second for second in touched if second.is_whole and second.from_us >= behind_us]
     for place in range(len(whole) - RECOVERED_SECONDS + 1):
         window = whole[place : place + RECOVERED_SECONDS]

@@ -95,7 +95,7 @@ class ScreenView:
         self._history, self._looks = history, looks
         self._since += 1
         if not self._paused and (self._since >= self._interval or self._shown is None):
-            self._draw(anew=True)
+            self._draw(next_frame=True)
 
     def wait(self) -> bool:
         typed = self._keys.wait(WAKE_S)
@@ -103,13 +103,13 @@ class ScreenView:
             self._give_back()
             self._suspension.stop()
             self._take()
-            self._draw(anew=False)
+            self._draw(next_frame=False)
         if "q" in typed or "Q" in typed:
             return False
         for key in typed:
             self._press(key)
         if typed or self._console.size != self._size:
-            self._draw(anew=False)
+            self._draw(next_frame=False)
         return True
 
     def _press(self, key: str) -> None:
@@ -122,11 +122,11 @@ class ScreenView:
             rights = list(Right)
             self._right = rights[(rights.index(self._right) + 1) % len(rights)]
 
-    def _draw(self, *, anew: bool) -> None:
+    def _draw(self, *, next_frame: bool) -> None:
         self._size = self._console.size
         if self._history is None or self._looks is None:
             return
-        if anew or self._shown is None:
+        if next_frame or self._shown is None:
             self._since = 0
             self._shown = self._history.frame(self._interval)
         looks = replace(self._looks, interval=self._interval, paused=self._paused, right=self._right, notes=self._notes)

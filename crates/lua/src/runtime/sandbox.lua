@@ -168,7 +168,7 @@ local file = engine.file
 function engine.file(path)
    local _, is_foreign = engine.code_file(path)
    if is_foreign then
-      error(refusal('require of "' .. path .. '"', "it lies neither beside the script nor below it"), 0)
+      error(refusal('require of "' .. path .. '"', "it is neither next to the script nor below it"), 0)
    end
    return file(path)
 end
@@ -221,7 +221,7 @@ function _G.require(name)
    elseif REFUSED[name] then
       error(refusal('require("' .. name .. '")', "the library reaches past Lua"), 0)
    end
-   error("module '" .. tostring(name) .. "' is not found beside the script, in the folders of LUA_PATH, or among "
+   error("module '" .. tostring(name) .. "' is not found next to the script, in the folders of LUA_PATH, or among "
       .. "sysbench's; modules written in C are refused" .. HINT, 2)
 end
 

@@ -431,7 +431,7 @@ function driver_methods.__tostring()
    return "<sql_driver>"
 end
 
--- A connection beside those that the client has.
+-- A connection in addition to those that the client has.
 local function open_another(first)
    if engine.per_transaction then
       error("with a connection for each transaction (-C) a client has one: disconnect() comes before another connect()", 3)

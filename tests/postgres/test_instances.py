@@ -1,0 +1,79 @@
+"""Targets of several instances with real servers: clusters of pgdyno's own, and servers that are there already."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from pgdyno.errors import ExitCode
+from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.postgres.runs import pgdyno, the_run
+
+PLAN = """\
+name = "instances"
+[target.own]
+kind = "embedded"
+version = "18"
+instances = 2
+settings = { fsync = "off", shared_buffers = "16MB" }
+[target.theirs]
+kind = "dsn"
+dsn = "FIRST"
+other_dsns = ["SECOND"]
+database = "measured"
+[workload]
+scripts = ["one.sql"]
+dataset = "none"
+[sweep]
+clients = 1
+rate = 50
+[trial]
+duration = "500ms"
+repeats = 6
+[hooks]
+before_trial = ["PYTHON", "server.py"]
+[probe]
+enabled = false
+"""
+SERVER = """\
+import os
+import psycopg
+with psycopg.connect() as connection, open("servers", "a") as file:
+    (directory,) = connection.execute("SELECT current_setting('data_directory')").fetchone()
+    print(os.environ["PGDYNO_TARGET"], directory, file=file)
+"""
+
+
+def test_repeats_take_turns_at_separate_servers(warm_home: Home, tmp_path: Path) -> None:
+    spec = EmbeddedTarget(kind="embedded", version="18", settings={"fsync": "off", "shared_buffers": "16MB"})
+    opened = [open_target(name, spec, home=warm_home, progress=SilentProgress()) for name in ("first", "second")]
+    with opened[0] as first, opened[1] as second:
+        text = PLAN.replace("PYTHON", sys.executable)
+        for name, server in (("FIRST", first), ("SECOND", second)):
+            text = text.replace(name, f"host={server.host} port={server.port} user={server.user}")
+        (tmp_path / "plan.toml").write_text(text)
+        (tmp_path / "one.sql").write_text("SELECT 1;\n")
+        (tmp_path / "server.py").write_text(SERVER)
+        done = pgdyno(warm_home, tmp_path, "run", "plan.toml")
+        directories = [_data_directory(server) for server in (first, second)]
+    assert done.returncode == ExitCode.OK, done.stderr
+    trials = the_run(tmp_path).trials()
+    served = [line.split() for line in (tmp_path / "servers").read_text().splitlines()]
+    assert [target for target, _ in served] == [trial.target for trial in trials]
+    by_turn = {(trial.target, trial.instance, server) for trial, (_, server) in zip(trials, served, strict=True)}
+    assert len(by_turn) == 4
+    assert {server for target, _, server in by_turn if target == "theirs"} == set(directories)
+    assert len({server for _, _, server in by_turn}) == 4
+    assert {(trial.repeat, trial.instance) for trial in trials} == {(n, 2 - n % 2) for n in range(1, 7)}
+    shown = json.loads(pgdyno(warm_home, tmp_path, "show", "latest", "--json").stdout)
+    assert shown["answer"]["noise"]["instances"] == 2
+    assert "one-instance" not in pgdyno(warm_home, tmp_path, "audit", "latest").stdout
+
+
+def _data_directory(server: Server) -> str:
+    with server.connect("postgres") as connection:
+        row = connection.execute("SELECT current_setting('data_directory')").fetchone()
+    assert row is not None
+    return str(row[0])
