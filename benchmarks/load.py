@@ -178,7 +178,7 @@ def own_load(way: str, server: Server, programs: Programs, scale: int) -> OwnSam
     steps = Steps(SilentProgress())
 
     def load() -> None:
-        load_dataset(Dataset("pgbench", scale), server, find_engine(), SilentProgress(), anew=True)
+        load_dataset(Dataset("pgbench", scale), server, find_engine(), SilentProgress(), reload=True)
 
     with minimal_wal(server, steps):
         steps.do("load", "", load)

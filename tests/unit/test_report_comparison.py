@@ -99,7 +99,16 @@ def test_a_forest_puts_zero_and_means_where_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "text"), [(0.042, "+4.2 %"), (-0.0042, "-0.42 %"), (1.5, "+150 %"), (0.00999, "+1.0 %"), (0.0, "+0.00 %")]
+    ("ratio", "text"),
+    [
+        (0.042, "+4.2 %"),
+        (-0.0042, "-0.42 %"),
+        (1.5, "+150 %"),
+        (0.00999, "+1.0 %"),
+        (0.0, "+0.00 %"),
+        (100.0, "+10,000 %"),
+        (2.7e6, ">10,000 %"),
+    ],
 )
 def test_percent(ratio: float, text: str) -> None:
     assert percent(ratio) == text

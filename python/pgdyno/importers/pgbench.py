@@ -138,7 +138,9 @@ class PgbenchParser:
                 self._open.clients_aborted += 1
             return True
         if stripped.startswith("transaction type:"):
-            self._begin(line, is_new_run=self._open is not None and (not _is_bare(self._open) or self._open.tps is not None))
+            self._begin(
+                line, is_new_run=self._open is not None and (not _is_bare(self._open) or self._open.tps is not None)
+            )
         elif self._open is None and not self._begins_bare(stripped, line):
             return stripped.startswith("starting vacuum")
         return self._takes_summary(text, stripped, line)

@@ -22,6 +22,8 @@ WITH_FIGURES = 100
 """Width from which on the two figures are shown next to the interval."""
 NARROWEST_PLOT, WIDEST_PLOT = 8, 40
 UNSETTLED_SHOWN = 5
+MOST_PERCENT = 10_000
+"""Larger changes are only noise, of too few trials of a load that hardly ran."""
 
 
 def comparison_lines(of: Comparison, width: int, *, unicode: bool = True) -> list[str]:
@@ -181,8 +183,10 @@ def noise_lines(of: NoiseFloor) -> list[str]:
 
 
 def percent(ratio: float, *, plus: bool = True) -> str:
-    """Return `+4.2 %` for 0.042: two decimal places below 1 %, none from 100 % on."""
+    """Return `+4.2 %` for 0.042: two decimal places below 1 %, none from 100 % on, and `>10,000 %` beyond that."""
     size = abs(100 * ratio)
+    if size > MOST_PERCENT:
+        return f">{MOST_PERCENT:,} %"
     digits = 2 if size < 0.995 else 1 if size < 99.95 else 0
     return f"{100 * ratio:{'+' if plus else ''},.{digits}f} %"
 
