@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
+from subprocess import PIPE, STDOUT
 
 import pytest
 
@@ -10,7 +12,9 @@ from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome
 from pgdyno.targets import Home, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
-from tests.postgres.runs import pgdyno, running, the_run
+from tests.forked import PGDYNO
+from tests.postgres.runs import environment, pgdyno, running, the_run
+from tests.waiting import wait_until
 
 PLAN = """\
 name = "tuned"
@@ -75,6 +79,19 @@ def test_a_killed_search_goes_on_and_confirms_the_planted_setting(warm_home: Hom
     assert found.words.split(";")[0].removeprefix("confirmed") in done.stdout
     again = pgdyno(warm_home, tmp_path, "tune", "--resume", str(folder.path))
     assert again.returncode == ExitCode.STORE
+
+
+def test_a_search_that_ends_before_its_first_trial_says_how_to_resume(warm_home: Home, tmp_path: Path) -> None:
+    plan = write(tmp_path)
+    plan.write_text(f'{plan.read_text()}[hooks]\nbefore_run = "touch begun; sleep 600"\n')
+    command = [str(PGDYNO), "tune", str(plan), "--no-preflight"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment(warm_home), text=True, stdout=PIPE, stderr=STDOUT
+    ) as process:
+        wait_until(lambda: any(tmp_path.rglob("begun")))
+        process.terminate()
+        printed, _ = process.communicate()
+    assert f"to resume the search: pgdyno run --resume {the_run(tmp_path).path.relative_to(tmp_path)}" in printed
 
 
 @pytest.mark.parametrize(

@@ -219,6 +219,9 @@ class Course:
             elif left:
                 redo = f"; with --redo-failed, also {_trials(failed)}" if failed else ""
                 self._progress.show(f"to resume at trial {left[0].number}: {resume}{redo}")
+            elif ending is Ending.STOPPED and self._context.plan.search is not None:
+                # it does not know its next trial
+                self._progress.show(f"to resume the search: {resume}")
             elif failed:
                 self._progress.show(f"to run {_trials(failed)} again: {resume} --redo-failed")
 
