@@ -18,8 +18,9 @@ import queue
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from pgdyno.errors import ExitCode
 
@@ -110,3 +111,47 @@ def leave_at_once(code: int) -> NoReturn:
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
     os._exit(code)
+
+
+_HELD_BACK = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def signals_deferred() -> Iterator[None]:
+    """Defers SIGINT, SIGTERM and SIGHUP until the end of the block.
+
+    Between a fork and the record of the child's number, an exception from a signal handler would lose the child; during
+    a clean-up, it would skip the rest. Only the main thread runs handlers, so other threads have nothing to defer.
+    (Blocking signals with a mask does not work: children inherit it, and other threads receive the signal.)
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[int] = []
+    before: dict[signal.Signals, Any] = {number: signal.getsignal(number) for number in _HELD_BACK}
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        arrived.append(number)
+
+    try:
+        # None stands for a handler that was not set from Python and could not be restored
+        for held_back, handler in before.items():
+            if handler is not None:
+                signal.signal(held_back, note)
+        yield
+    finally:
+        _restore(list(before.items()))
+        for number in dict.fromkeys(arrived):
+            signal.raise_signal(number)
+
+
+def _restore(handlers: list[tuple[signal.Signals, Any]]) -> None:
+    if not handlers:
+        return
+    number, handler = handlers[0]
+    try:
+        if handler is not None:
+            signal.signal(number, handler)
+    finally:
+        # also if the signal comes between the two statements
+        _restore(handlers[1:])

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import TargetError
+from pgdyno.process_exit import signals_deferred
 from pgdyno.targets.cluster.postmaster import free_port, make_socket_folder, remove_socket_folder
 from pgdyno.targets.cluster.processes import ProcessId, descendants, identify, servers_in, start_ticks
-from pgdyno.targets.cluster.subprocesses import clean_environment, run_program, signals_deferred
+from pgdyno.targets.cluster.subprocesses import clean_environment, run_program
 from pgdyno.targets.http_requests import public_url
 from pgdyno.targets.server_user import Account, Relation
 

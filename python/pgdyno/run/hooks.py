@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from pgdyno.errors import ExitCode, PgdynoError
 from pgdyno.messages import Message
+from pgdyno.process_exit import signals_deferred
 from pgdyno.units import format_duration
 
 GRACE_S = 5.0
@@ -51,28 +53,16 @@ def run_hook(hook: Hook, environment: Mapping[str, str], log: Path) -> None:
     Raises HookError if it fails, cannot be started or exceeds its timeout. On any error or Ctrl-C, its whole process
     group is ended.
     """
+    process = None
     with log.open("wb") as output:
         try:
-            process = subprocess.Popen(
-                hook.command,
-                shell=isinstance(hook.command, str),
-                cwd=hook.folder,
-                env={**os.environ, **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                # a separate process group, to end its children, too
-                start_new_session=True,
-            )
-        except OSError as error:
-            why = (error.strerror or str(error)).lower()
-            raise HookError(
-                Message("hook-not-started", "the hook {hook} cannot be started: {why}", hook=hook.name, why=why)
-            ) from error
-        try:
+            # Ctrl-C while it starts must find a process that can be ended
+            with signals_deferred():
+                process = _start(hook, environment, output)
             code = process.wait(hook.timeout_s)
         except BaseException as error:
-            _end_group(process)
+            if process is not None:
+                _end_group(process)
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
             raise HookError(_timed_out(hook, _last(log)), hint="give it more time with hooks.timeout") from None
@@ -80,6 +70,26 @@ def run_hook(hook: Hook, environment: Mapping[str, str], log: Path) -> None:
             _hide(environment.get("PGPASSWORD"), log)
     if code != 0:
         raise HookError(_failed(hook, code, _last(log)))
+
+
+def _start(hook: Hook, environment: Mapping[str, str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            hook.command,
+            shell=isinstance(hook.command, str),
+            cwd=hook.folder,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            # a separate process group, to end its children, too
+            start_new_session=True,
+        )
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise HookError(
+            Message("hook-not-started", "the hook {hook} cannot be started: {why}", hook=hook.name, why=why)
+        ) from error
 
 
 def _timed_out(hook: Hook, last: str) -> Message:

@@ -35,6 +35,7 @@ from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.workload import phases_s
 from pgdyno.probe import ProbeOutput
+from pgdyno.process_exit import signals_deferred
 from pgdyno.processors import own_halves, running_on
 from pgdyno.records import (
     Consistency,
@@ -59,7 +60,6 @@ from pgdyno.store import TrialWriter
 from pgdyno.store.run_folder import SPOOL
 from pgdyno.store.trial_tables import QueryPlanRow
 from pgdyno.targets import Server
-from pgdyno.targets.cluster.subprocesses import signals_deferred
 from pgdyno.targets.response_limits import HINT, SilentServerError
 from pgdyno.targets.server import LogParts
 

@@ -14,6 +14,7 @@ from filelock import FileLock, Timeout
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.targets import OwnTarget
+from pgdyno.process_exit import signals_deferred
 from pgdyno.targets.cluster.folders import make_places, remove_places
 from pgdyno.targets.cluster.initdb import USER, ClusterTemplate, check_arguments, init_cluster, write_access
 from pgdyno.targets.cluster.installation import Installation
@@ -32,7 +33,6 @@ from pgdyno.targets.cluster.processes import servers_in
 from pgdyno.targets.cluster.settings import check_settings, own_settings, write_settings
 from pgdyno.targets.cluster.snapshots.cluster_copy import ClusterCopy
 from pgdyno.targets.cluster.standbys import ReplicaSet, drop_slots
-from pgdyno.targets.cluster.subprocesses import signals_deferred
 from pgdyno.targets.connection import Address
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.targets.home import Home, Progress, ensure_folder, storing

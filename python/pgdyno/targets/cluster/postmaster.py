@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.errors import TargetError
+from pgdyno.process_exit import signals_deferred
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.cluster.processes import ProcessId, descendants, identify, is_zombie, servers_in
 from pgdyno.targets.cluster.start_failure import explain_whole, log_size, read_log
-from pgdyno.targets.cluster.subprocesses import signals_deferred, spawn
+from pgdyno.targets.cluster.subprocesses import spawn
 from pgdyno.targets.home import no_space_hint, storing
 from pgdyno.targets.server_user import Account
 

@@ -19,6 +19,7 @@ from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.targets import Replicas
+from pgdyno.process_exit import signals_deferred
 from pgdyno.targets.cluster.initdb import PASSWORD_FILE, USER, write_access, write_password_file
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.cluster.instance_record import Claim
@@ -26,7 +27,6 @@ from pgdyno.targets.cluster.postmaster import Deadlines, Postmaster, start_at_fr
 from pgdyno.targets.cluster.replication import copy_cluster
 from pgdyno.targets.cluster.settings import own_settings, write_settings
 from pgdyno.targets.cluster.snapshots.cluster_copy import folder_bytes
-from pgdyno.targets.cluster.subprocesses import signals_deferred
 from pgdyno.targets.connection import Address
 from pgdyno.targets.home import Home, Progress, ensure_folder, storing
 from pgdyno.targets.private_file import write_private
