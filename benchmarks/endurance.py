@@ -103,14 +103,11 @@ def begin(load: str, given: argparse.Namespace) -> Run:
 
 
 def follow(runs: Sequence[Run], every_s: float) -> None:
-    """Samples `runs` until all have ended; one that fails ends the benchmark."""
+    """Samples `runs` until all have ended."""
     while any(run.process.poll() is None for run in runs):
         for run in runs:
             run.sample()
         time.sleep(every_s)
-    for run in runs:
-        if run.process.returncode:
-            sys.exit(f"{run.load} failed: see {run.folder / 'pgdyno.log'}")
 
 
 def verdicts(runs: Sequence[Run]) -> Iterator[str]:
@@ -167,10 +164,15 @@ def main() -> None:
         begun = [begin(load, given) for load in loads]
         follow(begun, given.every)
         runs += begun
-    print("\n".join([*verdicts(runs), "", *memory(runs)]))
-    for run in runs:
+    # hours of the others are kept if one fails
+    failed = [run for run in runs if run.process.returncode]
+    ended = [run for run in runs if run not in failed]
+    print("\n".join([*verdicts(ended), "", *memory(ended)]))
+    for run in ended:
         print(f"\n{run.load}: {next(run.folder.glob('*/report.html'))}", end="")
     print()
+    if failed:
+        sys.exit("\n".join(f"{run.load} failed: see {run.folder / 'pgdyno.log'}" for run in failed))
 
 
 if __name__ == "__main__":
