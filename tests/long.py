@@ -55,7 +55,7 @@ LONG = (
     r"test_probe_client_waits.py::.*\[13\]",
     r"test_gate_confirm.py::test_a_regression_is_confirmed",
     r"test_third_party.py::test_the_wheel_carries_them",
-    r"test_capture_memory.py::.*\[(csvlog|stderr)\]",
+    r"test_capture_memory.py::.*\[(csvlog|stderr)-",
     r"test_tpch.py::test_the_answers_at_scale_1",
     r"test_minimal_wal.py::test_a_load_leaves_the_same_with_and_without_wal\[tpcc\]",
     r"test_minimal_wal.py::test_a_kept_cluster_whose_run_is_killed_while_it_loads\[pgdyno and its server\]",
