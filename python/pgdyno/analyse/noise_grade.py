@@ -191,11 +191,11 @@ def _pooled(logs: Sequence[Sequence[float]]) -> float | None:
 
 def grade_of_points(points: Sequence[Sequence[Figure]]) -> NoiseGrade | None:
     """Return the grade of a run without a comparison, from the figures of its points."""
-    means = [each for each in map(instance_means, points) if each is not None]
-    if not means:
+    found = [(each, len(figures)) for figures in points if (each := instance_means(figures)) is not None]
+    if not found:
         return grade_of_repeats([[each.value for each in figures] for figures in points])
-    repeats = min(len(figures) for figures in points if instance_means(figures) is not None)
-    return grade_of_repeats(means, repeats, min(map(len, means)))
+    means, repeats = zip(*found, strict=True)
+    return grade_of_repeats(means, min(repeats), min(map(len, means)))
 
 
 def grade_of_repeats(
