@@ -7,6 +7,7 @@ only compiles, as `make build` and the wheel's build (`hatch_build.py`) do. Comp
 from __future__ import annotations
 
 import ast
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -82,12 +83,17 @@ def read(path: Path) -> Catalog:
 
 
 def compile_all() -> list[Path]:
-    """Writes the .mo file of each .po file, beside it."""
+    """Writes the .mo file of each .po file, beside it. A pgdyno that runs meanwhile reads the old one or the new."""
     compiled = []
     for path in catalogues():
         compiled.append(path.with_suffix(".mo"))
-        with compiled[-1].open("wb") as file:
-            write_mo(file, read(path))
+        unfinished = path.with_suffix(f".mo.{os.getpid()}")
+        try:
+            with unfinished.open("wb") as file:
+                write_mo(file, read(path))
+            unfinished.replace(compiled[-1])
+        finally:
+            unfinished.unlink(missing_ok=True)
     return compiled
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 from functools import cache
 from pathlib import Path
 
@@ -49,6 +50,26 @@ def ids(catalog: Catalog) -> dict[tuple[str, ...], str]:
 @cache
 def texts_of_the_source() -> dict[tuple[str, ...], str]:
     return ids(translations.template())
+
+
+def test_a_text_can_be_read_while_it_is_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # a build of the wheel compiles them in the source tree, in which other tests of `make test` run
+    text = tmp_path / "ko" / "LC_MESSAGES" / "pgdyno.po"
+    text.parent.mkdir(parents=True)
+    shutil.copy(translations.LANGUAGES / "ko" / "LC_MESSAGES" / text.name, text)
+    monkeypatch.setattr(translations, "LANGUAGES", tmp_path)
+    [compiled] = translations.compile_all()
+    before = compiled.read_bytes()
+    read = translations.read
+
+    def read_meanwhile(path: Path) -> Catalog:
+        assert compiled.read_bytes() == before
+        return read(path)
+
+    monkeypatch.setattr(translations, "read", read_meanwhile)
+    assert translations.compile_all() == [compiled]
+    assert compiled.read_bytes() == before
+    assert sorted(each.name for each in text.parent.iterdir()) == [compiled.name, text.name]
 
 
 @pytest.mark.parametrize("language", OTHERS)
