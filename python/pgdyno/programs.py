@@ -28,9 +28,9 @@ def locate(program: str, environment: str, what: str) -> Path:
                 f"{environment} names {named}, which is not executable", hint=f"correct or unset {environment}"
             )
         return Path(named)
-    beside = Path(sys.executable).parent / program
-    if os.access(beside, os.X_OK):
-        return beside
+    installed = Path(sys.executable).parent / program
+    if os.access(installed, os.X_OK):
+        return installed
     found = shutil.which(program)
     if found is None:
         raise EngineError(

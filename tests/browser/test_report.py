@@ -19,7 +19,7 @@ from tests.unit.test_function_shares import arm
 EVIL = "</script><script>alert('x')</script><img src=x onerror=\"alert(2)\">'\""
 
 
-def beside(number: int, name: str = "sda", steps: int = 12, step_s: float = 1.0) -> ProbeSamples:
+def samples(number: int, name: str = "sda", steps: int = 12, step_s: float = 1.0) -> ProbeSamples:
     every = range(steps)
     disk = f"data wal, {name}"
     series = [SeriesStep(number, step, "cpu", kind, "", 0.3003) for step in every for kind in ("user", "system", "irq")]
@@ -42,9 +42,9 @@ def extras(run: SampleRun, text: str) -> Extras:
         source=text,
     )
     arms = within(run, "target", Metric.TPS)
-    besides = {trial.number: beside(trial.number, text) for trial in run.trials}
+    probe_samples = {trial.number: samples(trial.number, text) for trial in run.trials}
     sums = [ProcessSum(text, 1e6, 1e6, 1e6)]
-    return Extras([finding], compare(arms), besides=besides, processes={run.trials[0].number: sums})
+    return Extras([finding], compare(arms), probe_samples=probe_samples, processes={run.trials[0].number: sums})
 
 
 def full(name: str = "pg18") -> str:
@@ -207,8 +207,8 @@ def test_a_hundred_trials_are_under_3_mb_and_open(opened: Opens) -> None:
     run = sweep(("pg17", "pg18"), clients=(1, 2, 4, 8, 16, 32, 64, 96, 128, 160), repeats=5, seconds=300)
     steps = Steps.of(len(run.trials), probed=True)
     width = steps.width_s(run.trials[0])
-    besides = {trial.number: beside(trial.number, "sda", steps.most, width) for trial in run.trials}
-    text = render_html(run, "here", Extras([], compare(within(run, "target", Metric.TPS)), besides=besides))
+    probe_samples = {trial.number: samples(trial.number, "sda", steps.most, width) for trial in run.trials}
+    text = render_html(run, "here", Extras([], compare(within(run, "target", Metric.TPS)), probe_samples=probe_samples))
     assert len(run.trials) == 100
     assert len(text.encode()) < 3_000_000
     watched = opened(text)

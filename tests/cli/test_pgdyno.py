@@ -193,6 +193,7 @@ def test_plan_show_lists_the_points_of_a_sweep(run: Run, tmp_path: Path) -> None
             "--generators: 'local:0' is not a number of nodes",
         ),
         (["copy", "latest", "s3://"], ExitCode.USAGE, "'s3://' is no address of object storage"),
+        (["copy", "latest", "s4://bucket"], ExitCode.USAGE, "'s4://bucket' is no address of object storage"),
         (["history", "nosuch"], ExitCode.STORE, "folder nosuch does not exist"),
         (["show", "--json", "--csv"], ExitCode.USAGE, "exclude each other"),
         (["copy", "latest"], ExitCode.USAGE, "pgdyno copy [OPTIONS] RUN... PLACE"),

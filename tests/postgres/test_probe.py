@@ -40,12 +40,12 @@ def major(server: Server) -> int:
     return int(server.facts().version.split(".")[0])
 
 
-def beside(server: Server, *options: str) -> tuple[dict[str, str], list[str]]:
+def probe_arguments(server: Server, *options: str) -> tuple[dict[str, str], list[str]]:
     return server.environment(), [f"--data={server.data_directory}", *options]
 
 
 def test_every_source_of_the_version_is_there_and_documented(server: Server) -> None:
-    with probing(*beside(server)) as probe:
+    with probing(*probe_arguments(server)) as probe:
         probe.wait_for("sample", "archiver", 2)
     assert probe.of("warning") == []
     expected = {source for version, sources in BY_VERSION.items() if major(server) >= version for source in sources}
@@ -64,7 +64,7 @@ def test_every_source_of_the_version_is_there_and_documented(server: Server) -> 
 
 
 def test_a_checkpoint_is_found_in_its_second(server: Server) -> None:
-    with server.connect() as connection, probing(*beside(server)) as probe:
+    with server.connect() as connection, probing(*probe_arguments(server)) as probe:
         probe.wait_for("sample", "checkpoints", 2)
         connection.execute("UPDATE filled SET filler = repeat('y', 400)")
         probe.wait_past(time.time(), "checkpoints", "control")
@@ -86,7 +86,7 @@ def test_a_checkpoint_is_found_in_its_second(server: Server) -> None:
 
 
 def test_a_vacuum_is_found_with_its_process(server: Server) -> None:
-    with server.connect() as connection, probing(*beside(server)) as probe:
+    with server.connect() as connection, probing(*probe_arguments(server)) as probe:
         connection.execute("UPDATE filled SET filler = repeat('z', 400)")
         # a session reports what it did after a transaction, at most once a second
         time.sleep(1.1)
@@ -128,7 +128,7 @@ def test_a_lock_queue_is_found_with_who_blocks_whom(server: Server) -> None:
         with server.connect() as connection:
             connection.execute("UPDATE filled SET id = id WHERE id = 1")
 
-    with server.connect() as holder, probing(*beside(server)) as probe:
+    with server.connect() as holder, probing(*probe_arguments(server)) as probe:
         probe.wait_for("waits", number=3)
         with holder.transaction():
             holder.execute("UPDATE filled SET id = id WHERE id = 1")
@@ -186,7 +186,7 @@ def test_a_commit_storm_waits_for_wal(server: Server) -> None:
     with server.connect() as connection:
         connection.execute("DROP TABLE IF EXISTS storm")
         connection.execute("CREATE TABLE storm (id int)")
-    with probing(*beside(server)) as probe:
+    with probing(*probe_arguments(server)) as probe:
         probe.wait_for("sample", "database", 2)
         began = time.time()
         storm = [threading.Thread(target=commit, args=(number,)) for number in range(6)]
@@ -219,7 +219,7 @@ def test_a_commit_storm_waits_for_wal(server: Server) -> None:
 
 
 def test_a_restart_is_a_gap_and_not_a_figure(server: Server) -> None:
-    with probing(*beside(server)) as probe:
+    with probing(*probe_arguments(server)) as probe:
         probe.wait_for("sample", "database", 2)
         began = time.time()
         server.restart()
@@ -282,13 +282,13 @@ def test_a_broken_connection_string_is_refused() -> None:
 
 def test_the_password_is_nowhere(server: Server) -> None:
     assert server.password
-    with probing(*beside(server)) as probe:
+    with probing(*probe_arguments(server)) as probe:
         probe.wait_for("sample", "database", 2)
     assert server.password not in str(probe.lines)
 
 
 def test_sessions_of_the_probe_are_left_out(server: Server) -> None:
-    with server.connect() as connection, probing(*beside(server, "--waits-hz=50")) as probe:
+    with server.connect() as connection, probing(*probe_arguments(server, "--waits-hz=50")) as probe:
         assert isinstance(connection, psycopg.Connection)
         probe.wait_for("waits", number=60)
     looks = probe.waits()

@@ -41,7 +41,7 @@ def disturbed(home: Home) -> Iterator[Server]:
         yield server
 
 
-def beside(server: Server) -> tuple[dict[str, str], list[str]]:
+def probe_arguments(server: Server) -> tuple[dict[str, str], list[str]]:
     return server.environment(), [f"--data={server.data_directory}"]
 
 
@@ -70,7 +70,7 @@ def logged_end(probe: Probe, table: str) -> str:
 
 def test_a_burst_of_full_page_images_is_found_behind_the_checkpoint(disturbed: Server) -> None:
     times = []
-    with disturbed.connect() as connection, probing(*beside(disturbed)) as probe:
+    with disturbed.connect() as connection, probing(*probe_arguments(disturbed)) as probe:
         row = connection.execute("SELECT pg_relation_size('filled') / 8192").fetchone()
         assert row is not None
         pages = row[0]
@@ -94,7 +94,7 @@ def test_a_burst_of_full_page_images_is_found_behind_the_checkpoint(disturbed: S
 
 def test_an_autovacuum_is_found_with_its_worker(disturbed: Server) -> None:
     slow = "autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 100"
-    with disturbed.connect() as connection, probing(*beside(disturbed)) as probe:
+    with disturbed.connect() as connection, probing(*probe_arguments(disturbed)) as probe:
         probe.wait_for("sample", "tables", 2)
         connection.execute("CREATE TABLE dusty (id int, filler text)")
         connection.execute(f"ALTER TABLE dusty SET (autovacuum_vacuum_threshold = 100, {slow})")
@@ -115,7 +115,7 @@ def test_a_killed_backend_is_found_with_its_process_and_its_second(disturbed: Se
             # 400 million pairs
             victim.execute("SELECT count(*) FROM filled AS a, filled AS b WHERE a.id + b.id = -1")
 
-    with disturbed.connect() as victim, probing(*beside(disturbed)) as probe:
+    with disturbed.connect() as victim, probing(*probe_arguments(disturbed)) as probe:
         pid = victim.info.backend_pid
         victim.execute("SET max_parallel_workers_per_gather = 0")
         burner = threading.Thread(target=burn)
@@ -156,7 +156,7 @@ def test_a_standby_that_falls_behind_is_found_on_both_sides(home: Home) -> None:
         Preparer(server, find_engine(), SilentProgress(), Reset(), {"tpcb-like"}).prepare(Dataset("pgbench", 1))
         (environment,) = server.replica_environments()
         standby = server.data_directory.with_name("replica-1") / "data"
-        with probing(*beside(server)) as primary, probing(environment, [f"--data={standby}"]) as replica:
+        with probing(*probe_arguments(server)) as primary, probing(environment, [f"--data={standby}"]) as replica:
             primary.wait_for("sample", "replication", 2)
             replica.wait_for("sample", "wal_position", 2)
             tell(environment, "SELECT pg_wal_replay_pause()")

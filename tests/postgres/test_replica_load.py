@@ -148,11 +148,11 @@ def both_measure_the_same_seconds(trial: TrialRecord, folder: RunFolder) -> None
     epoch_of_main = next(each["epoch_us"] for each in events if each["event"] == "start")
     begin = epoch_of_main + next(each["origin_us"] for each in events if each["event"] == "connected")
     for place in (1, 2):
-        beside = said(folder, trial, place)
-        epoch = int(str(beside[0]["epoch_us"]))
-        origin = epoch + next(int(str(each["origin_us"])) for each in beside if each["event"] == "connected")
+        events_of_replica = said(folder, trial, place)
+        epoch = int(str(events_of_replica[0]["epoch_us"]))
+        origin = epoch + next(int(str(each["origin_us"])) for each in events_of_replica if each["event"] == "connected")
         assert origin <= begin
-        assert epoch + int(str(beside[-1]["t_us"])) >= epoch_of_main + events[-1]["t_us"]
+        assert epoch + int(str(events_of_replica[-1]["t_us"])) >= epoch_of_main + events[-1]["t_us"]
 
 
 def test_a_script_that_writes_fails_the_trial_with_the_servers_words(home: Home, tmp_path: Path) -> None:

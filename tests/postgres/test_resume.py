@@ -155,9 +155,9 @@ def test_a_run_that_ended_after_its_last_trial_is_closed(warm_home: Home, tmp_pa
 def test_a_run_that_goes_on_cannot_be_resumed_beside_it(warm_home: Home, tmp_path: Path, plan: Path) -> None:
     plan.write_text(PLAN.replace('duration = "1s"', 'duration = "60s"'))
     with running(warm_home, tmp_path, plan):
-        beside = pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--alongside")
-        assert beside.returncode == ExitCode.STORE
-        assert "another pgdyno works on it" in beside.stderr
+        second = pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--alongside")
+        assert second.returncode == ExitCode.STORE
+        assert "another pgdyno works on it" in second.stderr
         manifest = the_run(tmp_path).manifest
         assert (len(manifest.attempts), manifest.outcome) == (1, None)
         assert the_run(tmp_path).partials()

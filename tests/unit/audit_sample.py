@@ -58,7 +58,7 @@ class FakeRun:
     server: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     workers: Sequence[float] = ()
     """The fraction of a core that each worker uses in every trial."""
-    beside: Sequence[SeriesRow] = ()
+    probe_rows: Sequence[SeriesRow] = ()
     """Samples of a probe during every trial."""
     looks: Sequence[WaitRow] = ()
     of_trials: Mapping[int, Sequence[SeriesRow]] = field(default_factory=dict)
@@ -136,7 +136,7 @@ class FakeRun:
         return found
 
     def _seen(self, trial: int) -> Sequence[SeriesRow]:
-        return [*self.beside, *self.of_trials.get(trial, ())]
+        return [*self.probe_rows, *self.of_trials.get(trial, ())]
 
     def sessions_within(self, stretches: Stretches) -> Mapping[tuple[int, int], tuple[int, Sequence[WaitRow]]]:
         within = {
@@ -177,7 +177,7 @@ def own(
     dataset_bytes: int = 100 << 30,
     length_s: float = 60.0,
     probe: Mapping[str, Any] | None = None,
-    beside: Sequence[SeriesRow] = (),
+    probe_rows: Sequence[SeriesRow] = (),
     looks: Sequence[WaitRow] = (),
     workers: Sequence[float] = (0.3, 0.3),
     worker_added: int = 0,
@@ -218,7 +218,7 @@ def own(
     ]
     described = sample_manifest(**{"targets": targets, "workload": workload, **manifest})
     return FakeRun(
-        described, trials, courses, {}, server, workers, beside or _calm(length_s), looks or _quiet(length_s)
+        described, trials, courses, {}, server, workers, probe_rows or _calm(length_s), looks or _quiet(length_s)
     )
 
 
@@ -239,9 +239,9 @@ def way(trip_us: float, load: str | None = None, server: str | None = None, cpu:
 
 def _watched(trial: TrialRecord, probe: Mapping[str, Any], cached: float) -> TrialRecord:
     assert trial.prepare is not None
-    beside = ProbeRecord(**{"version": "0.1.0", "waits_hz": 10, "host": True, "server": True, "late": 0, **probe})
+    record = ProbeRecord(**{"version": "0.1.0", "waits_hz": 10, "host": True, "server": True, "late": 0, **probe})
     prepare = trial.prepare.model_copy(update={"shared_buffers_share": cached, "page_cache_share": 0.5})
-    return trial.model_copy(update={"probe": beside, "prepare": prepare})
+    return trial.model_copy(update={"probe": record, "prepare": prepare})
 
 
 def steady_probe(length_s: float, pages: Callable[[float], float] | None = None) -> list[SeriesRow]:

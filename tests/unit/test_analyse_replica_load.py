@@ -49,8 +49,8 @@ def main_load() -> list[dict[str, Any]]:
 
 def test_only_whole_seconds_within_the_measured_part_count() -> None:
     # at 8.4, 9.4, ... 15.4 s; 11.4 to 12.4 and 12.4 to 13.4 lie within 11 to 14
-    beside = engine(8_400_000, [interval(at, [(1000 * (at + 1), 100)], failed=at) for at in range(8)])
-    found = figures("pgdyno_1", 3, beside, main_load())
+    replica = engine(8_400_000, [interval(at, [(1000 * (at + 1), 100)], failed=at) for at in range(8)])
+    found = figures("pgdyno_1", 3, replica, main_load())
     assert found is not None
     assert (found.name, found.clients, found.seed, found.workers) == ("pgdyno_1", 3, 5, 2)
     assert (found.measured_s, found.succeeded, found.failed, found.tps) == (2.0, 200, 7, 100.0)

@@ -321,14 +321,14 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     (
         "cache-cold",
         CAUTION,
-        own(beside=steady_probe(60, lambda at: 0.21 if at <= 12 else 0.1)),
-        own(beside=steady_probe(60, lambda at: 0.21 if at <= 12 else 0.11)),
+        own(probe_rows=steady_probe(60, lambda at: 0.21 if at <= 12 else 0.1)),
+        own(probe_rows=steady_probe(60, lambda at: 0.21 if at <= 12 else 0.11)),
     ),
     (
         "cache-cold",
         CAUTION,
-        own(beside=steady_probe(60, lambda at: 1 / at)),
-        own(beside=steady_probe(60, lambda at: 0.7 / at)),
+        own(probe_rows=steady_probe(60, lambda at: 1 / at)),
+        own(probe_rows=steady_probe(60, lambda at: 0.7 / at)),
     ),
     (
         "dips-unexplained",
@@ -370,8 +370,8 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     ),
     ("price-unsound", CAUTION, own(plan=PRICED, latency={"mean": 0.42}), own(plan=PRICED)),
     ("preflight", CAUTION, own(preflight=[GOVERNOR, TSC]), own(preflight=[TSC, HPET, TMPFS])),
-    ("other-load", CAUTION, own(beside=on_host(others=0.06)), own(beside=on_host(others=0.04))),
-    ("other-load", CAUTION, own(beside=on_host(steal=0.025)), own(beside=on_host(steal=0.015))),
+    ("other-load", CAUTION, own(probe_rows=on_host(others=0.06)), own(probe_rows=on_host(others=0.04))),
+    ("other-load", CAUTION, own(probe_rows=on_host(steal=0.025)), own(probe_rows=on_host(steal=0.015))),
     # in one arm more than in the other
     (
         "other-load",

@@ -78,8 +78,8 @@ def test_loads_on_standbys_have_sessions_of_their_own(tmp_path: Path) -> None:
     alone = needs_of_plan(load_plan(path), home, [])
     assert (alone.servers, alone.replica_clients, alone.sessions) == (3, 0, 2)
     path.write_text(text + '[replica_load]\nscripts = ["select-only"]\nclients = 10\n')
-    beside = needs_of_plan(load_plan(path), home, [])
-    assert (beside.servers, beside.replica_clients, beside.sessions) == (3, 10, 12)
+    needs = needs_of_plan(load_plan(path), home, [])
+    assert (needs.servers, needs.replica_clients, needs.sessions) == (3, 10, 12)
 
 
 def test_commits_that_wait_for_no_disk(tmp_path: Path) -> None:

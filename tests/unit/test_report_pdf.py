@@ -25,7 +25,7 @@ from tests.unit.report_sample import STARTED, SampleRun, add_failure, sweep
 EVIL = "#panic() $x$ *b* \\ <l> @ref `c` \"'] } // <script>\x01 _u_ https://evil.example/" + "long" * 30
 
 
-def beside(number: int, name: str) -> ProbeSamples:
+def samples(number: int, name: str) -> ProbeSamples:
     series = [SeriesStep(number, step, "cpu", "user", "", 0.6) for step in range(8)]
     series += [SeriesStep(number, step, "disk", "utilisation", name, 0.4) for step in range(8)]
     series.append(SeriesStep(number, 4, "checkpoints", "timed", "", 1.0))
@@ -51,7 +51,7 @@ def paper(run: SampleRun, name: str = "sda") -> bytes:
         findings=[finding],
         comparisons=compare(within(run, "target", Metric.TPS)) if len(targets) > 1 else (),
         prices=prices,
-        besides={trial.number: beside(trial.number, name) for trial in run.trials},
+        probe_samples={trial.number: samples(trial.number, name) for trial in run.trials},
     )
     return pdf_of(report_content(digest(run), f"runs/{name}", extras)).pdf
 

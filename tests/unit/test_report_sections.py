@@ -222,9 +222,9 @@ def test_events_during_a_trial_are_in_its_timeline() -> None:
         SeriesStep(number, 3, "disk", "utilisation", "data wal, sda", 0.5),
         *busy(0.25),
     ]
-    beside = ProbeSamples(1.0, series, waits(("Lock", "tuple", 2.0), ("Lock", "transactionid", 1.0)))
+    samples = ProbeSamples(1.0, series, waits(("Lock", "tuple", 2.0), ("Lock", "transactionid", 1.0)))
     dips = {number: [Dip(4.0, 6.0, 0.5, 900.0)]}
-    data = timeline_data(digest(run), {number: beside}, dips, number, Steps(240))
+    data = timeline_data(digest(run), {number: samples}, dips, number, Steps(240))
     (trial,) = json.loads(timeline_json(data))["trials"]
     assert trial["marks"] == [[2.0, "checkpoint (WAL or command)"]]
     assert trial["waits"] == {"Lock": [3] * 12}
@@ -238,8 +238,8 @@ def test_a_trial_of_tpch_has_no_throughput_over_time() -> None:
     plan = {**manifest().plan, "workload": {"name": "tpch", "scale_factor": 0.1}}
     run = SampleRun(manifest(plan=plan))
     number = add_trial(run, "pg18", 2, 1, 900).number
-    beside = ProbeSamples(1.0, busy(0.25), [])
-    (trial,) = timeline_data(digest(run), {number: beside}, {}, number, Steps(240))["trials"]
+    samples = ProbeSamples(1.0, busy(0.25), [])
+    (trial,) = timeline_data(digest(run), {number: samples}, {}, number, Steps(240))["trials"]
     assert trial["tps"] == trial["p99"] == [None] * 12
     assert trial["cpu"]["user"][3] == 25
     # without the probe there is nothing to show

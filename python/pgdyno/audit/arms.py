@@ -71,9 +71,9 @@ class Side:
         """The target's record in the manifest."""
         return next((each for each in self.run.manifest.targets if each.name == self.target), None)
 
-    def called(self, beside: Side) -> str:
+    def called(self, other: Side) -> str:
         """The target's name; with its run if the other arm is from another run."""
-        return self.target if self.run is beside.run else f"{self.target} of {self.run.manifest.run}"
+        return self.target if self.run is other.run else f"{self.target} of {self.run.manifest.run}"
 
     def trials(self) -> list[TrialRecord]:
         return [trial for trial in self.run.trials if trial.target == self.target]

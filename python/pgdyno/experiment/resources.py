@@ -105,8 +105,8 @@ def open_resources(
     # this comes first: a script with an error must not cost rented servers
     check_scripts(engine, scripts_of(loaded), loaded.source, loaded.folder, execute=True)
     if loaded.plan.replica_load is not None:
-        beside = script_options(loaded.plan.replica_load.scripts, BUILTIN_SCRIPTS)
-        check_scripts(engine, beside, loaded.source, loaded.folder, "replica_load.scripts")
+        replica_options = script_options(loaded.plan.replica_load.scripts, BUILTIN_SCRIPTS)
+        check_scripts(engine, replica_options, loaded.source, loaded.folder, "replica_load.scripts")
     check_copies(loaded)
     home = Home.locate()
     guard = DiskGuard(loaded.plan.trial.min_free_disk)

@@ -231,7 +231,7 @@ class Extras:
     """Runs that have no point in common with the first: they are shown, and not compared."""
     published: Published | None = None
     prices: PriceList | None = None
-    besides: Mapping[int, ProbeSamples] = field(default_factory=dict)
+    probe_samples: Mapping[int, ProbeSamples] = field(default_factory=dict)
     """By trial; those with a probe."""
     processes: Mapping[int, Sequence[ProcessSum]] = field(default_factory=dict)
     """By trial, for trials that represent a peak."""

@@ -159,7 +159,7 @@ def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tupl
     return of, replace(
         _extras(of, gathered, source, subjects, prices),
         published=asked_for(gathered[0].manifest),
-        besides=besides_of(gathered, steps, seen),
+        probe_samples=probe_samples_of(gathered, steps, seen),
         processes=_at_peak(of, source, process_sums),
         tables=_at_peak(of, source, table_sums),
         server_statements=_at_peak(of, source, server_statement_sums),
@@ -355,7 +355,7 @@ def _arms(of: Digest, runs: Sequence[Gathered]) -> dict[Series, str]:
     return {series: run for series in of.named for run, targets in shown if series.target in targets}
 
 
-def besides_of(runs: Sequence[Gathered], steps: Steps, seen: Collection[int]) -> dict[int, ProbeSamples]:
+def probe_samples_of(runs: Sequence[Gathered], steps: Steps, seen: Collection[int]) -> dict[int, ProbeSamples]:
     """Return the probe's samples of the trials of `seen`, in steps. Raises StoreError."""
     found: dict[int, ProbeSamples] = {}
     first = 1
@@ -420,8 +420,8 @@ def one_trial(run: RunData, number: int | None, most: int) -> tuple[dict[str, An
         last = max((each.number for each in run.trials), default=0)
         raise UsageError(f"run {run.manifest.run} has no trial {number}", hint=f"its trials are 1 to {last}")
     steps = Steps(most)
-    beside = besides_of([gathered], steps, {trial.number}).get(trial.number)
-    made = trial_data(of, trial, beside, trial_dips(of.run, trial.number), steps, percentiles=True)
+    samples = probe_samples_of([gathered], steps, {trial.number}).get(trial.number)
+    made = trial_data(of, trial, samples, trial_dips(of.run, trial.number), steps, percentiles=True)
     if made is None:
         raise UsageError(f"trial {trial.number} of run {run.manifest.run} has no seconds: it was over before the first")
     host = run.manifest.host

@@ -188,10 +188,10 @@ def _curves(of: Digest, extras: Extras) -> dict[str, object]:
 def _times(of: Digest, extras: Extras) -> dict[str, object]:
     dips = extras.dips if extras.dips is not None else dips_of(of)
     chosen = median_trial(of, of.best.peak.summary).number if of.best is not None else 0
-    steps = Steps.of(len(of.run.trials), probed=bool(extras.besides), rented=rented_count(of.run.trials))
+    steps = Steps.of(len(of.run.trials), probed=bool(extras.probe_samples), rented=rented_count(of.run.trials))
     return {
         "strips": page_figures.timeline_figures(of) if of.manifest.scale_factor is None else NO_STRIPS,
-        "times": timeline_data(of, extras.besides, dips, chosen, steps),
+        "times": timeline_data(of, extras.probe_samples, dips, chosen, steps),
         "dips": dip_section(of, dips, extras.explained) if dips else None,
         "unseen": extras.unseen,
         "endurance": endurance_lines(of, extras),

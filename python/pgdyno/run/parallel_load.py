@@ -46,7 +46,7 @@ class ParallelLoad:
         self._not_stored: StoreError | None = None
         self._code = 0
         self._contexts = ExitStack()
-        self._thread = threading.Thread(target=self._listen, name=f"beside-{name}")
+        self._thread = threading.Thread(target=self._listen, name=f"load-{name}")
 
     def __enter__(self) -> ParallelLoad:
         engine, options, environment = self._start

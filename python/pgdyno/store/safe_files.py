@@ -85,12 +85,12 @@ def write_durably(path: Path, content: bytes) -> None:
 
 def replace_durably(path: Path, content: bytes) -> None:
     """Replace `path` with `content` atomically. Raises OSError."""
-    beside = path.with_name(f".{path.name}.partial")
+    unfinished = path.with_name(f".{path.name}.partial")
     try:
-        write_durably(beside, content)
-        beside.rename(path)
+        write_durably(unfinished, content)
+        unfinished.rename(path)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
         raise
     sync(path.parent)
 

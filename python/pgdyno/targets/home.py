@@ -83,13 +83,13 @@ def ensure_folder(path: Path, mode: int = 0o755) -> None:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Writes `path` atomically: a reader sees all of `content` or the previous file."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     with storing(path, "cannot write"):
         try:
-            beside.write_bytes(content)
-            beside.replace(path)
+            unfinished.write_bytes(content)
+            unfinished.replace(path)
         except BaseException:
-            beside.unlink(missing_ok=True)
+            unfinished.unlink(missing_ok=True)
             raise
 
 

@@ -10,7 +10,7 @@
     form.elements.token.value = token;
     form.submit();
   };
-  // an address that is put in while this page is shown loads nothing anew
+  // an address that is put in while this page is shown loads nothing again
   window.addEventListener("hashchange", enter);
   enter();
 })();

@@ -85,12 +85,12 @@ def key_line(drawing: Drawing, box: Box, width: float, title: str) -> float:
     return box.bottom + 54
 
 
-def n_title(drawing: Drawing, counts: Sequence[int], told: str, beside: str) -> None:
-    """Draw the sample size at the upper right; `beside` is the title at the left.
+def n_title(drawing: Drawing, counts: Sequence[int], told: str, left_title: str) -> None:
+    """Draw the sample size at the upper right; `left_title` is the title at the left.
 
     `told` is a text with `{count}`; with little room, only n is drawn.
     """
-    room = drawing.width - text_width(beside) - GAP
+    room = drawing.width - text_width(left_title) - GAP
     drawing.add(text(drawing.width, 12, n_text(counts, told, room), "quiet", "end"))
 
 

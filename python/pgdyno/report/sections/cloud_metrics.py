@@ -98,14 +98,14 @@ def range_words(values: Values, skip: int) -> str:
     return low if low == high else gettext("{low} to {high}", low=low, high=high)
 
 
-def cloud_strips(beside: ProbeSamples, count: int, skip: int) -> list[dict[str, Any]]:
+def cloud_strips(samples: ProbeSamples, count: int, skip: int) -> list[dict[str, Any]]:
     """Return the strips of a trial of `count` steps, of which `skip` are warm-up; none without data."""
-    return [*_load(beside.load, count, skip), *_minutes(beside, count, skip)]
+    return [*_load(samples.load, count, skip), *_minutes(samples, count, skip)]
 
 
-def _minutes(beside: ProbeSamples, count: int, skip: int) -> Iterator[dict[str, Any]]:
+def _minutes(samples: ProbeSamples, count: int, skip: int) -> Iterator[dict[str, Any]]:
     told: dict[tuple[str, str], list[float | None]] = {}
-    for each in beside.minutes:
+    for each in samples.minutes:
         if each.step < count:
             told.setdefault((each.metric, each.label), [None] * count)[each.step] = each.value
     for shown in _STRIPS:
@@ -119,7 +119,7 @@ def _minutes(beside: ProbeSamples, count: int, skip: int) -> Iterator[dict[str, 
         }
         if lines:
             there = sum(any(value is not None for value in step) for step in zip(*lines.values(), strict=True))
-            minutes = math.ceil(there * beside.step_s / 60)
+            minutes = math.ceil(there * samples.step_s / 60)
             every = [value for values in lines.values() for value in values[skip:]]
             yield {
                 "title": gettext(shown.title, range=range_words(every, 0)),

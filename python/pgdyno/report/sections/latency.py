@@ -157,10 +157,10 @@ def _title(loads: dict[_Load, list[PointSummary]]) -> str:
             high=numbers.ms(_p99_ns(high)),
             most=numbers.rounded(_tps(high)),
         )
-    beside = [(one, other) for one in opened for other in closed if abs(_tps(one) - _tps(other)) <= NEAR * _tps(other)]
-    if not beside:
+    pairs = [(one, other) for one in opened for other in closed if abs(_tps(one) - _tps(other)) <= NEAR * _tps(other)]
+    if not pairs:
         return gettext("p99 in an open and in a closed loop, at different throughputs")
-    one, other = max(beside, key=lambda pair: (_tps(pair[0]), -abs(_tps(pair[0]) - _tps(pair[1]))))
+    one, other = max(pairs, key=lambda pair: (_tps(pair[0]), -abs(_tps(pair[0]) - _tps(pair[1]))))
     return gettext(
         "At about {tps} transactions a second, p99 is {open} ms in an open loop and {closed} ms in a closed loop",
         tps=numbers.rounded(_tps(one), 2),

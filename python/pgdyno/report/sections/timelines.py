@@ -73,16 +73,16 @@ class Steps:
 
 
 def timeline_data(
-    of: Digest, besides: Mapping[int, ProbeSamples], dips: Mapping[int, Sequence[Dip]], chosen: int, steps: Steps
+    of: Digest, probe_samples: Mapping[int, ProbeSamples], dips: Mapping[int, Sequence[Dip]], chosen: int, steps: Steps
 ) -> dict[str, Any]:
     """Return every trial that has seconds, with the one to show first."""
     trials = []
     for trial in of.run.trials:
         percentiles = trial.number == chosen or _is_cheap(trial)
         found = dips.get(trial.number, ())
-        made = trial_data(of, trial, besides.get(trial.number), found, steps, percentiles=percentiles)
+        made = trial_data(of, trial, probe_samples.get(trial.number), found, steps, percentiles=percentiles)
         # a trial of tpch without samples of the probe has nothing to show
-        if made is not None and (of.manifest.scale_factor is None or trial.number in besides):
+        if made is not None and (of.manifest.scale_factor is None or trial.number in probe_samples):
             trials.append(made)
     host = of.manifest.host
     return {
@@ -106,7 +106,13 @@ def _is_cheap(trial: TrialRecord) -> bool:
 
 
 def trial_data(
-    of: Digest, trial: TrialRecord, beside: ProbeSamples | None, dips: Sequence[Dip], steps: Steps, *, percentiles: bool
+    of: Digest,
+    trial: TrialRecord,
+    samples: ProbeSamples | None,
+    dips: Sequence[Dip],
+    steps: Steps,
+    *,
+    percentiles: bool,
 ) -> dict[str, Any] | None:
     """Return one trial in steps, in the format of the page's script; None without seconds."""
     timeline = trial_timeline(of.run, trial.number, percentiles=percentiles)
@@ -131,16 +137,16 @@ def trial_data(
         "warm": round(timeline.warmup_end_s, 1),
         "tps": tps,
         "p99": p99,
-        "marks": _marks(trial, beside),
+        "marks": _marks(trial, samples),
         "dips": [[round(dip.from_s, 1), round(dip.to_s, 1)] for dip in dips],
     }
     if width > 1:
         made["low"] = low
-    if beside is not None:
-        made |= _beside(beside, len(tps))
+    if samples is not None:
+        made |= _probe_values(samples, len(tps))
         if trial.probe is not None and trial.probe.waits_hz:
             made["hz"] = trial.probe.waits_hz
-        if cloud := cloud_strips(beside, len(tps), math.ceil(timeline.warmup_end_s / width)):
+        if cloud := cloud_strips(samples, len(tps), math.ceil(timeline.warmup_end_s / width)):
             made["cloud"] = [
                 each | {"lines": {name: _shorts(of) for name, of in each["lines"].items()}} for each in cloud
             ]
@@ -164,14 +170,14 @@ def _stepped(timeline: Timeline, width: float) -> tuple[list[Any], list[Any], li
     )
 
 
-def _beside(beside: ProbeSamples, count: int) -> dict[str, Any]:
+def _probe_values(samples: ProbeSamples, count: int) -> dict[str, Any]:
     waits: dict[str, list[float]] = {}
-    for wait in beside.waits:
+    for wait in samples.waits:
         if wait.step < count:
             sessions = waits.setdefault(wait_class(wait.wait_type, wait.wait), [0.0] * count)
             sessions[wait.step] += wait.sessions
     lines: dict[str, dict[str, list[float | None]]] = {"cpu": {}, "disk": {}, "wal": {}}
-    for each in beside.series:
+    for each in samples.series:
         line = _line(each)
         if line is not None and each.step < count:
             group, name, factor = line
@@ -194,22 +200,22 @@ def _line(each: SeriesStep) -> tuple[str, str, float] | None:
     return ("wal", "WAL", 1e-6) if each.source == "wal_position" else None
 
 
-def _marks(trial: TrialRecord, beside: ProbeSamples | None) -> list[list[Any]]:
+def _marks(trial: TrialRecord, samples: ProbeSamples | None) -> list[list[Any]]:
     """Return marks: seconds, and a word."""
     marks: list[list[Any]] = [
         [round(trial.warmup_s + event.began_s, 1), event.do] for event in trial.events if event.began_s is not None
     ]
-    if beside is not None:
+    if samples is not None:
         marks += [
-            [round(each.step * beside.step_s, 1), gettext(MARKS[each.metric])]
-            for each in beside.series
+            [round(each.step * samples.step_s, 1), gettext(MARKS[each.metric])]
+            for each in samples.series
             if each.metric in MARKS and each.source in ("checkpoints", "tables") and each.value > 0
         ]
         # the probe's counters include them, too
-        if not any(each.source == "checkpoints" for each in beside.series):
+        if not any(each.source == "checkpoints" for each in samples.series):
             marks += [
                 [round(each.at_s, 1), gettext(MARKS["timed" if each.reason == "time" else "requested"])]
-                for each in beside.checkpoints
+                for each in samples.checkpoints
                 if each.at_s >= 0
             ]
     return sorted(marks, key=lambda mark: float(mark[0]))

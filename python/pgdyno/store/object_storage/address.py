@@ -11,12 +11,13 @@ from pgdyno.errors import UsageError
 SCHEMES = ("s3", "gs", "az")
 """S3 and compatible services, Google Cloud Storage, Azure Blob Storage."""
 _ADDRESS = re.compile(rf"({'|'.join(SCHEMES)})://([^/]*)/?(.*)", re.DOTALL)
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 
 
 def is_remote(place: str | PathLike[str]) -> bool:
-    """Return whether `place` is an address of object storage; everything else is a path."""
-    return _ADDRESS.match(fspath(place)) is not None
+    """Return whether `place` is a URL, which `Address.of` parses or refuses; everything else is a path."""
+    return _URL.match(fspath(place)) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Address:
         scheme, bucket, key = found.groups() if found is not None else ("", "", "")
         if _BUCKET.fullmatch(bucket) is None:
             why = f": a bucket cannot be called {bucket!r}" if bucket else ""
-            hint = f"write {scheme or 's3'}://bucket/folder"
+            hint = f"write {scheme}://bucket/folder" if scheme else "write s3://bucket/folder, gs://… or az://…"
             raise UsageError(f"{text!r} is no address of object storage{why}", hint=hint)
         return cls(bucket, key.strip("/"), scheme)
 

@@ -74,11 +74,11 @@ def keep_password(file: Path, place: Place, password: str) -> None:
     with storing(file, "cannot write"):
         before = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
         lines = [*(line for line in before if not line.startswith(begin)), f"{begin}{password}"]
-        beside = file.with_name(f".{file.name}.{os.getpid()}")
-        handle = os.open(beside, os.O_WRONLY | os.O_TRUNC | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        unfinished = file.with_name(f".{file.name}.{os.getpid()}")
+        handle = os.open(unfinished, os.O_WRONLY | os.O_TRUNC | os.O_CREAT | os.O_CLOEXEC, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write("\n".join(lines) + "\n")
-        beside.replace(file)
+        unfinished.replace(file)
 
 
 SERVICE = "http://169.254.169.254"

@@ -140,9 +140,9 @@ class Instance:
         host = str(self._socket_folder) if self._spec.connect == "unix" else HOST
         if self._spec.replicas is not None:
             # nothing else would remove files that lie next to a kept cluster
-            beside = claim.folder if self._spec.keep_data else data_directory.parent
+            parent = claim.folder if self._spec.keep_data else data_directory.parent
             self._replicas = ReplicaSet(
-                self._spec.replicas, self._installation, self._home, claim, beside, self._progress
+                self._spec.replicas, self._installation, self._home, claim, parent, self._progress
             )
         server = Server(
             Address({"host": host, "port": str(port), "user": USER}, self._password),

@@ -202,17 +202,17 @@ def unpack_archive(archive: Path, folder: Path) -> None:
     if the archive is damaged or unsafe, or space is short.
     """
     ensure_folder(folder.parent)
-    beside = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
+    unfinished = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
     try:
-        _unpack(archive, beside)
-        beside.rename(folder)
+        _unpack(archive, unfinished)
+        unfinished.rename(folder)
     # zipfile raises RuntimeError for encryption, and for compression that it does not know; pathlib for a loop of links
     except (zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, EOFError, RuntimeError, ValueError) as error:
         raise TargetError(f"cannot unpack {archive}: {str(error).lower() or 'it ends too early'}") from error
     except OSError as error:
         raise storage_error(error, folder, "cannot unpack a server into") from error
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _unpack(archive: Path, folder: Path) -> None:
