@@ -24,7 +24,7 @@ from pgdyno.capture.logs.capture_logs import Options, capture_logs
 from pgdyno.capture.replay_file import write_replay_file
 from pgdyno.records.capture import STATEMENTS_FILE, Values
 from pgdyno.run import find_engine
-from pgdyno.store.parquet import connect, quoted
+from pgdyno.store.duckdb_session import connect, quoted
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 

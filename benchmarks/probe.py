@@ -28,7 +28,7 @@ from pgdyno.analyse.comparison import Comparison, Verdict, compare
 from pgdyno.analyse.pairs import Arms, Metric, PointPairs
 from pgdyno.host import describe_host
 from pgdyno.messages import Message
-from pgdyno.plan.sections import ProbeSpec
+from pgdyno.plan.optional_sections import ProbeSpec
 from pgdyno.probe import LocalProbe
 from pgdyno.records import PlacedLines, Point
 from pgdyno.report.answers.comparison import comparison_lines

@@ -34,7 +34,7 @@ from pgdyno.records import (
     TrialRecord,
 )
 from pgdyno.store import HistogramRow, IntervalRow, RunFolder, SettingRow, TrialTables
-from pgdyno.store.parquet import connect, quoted
+from pgdyno.store.duckdb_session import connect, quoted
 from pgdyno.store.trial_tables import TOTAL, EventRow
 
 STARTED = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)

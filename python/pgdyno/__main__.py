@@ -46,7 +46,7 @@ def _run() -> NoReturn:
     try:
         try:
             from pgdyno.cli import app, configured, keep_only
-            from pgdyno.terminal import flush_output, guard_streams
+            from pgdyno.safe_output import flush_output, guard_streams
 
             guard_streams()
             keep_only(sys.argv[1:])

@@ -14,7 +14,7 @@ from rich import console as rich_console
 from rich.segment import Segment
 from rich.text import Text
 
-from pgdyno.terminal import visible, writing
+from pgdyno.safe_output import visible, writing
 
 if TYPE_CHECKING:
     from rich.status import Status

@@ -30,7 +30,7 @@ from pgdyno.targets import Home
 from tests.browser.conftest import serious
 from tests.forked import PGDYNO
 from tests.postgres.conftest import fresh_home, home, installed, scratch, warm_home
-from tests.postgres.live_run import PATIENCE_S, PLAN, live_run, servers_beside
+from tests.postgres.live_run import PATIENCE_S, PLAN, background_servers, live_run
 from tests.postgres.runs import environment
 from tests.unit.archive_sample import run_of
 from tests.unit.store_sample import sample_manifest
@@ -123,7 +123,7 @@ def test_a_run_is_watched_and_stopped(browser: Browser, warm_home: Home, tmp_pat
 
 def another_server(url: str, home: Home, folder: Path, page: Page) -> None:
     """Ends the server that the page has come from, and starts another one in its place."""
-    (pid,) = servers_beside(folder)
+    (pid,) = background_servers(folder)
     os.kill(pid, signal.SIGTERM)
     expect(page.locator("#link")).to_contain_text("Connection lost")
     port = urlsplit(url).port

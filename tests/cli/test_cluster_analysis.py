@@ -23,9 +23,9 @@ import pytest
 from pgdyno.commands.analyse import analyse_stored
 from pgdyno.commands.import_export import import_
 from pgdyno.commands.report import Forms, write_each
-from pgdyno.commands.support import many_runs
+from pgdyno.commands.support import cluster_and_generator_hosts
 from pgdyno.errors import EngineError, ExitCode, StoreError, UsageError
-from pgdyno.generators.tasks import Lost, Over, Task, in_line, spread
+from pgdyno.generators.parallel_map import Lost, Over, Task, in_line, spread
 from pgdyno.plan.hosts import Places, generators
 from pgdyno.report.export import to_csv
 from pgdyno.report.translation import Language
@@ -65,7 +65,7 @@ def started(monkeypatch: pytest.MonkeyPatch, cluster: Over) -> None:
         del say
         yield cluster
 
-    monkeypatch.setattr(many_runs, "spread", there)
+    monkeypatch.setattr(cluster_and_generator_hosts, "spread", there)
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +229,7 @@ def test_a_node_that_is_killed_costs_time_only(by_value: Over, tmp_path: Path) -
 
 SLEEPING = """
 import time
-from pgdyno.generators.tasks import spread
+from pgdyno.generators.parallel_map import spread
 from pgdyno.plan.hosts import Places
 with spread(Places(local=1), print) as way:
     print(*way(time.sleep, [3.0]))

@@ -36,7 +36,8 @@ from pgdyno.live.run_reader import Watched
 from pgdyno.plan import load_plan
 from pgdyno.report.full_report import report_html
 from pgdyno.store import RunFolder, list_runs, load_run
-from pgdyno.store.parquet import quoted, write_tables
+from pgdyno.store.duckdb_session import quoted
+from pgdyno.store.parquet import write_tables
 from pgdyno.store.trial_tables import SeriesRow, WaitRow
 from tests.unit.archive_sample import fingerprint
 from tests.unit.events_sample import sample_events

@@ -44,9 +44,9 @@ class Mirror:
         status, answered, body = _fetched(url, headers)
         if status == 200 and parts.path.endswith(".deb"):
             self.cache.mkdir(parents=True, exist_ok=True)
-            beside = kept.with_name(f".{kept.name}.{os.getpid()}.{threading.get_ident()}")
-            beside.write_bytes(body)
-            beside.replace(kept)
+            unfinished = kept.with_name(f".{kept.name}.{os.getpid()}.{threading.get_ident()}")
+            unfinished.write_bytes(body)
+            unfinished.replace(kept)
         return status, answered, body
 
 

@@ -71,19 +71,19 @@ def image(home: Home, release: str = "bookworm") -> Image:
 
 
 def _make(release: str, place: Path) -> None:
-    beside = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
+    partial = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
     try:
-        made, listed = beside / "tree", beside / "sources.list"
+        made, listed = partial / "tree", partial / "sources.list"
         listed.write_text(sources(release))
         command = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={PACKAGES.replace(' ', ',')}", *OPTIONS]
         if release == "bookworm":
-            fetch = f'cd "$1" && chroot . sh -c "cd /tmp && apt-get -qq download {SERVER}" && mv tmp/*.deb "{beside}"'
+            fetch = f'cd "$1" && chroot . sh -c "cd /tmp && apt-get -qq download {SERVER}" && mv tmp/*.deb "{partial}"'
             command.append(f"--customize-hook={fetch}")
         done = subprocess.run([*command, release, made, listed], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         (made / "etc/cloud/cloud.cfg.d/95-here.cfg").write_text(CLOUD)
-        beside.chmod(0o755)
-        beside.rename(place)
+        partial.chmod(0o755)
+        partial.rename(place)
     except BaseException:
-        shutil.rmtree(beside)
+        shutil.rmtree(partial)
         raise

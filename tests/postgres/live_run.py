@@ -126,11 +126,11 @@ def live_run(home: Home, folder: Path, plan: Path, *options: str) -> Iterator[Li
         thread.join(10)
         assert process.stderr is not None
         process.stderr.close()
-        for pid in servers_beside(folder):
+        for pid in background_servers(folder):
             os.kill(pid, signal.SIGTERM)
 
 
-def servers_beside(folder: Path) -> list[int]:
+def background_servers(folder: Path) -> list[int]:
     """Returns the process ids of live pages' background servers for runs in `folder`."""
     found = []
     for status in Path("/proc").glob("[0-9]*/cmdline"):

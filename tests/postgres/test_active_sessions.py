@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from pgdyno.store import load_run
-from pgdyno.store.probe_queries import seen_beside
+from pgdyno.store.probe_queries import probe_averages
 from pgdyno.targets import Home
 from tests.postgres.runs import pgdyno, the_run
 
@@ -55,7 +55,7 @@ def test_active_sessions_are_throughput_times_server_time(warm_home: Home, tmp_p
     assert trial.summary.tps is not None
     found = run.query("SELECT sum(exec_time_ms) / sum(calls) FROM server_statements WHERE text LIKE '%abalance%'")
     expected = trial.summary.tps * found.rows[0][0] / 1e3
-    (seen,) = seen_beside(run)
+    (seen,) = probe_averages(run)
     active = sum(sessions for _, _, sessions in seen.waits)
     print(f"active {active:.3f}, throughput x server time {expected:.3f}, ratio {active / expected:.3f}")
     assert 0.85 < active / expected < 1.2

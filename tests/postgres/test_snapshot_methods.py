@@ -18,7 +18,7 @@ import pytest
 from pgdyno.errors import TargetError
 from pgdyno.mounts import mounted_at
 from pgdyno.plan.model import Reset
-from pgdyno.plan.sections import SnapshotWay
+from pgdyno.plan.optional_sections import SnapshotWay
 from pgdyno.plan.targets import Environment
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.run import find_engine

@@ -24,7 +24,7 @@ from pgdyno.synthesise.distributions import (
     Weighted,
     Zipf,
 )
-from pgdyno.synthesise.fitting import fit, frequency_distance, tolerance, value_distance
+from pgdyno.synthesise.fit_values import fit, frequency_distance, tolerance, value_distance
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.captured_load import BEGAN

@@ -24,7 +24,7 @@ FOUNDATION = {
     "processors",
     "programs",
     "registry",
-    "terminal",
+    "safe_output",
     "console",
     "",
 }
@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "process_exit": set(),
     "processors": set(),
     "programs": set(),
-    "terminal": set(),
+    "safe_output": set(),
     "console": set(),
     "registry": set(),
     "user_config": set(),

@@ -18,7 +18,7 @@ import pytest
 from pgdyno.errors import EngineError, ExitCode
 from pgdyno.generators import ray_actors, ray_start
 from pgdyno.generators.generator_lifecycle import opened
-from pgdyno.generators.tasks import spread
+from pgdyno.generators.parallel_map import spread
 from pgdyno.plan.hosts import generators
 
 if TYPE_CHECKING:

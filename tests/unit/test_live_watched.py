@@ -18,7 +18,7 @@ import pytest
 from pgdyno.errors import UsageError
 from pgdyno.live.control import CONTROL, Ask, ask
 from pgdyno.live.event_hub import Hub
-from pgdyno.live.probe_samples import Sampled, wait_class
+from pgdyno.live.probe_samples import Sampled
 from pgdyno.live.run_journal import JOURNAL, JournalView
 from pgdyno.live.run_reader import Tail, Watched
 from pgdyno.live.server.request_guard import may_ask, owner_of
@@ -252,7 +252,7 @@ def test_samples_of_the_probe_by_second() -> None:
             "cpu": [0.5, 0.25, 0.0, 0.0],
             "disk": [0.5, 2.0, 0.0],
             "wal": 1.0,
-            "waits": {"CPU": 1.5, "lock": 2.0, "WAL": 0.5},
+            "waits": {"CPU": 1.5, "Lock": 2.0, "WAL": 0.5},
             "marks": ["checkpoint (time)", "autovacuum"],
         }
     ]
@@ -266,11 +266,6 @@ def test_the_time_between_two_attempts_costs_nothing(run: Path) -> None:
     said = [json.dumps({"e": kind, "t": t, "trials": [], "text": "x", "how": "", "outcome": ""}) for kind, t in lines]
     (run / JOURNAL).write_text("\n".join(said) + "\n")
     assert Watched(run).whole()["now"]["ran_s"] == 30 + 20 + 7
-
-
-def test_classes_of_waits() -> None:
-    found = [wait_class(*each) for each in (("LWLock", "WALWrite"), ("LWLock", "x"), (None, None), ("Timeout", "x"))]
-    assert found == ["WAL", "LWLock", "other", "other"]
 
 
 def test_requests_reach_the_run(run: Path) -> None:

@@ -13,10 +13,11 @@ from pgdyno.metrics import Catalogue, openmetrics
 from pgdyno.metrics.text import BOUNDS_S, Buckets
 from pgdyno.programs import locate
 from pgdyno.records import PlacedLines
-from pgdyno.report.answers.limits import limit_lines, limit_of, wait_class
+from pgdyno.records.wait_classes import wait_class
+from pgdyno.report.answers.limits import limit_lines, limit_of
 from pgdyno.report.digest import digest
 from pgdyno.store import RunFolder, load_run
-from pgdyno.store.probe_queries import ProbeAverages, counted_waits, seen_beside
+from pgdyno.store.probe_queries import ProbeAverages, counted_waits, probe_averages
 from pgdyno.store.probe_tables import write_probed
 from tests.unit.events_sample import sample_events
 from tests.unit.openmetrics_check import CATALOGUE, parsed, probe_lines
@@ -108,12 +109,12 @@ def test_buckets_are_those_of_the_histogram() -> None:
 
 
 def test_the_bottleneck_of_a_trial(run: RunFolder) -> None:
-    first, second = seen_beside(load_run(run))
+    first, second = probe_averages(load_run(run))
     assert (first.cpu, first.steal, first.wal_bytes_per_s) == (0.5, 0.0, 1000.0)
     assert (first.waits[0][:2], first.disk, first.disk_utilisation) == (("IO", "WalSync"), "vda", 0.2)
     assert sum(sessions for _, _, sessions in first.waits) == 1.5
     assert second.trial == 2
-    assert [each.trial for each in seen_beside(load_run(run), {2})] == [2]
+    assert [each.trial for each in probe_averages(load_run(run), {2})] == [2]
     lines = limit_lines([first, second], digest(load_run(run)))
     assert lines[2].split()[:3] == ["4", "clients", "50"]
     assert lines[2].endswith("IO:WalSync 1.5  WAL")
@@ -162,6 +163,8 @@ def test_waits_for_wal_are_a_class_of_their_own() -> None:
     assert wait_class("LWLock", "WALInsert") == "WAL"
     assert wait_class("IO", "DataFileRead") == "I/O"
     assert wait_class("IPC", "ProcArrayGroupUpdate") == "other"
+    assert wait_class("BufferPin", "BufferPin") == "Lock"
+    assert wait_class(None, None) == "other"
 
 
 def test_points_have_a_row_each_and_many_are_cut() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
-from pgdyno.plan.sections import ProbeSpec
+from pgdyno.plan.optional_sections import ProbeSpec
 from pgdyno.probe import LocalProbe
 
 PLAN = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgdyno.experiment.trials.explaining import _PLANNED
-from pgdyno.plan.sections import ProbeSpec
+from pgdyno.plan.optional_sections import ProbeSpec
 from pgdyno.probe.explain import shape_of
 
 SEQUENTIAL = {"Node Type": "Seq Scan", "Relation Name": "t", "Parent Relationship": "Outer"}

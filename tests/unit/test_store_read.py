@@ -9,7 +9,7 @@ import pytest
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.records import Point
 from pgdyno.store import RunFolder, load_run, query
-from pgdyno.store.parquet import quoted
+from pgdyno.store.duckdb_session import quoted
 from pgdyno.store.trial_tables import TABLES, TOTAL, columns
 from tests.unit.events_sample import Event, SampleError, sample_events
 from tests.unit.store_sample import add_trial, ingested, sample_manifest

@@ -17,7 +17,7 @@ from pgdyno.synthesise.distributions import (
     Weighted,
     Zipf,
 )
-from pgdyno.synthesise.fitting import MOST_LISTED, fit, tolerance
+from pgdyno.synthesise.fit_values import MOST_LISTED, fit, tolerance
 
 SEEDS = st.integers(0, 2**32 - 1)
 COUNT = 4_000

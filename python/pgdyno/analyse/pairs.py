@@ -119,7 +119,7 @@ class PointPairs:
     """`pg18, 8 clients`: what distinguishes the points, without the arm."""
     point: Point
     base: Mapping[int, float]
-    """By repeat."""
+    """Values of the base arm by repeat."""
     other: Mapping[int, float]
     removed: tuple[int, int] = (0, 0)
     """Trials of each arm that are left out because the audit found them invalid."""

@@ -388,7 +388,7 @@ class QueryTime:
 
     query: str
     power: Estimate
-    """In the power run."""
+    """Seconds of the query in the power run."""
     throughput: Estimate
     """In the throughput run: a trial counts with the mean over its streams."""
 

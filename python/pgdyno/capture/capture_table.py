@@ -14,7 +14,7 @@ from pgdyno.capture.left_out import Losses
 from pgdyno.capture.statement_classes import Classes
 from pgdyno.errors import UsageError
 from pgdyno.records.capture import Capture, Source, Values
-from pgdyno.store.parquet import quoted
+from pgdyno.store.duckdb_session import quoted
 from pgdyno.units import counted
 
 PART_BYTES = 32 << 20

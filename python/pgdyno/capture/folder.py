@@ -14,8 +14,8 @@ from pgdyno.capture.left_out import sentence
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.plan.new import plan_name
 from pgdyno.records.capture import CAPTURE_FILE, FORMAT, STATEMENTS_FILE, Capture, Ended, Source, StatementClass, Values
+from pgdyno.safe_output import visible
 from pgdyno.store.safe_files import DAMAGED, read_model, replace_durably, storing
-from pgdyno.terminal import visible
 from pgdyno.units import counted, duration_words, format_significant
 
 PLAN_FILE, README_FILE = "plan.toml", "README.md"

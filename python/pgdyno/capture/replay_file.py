@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pgdyno.errors import StoreError
 from pgdyno.records.capture import STATEMENTS_FILE, Capture, as_reported
-from pgdyno.store.parquet import connect, quoted
+from pgdyno.store.duckdb_session import connect, quoted
 from pgdyno.store.safe_files import open_new, storing
 
 if TYPE_CHECKING:

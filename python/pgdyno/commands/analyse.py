@@ -13,11 +13,11 @@ from rich.text import Text
 
 from pgdyno.analyse.price import PriceList
 from pgdyno.audit import Finding, Severity, audit, worst
-from pgdyno.commands.support.many_runs import Unread, each_run, over, say_unread
+from pgdyno.commands.support.cluster_and_generator_hosts import Unread, each_run, over, say_unread
 from pgdyno.commands.support.report_files import read_prices
 from pgdyno.console import Console
 from pgdyno.errors import EngineError, ExitCode, UsageError
-from pgdyno.generators.tasks import Lost
+from pgdyno.generators.parallel_map import Lost
 from pgdyno.records.price import LatencyLimit, latency_limit
 from pgdyno.report.analysis import analyse_run, analysis_json, analysis_lines
 from pgdyno.report.digest import digest

@@ -9,22 +9,22 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from pgdyno.commands.support.many_runs import Unread, certain, each_run, over, say_unread
+from pgdyno.commands.support.cluster_and_generator_hosts import Unread, certain, each_run, over, say_unread
 from pgdyno.commands.support.report_files import write_pieces
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, UsageError
-from pgdyno.generators.tasks import in_line
+from pgdyno.generators.parallel_map import in_line
 from pgdyno.importers.csv_tables import mapping_of
 from pgdyno.importers.write import OF_LISTS, import_files
 from pgdyno.messages import message_json
 from pgdyno.metrics import openmetrics as openmetrics_of
 from pgdyno.metrics import read_catalogue
 from pgdyno.records import Outcome
+from pgdyno.safe_output import print_utf8
 from pgdyno.store import RunFolder, find_run, load_run
 from pgdyno.store.find_runs import matching_objects, named_runs
 from pgdyno.store.object_storage.address import Address, is_remote
 from pgdyno.store.object_storage.runs import copied, upload
-from pgdyno.terminal import print_utf8
 from pgdyno.units import counted
 
 UNREAD_SHOWN = 20

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 from pgdyno.analyse.price import PriceList
-from pgdyno.commands.support.many_runs import Unread, each_run, over, say_unread
+from pgdyno.commands.support.cluster_and_generator_hosts import Unread, each_run, over, say_unread
 from pgdyno.commands.support.report_files import below, read_prices, write_pieces, write_report_at, write_report_file
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, StoreError, UsageError

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgdyno.commands.plan import within_budget
-from pgdyno.commands.support.many_runs import checked_places
+from pgdyno.commands.support.cluster_and_generator_hosts import checked_places
 from pgdyno.commands.support.rental_cost import Consent, agree_for_run
 from pgdyno.commands.support.report_files import write_report_file
 from pgdyno.console import Console
@@ -21,7 +21,7 @@ from pgdyno.experiment.resume import loaded_of
 from pgdyno.experiment.search.cheapest_search import left_to_measure
 from pgdyno.experiment.search.settings.settings_journal import RESTORE
 from pgdyno.live.run_journal import JournalView
-from pgdyno.live.server.start_background import serve_beside
+from pgdyno.live.server.start_background import serve_in_background
 from pgdyno.plan import LoadedPlan, Plan, load_plan
 from pgdyno.plan.executed_code import executed
 from pgdyno.plan.targets import rented_targets
@@ -251,7 +251,7 @@ def _view(output: Output, around: Callable[[LiveView], LiveView]) -> JournalView
 
     def began(folder: Path) -> None:
         if output.live:
-            address = serve_beside(folder)
+            address = serve_in_background(folder)
             shown.event(Noted(f"live: {address}" if address else "no live page: its server could not be started"))
 
     return JournalView(shown, began, controlled=output.live)

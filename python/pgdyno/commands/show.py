@@ -16,7 +16,7 @@ from pgdyno.report.report_tables import sweep_table, text_lines
 from pgdyno.report.terminal.run_report import print_report
 from pgdyno.report.terminal.timeline import steps_for, timeline_lines
 from pgdyno.store import find_run, load_run
-from pgdyno.store.probe_queries import seen_beside
+from pgdyno.store.probe_queries import probe_averages
 
 Layout = Literal["points", "sysbench"]
 """Layouts of `pgdyno show`: one row per point, or one row per trial with sysbench's columns."""
@@ -35,7 +35,7 @@ def show_run(run: str, runs: Path, *, json: bool, csv: bool, layout: Layout = "p
         console = Console()
         with console.paged():
             medians = {median_trial(of, point).number for point in of.points if point.finished}
-            print_report(of, console, extras, limit_lines(seen_beside(data, medians), of))
+            print_report(of, console, extras, limit_lines(probe_averages(data, medians), of))
 
 
 def show_trial(run: str, runs: Path, number: int | None) -> None:

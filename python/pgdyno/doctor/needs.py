@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pgdyno.plan import LoadedPlan, Plan
 from pgdyno.plan.hosts import SshSpec
-from pgdyno.plan.sections import SnapshotWay
+from pgdyno.plan.optional_sections import SnapshotWay
 from pgdyno.plan.targets import TMPFS, OwnTarget
 from pgdyno.plan.time_budget.budget_reductions import setting_bytes
 from pgdyno.plan.time_budget.time_and_disk import BYTES_A_SCALE, dataset_bytes
@@ -39,7 +39,7 @@ class Place:
     bytes: int = 0
     """The estimated need for disk space; 0 if unknown."""
     wal: bool = True
-    """Whether commits wait for it."""
+    """Whether WAL goes to it, so that commits wait for its disk."""
     in_memory: bool = False
     """Whether the plan puts it into memory."""
     limit_bytes: int | None = None

@@ -14,7 +14,7 @@ from pgdyno.doctor.system import System
 from pgdyno.messages import Message
 from pgdyno.mounts import Mount, mount_above, parse_mounts
 from pgdyno.plan.checks.reset import folder_refusal
-from pgdyno.plan.sections import SnapshotWay
+from pgdyno.plan.optional_sections import SnapshotWay
 from pgdyno.records import Check
 from pgdyno.targets.cluster.snapshots.cluster_copy import WORDS, best_way, refusal_of
 from pgdyno.units import format_bytes

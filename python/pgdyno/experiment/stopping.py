@@ -12,7 +12,7 @@ from pgdyno.analyse.pairs import Arms, Metric, PointKey, arm_name, by_arm, metri
 from pgdyno.errors import UsageError
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
-from pgdyno.plan.sections import share_of
+from pgdyno.plan.optional_sections import share_of
 from pgdyno.records import Manifest, StoppingRule
 from pgdyno.report.run_events import Looked
 

@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import Any
 
 from pgdyno.errors import EngineError, PgdynoError
+from pgdyno.generators.parallel_map import RETRIES, Item, Lost, Result, Task
 from pgdyno.generators.ray_actors import first_words
-from pgdyno.generators.tasks import RETRIES, Item, Lost, Result, Task
 
 AHEAD = 2
 """Tasks in flight per processor: no processor waits, and results do not accumulate."""

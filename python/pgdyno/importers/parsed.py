@@ -58,7 +58,7 @@ class Output:
     tool: str
     """The tool that printed it; `table` and `csv` for rows of tables."""
     line: int
-    """Its first line, from 1."""
+    """Number of the first line in the file, from 1."""
     last_line: int
     target: str | None = None
     """The measured target, according to a heading or a column."""

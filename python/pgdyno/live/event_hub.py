@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pgdyno.live.control import is_running
 from pgdyno.live.run_reader import Json, Watched
-from pgdyno.terminal import visible
+from pgdyno.safe_output import visible
 
 EVERY_S = 1.0
 QUEUED = 30

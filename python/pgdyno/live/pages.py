@@ -19,7 +19,7 @@ from pgdyno.report import numbers
 from pgdyno.report.charts import palette
 from pgdyno.report.charts.palette import Theme
 from pgdyno.report.several_runs import short_name
-from pgdyno.terminal import visible
+from pgdyno.safe_output import visible
 
 STATIC = {
     "app.js": "text/javascript",

@@ -6,30 +6,15 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pgdyno.records.wait_classes import wait_class
 from pgdyno.report.sections.timelines import MARKS
 
-CLASSES = {
-    "CPU": "CPU",
-    "IO": "I/O",
-    "Lock": "lock",
-    "LWLock": "LWLock",
-    "BufferPin": "lock",
-    "Client": "client",
-}
-"""Classes of waits in the chart, by PostgreSQL's types; WAL is recognised by the wait's name."""
 SESSIONS = (None, "client backend", "parallel worker")
 """Backend types whose waits count as sessions; None if the probe may not see the type."""
-OTHER, WAL = "other", "WAL"
 SHARES = ("user", "system", "iowait", "steal")
 MB = 1e6
 MOST_SECONDS = 3_600
 """Seconds that are kept; of a longer trial, the last ones."""
-
-
-def wait_class(wait_type: str | None, wait: str | None) -> str:
-    if wait is not None and wait.upper().startswith("WAL"):
-        return WAL
-    return CLASSES.get(wait_type or "", OTHER)
 
 
 class Sampled:

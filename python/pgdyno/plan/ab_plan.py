@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 
 from pgdyno.errors import UsageError
 from pgdyno.plan.model import BUILTIN_SCRIPTS
-from pgdyno.plan.sections import checked_margin
+from pgdyno.plan.optional_sections import checked_margin
 from pgdyno.plan.values import NAME, repeats
 from pgdyno.plan.workload import parse_script
 

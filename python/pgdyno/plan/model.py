@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Validat
 from pgdyno.plan.checks.settings import network_refusal
 from pgdyno.plan.hosts import Generators
 from pgdyno.plan.kinds import AnyGenerator, AnyTarget
-from pgdyno.plan.sections import (
+from pgdyno.plan.optional_sections import (
     DROPPING,
     ProbeSpec,
     ReplicaLoad,

@@ -17,8 +17,8 @@ from pgdyno.messages import message_json
 from pgdyno.plan.checks.question import answer_warnings
 from pgdyno.plan.executed_code import executed
 from pgdyno.plan.model import EventSpec, Plan, ReplicaLoad, Reset, SearchSpec, TargetSpec
+from pgdyno.plan.optional_sections import latency_words
 from pgdyno.plan.reading.read_plan import LoadedPlan
-from pgdyno.plan.sections import latency_words
 from pgdyno.plan.sweeps.order import by_chance
 from pgdyno.plan.targets import RentedTarget
 from pgdyno.plan.time_budget.time_and_disk import around_s, trials_s

@@ -19,7 +19,7 @@ from psycopg import sql
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.model import Reset
-from pgdyno.plan.sections import SnapshotWay
+from pgdyno.plan.optional_sections import SnapshotWay
 from pgdyno.plan.time_budget.time_and_disk import BYTES_A_SCALE, pgbench_scale
 from pgdyno.prepare.dataset import Dataset, read_comment, read_stamp, write_comment
 from pgdyno.prepare.steps import Steps

@@ -20,7 +20,7 @@ class Round:
     t_us: int
     """The other host's monotonic clock."""
     wall_us: int
-    """Its wall clock."""
+    """The other host's wall clock, since 1970."""
     round_trip_us: float
 
 

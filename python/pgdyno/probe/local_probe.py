@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from pgdyno.errors import EngineError
-from pgdyno.plan.sections import ProbeSpec
+from pgdyno.plan.optional_sections import ProbeSpec
 from pgdyno.programs import locate
 from pgdyno.run.process import without_libpq
 

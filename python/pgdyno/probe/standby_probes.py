@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from pgdyno.plan.sections import ProbeSpec
+from pgdyno.plan.optional_sections import ProbeSpec
 from pgdyno.probe.lines import ProbeOutput, read_lines
 from pgdyno.probe.local_probe import LocalProbe
 from pgdyno.records import StandbyProbeRecord

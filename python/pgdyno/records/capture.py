@@ -20,7 +20,7 @@ CAPTURE_FILE, STATEMENTS_FILE = "capture.json", "capture.parquet"
 
 
 class Source(StrEnum):
-    """Where a capture comes from."""
+    """Sources of a capture."""
 
     LOG = "log"
     STATEMENTS = "pg_stat_statements"

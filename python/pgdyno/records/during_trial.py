@@ -61,7 +61,7 @@ class EventRecord(Record):
     began_s: float | None
     """Actual start; None if it never started."""
     seconds: float | None
-    """Its duration."""
+    """Duration of the event; None if it did not end."""
     outcome: EventOutcome
     message: str | None = None
     """The event's own report, or why it failed."""
@@ -149,9 +149,9 @@ class ClassLikeness(Record):
     """One class of statements in the capture and in the trial; latencies of None are unknown."""
 
     number: int
-    """Its number in the capture."""
+    """Number of the class in the capture."""
     text: str
-    """Its beginning."""
+    """The first characters of the statement."""
     captured_calls: int
     captured_share: float
     """Share of all statements of the capture."""

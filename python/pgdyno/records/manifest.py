@@ -139,7 +139,7 @@ class KeptScript(Record):
     """A script file as of the start of the run; the run folder has its copy."""
 
     name: str
-    """Its name in the plan."""
+    """Name or path of the script in the plan."""
     kept: str
     """Path of the copy in the run folder."""
     sha256: str
@@ -151,7 +151,7 @@ class KeptCapture(Record):
     name: str
     """Its folder, or the file, as in the plan."""
     sha256: str
-    """Of capture.json."""
+    """Digest of the capture's `capture.json`."""
     statements_sha256: str | None = None
     """Of capture.parquet; None if the run replays nothing."""
 

@@ -55,7 +55,7 @@ class _Part(BaseModel):
     amount: float = Field(ge=0)
     """Per unit, in the file's currency."""
     count: float = Field(default=1.0, gt=0)
-    """How many."""
+    """Number of units."""
     name: str = ""
 
 

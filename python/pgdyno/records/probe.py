@@ -35,7 +35,7 @@ class OverSshRecord(Record):
     """The probe on the database's host."""
 
     host: str
-    """Its name in the plan."""
+    """Name of the host in the plan."""
     version: str | None = None
     """None if it never started."""
     connections: int = 0
@@ -80,7 +80,7 @@ class ProbeRecord(Record):
     """Session samples per second; None if the server was not sampled."""
     host: bool = False
     server: bool = False
-    """Whether each was to be sampled."""
+    """Whether the server was to be sampled; `host` says the same of its host."""
     cpu_us: int | None = None
     """Its CPU time; None if it was interrupted."""
     late: int | None = None

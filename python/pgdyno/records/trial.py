@@ -107,7 +107,7 @@ class DuetRecord(Record):
     no transaction.
     """
     seconds: float = 0.0
-    """Their total length."""
+    """Total length of the seconds that both measured."""
 
 
 def server_name(target: str, instance: int | None) -> str:

@@ -31,7 +31,7 @@ class Installed:
     command: str
     """Quoted for a shell on the host."""
     copied: bool
-    """Whether this call copied it."""
+    """Whether this call copied the program."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ from pgdyno.report.several_runs import (
 )
 from pgdyno.report.terminal.published import asked_for
 from pgdyno.report.translation import Language, use_language
+from pgdyno.safe_output import visible
 from pgdyno.store import RunData
 from pgdyno.store.cloud_metrics import cloud_series
 from pgdyno.store.probe_queries import (
@@ -48,15 +49,14 @@ from pgdyno.store.probe_queries import (
     ServerStatementSum,
     TableSum,
     WaitStep,
+    probe_averages,
     process_sums,
-    seen_beside,
     series_steps,
     server_statement_sums,
     table_sums,
     wait_steps,
 )
 from pgdyno.store.profiles import read_profile
-from pgdyno.terminal import visible
 
 if TYPE_CHECKING:
     from pgdyno.report.html import Content
@@ -167,7 +167,7 @@ def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tupl
         limits={
             shown: each
             for at, run in enumerate(runs)
-            for each in seen_beside(run, {own[peak][1] for peak in peaks if own[peak][0] == at})
+            for each in probe_averages(run, {own[peak][1] for peak in peaks if own[peak][0] == at})
             for shown in peaks
             if own[shown] == (at, each.trial)
         },

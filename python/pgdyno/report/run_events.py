@@ -108,7 +108,7 @@ class Looked:
     base: str
     point: str
     metric: str
-    """In words: throughput."""
+    """The metric's words: throughput."""
     pairs: int
     most: int
     """Pairs after which the point gets no more trials."""
@@ -134,7 +134,7 @@ class BestSeen:
     noise: float | None
     """Standard deviation of one trial, relative: 0.02 for 2 %; None without repeated trials."""
     trials: int
-    """Of this configuration."""
+    """Number of trials of this configuration."""
     settings: Mapping[str, str]
     """What it changes of the starting configuration; empty for that itself."""
 

@@ -5,16 +5,14 @@ Columns are passed as typed lists, which is a dozen times faster than a statemen
 
 from __future__ import annotations
 
-import atexit
-import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.errors import StoreError
+from pgdyno.store.duckdb_session import quoted, session
 from pgdyno.store.safe_files import DAMAGED, check_regular, storing
 from pgdyno.store.trial_tables import TABLES, Row, columns, required
 
@@ -45,45 +43,6 @@ LONGEST_TEXT = 1 << 20
 """Bytes of a text or histogram value."""
 _AT_ONCE = 256
 _NONE = object()
-_MEMORY_BYTES = min(2 << 30, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 4 // 5)
-
-
-def connect(
-    threads: int = 2, memory: str = f"{_MEMORY_BYTES >> 20}MiB", spill: Path | None = None
-) -> duckdb.DuckDBPyConnection:
-    """Return an in-memory database without network access and with limited memory.
-
-    `spill` is the folder for what does not fit into memory; None for DuckDB's default.
-    """
-    # imported here: most commands read no table
-    import duckdb
-
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "autoinstall_known_extensions": False,
-        "threads": threads,
-        "memory_limit": memory,
-    }
-    if spill is not None:
-        config["temp_directory"] = str(spill)
-    connection = duckdb.connect(config=config)
-    # a long query would draw one on standard output
-    connection.execute("SET enable_progress_bar = false")
-    return connection
-
-
-@cache
-def _database() -> duckdb.DuckDBPyConnection:
-    database = connect()
-    # it then removes the files that it wrote when memory was short
-    atexit.register(database.close)
-    return database
-
-
-def session() -> duckdb.DuckDBPyConnection:
-    """Return a session of a shared database, because creating one is slower than reading a small table. It creates only
-    temporary tables.
-    """
-    return _database().cursor()
 
 
 def stored(paths: Sequence[Path], options: str = "") -> str:
@@ -281,8 +240,3 @@ def _execute(
     except (RuntimeError, UnicodeError, OverflowError) as error:
         # what DuckDB raises for a value that it cannot convert, such as an unpaired surrogate
         raise StoreError(f"cannot write {path}: a value is not of its column's type: {error}") from error
-
-
-def quoted(text: str) -> str:
-    """Return `text` as an SQL literal."""
-    return "'" + text.replace("'", "''") + "'"

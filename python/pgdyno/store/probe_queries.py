@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pgdyno.store.parquet import fetched_rows, quoted, session, stored
+from pgdyno.store.duckdb_session import quoted, session
+from pgdyno.store.parquet import fetched_rows, stored
 from pgdyno.store.read_runs import RunData
 from pgdyno.store.safe_files import storing
 
@@ -240,7 +241,7 @@ def _has(folder: Path) -> bool:
     return all((folder / f"{name}.parquet").exists() for name in ("series", "waits"))
 
 
-def seen_beside(run: RunData, trials: Collection[int] | None = None) -> list[ProbeAverages]:
+def probe_averages(run: RunData, trials: Collection[int] | None = None) -> list[ProbeAverages]:
     """Return averages of trials with a probe, in order; only `trials` if given. Raises StoreError."""
     slugs = {record.number: record.slug for record in run.trials if trials is None or record.number in trials}
     there = [slug for slug in slugs.values() if _has(run.folder.trials_path / slug)]

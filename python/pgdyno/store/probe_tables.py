@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.records import PlacedLines
-from pgdyno.store.parquet import connect, fetched_rows, quoted, session, stored
+from pgdyno.store.duckdb_session import connect, quoted, session
+from pgdyno.store.parquet import fetched_rows, stored
 from pgdyno.store.safe_files import storing
 from pgdyno.store.trial_tables import (
     Row,

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.records import Manifest, TrialRecord
-from pgdyno.store.parquet import MOST_READ, connect, fetched_rows, quoted, session, sound, stored
+from pgdyno.store.duckdb_session import connect, quoted, session
+from pgdyno.store.parquet import MOST_READ, fetched_rows, sound, stored
 from pgdyno.store.probe_tables import (
     FILES_AT_ONCE,
     Metric,

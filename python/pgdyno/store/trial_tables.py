@@ -78,7 +78,7 @@ class StatementRow:
     """The number of its command in the script, including meta commands."""
     line: Integer
     text: Text
-    """Its first line."""
+    """The first line of the statement."""
     executions: BigInt | None
     """None, like failures, if an imported table of statements has no counts."""
     failures: BigInt | None

@@ -13,8 +13,8 @@ from pgdyno.capture.parameter_columns import Column, parameter_columns
 from pgdyno.capture.server.server_session import Connection
 from pgdyno.records.capture import StatementClass
 from pgdyno.synthesise.constants import PLACE, Form, Template
-from pgdyno.synthesise.sites import SampledClass, Site, Texts
 from pgdyno.synthesise.transactions import Kind, Statement, TransactionClass, statement_kind
+from pgdyno.synthesise.values_and_pauses import SampledClass, Site, Texts
 from pgdyno.synthesise.variables import MOST_VARIANTS, is_insert
 
 DRAWN = 2_000

@@ -10,10 +10,10 @@ from pathlib import Path
 from pgdyno.capture.folder import PLAN_FILE, copy_target, new_folder, toml_text, when
 from pgdyno.plan.new import plan_name
 from pgdyno.records.capture import CAPTURE_FILE, Capture
+from pgdyno.safe_output import visible
 from pgdyno.store.safe_files import replace_durably, storing
 from pgdyno.synthesise.modelled_load import Model
 from pgdyno.synthesise.transactions import LeftTransactions
-from pgdyno.terminal import visible
 
 MOST_ERRORS = 1_000
 WARMUP_S, DURATION_S = 5, 60

@@ -13,7 +13,6 @@ from pgdyno.synthesise.arrivals import Arrivals, arrivals_of_totals, closed_clie
 from pgdyno.synthesise.column_statistics import Refused, is_statement, read_statement
 from pgdyno.synthesise.constants import PLACE
 from pgdyno.synthesise.scripts import MOST_PARAMETERS, Script, Share, write_script
-from pgdyno.synthesise.sites import read_sites
 from pgdyno.synthesise.transactions import (
     MOST_SCRIPTS,
     CapturedStatements,
@@ -22,13 +21,14 @@ from pgdyno.synthesise.transactions import (
     TransactionClass,
     summed,
 )
+from pgdyno.synthesise.values_and_pauses import read_sites
 
 _EMPTY_HINT = "capture while the application runs"
 
 
 @dataclass(frozen=True)
 class Model:
-    """What is written."""
+    """A load as scripts, arrivals and variables, ready to be written to a folder."""
 
     capture: Capture
     """With the class of each command of the scripts."""

@@ -9,9 +9,9 @@ from datetime import datetime
 
 from pgdyno.capture.parameter_columns import separators
 from pgdyno.synthesise.constants import Template
-from pgdyno.synthesise.fitting import fit
-from pgdyno.synthesise.sites import SampledClass, Site
+from pgdyno.synthesise.fit_values import fit
 from pgdyno.synthesise.transactions import Kind, Loop, statement_kind
+from pgdyno.synthesise.values_and_pauses import SampledClass, Site
 from pgdyno.synthesise.variables import SiteText, Variables
 
 MOST_COMMANDS = 600

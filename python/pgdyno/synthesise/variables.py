@@ -13,8 +13,8 @@ import numpy as np
 
 from pgdyno.synthesise.constants import Form, Value, literal
 from pgdyno.synthesise.distributions import Drawn, Integers, Uniform
-from pgdyno.synthesise.fitting import ENOUGH, Fit, fit, tolerance
-from pgdyno.synthesise.sites import Site, Texts
+from pgdyno.synthesise.fit_values import ENOUGH, Fit, fit, tolerance
+from pgdyno.synthesise.values_and_pauses import Site, Texts
 
 EQUAL = 0.995
 """The part of the transactions in which two constants must be equal to be one variable."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
+from pgdyno.records.wait_classes import wait_class
 from pgdyno.report import numbers
 
 
@@ -35,10 +36,9 @@ BY_NAME = {each.name: each for each in CLASSES}
 
 
 def class_of(kind: str, event: str) -> str:
-    """Return the class of a wait: its type, except that WAL is a class of its own, and rare types are `other`."""
-    if event.lower().startswith("wal"):
-        return "WAL"
-    return kind if kind in BY_NAME else "other"
+    """Return the class of a wait. Programs that read `watch --json` know I/O by PostgreSQL's own word, `IO`."""
+    found = wait_class(kind, event)
+    return "IO" if found == "I/O" else found
 
 
 def style_of(wait: str) -> str:

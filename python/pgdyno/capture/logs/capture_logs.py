@@ -31,7 +31,7 @@ from pgdyno.capture.parser import require_parser
 from pgdyno.capture.statement_classes import Classes
 from pgdyno.errors import StoreError
 from pgdyno.records.capture import STATEMENTS_FILE, Capture, Values
-from pgdyno.store.parquet import connect
+from pgdyno.store.duckdb_session import connect
 from pgdyno.store.safe_files import storing
 
 MEMORY_LIMIT = "200MB"

@@ -10,7 +10,7 @@ import duckdb
 from pgdyno.capture.logs.log_files import NEWLINE, PART, PLACE_MARK, RETURN, Block, LogFile, LogFormat
 from pgdyno.capture.logs.log_prefix import MOST_HEADER
 from pgdyno.records.capture import UNKNOWN_SQLSTATE
-from pgdyno.store.parquet import quoted
+from pgdyno.store.duckdb_session import quoted
 
 _CSV_COLUMNS = (
     "stamp", "role", "database", "pid", "remote", "key", "number", "tag", "started", "vxid", "xid", "severity",

@@ -14,7 +14,7 @@ from pgdyno.records.capture import UNKNOWN_SQLSTATE
 
 
 class Kind(StrEnum):
-    """What an event is."""
+    """Kinds of events in a log."""
 
     SENT = "sent"
     """A statement begins (log_statement)."""

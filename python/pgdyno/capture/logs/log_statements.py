@@ -10,7 +10,7 @@ from pgdyno.capture.anonymise import Anonymiser
 from pgdyno.capture.left_out import FILE_BITS
 from pgdyno.capture.logs.log_events import CONNECTION_STRING
 from pgdyno.capture.sql_constants import MARK, SPLIT, TOKENS, Template, judged
-from pgdyno.store.parquet import quoted
+from pgdyno.store.duckdb_session import quoted
 
 _STATEMENTS = f"""
 CREATE OR REPLACE TEMP TABLE statement AS

@@ -12,7 +12,7 @@ from pathlib import Path
 import duckdb
 
 from pgdyno.capture.statement_classes import Classes
-from pgdyno.store.parquet import quoted
+from pgdyno.store.duckdb_session import quoted
 
 EARLY_US = 1_000_000
 """A statement that began earlier than this before the log is left out; others begin with it."""

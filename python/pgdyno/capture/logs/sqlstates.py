@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.records.capture import UNKNOWN_SQLSTATE
-from pgdyno.store.parquet import quoted
+from pgdyno.store.duckdb_session import quoted
 
 SQLSTATES = {
     "duplicate key value violates unique constraint": "23505",

@@ -30,7 +30,7 @@ class LogCopy:
         """
         self._files, self._folder, self._most_bytes = files, folder, most_bytes
         self._inodes: dict[str, str] = {}
-        """By path."""
+        """The inode that each path had when it was last read."""
         self._ends: dict[str, int] = {}
         """How far each inode was copied."""
         self._copy_of: dict[str, Path] = {}

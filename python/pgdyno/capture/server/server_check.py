@@ -65,7 +65,7 @@ class Lack:
     setting: Setting
     wanted: str
     missing: Message
-    """What the log does not have."""
+    """What the log lacks because of the setting."""
     is_required: bool = True
     """Whether a capture without it would be misleading."""
 

@@ -27,7 +27,7 @@ class Consent:
 
     yes: bool = False
     max_cost: float | None = None
-    """In USD."""
+    """Limit in USD; None for no limit."""
 
 
 def print_cost(plan: Plan, *, json: bool) -> None:

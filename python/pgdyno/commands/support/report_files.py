@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.plan.reading.plan_document import dotted, key_lines
 from pgdyno.records.price import PriceList
+from pgdyno.safe_output import visible
 from pgdyno.store.object_storage.address import Address, is_remote
 from pgdyno.store.safe_files import open_new, storing
-from pgdyno.terminal import visible
 
 
 def write_report_file(path: Path, content: str | bytes) -> None:

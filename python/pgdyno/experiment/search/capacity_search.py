@@ -10,7 +10,7 @@ from pgdyno.analyse.capacity import CapacityInterval, capacity_interval
 from pgdyno.experiment.search.capacity_steps import Capacity, RateSpan, next_rate
 from pgdyno.experiment.search.search_arm import Arm
 from pgdyno.messages import Message
-from pgdyno.plan.sections import LatencyTarget, latency_words, parse_target, share_of
+from pgdyno.plan.optional_sections import LatencyTarget, latency_words, parse_target, share_of
 from pgdyno.plan.workload import parse_script
 from pgdyno.records import Latency, Outcome, SearchRecord, Summary, TrialRecord
 from pgdyno.report import numbers

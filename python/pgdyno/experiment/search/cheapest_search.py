@@ -14,7 +14,7 @@ from pgdyno.experiment.search.search_arm import sentence_of
 from pgdyno.experiment.servers import Servers
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
-from pgdyno.plan.sections import latency_words
+from pgdyno.plan.optional_sections import latency_words
 from pgdyno.plan.targets import RentedTarget
 from pgdyno.plan.trials import slug_of
 from pgdyno.records import KeptMessage, Outcome, Point, SearchRecord, TargetVerdict, TrialRecord

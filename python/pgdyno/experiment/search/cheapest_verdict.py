@@ -10,7 +10,7 @@ from pgdyno.analyse.mean_interval import Estimate, mean_interval
 from pgdyno.experiment.search.capacity_search import SERVED_SHARE, limited_latencies
 from pgdyno.experiment.search.cheapest_order import Verdict
 from pgdyno.messages import Message
-from pgdyno.plan.sections import LatencyTarget
+from pgdyno.plan.optional_sections import LatencyTarget
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.report import numbers
 

@@ -10,7 +10,7 @@ from pgdyno.analyse.over_time.replica_load import figures
 from pgdyno.experiment.earlier_sessions import sessions_name
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.plan import BUILTIN_SCRIPTS, PlannedTrial
-from pgdyno.plan.sections import shares
+from pgdyno.plan.optional_sections import shares
 from pgdyno.records import ReplicaFigures, ReplicaLag
 from pgdyno.run import ParallelLoad, TrialResult, failed_with, script_options
 from pgdyno.run.engine import replica_options

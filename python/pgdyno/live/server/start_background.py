@@ -36,7 +36,7 @@ class Idle:
         return self._clock() - self._used > IDLE_S
 
 
-def serve_beside(run: Path) -> str | None:
+def serve_in_background(run: Path) -> str | None:
     """Start a server for the folder of `run` as a separate process, and return its address.
 
     None if it could not be started.

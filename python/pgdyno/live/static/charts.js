@@ -2,7 +2,7 @@
 "use strict";
 const Charts = (() => {
   const HEIGHT = 134;
-  const WAITS = [["CPU", "--t2"], ["I/O", "--t0"], ["WAL", "--t5"], ["lock", "--bad"], ["LWLock", "--t3"], ["client", "--quiet"], ["other", "--t4"]];
+  const WAITS = [["CPU", "--t2"], ["I/O", "--t0"], ["WAL", "--t5"], ["Lock", "--bad"], ["LWLock", "--t3"], ["Client", "--quiet"], ["other", "--t4"]];
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const short = (n) => n == null ? "–" : n >= 1e6 ? `${+(n / 1e6).toPrecision(3)}M` : n >= 1e4 ? `${+(n / 1e3).toPrecision(3)}k` : `${+n.toPrecision(3)}`;
   const time = (t) => new Date(t * 1000).toLocaleTimeString("en-GB");
@@ -102,7 +102,7 @@ const Charts = (() => {
       const item = document.createElement("li"), mark = document.createElement("span");
       mark.className = "swatch";
       mark.style.background = `var(${at})`;
-      item.append(mark, name === "client" ? "client (waits for the load)" : name);
+      item.append(mark, name === "Client" ? "Client (waits for the load)" : name);
       return item;
     }));
   }

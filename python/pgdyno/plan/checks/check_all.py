@@ -166,7 +166,7 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
         yield from check_search(sections.search, sections.trial, sections.workload, points, document)
         yield from check_cheapest(sections.search, sections.targets, points, document)
         yield from check_settings_search(sections.search, sections.targets, sections.trial, points, document)
-    yield from _beside_the_load(sections, document, folder)
+    yield from _replica_load_and_generators(sections, document, folder)
     if sections.reset is not None:
         dataset = sections.workload.dataset if sections.workload is not None else None
         yield from check_reset(sections.reset, dataset, sections.targets, document)
@@ -185,7 +185,7 @@ def _count(sections: Sections, document: Document) -> Iterator[Problem]:
         yield document.problem(("trial", "repeats"), message, "reduce repeats, or the sweep")
 
 
-def _beside_the_load(sections: Sections, document: Document, folder: Path) -> Iterator[Problem]:
+def _replica_load_and_generators(sections: Sections, document: Document, folder: Path) -> Iterator[Problem]:
     if sections.replica_load is not None:
         on = sections.workload.dataset if sections.workload is not None else "pgbench"
         yield from _scripts(REPLICA_LOAD, sections.replica_load.scripts, on, document, folder)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pgdyno.errors import Problem
 from pgdyno.plan.model import BUILTIN_SCRIPTS, CAPACITY_REPEATS, EventSpec, SearchSpec, TrialSpec, Workload
+from pgdyno.plan.optional_sections import DROPPING, ON_PROCESSES
 from pgdyno.plan.reading.plan_document import Document
-from pgdyno.plan.sections import DROPPING, ON_PROCESSES
 from pgdyno.plan.targets import OwnTarget, TargetSpec
 from pgdyno.plan.workload import parse_script
 from pgdyno.records import Point

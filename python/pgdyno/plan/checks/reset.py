@@ -11,8 +11,8 @@ from pgdyno.errors import PlanError, Problem
 from pgdyno.mounts import mounted_at
 from pgdyno.plan.checks.targets import Abilities, check_abilities
 from pgdyno.plan.model import Plan, Reset
+from pgdyno.plan.optional_sections import FILE_SYSTEMS, NO_REFLINK, PROGRAMS, SnapshotWay
 from pgdyno.plan.reading.plan_document import Document, in_order
-from pgdyno.plan.sections import FILE_SYSTEMS, NO_REFLINK, PROGRAMS, SnapshotWay
 from pgdyno.plan.targets import TMPFS, NetworkTarget, OwnTarget, RentedTarget, TargetSpec
 
 _PATH = ("reset", "snapshot")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pgdyno.errors import Problem
 from pgdyno.plan.checks.settings import network_refusal, refusal, session_refusal
 from pgdyno.plan.model import MOST_ROWS, Plan, TrialSpec, Workload
+from pgdyno.plan.optional_sections import ReplicaLoad
 from pgdyno.plan.reading.plan_document import Document, KeyPath
-from pgdyno.plan.sections import ReplicaLoad
 from pgdyno.plan.sweeps.points import Space
 from pgdyno.plan.sweeps.spec import SESSION
 from pgdyno.plan.targets import NetworkTarget, OwnTarget, TargetSpec

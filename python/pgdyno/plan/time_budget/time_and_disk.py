@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from pgdyno.plan.model import Plan, SearchSpec
-from pgdyno.plan.sections import share_of
+from pgdyno.plan.optional_sections import share_of
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import Point
 

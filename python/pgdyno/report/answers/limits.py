@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pgdyno.records.wait_classes import wait_class
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest, median_trial
 from pgdyno.report.numbers import NOTHING
@@ -20,8 +21,6 @@ DISK_FULL = 0.9
 MUCH_STEAL = 0.05
 MOST = 0.5
 """Share of active sessions that counts as most of them."""
-CLASSES = ("CPU", "I/O", "WAL", "Lock", "LWLock", "Client", gettext_noop("other"))
-"""Classes of waits, in the order in which charts stack them."""
 MOST_ROWS = 24
 HEADINGS = ("point", "CPU", "steal", "active", "WAL/s", "disk", "top wait", "limit")
 _NAME, _WAIT = 26, 24
@@ -37,13 +36,6 @@ class Limit:
 
 NOTHING_ALONE = gettext_noop("none found")
 NOT_KNOWN = gettext_noop("unknown")
-
-
-def wait_class(wait_type: str, wait: str) -> str:
-    """Return the class in which a wait is drawn: writing and syncing WAL is separate from other I/O."""
-    if wait.upper().startswith("WAL"):
-        return "WAL"
-    return {"CPU": "CPU", "IO": "I/O", "Lock": "Lock", "LWLock": "LWLock", "Client": "Client"}.get(wait_type, "other")
 
 
 def limit_of(seen: ProbeAverages | None) -> Limit:

@@ -20,7 +20,7 @@ from pgdyno.report.paper.appendix import appendix
 from pgdyno.report.paper.front import first_page, second_page
 from pgdyno.report.paper.page_blocks import CODE_FONT, text_fonts
 from pgdyno.report.translation import current_language, gettext
-from pgdyno.terminal import visible
+from pgdyno.safe_output import visible
 
 NO_TYPST = "the PDF report is set by typst, which is not installed"
 _NOT_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")

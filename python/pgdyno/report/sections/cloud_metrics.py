@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgdyno.records import TrialRecord
+from pgdyno.records.wait_classes import WAIT_CLASSES, wait_class
 from pgdyno.report import numbers
-from pgdyno.report.answers.limits import CLASSES, wait_class
 from pgdyno.report.digest import ProbeSamples
 from pgdyno.report.translation import gettext, gettext_noop, ngettext
 from pgdyno.store.probe_queries import WaitStep
@@ -145,7 +145,7 @@ def _load(load: Sequence[WaitStep], count: int, skip: int) -> Iterator[dict[str,
         yield {
             "title": gettext("Active sessions (provider's samples): most in {wait}", wait=gettext(most)),
             "unit": "",
-            "lines": {name: lines[name] for name in CLASSES if name in lines},
+            "lines": {name: lines[name] for name in WAIT_CLASSES if name in lines},
             "stack": True,
             "gaps": _gaps(known),
         }

@@ -163,7 +163,7 @@ def published_table(of: Digest, data: Published) -> Table | None:
     any.
     """
     rows = [
-        _beside(of, point, row)
+        _published_row(of, point, row)
         for point in of.points
         if point.tps is not None
         for row in data.rows
@@ -204,7 +204,7 @@ def _same(mine: object, theirs: str | float) -> bool:
         return str(mine) == str(theirs)
 
 
-def _beside(of: Digest, point: PointSummary, row: Mapping[str, str | float]) -> tuple[str, ...]:
+def _published_row(of: Digest, point: PointSummary, row: Mapping[str, str | float]) -> tuple[str, ...]:
     tps = float(row["tps"]) if "tps" in row else float(row["tpm"]) / 60
     mean = point.tps.mean if point.tps is not None else math.nan
     theirs = row.get("latency_mean_ms")

@@ -47,7 +47,7 @@ class Section:
     title: Callable[[], str]
     """In the current language, like all texts."""
     link: Callable[[], str]
-    """Its name in the navigation."""
+    """The section's name in the navigation."""
     blocks: Callable[[Digest, Extras], Sequence[Block]]
     """Reports leave the section out if it has no blocks."""
     absence: Callable[[Extras], str]

@@ -16,8 +16,8 @@ import numpy as np
 from pgdyno.analyse.over_time.dips import Dip
 from pgdyno.analyse.over_time.timeline import Timeline, trial_timeline
 from pgdyno.records import Outcome, TrialRecord
+from pgdyno.records.wait_classes import WAIT_CLASSES, wait_class
 from pgdyno.report import numbers
-from pgdyno.report.answers.limits import CLASSES, wait_class
 from pgdyno.report.digest import Digest, ProbeSamples
 from pgdyno.report.sections.cloud_metrics import FIGURES_A_STEP as OF_CLOUD
 from pgdyno.report.sections.cloud_metrics import cloud_strips
@@ -50,7 +50,7 @@ def script_texts() -> tuple[str, ...]:
     """Return the texts of the page's scripts: `gettext("...")` in them."""
     scripts = (files("pgdyno.report").joinpath("page", name) for name in ("script.js", "timeline.js"))
     found = [text for script in scripts for text in _SAID.findall(script.read_text(encoding="utf-8"))]
-    return tuple(dict.fromkeys([*found, *CLASSES, *CPU]))
+    return tuple(dict.fromkeys([*found, *WAIT_CLASSES, *CPU]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ def _probe_values(samples: ProbeSamples, count: int) -> dict[str, Any]:
             lines[group].setdefault(name, [None] * count)[each.step] = factor * each.value
     found: dict[str, Any] = {"cpu": {name: lines["cpu"][name] for name in CPU if any(lines["cpu"].get(name, ()))}}
     found["disk"] = {name: values for name, values in sorted(lines["disk"].items()) if any(values)}
-    found["waits"] = {name: waits[name] for name in CLASSES if name in waits}
+    found["waits"] = {name: waits[name] for name in WAIT_CLASSES if name in waits}
     made = {group: {name: _shorts(of[name]) for name in of} for group, of in found.items() if of}
     return made | ({"wal": _shorts([each and round(each, 3) for each in lines["wal"]["WAL"]])} if lines["wal"] else {})
 

@@ -149,7 +149,7 @@ class _Removal:
     known: Sequence[Resource]
     """What existed when it was last seen."""
     patience: Patience = field(default_factory=lambda: Patience(WITHIN_S))
-    _beside: Patience | None = None
+    _use_by_others: Patience | None = None
     _asked: set[_Key] = field(default_factory=set)
     _tries: Counter[_Key] = field(default_factory=Counter)
     _refused: dict[_Key, Message | str] = field(default_factory=dict)
@@ -163,9 +163,9 @@ class _Removal:
         self.known = found
         open_ = [each for each in found if (each.kind, each.id) not in self._refused]
         stands = _stands_behind(open_, [key[0] for key in self._refused])
-        self._beside = (self._beside or Patience(USED_WITHIN_S)) if stands else None
-        if not open_ or self.patience.over() or (self._beside is not None and self._beside.over()):
-            if self._beside is None:
+        self._use_by_others = (self._use_by_others or Patience(USED_WITHIN_S)) if stands else None
+        if not open_ or self.patience.over() or (self._use_by_others is not None and self._use_by_others.over()):
+            if self._use_by_others is None:
                 why = Message("still-being-removed", "it is still being removed")
             else:
                 why = Message("used-by-others", "resources that remain may use it")

@@ -214,7 +214,7 @@ class DataVolume(Volume):
 
 
 class Host(Model):
-    """What every host has."""
+    """Options that every kind of rented host has."""
 
     system: System = "debian-12"
     """The operating system; pgdyno asks Amazon for its newest image."""

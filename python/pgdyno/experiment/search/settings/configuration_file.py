@@ -6,8 +6,8 @@ from pgdyno.analyse.comparison import PointComparison, Verdict
 from pgdyno.experiment.search.settings.settings_result import Goal
 from pgdyno.experiment.search.settings.stages import Found, Line
 from pgdyno.report.answers.comparison import low_to_high, percent
+from pgdyno.safe_output import visible
 from pgdyno.targets.cluster.settings import quote
-from pgdyno.terminal import visible
 
 FILE = "postgresql.conf"
 """Its name in the run folder."""

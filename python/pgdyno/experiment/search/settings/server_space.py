@@ -54,7 +54,7 @@ class Searched:
     name: str
     choice: Choice
     is_whole: bool
-    """Whether its numbers are whole."""
+    """Whether the setting takes whole numbers only."""
     needs_restart: bool
 
 

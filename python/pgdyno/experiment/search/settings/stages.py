@@ -76,7 +76,7 @@ class Proposer(Protocol):
 class Rules:
     metric: Metric
     pairs: int
-    """Of each comparison."""
+    """Number of pairs in each comparison."""
     trials: int
     """The most proposals."""
     budget_s: float | None = None

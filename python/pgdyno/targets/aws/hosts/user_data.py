@@ -81,7 +81,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What the host will run."""
+    """The commands that a host will run, and their files."""
 
     environment: Mapping[str, str | Sequence[str]]
     """Variables for setup.sh."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.sections import SnapshotWay
+from pgdyno.plan.optional_sections import SnapshotWay
 from pgdyno.records import Record
 from pgdyno.targets.cluster.folders import copy_tree, shares_blocks
 from pgdyno.targets.cluster.processes import end_copies

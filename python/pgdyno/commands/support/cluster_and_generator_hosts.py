@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pgdyno.console import Console
 from pgdyno.errors import EngineError, ExitCode, InvalidValueError, PgdynoError, UsageError
-from pgdyno.generators.tasks import Lost, Over, in_line, spread
+from pgdyno.generators.parallel_map import Lost, Over, in_line, spread
 from pgdyno.plan.hosts import Places, generators
 
 
