@@ -30,6 +30,7 @@ class Planted:
     start: str
     over: str
     script: str
+    scale: int = 1
 
 
 ROWS = 100_000
@@ -63,14 +64,16 @@ SELECT sum(abalance) FROM generate_series(1, 1000) AS i CROSS JOIN LATERAL (
 ) AS found;
 """,
     ),
-    # a checkpoint every 16 MB of WAL, after which each changed page is written to WAL as a whole again
+    # a checkpoint every 16 MB of WAL, after which each changed page is written to WAL as a whole again: of 16,000
+    # pages, nearly each row's is another one
     "max_wal_size": Planted(
         "32MB",
         "32MB..8GB log",
-        rf"""\set start random(1, {ROWS})
+        rf"""\set start random(1, {10 * ROWS})
 UPDATE pgbench_accounts SET abalance = abalance + 1
-WHERE aid = ANY(ARRAY(SELECT 1 + (:start + i * 7919) % {ROWS} FROM generate_series(1, 100) AS i));
+WHERE aid = ANY(ARRAY(SELECT 1 + (:start + i * 79193) % {10 * ROWS} FROM generate_series(1, 100) AS i));
 """,
+        scale=10,
     ),
 }
 NONE = "none"
@@ -91,7 +94,7 @@ kind = "embedded"
 version = "18"
 [workload]
 scripts = ["load.sql"]
-scale = 1
+scale = {scale}
 [reset]
 prewarm = "read"
 [sweep]
@@ -110,6 +113,7 @@ trials = {trials}
 def plan_of(name: str, options: argparse.Namespace, seed: int) -> str:
     """Returns the text of a plan in which the setting `name` begins badly."""
     text = PLAN.format(
+        scale=1 if name == NONE else PLANTED[name].scale,
         clients=options.clients,
         warmup=options.warmup,
         seconds=options.seconds,

@@ -119,7 +119,7 @@ def false_wins(times: int = 200) -> Iterator[Sequence[object]]:
     yield ("no setting matters", times, f"{100 * wins / times:.1f} %")
 
 
-def regret(times: int = 20) -> Iterator[Sequence[object]]:
+def regret(times: int = 80) -> Iterator[Sequence[object]]:
     """Yields how far the confirmed configuration is from the best, with as many trials before it as random search."""
     yield ("surface", "start", "pgdyno", "random search", "lines kept", "of them irrelevant")
     matters = {"hill": {0, 2}, "ridge": {1, 3}, "step": {3, 4}}

@@ -22,7 +22,7 @@ from pgdyno.experiment.search.settings.settings_result import Goal, best_seen, b
 from pgdyno.experiment.search.settings.stages import Asked, Best, Found, Rules, Seen, Stage, search
 from pgdyno.plan.sweeps.settings_space import Span, read_choice, read_over
 from pgdyno.records import Point
-from tests.simulated_settings import SPACE, flat, hill, random_search, simulate
+from tests.simulated_settings import SPACE, flat, hill, place, random_search, simulate
 
 SHARED = ServerSetting("postmaster", "integer", "8kB", "16", "1073741823", None)
 COST = ServerSetting("user", "real", None, "0", "1.79769e+308", None)
@@ -139,6 +139,16 @@ def test_proposals_change_a_setting_that_needs_a_restart_once_per_group() -> Non
     changes = sum(one != other for one, other in pairwise(values))
     assert changes <= 5
     assert len(set(values)) > 1
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_first_proposals_cover_each_range_evenly(seed: int) -> None:
+    first = proposals(seed, QUASI_RANDOM)
+    for of in SPACE:
+        at = [place(of, each[of.name]) for each in first]
+        # a setting that needs a restart has three values, of which no two are in the same place
+        assert min(at) < 0.5 < max(at), (of.name, at)
+        assert max(at) - min(at) > 0.25, (of.name, at)
 
 
 def test_a_space_of_restarts_only_is_searched_without_groups() -> None:

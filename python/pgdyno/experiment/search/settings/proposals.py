@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.experiment.search.settings.server_space import Searched
@@ -11,6 +11,7 @@ from pgdyno.plan.sweeps.expressions import parse_expression
 from pgdyno.plan.sweeps.settings_space import Span, value_in_conditions
 
 if TYPE_CHECKING:
+    from optuna import Study
     from optuna.distributions import BaseDistribution
     from optuna.trial import Trial
 
@@ -37,31 +38,57 @@ class Proposals:
         self._space = space
         self._when = {name: parse_expression(text) for name, text in (when or {}).items()}
         self._distributions = {each.name: _distribution(each) for each in space}
+        restarts = {each.name for each in space if each.needs_restart}
+        self._grouped = restarts if len(restarts) < len(space) else set[str]()
+        """The settings that keep their values for a group of proposals."""
         with warnings.catch_warnings():
-            # both parts have been experimental in Optuna for years
+            # both samplers have been experimental in Optuna for years
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            quasi_random = optuna.samplers.QMCSampler(seed=seed, scramble=True, warn_independent_sampling=False)
-            guided = optuna.samplers.TPESampler(seed=seed, n_startup_trials=0, multivariate=True)
-        self._quasi_random, self._guided = quasi_random, guided
-        self._study = optuna.create_study(direction="maximize", sampler=quasi_random)
+            self._study = optuna.create_study(
+                direction="maximize",
+                sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=0, multivariate=True),
+            )
+            # a sequence for the groups and one for the other settings: each fourth point of one sequence for all would
+            # lie in the same quarter of a range
+            self._of_groups, self._of_others = (
+                optuna.create_study(
+                    sampler=optuna.samplers.QMCSampler(seed=each, scramble=True, warn_independent_sampling=False)
+                )
+                for each in (seed, seed + 1)
+            )
+        # the first point of each is not of the sequence, but at random
+        self._evenly(self._of_groups, self._grouped)
+        self._evenly(self._of_others, self._distributions.keys() - self._grouped)
         self._asked: list[Trial] = []
         self._held: dict[str, Any] = {}
-        """The values of settings that need a restart, for the rest of a group."""
+        """The values of `_grouped` for the rest of a group."""
 
     def ask(self) -> dict[str, str]:
         """Return the settings of the next trial, whose result `tell` reports."""
         is_first = len(self._asked) % RESTART_GROUP == 0
-        self._study.sampler = self._quasi_random if len(self._asked) < QUASI_RANDOM else self._guided
-        names = [each.name for each in self._space if each.needs_restart]
-        if not is_first and 0 < len(names) < len(self._space):
+        if len(self._asked) < QUASI_RANDOM:
+            if is_first:
+                self._held = self._evenly(self._of_groups, self._grouped)
+            others = self._evenly(self._of_others, self._distributions.keys() - self._grouped)
+            self._study.enqueue_trial(self._held | others)
+        elif not is_first:
             self._study.enqueue_trial(self._held)
         trial = self._study.ask(self._distributions)
         self._asked.append(trial)
-        self._held = {name: trial.params[name] for name in names}
+        self._held = {name: trial.params[name] for name in self._grouped}
         proposed = {each.name: rendered(each, trial.params[each.name]) for each in self._space}
         values = {each.name: value_in_conditions(each.choice, proposed[each.name]) for each in self._space}
         left_out = {name for name, condition in self._when.items() if not condition.holds(values)}
         return {name: text for name, text in proposed.items() if name not in left_out}
+
+    def _evenly(self, study: Study, names: Set[str]) -> dict[str, Any]:
+        """Return the next point of a quasi-random sequence: the values of `names`."""
+        if not names:
+            return {}
+        point = study.ask({name: each for name, each in self._distributions.items() if name in names})
+        # the sampler counts finished trials, whatever their results
+        study.tell(point, 0.0)
+        return dict(point.params)
 
     def tell(self, gain: float | None, violation: float) -> None:
         """Report the result of the last proposal: a higher `gain` is better, None if the trial failed; `violation` is
@@ -73,7 +100,7 @@ class Proposals:
     def importance(self) -> dict[str, float]:
         """Return how much of the difference between good and ordinary results each setting explains, by PED-ANOVA.
 
-        The shares add up to 1. Empty if there are too few results.
+        Good is the better half of the results. The shares add up to 1. Empty if there are too few results.
         """
         import optuna
 
@@ -84,7 +111,9 @@ class Proposals:
         study.add_trials(feasible)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            evaluator = optuna.importance.PedAnovaImportanceEvaluator()
+            # of some dozens of noisy trials, the best tenth, Optuna's default, is mostly chance: with half of them, the
+            # setting that matters most is first twice as often (docs/concepts/settings-search.md)
+            evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=0.5)
         found = optuna.importance.get_param_importances(study, evaluator=evaluator)
         return {name: round(share, 3) for name, share in found.items()}
 
