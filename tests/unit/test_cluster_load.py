@@ -17,7 +17,7 @@ from pgdyno.generators.distributed_load import ClusterLoad, LostError
 PROMISED_S = 10.0
 """Nothing that was started for a load outlives its driver, or the way to it, for longer (docs/guides/cluster.md)."""
 ENGINE_KILLS_ITSELF_S = 3.0
-"""Upon its lease: GRACE of crates/pgdrive/src/lease.rs."""
+"""Upon its lease: GRACE of crates/pgdrive/src/early_stop.rs."""
 
 
 class Stuck:

@@ -12,12 +12,12 @@ use crate::connect_error::{Attempt, Cause, ConnectError};
 use crate::encryption::{self, Encryption, Failure};
 use crate::env::name_of;
 use crate::hosts::{Endpoint, Host, Place};
-use crate::modes::{LoadBalance, TargetSessionAttrs};
 use crate::param_error::system_message;
 use crate::params::Params;
 use crate::patience::{Interrupt, Patience};
 use crate::stream::{RECEIVE_BYTES, Stream};
 use crate::tls::TlsError;
+use crate::word_options::{LoadBalance, TargetSessionAttrs};
 
 impl Cause {
     /// What to try next: another address, another host, or nothing.

@@ -5,11 +5,11 @@ use pgdyno_wire::{SqlState, Startup, StartupError};
 
 use crate::connect_error::Cause;
 use crate::hosts::Host;
-use crate::modes::{SslCertMode, SslMode};
 use crate::params::Params;
 use crate::patience::Patience;
 use crate::stream::Stream;
 use crate::tls::{Negotiated, TlsError, negotiate};
+use crate::word_options::{SslCertMode, SslMode};
 
 /// An encryption for an attempt to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

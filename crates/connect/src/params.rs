@@ -13,13 +13,15 @@ use crate::conninfo;
 use crate::env::Env;
 use crate::hosts::{self, Host};
 use crate::keyword::{self, Settings};
-use crate::modes::{ChannelBindingMode, GssEncMode, LoadBalance, SslMode, TargetSessionAttrs};
 use crate::param_error::ParamError;
 use crate::patience::Interrupt;
 use crate::pgpass::{Key, PasswordFile};
 use crate::secret::Secret;
 use crate::service;
 use crate::tls::{TlsConfig, TlsConfigCell, TlsError, TlsSettings};
+use crate::word_options::{
+    ChannelBindingMode, GssEncMode, LoadBalance, SslMode, TargetSessionAttrs,
+};
 
 /// Settings that libpq takes from environment variables and sends when a session starts.
 const SESSION_VARIABLES: [(&str, &str); 3] = [

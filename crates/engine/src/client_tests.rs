@@ -575,4 +575,4 @@ fn a_client_that_is_long_overdue_is_given_up() {
 }
 
 // after the macros, which this module uses
-mod phased;
+mod next_transaction;

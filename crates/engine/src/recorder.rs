@@ -2,6 +2,7 @@
 //! allocations between two transactions.
 
 use hdrhistogram::Histogram;
+use pgdyno_wire::SqlState;
 
 use crate::clock::{Nanos, SECOND};
 
@@ -27,6 +28,19 @@ pub enum Ending {
     Aborted,
     /// Never started, because its intended start was too long ago.
     Skipped,
+}
+
+impl Ending {
+    /// How a transaction with this error ends if it is not retried: both have a count of their own
+    /// because a retry may succeed.
+    #[must_use]
+    pub fn after_retryable(state: SqlState) -> Option<Self> {
+        match state {
+            SqlState::SERIALIZATION_FAILURE => Some(Ending::SerializationFailure),
+            SqlState::DEADLOCK_DETECTED => Some(Ending::Deadlock),
+            _ => None,
+        }
+    }
 }
 
 /// Numbers of transactions by ending.

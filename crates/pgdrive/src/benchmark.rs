@@ -7,9 +7,9 @@ use std::sync::mpsc::Receiver;
 use pgdyno_engine::clock::Clock;
 use pgdyno_replay::Replay;
 
+use crate::early_stop::Lease;
 use crate::events::Events;
 use crate::exit::Exit;
-use crate::lease::Lease;
 use crate::lua;
 use crate::measurement::{self, Run, exit_of_cut_events};
 use crate::messages::{Failure, Messages};

@@ -10,15 +10,15 @@ use pgdyno_dataset::{LoadError, LoadMode, Order, Step};
 use pgdyno_engine::clock::Clock;
 use serde_json::json;
 
-use crate::canceller::Canceller;
 use crate::connection_params::resolve_params;
+use crate::early_stop::Lease;
 use crate::events::Events;
 use crate::exit::Exit;
-use crate::lease::Lease;
 use crate::messages::{Failure, Messages};
 use crate::options::Initialize;
 use crate::outputs::Outputs;
 use crate::run_events::cpu_us;
+use crate::setup_canceller::Canceller;
 use crate::tpcc;
 use load_progress::{Cadence, LoadReporter, say};
 

@@ -17,8 +17,8 @@ use pgdyno_lua::{OptionValue, Script, ScriptError, Settings, Task, Workload, com
 use pgdyno_script::Program;
 use serde_json::{Value, json};
 
+use crate::early_stop::Lease;
 use crate::exit::Exit;
-use crate::lease::Lease;
 use crate::messages::{Failure, Messages};
 use crate::options::{Benchmark, Check, EventSink, LuaChoice, LuaSource, Seed};
 

@@ -17,12 +17,12 @@ use pgdyno_replay::{Outcome, Pace};
 use serde_json::Value;
 
 use crate::called_as::CalledAs;
+use crate::early_stop::Lease;
 use crate::events::Events;
 use crate::exit::Exit;
 use crate::generator_health::Footprint;
 use crate::histogram_log::HistogramLog;
 use crate::host_counters::peak_resident_bytes;
-use crate::lease::Lease;
 use crate::load_observer::Watcher;
 use crate::lua;
 use crate::lua_reports::{self, Reports};

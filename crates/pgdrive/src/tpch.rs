@@ -4,6 +4,7 @@
 pub mod figures;
 pub mod parameters;
 pub mod queries;
+pub mod query_order;
 pub mod refresh;
 pub mod stream;
 pub mod tpch_load;

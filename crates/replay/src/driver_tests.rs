@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::driver::SessionDriver;
 use crate::outcome::Tally;
 use crate::progress::{LEAST_PATIENCE, Pace, Progress};
-use crate::sample::{Sample, statement};
+use crate::test_files::{Sample, statement};
 
 const ORIGIN: Nanos = 100 * SECOND;
 

@@ -23,7 +23,7 @@ mod driver_tests;
 #[cfg(test)]
 mod file_tests;
 #[cfg(test)]
-mod sample;
+mod test_files;
 
 pub use check::check;
 pub use error::ReplayError;

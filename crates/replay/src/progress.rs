@@ -75,7 +75,7 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{Sample, statement};
+    use crate::test_files::{Sample, statement};
 
     #[test]
     fn sessions_at_the_start_are_spread_over_the_clients() {

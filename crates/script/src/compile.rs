@@ -1,9 +1,9 @@
 //! From commands to steps: names become slots, conditions become jumps.
 
 use crate::ast::{self, CommandKind, Script, SleepText};
+use crate::compile_expression::lower;
 use crate::error::CompileError;
 use crate::expr::Expr;
-use crate::lowering::lower;
 use crate::program::{Command, Op, Program, QueryMode, SleepAmount, Statement};
 use crate::shell::ShellArg;
 use crate::statement_effect::Sequel;

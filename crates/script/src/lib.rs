@@ -13,6 +13,7 @@
 mod ast;
 mod builtin;
 mod compile;
+mod compile_expression;
 mod error;
 mod expr;
 mod expr_parser;
@@ -21,7 +22,6 @@ mod functions;
 pub mod fuzz;
 mod hash;
 mod lexer;
-mod lowering;
 mod number;
 mod parser;
 mod permute;

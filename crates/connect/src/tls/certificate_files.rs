@@ -9,8 +9,8 @@ use webpki::{CertRevocationList, OwnedCertRevocationList};
 use super::tls_error::TlsError;
 use super::tls_settings::{FilePlace, RootSource, TlsSettings};
 use super::verifier::Trust;
-use crate::modes::SslMode;
 use crate::param_error::system_message;
+use crate::word_options::SslMode;
 
 /// The certificates of authorities, if there are any.
 ///

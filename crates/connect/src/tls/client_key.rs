@@ -17,8 +17,8 @@ use zeroize::Zeroizing;
 use super::certificate_files;
 use super::tls_error::TlsError;
 use super::tls_settings::TlsSettings;
-use crate::modes::SslCertMode;
 use crate::param_error::system_message;
+use crate::word_options::SslCertMode;
 
 /// The certificate and the key, if there is a certificate.
 ///

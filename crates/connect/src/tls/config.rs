@@ -15,7 +15,7 @@ use super::tls_error::TlsError;
 use super::tls_settings::{TlsSettings, TlsVersion};
 use super::verifier::Verifier;
 use super::{certificate_files, client_key};
-use crate::modes::{SslCertMode, SslMode};
+use crate::word_options::{SslCertMode, SslMode};
 
 /// The name of the protocol in ALPN.
 pub(super) const PROTOCOL: &[u8] = b"postgresql";

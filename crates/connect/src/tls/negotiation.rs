@@ -13,10 +13,10 @@ use super::{certificate_hash, certificate_names};
 use crate::attempt::{io_cause, receive, send_all};
 use crate::connect_error::Cause;
 use crate::hosts::Host;
-use crate::modes::SslNegotiation;
 use crate::params::Params;
 use crate::patience::Patience;
 use crate::stream::Stream;
+use crate::word_options::SslNegotiation;
 
 /// The result of a negotiation.
 pub(crate) enum Negotiated {

@@ -21,7 +21,7 @@ use super::tls_settings::{FilePlace, TlsSettings};
 use super::verifier::{Trust, Verifier};
 use crate::env::Env;
 use crate::keyword::Settings;
-use crate::modes::{SslCertMode, SslMode};
+use crate::word_options::{SslCertMode, SslMode};
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
 

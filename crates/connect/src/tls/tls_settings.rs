@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use crate::env::Env;
 use crate::keyword::Settings;
-use crate::modes::{ChannelBindingMode, SslCertMode, SslMode, SslNegotiation};
 use crate::param_error::ParamError;
+use crate::word_options::{ChannelBindingMode, SslCertMode, SslMode, SslNegotiation};
 
 /// The location of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -248,9 +248,5 @@ impl Client {
 
 /// How a transaction with this error ends, unless it is retried.
 fn ending_after(error: &ServerError) -> Ending {
-    match error.sqlstate() {
-        SqlState::SERIALIZATION_FAILURE => Ending::SerializationFailure,
-        SqlState::DEADLOCK_DETECTED => Ending::Deadlock,
-        _ => Ending::OtherFailure,
-    }
+    Ending::after_retryable(error.sqlstate()).unwrap_or(Ending::OtherFailure)
 }

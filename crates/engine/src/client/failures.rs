@@ -1,7 +1,7 @@
 //! What a client does when a statement, a command or its connection fails.
 
 use pgdyno_connect::notice;
-use pgdyno_wire::{ServerError, SqlState, TxStatus};
+use pgdyno_wire::{ServerError, TxStatus};
 
 use crate::abort::{Abort, Form, Place};
 use crate::client::Client;
@@ -20,10 +20,12 @@ impl Client {
     /// answered.
     pub(super) fn statement_failed(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let state = self.session.error().map(ServerError::sqlstate);
-        let ending = match (state, shared.spec.on_error) {
-            (Some(SqlState::SERIALIZATION_FAILURE), _) => Ending::SerializationFailure,
-            (Some(SqlState::DEADLOCK_DETECTED), _) => Ending::Deadlock,
-            (Some(_), OnError::Continue) => Ending::OtherFailure,
+        let ending = match (
+            state.and_then(Ending::after_retryable),
+            shared.spec.on_error,
+        ) {
+            (Some(ending), _) => ending,
+            (None, OnError::Continue) if state.is_some() => Ending::OtherFailure,
             _ => return self.refused(Consequence::ClientAborted, shared),
         };
         self.session.doubt_prepared();

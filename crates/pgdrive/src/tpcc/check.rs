@@ -10,15 +10,15 @@ use pgdyno_dataset::{LoadError, Stamp, dataset_stamp::Reading};
 use pgdyno_engine::clock::Clock;
 use serde_json::json;
 
-use crate::canceller::Canceller;
 use crate::connection_params::resolve_params;
 use crate::database_setup;
+use crate::early_stop::Lease;
 use crate::events::Events;
 use crate::exit::Exit;
-use crate::lease::Lease;
 use crate::messages::{Failure, Messages};
 use crate::options::{EventSink, TpccCheck};
 use crate::outputs::Outputs;
+use crate::setup_canceller::Canceller;
 use crate::tpcc::tpcc_load::profile_of;
 
 /// Checks a database; reports every failure before it returns.

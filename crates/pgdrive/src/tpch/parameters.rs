@@ -4,7 +4,8 @@
 use pgdyno_dataset::tpch::Words;
 use pgdyno_script::Rng;
 
-use super::queries::{QUERIES, order, with_parameters};
+use super::queries::{QUERIES, with_parameters};
+use super::query_order::order;
 
 /// The region of each nation, in the order of the generator's words.
 const REGIONS: [usize; 25] = [
