@@ -29,14 +29,14 @@ test: test-packages ## every test but the long ones (installs missing Debian pac
 	$(MAKE) --no-print-directory --jobs=2 test-rust test-python
 
 # without root, Debian packages or a server: what to run before each commit
-check: build ## lint, types, unit tests and the Rust tests that need no server
+check: build ## lint, types, quick unit tests and the Rust tests that need no server
 	$(MAKE) --no-print-directory --jobs=3 lint-source check-rust check-units
 
 check-rust: build
 	MAKEFLAGS= $(CARGO) test --workspace --locked --quiet
 
 check-units: build
-	$(BIN)/pytest --quiet --numprocesses=auto --dist=loadfile -m 'not long' tests/unit
+	$(BIN)/pytest --quiet --numprocesses=auto --dist=loadfile -m 'not long and not slow' tests/unit
 
 lint: lint-source target/tools/bin/cargo-deny ## rustfmt, clippy, ruff, mypy --strict; cargo deny
 	target/tools/bin/cargo-deny --locked check licenses bans sources

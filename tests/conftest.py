@@ -12,7 +12,7 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.long import LONG, SLOWEST
+from tests.long import LONG, SLOW, SLOWEST
 
 # its assertions tell what they compared, too
 pytest.register_assert_rewrite("tests.load_recount")
@@ -44,9 +44,11 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests that only `make test-long` runs, and moves the slowest files to the front."""
+    """Marks the tests that only some targets of the Makefile run, and moves the slowest files to the front."""
     items.sort(key=lambda item: item.path.name not in SLOWEST)
-    is_long = re.compile("|".join(f"(?:{pattern})" for pattern in LONG)).search
+    is_long, is_slow = (re.compile("|".join(f"(?:{each})" for each in patterns)).search for patterns in (LONG, SLOW))
     for item in items:
         if is_long(item.nodeid):
             item.add_marker(pytest.mark.long)
+        if is_slow(item.nodeid):
+            item.add_marker(pytest.mark.slow)

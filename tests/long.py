@@ -60,5 +60,25 @@ LONG = (
     r"test_minimal_wal.py::test_a_load_leaves_the_same_with_and_without_wal\[tpcc\]",
     r"test_minimal_wal.py::test_a_kept_cluster_whose_run_is_killed_while_it_loads\[pgdyno and its server\]",
 )
+SLOW = (
+    # memory of long inputs
+    r"test_capture_memory.py::",
+    r"test_store_probed.py::test_memory",
+    r"test_capture_replay_file.py::test_memory",
+    r"test_event_spool.py::test_a_long_trial",
+    # simulations of chance
+    r"test_analyse_compare_rates.py::",
+    r"test_analyse_steady.py::test_(percentile_intervals|noise)",
+    r"test_cheapest_order.py::",
+    r"test_search_machines.py::",
+    r"test_settings_search.py::test_a_search_",
+    r"test_stopping.py::test_levels",
+    r"test_synthesise_fits.py::",
+    # processes, and each size of blocks
+    r"test_capture_bad_logs.py::test_small_blocks",
+    r"test_source_distribution.py::",
+    r"test_store_trial.py::test_trials_committed",
+)
+"""What `make check` leaves out: a third of the processor time of tests/unit, in 67 of its 4,100 tests."""
 SLOWEST = ("test_generator_hosts.py",)
 """Files of few tests that take minutes. They start first, so that none of them runs alone at the end."""
