@@ -64,6 +64,8 @@ def test_answers_with_session_settings_and_leaves_nothing(
     assert found["comparisons"][0]["points"][0]["pairs"] == 6
     run = load_run(Path(found["run"]))
     for trial in run.trials:
+        assert trial.prepare is not None
+        assert trial.prepare.method == "none"
         assert trial.session_settings == {
             "default_transaction_read_only": "on",
             "work_mem": trial.point.settings["work_mem"],

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.errors import PlanError, UsageError
+from pgdyno.commands.ab import How, ab
+from pgdyno.commands.run import Output
+from pgdyno.errors import PlanError, TargetError, UsageError
 from pgdyno.plan.ab_plan import Question, ab_plan
 from pgdyno.plan.model import Plan
 from pgdyno.plan.reading.read_plan import LoadedPlan, load_text
@@ -194,3 +196,16 @@ def test_a_script_that_is_no_file_and_a_wrong_dsn_say_what_is_wrong(tmp_path: Pa
     with pytest.raises(UsageError) as hidden:
         ab_plan(Question(settings=["work_mem=4MB,64MB"], dsn=["host=localhost password=a secret=x"]), tmp_path)
     assert "secret" not in hidden.value.message
+
+
+def test_the_same_question_again_needs_no_other_file(folder: Path) -> None:
+    """A server that refuses the first connection must not make the corrected command a mistake."""
+    asked = Question(dsn=["host=127.0.0.1 port=1 dbname=app"], settings=["work_mem=4MB,64MB"], scripts=["q.sql"])
+    output = Output(html=None, csv=None, quiet=True, json=True)
+    how = How(folder / "runs", output, check_first=False, save=folder / "plan.toml")
+    for _ in range(2):
+        with pytest.raises(TargetError, match="cannot connect"):
+            ab(asked, how)
+    other = Question(dsn=asked.dsn, settings=["work_mem=4MB,1GB"], scripts=["q.sql"])
+    with pytest.raises(UsageError, match="already exists, and asks something else"):
+        ab(other, how)

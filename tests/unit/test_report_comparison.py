@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -48,6 +49,11 @@ def test_the_table_fits_and_has_a_line_a_point(width: int, unicode: bool) -> Non
     assert ("●" in "".join(table)) == unicode or width == 60
     if not unicode:
         assert all(ord(each) < 128 for line in table[1:-1] for each in line)
+
+
+def test_without_a_finished_pair_there_is_no_table() -> None:
+    (found,) = compare([replace(grid(), points=())])
+    assert comparison_lines(found, 80) == [comparison_sentence(found)]
 
 
 def test_an_inconclusive_point_says_how_many_pairs_it_needs() -> None:

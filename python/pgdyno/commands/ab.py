@@ -122,15 +122,24 @@ def _loaded(asked: Question, save: Path | None) -> LoadedPlan:
     """Returns the plan, which is in the file `save` if there is one. Raises UsageError, PlanError, StoreError."""
     if save is None:
         return load_text(ab_plan(asked, Path.cwd()), Path.cwd(), "ab")
-    if save.exists():
-        raise UsageError(f"{save} already exists", hint=f"run it: pgdyno run {save}; or give another name to --save")
     text = ab_plan(asked, save.absolute().parent)
+    # the same question again, after a server that refused the connection
+    if save.exists() and not _is_text(save, text):
+        hint = f"run it: pgdyno run {save}; or give another name to --save"
+        raise UsageError(f"{save} already exists, and asks something else", hint=hint)
     load_text(text, save.absolute().parent, "ab")
     try:
         save.write_text(text, encoding="utf-8")
     except OSError as error:
         raise StoreError(f"cannot write {save}: {(error.strerror or str(error)).lower()}") from error
     return load_plan(save)
+
+
+def _is_text(file: Path, text: str) -> bool:
+    try:
+        return file.read_bytes() == text.encode()
+    except OSError:
+        return False
 
 
 def _answer(finished: Finished, output: Output) -> ExitCode:

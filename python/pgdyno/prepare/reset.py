@@ -83,7 +83,8 @@ class Preparer:
             steps.do("catch up", "waiting for the replicas", self.server.wait_for_replicas)
         shares = self._shares() if self._touches_caches() else (None, None, None)
         return Preparation(
-            method=self.reset.method,
+            # without a dataset nothing is restored or vacuumed
+            method="none" if dataset is None else self.reset.method,
             seconds=round(steps.seconds, 6),
             steps=steps.done,
             dataset_bytes=shares[0],

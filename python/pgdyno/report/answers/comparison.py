@@ -29,7 +29,7 @@ MOST_PERCENT = 10_000
 def comparison_lines(of: Comparison, width: int, *, unicode: bool = True) -> list[str]:
     """Return the comparison: sentences are not wrapped yet, the table fits `width`."""
     sentences = [comparison_sentence(of), *point_counts(of), *_unsettled(of)]
-    table = comparison_table(of, width, unicode=unicode)
+    table = comparison_table(of, width, unicode=unicode) if of.points else []
     after = ["", *sentences[2:]] if sentences[2:] else []
     return [sentences[0], *sentences[1:2], "", *table, *after] if table else sentences
 
