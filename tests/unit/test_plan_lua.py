@@ -71,6 +71,14 @@ def test_senseless_keys_are_refused(tmp_path: Path, workload: str, message: str)
     assert any(message in problem.message for problem in caught.value.problems)
 
 
+def test_the_name_of_a_script_is_no_workload(tmp_path: Path) -> None:
+    with pytest.raises(PlanError) as caught:
+        loaded(tmp_path, 'name = "select-only"\nscale = 3\n')
+    (problem,) = caught.value.problems
+    assert problem.message == '"select-only" is a script, not a workload'
+    assert problem.hint == 'set scripts = ["select-only"] instead'
+
+
 @pytest.mark.parametrize("points", [False, True])
 def test_how_statements_are_sent_is_the_scripts_business(tmp_path: Path, points: bool) -> None:
     for workload in ('lua = "mine.lua"\n', 'name = "oltp-insert"\n'):

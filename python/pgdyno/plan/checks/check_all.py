@@ -246,6 +246,10 @@ def _keys_of_others(workload: Workload, document: Document) -> Iterator[Problem]
 
 def _workload(workload: Workload, document: Document, folder: Path) -> Iterator[Problem]:
     yield from _keys_of_others(workload, document)
+    if workload.name in BUILTIN_SCRIPTS:
+        message = f'"{workload.name}" is a script, not a workload'
+        yield document.problem(("workload", "name"), message, f'set scripts = ["{workload.name}"] instead')
+        return
     if workload.is_tpcc:
         yield from _tpcc(workload, document)
         return

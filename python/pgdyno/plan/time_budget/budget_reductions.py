@@ -10,7 +10,7 @@ from pgdyno.messages import Message
 from pgdyno.plan.model import Plan
 from pgdyno.plan.time_budget.time_and_disk import servers, standbys
 from pgdyno.records import Point
-from pgdyno.units import BYTES, format_bytes
+from pgdyno.units import BYTES, setting_size
 
 FEWEST_CLIENTS = 4
 """The client counts that a curve keeps, if it has that many."""
@@ -155,7 +155,7 @@ def fit_settings(plan: Plan, memory_bytes: int) -> tuple[Plan, list[Message]]:
 
 
 def _reduced(setting: str, now: str, asked_bytes: int) -> Message:
-    was = format_bytes(asked_bytes)
+    was = setting_size(asked_bytes)
     return Message("setting-reduced", "{setting} is {now} instead of {was}", setting=setting, now=now, was=was)
 
 
