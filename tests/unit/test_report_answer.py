@@ -25,6 +25,7 @@ from pgdyno.report.answers.comparison import comparison_lines, comparison_senten
 from pgdyno.report.charts.page_figures import curves_figure
 from pgdyno.report.digest import Extras, digest
 from pgdyno.report.export import markdown_of, to_json
+from pgdyno.report.sentences import conditions
 from pgdyno.report.several_runs import arms_of, comparisons_of, left_out_of
 from pgdyno.report.terminal.run_report import print_report
 from pgdyno.report.terminal.text_drawing import wrapped
@@ -478,3 +479,19 @@ def test_answers_are_in_every_language(name: str, language: Language) -> None:
     assert other.text != english.text
     assert len(other.details) == len(english.details)
     assert all(one != another for one, another in zip(english.details, other.details, strict=True))
+
+
+def test_own_scripts_without_a_dataset_have_no_scale() -> None:
+    run = sweep()
+    run.trials = [
+        trial.model_copy(update={"point": trial.point.model_copy(update={"scale": 1})}) for trial in run.trials
+    ]
+    assert "scale 1" in conditions(digest(run))
+    run.manifest.plan["workload"] = {"scripts": ["q.sql"], "dataset": "none", "scale": 1}
+    assert "scale" not in conditions(digest(run))
+
+
+def test_the_table_of_a_chart_on_the_first_screen_says_where_the_chart_is() -> None:
+    page = render_html(sweep(clients=(8,)), "a-run", Extras())
+    assert page.count("Data of the chart under the headline") == 1
+    assert "Data of the chart under the headline" not in render_html(sweep(), "a-run", Extras())

@@ -227,6 +227,14 @@ def test_client_ticks_have_room_and_keep_the_ends(clients: set[int]) -> None:
         assert scale(other) - scale(one) >= (text_width(f"{one:,}") + text_width(f"{other:,}")) / 2
 
 
+def test_many_clients_that_are_no_powers_of_two_have_labels_too() -> None:
+    clients = [1, 2, 3, 5, *range(9, 192, 7)]
+    scale = Scale(1, 191, 50, 900, math.log2)
+    ticks = client_ticks(clients, scale, lambda each: text_width(f"{each:,}") + 12)
+    assert len(ticks) >= 8
+    assert max(scale(other) - scale(one) for one, other in pairwise(ticks)) < 250
+
+
 @given(st.lists(st.floats(0, 200), max_size=10))
 def test_spread_labels_keep_their_order_their_distance_and_the_bounds(wanted: list[float]) -> None:
     heights = spread(wanted, 0, 200)

@@ -91,6 +91,9 @@ def _same_everywhere(of: Digest) -> list[str]:
         # a capture has the protocol of each statement, and no scale; tpch has its own scale, and always one protocol
         names = {name: None for name in names if name not in ("scale", "protocol")}
     values = {name: point.parameter(name) for name in names if name not in of.parameters}
+    if (of.manifest.plan.get("workload") or {}).get("dataset") == "none" and values.get("scale") == 1:
+        # nothing was loaded that could have a scale
+        del values["scale"]
     return [_parameter(name, value) for name, value in values.items() if value not in (None, "")]
 
 

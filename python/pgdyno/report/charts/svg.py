@@ -174,15 +174,16 @@ FEW_CLIENTS = 14
 
 
 def client_ticks(clients: Sequence[int], scale: Scale, widths: Callable[[int], float]) -> list[int]:
-    """Return the measured `clients` that get a label: the ends first, then powers of two, then the rest if they are
-    few.
+    """Return the measured `clients` that get a label: the ends first, then powers of two, then the rest, if they are
+    few or have much room.
 
     `widths` are the widths of labels, including the distance to the next one.
     """
     chosen: list[int] = []
     by_rank = sorted(set(clients), key=lambda each: (each not in (min(clients), max(clients)), each & (each - 1) != 0))
     few = len(by_rank) <= FEW_CLIENTS
-    for each in (each for each in by_rank if few or each & (each - 1) == 0 or each in (by_rank[0], by_rank[1])):
-        if all(abs(scale(each) - scale(other)) >= (widths(each) + widths(other)) / 2 for other in chosen):
+    for rank, each in enumerate(by_rank):
+        distance = 1 if few or rank < 2 or each & (each - 1) == 0 else 2
+        if all(abs(scale(each) - scale(other)) >= distance * (widths(each) + widths(other)) / 2 for other in chosen):
             chosen.append(each)
     return sorted(chosen)
