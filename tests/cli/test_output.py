@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -66,3 +68,26 @@ def test_prose_in_a_pipe_has_a_line_for_each_sentence(tmp_path: Path) -> None:
     assert "1,000,000 clients are more than PostgreSQL accepts; the maximum is 262,043\n" in wrong.stderr
     checked = ran("pgdyno plan check power8-select-only --on embedded", tmp_path)
     assert "there and back, 6 blocks\n" in checked.stdout
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+@pytest.mark.parametrize("command", ["audit golden/run-format-1", "plan check quick"])
+def test_prose_in_a_terminal_is_broken_between_words(command: str, columns: int, tmp_path: Path) -> None:
+    tests = Path(__file__).parents[1]
+    words = command.replace("golden", str(tests / "golden")).split()
+    environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm", "PAGER": "cat"}
+    master, slave = pty.openpty()
+    with subprocess.Popen([PGDYNO, *words], stdout=slave, env=environment, cwd=tmp_path) as process:
+        os.close(slave)
+        shown = b""
+        while True:
+            try:
+                shown += os.read(master, 65536)
+            except OSError:
+                # the other end is closed
+                break
+    os.close(master)
+    assert process.returncode in (ExitCode.OK, ExitCode.INVALID)
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).splitlines()
+    assert len(plain) > 5
+    assert [line for line in plain if len(line) > columns] == []

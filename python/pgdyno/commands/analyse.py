@@ -22,6 +22,7 @@ from pgdyno.records.price import LatencyLimit, latency_limit
 from pgdyno.report.analysis import analyse_run, analysis_json, analysis_lines
 from pgdyno.report.digest import digest
 from pgdyno.report.terminal.published import published_lines
+from pgdyno.report.terminal.text_drawing import wrapped
 from pgdyno.store import find_run, load_run
 from pgdyno.store.find_runs import named_runs
 from pgdyno.store.object_storage.runs import SUMMARIES, opened
@@ -113,6 +114,8 @@ def _print_all(found: Iterator[tuple[str, Any]], *, json: bool) -> ExitCode:
 
 
 EVIDENCE_SHOWN = 6
+NARROWEST = 40
+"""Columns of prose in terminals that are narrower still."""
 STYLES = {Severity.INVALID: "bold red", Severity.CAUTION: "yellow", Severity.NOTE: "dim"}
 
 
@@ -126,7 +129,7 @@ def audit_run(run: str, runs: Path, *, json: bool) -> ExitCode:
         )
     else:
         imported = data.manifest.imported is not None
-        console = Console(soft_wrap=True)
+        console = Console()
         with console.paged():
             _print_findings(data.manifest.run, findings, console, imported=imported)
     return ExitCode.INVALID if worst(findings) is Severity.INVALID else ExitCode.OK
@@ -135,29 +138,39 @@ def audit_run(run: str, runs: Path, *, json: bool) -> ExitCode:
 def _print_findings(run: str, findings: Sequence[Finding], console: Console, *, imported: bool) -> None:
     checked = [finding for finding in findings if finding.checked]
     counts = ", ".join(_counted(sum(each.severity is severity for each in checked), severity) for severity in STYLES)
-    console.print(Text(f"{run}: {counts}", "bold"))
+    console.print(Text(f"{run}: {counts}", "bold"), soft_wrap=True)
     for finding in checked:
         console.print()
-        console.print(
-            Text.assemble((finding.severity, STYLES[finding.severity]), f"  {finding.rule}: {finding.message}")
-        )
+        severity = Text(f"{finding.severity}  ", STYLES[finding.severity])
+        _print_hanging(severity, f"{finding.rule}: {finding.message}", console)
         for evidence in finding.evidence[:EVIDENCE_SHOWN]:
             figures = ", ".join(f"{name} {_figure(value)}" for name, value in evidence.figures.items())
-            console.print(Text(f"    {evidence.at}: {figures}", "dim"))
+            _print_hanging(Text("    "), f"{evidence.at}: {figures}", console, "dim")
         if len(finding.evidence) > EVIDENCE_SHOWN:
-            console.print(Text(f"    and {len(finding.evidence) - EVIDENCE_SHOWN} more; --json has all", "dim"))
+            _print_hanging(
+                Text("    "), f"and {len(finding.evidence) - EVIDENCE_SHOWN} more; --json has all", console, "dim"
+            )
         if finding.advice:
-            console.print(f"    advice: {finding.advice}")
+            _print_hanging(Text("    "), f"advice: {finding.advice}", console)
     unchecked = [finding for finding in findings if not finding.checked]
     if unchecked:
         console.print()
     if unchecked and imported:
         # imported documents lack the input of most rules, for the same reason: one line names them all
         rules = ", ".join(finding.rule for finding in unchecked)
-        console.print(Text(f"not checked, because the source lacks the input (--json names it): {rules}", "dim"))
+        _print_hanging(
+            Text(), f"not checked, because the source lacks the input (--json names it): {rules}", console, "dim"
+        )
         return
     for finding in unchecked:
-        console.print(Text(f"{finding.rule}: {finding.message}", "dim"))
+        _print_hanging(Text(), f"{finding.rule}: {finding.message}", console, "dim")
+
+
+def _print_hanging(before: Text, text: str, console: Console, style: str = "") -> None:
+    """Prints `text` after `before`, further lines below the start of `text`; a file or a pipe gets one line."""
+    lines = wrapped(text, max(console.room - before.cell_len, NARROWEST))
+    for at, line in enumerate(lines):
+        console.print(Text.assemble(before if at == 0 else " " * before.cell_len, (line, style)), soft_wrap=True)
 
 
 def _counted(number: int, severity: Severity) -> str:

@@ -27,6 +27,7 @@ from pgdyno.plan.plan_output import show_json, show_lines, total, warning_lines
 from pgdyno.plan.time_budget.budget import Budget, Room
 from pgdyno.plan.values import lasting
 from pgdyno.programs import find_engine
+from pgdyno.report.terminal.text_drawing import wrapped
 from pgdyno.run.engine import check_scripts, workload_options
 from pgdyno.units import parse_duration_s
 
@@ -92,7 +93,8 @@ def check(
         console.print(line)
     if loaded.plan.search is None:
         noise = _expected_noise(loaded, runs)
-        console.print(expected_noise_line(loaded.plan, runs, noise), soft_wrap=True)
+        for line in wrapped(expected_noise_line(loaded.plan, runs, noise), console.room):
+            console.print(line, soft_wrap=True)
     for line in warning_lines(loaded, console.room):
         console.print(line, style="yellow", soft_wrap=True)
     for line in executed_lines(loaded):
