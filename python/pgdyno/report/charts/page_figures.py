@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from markupsafe import Markup
 
+from pgdyno.analyse.comparison import FEWEST_PAIRS
 from pgdyno.analyse.over_time.timeline import Timeline, trial_timeline
 from pgdyno.analyse.scaling import NotFitted, ScalingCurve, UslFit, fitted_line
 from pgdyno.analyse.series import Series
@@ -76,6 +77,9 @@ def curves_figure(
         return drawn_figure("scaling", title, draw)
     if len(of.curves) > 1:
         points = [curve.peak for curve in of.curves]
+        if of.manifest.finds_settings:
+            # single trials of proposals prove nothing, and their best is too good
+            points = [each for each in points if len(each.summary.finished) >= FEWEST_PAIRS] or points
         title = sentences.dots_title(of, points, extras)
         return drawn_figure("throughput", title, lambda layout: dots_chart(points, of.named, title, layout))
     return None
