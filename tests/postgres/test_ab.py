@@ -99,6 +99,18 @@ def test_a_script_that_writes_fails_once_and_names_the_option(
         assert connection.execute("SELECT x FROM kept").fetchone() == (1,)
 
 
+def test_a_setting_that_the_server_does_not_know_is_corrected_not_run_again(
+    dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "q.sql").write_text("SELECT 1;\n")
+    asked = Question(dsn=[dsn], settings=["wrk_mem=4MB,64MB"], scripts=["q.sql"], clients=1, duration="500ms")
+    shown = Output(html=None, csv=None, quiet=True, json=False)
+    assert ab(asked, How(tmp_path / "runs", shown, check_first=False)) is not ExitCode.OK
+    said = capsys.readouterr().out
+    assert "hint: correct --set, and run the command again" in said
+    assert "redo-failed" not in said
+
+
 def test_a_value_that_the_server_refuses_is_reported_before_any_trial(theirs: Server) -> None:
     with pytest.raises(TargetError, match='cannot set work_mem = 4XB for a session: invalid value for parameter "work'):
         theirs.check_session({"work_mem": "4XB"})

@@ -32,6 +32,7 @@ from pgdyno.report.terminal.progress import LiveView
 from pgdyno.report.terminal.text_drawing import printable
 from pgdyno.store import load_run
 from pgdyno.targets import Use, WhenBusy
+from pgdyno.targets.server import CORRECT_SESSION_SETTINGS
 
 READ_ONLY_TRANSACTION = "25006"
 """The SQLSTATE of a write in a read-only transaction."""
@@ -185,9 +186,13 @@ def _answer(finished: Finished, output: Output) -> ExitCode:
 
 def _hints(finished: Finished) -> list[str]:
     states = {record.failure.sqlstate for record in finished.failed if record.failure is not None}
+    remedies = {record.failure.hint for record in finished.failed if record.failure is not None}
     hints = []
     if READ_ONLY_TRANSACTION in states:
         hints.append("hint: a script writes; to allow that, in transactions that commit: --writes")
+    elif CORRECT_SESSION_SETTINGS in remedies:
+        # the run's plan has the wrong setting, too
+        hints.append("hint: correct --set, and run the command again")
     elif finished.failed:
         hints.append(f"hint: to run failed trials again: pgdyno run --resume {finished.folder.path} --redo-failed")
     return hints

@@ -70,6 +70,8 @@ def read_facts(connection: psycopg.Connection[tuple[Any, ...]], session_settings
     )
 
 
+CORRECT_SESSION_SETTINGS = "correct session_settings in the plan"
+"""The remedy of a session setting that the server refuses."""
 _OF_SESSION = """
     SELECT pg_catalog.lower(name), source FROM pg_catalog.pg_settings
     WHERE pg_catalog.lower(name) OPERATOR(pg_catalog.=) ANY (%s::pg_catalog.text[])
@@ -247,9 +249,7 @@ class Server:
         except TargetError as error:
             # of libpq's message, what the server said
             reason = str(error.__cause__ or error.message).rpartition("FATAL:")[2].strip()
-            raise TargetError(
-                f"cannot set {listed} for a session: {reason}", hint="correct session_settings in the plan"
-            ) from error
+            raise TargetError(f"cannot set {listed} for a session: {reason}", hint=CORRECT_SESSION_SETTINGS) from error
         sources = dict(rows)
         dropped = [name for name in settings if sources.get(name.lower(), "client") != "client"]
         if dropped:
