@@ -98,8 +98,16 @@ def digest(run: RunSource) -> Digest:
     follow = following(run.manifest.plan, (trial.point for trial in run.trials))
     parameters = (*names, *sorted(follow))
     look = looks([target.name for target in run.manifest.targets], series)
-    named = {each: Named(label(each, names), look[each]) for each in series}
+    named = {each: Named(_name(each, names, run.manifest), look[each]) for each in series}
     return Digest(run, tuple(points), tuple(scaling(points)), parameters, follow, named)
+
+
+def _name(series: Series, names: Sequence[str], manifest: Manifest) -> str:
+    if not manifest.finds_settings:
+        return label(series, names)
+    # a proposal is known by what it changes: the names of all that it does not would hide that
+    changed = [name for name in names if series.parameter(name) is not None]
+    return label(series, changed) if changed else gettext("starting configuration")
 
 
 def median_trial(of: Digest, point: PointSummary) -> TrialRecord:
