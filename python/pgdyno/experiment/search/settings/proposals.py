@@ -71,7 +71,7 @@ class Proposals:
                 self._held = self._evenly(self._of_groups, self._grouped)
             others = self._evenly(self._of_others, self._distributions.keys() - self._grouped)
             self._study.enqueue_trial(self._held | others)
-        elif not is_first:
+        elif self._grouped and not is_first:
             self._study.enqueue_trial(self._held)
         trial = self._study.ask(self._distributions)
         self._asked.append(trial)
