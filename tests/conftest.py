@@ -11,11 +11,16 @@ import tempfile
 from collections.abc import Generator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.long import LONG, SLOW, SLOWEST
 
 # its assertions tell what they compared, too
 pytest.register_assert_rewrite("tests.load_recount")
+
+# on a busy machine, an example takes longer than Hypothesis allows it, and so does making one
+settings.register_profile("any-machine", parent=settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-machine")
 
 # a job in the background is started with SIGINT ignored, and all its children inherit that: then no test could
 # press Ctrl-C; a handler of ours is reset to the default in programs that tests start
