@@ -36,8 +36,8 @@ impl Ending {
     #[must_use]
     pub fn after_retryable(state: SqlState) -> Option<Self> {
         match state {
-            SqlState::SERIALIZATION_FAILURE => Some(Ending::SerializationFailure),
             SqlState::DEADLOCK_DETECTED => Some(Ending::Deadlock),
+            _ if state.is_retryable() => Some(Ending::SerializationFailure),
             _ => None,
         }
     }
