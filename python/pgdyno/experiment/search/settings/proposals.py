@@ -11,7 +11,6 @@ from pgdyno.plan.sweeps.expressions import parse_expression
 from pgdyno.plan.sweeps.settings_space import Span, value_in_conditions
 
 if TYPE_CHECKING:
-    from optuna import Study
     from optuna.distributions import BaseDistribution
     from optuna.trial import Trial
 
@@ -41,24 +40,15 @@ class Proposals:
         restarts = {each.name for each in space if each.needs_restart}
         self._grouped = restarts if len(restarts) < len(space) else set[str]()
         """The settings that keep their values for a group of proposals."""
+        # a sequence for the groups and one for the other settings: each fourth point of one sequence for all would lie
+        # in the same quarter of a range
+        self._of_groups = _EvenPoints(self._distributions, self._grouped, seed)
+        self._of_others = _EvenPoints(self._distributions, self._distributions.keys() - self._grouped, seed + 1)
         with warnings.catch_warnings():
-            # both samplers have been experimental in Optuna for years
+            # it has been experimental in Optuna for years
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            self._study = optuna.create_study(
-                direction="maximize",
-                sampler=optuna.samplers.TPESampler(seed=seed, n_startup_trials=0, multivariate=True),
-            )
-            # a sequence for the groups and one for the other settings: each fourth point of one sequence for all would
-            # lie in the same quarter of a range
-            self._of_groups, self._of_others = (
-                optuna.create_study(
-                    sampler=optuna.samplers.QMCSampler(seed=each, scramble=True, warn_independent_sampling=False)
-                )
-                for each in (seed, seed + 1)
-            )
-        # the first point of each is not of the sequence, but at random
-        self._evenly(self._of_groups, self._grouped)
-        self._evenly(self._of_others, self._distributions.keys() - self._grouped)
+            guided = optuna.samplers.TPESampler(seed=seed, n_startup_trials=0, multivariate=True)
+        self._study = optuna.create_study(direction="maximize", sampler=guided)
         self._asked: list[Trial] = []
         self._held: dict[str, Any] = {}
         """The values of `_grouped` for the rest of a group."""
@@ -68,9 +58,8 @@ class Proposals:
         is_first = len(self._asked) % RESTART_GROUP == 0
         if len(self._asked) < QUASI_RANDOM:
             if is_first:
-                self._held = self._evenly(self._of_groups, self._grouped)
-            others = self._evenly(self._of_others, self._distributions.keys() - self._grouped)
-            self._study.enqueue_trial(self._held | others)
+                self._held = self._of_groups.next()
+            self._study.enqueue_trial(self._held | self._of_others.next())
         elif self._grouped and not is_first:
             self._study.enqueue_trial(self._held)
         trial = self._study.ask(self._distributions)
@@ -80,15 +69,6 @@ class Proposals:
         values = {each.name: value_in_conditions(each.choice, proposed[each.name]) for each in self._space}
         left_out = {name for name, condition in self._when.items() if not condition.holds(values)}
         return {name: text for name, text in proposed.items() if name not in left_out}
-
-    def _evenly(self, study: Study, names: Set[str]) -> dict[str, Any]:
-        """Return the next point of a quasi-random sequence: the values of `names`."""
-        if not names:
-            return {}
-        point = study.ask({name: each for name, each in self._distributions.items() if name in names})
-        # the sampler counts finished trials, whatever their results
-        study.tell(point, 0.0)
-        return dict(point.params)
 
     def tell(self, gain: float | None, violation: float) -> None:
         """Report the result of the last proposal: a higher `gain` is better, None if the trial failed; `violation` is
@@ -116,6 +96,31 @@ class Proposals:
             evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=0.5)
         found = optuna.importance.get_param_importances(study, evaluator=evaluator)
         return {name: round(share, 3) for name, share in found.items()}
+
+
+class _EvenPoints:
+    """A quasi-random sequence of the values of some settings."""
+
+    def __init__(self, distributions: Mapping[str, BaseDistribution], names: Set[str], seed: int) -> None:
+        import optuna
+
+        self._distributions = {name: each for name, each in distributions.items() if name in names}
+        with warnings.catch_warnings():
+            # as TPE's
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            even = optuna.samplers.QMCSampler(seed=seed, scramble=True, warn_independent_sampling=False)
+        self._study = optuna.create_study(sampler=even)
+        # the first point is not of the sequence, but at random
+        self.next()
+
+    def next(self) -> dict[str, Any]:
+        """Return the next point; empty without settings."""
+        if not self._distributions:
+            return {}
+        point = self._study.ask(self._distributions)
+        # the sampler counts finished trials, whatever their results
+        self._study.tell(point, 0.0)
+        return dict(point.params)
 
 
 def _distribution(of: Searched) -> BaseDistribution:
