@@ -135,9 +135,7 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
     """Yields all problems of `sections`; script files are relative to `folder`."""
     yield from check_targets(sections.targets, document)
     if sections.workload is not None:
-        yield from _workload(sections.workload, document, folder)
-        yield from check_variables(("workload", "variables"), sections.workload.variables, document)
-        yield from check_size(sections.workload, sections.space, document)
+        yield from _workload(sections.workload, sections.space, document, folder)
     if sections.sweep is not None:
         yield from check_sweep(sections.sweep, sections.space, sections.targets, document)
     if sections.trial is not None:
@@ -244,12 +242,15 @@ def _keys_of_others(workload: Workload, document: Document) -> Iterator[Problem]
             yield document.problem(("workload", key), f"needs {owner}", f'set name = "{name}"')
 
 
-def _workload(workload: Workload, document: Document, folder: Path) -> Iterator[Problem]:
+def _workload(workload: Workload, space: Space | None, document: Document, folder: Path) -> Iterator[Problem]:
     yield from _keys_of_others(workload, document)
+    yield from check_variables(("workload", "variables"), workload.variables, document)
     if workload.name in BUILTIN_SCRIPTS:
+        # no workload has this name, so that its dataset is unknown
         message = f'"{workload.name}" is a script, not a workload'
         yield document.problem(("workload", "name"), message, f'set scripts = ["{workload.name}"] instead')
         return
+    yield from check_size(workload, space, document)
     if workload.is_tpcc:
         yield from _tpcc(workload, document)
         return

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pgdyno.errors import Problem
 from pgdyno.plan.checks.settings import network_refusal, refusal, session_refusal
-from pgdyno.plan.model import BUILTIN_SCRIPTS, MOST_ROWS, Plan, TrialSpec, Workload
+from pgdyno.plan.model import MOST_ROWS, Plan, TrialSpec, Workload
 from pgdyno.plan.optional_sections import ReplicaLoad
 from pgdyno.plan.reading.plan_document import Document, KeyPath
 from pgdyno.plan.sweeps.points import Space
@@ -146,9 +146,6 @@ def check_size(workload: Workload, space: Space | None, document: Document) -> I
     """Yields keys of another dataset, and impossible sizes."""
     given = document.at(("workload",))
     given = given if isinstance(given, dict) else {}
-    if workload.name in BUILTIN_SCRIPTS:
-        # not a workload, so that its dataset is unknown
-        return
     if workload.dataset == "sbtest":
         if "scale" in given:
             message = "does not apply to sbtest, whose size is tables and table_size"
