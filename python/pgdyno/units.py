@@ -100,16 +100,6 @@ def format_bytes(count: int) -> str:
     raise AssertionError("unreachable")
 
 
-def format_decimal_bytes(count: int) -> str:
-    """Formats `count` bytes in decimal units, as reports do: 15.0 MB."""
-    size = float(count)
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if size < 1000 or unit == "TB":
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    raise AssertionError("unreachable")
-
-
 def setting_size(count: int) -> str:
     """Formats `count` bytes as a setting, in the largest unit that needs no fraction: 50GB, 1536MB."""
     unit = max((unit for unit in BYTES if count % BYTES[unit] == 0), key=BYTES.__getitem__)

@@ -30,7 +30,7 @@ from pgdyno.plan.time_budget.time_and_disk import (
 )
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import Point
-from pgdyno.units import format_decimal_bytes, format_duration
+from pgdyno.units import format_duration, format_size
 
 SHORTEST_TRIAL_S = 5.0
 LOADING_SHARE = 0.25
@@ -408,7 +408,7 @@ def _differences(asked: Plan, got: Plan) -> Iterator[Message]:
             "scale-factor-reduced",
             "the scale factor is {now:g} ({size}) instead of {was:g}",
             now=scales[1] / HUNDREDTHS,
-            size=format_decimal_bytes(dataset_bytes(got, scales[1])),
+            size=format_size(dataset_bytes(got, scales[1])),
             was=scales[0] / HUNDREDTHS,
         )
     elif scales[0] != scales[1]:
@@ -416,6 +416,6 @@ def _differences(asked: Plan, got: Plan) -> Iterator[Message]:
             "scale-reduced",
             "the largest scale is {now:,} ({size}) instead of {was:,}",
             now=scales[1],
-            size=format_decimal_bytes(dataset_bytes(got, scales[1])),
+            size=format_size(dataset_bytes(got, scales[1])),
             was=scales[0],
         )
