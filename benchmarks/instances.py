@@ -78,13 +78,13 @@ def limited(data_directory: Path, share: float, name: str) -> Iterator[None]:
         group.rmdir()
 
 
-def load(environment: dict[str, str], seconds: float) -> float:
-    """Returns the throughput of one trial."""
+def load(environment: dict[str, str], seconds: float, query: str = QUERY, clients: int = CLIENTS) -> float:
+    """Returns the throughput of one trial of `query`."""
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
-        script.write(QUERY)
+        script.write(query)
         script.flush()
         command = [str(find_engine().path), f"--file={script.name}", "--protocol=prepared", "--no-vacuum", "--jobs=1"]
-        command += [f"--client={CLIENTS}", f"--time={seconds}", "--warmup=0.3"]
+        command += [f"--client={clients}", f"--time={seconds}", "--warmup=0.3"]
         done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=True)
     found = re.search(r"^tps = ([\d.]+)", done.stdout, re.MULTILINE)
     assert found is not None, done.stdout
