@@ -297,7 +297,7 @@ def test_a_decline_from_trial_to_trial_is_no_slower_arm(run: Run, tmp_path: Path
     equal = stored(tmp_path / "runs", {"a": 500.0, "b": 500.0}, decline=0.03)
     refused = run("pgdyno", "compare", equal)
     assert refused.returncode == ExitCode.INVALID
-    assert "drift: throughput changes by -3.0% from one trial to the next" in refused.stdout
+    assert "drift: throughput changes by -3.0 % from one trial to the next" in refused.stdout
     # what it would have said
     assert "b is slower than a by throughput" in run("pgdyno", "compare", equal, "--force").stdout
 

@@ -134,4 +134,4 @@ def test_the_audit_names_a_decline() -> None:
     falling = own(seconds=list(np.linspace(10_000, 8_000, 3_600)), length_s=3_600, repeats=1)
     (finding,) = of("declines", falling)
     assert finding.severity is Severity.CAUTION
-    assert "by up to 19.7% an hour" in finding.message
+    assert "by up to 19.7 % an hour" in finding.message

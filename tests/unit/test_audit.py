@@ -592,7 +592,7 @@ def test_the_length_of_the_windows_is_that_of_the_intervals() -> None:
     swinging = [replace(row, succeeded=2_000 if row.second < 10 else row.succeeded) for row in slow]
     thirty = [replace(row, from_us=row.from_us * 10, to_us=row.to_us * 10) for row in swinging]
     (finding,) = of("unsteady", replace(run, courses={1: thirty}))
-    assert "in one, the slowest 30 s have only 20% of the throughput of the fastest" in finding.message
+    assert "in one, the slowest 30 s have only 20 % of the throughput of the fastest" in finding.message
     assert finding.trials == [1]
 
 

@@ -24,7 +24,7 @@ def test_a_host_whose_processor_is_taken_by_others() -> None:
     # its worker waits for a core: it is not busy itself, and does little
     run = by_hosts(own(), (4, 5_000.0, 0.5), (4, 1_500.0, 0.2), (4, 4_900.0, 0.5))
     finding = the("load-imbalance", run)
-    assert "a client of generator-2 (load2) completes 30% of the transactions of one of the fastest" in finding.message
+    assert "a client of generator-2 (load2) completes 30 % of the transactions of one of the fastest" in finding.message
     assert finding.evidence[0].figures == {"generator-1": 1_250.0, "generator-2": 375.0, "generator-3": 1_225.0}
     assert "less CPU" in finding.advice
 
@@ -32,7 +32,7 @@ def test_a_host_whose_processor_is_taken_by_others() -> None:
 def test_a_host_whose_processor_is_slower_than_the_others() -> None:
     # it does what they do with all that it has
     finding = the("generator-limited", by_hosts(own(), (4, 5_000.0, 0.5), (4, 4_900.0, 0.97)))
-    assert finding.message.startswith("workers of generator-2 (load2) use up to 97% of a core each")
+    assert finding.message.startswith("workers of generator-2 (load2) use up to 97 % of a core each")
     assert finding.evidence[0].figures == {"worker_cpu_share": 0.97, "generator-2": 0.97}
 
 

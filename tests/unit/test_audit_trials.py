@@ -45,8 +45,8 @@ def test_a_finding_names_its_trials(rule: str, run: FakeRun, trials: list[int]) 
 
 def test_drift_says_how_much_of_the_difference_it_makes() -> None:
     finding = the("drift", rated(lambda trial: 0.97**trial.number))
-    assert "throughput changes by -3.0% from one trial to the next" in finding.message
-    assert "drift alone accounts for -3.0% of b vs a (measured: -3.0%)" in finding.message
+    assert "throughput changes by -3.0 % from one trial to the next" in finding.message
+    assert "drift alone accounts for -3.0 % of b vs a (measured: -3.0 %)" in finding.message
 
 
 def test_missing_dataset_sizes_come_from_the_probe() -> None:
@@ -66,5 +66,5 @@ def test_for_a_host_over_ssh_only_steal_is_known() -> None:
     rows = on_host(others=0.3, steal=0.03)
     run = probed(changed(own(kind_b="dsn"), over_ssh), lambda trial: rows if trial.target == "b" else [])
     finding = the("other-load", run)
-    assert "the hypervisor gave up to 3%" in finding.message
+    assert "the hypervisor gave up to 3 %" in finding.message
     assert finding.trials == [2, 4, 6, 8, 10, 12]

@@ -62,7 +62,7 @@ def test_the_readme_says_what_was_seen_and_what_was_not() -> None:
     assert "The capture was interrupted." in text
     assert "- log_lock_waits = off: it has no lock waits" in text
     assert "| 1.50 | Lock:tuple |" in text
-    assert "| 100.0% | 3 | 1.00 ms |  |  |  | `SELECT ''\\|" in text
+    assert "| 100.0 % | 3 | 1.00 ms |  |  |  | `SELECT ''\\|" in text
     assert "\x1b" not in text
     assert "Restore the database as it was when the capture began, 2026-01-02 00:00:00 UTC" in text
 

@@ -258,7 +258,7 @@ def test_samples_of_the_probe_by_second() -> None:
     ]
     assert sampled.wait == "Lock transactionid: 2.0 sessions"
     assert sampled.blocker == f"process 7 ({MARKUP}) blocks 3"
-    assert sampled.process == "client backend (7): 25% of a core"
+    assert sampled.process == "client backend (7): 25 % of a core"
 
 
 def test_the_time_between_two_attempts_costs_nothing(run: Path) -> None:

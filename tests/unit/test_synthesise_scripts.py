@@ -514,7 +514,7 @@ def test_the_command_writes_a_plan(tmp_path: Path) -> None:
     tpcb(200).write(tmp_path / "shop")
     done = synthesise("shop", at=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "01-update-pgbench_accounts.sql  200 of 200 transactions (100.0%)" in done.stdout
+    assert "01-update-pgbench_accounts.sql  200 of 200 transactions (100.0 %)" in done.stdout
     made = tmp_path / "shop-model"
     assert {each.name for each in made.iterdir()} == {
         *("plan.toml", CAPTURE_FILE),

@@ -170,7 +170,7 @@ def _statements(capture: Capture) -> Iterator[Iterable[str]]:
     """Yields the classes that took most of the time, or have most of the calls if the time is unknown."""
     total_us = sum(each.total_us or 0.0 for each in capture.statements)
     for each in sorted(capture.statements, key=lambda each: (-(each.total_us or 0.0), -each.calls))[:TOP]:
-        share = f"{(each.total_us or 0.0) / total_us:.1%}" if total_us else ""
+        share = f"{100 * (each.total_us or 0.0) / total_us:.1f} %" if total_us else ""
         mean_us = each.total_us / each.calls if each.total_us is not None and each.calls else None
         times = (_milliseconds(us) for us in (mean_us, each.p50_us, each.p99_us))
         yield share, f"{each.calls:,}", *times, f"{each.errors:,}" if each.errors else "", f"`{_short(each)}`"

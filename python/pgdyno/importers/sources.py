@@ -47,7 +47,7 @@ def mark_short_first(outputs: Sequence[Output]) -> None:
         if len(run) < 2 or run[0].tool != "pgbench" or len(set(lengths[1:])) != 1:
             continue
         if 0 < lengths[0] <= SHORT * lengths[1]:
-            run[0].warmup = run[0].warmup or f"the first, and {lengths[0] / lengths[1]:.0%} as long as the next"
+            run[0].warmup = run[0].warmup or f"the first, and {100 * lengths[0] / lengths[1]:.0f} % as long as the next"
 
 
 def _alike(output: Output) -> tuple[object, ...]:

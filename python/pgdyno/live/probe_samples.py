@@ -116,7 +116,7 @@ class Sampled:
             who = " ".join(filter(None, (labels.get("kind"), labels.get("activity"), f"({labels.get('pid')})")))
             cpu_us[who] += row["values"].get("cpu", 0)
         busiest = max(cpu_us.items(), key=lambda each: each[1], default=None)
-        self.process = f"{busiest[0]}: {busiest[1] / 1e6 / span_s:.0%} of a core" if busiest else None
+        self.process = f"{busiest[0]}: {busiest[1] / 1e4 / span_s:.0f} % of a core" if busiest else None
 
 
 _SOURCES = {

@@ -7,7 +7,7 @@ from string import Formatter
 
 from pydantic import Field, model_validator
 
-from pgdyno.messages import Message, Parameter
+from pgdyno.messages import Message, Parameter, filled
 from pgdyno.records.base import Record
 
 LONGEST_NOTE = 2_000
@@ -51,7 +51,7 @@ class KeptMessage(Record):
             fields = [(name, form or "") for _, name, form, _ in Formatter().parse(template) if name is not None]
             if not all(name in values and VALUE_FORMAT.fullmatch(form) for name, form in fields):
                 raise ValueError(f"the template {template[:LONGEST_NOTE]!r} does not fit its parameters")
-            template.format(**values)
+            filled(template, values)
         if self.plural is not None and not {"count", "trials"} & values.keys():
             raise ValueError("a plural without a number")
         str(self.message)

@@ -17,7 +17,7 @@ from gettext import GNUTranslations, NullTranslations
 from importlib.resources import files
 
 from pgdyno.errors import UsageError
-from pgdyno.messages import Message
+from pgdyno.messages import Message, filled
 
 
 class Language(StrEnum):
@@ -51,12 +51,12 @@ def current_language() -> Language:
 def gettext(text: str, /, **values: object) -> str:
     """Translate the English `text` to the active language, and fill its `{placeholders}` with `values`."""
     found = translations(current_language()).gettext(text)
-    return found.format(**values) if values else found
+    return filled(found, values) if values else found
 
 
 def ngettext(one: str, many: str, number: int, /, **values: object) -> str:
     """Return `one` or `many`, by the language's rule for `number`, which is the placeholder `count`."""
-    return translations(current_language()).ngettext(one, many, number).format(count=number, **values)
+    return filled(translations(current_language()).ngettext(one, many, number), {"count": number, **values})
 
 
 def gettext_noop(text: str) -> str:
@@ -74,8 +74,8 @@ def translated(message: Message) -> str:
     known = translations(current_language())
     values = {name: translated(value) if isinstance(value, Message) else value for name, value in message.items}
     if message.plural is None:
-        return known.gettext(message.template).format(**values)
-    return known.ngettext(message.template, message.plural, message.number).format(**values)
+        return filled(known.gettext(message.template), values)
+    return filled(known.ngettext(message.template, message.plural, message.number), values)
 
 
 def listed(parts: Sequence[str]) -> str:

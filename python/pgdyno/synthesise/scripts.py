@@ -53,8 +53,8 @@ class Share:
     """Its part of the time on the server; None if the capture has no times."""
 
     def __str__(self) -> str:
-        time = "" if self.time is None else f", {self.time:.1%} of the time on the server"
-        return f"{self.count:,} of {self.of:,} transactions ({self.count / self.of:.1%}){time}"
+        time = "" if self.time is None else f", {100 * self.time:.1f} % of the time on the server"
+        return f"{self.count:,} of {self.of:,} transactions ({100 * self.count / self.of:.1f} %){time}"
 
 
 _INERT = re.compile(

@@ -85,7 +85,9 @@ def answering(connection: psycopg.Connection[tuple[Any, ...]]) -> Iterator[None]
 
     def excess(size: int, _over: threading.Event) -> str | None:
         if size > ANSWER_BYTES:
-            return f"the server answered with more than {format_bytes(ANSWER_BYTES)} what takes a few rows"
+            return (
+                f"the server sent more than {format_bytes(ANSWER_BYTES)} in answer to a query that returns a few rows"
+            )
         if time.monotonic() > end:
             return f"the server did not answer what pgdyno asked within {ANSWER_S:g} s"
         return None

@@ -343,6 +343,6 @@ def _shares(say: Callable[[str], None]) -> Callable[[Progress], None]:
             next_s = time.monotonic() + PROGRESS_S
             share = progress.read_bytes / progress.total_bytes
             entries = counted(progress.entries, "entry", "entries")
-            say(f"read {share:.0%} of {format_size(progress.total_bytes)}, {entries}")
+            say(f"read {100 * share:.0f} % of {format_size(progress.total_bytes)}, {entries}")
 
     return report

@@ -53,12 +53,14 @@ def _model(folder: Path, capture: Capture, least: float, dsn: str | None) -> Mod
 def _show(into: Path, model: Model) -> None:
     console = Console(soft_wrap=True)
     of = "time on the server" if any(each.total_us for each in model.capture.statements) else "statements"
-    console.print(f"{into}/ stands for {model.modelled:.1%} of the {of}:")
+    console.print(f"{into}/ stands for {100 * model.modelled:.1f} % of the {of}:")
     width = max(len(script.name) for script in model.scripts)
     for script in model.scripts:
         console.print(f"  {script.name:<{width}}  {script.summary}")
     for each in model.left:
-        console.print(f"left out: {each.count:,} transactions, {left_share(each, model.capture):.2%} of the time")
+        console.print(
+            f"left out: {each.count:,} transactions, {100 * left_share(each, model.capture):.2f} % of the time"
+        )
         console.print(f"  {each.reason.value}")
     for note in model.notes:
         console.print(f"note: {note}")
