@@ -49,8 +49,8 @@ def find_arrivals(found: Activity, modelled: int, span_us: int, most_sessions: i
     if clients is not None:
         reason = (
             f"{100 * found.short:.0f} % of the pauses between the transactions of a session were shorter than "
-            f"{SHORTEST_PAUSE_US / 1_000:g} ms, {100 * found.at_most_10_ms:.0f} % at most 10 ms, as commits are, so the "
-            f"server set the pace: {clients} sessions, on average, went on at once"
+            f"{SHORTEST_PAUSE_US / 1_000:g} ms, {100 * found.at_most_10_ms:.0f} % at most 10 ms, as commits are, so "
+            f"the server set the pace: {clients} sessions, on average, went on at once"
         )
         return Arrivals(clients, None, reason)
     rate = modelled / (span_us / 1e6)
