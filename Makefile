@@ -193,9 +193,8 @@ test-packages:
 # Debian packages that benchmarks compare with.
 bench-packages: test-packages
 
-# nice: the programs take longer, and the tests of Python wait for them
 test-binaries:
-	nice $(CARGO) test --workspace --locked --quiet --no-run
+	$(CARGO) test --workspace --locked --quiet --no-run
 
 # the crates' own tests, among them those that need a server: its path is passed to them. Cargo gets no MAKEFLAGS, as
 # it would miss the jobserver that they name

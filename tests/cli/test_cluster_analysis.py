@@ -174,7 +174,7 @@ def waiting(folder: Path, number: int) -> int:
     with (folder / "tries").open("a") as tries:
         tries.write(f"{number}\n")
     partial_file = folder / f".{number}"
-    partial_file.write_text(f"{ray.get_runtime_context().get_node_id()} {os.getppid()}")
+    partial_file.write_text(f"{ray.get_runtime_context().get_node_id()} {os.getppid()} {os.getpid()}")
     partial_file.rename(folder / f"at-{number}")
     while not (folder / "go").exists():
         time.sleep(0.05)
@@ -214,12 +214,16 @@ def test_a_node_that_is_killed_costs_time_only(by_value: Over, tmp_path: Path) -
     thread = threading.Thread(target=lambda: found.extend(by_value(partial(waiting, tmp_path), range(8))))
     thread.start()
     own = ray.get_runtime_context().get_node_id()
-    victim = None
-    while victim is None:
+    node = None
+    while node is None:
         time.sleep(0.05)
         places = [path.read_text().split() for path in tmp_path.glob("at-*")]
-        victim = next((int(pid) for node, pid in places if node != own), None)
-    os.kill(victim, signal.SIGKILL)
+        node = next((node for node, _, _ in places if node != own), None)
+    os.kill(next(int(parent) for at, parent, _ in places if at == node), signal.SIGKILL)
+    # its workers end when they notice; one that is told to go on before could still return its result
+    for worker in (int(pid) for at, _, pid in places if at == node):
+        while Path(f"/proc/{worker}").exists():
+            time.sleep(0.05)
     (tmp_path / "go").touch()
     thread.join()
     assert found == list(range(8))

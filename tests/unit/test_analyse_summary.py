@@ -164,6 +164,18 @@ def test_points_come_by_target_of_the_plan_then_by_clients() -> None:
     ]  # fmt: skip
 
 
+def test_points_come_in_the_order_of_the_plan_s_values() -> None:
+    sweep = {"protocol": ["simple", "prepared"], "settings": {"jit": ["on", "off"]}}
+    run = SampleRun(manifest().model_copy(update={"plan": {"sweep": sweep}}))
+    order = [("simple", "on"), ("simple", "off"), ("prepared", "on"), ("prepared", "off")]
+    # an order of trials is often random; a value that the plan does not have comes last
+    for protocol, jit in [*reversed(order), ("extended", "on")]:
+        point = Point(clients=1, protocol=protocol, settings={"jit": jit})
+        add_trial(run, "pg18", 1, 100, 900, point=point)
+    series = [point.series for point in summarise(run)]
+    assert [(each.protocol, each.parameter("settings.jit")) for each in series] == [*order, ("extended", "on")]
+
+
 def test_parameters_other_than_clients_make_series() -> None:
     run = SampleRun(manifest())
     for scale in (10, 100):

@@ -87,12 +87,32 @@ def _is_computed(values: Sequence[object]) -> bool:
 
 
 def series_in_order(
-    targets: Sequence[str], trials: Iterable[TrialRecord], following: frozenset[str] = frozenset()
+    targets: Sequence[str],
+    trials: Iterable[TrialRecord],
+    plan: Mapping[str, Any],
+    following: frozenset[str] = frozenset(),
 ) -> list[Series]:
-    """Return every series of `trials` once: targets in the given order, the rest in order of occurrence."""
+    """Return every series of `trials` once: `targets` in the given order, and values in the order of `plan`, as in a
+    manifest, because the order of trials may be random. What the plan does not list stays in the order of trials.
+    """
     seen = list(dict.fromkeys(Series.of(trial.target, trial.point, following) for trial in trials))
-    place = {name: at for at, name in enumerate(targets)}
-    return sorted(seen, key=lambda series: place.get(series.target, len(place)))
+    values = {name: _listed(plan, name) for name in _names(seen)} | {"target": list(targets)}
+    places = {name: {text(value): at for at, value in enumerate(listed)} for name, listed in values.items()}
+
+    def place(series: Series) -> list[int]:
+        of = {name: series.parameter(name) for name in places}
+        return [places[name].get("" if value is None else text(value), len(places[name])) for name, value in of.items()]
+
+    return sorted(seen, key=place)
+
+
+def _listed(plan: Mapping[str, Any], name: str) -> list[Any]:
+    """Return the values that `plan` sweeps the parameter over; none if it computes them."""
+    sweep = plan.get("sweep") or {}
+    group, dot, key = name.partition(".")
+    groups = ("settings", "session_settings") if group == "settings" else (group,)
+    found = [(sweep.get(each) or {}).get(key) if dot else sweep.get(each) for each in groups]
+    return next((values for values in found if isinstance(values, list)), [])
 
 
 def varying(all_series: Sequence[Series]) -> list[str]:

@@ -145,14 +145,14 @@ class PointSummary:
 
 
 def summarise(run: RunSource) -> list[PointSummary]:
-    """Return a summary of every point that has a trial: series in order of the plan's targets, clients ascending."""
+    """Return a summary of every point that has a trial: series in the order of the plan, clients ascending."""
     targets = [target.name for target in run.manifest.targets]
     follow = following(run.manifest.plan, (trial.point for trial in run.trials))
     by_series: dict[Series, list[TrialRecord]] = defaultdict(list)
     for trial in run.trials:
         by_series[Series.of(trial.target, trial.point, follow)].append(trial)
     points = []
-    for series in series_in_order(targets, run.trials, follow):
+    for series in series_in_order(targets, run.trials, run.manifest.plan, follow):
         on_series = by_series[series]
         clients = sorted({trial.point.clients for trial in on_series})
         points += [
