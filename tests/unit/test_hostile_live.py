@@ -17,11 +17,11 @@ from starlette.testclient import TestClient
 
 from pgdyno.live import control
 from pgdyno.live.app import make_app
-from pgdyno.live.event_hub import MOST_STREAMS, MOST_STREAMS_EACH, Hub, encoded
 from pgdyno.live.run_journal import JOURNAL
 from pgdyno.live.run_reader import MOST_ARMS, MOST_CLIENTS, Tail, Watched
 from pgdyno.live.server import connection_limits
 from pgdyno.live.server.web_server import config_of
+from pgdyno.live.viewers import MOST_STREAMS, MOST_STREAMS_EACH, Hub, encoded
 from tests.unit.archive_sample import run_of
 
 

@@ -7,8 +7,8 @@ use pgdyno_engine::driver::{Answer, Driver, Event, LoadTimes, Outgoing, Request,
 use pgdyno_wire::{EncodeError, SqlState, frontend};
 
 use crate::outcome::Tally;
+use crate::pace_and_patience::{Pace, Progress};
 use crate::prepared_names::{Missing, PreparedNames};
-use crate::progress::{Pace, Progress};
 use crate::session_reader::SessionReader;
 use crate::statement::{Statement, UNKNOWN_ERROR};
 

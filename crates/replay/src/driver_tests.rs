@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::driver::SessionDriver;
 use crate::outcome::Tally;
-use crate::progress::{LEAST_PATIENCE, Pace, Progress};
+use crate::pace_and_patience::{LEAST_PATIENCE, Pace, Progress};
 use crate::test_files::{Sample, statement};
 
 const ORIGIN: Nanos = 100 * SECOND;

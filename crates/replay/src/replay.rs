@@ -10,7 +10,7 @@ use pgdyno_engine::driver::{Driver, Drivers};
 
 use crate::driver::SessionDriver;
 use crate::outcome::{Outcome, Tally};
-use crate::progress::{Pace, Progress};
+use crate::pace_and_patience::{Pace, Progress};
 use crate::replay_file::ReplayFile;
 
 /// The sessions of a file, for the clients of a load.

@@ -1,7 +1,7 @@
 //! Cuts a stream of chunks into messages, and keeps only the requested ones.
 
-use crate::backend::{MAX_MESSAGE_BYTES, MAX_SHORT_MESSAGE_BYTES};
 use crate::error::ProtocolError;
+use crate::message_limits::{MAX_MESSAGE_BYTES, MAX_SHORT_MESSAGE_BYTES};
 
 /// The length of a message's type and length.
 const HEADER_BYTES: usize = 5;

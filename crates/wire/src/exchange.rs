@@ -1,10 +1,9 @@
 //! The hot path of a load engine: scans the server's answers as a stream.
 
 use crate::assembler::{Assembler, Kept, Skips};
-use crate::backend::{
-    CommandTag, MAX_ERROR_BYTES, Row, RowDescription, TxStatus, malformed, split_cstr,
-};
+use crate::backend::{CommandTag, Row, RowDescription, TxStatus, malformed, split_cstr};
 use crate::error::{ProtocolError, ServerError};
+use crate::message_limits::MAX_ERROR_BYTES;
 
 /// Whether rows are reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -19,6 +19,7 @@ pub mod frontend;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod md5;
+mod message_limits;
 mod printable;
 pub mod require_auth;
 pub mod scram;

@@ -5,10 +5,11 @@ use std::fmt;
 use zeroize::Zeroizing;
 
 use crate::assembler::{Assembler, Kept, Skips};
-use crate::backend::{MAX_ERROR_BYTES, TxStatus, malformed, split_cstr, split_u32};
+use crate::backend::{TxStatus, malformed, split_cstr, split_u32};
 use crate::binding::Binding;
 use crate::error::{EncodeError, ProtocolError, ServerError};
 use crate::exchange::parameter_status;
+use crate::message_limits::MAX_ERROR_BYTES;
 use crate::require_auth::RequireAuth;
 use crate::scram::{KeyCache, ScramClient};
 use crate::startup_error::{AuthMethod, StartupError};

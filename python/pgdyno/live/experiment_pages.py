@@ -16,11 +16,11 @@ from pgdyno.analyse.price import prices_of
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.live.archive_index import Entry, Index
 from pgdyno.live.control import Ask, ask
-from pgdyno.live.event_hub import Hub
 from pgdyno.live.pages import page
 from pgdyno.live.run_journal import JOURNAL
 from pgdyno.live.run_reader import Baseline, Json, Watched, mean_of
 from pgdyno.live.server.request_guard import body_of, may_ask
+from pgdyno.live.viewers import Hub
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.report.sentences import question
 from pgdyno.store import RunFolder, load_run

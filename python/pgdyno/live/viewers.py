@@ -1,4 +1,4 @@
-"""One reader per run for any number of viewers: each update is encoded once and sent to all."""
+"""The viewers of live pages, and limits of their number: one reader per run, whose updates are encoded once for all."""
 
 from __future__ import annotations
 
