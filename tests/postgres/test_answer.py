@@ -41,7 +41,7 @@ rate = 200
 CASES = {
     "arms": (
         '[sweep]\nclients = 2\nsettings.jit = ["on", "off"]\n' + SHORT,
-        r"Inconclusive: off vs on by throughput",
+        r"Inconclusive: jit off vs on by throughput",
     ),
     "rate": (
         "[sweep]\nclients = 4\nrate = 100\n" + SHORT,

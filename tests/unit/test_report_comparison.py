@@ -38,6 +38,13 @@ def test_the_sentence_comes_first_with_its_interval() -> None:
     )
 
 
+def test_the_sentence_names_the_setting_whose_values_are_the_arms() -> None:
+    arms = arms_of(([1000.0] * 6, [1050.0] * 6), names=("on", "off"))
+    for by, other in (("settings.jit", "jit off"), ("scale", "scale off"), ("target", "off"), (None, "off")):
+        (found,) = compare([replace(arms, by=by)])
+        assert comparison_sentence(found).startswith(f"{other} is faster than on by throughput")
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 @pytest.mark.parametrize("unicode", [True, False])
 def test_the_table_fits_and_has_a_line_a_point(width: int, unicode: bool) -> None:

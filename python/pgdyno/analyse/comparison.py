@@ -109,6 +109,8 @@ class Comparison:
     confounders: tuple[Confounder, ...] = ()
     stopping: StoppingRule | None = None
     """The rule by which the run could stop before its last repeat; None if the number of repeats was fixed."""
+    by: str | None = None
+    """In what the arms of a run differ: `target`, `settings.work_mem`; None between two runs."""
 
     @property
     def judged(self) -> tuple[PointComparison, ...]:
@@ -148,6 +150,7 @@ def compare(all_arms: Sequence[Arms], floor: float = 0.0) -> list[Comparison]:
                 warnings=warnings,
                 confounders=arms.confounders,
                 stopping=arms.stopping,
+                by=arms.by,
             )
         )
     return comparisons

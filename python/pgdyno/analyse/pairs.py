@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
 
@@ -175,6 +175,8 @@ class Arms:
     """Whether both arms were measured on the same instances of a target."""
     stopping: StoppingRule | None = None
     """The rule by which a run could stop before its last repeat; None if the number of repeats was fixed."""
+    by: str | None = None
+    """In what the arms of a run differ: `target`, `settings.work_mem`; None between two runs."""
 
     @property
     def is_empty(self) -> bool:
@@ -238,7 +240,7 @@ def within(
     if stopping is not None and by != stopping.by:
         # the widening holds for any comparison of the run, but its points are others
         stopping = stopping.model_copy(update={"comparisons": 0})
-    return [
+    compared = [
         _arms(
             (first, other),
             (arms[first], trials),
@@ -252,6 +254,7 @@ def within(
         for other, trials in arms.items()
         if other != first
     ]
+    return [replace(each, by=by) for each in compared]
 
 
 def between(

@@ -11,6 +11,8 @@ from rich.cells import cell_len, set_cell_size
 from pgdyno.analyse.comparison import Comparison, PointComparison, Verdict, few_pairs
 from pgdyno.analyse.intervals import Interval
 from pgdyno.analyse.noise_floor import EFFECTS, NoiseFloor, pairs_for
+from pgdyno.analyse.pairs import VERSION
+from pgdyno.analyse.series import heading
 from pgdyno.report import numbers
 from pgdyno.report.terminal.forest_plot import ASCII, UNICODE, Forest
 from pgdyno.report.terminal.text_drawing import printable
@@ -37,7 +39,7 @@ def comparison_lines(of: Comparison, width: int, *, unicode: bool = True) -> lis
 def comparison_sentence(of: Comparison) -> str:
     """Return the verdict, the difference and its interval in one sentence."""
     chief = of.chief
-    base, other = printable(of.base), printable(of.other)
+    base, other = printable(of.base), printable(_named_once(of))
     values = {"other": other, "base": base, "metric": gettext(of.metric.words)}
     if chief is None or chief.interval is None:
         return gettext("{other} vs {base} by {metric}: too few finished trials for an interval", **values)
@@ -66,6 +68,11 @@ def comparison_sentence(of: Comparison) -> str:
     )
     stopped = stopping_line(of)
     return said if stopped is None else gettext("{sentence}; {further}", sentence=said, further=stopped)
+
+
+def _named_once(of: Comparison) -> str:
+    """Return the other arm with the name of what differs: without it, a reader of "off vs on" cannot know."""
+    return of.other if of.by in (None, "target", VERSION, "protocol") else f"{heading(of.by)} {of.other}"
 
 
 def stopping_line(of: Comparison) -> str | None:
