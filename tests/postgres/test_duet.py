@@ -46,7 +46,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Path:
-    (tmp_path / "one.sql").write_text("SELECT 1;\n")
+    (tmp_path / "one.sql").write_text("SELECT 1;\n\\sleep 2 ms\n")
     path = tmp_path / "together.toml"
     path.write_text(PLAN)
     return path

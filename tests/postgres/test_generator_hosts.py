@@ -37,12 +37,18 @@ dsn = "host={address} port={port} user=postgres dbname=postgres"
 [probe]
 enabled = false
 [workload]
-scripts = ["select-only"]
+scripts = ["paced.sql"]
 scale = 1
 [sweep]
 clients = [2, 4, 6, 8]
 [trial]
 duration = "6s"
+"""
+# as fast as the machine can, this load would take the time of all other tests
+PACED = """\
+\\set aid random(1, 100000)
+SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
+\\sleep 4 ms
 """
 RUN = ("run", "plan.toml", "--no-preflight", "--generators")
 
@@ -109,6 +115,7 @@ class Watch:
 
 
 def test_pgdyno_detects_each_fault_and_repeats_the_trial(hosts: Hosts, warm_home: Home, tmp_path: Path) -> None:
+    (tmp_path / "paced.sql").write_text(PACED)
     (tmp_path / "plan.toml").write_text(PLAN.format(address=hosts.database.address, port=hosts.server.port))
     one, two = hosts.loads
     watch = Watch(hosts, tmp_path)
@@ -218,6 +225,7 @@ RAYLESS = 'for each in {site}/ray {site}/ray-*.dist-info; do mount -t tmpfs none
 def test_a_host_that_cannot_be_one_says_why(
     hosts: Hosts, warm_home: Home, tmp_path: Path, what: str, message: str, hint: str
 ) -> None:
+    (tmp_path / "paced.sql").write_text(PACED)
     (tmp_path / "plan.toml").write_text(PLAN.format(address=hosts.database.address, port=hosts.server.port))
     load = hosts.loads[0]
     within = load.within
