@@ -39,7 +39,7 @@ def comparison_lines(of: Comparison, width: int, *, unicode: bool = True) -> lis
 def comparison_sentence(of: Comparison) -> str:
     """Return the verdict, the difference and its interval in one sentence."""
     chief = of.chief
-    base, other = printable(of.base), printable(_named_once(of))
+    base, other = printable(of.base), printable(named_arm(of, of.other))
     values = {"other": other, "base": base, "metric": gettext(of.metric.words)}
     if chief is None or chief.interval is None:
         return gettext("{other} vs {base} by {metric}: too few finished trials for an interval", **values)
@@ -70,9 +70,9 @@ def comparison_sentence(of: Comparison) -> str:
     return said if stopped is None else gettext("{sentence}; {further}", sentence=said, further=stopped)
 
 
-def _named_once(of: Comparison) -> str:
-    """Return the other arm with the name of what differs: without it, a reader of "off vs on" cannot know."""
-    return of.other if of.by in (None, "target", VERSION, "protocol") else f"{heading(of.by)} {of.other}"
+def named_arm(of: Comparison, arm: str) -> str:
+    """Return `arm` with the name of what differs: without it, a reader of "off vs on" cannot know."""
+    return arm if of.by in (None, "target", VERSION, "protocol") else f"{heading(of.by)} {arm}"
 
 
 def stopping_line(of: Comparison) -> str | None:

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from pgdyno.analyse.comparison import Comparison, PointComparison
 from pgdyno.analyse.mean_interval import Estimate
-from pgdyno.report.answers.comparison import low_to_high, percent
+from pgdyno.report.answers.comparison import low_to_high, named_arm, percent
 from pgdyno.report.charts.labels import marker
 from pgdyno.report.charts.layout import Layout, n_text
 from pgdyno.report.charts.palette import Look
@@ -43,7 +43,7 @@ def forest_chart(of: Comparison, look: Look, title: str, layout: Layout, most: i
         drawing.add(text(place, bottom + 18, f"{100 * tick:+g}" if tick else "0", anchor="middle"))
     n = n_text([point.pairs for point in points], gettext_noop("n = {count}"), left)
     drawing.add(text(0, bottom + 18, n, "quiet"))
-    unit = gettext("change of {metric} against {base}, %", metric=gettext(of.metric.words), base=of.base)
+    unit = gettext("change of {metric} against {base}, %", metric=gettext(of.metric.words), base=named_arm(of, of.base))
     drawing.add(text(right, bottom + 38, shortened(unit, right), "quiet", "end"))
     if not narrow:
         drawing.add(text(right + 16, TOP - 8, gettext("change, 95 % interval"), "quiet"))
@@ -111,7 +111,7 @@ def _description(of: Comparison) -> str:
         parts.append(ngettext("{count:,} further point", "{count:,} further points", len(of.points) - 12))
     return gettext(
         "Change of {other} against {base} by point, with intervals. {parts}.",
-        other=of.other,
+        other=named_arm(of, of.other),
         base=of.base,
         parts="; ".join(parts),
     )

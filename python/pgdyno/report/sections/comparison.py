@@ -11,7 +11,14 @@ from pgdyno.analyse.comparison import Comparison, Verdict
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.published import Published
 from pgdyno.report import numbers
-from pgdyno.report.answers.comparison import comparison_sentence, confounded_line, low_to_high, new_run_words, percent
+from pgdyno.report.answers.comparison import (
+    comparison_sentence,
+    confounded_line,
+    low_to_high,
+    named_arm,
+    new_run_words,
+    percent,
+)
 from pgdyno.report.charts.palette import Look
 from pgdyno.report.digest import Digest
 from pgdyno.report.report_tables import Table
@@ -85,7 +92,7 @@ def _compared(of: Digest, each: Comparison, at: int) -> Compared:
     verdict = chief.verdict if chief is not None else Verdict.INCONCLUSIVE
     figure = first = None
     if any(point.interval is not None for point in each.points):
-        title = gettext((TITLES if len(each.points) > 1 else TITLES_OF_ONE)[verdict], other=each.other)
+        title = gettext((TITLES if len(each.points) > 1 else TITLES_OF_ONE)[verdict], other=named_arm(each, each.other))
         colour = next((look.look.colour for look in of.named.values() if look.name == each.other), 1 + at % 5)
         look = Look(colour, 0)
         figure = drawn_figure(f"forest-{at}", title, lambda layout: forest_chart(each, look, title, layout))
@@ -130,7 +137,7 @@ def _table(of: Comparison) -> Table:
             )
         )
     told = {
-        "other": of.other,
+        "other": named_arm(of, of.other),
         "base": of.base,
         "metric": gettext(of.metric.words),
         "delta": percent(of.delta, plus=False),
