@@ -43,7 +43,9 @@ def forest_chart(of: Comparison, look: Look, title: str, layout: Layout, most: i
         drawing.add(text(place, bottom + 18, f"{100 * tick:+g}" if tick else "0", anchor="middle"))
     n = n_text([point.pairs for point in points], gettext_noop("n = {count}"), left)
     drawing.add(text(0, bottom + 18, n, "quiet"))
-    unit = gettext("change of {metric} in %, against {base}", metric=gettext(of.metric.words), base=named_arm(of, of.base))
+    unit = gettext(
+        "change of {metric} in %, against {base}", metric=gettext(of.metric.words), base=named_arm(of, of.base)
+    )
     drawing.add(text(right, bottom + 38, shortened(unit, right), "quiet", "end"))
     if not narrow:
         drawing.add(text(right + 16, TOP - 8, gettext("change, 95 % interval"), "quiet"))
