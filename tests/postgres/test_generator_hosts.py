@@ -218,7 +218,7 @@ RAYLESS = 'for each in {site}/ray {site}/ray-*.dist-info; do mount -t tmpfs none
         ("bare", "load1 cannot be a generator: pgdyno is not in the folder", "pip install --user"),
         ("rayless", "load1 cannot be a generator: Ray is not installed there", "pip install"),
         ("unknown", "cannot reach load1 over SSH: Host key verification failed", "compare its host key"),
-        ("keyless", "cannot reach load1 over SSH: ", "give ssh a key or an agent that load1 knows"),
+        ("keyless", "cannot reach load1 over SSH: ", "give ssh a key or an agent that load1 accepts"),
         ("closed", "Connection refused", "try: ssh load1 true"),
     ],
 )
