@@ -20,7 +20,7 @@ from pgdyno.report import numbers, translation
 from pgdyno.report.digest import Extras, digest
 from pgdyno.report.export import markdown_of
 from pgdyno.report.terminal.text_drawing import wrapped
-from pgdyno.report.translation import Language, gettext, listed, translated, use_language
+from pgdyno.report.translation import Language, capital, gettext, listed, translated, use_language
 from tests.unit.report_sample import render_html, sweep
 
 OTHERS = [language for language in Language if language is not Language.ENGLISH]
@@ -167,6 +167,12 @@ def test_a_language_ends_with_its_block_even_by_an_exception() -> None:
     with pytest.raises(ValueError, match=r"^$"):
         fail()
     assert gettext("Price") == "Price"
+
+
+def test_a_sentence_begins_with_a_capital_but_for_names() -> None:
+    assert capital("throughput falls") == "Throughput falls"
+    for text in ("fsync is off", "jit off is faster than on", "work_mem is 4MB", "pg17 is slower"):
+        assert capital(text) == text
 
 
 def test_a_message_is_translated_by_its_template() -> None:

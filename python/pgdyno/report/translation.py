@@ -29,7 +29,7 @@ class Language(StrEnum):
     CHINESE = "zh"
 
 
-_A_NAME = re.compile(r"[_/.:\d]")
+_A_NAME = re.compile(r"[_/.:\d]|^(autovacuum|fsync|geqo|jit|perf|pgbench|pgdrive|pgdyno|pgprobe|sysbench)$")
 _WITHOUT_SPACES = (Language.JAPANESE, Language.CHINESE)
 _current: ContextVar[Language] = ContextVar("_current", default=Language.ENGLISH)
 
