@@ -71,7 +71,7 @@ def test_pairs_run_on_halves_and_are_resumed_as_pairs(
 ) -> None:
     halves = {frozenset(half) for half in own_halves()}
     hold = Hold(scratch)
-    (tmp_path / "one.sql").write_text(hold.script)
+    (tmp_path / "one.sql").write_text(hold.script + "\\sleep 2 ms\n")
     with running(warm_home, tmp_path, plan) as process:
         wait_until(lambda: len(engines(warm_home)) == 2)
         assert affinities(engines(warm_home)) == halves
