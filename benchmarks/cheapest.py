@@ -4,7 +4,7 @@
 
 Starts a cluster for each target, whose server processes may use a share of half a processor (CFS quota of a control
 group, as in instances.py), measures the throughput of each, and promises a rate at which the planted target and all
-larger ones have at most 70 % of their load; the next smaller one would need about 140 % of its capacity. Each search is
+larger ones are loaded to at most 70 %; the next smaller one would need about 150 % of its capacity. Each search is
 an ordinary `pgdyno run` over two families of priced targets. Run it on an idle machine: other programs take processor
 time that a quota does not reserve.
 """

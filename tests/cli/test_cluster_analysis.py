@@ -33,9 +33,11 @@ from pgdyno.store import find_run, load_run
 from pgdyno.store.find_runs import named_runs
 from pgdyno.store.object_storage.address import Address
 from pgdyno.store.object_storage.runs import opened, upload
+from pgdyno.targets.cluster.processes import identify
 from tests.s3 import Bucket, object_storage
 from tests.unit import documents_sample as documents
 from tests.unit.archive_sample import run_of
+from tests.waiting import wait_until
 
 NODES = 2
 HERE, THERE = (), (f"local:{NODES}",)
@@ -167,6 +169,10 @@ def ended(number: int) -> int:
     return number
 
 
+def has_ended(pid: int) -> bool:
+    return identify(pid) is None
+
+
 def waiting(folder: Path, number: int) -> int:
     """A task that reports where it runs, and waits for permission to continue."""
     import ray
@@ -222,8 +228,7 @@ def test_a_node_that_is_killed_costs_time_only(by_value: Over, tmp_path: Path) -
     os.kill(next(int(parent) for at, parent, _ in places if at == node), signal.SIGKILL)
     # its workers end when they notice; one that is told to go on before could still return its result
     for worker in (int(pid) for at, _, pid in places if at == node):
-        while Path(f"/proc/{worker}").exists():
-            time.sleep(0.05)
+        wait_until(partial(has_ended, worker))
     (tmp_path / "go").touch()
     thread.join()
     assert found == list(range(8))

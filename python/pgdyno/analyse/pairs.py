@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from pgdyno.analyse.over_time.timeline import RunSource
-from pgdyno.analyse.series import Series, following, label, text, varying
+from pgdyno.analyse.series import Series, following, label, listed_values, text, varying
 from pgdyno.errors import UsageError
 from pgdyno.messages import Message
 from pgdyno.records import Manifest, Outcome, Point, StoppingRule, TrialRecord
@@ -447,12 +447,11 @@ def _place_in_plan(manifest: Manifest, trials: Iterable[Placed], by: str) -> Cal
 
     Returns 0 for every trial, which keeps their order, if the plan does not name all arms.
     """
-    group, dot, key = by.partition(".")
-    sweep = manifest.plan.get("sweep") or {}
-    values = (sweep.get(group) or {}).get(key) if dot else sweep.get(by)
     if by in ("target", VERSION):
         values = [target.name for target in manifest.targets]
-    places = {text(value): at for at, value in enumerate(values)} if isinstance(values, list) else {}
+    else:
+        values = listed_values(manifest.plan, by)
+    places = {text(value): at for at, value in enumerate(values)}
 
     def arm(trial: Placed) -> str:
         value = trial.target if by in ("target", VERSION) else trial.point.parameter(by)

@@ -96,7 +96,7 @@ def series_in_order(
     manifest, because the order of trials may be random. What the plan does not list stays in the order of trials.
     """
     seen = list(dict.fromkeys(Series.of(trial.target, trial.point, following) for trial in trials))
-    values = {name: _listed(plan, name) for name in _names(seen)} | {"target": list(targets)}
+    values = {name: listed_values(plan, name) for name in _names(seen)} | {"target": list(targets)}
     places = {name: {text(value): at for at, value in enumerate(listed)} for name, listed in values.items()}
 
     def place(series: Series) -> list[int]:
@@ -106,7 +106,7 @@ def series_in_order(
     return sorted(seen, key=place)
 
 
-def _listed(plan: Mapping[str, Any], name: str) -> list[Any]:
+def listed_values(plan: Mapping[str, Any], name: str) -> list[Any]:
     """Return the values that `plan` sweeps the parameter over; none if it computes them."""
     sweep = plan.get("sweep") or {}
     group, dot, key = name.partition(".")
