@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pgdyno.analyse.over_time.timeline import trial_timeline
+from pgdyno.analyse.pairs import Metric, within
 from pgdyno.analyse.summary import PointSummary, summarise
 from pgdyno.records import ErrorCount, Outcome, Point, TrialRecord
 from pgdyno.store.seconds import MEASURE, WARM_UP
@@ -174,6 +175,15 @@ def test_points_come_in_the_order_of_the_plan_s_values() -> None:
         add_trial(run, "pg18", 1, 100, 900, point=point)
     series = [point.series for point in summarise(run)]
     assert [(each.protocol, each.parameter("settings.jit")) for each in series] == [*order, ("extended", "on")]
+
+
+@pytest.mark.parametrize("group", ["settings", "session_settings"])
+def test_the_baseline_is_the_plan_s_first_value_and_not_the_first_trial_s(group: str) -> None:
+    run = SampleRun(manifest().model_copy(update={"plan": {"sweep": {group: {"work_mem": ["4MB", "64MB"]}}}}))
+    for work_mem in ("64MB", "4MB"):
+        add_trial(run, "pg18", 1, 100, 900, point=Point(clients=1, settings={"work_mem": work_mem}))
+    (arms,) = within(run, "settings.work_mem", Metric.TPS)
+    assert (arms.base, arms.other) == ("4MB", "64MB")
 
 
 def test_parameters_other_than_clients_make_series() -> None:
