@@ -119,18 +119,22 @@ def false_wins(times: int = 200) -> Iterator[Sequence[object]]:
     yield ("no setting matters", times, f"{100 * wins / times:.1f} %")
 
 
-def regret(times: int = 80) -> Iterator[Sequence[object]]:
-    """Yields how far the confirmed configuration is from the best, with as many trials before it as random search."""
-    yield ("surface", "start", "pgdyno", "random search", "lines kept", "of them irrelevant")
+def regret(times: int = 200) -> Iterator[Sequence[object]]:
+    """Yields how far results are from the best: of the search, with as many trials as random search, and of what is
+    left of it after lines were put back.
+    """
+    yield ("surface", "start", "random search", "winner", "lines put back", "lines kept", "of them irrelevant")
     matters = {"hill": {0, 2}, "ridge": {1, 3}, "step": {3, 4}}
     for surface in (hill, ridge, step):
-        own, by_chance, kept, irrelevant = [], [], 0, 0
+        by_chance, winners, reduced, kept, irrelevant = [], [], [], 0, 0
         for seed in range(times):
             found, before = simulate(surface, seed)
-            own.append(-surface(found.settings))
+            winners.append(-surface({line.name: line.value for line in found.lines}))
+            reduced.append(-surface(found.settings))
             by_chance.append(-random_search(surface, seed, before))
             kept += len(found.settings)
             names = {SPACE[at].name for at in matters[surface.__name__]}
             irrelevant += len(found.settings.keys() - names)
-        shown = (f"{100 * math.expm1(float(np.mean(each))):.1f} %" for each in ([-surface({})], own, by_chance))
+        columns = ([-surface({})], by_chance, winners, reduced)
+        shown = (f"{100 * math.expm1(float(np.mean(each))):.1f} %" for each in columns)
         yield (surface.__name__, *shown, f"{kept / times:.1f}", f"{irrelevant / times:.2f}")

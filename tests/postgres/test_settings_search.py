@@ -77,6 +77,9 @@ def test_a_killed_search_goes_on_and_confirms_the_planted_setting(warm_home: Hom
     assert "random_page_cost = '1.1'\n" in text
     assert "throughput, 95 % interval" in text
     assert found.words.split(";")[0].removeprefix("confirmed") in done.stdout
+    # the starting configuration, which may have settings of the target
+    assert "unchanged" in done.stdout
+    assert "default" not in done.stdout
     again = pgdyno(warm_home, tmp_path, "tune", "--resume", str(folder.path))
     assert again.returncode == ExitCode.STORE
 

@@ -33,7 +33,7 @@ def test_labels_name_what_varies() -> None:
     assert names == ["rate", "settings.work_mem", "variables.range"]
     assert [label(each, names) for each in series] == [
         "closed loop, work_mem 4MB, range by default",
-        "rate 1,500, work_mem by default, range 10",
+        "rate 1,500, work_mem unchanged, range 10",
     ]
     assert series[1].parameters() == {"protocol": "simple", "rate": "1500", "variables.range": "10"}
     assert heading("settings.auto_explain.log_min_duration") == "auto_explain.log_min_duration"

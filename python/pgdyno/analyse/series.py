@@ -144,11 +144,14 @@ def label(series: Series, names: Sequence[str]) -> str:
 
 
 def named(name: str, value: float | str | None) -> str:
-    """Return a parameter with its value: `prepared`, `scale 10`, `2 workers`, `rate 1,000`, `work_mem 4MB`."""
+    """Return a parameter with its value: `prepared`, `scale 10`, `2 workers`, `rate 1,000`, `work_mem 4MB`.
+
+    A setting that a trial does not set is `unchanged`: the target may have set it.
+    """
     if name == "rate":
         return "closed loop" if value is None else f"rate {value:,.10g}"
     if value is None:
-        return f"{heading(name)} by default"
+        return f"{heading(name)} {'unchanged' if name.startswith('settings.') else 'by default'}"
     if name == "protocol":
         return str(value)
     if name == "workers":

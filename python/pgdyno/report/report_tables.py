@@ -89,12 +89,17 @@ def parameter_heading(name: str) -> str:
 
 
 def parameter_cells(point: PointSummary, parameters: Sequence[str]) -> tuple[str, ...]:
-    """Return the values of `parameters` for `point`; `default` if the plan does not set one; no rate is a closed
-    loop.
+    """Return the values of `parameters` for `point`. One that the point does not set is `default`; a setting is
+    `unchanged`, because the target may have set it; no rate is a closed loop.
     """
+
+    def left_open(name: str) -> str:
+        if name == "rate":
+            return gettext("closed loop")
+        return gettext("unchanged") if name.startswith("settings.") else gettext("default")
+
     values = [(name, point.series.target if name == "target" else point.point.parameter(name)) for name in parameters]
-    left_open = {"rate": gettext("closed loop")}
-    return tuple(left_open.get(name, gettext("default")) if value is None else text(value) for name, value in values)
+    return tuple(left_open(name) if value is None else text(value) for name, value in values)
 
 
 def mark(of: Digest, point: PointSummary) -> str:
