@@ -22,10 +22,10 @@ demo: build ## measure a PostgreSQL 18 here: a sweep of clients, a table, an HTM
 
 build: $(PROGRAMS) .venv/.installed $(CATALOGUES:.po=.mo) ## .venv/bin/pgdyno, target/release/pgdrive, pgprobe and pgnull
 
-# linking the programs uses one thread: meanwhile, make compiles the binaries of the tests, and fetches libraries. Rust's
-# tests mostly wait, and run while Python's do
-test: test-packages ## every test but the long ones (installs missing Debian packages with apt); CI runs it, and make lint
-	$(MAKE) --no-print-directory --jobs=3 build test-binaries
+# linking the programs uses one thread: meanwhile, make compiles the binaries of the tests, and fetches libraries and
+# packages. Rust's tests mostly wait, and run while Python's do
+test: ## every test but the long ones (installs missing Debian packages with apt); CI runs it, and make lint
+	$(MAKE) --no-print-directory --jobs=4 test-packages build test-binaries
 	$(MAKE) --no-print-directory --jobs=2 test-rust test-python
 
 # without root, Debian packages or a server: what to run before each commit
