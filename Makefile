@@ -12,7 +12,7 @@ CATALOGUES := $(wildcard python/pgdyno/report/languages/*/LC_MESSAGES/*.po)
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(shell find crates -name '*.rs' -o -name '*.lua' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo build docs messages check check-rust check-units test test-packages test-binaries test-long test-tap test-rust test-python lint lint-source advisories format bench bench-probe bench-packages simulations fuzz fuzz-python fuzz-rust static-programs engines dist wheels dist-check image-check lint-workflows pins kills clean
+.PHONY: help demo build docs messages check check-rust check-units test test-packages test-binaries test-long test-tap test-rust test-python lint lint-source lint-rust lint-python advisories format bench bench-probe bench-packages simulations fuzz fuzz-python fuzz-rust static-programs engines dist wheels dist-check image-check lint-workflows pins kills clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -43,8 +43,14 @@ lint: lint-source target/tools/bin/cargo-deny ## rustfmt, clippy, ruff, mypy --s
 
 # what CI runs: it does not build cargo-deny, which takes five minutes in each fresh clone
 lint-source: build
+	$(MAKE) --no-print-directory --jobs=2 lint-rust lint-python
+
+lint-rust: build
 	$(CARGO) fmt --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	MAKEFLAGS= $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+# mypy uses one core
+lint-python: build
 	$(BIN)/ruff format --check $(PYTHON)
 	$(BIN)/ruff check $(PYTHON)
 	$(BIN)/mypy

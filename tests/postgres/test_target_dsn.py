@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 from rich.console import Console
 
 from pgdyno.errors import PlanError, TargetError
@@ -20,6 +21,7 @@ from pgdyno.report.terminal.progress import live_view
 from pgdyno.run import find_engine
 from pgdyno.store import RunFolder
 from pgdyno.targets import Home, Server, SilentProgress, Use, WhenBusy, fetch_target, open_target
+from pgdyno.targets.connection import Address
 from pgdyno.targets.dsn.reach import Reached
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.embedded.schema import EmbeddedTarget
@@ -251,6 +253,30 @@ def test_a_wrong_password_is_not_told(theirs: Server, home: Home, monkeypatch: p
     with pytest.raises(TargetError, match="password authentication failed") as caught:
         fetch_target("far", spec(theirs), home=home, progress=SilentProgress())
     assert "wrong one" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "remedy"),
+    [
+        ("dbname=nosuch", 'database "nosuch" does not exist', "check dbname"),
+        ("sslmode=require", "does not support SSL", "sslmode=prefer"),
+        ("host=/nosuch", "No such file or directory", "socket's folder"),
+        ("user=limited", "too many connections for role", "CONNECTION LIMIT"),
+        ("port=1", "Connection refused", "check host and port"),
+    ],
+)
+def test_a_connection_that_fails_names_its_remedy(theirs: Server, words: str, said: str, remedy: str) -> None:
+    with theirs.connect() as connection:
+        connection.execute(f"CREATE ROLE limited LOGIN CONNECTION LIMIT 0 PASSWORD '{PASSWORD}'")
+    try:
+        parameters = conninfo_to_dict(f"{dsn(theirs)} dbname=postgres {words}")
+        dbname = str(parameters.pop("dbname"))
+        with pytest.raises(TargetError, match=said) as caught:
+            Address({name: str(value) for name, value in parameters.items()}, PASSWORD).connect(dbname)
+        assert remedy in str(caught.value.hint)
+    finally:
+        with theirs.connect() as connection:
+            connection.execute("DROP ROLE limited")
 
 
 def test_one_pgdyno_at_a_time(theirs: Server, home: Home) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -159,11 +160,19 @@ _REMEDIES = {
     "Connection refused": "check host and port, and whether the server runs and listens on TCP",
     "could not translate host name": "check the host's name",
     "no pg_hba.conf entry": "add a line for this host, role and database to pg_hba.conf",
+    'database ".*" does not exist': "check dbname: psql --list shows the server's databases",
+    'role ".*" does not exist': "check user: without it, libpq takes PGUSER or the operating system's user",
+    "No such file or directory": "check the socket's folder (host) and port, and whether the server runs",
+    "server does not support SSL": "set sslmode=prefer in the connection string, or ssl = on at the server",
+    "too many clients already|remaining connection slots": "end sessions, or raise max_connections",
+    "too many connections for (role|database)": "end sessions, or raise its CONNECTION LIMIT",
+    "the database system is": "wait until the server accepts connections",
 }
+"""What to do, by a pattern of libpq's message."""
 
 
 def _hint(message: str) -> str | None:
-    return next((hint for part, hint in _REMEDIES.items() if part in message), None)
+    return next((hint for pattern, hint in _REMEDIES.items() if re.search(pattern, message)), None)
 
 
 def _once(error: psycopg.Error) -> str:
