@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pgdyno.analyse.series import Series, following
+from pgdyno.analyse.series import Series, following, label, varying
 from pgdyno.errors import PgdynoError, StoreError
 from pgdyno.experiment.limits.budget_left import BudgetLeft
 from pgdyno.experiment.run_context import RunContext
@@ -43,6 +43,8 @@ class Arm:
     """One at that point."""
     tps: float
     """The median of the trials there."""
+    name: str
+    """What distinguishes it from the other arms: `pg18`, `work_mem 4MB`."""
 
 
 def arms_to_profile(plan: Plan, folder: RunFolder) -> list[Arm]:
@@ -65,8 +67,11 @@ def arms_to_profile(plan: Plan, folder: RunFolder) -> list[Arm]:
         of_arm = points.setdefault(Series.of(trial.target, trial.point, follow), {})
         of_arm.setdefault(trial.point.model_dump_json(), []).append(trial)
     profiled = {Series.of(each.target, each.point, follow) for each in folder.manifest.profiles}
+    names = varying(list(points))
     return [
-        max((Arm(each[0], _median_tps(each)) for each in of_arm.values()), key=lambda arm: arm.tps)
+        max(
+            (Arm(each[0], _median_tps(each), label(series, names)) for each in of_arm.values()), key=lambda arm: arm.tps
+        )
         for series, of_arm in points.items()
         if series not in profiled
     ]
@@ -103,25 +108,29 @@ class Profiles:
         for name, spec in plan.target.items():
             if not isinstance(spec, OwnTarget):
                 why = Message("profile-elsewhere", "perf samples only servers that pgdyno starts on this machine")
-                self._note(name, why)
+                self._note([name], why)
         arms = arms_to_profile(plan, folder)
+        left_out: dict[str, list[str]] = {}
         for at, arm in enumerate(arms):
             if self._left is not None and not self._left.has_room():
-                for other in dict.fromkeys(each.trial.target for each in arms[at:]):
-                    self._note(other, Message("profile-no-time", "the budget has no time left for it"))
-                return
+                no_time = Message("profile-no-time", "the budget has no time left for it")
+                self._note([each.name for each in arms[at:]], no_time)
+                break
             try:
                 profile = self._profile(arm)
             except StoreError:
                 raise
             except PgdynoError as error:
                 hint = f"; {error.hint}" if error.hint else ""
-                self._note(arm.trial.target, f"{error.message}{hint}")
+                left_out.setdefault(f"{error.message}{hint}", []).append(arm.name)
                 continue
             folder.update_manifest(profiles=[*folder.manifest.profiles, profile])
+        for reason, names in left_out.items():
+            self._note(names, reason)
 
-    def _note(self, target: str, why: Message | str) -> None:
-        self._progress.note_once(Message("profile-left-out", "no profile of {target}: {why}", target=target, why=why))
+    def _note(self, names: Sequence[str], why: Message | str) -> None:
+        of = "; ".join(names)
+        self._progress.note_once(Message("profile-left-out", "no profile of {target}: {why}", target=of, why=why))
 
     def _profile(self, arm: Arm) -> ProfileRecord:
         """Run the load of `arm` under perf, and store its stacks. Raises PgdynoError."""
