@@ -22,6 +22,7 @@ from pgdyno.programs import find_engine
 from pgdyno.targets import Server
 from tests.postgres.generator_agents import generators_here, run_load
 from tests.postgres.test_generators import sessions, wait_for_no_sessions
+from tests.signals import send_signal
 from tests.waiting import wait_until
 
 NODES = 3
@@ -140,7 +141,7 @@ def test_a_frozen_node_fails_the_load_and_comes_back(cluster: Cluster, tables: S
         # its engine still runs: no order to stop can reach it, and nothing renews its lease
         wait_for_no_sessions(tables)
     finally:
-        os.kill(pid, signal.SIGCONT)
+        send_signal(signal.SIGCONT, [pid])
     assert load(cluster, tables, tmp_path, ["-b", "select-only", "--client=3", "-t3"])[-1]["succeeded"] == 9
 
 

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.generator_hosts import Hosts, generator_hosts, generators_of, seconds_until, with_ssh
 from tests.postgres.namespaces import LanHost
 from tests.postgres.runs import the_run
+from tests.signals import send_signal
 from tests.ssh.sshd import keygen, running_sshd
 from tests.unit.archive_sample import run_of
 
@@ -74,9 +75,7 @@ def slow_down(load: LanHost, is_over: Callable[[], bool]) -> None:
     slow: set[int] = set()
     while not is_over():
         for number, length_s in ((signal.SIGSTOP, 0.2), (signal.SIGCONT, 0.02)):
-            for pid in slow:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, number)
+            send_signal(number, slow)
             if number is signal.SIGSTOP:
                 found = engines_of(load)
             time.sleep(length_s)
@@ -146,15 +145,13 @@ def test_pgdyno_detects_each_fault_and_repeats_the_trial(hosts: Hosts, warm_home
         watch.wait_for_load(6)
         before = generators_of(one)
         frozen = time.monotonic()
-        for pid in before:
-            os.kill(pid, signal.SIGSTOP)
+        send_signal(signal.SIGSTOP, before)
         watch.load_stops(frozen, two)
         watch.wait_until_done_again(3, frozen)
         # after its lease; otherwise it would continue as if nothing had happened
         seconds_until(lambda: time.monotonic() > frozen + LEASE_S + 1, frozen)
         thawed = time.monotonic()
-        for pid in before:
-            os.kill(pid, signal.SIGCONT)
+        send_signal(signal.SIGCONT, before)
         # the node may go on, as Ray still knows it; its engine must not: the trial may be under way again by now
         engines = {pid for pid, name in before.items() if "pgdrive" in name}
         assert engines

@@ -20,6 +20,7 @@ from pgdyno.targets import Home, Server
 from tests.forked import PGDYNO
 from tests.postgres.runs import environment, the_run
 from tests.postgres.test_generators import sessions
+from tests.signals import send_signal
 
 HERE = "127.0.0.1"
 TOKEN = "5" * 64
@@ -89,9 +90,7 @@ class Theirs:
 
     def kill(self, name: str) -> None:
         """Kills all of Ray's processes on a node; the process that started them then ends."""
-        for pid in self.processes(name):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        send_signal(signal.SIGKILL, self.processes(name))
         self.nodes[name].wait()
 
 

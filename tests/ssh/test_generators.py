@@ -15,6 +15,7 @@ from pgdyno.generators.merge_events import Event
 from pgdyno.generators.ssh_hosts import ssh_cluster
 from pgdyno.programs import find_engine
 from pgdyno.remote.remote_host import There
+from tests.signals import send_signal
 from tests.ssh.sshd import Sshd, running_sshd
 from tests.waiting import wait_until
 
@@ -133,12 +134,11 @@ def sessions(sshd: Sshd) -> list[int]:
 def test_a_host_that_does_not_answer_loses_its_lease_and_comes_back(
     cluster: Cluster, environment: dict[str, str], tmp_path: Path, sshd: Sshd, other: Sshd
 ) -> None:
-    frozen = []
+    frozen: list[int] = []
 
     def freeze() -> None:
         frozen.extend(sessions(other))
-        for pid in frozen:
-            os.kill(pid, signal.SIGSTOP)
+        send_signal(signal.SIGSTOP, frozen)
 
     try:
         end = load(cluster, environment, tmp_path, "--client=2", "--time=120", "--rate=20", meanwhile=freeze)[-1]
@@ -146,8 +146,7 @@ def test_a_host_that_does_not_answer_loses_its_lease_and_comes_back(
         # no order to stop can reach it, and nothing renews its lease
         wait_for_no_engines(sshd.cache, other.cache)
     finally:
-        for pid in frozen:
-            os.kill(pid, signal.SIGCONT)
+        send_signal(signal.SIGCONT, frozen)
     assert load(cluster, environment, tmp_path, "--client=2", "-t3")[-1]["succeeded"] == 6
 
 
