@@ -104,7 +104,8 @@ def test_a_file_that_cannot_be_read(mine: Path) -> None:
     [
         (b"a = 1\nname = quick\nb = 2\n", 2, "invalid value"),
         (b'a = 1\n\nname = "quick\nb = 2\n', 3, "does not end on this line"),
-        (b"a = 1\na = 2\n", 2, "cannot overwrite a value"),
+        (b"a = 1\na = 2\n", 2, "the key has a value above"),
+        (b"[target.a]\nb = 1\n[target.a]\nc = 1\n", 3, "the table is above already: target.a"),
         (b"a = 1\n\nb = [1,\n", 3, "invalid TOML"),
         (b"a = " + b"9" * 5_000, None, "invalid TOML: a number has too many digits"),
         (b"a = 1\nb = '\xff'\n", 2, "not UTF-8"),

@@ -15,6 +15,13 @@ from pgdyno.plan.reading.plan_document import near
 _CATALOGUE = "pgdyno.plans"
 _LOOKED_AT_BYTES = 65_536
 _PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+_IN_PLAIN_WORDS = (
+    (re.compile("Invalid value"), "invalid value", 'put text in quotes: name = "quick"'),
+    (re.compile(r"Illegal character '\\n'"), "a quoted text does not end on this line", None),
+    (re.compile("Cannot overwrite a value"), "the key has a value above", "keep one of the two lines"),
+    (re.compile(r"Cannot declare \((.+?),?\) twice"), "the table is above already: {}", "write all its keys there"),
+)
+"""tomllib's messages of frequent mistakes: what to say instead, and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +125,22 @@ def parse(source: str, text: str) -> dict[str, Any]:
         if place is not None:
             message = message[: place.start()]
             line = int(place[1]) if place[1] else line
-        hint = 'put text in quotes: name = "quick"' if message == "Invalid value" else None
-        if message == r"Illegal character '\n'":
-            message = "a quoted text does not end on this line"
+        message, hint = _plain(message)
         if source.endswith((".sql", ".lua")):
             hint = f"a script is not a plan; measure it with: pgdyno ab --script {source}, or name it in a plan"
-        problem = Problem("", f"is invalid TOML: {message[:1].lower()}{message[1:]}", line, hint)
+        problem = Problem("", f"is invalid TOML: {message}", line, hint)
         raise PlanError(source, [problem]) from error
     except ValueError as error:
         # Python converts at most 4,300 digits
         raise PlanError(source, [Problem("", "is invalid TOML: a number has too many digits")]) from error
     except RecursionError as error:
         raise PlanError(source, [Problem("", "is nested too deeply")]) from error
+
+
+def _plain(message: str) -> tuple[str, str | None]:
+    """Returns what to say instead of tomllib's `message`, and a remedy."""
+    for pattern, words, hint in _IN_PLAIN_WORDS:
+        found = pattern.fullmatch(message)
+        if found is not None:
+            return words.format(*(each.replace("'", "").replace(", ", ".") for each in found.groups())), hint
+    return message[:1].lower() + message[1:], None
