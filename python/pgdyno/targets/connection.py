@@ -162,7 +162,7 @@ _REMEDIES = {
     "no pg_hba.conf entry": "add a line for this host, role and database to pg_hba.conf",
     'database ".*" does not exist': "check dbname: psql --list shows the server's databases",
     'role ".*" does not exist': "check user: without it, libpq takes PGUSER or the operating system's user",
-    "No such file or directory": "check the socket's folder (host) and port, and whether the server runs",
+    r"No such file or directory\s+Is the server running": "check host, the socket's folder, and that the server runs",
     "server does not support SSL": "set sslmode=prefer in the connection string, or ssl = on at the server",
     "too many clients already|remaining connection slots": "end sessions, or raise max_connections",
     "too many connections for (role|database)": "end sessions, or raise its CONNECTION LIMIT",
