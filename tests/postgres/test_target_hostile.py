@@ -11,7 +11,9 @@ import threading
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any, LiteralString
 
+import psycopg
 import pytest
 
 from pgdyno.errors import ExitCode, TargetError
@@ -40,6 +42,7 @@ from tests.cli.hostile import (
     row,
 )
 from tests.postgres.silent_proxy import silent_proxy
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 ROLE_SETTINGS = {
@@ -479,3 +482,53 @@ def test_an_answer_without_an_end_is_cut(theirs: Server, home: Home, monkeypatch
             statement = "SELECT repeat('x', 10000) FROM generate_series(1, 1000000)"
             with pytest.raises(SilentServerError, match=r"answered one statement with more than 1.0 MiB"):
                 connection.execute(statement)
+
+
+ASLEEP: LiteralString = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)' AND state = 'active'"
+
+
+@pytest.mark.parametrize("looking", [False, True])
+def test_ctrl_c_cancels_the_statement_that_is_waited_for(
+    theirs: Server, monkeypatch: pytest.MonkeyPatch, looking: bool
+) -> None:
+    """Also while pgdyno asks the server whether it still works on it."""
+    pressed = threading.Event()
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def press() -> None:
+        pressed.set()
+        signal.pthread_kill(main, signal.SIGINT)
+
+    def look(_self: Address, _dbname: str, _pid: int | None) -> Look:
+        if not pressed.is_set():
+            press()
+        return Look.WORKS
+
+    def press_in_time() -> None:
+        wait_until(lambda: asleep(other) == 1)
+        press()
+
+    with theirs.connect() as other, theirs.connect() as connection:
+        if looking:
+            monkeypatch.setattr(Address, "look", look)
+            monkeypatch.setattr(response_limits, "ANSWER_S", 0.3)
+        else:
+            threading.Thread(target=press_in_time).start()
+        with pytest.raises(KeyboardInterrupt):
+            connection.execute("SELECT pg_sleep(600)")
+    with theirs.connect() as other:
+        wait_until(lambda: asleep(other) == 0)
+
+
+def asleep(connection: psycopg.Connection[Any]) -> int:
+    (count,) = connection.execute(ASLEEP).fetchone() or (0,)
+    return int(count)
+
+
+def test_statements_that_are_answered_start_no_threads(theirs: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread for each took several times as long as the statement."""
+    with theirs.connect() as connection:
+        monkeypatch.setattr(threading.Thread, "start", lambda self: pytest.fail(f"started {self.name}"))
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+        assert connection.execute("SELECT count(*) FROM generate_series(1, 1000000)").fetchone() == (1_000_000,)

@@ -22,7 +22,7 @@ class Silence(Protocol):
     def renew(self) -> None:
         """Records that the server answered."""
 
-    def reason(self, over: threading.Event, /) -> str | None:
+    def reason(self) -> str | None:
         """Returns why no answer can be expected, or None; may take as long as a query to the server."""
 
 
@@ -63,7 +63,7 @@ class Vigil:
 
     def _watch(self, load: Load, silence: Silence, ended: threading.Event) -> None:
         while not ended.wait(_ASK_EVERY_S):
-            reason = silence.reason(ended)
+            reason = silence.reason()
             if reason is not None and not ended.is_set():
                 self.reason = reason
                 load.send_signal(signal.SIGINT)

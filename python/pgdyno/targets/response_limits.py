@@ -38,61 +38,12 @@ _BYTES_RECEIVED = struct.Struct("=128xQ")
 
 
 @contextmanager
-def _cut_when(
-    connection: psycopg.Connection[tuple[Any, ...]],
-    name: str,
-    every_s: float,
-    excess: Callable[[int, threading.Event], str | None],
-) -> Iterator[list[str]]:
-    """Shuts the connection's socket down during the block once `excess` returns a reason, which it adds to the list.
-
-    A thread called `name` calls `excess` every `every_s` with the bytes received since the beginning, and an event that
-    is set at the end of the block.
-    """
-    over, cut = threading.Event(), threading.Lock()
-    reasons: list[str] = []
-    # a duplicate, because psycopg may close its own socket meanwhile
-    own = socket.socket(fileno=os.dup(connection.fileno()))
-
-    def watch() -> None:
-        with own:
-            before = received(own)
-            while not over.wait(every_s):
-                reason = excess(received(own) - before, over)
-                if reason is not None:
-                    # checked under the lock: a session whose answer has arrived after all stays open
-                    with cut, suppress(OSError):
-                        if not over.is_set():
-                            reasons.append(reason)
-                            own.shutdown(socket.SHUT_RDWR)
-                    return
-
-    threading.Thread(target=watch, name=name, daemon=True).start()
-    try:
-        yield reasons
-    finally:
-        with cut:
-            over.set()
-
-
-@contextmanager
 def answering(connection: psycopg.Connection[tuple[Any, ...]]) -> Iterator[None]:
     """Closes the connection if the server exceeds `ANSWER_S` or `ANSWER_BYTES` during the block.
 
     Raises TargetError in this case, and for answers that the block cannot interpret.
     """
-    end = time.monotonic() + ANSWER_S
-
-    def excess(size: int, _over: threading.Event) -> str | None:
-        if size > ANSWER_BYTES:
-            return (
-                f"the server sent more than {format_bytes(ANSWER_BYTES)} in answer to a query that returns a few rows"
-            )
-        if time.monotonic() > end:
-            return f"the server did not answer what pgdyno asked within {ANSWER_S:g} s"
-        return None
-
-    with _cut_when(connection, "answer bounds", min(_LOOK_EVERY_S, ANSWER_S), excess) as reasons:
+    with _cut_when_excessive(connection) as reasons:
         try:
             yield
         except psycopg.Error as error:
@@ -104,6 +55,47 @@ def answering(connection: psycopg.Connection[tuple[Any, ...]]) -> Iterator[None]
             raise TargetError(
                 f"the server does not answer as PostgreSQL does: {error or type(error).__name__}"
             ) from error
+
+
+@contextmanager
+def _cut_when_excessive(connection: psycopg.Connection[tuple[Any, ...]]) -> Iterator[list[str]]:
+    """Shuts the connection's socket down once answers within the block take too long or too much; adds the reason to
+    the list.
+    """
+    over, cut = threading.Event(), threading.Lock()
+    reasons: list[str] = []
+    end = time.monotonic() + ANSWER_S
+    # a duplicate, because psycopg may close its own socket meanwhile
+    own = socket.socket(fileno=os.dup(connection.fileno()))
+
+    def excess(size: int) -> str | None:
+        if size > ANSWER_BYTES:
+            return (
+                f"the server sent more than {format_bytes(ANSWER_BYTES)} in answer to a query that returns a few rows"
+            )
+        if time.monotonic() > end:
+            return f"the server did not answer what pgdyno asked within {ANSWER_S:g} s"
+        return None
+
+    def watch() -> None:
+        with own:
+            before = received(own)
+            while not over.wait(min(_LOOK_EVERY_S, ANSWER_S)):
+                reason = excess(received(own) - before)
+                if reason is not None:
+                    # checked under the lock: a session whose answer has arrived after all stays open
+                    with cut, suppress(OSError):
+                        if not over.is_set():
+                            reasons.append(reason)
+                            own.shutdown(socket.SHUT_RDWR)
+                    return
+
+    threading.Thread(target=watch, name="answer bounds", daemon=True).start()
+    try:
+        yield reasons
+    finally:
+        with cut:
+            over.set()
 
 
 def received(own: socket.socket) -> int:
@@ -146,6 +138,10 @@ def _close_late(future: Future[psycopg.Connection[tuple[Any, ...]]]) -> None:
 
 _T = TypeVar("_T")
 _ASK_EVERY_S = 0.1
+_READS_A_CHECK = 16
+"""Reads of an answer, each of 8 KiB and more, after which its size is checked."""
+CANCEL_S = 5.0
+"""How long a server may take to cancel a statement that a signal ends."""
 _MOST_REFUSALS = 10
 """The limit of consecutive refused checks: a fully loaded server refuses new sessions until its load ends."""
 HINT = "check the server, its host and the network path"
@@ -174,37 +170,46 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
     look: Callable[[int], Look] | None = None
     """Asks the server for the state of the session with this process number; None disables the watch."""
 
-    def wait(self, gen: PQGen[_T], interval: float = 0.1, timeout: float | None = None) -> _T:
-        """Waits as psycopg does. Raises SilentServerError if no answer comes."""
-        with self._watched():
-            return super().wait(gen, interval, timeout)
+    def wait(self, gen: PQGen[_T], interval: float = _ASK_EVERY_S, timeout: float | None = None) -> _T:
+        """Waits as psycopg does. Raises SilentServerError if no answer comes, or one without an end."""
+        watched = gen if self.look is None else self._watched(gen, self.look)
+        return super().wait(watched, interval, timeout)
 
-    @contextmanager
-    def _watched(self) -> Iterator[None]:
-        if self.look is None:
-            yield
-            return
-        look, pid = self.look, self.info.backend_pid
+    def _watched(self, gen: PQGen[_T], look: Callable[[int], Look]) -> PQGen[_T]:
+        """Returns `gen` with checks where psycopg resumes it: when the socket is ready, and every `interval`."""
+        pid, reads, before = self.info.backend_pid, 0, 0
         quiet = Quiet(lambda: look(pid))
-        before = 0
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                reason = None
+                if ready:
+                    quiet.renew()
+                    reads += 1
+                    if reads % _READS_A_CHECK == 0:
+                        before = before or self._received()
+                        if self._received() - before > ANSWER_BYTES:
+                            reason = f"the server answered one statement with more than {format_bytes(ANSWER_BYTES)}"
+                else:
+                    reason = quiet.reason()
+                if reason is not None:
+                    self.pgconn.finish()
+                    raise SilentServerError(reason, hint=HINT)
+                wanted = gen.send(ready)
+        except StopIteration as end:
+            result: _T = end.value
+            return result
+        except (KeyboardInterrupt, SystemExit):
+            # psycopg could not go on with the statement
+            with suppress(psycopg.Error):
+                self.cancel_safe(timeout=CANCEL_S)
+            self.pgconn.finish()
+            raise
 
-        def excess(size: int, over: threading.Event) -> str | None:
-            nonlocal before
-            if size != before:
-                quiet.renew()
-            before = size
-            reason = quiet.reason(over)
-            if size > ANSWER_BYTES:
-                return f"the server answered one statement with more than {format_bytes(ANSWER_BYTES)}"
-            return reason
-
-        with _cut_when(self, "silence", _ASK_EVERY_S, excess) as reasons:
-            try:
-                yield
-            except psycopg.Error as error:
-                if reasons:
-                    raise SilentServerError(reasons[0], hint=HINT) from error
-                raise
+    def _received(self) -> int:
+        with socket.socket(fileno=os.dup(self.fileno())) as own:
+            return received(own)
 
 
 class Quiet:
@@ -221,7 +226,7 @@ class Quiet:
         self._since = time.monotonic()
         self._last = []
 
-    def reason(self, over: threading.Event) -> str | None:
+    def reason(self) -> str | None:
         """Returns why no answer can be expected, or None. Checks the server when it is time."""
         if time.monotonic() - self._since < ANSWER_S:
             return None
@@ -234,9 +239,8 @@ class Quiet:
             return f"the answer to a statement did not come {limit}, and the server's session waits for the next one"
         if len(self._last) >= _MOST_REFUSALS and found is Look.REFUSED:
             return f"the server did not answer the last statement {limit}, and refuses new sessions"
+        self._since = time.monotonic()
         if found is Look.IDLE:
             # the answer may have been sent just now
-            over.wait(ANSWER_S / 10)
-        else:
-            self._since = time.monotonic()
+            self._since -= 0.9 * ANSWER_S
         return None
