@@ -211,7 +211,7 @@ test-rust: build
 .venv/.collected: .venv/.installed $(shell find tests -name '*.py')
 	@$(BIN)/pytest --collect-only --quiet >$@ || { cat $@; rm $@; exit 1; }
 
-# run files in parallel, in the order of tests/conftest.py: most tests wait for servers, not for processors
+# run files in parallel, in their order: many tests wait for servers
 # (PYTEST_WORKERS=4: four at a time, in less memory: each has up to 0.8 GB); pytest then lists the slowest tests
 PYTEST_WORKERS ?= 6
 SIDE_BY_SIDE := --numprocesses=$(PYTEST_WORKERS) --dist=loadfile --no-loadscope-reorder --durations=20

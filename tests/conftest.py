@@ -13,7 +13,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.long import LONG, SLOW, SLOWEST
+from tests.long import LONG, SLOW
 
 # its assertions tell what they compared, too
 pytest.register_assert_rewrite("tests.load_recount")
@@ -49,8 +49,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests that only some targets of the Makefile run, and moves the slowest files to the front."""
-    items.sort(key=lambda item: item.path.name not in SLOWEST)
+    """Marks the tests that only some targets of the Makefile run."""
     is_long, is_slow = (re.compile("|".join(f"(?:{each})" for each in patterns)).search for patterns in (LONG, SLOW))
     for item in items:
         if is_long(item.nodeid):

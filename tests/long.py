@@ -7,12 +7,6 @@ test whose code other tests run as well, and tests of memory. CI runs all of the
 
 from __future__ import annotations
 
-import os
-import subprocess
-
-HAS_NAMESPACES = os.geteuid() == 0 and not subprocess.run(["unshare", "-n", "true"], check=False).returncode
-"""Whether test_generator_hosts.py can test what happens when a generator is lost."""
-FAULTS_OF_ONE_MACHINE = (r"test_cluster.py::test_a_(frozen_node|killed_node|driver_that_is_killed)",)
 LONG = (
     r"test_cluster_analysis.py::test_pages_are_the_same",
     r"test_without_amazon.py::test_unit_tests_not_about_amazon_pass",
@@ -36,12 +30,11 @@ LONG = (
     r"test_resume.py::test_(resuming_with_another_kernel|failed_trials|a_run_that_ended_after_its_last|a_script_that_was)",
     r"test_resume.py::test_ctrl_c",
     r"test_analyse_compare_rates.py::test_95_of_100.*\[(normal-10|normal-20|checkpoints-6|checkpoints-20)\]",
-    r"test_cluster.py::test_(three_nodes|a_point_of_few_clients|a_load_that_is_told_to_stop|a_cluster_wants_its_token)",
+    r"test_cluster.py::test_a_(point_of_few_clients|load_that_is_told_to_stop|cluster_wants_its_token)",
     r"test_cluster_analysis.py::test_a_task_killed_for_lack",
     r"test_generators_ray.py::",
-    r"test_generator_hosts.py::test_runs_are_analysed",
+    r"test_generator_hosts.py::test_(runs_are_analysed|pgdyno_detects_each_fault)",
     r"test_generator_hosts.py::test_a_host_that_cannot_be_one_says_why\[(keyless|closed|rayless)",
-    *(FAULTS_OF_ONE_MACHINE if HAS_NAMESPACES else ()),
     r"test_snapshot_methods.py::test_the_cluster_comes_back\[reflink\]",
     r"test_fuzz.py::.*\[long\]",
     r"test_benchmarks.py::",
@@ -108,5 +101,3 @@ SLOW = (
     r"test_store_trial.py::test_trials_committed",
 )
 """What `make check` leaves out, too: a sixth of the processor time of the other tests/unit, in 57 of 4,100 tests."""
-SLOWEST = ("test_generator_hosts.py",)
-"""Files of few tests that take minutes. They start first, so that none of them runs alone at the end."""

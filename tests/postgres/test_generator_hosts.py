@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -87,6 +88,7 @@ class Watch:
 
     def __init__(self, hosts: Hosts, folder: Path) -> None:
         self.hosts, self.folder = hosts, folder
+        self.run: subprocess.Popen[str] | None = None
 
     def said(self) -> str:
         return (self.folder / "said").read_text()
@@ -94,10 +96,15 @@ class Watch:
     def wait_for_load(self, clients: int) -> None:
         """Waits until transactions of the trial with so many clients run."""
         began = time.monotonic()
-        seconds_until(lambda: self.hosts.sessions() == clients, began)
+        seconds_until(lambda: self.goes_on() and self.hosts.sessions() == clients, began)
         before = self.hosts.transactions()
         # those of others who look at this server are few
         seconds_until(lambda: self.hosts.transactions() > before + 500, began)
+
+    def goes_on(self) -> bool:
+        """Fails with what the run said if it has ended: Ray ends a driver that loses its head."""
+        assert self.run is None or self.run.poll() is None, self.said()
+        return True
 
     def has_ended(self, trial: int) -> bool:
         return any(self.folder.glob(f"pgdyno-runs/*/trials/{trial:04}-*"))
@@ -110,7 +117,8 @@ class Watch:
             seconds_until(partial(self.has_none, load), since)
 
     def wait_until_done_again(self, trial: int, since: float) -> None:
-        seconds_until(lambda: f"trial {trial} runs again: generator" in self.said(), since)
+        again = f"trial {trial} runs again: generator"
+        seconds_until(lambda: self.goes_on() and again in self.said(), since)
 
 
 def test_pgdyno_detects_each_fault_and_repeats_the_trial(hosts: Hosts, warm_home: Home, tmp_path: Path) -> None:
@@ -119,6 +127,7 @@ def test_pgdyno_detects_each_fault_and_repeats_the_trial(hosts: Hosts, warm_home
     one, two = hosts.loads
     watch = Watch(hosts, tmp_path)
     with hosts.driving(warm_home, tmp_path, *RUN, "ssh://load1,load2") as run:
+        watch.run = run
         watch.wait_for_load(2)
         cut = time.monotonic()
         one.cut(hosts.driver)
