@@ -81,7 +81,7 @@ class Place:
     def rows(self) -> list[list[tuple[Any, ...]]]:
         """Returns the content of the tables, regardless of the order of rows, and their indexes."""
         statement: LiteralString = """
-            SELECT count(*), coalesce(sum(hash_record_extended(t, 0)::numeric), 0) FROM {} t"""
+            SELECT count(*), coalesce(sum(hashtextextended(t::text, 0)::numeric), 0) FROM {} t"""
         tables = ("pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_history")
         with self.connect() as connection:
             found = [
@@ -436,7 +436,7 @@ def test_sbtest_is_sysbenchs(place: Place) -> None:
         place.load(*sizes, *ways)
         assert [place.query(statement) for statement in SBTEST_FACTS] == expected
         rows: LiteralString = """
-            SELECT count(*), min(id), max(id), sum(hash_record_extended(t, 0)::numeric) FROM (
+            SELECT count(*), min(id), max(id), sum(hashtextextended(t::text, 0)::numeric) FROM (
                 TABLE sbtest1 UNION ALL TABLE sbtest2 UNION ALL TABLE sbtest3) t"""
         sums.append(place.query(rows)[0])
         groups: LiteralString = r"""

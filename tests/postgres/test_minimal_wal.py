@@ -112,7 +112,7 @@ def left_by_load(server: Server) -> dict[str, object]:
     for table in tables:
         found[f"rows of {table} and their places"] = rows(
             server,
-            "SELECT count(*), sum(hash_record_extended(ROW(ctid, t.*), 0)::numeric),"
+            "SELECT count(*), sum(hashtextextended(ctid::text || t::text, 0)::numeric),"
             f" pg_relation_size('{table}') FROM {table} t",
         )
         found[f"visibility of {table}"] = rows(server, f"SELECT * FROM checks.pg_visibility_map_summary('{table}')")

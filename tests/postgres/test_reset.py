@@ -63,7 +63,7 @@ def content(server: Server) -> dict[str, Any]:
     found = {}
     with server.connect() as connection:
         for table in TABLES:
-            query = f"SELECT count(*), sum(hash_record_extended(t, 0)::numeric) FROM {table} t"
+            query = f"SELECT count(*), sum(hashtextextended(t::text, 0)::numeric) FROM {table} t"
             found[table] = connection.execute(query).fetchone()
     return found
 
