@@ -42,10 +42,10 @@ lint: lint-source target/tools/bin/cargo-deny ## rustfmt, clippy, ruff, mypy --s
 	target/tools/bin/cargo-deny --locked check licenses bans sources
 
 # what CI runs: it does not build cargo-deny, which takes five minutes in each fresh clone
-lint-source: build
+lint-source:
 	$(MAKE) --no-print-directory --jobs=2 lint-rust lint-python
 
-lint-rust: build
+lint-rust:
 	$(CARGO) fmt --check
 	MAKEFLAGS= $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 

@@ -86,9 +86,8 @@ def slow_down(load: LanHost, is_over: Callable[[], bool]) -> None:
 class Watch:
     """A run as the server and the hosts see it."""
 
-    def __init__(self, hosts: Hosts, folder: Path) -> None:
-        self.hosts, self.folder = hosts, folder
-        self.run: subprocess.Popen[str] | None = None
+    def __init__(self, hosts: Hosts, folder: Path, run: subprocess.Popen[str]) -> None:
+        self.hosts, self.folder, self.run = hosts, folder, run
 
     def said(self) -> str:
         return (self.folder / "said").read_text()
@@ -103,7 +102,7 @@ class Watch:
 
     def goes_on(self) -> bool:
         """Fails with what the run said if it has ended: Ray ends a driver that loses its head."""
-        assert self.run is None or self.run.poll() is None, self.said()
+        assert self.run.poll() is None, self.said()
         return True
 
     def has_ended(self, trial: int) -> bool:
@@ -125,9 +124,8 @@ def test_pgdyno_detects_each_fault_and_repeats_the_trial(hosts: Hosts, warm_home
     (tmp_path / "paced.sql").write_text(PACED)
     (tmp_path / "plan.toml").write_text(PLAN.format(address=hosts.database.address, port=hosts.server.port))
     one, two = hosts.loads
-    watch = Watch(hosts, tmp_path)
     with hosts.driving(warm_home, tmp_path, *RUN, "ssh://load1,load2") as run:
-        watch.run = run
+        watch = Watch(hosts, tmp_path, run)
         watch.wait_for_load(2)
         cut = time.monotonic()
         one.cut(hosts.driver)
@@ -175,7 +173,7 @@ def test_pgdyno_detects_each_fault_and_repeats_the_trial(hosts: Hosts, warm_home
         two.heal(hosts.database)
 
         watch.wait_for_load(8)
-        assert run.poll() is None, watch.said()
+        assert watch.goes_on()
         killed = time.monotonic()
         run.kill()
         watch.load_stops(killed, one, two)

@@ -177,7 +177,7 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
 
     def _watched(self, gen: PQGen[_T], look: Callable[[int], Look]) -> PQGen[_T]:
         """Returns `gen` with checks where psycopg resumes it: when the socket is ready, and every `interval`."""
-        pid, reads, before = self.info.backend_pid, 0, 0
+        pid, reads, before = self.info.backend_pid, 0, self._received()
         quiet = Quiet(lambda: look(pid))
         try:
             wanted = next(gen)
@@ -187,10 +187,8 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
                 if ready:
                     quiet.renew()
                     reads += 1
-                    if reads % _READS_A_CHECK == 0:
-                        before = before or self._received()
-                        if self._received() - before > ANSWER_BYTES:
-                            reason = f"the server answered one statement with more than {format_bytes(ANSWER_BYTES)}"
+                    if reads % _READS_A_CHECK == 0 and self._received() - before > ANSWER_BYTES:
+                        reason = f"the server answered one statement with more than {format_bytes(ANSWER_BYTES)}"
                 else:
                     reason = quiet.reason()
                 if reason is not None:
