@@ -5,6 +5,7 @@ test_generators.py tests the engines and the merging without Ray, whose nodes ta
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -159,6 +160,45 @@ def test_a_killed_node_fails_the_load_and_is_started_anew(cluster: Cluster, tabl
     assert len(cluster.generators) == NODES
 
 
+HEADLESS = """
+import os, signal, sys, json
+from pathlib import Path
+from pgdyno.errors import EngineError
+from pgdyno.generators.generator_lifecycle import opened
+from pgdyno.plan.hosts import Places
+from pgdyno.programs import find_engine
+options, environment = json.loads(sys.argv[1]), json.loads(sys.argv[2])
+with opened(Places(local=1), lambda text: None) as cluster, open("log", "w+b") as errors:
+    for _ in range(2):
+        try:
+            with cluster.running(find_engine(), options, environment, errors, Path(".")) as (_, events):
+                for event in events:
+                    print(event["event"], event.get("message", ""), flush=True)
+        except EngineError as error:
+            print(error.message, error.hint, sep="; ", flush=True)
+"""
+
+
+def test_a_killed_head_ends_the_load_with_its_reason(
+    tables: Server, tmp_path: Path, child_environment: dict[str, str]
+) -> None:
+    driver = subprocess.Popen(
+        [sys.executable, "-c", HEADLESS, json.dumps([*OPTIONS, *LONG]), json.dumps(tables.environment())],
+        cwd=tmp_path,
+        env=child_environment | {"PGDYNO_TEST_MARK": tmp_path.name},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert driver.stdout is not None
+    assert any(line.startswith("interval") for line in driver.stdout)
+    send_signal(signal.SIGKILL, [pid for pid, command in marked(tmp_path.name).items() if "/gcs_server " in command])
+    rest, _ = driver.communicate()
+    assert driver.returncode == 0
+    assert "end generator 1 of 1 (generator-1) was lost: " in rest
+    assert "the head of the generators' cluster has ended; continue with new generators: pgdyno run --resume" in rest
+    wait_for_no_sessions(tables)
+
+
 def test_a_cluster_wants_its_token(cluster: Cluster) -> None:
     del cluster
     import ray
@@ -195,8 +235,6 @@ with opened(Places(local=1), lambda text: None) as cluster, open("log", "w+b") a
 def test_a_driver_that_is_killed_leaves_nothing(
     tables: Server, tmp_path: Path, child_environment: dict[str, str]
 ) -> None:
-    import json
-
     arguments = [json.dumps([*OPTIONS, *LONG]), json.dumps(tables.environment())]
     driver = subprocess.Popen(
         [sys.executable, "-c", DRIVER, *arguments],
@@ -217,13 +255,13 @@ def test_a_driver_that_is_killed_leaves_nothing(
     wait_until(lambda: not marked(tmp_path.name))
 
 
-def marked(mark: str) -> list[str]:
-    """Returns the processes that have the text in their environment."""
-    found = []
+def marked(mark: str) -> dict[int, str]:
+    """Returns the processes that have the text in their environment: PIDs and command lines."""
+    found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if mark.encode() in (folder / "environ").read_bytes():
-                found.append((folder / "cmdline").read_text().replace("\0", " "))
+                found[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ")
         except OSError:
             continue
     return found

@@ -355,13 +355,16 @@ class _OwnNodes:
 
     def mend(self) -> None:
         """Restarts nodes that have ended. Raises EngineError."""
+        # without its head, Ray would wait for an answer to `nodes`
+        if any(node.is_head and self._processes[node.name].poll() is not None for node in self._nodes):
+            raise EngineError(
+                "the head of the generators' cluster has ended",
+                hint="continue with new generators: pgdyno run --resume RUN --redo-failed",
+            )
         there = {name for name, _ in ray_actors.nodes()}
         for node in self._nodes:
-            process = self._processes[node.name]
-            if process.poll() is None:
+            if self._processes[node.name].poll() is None:
                 continue
-            if node.is_head:
-                raise EngineError("the head of the generators' cluster has ended", hint="start a new run")
             # two nodes of the same name would conflict
             if node.name not in there:
                 self._notify(f"restarting {node.name}")

@@ -17,6 +17,7 @@ from pgdyno.errors import EngineError
 from pgdyno.generators import ray_start
 from pgdyno.generators.agent import Agent, EngineOutput
 from pgdyno.generators.distributed_load import SILENCE_S, LostError
+from pgdyno.generators.ray_node import OWN_SETTINGS
 from pgdyno.generators.ray_start import RESOURCE
 
 CALL_S = 10.0
@@ -51,8 +52,8 @@ def joined(address: str, *, is_ours: bool, tls: Mapping[str, str] | None = None)
 
 @contextmanager
 def _ours(tls: Mapping[str, str]) -> Iterator[None]:
-    """Sets the token and `tls` in the environment during the block only: hooks and other programs do not need them."""
-    ours = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": own_token(), **tls}
+    """Sets Ray's settings, the token and `tls` only during the block: hooks and other programs do not need them."""
+    ours = {**OWN_SETTINGS, "RAY_AUTH_TOKEN": own_token(), **tls}
     os.environ |= ours
     try:
         yield
@@ -60,14 +61,14 @@ def _ours(tls: Mapping[str, str]) -> Iterator[None]:
         for name in ours:
             os.environ.pop(name, None)
         with suppress(EngineError):
-            _read_token_anew()
+            _read_environment_anew()
 
 
 @contextmanager
 def _driver(address: str, *, is_ours: bool) -> Iterator[None]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     ray = _ray()
-    _read_token_anew()
+    _read_environment_anew()
     if not is_ours:
         ray_start.look(address)
     with suppress(Exception):
@@ -88,8 +89,8 @@ def _driver(address: str, *, is_ours: bool) -> Iterator[None]:
             ray.shutdown()
 
 
-def _read_token_anew() -> None:
-    """Makes Ray read the token again: it reads the environment when it is imported, which may have been earlier."""
+def _read_environment_anew() -> None:
+    """Makes Ray read the environment again: it reads it when it is imported, which may have been earlier."""
     native = _ray()._raylet
     # in Ray's own order, because a thread of the previous cluster may ask at the same time
     native.Config.initialize("")
@@ -103,10 +104,13 @@ def _nobody_listens(worker: object, threads_stopped: object) -> None:
 def wait_for_nodes(count: int, is_over: Callable[[], EngineError | None]) -> None:
     """Waits until `count` nodes make load; `is_over` returns why waiting longer is useless. Raises EngineError."""
     deadline = time.monotonic() + JOIN_S
-    while len(nodes()) < count:
+    while True:
+        # without its head, Ray would wait for an answer to `nodes`
         why = is_over()
         if why is not None:
             raise why
+        if len(nodes()) >= count:
+            return
         if time.monotonic() > deadline:
             raise EngineError(
                 f"{len(nodes())} of {count} generators joined the cluster within {JOIN_S:g} s",

@@ -112,7 +112,13 @@ REACH_S = 5.0
 """The time limit for connecting to the head."""
 _SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER of prctl(2) makes this process the parent of orphaned descendants."""
-QUIET = {"RAY_AUTH_MODE": "token", "RAY_USAGE_STATS_ENABLED": "0", "PYTHONWARNINGS": "ignore"}
+OWN_SETTINGS = {
+    "RAY_AUTH_MODE": "token",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # Ray ends each process whose head does not answer for this long: on a busy machine, its default of 60 s passes
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "600",
+}
+"""The environment of Ray's processes in a cluster that pgdyno starts."""
 
 
 class _RefusedError(Exception):
@@ -195,7 +201,8 @@ def _hold(order: Mapping[str, Any], orders: IO[bytes]) -> int:
     folder = tempfile.mkdtemp(prefix="pgdyno-ray-", dir="/tmp")
     environment = {
         **os.environ,
-        **QUIET,
+        **OWN_SETTINGS,
+        "PYTHONWARNINGS": "ignore",
         "RAY_AUTH_TOKEN": order["token"],
         "PATH": f"{here}:{os.environ.get('PATH', '')}",
         NODE_FOLDER: folder,
