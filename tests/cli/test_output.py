@@ -61,6 +61,13 @@ def test_a_device_is_written_to_and_never_replaced(tmp_path: Path) -> None:
     assert f"cannot write {FULL}: no space left on device" in full.stderr
 
 
+def test_a_value_that_an_option_does_not_have_is_named(tmp_path: Path) -> None:
+    done = ran("pgdyno compare latest --metric speed", tmp_path)
+    assert done.returncode == ExitCode.USAGE
+    wrong = "Invalid value for '--metric': 'speed' is not one of 'tps', 'p99', 'mean', 'composite'."
+    assert done.stderr.splitlines()[-1] == f"Error: {wrong}"
+
+
 def test_prose_in_a_pipe_has_a_line_for_each_sentence(tmp_path: Path) -> None:
     (tmp_path / "wrong.toml").write_text(WRONG)
     wrong = ran("pgdyno plan check wrong.toml", tmp_path)

@@ -1,11 +1,6 @@
 //! The keys by which the statements of a worker's sessions can be cancelled, by connection.
 
-use std::time::Duration;
-
 use pgdyno_connect::CancelToken;
-
-/// How long a stopped load may take to end its statements in the server.
-pub const LONGEST_SHUTDOWN: Duration = Duration::from_secs(5);
 
 /// The tokens of a worker's connections; empty where the server gave no keys.
 #[derive(Debug, Default)]

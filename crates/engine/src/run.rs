@@ -7,7 +7,6 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, Scope};
 use std::time::Duration;
 
-pub use crate::cancel_tokens::LONGEST_SHUTDOWN;
 use crate::client::Client;
 use crate::clock::{Clock, Nanos, SECOND};
 use crate::connections::Connections;
@@ -23,6 +22,7 @@ use crate::shared::Shared;
 use crate::spec::{Limit, OnLoss, Sessions, Spec};
 use crate::statement_template::templates;
 use crate::timetable::{Planned, Timetable};
+pub use crate::worker::LONGEST_SHUTDOWN;
 use crate::worker::{Links, Worker};
 use crate::worker_message::WorkerMessage;
 use crate::worker_pool::{

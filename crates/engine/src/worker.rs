@@ -32,6 +32,8 @@ use crate::timetable::Timetable;
 use crate::tls::Channels;
 use crate::worker_message::{WorkerEnd, WorkerMessage};
 
+pub use self::shutdown::LONGEST_SHUTDOWN;
+
 /// How long a worker waits at most before it checks whether it is to stop.
 const LONGEST_WAIT: Nanos = SECOND / 10;
 

@@ -15,12 +15,14 @@ use std::time::{Duration, Instant};
 
 use pgdyno_connect::{CancelToken, Interrupt, Params, Patience, cancel_all};
 
-use crate::cancel_tokens::{CancelTokens, LONGEST_SHUTDOWN};
+use crate::cancel_tokens::CancelTokens;
 use crate::client::{Client, Hold};
 use crate::clock::{Nanos, SECOND};
 use crate::poller::{Handler, Next, Poller};
 use crate::worker::{Load, Worker};
 
+/// How long a stopped load may take to end its statements in the server.
+pub const LONGEST_SHUTDOWN: Duration = Duration::from_secs(5);
 /// Most statements of a load end within this time by themselves: each cancel request costs the
 /// server a process.
 const BY_ITSELF: Duration = Duration::from_millis(100);

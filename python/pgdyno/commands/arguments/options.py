@@ -162,6 +162,14 @@ MaxCostOption = Annotated[
 class Command(TyperCommand):
     """Formats arguments as manual pages do, `PLAN` and `[RUN]...`; Typer would show Python types."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - of click, or of Typer's copy of it
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            # the words of pydantic, which Typer uses
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401 - of click, or of Typer's copy of it
         return ["[OPTIONS]", *(_in_usage(each) for each in self.get_params(ctx) if _is_argument(each))]
 
