@@ -1,4 +1,4 @@
-"""Generates the manual page of pgdyno from its help.
+"""Generates the manual page of pgdyno from its help, and from the reference of exit codes and variables.
 
 `python -m tests.man_page > docs/reference/pgdyno.1` updates the page; `man ./docs/reference/pgdyno.1` shows it.
 """
@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import typer
 
 from pgdyno.cli import app
-from pgdyno.errors import ExitCode
 from tests.commands_page import commands
 
+REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 FILES = (
     ("pgdyno-runs", "The folder of runs, unless --runs or PGDYNO_RUNS names another."),
     ("~/.config/pgdyno/config.toml", "Defaults for every command: runs, language."),
@@ -28,8 +30,12 @@ def page() -> str:
     for words, command in commands(of, ()):
         lines += _command(words, command)
     lines += [".SH EXIT STATUS"]
-    for code in ExitCode:
-        lines += [".TP", f".B {code.value}", _text(code.name.lower().replace("_", " "))]
+    for code, _, when in _table("exit-codes.md"):
+        lines += [".TP", f".B {code}", _text(when)]
+    lines += [".SH ENVIRONMENT"]
+    for name, meaning, default in _table("environment.md"):
+        lines += [".TP", f".B {_text(name.replace('`', ''))}"]
+        lines += [_text(f"{meaning}; default: {default}" if default else meaning)]
     lines += [".SH FILES"]
     for name, what in FILES:
         lines += [".TP", f".I {_text(name)}", _text(what)]
@@ -48,6 +54,15 @@ def _command(words: tuple[str, ...], command: Any) -> list[str]:  # noqa: ANN401
             if "--help" not in name:
                 lines += [".TP", f".B {_text(name)}", _text(" ".join(text.split()))]
     return lines
+
+
+def _table(page: str) -> Iterator[list[str]]:
+    """Yields the rows of the first table of a page of the reference, without links."""
+    text = (REFERENCE / page).read_text()
+    table = re.search(r"^\|---.*\n((?:\|.*\n)+)", text, re.MULTILINE)
+    assert table is not None
+    for row in table[1].splitlines():
+        yield [cell.strip() for cell in re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", row).strip("|").split(" | ")]
 
 
 def _text(text: str) -> str:

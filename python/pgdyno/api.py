@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 SHOWN_ROWS = 20
 """Rows of a table in a notebook."""
+_SHOWN_IF_VARIED = ("protocol", "scale", "workers", "settings", "variables")
 _HISTOGRAM_FIELDS = "run VARCHAR, trial INTEGER, script INTEGER, latency_ns BIGINT, count BIGINT"
 _HISTOGRAMS = "histograms_by_bucket"
 
@@ -125,12 +126,23 @@ class Run:
         return f"<pgdyno run {self.name}: {counted(len(self._data.trials), 'trial')}>"
 
     def _repr_html_(self) -> str:
+        varied = "".join(f" {name}," for name in self._varied())
         shown = self.sql(
-            "SELECT trial, target, clients, rate, repeat, outcome, round(tps, 1) AS tps,"
-            " round(latency_mean_ns / 1e6, 3) AS mean_ms, round(p99_ns / 1e6, 3) AS p99_ms FROM trials ORDER BY trial"
+            f"SELECT trial, target, clients,{varied} rate, repeat, outcome,"  # noqa: S608 - our own names
+            " round(tps, 1) AS tps, round(latency_mean_ns / 1e6, 3) AS mean_ms, round(p99_ns / 1e6, 3) AS p99_ms"
+            " FROM trials ORDER BY trial"
         )
         plan = escape(str(self.manifest.plan.get("name", "")))
         return f"<p><b>{escape(self.name)}</b> (plan {plan})</p>{shown._repr_html_()}"
+
+    def _varied(self) -> list[str]:
+        """Return the parameters that differ between trials, apart from those that are always shown."""
+        points = [trial.point for trial in self._data.trials]
+        return [
+            name
+            for name in _SHOWN_IF_VARIED
+            if any(getattr(point, name) != getattr(points[0], name) for point in points)
+        ]
 
 
 class Table:

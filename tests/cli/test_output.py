@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import ExitCode
+from pgdyno.records import TargetRecord
+from pgdyno.store import RunFolder
+from tests.unit.store_sample import sample_manifest
 
 PGDYNO = Path(sys.executable).parent / "pgdyno"
 FULL = Path("/dev/full")
@@ -77,14 +80,11 @@ def test_prose_in_a_pipe_has_a_line_for_each_sentence(tmp_path: Path) -> None:
     assert "there and back, 6 blocks\n" in checked.stdout
 
 
-@pytest.mark.parametrize("columns", [60, 80])
-@pytest.mark.parametrize("command", ["audit golden/run-format-1", "plan check quick"])
-def test_prose_in_a_terminal_is_broken_between_words(command: str, columns: int, tmp_path: Path) -> None:
-    tests = Path(__file__).parents[1]
-    words = command.replace("golden", str(tests / "golden")).split()
+def in_terminal(words: list[str], columns: int, cwd: Path) -> list[str]:
+    """Returns the lines that pgdyno prints on a terminal of that width."""
     environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm", "PAGER": "cat"}
     master, slave = pty.openpty()
-    with subprocess.Popen([PGDYNO, *words], stdout=slave, env=environment, cwd=tmp_path) as process:
+    with subprocess.Popen([PGDYNO, *words], stdout=slave, env=environment, cwd=cwd) as process:
         os.close(slave)
         shown = b""
         while True:
@@ -95,6 +95,26 @@ def test_prose_in_a_terminal_is_broken_between_words(command: str, columns: int,
                 break
     os.close(master)
     assert process.returncode in (ExitCode.OK, ExitCode.INVALID)
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).splitlines()
+    return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).splitlines()
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+@pytest.mark.parametrize("command", ["audit golden/run-format-1", "plan check quick"])
+def test_prose_in_a_terminal_is_broken_between_words(command: str, columns: int, tmp_path: Path) -> None:
+    tests = Path(__file__).parents[1]
+    words = command.replace("golden", str(tests / "golden")).split()
+    plain = in_terminal(words, columns, tmp_path)
     assert len(plain) > 5
     assert [line for line in plain if len(line) > columns] == []
+
+
+@pytest.mark.parametrize("columns", [80, 100, 200])
+def test_a_list_in_a_terminal_cuts_workloads_and_targets_first(columns: int, tmp_path: Path) -> None:
+    workload, names = "place-order.sql, recent.sql, report.sql", ("server", "standby-in-another-zone")
+    targets = [TargetRecord(name=name, kind="embedded", asked={}) for name in names]
+    manifest = sample_manifest(workload=workload, targets=targets, trials_planned=120)
+    folder = RunFolder.create(tmp_path, manifest)
+    heading, row = in_terminal(["list", "--runs", str(tmp_path)], columns, tmp_path)
+    assert heading.split() == ["run", "workload", "targets", "trials", "outcome"]
+    assert row.startswith(f"{folder.name}  place-order")
+    assert row.split()[-2:] == ["0/120", "unfinished"]

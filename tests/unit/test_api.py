@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas
 import polars
@@ -15,7 +16,7 @@ import pytest
 import pgdyno
 from pgdyno.api import Run
 from pgdyno.errors import StoreError, UsageError
-from pgdyno.store import RunFolder
+from pgdyno.store import RunFolder, load_run
 from tests.unit.store_sample import add_trial, sample_manifest
 
 ROOT = Path(__file__).parents[2]
@@ -82,6 +83,27 @@ def test_a_notebook_shows_runs_and_tables(run: Run) -> None:
     assert "20 of 1,000 rows" in run.sql("SELECT * FROM range(1000)")._repr_html_()
     assert repr(run) == f"<pgdyno run {run.name}: 2 trials>"
     assert repr(run.sql("SELECT 1 AS one")) == "<pgdyno table of 1 row: one>"
+
+
+@pytest.mark.parametrize(
+    ("changes", "column", "cell"),
+    [
+        ({"settings": {"work_mem": "64MB"}}, "settings", "work_mem=64MB"),
+        ({"variables": {"batch": "10"}}, "variables", "batch=10"),
+        ({"protocol": "extended"}, "protocol", "extended"),
+        ({"scale": 100}, "scale", "100"),
+        ({"workers": 7}, "workers", "7"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_notebook_shows_what_differs_between_trials(
+    folder: RunFolder, changes: dict[str, Any], column: str, cell: str
+) -> None:
+    first = load_run(folder.path).trials[0].point
+    add_trial(folder, 3, point=first.model_copy(update=changes))
+    shown = pgdyno.open(folder.path)._repr_html_()
+    assert f"<th>clients</th><th>{column}</th><th>rate</th>" in shown
+    assert f"<td>{cell}</td>" in shown
 
 
 def test_wrong_queries_and_missing_libraries_say_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,8 @@ def test_its_plan_replays_it_on_a_copy_and_never_on_the_captured_server(tmp_path
     target = loaded.plan.target["copy"].model_dump()
     assert target["database"] == (database or "DATABASE")
     assert "host=COPY" in target["dsn"]
+    # an ordinary role may not run CHECKPOINT
+    assert not loaded.plan.reset.checkpoint
 
 
 def test_the_readme_says_what_was_seen_and_what_was_not() -> None:

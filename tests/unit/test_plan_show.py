@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from pgdyno.errors import PlanError, Problem
@@ -63,6 +65,34 @@ def test_the_trials_of_a_plan_hold_80_columns() -> None:
     assert "target pg18: PostgreSQL 18, embedded, 1 setting changed" in text
     assert "before each trial: vacuum tellers and branches, empty the history; checkpoint" in text
     assert "about 1m03s more, with the steps before each trial and the checks after it" in text
+
+
+@pytest.mark.parametrize(
+    ("dataset", "line"),
+    [
+        ("none", "2 trials, 1m00s of measuring\n"),
+        ("pgbench", "2 trials, 1m00s of measuring, plus loading (1 dataset)\n"),
+    ],
+)
+def test_a_server_that_exists_is_not_started(dataset: str, line: str, tmp_path: Path) -> None:
+    (tmp_path / "q.sql").write_text("SELECT 1;")
+    plan = tmp_path / "plan.toml"
+    plan.write_text(f"""\
+name = "own"
+[target.test]
+kind = "dsn"
+dsn = "host=db.example.net"
+database = "app"
+allow_existing = true
+[workload]
+scripts = ["q.sql"]
+dataset = "{dataset}"
+[sweep]
+clients = [1, 4]
+[trial]
+duration = "30s"
+""")
+    assert line in total(load_plan(plan).plan)
 
 
 def test_settings_have_columns_while_there_is_room() -> None:

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pgdyno.plan import load_plan
 from pgdyno.programs import find_engine
 from pgdyno.records.capture import CAPTURE_FILE, STATEMENTS_FILE, Capture
 from pgdyno.synthesise.constants import ConstantReader, Form, literal
@@ -522,6 +523,8 @@ def test_the_command_writes_a_plan(tmp_path: Path) -> None:
     }
     capture = Capture.model_validate_json((made / CAPTURE_FILE).read_text())
     assert capture.commands == {"01-update-pgbench_accounts.sql": list(range(7))}
+    # an ordinary role may not run CHECKPOINT
+    assert not load_plan(made / "plan.toml").plan.reset.checkpoint
     done = run_pgdyno(["plan", "check", "shop-model/plan.toml"], cwd=tmp_path, env=dict(os.environ))
     assert done.returncode == 0, done.stderr
 

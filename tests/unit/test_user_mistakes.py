@@ -7,10 +7,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+from typer.core import TyperCommand
 
-from pgdyno.cli import configured
+from pgdyno.cli import app, configured
 from pgdyno.commands.arguments.options import complete_plans
 from pgdyno.commands.plan import check
 from pgdyno.commands.selftest import keys_of
@@ -21,6 +24,8 @@ from pgdyno.plan import load_plan
 from pgdyno.store import RunFolder
 from pgdyno.targets.connection import Address
 from pgdyno.user_config import read_config
+from tests.commands_page import commands
+from tests.unit.store_sample import sample_manifest
 
 PLAN = """\
 name = "first"
@@ -138,6 +143,26 @@ def test_completes_plans_of_the_catalogue_and_files(tmp_path: Path, monkeypatch:
     (tmp_path / "quotes").mkdir()
     (tmp_path / "queries.sql").touch()
     assert complete_plans("qu") == ["quick", "queue.toml", "quotes/"]
+
+
+def runs_named() -> list[tuple[str, Any]]:
+    """Returns every argument and option that names a run, with its command."""
+    names = ("RUN", "OTHER", "BASELINE", "CANDIDATE")
+    found = [(" ".join(words), command.params) for words, command in commands(typer.main.get_command(app), ())]
+    return [(command, each) for command, parameters in found for each in parameters if each.metavar in names]
+
+
+@pytest.mark.parametrize(("command", "parameter"), runs_named(), ids=lambda value: getattr(value, "name", value))
+def test_completes_runs_wherever_one_is_named(
+    command: str,
+    parameter: Any,  # noqa: ANN401 - click's
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PGDYNO_RUNS", str(tmp_path))
+    folder = RunFolder.create(tmp_path, sample_manifest())
+    context = typer.Context(TyperCommand(command))
+    assert [each.value for each in parameter.shell_complete(context, "2")] == [folder.name]
 
 
 def test_the_configuration_file_has_defaults_for_every_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

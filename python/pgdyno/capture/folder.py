@@ -114,8 +114,7 @@ description = {toml_text(f"Replays the capture of {when(capture.began)}.")}
 replay = "."                     # this folder
 dataset = "none"
 
-[reset]
-method = "none"                  # restore the copy before each run: a replay changes it
+{copy_reset("a replay")}
 """
 
 
@@ -199,6 +198,14 @@ kind = "dsn"
 dsn = {toml_text(make_conninfo(host="COPY", dbname=database))}
 database = {toml_text(database)}
 allow_existing = true            # the database is yours: pgdyno creates and drops none"""
+
+
+def copy_reset(load: str) -> str:
+    """Returns the table of a plan that resets nothing, as the user restores the copy that `load` changes."""
+    return f"""\
+[reset]
+method = "none"                  # restore the copy before each run: {load} changes it
+checkpoint = false               # needs pg_checkpoint, or a superuser"""
 
 
 def when(at: datetime) -> str:

@@ -6,8 +6,10 @@ import json as json_module
 from pathlib import Path
 
 from rich.table import Table
+from rich.text import Text
 
 from pgdyno.console import Console
+from pgdyno.safe_output import visible
 from pgdyno.store import RunEntry
 from pgdyno.store import list_runs as stored_runs
 
@@ -25,14 +27,20 @@ def list_runs(runs: Path, *, json: bool) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     # names are for copying: a terminal that is too narrow cuts the other columns
     table.add_column("run", no_wrap=True, min_width=max(len(entry.name) for entry in entries))
-    for heading in ("workload", "targets"):
-        table.add_column(heading, no_wrap=True, overflow="ellipsis")
-    table.add_column("trials", justify="right")
+    table.add_column("workload")
+    table.add_column("targets")
+    rows = [_cells(entry) for entry in entries]
+    table.add_column("trials", justify="right", no_wrap=True, min_width=max(len(trials) for *_, trials, _ in rows))
     table.add_column("outcome")
-    for entry in entries:
-        table.add_row(*_cells(entry))
+    for name, workload, targets, trials, outcome in rows:
+        table.add_row(name, _cut(workload), _cut(targets), trials, outcome)
     with console.paged():
         console.print_table(table)
+
+
+def _cut(text: str) -> Text:
+    """Returns a cell of one line, in a column that gives way."""
+    return Text(visible(text), no_wrap=True, overflow="ellipsis")
 
 
 def _cells(entry: RunEntry) -> list[str]:

@@ -20,7 +20,7 @@ from pgdyno.plan.model import EventSpec, Plan, ReplicaLoad, Reset, SearchSpec, T
 from pgdyno.plan.optional_sections import latency_words
 from pgdyno.plan.reading.read_plan import LoadedPlan
 from pgdyno.plan.sweeps.order import by_chance
-from pgdyno.plan.targets import RentedTarget
+from pgdyno.plan.targets import OwnTarget, RentedTarget
 from pgdyno.plan.time_budget.time_and_disk import around_s, trials_s
 from pgdyno.plan.trial_table import same_for_all, trial_table
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
@@ -305,7 +305,7 @@ def total(plan: Plan) -> str:
             many += f", about {format_duration(trials_s(plan, plan.points()))} of queries"
         lines = [f"{many}; each ends after {each}"]
     else:
-        lines = [f"{many}, {format_duration(needed_s)} of measuring, plus {_on_top(plan, trials)}"]
+        lines = [f"{many}, {format_duration(needed_s)} of measuring{_on_top(plan, trials)}"]
     if len(trials) > 1:
         lines.append(_order(plan, trials))
     if plan.trial.stops_when_decided:
@@ -317,6 +317,7 @@ def total(plan: Plan) -> str:
 
 
 def _on_top(plan: Plan, trials: Sequence[PlannedTrial]) -> str:
+    """Returns `, plus starting servers and loading (1 dataset)`; empty if nothing is to be done."""
     loads, restarts = 0, 0
     scales: dict[str, int | None] = {}
     settings: dict[str, dict[str, str]] = {}
@@ -329,12 +330,15 @@ def _on_top(plan: Plan, trials: Sequence[PlannedTrial]) -> str:
         if settings.get(trial.server, dict(plan.target[trial.target].settings)) != asked:
             restarts += 1
         settings[trial.server] = asked
-    parts = ["starting servers"]
+    # servers of other kinds exist already
+    are_started = any(isinstance(each, OwnTarget | RentedTarget) for each in plan.target.values())
+    parts = ["starting servers"] if are_started else []
     if loads:
         parts.append(f"loading ({counted(loads, 'dataset')})")
     if restarts:
         parts.append(f"changing settings ({counted(restarts, 'time')})")
-    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else parts[0]
+    first = [", ".join(parts[:-1])] if len(parts) > 1 else []
+    return f", plus {' and '.join([*first, parts[-1]])}" if parts else ""
 
 
 _ORDERS = {

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from pgdyno.capture.folder import PLAN_FILE, copy_target, new_folder, toml_text, when
+from pgdyno.capture.folder import PLAN_FILE, copy_reset, copy_target, new_folder, toml_text, when
 from pgdyno.plan.new import plan_name
 from pgdyno.records.capture import CAPTURE_FILE, Capture
 from pgdyno.safe_output import visible
@@ -72,8 +72,7 @@ duration = "{DURATION_S}s"
 # Drawn values may violate a constraint; more errors than this stop the trial:
 max_errors = {MOST_ERRORS}
 
-[reset]
-method = "none"                  # restore the copy before each run: the model changes it
+{copy_reset("the model")}
 
 {"".join(_comment(text) + chr(10) for text in _left_out(model))}"""
 

@@ -52,9 +52,12 @@ _ROLES = """
 """
 _RIGHTS = """
     SELECT /* pgdyno */ pg_catalog.quote_ident(current_user), pg_catalog.pg_has_role('pg_monitor', 'USAGE'),
+           pg_catalog.has_function_privilege('pg_catalog.pg_current_logfile(text)', 'EXECUTE')
+           OR pg_catalog.has_function_privilege('pg_monitor', 'pg_catalog.pg_current_logfile(text)', 'EXECUTE'),
            pg_catalog.has_function_privilege('pg_catalog.pg_read_binary_file(text, bigint, bigint, boolean)', 'EXECUTE')
 """
 _CURRENT = "SELECT /* pgdyno */ pg_catalog.pg_current_logfile(%s)"
+_LOG_FILE = "pg_current_logfile(text)"
 _READ_FILE = "pg_read_binary_file(text, bigint, bigint, boolean)"
 
 
@@ -161,17 +164,30 @@ def _current(connection: Connection, form: str) -> str | None:
 
 def _rights(connection: Connection, *, through_sql: bool) -> tuple[list[str], list[str], list[str]]:
     """Returns what grants the missing rights, what revokes them, and what the role may not do."""
-    ((role, may_monitor, may_read),) = connection.execute(_RIGHTS).fetchall()
+    ((role, may_monitor, may_locate, may_read),) = connection.execute(_RIGHTS).fetchall()
     grants, revokes, refusals = [], [], []
     if not may_monitor:
         grants.append(f"GRANT pg_monitor TO {role};")
         revokes.append(f"REVOKE pg_monitor FROM {role};")
         refusals.append(f"the role {role} may not see where the log is (pg_monitor)")
+    # before PostgreSQL 17, pg_monitor does not have it
+    if not may_locate:
+        grants.append(_grant(_LOG_FILE, role, connection))
+        revokes.append(_revoke(_LOG_FILE, role))
+        refusals.append(f"the role {role} may not see which file the log is (pg_current_logfile)")
     if through_sql and not may_read:
-        grants.append(f"GRANT EXECUTE ON FUNCTION {_READ_FILE} TO {role};  -- in database {connection.info.dbname}")
-        revokes.append(f"REVOKE EXECUTE ON FUNCTION {_READ_FILE} FROM {role};")
+        grants.append(_grant(_READ_FILE, role, connection))
+        revokes.append(_revoke(_READ_FILE, role))
         refusals.append(f"the role {role} may not read files through SQL (pg_read_binary_file); or use --ssh, or --log")
     return grants, revokes, refusals
+
+
+def _grant(function: str, role: str, connection: Connection) -> str:
+    return f"GRANT EXECUTE ON FUNCTION {function} TO {role};  -- in database {connection.info.dbname}"
+
+
+def _revoke(function: str, role: str) -> str:
+    return f"REVOKE EXECUTE ON FUNCTION {function} FROM {role};"
 
 
 def lacks(settings: Mapping[str, Setting], *, files_given: bool) -> Iterator[Lack]:

@@ -19,12 +19,19 @@ from pgdyno.commands.arguments.options import (
     RunArgument,
     RunsArgument,
     RunsOption,
+    complete_runs,
 )
 
 
 def compare(
-    first: Annotated[str, typer.Argument(metavar="RUN", help="Baseline, or the run whose arms to compare.")],
-    second: Annotated[str | None, typer.Argument(metavar="OTHER", help="Run to compare with the baseline.")] = None,
+    first: Annotated[
+        str,
+        typer.Argument(metavar="RUN", help="Baseline, or the run whose arms to compare.", autocompletion=complete_runs),
+    ],
+    second: Annotated[
+        str | None,
+        typer.Argument(metavar="OTHER", help="Run to compare with the baseline.", autocompletion=complete_runs),
+    ] = None,
     by: ByOption = None,
     base: BaseOption = None,
     metric: ComparedOption = None,
@@ -52,9 +59,16 @@ def compare(
 
 def gate(
     baseline: Annotated[
-        str, typer.Argument(metavar="BASELINE", help="Baseline run; with --by, the run with both arms.")
+        str,
+        typer.Argument(
+            metavar="BASELINE",
+            help="Baseline run; with --by, the run with both arms.",
+            autocompletion=complete_runs,
+        ),
     ],
-    candidate: Annotated[str | None, typer.Argument(metavar="CANDIDATE", help="Run to judge.")] = None,
+    candidate: Annotated[
+        str | None, typer.Argument(metavar="CANDIDATE", help="Run to judge.", autocompletion=complete_runs)
+    ] = None,
     max_regression: Annotated[
         str, typer.Option("--max-regression", metavar="PERCENT", help="Largest allowed regression.")
     ] = "3%",

@@ -131,7 +131,13 @@ BaseOption = Annotated[
     str | None, typer.Option(metavar="VALUE", help="With --by: baseline value.  [default: the first]")
 ]
 FloorOption = Annotated[
-    str | None, typer.Option("--floor-from", metavar="RUN", help="A/A run: treat differences within its noise as none.")
+    str | None,
+    typer.Option(
+        "--floor-from",
+        metavar="RUN",
+        help="A/A run: treat differences within its noise as none.",
+        autocompletion=complete_runs,
+    ),
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Compare despite a refusal; the output names the reasons.")]
 PriceOption = Annotated[

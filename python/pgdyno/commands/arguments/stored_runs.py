@@ -5,7 +5,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from pgdyno.commands.arguments.options import DEFAULT_RUNS, ClusterOption, JsonOption, RunArgument, RunsOption
+from pgdyno.commands.arguments.options import (
+    DEFAULT_RUNS,
+    ClusterOption,
+    JsonOption,
+    RunArgument,
+    RunsOption,
+    complete_runs,
+)
 from pgdyno.errors import UsageError
 from pgdyno.report.translation import Language
 
@@ -87,7 +94,9 @@ def report(
     named: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="RUN", help="Runs, local or at s3://bucket/folder; the first is compared with the others."
+            metavar="RUN",
+            help="Runs, local or at s3://bucket/folder; the first is compared with the others.",
+            autocompletion=complete_runs,
         ),
     ] = None,
     runs: RunsOption = DEFAULT_RUNS,
@@ -145,7 +154,10 @@ def export(
 
 
 def copy(
-    named: Annotated[list[str], typer.Argument(metavar="RUN", help="Runs, folders of runs, or patterns.")],
+    named: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN", help="Runs, folders of runs, or patterns.", autocompletion=complete_runs),
+    ],
     place: Annotated[
         str, typer.Argument(metavar="PLACE", help="Destination. Either it or the runs must be at s3://bucket/folder.")
     ],

@@ -177,7 +177,10 @@ def selftest(
 
 
 def reap(
-    run: Annotated[str | None, typer.Option(metavar="RUN", help="Remove resources of this run.")] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(metavar="RUN", help="Remove resources of this run.", autocompletion=complete_runs),
+    ] = None,
     all_: Annotated[
         bool, typer.Option("--all", help="Remove resources of all runs, including those of other machines.")
     ] = False,
