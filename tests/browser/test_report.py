@@ -7,7 +7,7 @@ import pytest
 from pgdyno.analyse.comparison import compare
 from pgdyno.analyse.pairs import Metric, within
 from pgdyno.audit import Evidence, Finding, Severity
-from pgdyno.records import ErrorCount
+from pgdyno.records import ErrorCount, Point
 from pgdyno.report.digest import Extras, ProbeSamples
 from pgdyno.report.sections.timelines import Steps
 from pgdyno.store.probe_queries import ProcessSum, SeriesStep, WaitStep
@@ -103,6 +103,30 @@ def test_nothing_is_wider_than_the_window(opened: Opens, page_text: str, width: 
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
+
+
+def test_a_hidden_heading_of_a_wide_table_does_not_widen_the_page(opened: Opens) -> None:
+    run = SampleRun(manifest())
+    for repeat in range(1, 4):
+        for jit in ("on", "off"):
+            settings = {"jit": jit, "synchronous_commit": jit, "enable_incremental_sort": jit}
+            point = Point(clients=2, settings=settings)
+            add_trial(run, "pg18", 2, 100.0 + repeat, 900, repeat=repeat, seconds=2, point=point)
+    page = opened(render_html(run, "here"), 400).page
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+def test_the_size_of_a_sample_stands_clear_above_its_strip(opened: Opens) -> None:
+    run = sweep(clients=(1,), repeats=1, seconds=1)
+    run.rows = {number: [row for row in rows if row.phase == "measure"] for number, rows in run.rows.items()}
+    watched = opened(render_html(run, "here"))
+    strip = watched.page.locator("#strips svg").first
+    said = strip.locator("text", has_text="n = 1 second")
+    assert said.text_content() == "n = 1 second"
+    bottom = said.evaluate("text => text.getBBox().y + text.getBBox().height")
+    top = min(float(each.get_attribute("y1") or 0) for each in strip.locator("line.hair").all())
+    assert bottom <= top
+    assert watched.complaints == []
 
 
 STACKS = {

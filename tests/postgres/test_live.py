@@ -88,7 +88,7 @@ def every_form_of_its_report(stored: RunData) -> None:
     for said in ("An interval needs at least two pairs", "by p99 latency", "Latency at each rate", "Validity"):
         assert said in first
     assert "Latency by percentile" in second
-    for said in ("Second by second", "n = ", "seconds, 10 looks each", "Settings that differ", "Raw data"):
+    for said in ("Second by second", "n = ", "seconds, 10 samples each", "Settings that differ", "Raw data"):
         assert said in " ".join(appendix)
     assert QUERY in " ".join(appendix)
     assert max(map(cell_len, report.markdown().splitlines())) <= 80

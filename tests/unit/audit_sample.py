@@ -375,6 +375,7 @@ class Row:
     clients: int = 8
     figures: Mapping[str, float] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
+    load: Mapping[str, str] = field(default_factory=dict)
     scale: int | None = 100
     statements: Sequence[tuple[str, float]] = ()
     tool: str = "table"
@@ -446,7 +447,7 @@ def _printed_trial(number: int, row: Row, workload: str) -> TrialRecord:
         ),
         imported=Imported(
             file="report.txt", line=line, last_line=line, tool=row.tool, command=row.command, figures=figures,
-            printed=lines, words={"workload": workload, **row.words},
+            printed=lines, words={"workload": workload, **row.words}, load=dict(row.load),
         ),
     )  # fmt: skip
 

@@ -267,6 +267,46 @@ def test_points_of_one_run_only_are_said() -> None:
     assert [str(label) for label in between(before, after, Metric.TPS).unmatched] == ["64 clients"]
 
 
+def without_work(run: SampleRun, clients: int, repeats: range) -> None:
+    """Makes the trials of these repeats complete no transaction, and of each second one of them fail."""
+    for at, trial in enumerate(run.trials):
+        if trial.point.clients == clients and trial.repeat in repeats:
+            assert trial.summary is not None
+            idle = trial.summary.model_copy(update={"tps": 0.0, "latency_ns": None})
+            outcome = Outcome.FAILED if trial.repeat % 2 else trial.outcome
+            run.trials[at] = trial.model_copy(update={"summary": idle, "outcome": outcome})
+
+
+def test_a_point_whose_trials_did_no_work_has_no_verdict_and_passes_no_gate() -> None:
+    before, after = a_run(("pg18",), name="before"), a_run(("pg18",), name="after")
+    without_work(after, 8, range(1, 7))
+    arms = between(before, after, Metric.TPS)
+    assert (arms.unmatched, [point.dead for point in arms.points]) == ((), [(0, 0), (0, 6)])
+    found = gate(arms, 0.5)
+    assert [point.verdict for point in found.points] == [GateVerdict.OK, GateVerdict.INCONCLUSIVE]
+    assert found.verdict is GateVerdict.INCONCLUSIVE
+    reason = found.points[1].compared.reason
+    assert str(reason) == "each trial of after failed or completed no transaction"
+
+
+def test_trials_that_did_no_work_are_said_and_pass_no_gate() -> None:
+    before, after = a_run(("pg18",), name="before"), a_run(("pg18",), repeats=9, name="after")
+    without_work(after, 8, range(7, 10))
+    found = gate(between(before, after, Metric.TPS), 0.5)
+    assert [point.verdict for point in found.points] == [GateVerdict.OK, GateVerdict.INCONCLUSIVE]
+    sentence = "8 clients: 3 trials failed or completed no transaction, and are not compared"
+    assert sentence in map(str, found.comparison.warnings)
+    # of a baseline, they are no reason against the candidate
+    assert gate(between(after, before, Metric.TPS), 0.5).verdict is GateVerdict.OK
+
+
+def test_runs_that_did_no_work_have_their_points_in_common() -> None:
+    before, after = a_run(("pg18",), name="before"), a_run(("pg18",), name="after")
+    for clients in (1, 8):
+        without_work(after, clients, range(1, 7))
+    assert gate(between(before, after, Metric.TPS), 0.5).verdict is GateVerdict.INCONCLUSIVE
+
+
 def test_impossible_comparisons_are_usage_errors() -> None:
     with pytest.raises(UsageError, match="nothing to compare by target"):
         within(a_run(("pg18",)), "target", Metric.TPS)

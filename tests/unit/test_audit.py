@@ -28,6 +28,7 @@ from tests.unit.audit_sample import (
 
 NOTE, CAUTION, INVALID = Severity.NOTE, Severity.CAUTION, Severity.INVALID
 OTHER = replace(ROW, target="b").but(tps=801.0, latency_mean_ms=9.99, transactions=48_060)
+IDLE = Row(figures={"tps": 0.0, "latency_mean_ms": 0.0, "latency_max_ms": 0.0, "transactions": 0, "duration_s": 60.0})
 TMPFS = Check(id="storage.file-system", verdict=CheckVerdict.WARNING, found="data lie on tmpfs", means="no disk")
 DISK = Check(id="storage.file-system", verdict=CheckVerdict.GOOD, found="data lie on ext4")
 HPET = Check(id="clock.source", verdict=CheckVerdict.WARNING, found="hpet", means="slow")
@@ -72,6 +73,11 @@ def mixed(share: float, done: int = 600_000) -> dict[str, object]:
     return {"scripts": scripts}
 
 
+def drained(run: FakeRun, drain_s: float) -> FakeRun:
+    """Returns `run` with trials whose last transactions ended `drain_s` after the time that was asked for."""
+    return changed(run, lambda trial: {"duration_s": trial.duration_s and trial.duration_s - drain_s})
+
+
 def like_capture(difference: float) -> FakeRun:
     """A run whose load has a class of statements with this difference of its share."""
     likeness = Likeness(captured_calls=10, captured_per_s=1, calls=10, classes=[], largest_difference=difference)
@@ -81,6 +87,8 @@ def like_capture(difference: float) -> FakeRun:
 CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     # rule, severity, what triggers it, what nearly does
     ("littles-law", CAUTION, own(latency={"mean": 0.42}), own(latency={"mean": 0.407})),
+    # clients that are done wait for a transaction of 10 s after a trial of 50 s: 60 s are measured
+    ("littles-law", INVALID, own(latency={"mean": 0.34}), drained(own(latency={"mean": 0.34}), 10.0)),
     ("littles-law", INVALID, printed(ROW.but(latency_mean_ms=20.0)), printed(ROW.but(latency_mean_ms=10.19))),
     # 0.5 %, a transaction of 90 ms after the end, and half of the last digit of the length
     ("arithmetic", CAUTION, printed(ROW.but(transactions=48_400)), printed(ROW.but(transactions=48_300))),
@@ -113,6 +121,9 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
         printed(*[Row(name, n, {"tps": float(n)}) for name in ("a", "b") for n in (8, 16)]),
         printed(*[Row(name, 8, {"tps": 8.0}) for name in ("a", "b")]),
     ),
+    # one output twice, as repeats of a point; of four trials without a transaction, all figures are equal
+    ("identical-rows", INVALID, printed(ROW, ROW), printed(ROW, ROW.but(latency_mean_ms=10.01))),
+    ("identical-rows", INVALID, printed(ROW, ROW), printed(*[IDLE] * 4)),
     # one row under two numbers of clients
     ("identical-rows", INVALID, printed(ROW, replace(ROW, clients=16)), printed(ROW, replace(OTHER, clients=16))),
     (
@@ -244,6 +255,8 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     ("errors", CAUTION, own(summary={"failed": 700}), own()),
     ("errors", INVALID, own(summary={"failed": 7000}), own()),
     ("errors", INVALID, own(summary={"clients_aborted": 1}), own()),
+    ("errors", INVALID, printed(IDLE.but(failed=9_000)), printed(ROW.but(failed=0))),
+    ("errors", INVALID, printed(IDLE), printed(ROW.but(failed=0))),
     (
         "skipped",
         CAUTION,
@@ -414,6 +427,7 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
         rated(lambda trial: 1.12 ** (trial.repeat % 2)),
         rated(lambda trial: 1.08 ** (trial.repeat % 2)),
     ),
+    ("repeats-spread", CAUTION, rated(lambda trial: float(trial.repeat % 2)), rated(lambda _: 0.0)),
     # one trial alone, which is named
     (
         "repeats-spread",

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import fields as dataclass_fields
 
 import pytest
 
 from pgdyno.audit import Severity, audit
-from pgdyno.audit.pairing import Pairing, pairing_between
+from pgdyno.audit.pairing import Pairing, pairing_between, pairing_within
 from pgdyno.audit.setting_values import setting_value
 from pgdyno.records import TrialRecord, WayRecord
 from pgdyno.store.trial_tables import SeriesRow, SettingRow
 from tests.unit.audit_disturbed import hits
-from tests.unit.audit_sample import FakeRun, own, probed, way
+from tests.unit.audit_sample import ROW, FakeRun, own, printed, probed, way
 from tests.unit.test_fingerprint import BASE, SERVER
 
 
@@ -88,6 +88,42 @@ def test_findings_that_refuse_arms_of_a_run_refuse_two_runs(
     assert found.invalid[0].advice.endswith(f"; to compare this, pass --by {by}")
     assert found.confounders == []
     assert paired(base, other, by).invalid == []
+
+
+@pytest.mark.parametrize(
+    ("base", "other", "refused", "confounded"),
+    [
+        ({"scripts": "a.sql@1"}, {"scripts": "b.sql@1"}, ["load.scripts"], []),
+        ({"loop": "closed"}, {"loop": "open"}, ["load.loop"], []),
+        ({"options": "none"}, {"options": "-L 100"}, [], ["load.options"]),
+        ({"transactions": "100"}, {"transactions": "100000"}, [], ["load.transactions"]),
+        ({"partitions": "hash, 100"}, {}, [], []),
+        ({"scripts": "a.sql@1", "options": "-C"}, {"scripts": "a.sql@1", "options": "-C"}, [], []),
+    ],
+)
+def test_loads_of_imported_runs_are_compared_where_both_say_what_they_were(
+    base: dict[str, str], other: dict[str, str], refused: list[str], confounded: list[str]
+) -> None:
+    found = paired(printed(*[replace(ROW, load=base)] * 2), printed(*[replace(ROW, load=other)] * 2))
+    assert [each.field for each in found.refused] == refused
+    assert [each.field for each in found.confounders] == confounded
+
+
+@pytest.mark.parametrize(("other", "is_confounded"), [(60.0066, False), (61.0, False), (66.0, True), (600.0, True)])
+def test_times_that_elapsed_are_no_other_length(other: float, is_confounded: bool) -> None:
+    base = printed(*[ROW.but(duration_s=60.0 + part) for part in (0.0051, 0.0055)])
+    found = paired(base, printed(ROW.but(duration_s=other)))
+    assert [each.field for each in found.confounders] == (["trial.duration"] if is_confounded else [])
+
+
+def test_versions_that_outputs_print_are_what_imported_targets_are_compared_by() -> None:
+    rows = [
+        replace(ROW, target=name, words={"server_version": version}) for name, version in (("a", "15"), ("b", "17"))
+    ]
+    found = pairing_within(printed(*rows), "target", ["a"], ["b"])
+    assert topics(found) == []
+    rows[1] = replace(rows[1], words={"server_version": "15"})
+    assert topics(pairing_within(printed(*rows), "target", ["a"], ["b"])) == []
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import typer
 
 from pgdyno.cli import app
 from pgdyno.plan import Plan, load_plan
+from pgdyno.plan.checks.question import answer_warnings
 from pgdyno.user_config import KEYS, read_config
 from tests import commands_page, man_page, messages_page
 
@@ -39,6 +40,12 @@ def test_a_plan_in_the_docs_is_one(name: str, text: str, tmp_path: Path) -> None
         assert load_plan(tmp_path / "plan.toml").plan.points(), name
     elif "sweep" in document:
         assert Plan.model_validate(document).points(), name
+
+
+def test_the_first_plan_of_the_guide_to_tuning_has_no_warning(tmp_path: Path) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text(dict(plans())["tune.md-0"])
+    assert list(answer_warnings(load_plan(path))) == []
 
 
 def test_the_readme_has_a_plan() -> None:
@@ -111,6 +118,20 @@ def test_the_manual_page_has_every_command_as_its_help_has_it() -> None:
     written = (ROOT / "docs" / "reference" / "pgdyno.1").read_text()
     # else: python -m tests.man_page > docs/reference/pgdyno.1
     assert written == man_page.page()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ".B 9\na check of `pgdyno doctor` says stop, or a run did not start because of it\n",
+        ".B 143\nSIGTERM; likewise\n",
+        ".SH ENVIRONMENT\n.TP\n.B PGDYNO_RUNS\nthe folder of runs, as `\\-\\-runs`; default: ",
+        ".B NO_COLOR, COLUMNS\nno colours; the width of tables; default: the terminal's\n",
+        "libpq's other variables\ncomplete a connection string, as for psql\n",
+    ],
+)
+def test_the_manual_page_explains_exit_codes_and_variables(line: str) -> None:
+    assert line in man_page.page()
 
 
 def test_every_variable_of_the_environment_has_its_line_and_no_other_has() -> None:

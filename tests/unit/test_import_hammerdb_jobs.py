@@ -155,6 +155,35 @@ def test_a_release_says_what_became_of_an_unused_item(
     assert (trial.imported.version, trial.imported.unused_item) == (version, unused_item)
 
 
+RESULT = (
+    "Vuser 1:8 Active Virtual Users configured\nVuser 1:TEST RESULT : System achieved {} NOPM from 9 PostgreSQL TPM\n"
+)
+STARTS = "Vuser 1:RUNNING\nVuser 1:Beginning rampup time of 2 minutes\nVuser 1:Timing test period of 5 in minutes\n"
+TWO_FAILED = (
+    "Error in Virtual User 2: FATAL: terminating connection due to administrator command\nVuser 2:FINISHED FAILED\n"
+    "Vuser 3:FINISHED FAILED\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "aborted"),
+    [
+        (f"{STARTS}{TWO_FAILED}{RESULT.format(1)}Vuser 4:FINISHED SUCCESS\n", [2]),
+        (f"{STARTS}{RESULT.format(1)}{TWO_FAILED}", [2]),
+        (f"{STARTS}{RESULT.format(1)}{STARTS}{TWO_FAILED}{RESULT.format(2)}", [0, 2]),
+        (f"{STARTS}{TWO_FAILED}{RESULT.format(1)}{TWO_FAILED}{RESULT.format(2)}", [2, 0]),
+        # the first run has no result
+        (f"HammerDB CLI v4.8\n{TWO_FAILED}HammerDB CLI v4.8\n{RESULT.format(1)}", [0]),
+    ],
+)
+def test_virtual_users_that_failed_are_counted(text: str, aborted: list[int], tmp_path: Path) -> None:
+    (tmp_path / "hammerdb.log").write_text(text)
+    result = import_files([tmp_path / "hammerdb.log"], tmp_path / "runs")
+    trials = load_run(result.run).trials
+    assert [trial.summary.clients_aborted for trial in trials if trial.summary] == aborted
+    assert result.unread == []
+
+
 def test_releases_that_do_different_work_are_not_imported_into_one_run(tmp_path: Path) -> None:
     old, new = log(tmp_path, "6.0"), log(tmp_path, "6.1")
     with pytest.raises(StoreError, match=r"HammerDB 6\.0 \(.*\) commits and HammerDB 6\.1 \(.*\) rolls back") as caught:

@@ -131,6 +131,154 @@ def test_other_command_lines_are_other_points(tmp_path: Path) -> None:
     assert [trial.point.variables["options"] for trial in trials] == ["none", "-C"]
 
 
+PARTS = (
+    "SQL script 1: {}\n - weight: {} (targets 50.0% of total)\n - 30000 transactions (50.0% of total, tps = 500.0)\n"
+    "SQL script 2: b.sql\n - weight: 1 (targets 50.0% of total)\n - 30000 transactions (50.0% of total, tps = 500.0)\n"
+)
+PARTITIONS = "partition method: hash\nnumber of partitions: 100\nquery mode"
+RECONNECTS = output(120.5).replace("without initial connection time", "including reconnection times")
+MULTIPLE = output(900.5).replace("<builtin: TPC-B (sort of)>", "multiple scripts")
+SYSBENCH = (
+    "{command}Running the test with following options:\nNumber of threads: 8\n{rate}\nSQL statistics:\n"
+    "    transactions:                        {count}  (500.00 per sec.)\n\n"
+    "General statistics:\n    total time:                          {elapsed}s\n"
+    "Latency (ms):\n         avg:                                    2.00\n\n"
+)
+HAMMERDB = (
+    "HammerDB CLI v4.8\nVuser 1:Timing test period of {} in minutes\nVuser 1:8 Active Virtual Users configured\n"
+    "Vuser 1:TEST RESULT : System achieved 17000 NOPM from 39100 PostgreSQL TPM\n"
+)
+BENCHBASE = (
+    "Results(state=EXIT, nanoSeconds={}083167, measuredRequests={}) = 33.43 requests/sec (throughput), "
+    "33.31 requests/sec (goodput)\n"
+)
+
+
+def sysbench(options: str | None = None, *, elapsed: float = 60.0051, count: int | None = None, rate: str = "") -> str:
+    command = "" if options is None else f"$ sysbench oltp_read_write {options} --threads=8 run\n"
+    number = round(500 * elapsed) if count is None else count
+    return SYSBENCH.format(command=command, elapsed=elapsed, count=number, rate=rate)
+
+
+@pytest.mark.parametrize(
+    ("texts", "key", "values"),
+    [
+        pytest.param(
+            [output(900.5), RECONNECTS],
+            "connections", ["kept", "each transaction"], id="connections",
+        ),
+        pytest.param(
+            [output(900.5), output(700.5).replace("query mode", PARTITIONS)],
+            "partitions", ["none", "hash, 100"], id="partitions",
+        ),
+        pytest.param(
+            [
+                output(900.5 + tries).replace("duration", f"maximum number of tries: {tries}\nduration")
+                for tries in (1, 10)
+            ],
+            "max_tries", ["1", "10"], id="tries",
+        ),
+        pytest.param(
+            [output(90.5), output(90.6).replace("tps", "rate limit schedule lag: avg 3.2 (max 30.1) ms\ntps")],
+            "loop", ["closed", "open"], id="loop",
+        ),
+        pytest.param(
+            [MULTIPLE + PARTS.format("a.sql", 1), MULTIPLE + PARTS.format("c.sql", 1)],
+            "scripts", ["a.sql@1, b.sql@1", "c.sql@1, b.sql@1"], id="scripts",
+        ),
+        pytest.param(
+            [MULTIPLE + PARTS.format("a.sql", 1), MULTIPLE + PARTS.format("a.sql", 9)],
+            "scripts", ["a.sql@1, b.sql@1", "a.sql@9, b.sql@1"], id="weights",
+        ),
+        pytest.param(
+            [sysbench(elapsed=60.0051), sysbench(elapsed=600.0123)], "duration_s", ["60", "600"], id="sysbench-elapsed"
+        ),
+        pytest.param(
+            [sysbench("--time=60", elapsed=61.7), sysbench("--time=600", elapsed=600.1)],
+            "duration_s", ["60", "600"], id="sysbench-time",
+        ),
+        pytest.param(
+            [sysbench(f"--db-driver={driver} --time=60") for driver in ("pgsql", "mysql")],
+            "driver", ["pgsql", "mysql"], id="driver",
+        ),
+        pytest.param(
+            [sysbench(f"--time=0 --events={events}", elapsed=events / 500, count=events) for events in (9000, 20000)],
+            "options", ["--events=9000", "--events=20000"], id="events",
+        ),
+        pytest.param(
+            [
+                f"$ pgbench -c 8 -T 60\n{output(900.5)}",
+                f"$ pgbench -C -c 8 -T 60\n{RECONNECTS}",
+            ],
+            "options", ["none", "-C"], id="options that the output shows, too",
+        ),
+        pytest.param([HAMMERDB.format(5), HAMMERDB.format(60)], "duration_s", ["300", "3600"], id="hammerdb"),
+        pytest.param(
+            [BENCHBASE.format("60000", 2005), BENCHBASE.format("300000", 10030)],
+            "duration_s", ["60", "300"], id="benchbase",
+        ),
+    ],
+)  # fmt: skip
+def test_outputs_that_show_other_loads_are_other_points(
+    texts: list[str], key: str, values: list[str], tmp_path: Path
+) -> None:
+    trials = load_run(imported(tmp_path, *texts, target="srv").run).trials
+    assert [trial.repeat for trial in trials] == [1, 1]
+    varied = [name for name in trials[0].point.variables if name not in ("tables", "table_size")]
+    assert varied == [key]
+    assert [trial.point.variables[key] for trial in trials] == values
+    assert [trial.imported.load[key] for trial in trials if trial.imported] == values
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        pytest.param([sysbench(elapsed=60.0051), sysbench(elapsed=61.9), sysbench(elapsed=63.2)], id="elapsed"),
+        pytest.param([sysbench(elapsed=each, count=10_000) for each in (20.1, 27.4, 33.8)], id="ended by events"),
+        pytest.param(
+            [sysbench("--time=0 --events=9", elapsed=each, count=9 + round(each)) for each in (20.1, 27.4)],
+            id="asked for events",
+        ),
+        pytest.param([f"$ pgbench -c 8 -T 60 -L 100\n{output(900.5)}", output(901.5)], id="one without a command"),
+        pytest.param(
+            [output(900.5), output(901.5).replace("duration", "maximum number of tries: 1\nduration")],
+            id="one without its tries",
+        ),
+        pytest.param([MULTIPLE, MULTIPLE.replace("900.5", "901.5") + PARTS.format("a.sql", 1)], id="one without parts"),
+        pytest.param([BENCHBASE.format("60000", 2005), BENCHBASE.format("60412", 2020)], id="benchbase"),
+    ],
+)
+def test_what_an_output_does_not_show_parts_no_repeats(texts: list[str], tmp_path: Path) -> None:
+    trials = load_run(imported(tmp_path, *texts, target="srv").run).trials
+    assert [trial.repeat for trial in trials] == [1, 2, 3][: len(texts)]
+    assert [trial.point.variables for trial in trials] == [{}] * len(texts)
+
+
+def test_every_difference_of_loads_is_a_variable(tmp_path: Path) -> None:
+    texts = [output(900.5), RECONNECTS.replace("query mode", PARTITIONS), RECONNECTS]
+    trials = load_run(imported(tmp_path, *texts, target="srv").run).trials
+    assert [trial.point.variables for trial in trials] == [
+        {"connections": "kept", "partitions": "none"},
+        {"connections": "each transaction", "partitions": "hash, 100"},
+        {"connections": "each transaction", "partitions": "none"},
+    ]
+
+
+def test_the_load_is_kept_if_nothing_varies(tmp_path: Path) -> None:
+    text = f"$ pgbench -c 8 -j 2 -T 60 -L 100\npgbench (16.1)\n{output(900.5)}\n"
+    texts = [text, sysbench("--time=60 --rate=500 --db-driver=pgsql", rate="Target transaction rate: 500/sec")]
+    pgbench, other = load_run(imported(tmp_path, *texts).run).trials
+    assert pgbench.imported is not None
+    assert pgbench.imported.load == {
+        "duration_s": "60", "options": "-L 100", "scripts": "tpcb-like", "loop": "closed", "connections": "kept",
+        "partitions": "none",
+    }  # fmt: skip
+    assert other.imported is not None
+    assert other.imported.load == {
+        "duration_s": "60", "options": "none", "scripts": "oltp-read-write", "loop": "open", "driver": "pgsql",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "label", ["# warm-up", "=== WARMUP ===", "Warm-up run:", "### Warmup", "прогрев", "warming up the cache"]
 )

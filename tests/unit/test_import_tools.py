@@ -127,6 +127,41 @@ def test_an_aborted_run_is_no_result(line: str, tmp_path: Path) -> None:
     assert (trial.summary.clients_aborted, len(run.intervals(1))) == (1, 3)
 
 
+GAVE_UP = "pgbench: error: client {} script 0 aborted in command 1 query 0: ERROR:  division by zero\n"
+TWO_GAVE_UP = GAVE_UP.format(3) + GAVE_UP.format(0)
+
+
+@pytest.mark.parametrize(
+    ("text", "aborted"),
+    [
+        (f"pgbench (15.18)\n{TWO_GAVE_UP}{SUMMARY}", [2]),
+        (f"{TWO_GAVE_UP.replace('pgbench: error: ', '')}{SUMMARY}", [2]),
+        (f"{SUMMARY}{TWO_GAVE_UP}", [2]),
+        (f"{TWO_GAVE_UP}{SUMMARY}pgbench: error: Run was aborted; the above results are incomplete.\n", [2]),
+        # the second run's, whether a banner separates the runs or nothing
+        (f"{SUMMARY}pgbench (15.18)\n{TWO_GAVE_UP}{SUMMARY}", [0, 2]),
+        (f"{SUMMARY}{TWO_GAVE_UP}{SUMMARY}", [0, 2]),
+        (f"{TWO_GAVE_UP}{SUMMARY}{GAVE_UP.format(1)}{SUMMARY}", [2, 1]),
+        # standard error after standard output
+        (f"{SUMMARY}{PROGRESS}{TWO_GAVE_UP}", [2]),
+        # of a run without a summary
+        (f"pgbench (15.18)\n{TWO_GAVE_UP}pgbench (15.18)\n{SUMMARY}", [0]),
+        (f"$ pgbench -c 8 -T 60\n{TWO_GAVE_UP}\n$ pgbench -c 8 -T 60\n{SUMMARY}", [0]),
+        (f"# One\n\n{TWO_GAVE_UP}\n# Two\n\n{SUMMARY}", [0]),
+    ],
+)
+def test_clients_that_gave_up_are_counted_with_their_run(text: str, aborted: list[int]) -> None:
+    assert [each.clients_aborted for each in read_document(text).outputs] == aborted
+
+
+def test_clients_that_gave_up_are_a_finding(tmp_path: Path) -> None:
+    counted = SUMMARY.replace("latency average", "number of failed transactions: 0 (0.000%)\nlatency average")
+    run = imported(tmp_path, f"pgbench (15.18)\n{TWO_GAVE_UP}{counted}")
+    assert run.trials[0].summary is not None
+    assert run.trials[0].summary.clients_aborted == 2
+    assert "errors" in {finding.rule for finding in audit(run) if finding.checked}
+
+
 def test_an_aborted_run_without_a_rate_is_listed() -> None:
     text = (
         SUMMARY.split("latency average", maxsplit=1)[0]
@@ -203,6 +238,16 @@ def test_benchbase_on_one_line_and_in_its_log() -> None:
     )
     logged = only(log)
     assert (logged.tps, logged.transactions, logged.goodput) == (3.349995, 201, 3.299995)
+
+
+def test_decimal_commas_are_read_as_the_rate_shows() -> None:
+    commas = SUMMARY.replace("100.955497", "994,433833").replace("7.613", "10,056").replace("397.804", "1.010,5")
+    found = only(commas)
+    assert (found.tps, found.latency_mean_ms, found.latency_stddev_ms) == (994.433833, 10.056, 2.898)
+    assert found.connect_ms == 1010.5
+    thousands = only(SUMMARY.replace("100.955497", "994,433").replace("7.613", "10,056"))
+    assert (thousands.tps, thousands.latency_mean_ms) == (994_433, 10_056)
+    assert only("$ pgbench -c 8 -T 60\n\ntps = 1,234.5, which is the most\n").tps == 1234.5
 
 
 def test_windows_text_is_read(tmp_path: Path) -> None:

@@ -136,6 +136,37 @@ def test_a_target_can_be_named(tmp_path: Path) -> None:
     assert {target.name.split(",")[0] for target in run.manifest.targets} == {"pg11"}
 
 
+def test_a_file_is_read_once(tmp_path: Path) -> None:
+    text = documents.statements_report()
+    places = [tmp_path / "a.txt", tmp_path / "b.txt", tmp_path / "other.txt"]
+    for place in places:
+        place.write_text(text if place.name != "other.txt" else f"{text}\n", encoding="utf-8")
+    (tmp_path / "link.txt").symlink_to(places[0])
+    twice = [*places, places[0], tmp_path / ".." / tmp_path.name / "a.txt", tmp_path / "link.txt"]
+    found = import_files(twice, tmp_path / "runs", target="srv")
+    once = import_files([places[0], places[2]], tmp_path / "runs", target="srv")
+    assert found.trials == once.trials
+    manifest = load_run(found.run).manifest
+    assert manifest.imported is not None
+    assert [Path(each.path).name for each in manifest.imported.files] == ["a.txt", "other.txt"]
+    (note,) = [note for note in found.notes if note.id == "copies-left-out"]
+    assert note.parameters["count"] == 4
+    assert str(note).startswith("4 files are copies of others and were left out: ")
+    assert f"{places[1]} ({places[0]})" in str(note)
+    assert str(note) in manifest.notes
+    assert "copies-left-out" not in {note.id for note in once.notes}
+
+
+def test_a_log_is_read_once(tmp_path: Path) -> None:
+    log = tmp_path / "pgbench_log.7"
+    transaction_log(log, 0, [500, 600, 700])
+    found = import_files([log, log, str(log)], tmp_path / "runs")
+    assert (found.trials, [note.id for note in found.notes]) == (1, ["copies-left-out"])
+    (trial,) = load_run(found.run).trials
+    assert trial.summary is not None
+    assert trial.summary.succeeded == 3
+
+
 # ---- CSV ----
 
 

@@ -19,7 +19,7 @@ from pgdyno.analyse.comparison import compare
 from pgdyno.analyse.pairs import Confounder, within
 from pgdyno.audit import Finding, Severity
 from pgdyno.messages import Message
-from pgdyno.records import KeptMessage, PhaseFigures, Point, SearchRecord
+from pgdyno.records import ConfirmedDifference, KeptMessage, PhaseFigures, Point, SearchRecord, SettingLine
 from pgdyno.report.answers.answer import Answer, answer
 from pgdyno.report.answers.comparison import comparison_lines, comparison_sentence
 from pgdyno.report.charts.page_figures import curves_figure
@@ -436,7 +436,9 @@ def test_trials_that_the_audit_calls_invalid_are_left_out_of_the_answer() -> Non
     said = answered(run, [invalid().model_copy(update={"trials": [first]})])
     assert said.invalid == ()
     assert said.text.startswith("pg18 is faster than pg17 by throughput: +")
-    assert said.details[0] == f"1 of {len(run.trials)} trials are left out, because the audit found them invalid"
+    assert said.details[0] == f"1 of {len(run.trials)} trials is left out, because the audit found it invalid"
+    said = answered(run, [invalid().model_copy(update={"trials": [first, first + 1]})])
+    assert said.details[0] == f"2 of {len(run.trials)} trials are left out, because the audit found them invalid"
     everything = invalid().model_copy(update={"trials": [trial.number for trial in run.trials]})
     said = answered(run, [everything])
     assert said.invalid == (everything.message,)
@@ -466,6 +468,92 @@ def test_the_chart_of_a_search_for_settings_leaves_out_proposals_that_were_measu
     assert "starting configuration" in figure.wide
     assert "work_mem 9MB" in figure.wide
     assert "jit" not in figure.wide
+
+
+FASTER = ConfirmedDifference(verdict="faster", pairs=8, change=3.34, low=1.6, high=6.22)
+WORSE = ConfirmedDifference(verdict="slower", pairs=8, change=-0.1, low=-0.12, high=-0.08)
+
+
+def settings_search(lines: Sequence[SettingLine], confirmed: ConfirmedDifference = FASTER) -> SampleRun:
+    """Returns a run with trials of the start, the confirmed configuration and a proposal; `lines` are the result's."""
+    run = SampleRun(manifest(plan={"search": {"find": "settings"}}))
+    kept = {line.name: line.value for line in lines if line.kept}
+    for settings, tps, repeats in (({}, 450.0, 8), (kept, 1990.0, 8), ({"jit": "off"}, 3000.0, 1)):
+        for repeat in range(1, repeats + 1):
+            point = Point(clients=2, settings=settings)
+            add_trial(run, "pg18", 2, tps + repeat, 900, repeat=repeat, seconds=2, point=point)
+    message = Message(
+        "search-settings", "confirmed difference from the starting configuration: {change}", change="+334 %"
+    )
+    found = SearchRecord(
+        find="settings", target="pg18", point=Point(clients=2), trials=17, words=str(message), goal="tps",
+        messages=[KeptMessage.of(message)], settings=kept, confirmed=confirmed, lines=list(lines),
+    )  # fmt: skip
+    run.manifest.search.append(found)
+    return run
+
+
+def setting(name: str, without: ConfirmedDifference | None = None, *, kept: bool = True) -> SettingLine:
+    return SettingLine(name=name, value="1", kept=kept, without=without)
+
+
+@pytest.mark.parametrize(
+    ("lines", "results", "caption", "file"),
+    [
+        (
+            [setting("jit"), setting("work_mem")],
+            ["not tested", "not tested"],
+            "Lines of the best configuration; importance is ",
+            "no time was left to test each alone",
+        ),
+        (
+            [setting("jit", WORSE, kept=False), setting("work_mem", WORSE), setting("geqo")],
+            ["back at its start", "stays", "not tested"],
+            "Lines of the best configuration, each put back alone; importance is ",
+            "has these lines with the difference that each makes",
+        ),
+        (
+            [setting("jit")],
+            ["stays"],
+            "Lines of the best configuration; importance is ",
+            "has these lines with the difference that each makes",
+        ),
+    ],
+    ids=["none tested", "some tested", "only one line"],
+)
+def test_a_line_of_a_configuration_that_was_not_tested_alone_is_said_to_be_so(
+    lines: list[SettingLine], results: list[str], caption: str, file: str
+) -> None:
+    said = answered(settings_search(lines))
+    assert said.table is not None
+    assert [row[2] for row in said.table.rows] == results
+    assert said.table.caption.startswith(caption)
+    assert file in said.details[-1]
+
+
+def test_the_picture_of_a_search_for_settings_is_the_interval_of_its_pairs() -> None:
+    run = settings_search([setting("work_mem"), setting("geqo")])
+    figure = curves_figure(digest(run))
+    assert figure is not None
+    assert figure.title == "The configuration found is better: the interval is outside the band"
+    for drawn in (figure.wide, figure.narrow or ""):
+        texts = re.findall("<text[^>]*>([^<]*)<", drawn)
+        assert {"found", "n = 8"} <= set(texts)
+        assert "change of throughput in %, against starting configuration" in " ".join(texts)
+        assert "work_mem" not in drawn
+    assert "+334 % (+160 to +622 %)" in figure.wide
+    shown = page(run)
+    assert next(each["id"] for each in shown.all("figure")) == "confirmed"
+    assert "Comparison: none" not in shown.text()
+    assert "throughput lies between" not in shown.text()
+    assert "Bars at a point are" not in shown.text()
+
+
+def test_a_search_whose_pairs_show_nothing_says_so_in_its_picture() -> None:
+    confirmed = ConfirmedDifference(verdict="inconclusive", pairs=8, change=0.02, low=-0.03, high=0.07)
+    figure = curves_figure(digest(settings_search([], confirmed)))
+    assert figure is not None
+    assert figure.title.startswith("No configuration is confirmed: ")
 
 
 @pytest.mark.parametrize("language", [language for language in Language if language is not Language.ENGLISH])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
 from xml.etree import ElementTree
@@ -14,8 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.analyse.scaling import fit_curve
+from pgdyno.records import Point
 from pgdyno.report.charts import palette
+from pgdyno.report.charts.interval_bars import forest_chart
 from pgdyno.report.charts.labels import Placer, Rect, spread
+from pgdyno.report.charts.layout import Layout
 from pgdyno.report.charts.page_figures import (
     FITTED_UP_TO,
     Figure,
@@ -24,20 +27,23 @@ from pgdyno.report.charts.page_figures import (
     spectrum_figure,
     timeline_figures,
 )
-from pgdyno.report.charts.palette import Theme
+from pgdyno.report.charts.palette import Look, Theme
 from pgdyno.report.charts.svg import (
     Drawing,
     Scale,
     client_ticks,
     element,
+    in_lines,
     linear_ticks,
     log_ticks,
     shortened,
     squeezed,
     text,
     text_width,
+    told_apart,
 )
 from pgdyno.report.digest import digest
+from pgdyno.report.several_runs import comparisons_of
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, sweep, with_knee
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -52,6 +58,7 @@ RUNS: dict[str, Callable[[], SampleRun]] = {
     "eighty clients": lambda: sweep(clients=range(1, 81), repeats=1, seconds=3),
     "hostile names": lambda: sweep((EVIL, LONG), clients=(1, 4)),
     "eight repeats": lambda: sweep(clients=(1, 2), repeats=8, seconds=3),
+    "two values of a setting": lambda: with_settings(("4MB", "64MB")),
     "ten minutes": lambda: sweep(clients=(1,), repeats=2, seconds=600),
 }
 
@@ -265,3 +272,59 @@ def test_a_long_name_keeps_its_end() -> None:
     assert squeezed("pg18 (rates-172f), rate 200", 180) == "pg18 (rates…f), rate 200"
     assert squeezed("pg18", 180) == "pg18"
     assert text_width(squeezed("a" * 80, 180)) <= 180
+
+
+@pytest.mark.parametrize(
+    ("names", "width", "shown"),
+    [
+        (["work_mem 4MB", "work_mem 64MB"], 200, ["work_mem 4MB", "work_mem 64MB"]),
+        (["work_mem 4MB", "work_mem 64MB"], 98, ["4MB", "64MB"]),
+        (["work_mem 4MB, 2 clients", "work_mem 64MB, 2 clients"], 150, ["4MB", "64MB"]),
+        (["work_mem 4MB, 2 clients", "work_mem 64MB, 4 clients"], 170, ["4MB, 2 clients", "64MB, 4 clients"]),
+        (
+            ["pg17, work_mem 4MB", "pg18, work_mem 4MB", "pg18, work_mem 8MB"],
+            120,
+            ["pg17, 4MB", "pg18, 4MB", "pg18, 8MB"],
+        ),
+        (["a long name", "another long name"], 60, ["a l…ame", "an…ame"]),
+        (["the only name of all"], 60, ["the…all"]),
+    ],
+)
+def test_labels_without_room_keep_what_differs(names: list[str], width: float, shown: list[str]) -> None:
+    assert told_apart(names, width) == shown
+
+
+def test_a_title_is_broken_into_lines_where_it_has_no_room() -> None:
+    title = "change of throughput in %, against work_mem 4MB"
+    lines = in_lines(title, 250)
+    assert len(lines) == 2
+    assert " ".join(lines) == title
+    assert all(text_width(each) <= 250 for each in lines)
+    assert "".join(in_lines("スループットの変化率" * 3, 150)) == "スループットの変化率" * 3
+    assert in_lines(title, 500) == [title]
+
+
+def with_settings(values: Sequence[str]) -> SampleRun:
+    run = SampleRun(manifest())
+    for repeat in range(1, 7):
+        for at, value in enumerate(values):
+            point = Point(clients=2, settings={"work_mem": value})
+            add_trial(run, "pg18", 2, 26.0 + at + 0.1 * repeat, 900, repeat=repeat, seconds=2, point=point)
+    return run
+
+
+def labels(drawn: str) -> list[str]:
+    return re.findall("<text[^>]*>([^<]*)<", drawn)
+
+
+def test_charts_of_values_of_a_setting_name_each_value() -> None:
+    run = with_settings(("4MB", "64MB"))
+    of = digest(run)
+    points, latency = curves_figure(of), spectrum_figure(of)
+    assert points is not None
+    assert latency is not None
+    assert {"work_mem 4MB", "work_mem 64MB"} <= set(labels(points.wide)) & set(labels(latency.wide))
+    assert {"4MB", "64MB"} <= set(labels(points.narrow or ""))
+    (comparison,) = comparisons_of(of)
+    narrow = forest_chart(comparison, Look(0, 0), "title", Layout.NARROW).render("forest")
+    assert "change of throughput in %, against work_mem 4MB" in " ".join(labels(narrow))

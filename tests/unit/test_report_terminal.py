@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from rich.console import Console
 from rich.text import Text
 
-from pgdyno.records import ErrorCount, Outcome
+from pgdyno.experiment.run_progress import RunProgress
+from pgdyno.plan import Plan, planned_trials
+from pgdyno.records import ErrorCount, Outcome, Point
 from pgdyno.report.answers.answer import answer
 from pgdyno.report.digest import Extras, digest
 from pgdyno.report.run_events import BytesDone, IntervalEnded, Noted, RowsDone, SetUp, TrialEnded, TrialStarted
 from pgdyno.report.several_runs import arms_of, comparisons_of
-from pgdyno.report.terminal.progress import PlainView, QuietView, TerminalView, TimeLeft, clock_time, live_view
+from pgdyno.report.terminal.progress import (
+    LiveView,
+    PlainView,
+    QuietView,
+    TerminalView,
+    TimeLeft,
+    clock_time,
+    live_view,
+)
 from pgdyno.report.terminal.run_report import answer_lines, print_report, report_lines
 from pgdyno.report.terminal.text_drawing import Canvas, bar, printable, sparkline
+from pgdyno.store import RunFolder
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, sweep, with_knee
 
 LONG = "a-very-long-target-name-that-nobody-would-choose-but-somebody-will-and-it-goes-on"
@@ -181,6 +194,47 @@ def test_the_line_of_a_running_trial() -> None:
         view.event(IntervalEnded(tps, 2.1))
         clock.now += 1
     assert view.line().plain == "trial 7/24  select-only 48 clients  ▃▅█  71.3k tps  p99 2.10 ms  11:57 left"
+
+
+@pytest.mark.parametrize("view_of", [TerminalView, PlainView])
+def test_a_search_that_may_go_on_says_no_number_of_trials(view_of: type[TerminalView | PlainView]) -> None:
+    to = console()
+    with view_of(to, Clock()) as view:
+        view.event(TrialStarted(33, 33, "pg18 2 clients", 1.0, later=0, is_open=True))
+        view.event(TrialEnded(Outcome.FINISHED, 71_300.0, 2.1))
+    assert "trial 33  pg18 2 clients  71.3k tps" in written(to)
+
+
+@pytest.mark.parametrize("search", [None, {"find": "peak"}])
+def test_the_number_of_trials_is_open_while_a_search_may_add_some(search: dict[str, str] | None) -> None:
+    plan = Plan.model_validate(
+        {
+            "name": "x",
+            "target": {"pg18": {"kind": "embedded", "version": "18"}},
+            "workload": {"scripts": ["select-only"]},
+            "sweep": {"clients": [1, 2]},
+            "trial": {"duration": "10s"},
+            "search": search,
+        }
+    )
+    told: list[object] = []
+    view = cast("LiveView", SimpleNamespace(event=told.append))
+    # a search chooses its trials one by one
+    trials = planned_trials(plan.model_copy(update={"search": None}))
+    RunProgress(plan, cast("RunFolder", None), view, trials).trial_started(trials[0])
+    (event,) = told
+    assert isinstance(event, TrialStarted)
+    assert event.is_open == (search is not None)
+
+
+def test_points_of_a_note_are_told_apart_though_names_have_commas() -> None:
+    run = SampleRun(manifest())
+    for at, (jit, geqo) in enumerate((("on", "on"), ("on", "off"), ("off", "on"))):
+        point = Point(clients=2, settings={"jit": jit, "geqo": geqo})
+        for repeat in range(1, 1 + (at == 2) + 1):
+            add_trial(run, "pg18", 2, 100.0 + repeat, 900, repeat=repeat, seconds=2, point=point)
+    note = next(line for line in lines(run, None) if line.startswith("note: only one trial"))
+    assert note.endswith("(geqo on, jit on, 2 clients; geqo off, jit on, 2 clients)")
 
 
 def test_80_columns_name_the_whole_point_beside_its_figures() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -97,3 +98,19 @@ def test_without_colours_waits_are_letters() -> None:
     drawn_waits = [line[8:] for line in lines if set(line[8:]) <= set("CL ") and line[6:8] in (" \u2524", " \u2502")]
     assert [row[-1] for row in drawn_waits if row.strip()] == ["L", "L", "L", "C"]
     assert [row[0] for row in drawn_waits if row.strip()][-1] == "C"
+
+
+@pytest.mark.parametrize(
+    ("steps", "hz", "said"),
+    [
+        (1, None, ["n = 1 second", "n = 1 second"]),
+        (1, 10, ["n = 1 second", "n = 1 second, 10 samples"]),
+        (12, 10, ["n = 12 seconds", "n = 12 seconds, 10 samples each"]),
+    ],
+)
+def test_the_size_of_a_sample_has_the_right_number(steps: int, hz: int | None, said: list[str]) -> None:
+    of = trial(
+        steps, step=1.0, warm=0, p99=[None] * steps, marks=[], dips=[], waits={"CPU": [1] * steps}, hz=hz, colour=0
+    )
+    drawn = [figure.wide for figure in strip_figures(of, 2)]
+    assert [re.findall(">(n = [^<]*)<", each) for each in drawn] == [[each] for each in said]

@@ -15,6 +15,7 @@ from pgdyno.records import Summary
 from pgdyno.report.digest import digest
 from pgdyno.report.numbers import NOTHING
 from pgdyno.report.report_tables import SWEEP_HEADINGS, sweep_table, text_lines, tpcc_table
+from pgdyno.report.sentences import conditions
 from pgdyno.report.terminal.run_report import report_lines
 from pgdyno.run.engine import statement_counts, tpcc_figures
 from tests.unit.report_sample import SampleRun, render_html, sweep
@@ -64,6 +65,19 @@ def test_a_sweep_has_sysbenchs_columns_and_a_row_a_trial() -> None:
     lines = text_lines(table)
     assert lines[0].split() == list(SWEEP_HEADINGS)
     assert len({len(line) for line in lines}) == 1
+
+
+@pytest.mark.parametrize(
+    ("tables", "said"), [(2, "select-only, 2 tables of 1,000 rows, "), (1, "select-only, 1 table of 1,000 rows, ")]
+)
+def test_the_size_of_sysbenchs_tables_is_no_scale(tables: int, said: str) -> None:
+    run = sweep(clients=(8, 1))
+    run.manifest.plan["workload"] = {"scripts": ["oltp-read-write"], "dataset": "sbtest", "tables": tables}
+    run.trials = [
+        trial.model_copy(update={"point": trial.point.model_copy(update={"scale": 1000})}) for trial in run.trials
+    ]
+    assert conditions(digest(run)).startswith(said)
+    assert "scale" not in conditions(digest(run))
 
 
 def test_several_targets_are_named_in_a_sweep() -> None:

@@ -354,8 +354,8 @@ def test_imports_come_from_there_and_go_there(
         s3.put(f"logs/{name}", text.encode())
         (tmp_path / name).write_text(text)
     # pgbench's transaction logs: two threads of one run
-    for name in ("pgbench_log.7", "pgbench_log.7.1"):
-        lines = "".join(f"{client} 1 {client + 900} 0 1764000000 {client}\n" for client in range(50)).encode()
+    for name, clients in (("pgbench_log.7", range(50)), ("pgbench_log.7.1", range(50, 100))):
+        lines = "".join(f"{client} 1 {client + 900} 0 1764000000 {client}\n" for client in clients).encode()
         s3.put(f"logs/{name}", lines)
         (tmp_path / name).write_bytes(lines)
     import_(["s3://bench/logs/*"], "s3://bench/runs", target=None, mapping=[], json=True)

@@ -70,8 +70,10 @@ class PointComparison:
     """
     removed: int = 0
     """Trials of both arms that are left out because the audit found them invalid."""
+    dead: tuple[int, int] = (0, 0)
+    """Trials of each arm that have no figure, because they failed or completed no transaction."""
     reason: Message | None = None
-    """Why there is no verdict, if all trials of an arm are left out."""
+    """Why there is no verdict, if no trial of an arm has a figure that counts."""
     instances: int = 1
     """Instances of the arm that has fewer. With two or more, an instance is one value of the interval."""
     new_run_instances: int | None = None
@@ -362,8 +364,18 @@ def _judge(logs: UnitLogs, level: float, delta: float, sign: int) -> _Judged:
 
 def _of_point(pairs: PointPairs, judged: _Judged, arms: Arms, delta: float) -> PointComparison:
     found = _compared(pairs.label, judged, delta)
-    empty = [name for name, figures in ((arms.base, pairs.base), (arms.other, pairs.other)) if not figures]
-    return replace(found, removed=sum(pairs.removed), reason=_left_out(empty) if empty else None)
+    return replace(found, removed=sum(pairs.removed), dead=pairs.dead, reason=_no_verdict(pairs, arms))
+
+
+def _no_verdict(pairs: PointPairs, arms: Arms) -> Message | None:
+    names, figures = (arms.base, arms.other), (pairs.base, pairs.other)
+    empty = [at for at in (0, 1) if not figures[at]]
+    dead = [at for at in empty if pairs.dead[at]]
+    if len(dead) > 1:
+        return Message("no-figures", "each trial failed or completed no transaction")
+    if dead:
+        return Message("no-figure", "each trial of {arm} failed or completed no transaction", arm=names[dead[0]])
+    return _left_out([names[at] for at in empty]) if empty else None
 
 
 def _left_out(arms: Sequence[str]) -> Message:
@@ -448,6 +460,17 @@ def _warnings(arms: Arms, points: Sequence[PointComparison]) -> list[Message]:
     few = [str(point.label) for point in judged if point.pairs < FEWEST_PAIRS]
     if few:
         found.append(few_pairs([] if len(few) == len(judged) else few, paired=arms.paired))
+    found.extend(
+        Message(
+            "trials-without-figure",
+            "{point}: {trials} trial failed or completed no transaction, and is not compared",
+            "{point}: {trials} trials failed or completed no transaction, and are not compared",
+            trials=sum(point.dead),
+            point=point.label,
+        )
+        for point in points
+        if sum(point.dead) and point.reason is None
+    )
     if arms.unmatched:
         there = ", ".join(map(str, arms.unmatched))
         found.append(Message("only-one-has", "only one of the two has {points}", points=there))
@@ -558,4 +581,5 @@ def _verdict(point: PointComparison, sign: int, edge: float) -> GateVerdict:
     best, worst = (-interval.high, -interval.low) if sign > 0 else (interval.low, interval.high)
     if best > edge:
         return GateVerdict.REGRESSION
-    return GateVerdict.OK if worst < edge else GateVerdict.INCONCLUSIVE
+    # what works in some trials only is not as good as before
+    return GateVerdict.OK if worst < edge and not point.dead[1] else GateVerdict.INCONCLUSIVE

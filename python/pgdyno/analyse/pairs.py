@@ -123,6 +123,8 @@ class PointPairs:
     other: Mapping[int, float]
     removed: tuple[int, int] = (0, 0)
     """Trials of each arm that are left out because the audit found them invalid."""
+    dead: tuple[int, int] = (0, 0)
+    """Repeats of each arm without a figure, because the trial failed or completed no transaction."""
     instances: tuple[Mapping[int, int], Mapping[int, int]] = field(default_factory=lambda: ({}, {}))
     """The instance that served each repeat, for each arm; empty for an arm of one server."""
     duets: Mapping[int, float] = field(default_factory=dict)
@@ -339,11 +341,16 @@ def _arms(
     gone = [[trial for trial in of if trial.number in without] for of, without in zip(trials, removed, strict=True)]
     base, other = (_figures(each, metric, key) for each in kept)
     left_out = [_figures(each, metric, key) for each in gone]
+    # the audit finds a trial without a transaction invalid, too
+    dead = [_dead(each, figures, key) for each, figures in zip(trials, (base, other), strict=True)]
     base_instances, other_instances = (_instances(each, metric, key) for each in kept)
     keys = list(dict.fromkeys(key(trial) for each in trials for trial in each))
     labels = _labels(keys)
     points = {key(trial): trial.point for each in trials for trial in each}
-    had = [figures.keys() | out.keys() for figures, out in zip((base, other), left_out, strict=True)]
+    had = [
+        figures.keys() | out.keys() | none.keys()
+        for figures, out, none in zip((base, other), left_out, dead, strict=True)
+    ]
     both = sorted((each for each in keys if all(each in arm for arm in had)), key=lambda each: each[1])
     return Arms(
         *names,
@@ -356,6 +363,7 @@ def _arms(
                 base.get(each, {}),
                 other.get(each, {}),
                 (len(left_out[0].get(each, ())), len(left_out[1].get(each, ()))),
+                (len(dead[0].get(each, ())), len(dead[1].get(each, ()))),
                 (base_instances.get(each, {}), other_instances.get(each, {})),
                 duets=_duets(kept, each, key) if metric is Metric.TPS else {},
                 key=each,
@@ -377,6 +385,21 @@ def _figures(
         figure = value_of(trial, metric)
         if figure is not None:
             found.setdefault(key(trial), {})[trial.repeat] = figure
+    return found
+
+
+def _dead(
+    trials: Sequence[TrialRecord],
+    figures: Mapping[PointKey, Mapping[int, float]],
+    key: Callable[[TrialRecord], PointKey],
+) -> dict[PointKey, set[int]]:
+    """Return by point the repeats that have no figure because their trial failed or completed no transaction."""
+    found: dict[PointKey, set[int]] = {}
+    for trial in trials:
+        summary = trial.summary
+        is_idle = summary is not None and summary.tpch is None and summary.tps == 0
+        if (trial.outcome is Outcome.FAILED or is_idle) and trial.repeat not in figures.get(key(trial), {}):
+            found.setdefault(key(trial), set()).add(trial.repeat)
     return found
 
 

@@ -77,8 +77,17 @@ FACTORS = (VERSION, "hardware", "storage", "kernel", "placement", "settings", "p
 """What `--by` may name for two runs, besides `settings.NAME` and `variables.NAME`."""
 LOAD = ("phase", "event")
 """Tables of a plan that determine the load over time."""
+LOADS = {
+    "scripts": (Weight.REFUSED, Message("other-workload", "different workloads")),
+    "loop": (Weight.REFUSED, Message("other-load-model", "different load models")),
+    "transactions": (Weight.CONFOUNDER, Message("other-trial-length", "different trial lengths")),
+}
+OTHER_OPTION = (Weight.CONFOUNDER, Message("other-options", "different options of the load"))
+"""How much each difference of the loads of two imported runs weighs; lengths are compared for all runs."""
 MOST_NUMBERS = 10
 """The largest number of trials that a note names."""
+LENGTH_TOLERANCE_S, LENGTH_TOLERANCE = 1.0, 0.02
+"""How far trials of imported runs may be apart in length, in seconds and relative."""
 REFUSING = {
     "protocol": Message("other-protocol", "different protocols"),
     "scale": Message("other-scale", "different scales"),
@@ -110,6 +119,7 @@ def pairing_between(base: AuditRun, other: AuditRun, by: str | None = None) -> P
     differences = [
         *_of_points(base, other),
         *_of_plans(base.manifest, other.manifest),
+        *_of_loads(base, other),
         *_of_unused_items(base, other),
     ]
     prints = [print_of(run.manifest) for run in (base, other)]
@@ -136,7 +146,7 @@ def pairing_within(run: AuditRun, by: str, base: Iterable[str], other: Iterable[
     for a, b in pairs:
         sides = (Side(run, a), Side(run, b))
         factor = by if by != "target" else VERSION
-        versions = {side.record.facts.version for side in sides if side.record is not None and side.record.facts}
+        versions = set().union(*(side.versions for side in sides))
         if by == "target" and len(versions) < 2:
             factor = "settings"
         prints = [_of_target(print_of(run.manifest), name) for name in (a, b)]
@@ -328,10 +338,20 @@ def _of_points(base: AuditRun, other: AuditRun) -> Iterator[Difference]:
         weight, why = (Weight.CAUTION, UNKNOWN) if untold and each.name != "rate" else _weight(each.name)
         yield Difference(each.name, a, b, weight, why)
     lengths = [sorted({trial.duration_s for trial in run.trials if trial.duration_s}) for run in (base, other)]
-    if all(lengths) and lengths[0] != lengths[1]:
+    if any(imported):
+        lengths = [sorted({round(each) or each for each in of}) for of in lengths]
+    if all(lengths) and lengths[0] != lengths[1] and not (any(imported) and _equally_long(*lengths)):
         a, b = (", ".join(f"{each:g} s" for each in of) for of in lengths)
         why = Message("other-trial-length", "different trial lengths")
         yield Difference("trial.duration", a, b, Weight.CONFOUNDER, why)
+
+
+def _equally_long(base: Sequence[float], other: Sequence[float]) -> bool:
+    """Return whether the shortest and the longest of two sorted lists agree: tools print times that elapsed, which are
+    never exactly those that were asked for.
+    """
+    ends = ((base[0], other[0]), (base[-1], other[-1]))
+    return all(abs(a - b) <= max(LENGTH_TOLERANCE_S, LENGTH_TOLERANCE * min(a, b)) for a, b in ends)
 
 
 def _shown(name: str, value: float | str | None) -> str | None:
@@ -371,6 +391,16 @@ def _of_plans(base: Manifest, other: Manifest) -> Iterator[Difference]:
     if base.script_names is not None and other.script_names is not None and not base.script_names & other.script_names:
         why = Message("other-workload", "different workloads")
         yield Difference("workload", base.workload, other.workload, Weight.REFUSED, why)
+
+
+def _of_loads(base: AuditRun, other: AuditRun) -> Iterator[Difference]:
+    """Compare what the outputs of two imported runs say about their loads, where each run says one thing."""
+    told = [[trial.imported.load for trial in run.trials if trial.imported is not None] for run in (base, other)]
+    for name in dict.fromkeys(name for of in told for load in of for name in load if name != "duration_s"):
+        of_base, of_other = ({load[name] for load in of if name in load} for of in told)
+        if len(of_base) == len(of_other) == 1 and of_base != of_other:
+            weight, why = LOADS.get(name, OTHER_OPTION)
+            yield Difference(f"load.{name}", of_base.pop(), of_other.pop(), weight, why)
 
 
 def _of_unused_items(base: AuditRun, other: AuditRun) -> Iterator[Difference]:
@@ -444,8 +474,12 @@ def left_out(run: AuditRun, findings: Sequence[Finding]) -> Message:
         trials=len(trials_of(findings)),
         all=len(run.trials),
         run=run.manifest.run,
-        rules="; ".join(f"{each.rule} (trials {_numbers(each.trials)})" for each in findings),
+        rules="; ".join(f"{each.rule} ({_numbered(each.trials)})" for each in findings),
     )
+
+
+def _numbered(trials: Sequence[int]) -> str:
+    return f"trial{'' if len(trials) == 1 else 's'} {_numbers(trials)}"
 
 
 def _numbers(trials: Sequence[int]) -> str:

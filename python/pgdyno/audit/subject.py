@@ -109,8 +109,9 @@ class Sample:
     @cached_property
     def figures(self) -> Mapping[str, float]:
         """Return all known figures: as printed if the trial was imported and has figures, otherwise as measured."""
-        if self.trial.imported is not None and self.trial.imported.figures:
-            return self.trial.imported.figures
+        printed = self.trial.imported.figures if self.trial.imported is not None else {}
+        if printed and not self.is_log:
+            return printed
         summary = self.summary
         known: dict[str, float | None] = {
             "clients": self.clients or None,
@@ -121,7 +122,8 @@ class Sample:
             "skipped": summary.skipped,
             **_latency_ms(summary.latency_ns),
         }
-        return {name: float(value) for name, value in known.items() if value is not None}
+        # a log prints no figure, and adds those for which a summary has no place
+        return {name: float(value) for name, value in known.items() if value is not None} | printed
 
     @property
     def rate(self) -> float:
@@ -163,7 +165,21 @@ class Sample:
     @property
     def is_open(self) -> bool:
         """Return whether the trial is an open loop."""
-        return self.trial.point.rate is not None or "schedule_lag_ms" in self.figures
+        return self.trial.point.rate is not None or "schedule_lag_ms" in self.figures or self._loop == "open"
+
+    @property
+    def is_undecided(self) -> bool:
+        """Return whether the trial is a log that does not show if a rate limited the load."""
+        return self.is_log and not self.is_open and self._loop is None
+
+    @property
+    def is_log(self) -> bool:
+        """Return whether the trial was computed from logs of pgbench."""
+        return self.tool == "pgbench-log"
+
+    @property
+    def _loop(self) -> str | None:
+        return self.trial.imported.load.get("loop") if self.trial.imported is not None else None
 
 
 _Row = TypeVar("_Row", StatementRow, EventRow, SeriesRow, WaitRow)

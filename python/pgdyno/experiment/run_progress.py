@@ -108,7 +108,8 @@ class RunProgress:
         if partner is not None:
             name = f"{name}, duet with trial {partner.number}"
         later = self.later // self._plan.at_once
-        self._view.event(TrialStarted(trial.number, len(self._trials), name, seconds, later, is_over))
+        is_open = self._plan.search is not None
+        self._view.event(TrialStarted(trial.number, len(self._trials), name, seconds, later, is_over, is_open))
 
     def interval(self, interval: Interval) -> None:
         # the shortened interval at the end of a phase is too short for a meaningful throughput, and no second of tpch

@@ -25,6 +25,8 @@ _PROCEDURES = re.compile(
 _MINUTES = re.compile(r"Timing test period of (?P<minutes>\d{1,9}) in minutes")
 _PROCEDURE = re.compile(r">>>>> PROC: (?P<name>\w{1,60})")
 _CALLS = re.compile(r"CALLS: (?P<calls>\d{1,15})\s.{0,80}?AVG: (?P<ms>\d{1,12}(?:\.\d{1,6})?)ms")
+_STARTED = re.compile(r"\bVuser 1(?::RUNNING| created)")
+_FAILED = re.compile(r"\bError in Virtual User (?P<error>\d{1,9}):|\bVuser (?P<user>\d{1,9}):FINISHED FAILED")
 _KNOWN = ("Vuser ", ">>>>> ", "CALLS:", "P99:", "HammerDB ", "+-")
 
 
@@ -58,12 +60,19 @@ class HammerdbParser:
         self._began: int | None = None
         self._procedure: str | None = None
         self._in_totals = False
+        self._failed: set[str] = set()
+        """Virtual users of the current run that failed."""
+        self._has_result = False
+        """The current run printed its result: what follows up to the next run belongs to it."""
 
     def read(self, text: str, line: int) -> bool:
         """Process one line; False if it is not HammerDB's."""
         version = _VERSION.search(text)
         if version is not None:
             self._version = version["version"]
+            self._begin_run()
+            return True
+        if self._takes_end_of_user(text, line):
             return True
         self._variant = variant_in(text) or self._variant
         warehouses, minutes, users = _WAREHOUSES.search(text), _MINUTES.search(text), _USERS.search(text)
@@ -72,9 +81,11 @@ class HammerdbParser:
             return False
         if minutes is not None:
             self._minutes = (line, int(minutes["minutes"]))
+            self._leave_result()
             return True
         if users is not None:
             self._users, self._began = (line, int(users["users"])), line
+            self._leave_result()
             return True
         for pattern in _RESULT:
             match = pattern.search(text)
@@ -86,6 +97,27 @@ class HammerdbParser:
         return _COUNTER.match(text) is not None or (text.startswith(_KNOWN) and "System achieved" not in text)
 
     def end(self) -> None: ...
+
+    def _begin_run(self) -> None:
+        self._failed, self._has_result = set(), False
+
+    def _leave_result(self) -> None:
+        """Begin a run if the result of the last one was printed; before it, these lines belong to its run."""
+        if self._has_result:
+            self._begin_run()
+
+    def _takes_end_of_user(self, text: str, line: int) -> bool:
+        """Count virtual users that failed, which HammerDB prints before and after the result, maybe in two lines."""
+        failed = _FAILED.search(text)
+        if failed is None:
+            if _STARTED.search(text):
+                self._begin_run()
+            return False
+        self._failed.add(failed["error"] or failed["user"])
+        if self._has_result:
+            self.found[-1].clients_aborted = len(self._failed)
+            self.found[-1].last_line = line
+        return True
 
     def _takes_profile(self, text: str, line: int) -> bool:
         """Read the time profile after the result: the means of all virtual users, not those of each."""
@@ -117,6 +149,8 @@ class HammerdbParser:
             at, minutes = self._minutes
             output.put("duration_s", 60.0 * minutes, at, f"Timing test period of {minutes} in minutes")
         output.last_line = line
+        output.clients_aborted = len(self._failed)
         self.found.append(output)
+        self._has_result = True
         self._users = self._began = self._minutes = None
         self._in_totals = False

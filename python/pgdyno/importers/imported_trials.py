@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -35,6 +36,10 @@ FIGURES = (
 """Fields of an output that are kept as printed; percentiles are named `latency_p95_ms`."""
 _QUANTILES = {50.0: "p50", 75.0: "p75", 90.0: "p90", 95.0: "p95", 99.0: "p99", 99.9: "p999", 99.99: "p9999"}
 _NOT_IN_SLUGS = re.compile(r"[^\w.]+")
+_ASKED_LENGTHS = ("pgbench", "hammerdb")
+"""Tools that print the length that they were asked for; others print the time that elapsed."""
+_ALIKE = 1.1
+"""Elapsed times count as the same length if the longest is at most this many times the shortest."""
 LONGEST_NAME = 40
 """Characters of a target's name in a trial's folder; they may have several bytes each."""
 
@@ -85,27 +90,60 @@ def slug(number: int, target: str, clients: int) -> str:
 
 def _points(places: Sequence[Place]) -> list[Point]:
     """Return the point of each output; other differences between outputs become variables of the point."""
-    workloads = {place.output.workload for place in places}
-    plain = [_point(place.output) for place in places]
-    alike: dict[str, list[Output]] = {}
-    for place, point in zip(places, plain, strict=True):
-        alike.setdefault(f"{place.target} {point}", []).append(place.output)
-    points = []
-    for place, point in zip(places, plain, strict=True):
-        output, others = place.output, alike[f"{place.target} {point}"]
-        further = {}
-        if len(workloads) > 1 and output.workload is not None:
-            further["workload"] = output.workload
-        if len({each.transactions_per_client for each in others}) > 1 and output.transactions_per_client is not None:
-            # trials of another length are not repeats of each other
-            further["transactions"] = str(output.transactions_per_client)
-        if output.tool == "pgbench" and output.duration_s and len({each.duration_s for each in others}) > 1:
-            further["duration_s"] = f"{output.duration_s:g}"
-        if output.command is not None and len({each.options for each in others if each.command is not None}) > 1:
-            # nor are those of other command lines
-            further["options"] = output.options or "none"
-        points.append(point.model_copy(update={"variables": point.variables | further}))
+    points = [_point(place.output) for place in places]
+    alike: dict[str, list[int]] = {}
+    for at, (place, point) in enumerate(zip(places, points, strict=True)):
+        alike.setdefault(f"{place.target} {point}", []).append(at)
+    is_named = len({place.output.workload for place in places}) > 1
+    for members in alike.values():
+        outputs = [places[at].output for at in members]
+        for at, output, differing in zip(members, outputs, _differing_loads(outputs), strict=True):
+            workload = {"workload": output.workload} if is_named and output.workload is not None else {}
+            variables = points[at].variables | workload | differing
+            points[at] = points[at].model_copy(update={"variables": variables})
     return points
+
+
+def _differing_loads(outputs: Sequence[Output]) -> list[dict[str, str]]:
+    """Return what each of `outputs`, which are alike in target and point, says about its load and others say
+    differently: trials of another load are not repeats of each other.
+    """
+    loads = _loads(outputs)
+    differing: list[dict[str, str]] = [{} for _ in outputs]
+    for name in dict.fromkeys(("options", *(name for load in loads for name in load))):
+        told: dict[tuple[str | None, ...], set[str | None]] = {}
+        for output, load, further in zip(outputs, loads, differing, strict=True):
+            if name in load or _is_bound_otherwise(output, name):
+                # workload and options become variables of their own, and say this, too: `-C`, the name of a script
+                same = {"scripts": (output.workload, further.get("options")), "connections": (further.get("options"),)}
+                told.setdefault(same.get(name, ()), set()).add(load.get(name))
+        if any(len(values) > 1 for values in told.values()):
+            for load, further in zip(loads, differing, strict=True):
+                further.update({name: load[name]} if name in load else {})
+    return differing
+
+
+def _is_bound_otherwise(output: Output, name: str) -> bool:
+    """Return whether `output` differs from one of a known length because it does not state that kind of length."""
+    return name == "transactions" or (name == "duration_s" and output.tool == "pgbench")
+
+
+def _loads(outputs: Sequence[Output]) -> list[dict[str, str]]:
+    """Return the loads with the same length for elapsed times that hardly differ, and without elapsed times of runs
+    that the same number of transactions ended.
+    """
+    loads = [output.load for output in outputs]
+    elapsed = [at for at, load in enumerate(loads) if "duration_s" in load and outputs[at].tool not in _ASKED_LENGTHS]
+    counts = {outputs[at].transactions for at in elapsed}
+    if len(elapsed) > 1 and len(counts) == 1 and None not in counts:
+        return [{name: value for name, value in load.items() if name != "duration_s"} for load in loads]
+    length = -math.inf
+    for at in sorted(elapsed, key=lambda at: float(loads[at]["duration_s"])):
+        seconds = float(loads[at]["duration_s"])
+        if seconds > max(length * _ALIKE, length + 1):
+            length = seconds
+        loads[at]["duration_s"] = f"{length:.0f}"
+    return loads
 
 
 def _point(output: Output) -> Point:
@@ -174,6 +212,7 @@ def imported(output: Output, file: str) -> Imported:
         figures=figures,
         printed=printed,
         words=words,
+        load=output.load,
     )
 
 

@@ -132,6 +132,30 @@ class Output:
     progress: list[Moment] = field(default_factory=list)
     printed: dict[str, tuple[int, str]] = field(default_factory=dict)
     """By field: the line and the text of each figure, as evidence."""
+    shown: dict[str, str] = field(default_factory=dict)
+    """Parts of `load` that the tool's parser found."""
+    is_ended_by_count: bool = False
+    """A number of transactions ended the run, so that `duration_s` is a result."""
+
+    @property
+    def load(self) -> dict[str, str]:
+        """What the output says about its load besides clients, workers, protocol, scale and rate; keys as in
+        `records.Imported`.
+        """
+        is_timed = self.duration_s and self.transactions_per_client is None and not self.is_ended_by_count
+        told = {
+            "transactions": None if self.transactions_per_client is None else str(self.transactions_per_client),
+            "duration_s": f"{self.duration_s:.0f}" if is_timed else None,
+            "options": None if self.command is None else self.options or "none",
+            "scripts": self._scripts(),
+            "loop": "open" if self.rate or self.schedule_lag_ms is not None else None,
+        }
+        return {name: value for name, value in told.items() if value is not None} | self.shown
+
+    def _scripts(self) -> str | None:
+        if self.scripts:
+            return ", ".join(f"{script.name}@{script.weight}" for script in self.scripts)
+        return None if self.workload in UNNAMED_SCRIPTS else self.workload
 
     def put(self, name: str, value: object, line: int, text: str) -> None:
         """Set field `name` to its value in `line`."""
@@ -202,6 +226,9 @@ class OutputParser(Protocol):
     def end(self) -> None:
         """Finish an open output."""
 
+
+UNNAMED_SCRIPTS = ("custom", "multiple scripts")
+"""Transaction types of pgbench that do not name the scripts."""
 
 LONGEST_NUMBER = 40
 """Characters; a longer one is not a figure of a benchmark."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from pgdyno.importers.documents.command_lines import contradicted, is_initialization, pgbench_command, read_options
-from pgdyno.importers.parsed import NUMBER, Moment, Output, ScriptPart, Statement, Unread, number, whole
+from pgdyno.importers.parsed import Moment, Output, ScriptPart, Statement, Unread, number, whole
 from pgdyno.messages import Message
 
 _N = r"\d{1,15}(?:\.\d{1,9})?"
@@ -25,8 +25,12 @@ _BANNER = re.compile(r"(?:`{3}\w{0,10})?pgbench \((?:PostgreSQL\) )?(?P<version>
 _STATEMENT = re.compile(
     r"\s*(?P<ms>\d{1,12}\.\d{1,9})\s+(?:(?P<failures>\d{1,15})\s+)?(?:(?P<retries>\d{1,15})\s+)?(?P<text>\S.*)$"
 )
-_TPS = re.compile(rf"tps = (?P<tps>{NUMBER})(?:\s?\((?P<what>[^)]{{0,80}})\))?")
+_TPS = re.compile(r"tps = (?P<tps>\d(?:[\d.,]{0,38}\d)?)(?:\s?\((?P<what>[^)]{0,80})\))?")
+_DECIMAL_COMMA = re.compile(r"tps = \d{1,15},\d{6}(?!\d)")
+_THREE_DECIMALS = re.compile(r"(?<![\d.,])\d{1,3},\d{3}(?![\d.,])")
 _KINDS = ("excluding connections", "including connections", "without initial connection", "including reconnection")
+_CONNECTIONS = {"without initial connection": "kept", "including reconnection": "each transaction"}
+"""What the kind of a rate says since version 14."""
 _BARE = ("latency average = ", "scaling factor: ", "query mode: ", "number of clients: ", "number of transactions ")
 """Lines with which an output may begin if its head is missing."""
 _SCRIPT = re.compile(r"SQL script (?P<number>\d{1,4}): (?P<name>.{1,500})")
@@ -49,6 +53,9 @@ _BUILTIN = {
     "Custom query": "custom",
 }
 
+_PARTITIONS_SINCE = 13
+"""pgbench's first version that prints partitions, for its own tables."""
+
 Reader = Callable[[Output, str, int], None]
 
 
@@ -57,6 +64,22 @@ def _sets(name: str, convert: Callable[[str], object]) -> Reader:
         output.put(name, convert(text), line, text)
 
     return read
+
+
+def _partition_method(output: Output, text: str, line: int) -> None:
+    output.shown["partitions"] = text.strip()
+    output.last_line = line
+
+
+def _partitions(output: Output, text: str, line: int) -> None:
+    method = output.shown.get("partitions")
+    output.shown["partitions"] = f"{method}, {whole(text)}" if method else str(whole(text))
+    output.last_line = line
+
+
+def _tries(output: Output, text: str, line: int) -> None:
+    output.shown["max_tries"] = str(whole(text))
+    output.last_line = line
 
 
 def _workload(text: str) -> str:
@@ -99,11 +122,14 @@ KEYS: dict[str, Reader] = {
     "latency stddev": _sets("latency_stddev_ms", _milliseconds),
     "rate limit schedule lag": _sets("schedule_lag_ms", _lag),
     "initial connection time": _sets("connect_ms", _milliseconds),
+    "partition method": _partition_method,
+    "number of partitions": _partitions,
+    "maximum number of tries": _tries,
 }
 """Lines `key: value` or `key = value` with a figure or a setting."""
 
 _KNOWN = (
-    "partition method", "number of partitions", "maximum number of tries", "average connection time",
+    "average connection time",
     "rate limit schedule lag", "number of transactions above the", "number of serialization failures",
     "number of deadlock failures", "statement latencies in milliseconds", "latency average = ",
     "number of other failures", "starting vacuum", "options", "target rate", "latency limit", "pgbench_", "end.",
@@ -123,6 +149,8 @@ class PgbenchParser:
         self._version: str | None = None
         self._server_version: str | None = None
         self._in_statements = False
+        self._gave_up = 0
+        """Clients that were reported as aborted, and whose output did not end yet."""
         self._cited: dict[str, int] = {}
         """Printed rates, and the lines of their first occurrence."""
 
@@ -134,8 +162,8 @@ class PgbenchParser:
         if _ABORTED in stripped:
             return self._takes_abort(stripped, line)
         if stripped.startswith(_COMPLAINTS) or _CLIENT_ABORTED.match(stripped):
-            if self._open is not None and _CLIENT_ABORTED.search(stripped):
-                self._open.clients_aborted += 1
+            if _CLIENT_ABORTED.search(stripped):
+                self._gave_up += 1
             return True
         if stripped.startswith("transaction type:"):
             self._begin(
@@ -149,13 +177,19 @@ class PgbenchParser:
         """Finish an open output; one without a rate is listed as unread."""
         self._close()
         self._command = None
+        self._gave_up = 0
 
     # ---- parts of an output ----
+
+    def _take_gave_up(self, output: Output) -> None:
+        output.clients_aborted += self._gave_up
+        self._gave_up = 0
 
     def _close(self) -> None:
         output, self._open, self._in_statements = self._open, None, False
         if output is None:
             return
+        self._take_gave_up(output)
         if output.tps is not None:
             first = self._cited.setdefault(f"{output.tps:.6f}", output.printed["tps"][0])
             if _is_bare(output) and first != output.printed["tps"][0]:
@@ -187,6 +221,7 @@ class PgbenchParser:
         if last is not None and not last.progress and output.progress[0].line - last.last_line <= 3:
             last.progress = output.progress
             last.last_line = output.last_line
+            last.clients_aborted += output.clients_aborted
             _settle(last)
         else:
             alone = Message(
@@ -203,6 +238,7 @@ class PgbenchParser:
             return False
         # the command above it belongs to this run
         self._close()
+        self._gave_up = 0
         self._version = banner["version"]
         server = re.search(r"server (\d[\w.]{0,20})", stripped)
         self._server_version = server[1] if server else None
@@ -213,6 +249,7 @@ class PgbenchParser:
         if command is None:
             return False
         self._close()
+        self._gave_up = 0
         self._command = None if is_initialization(command) else (line, command)
         return True
 
@@ -221,7 +258,9 @@ class PgbenchParser:
         if output is None and self.found and line - self.found[-1].last_line <= 5:
             output = self.found[-1]
         if output is None:
+            self._gave_up = 0
             return True
+        self._take_gave_up(output)
         output.aborted = stripped
         output.last_line = line
         return True
@@ -279,7 +318,10 @@ class PgbenchParser:
 
     def _begin(self, line: int, *, is_new_run: bool) -> None:
         if is_new_run:
+            # pgbench reports aborted clients before the summary, so that these belong to the new run
+            gave_up, self._gave_up = self._gave_up, 0
             self._close()
+            self._gave_up = gave_up
         if self._open is None:
             self._open = Output("pgbench", line, line, version=self._version)
             if self._server_version is not None:
@@ -301,6 +343,7 @@ class PgbenchParser:
             if output.tps is not None and not _is_second_rate(output, tps["what"] or ""):
                 output = self._next_bare(line)
             _rate(output, number(tps["tps"]), tps["what"] or "", line, stripped)
+            self._take_gave_up(output)
             return True
         if output.tps is not None and self._takes_script(output, stripped, line):
             return True
@@ -399,6 +442,8 @@ def _settle(output: Output) -> None:
         output.words.pop("script", None)
         output.printed = {name: said for name, said in output.printed.items() if not said[1].startswith("-")}
         output.line = min(line for line, _ in output.printed.values())
+    _settle_load(output)
+    _settle_commas(output)
     moments = output.progress
     if moments and moments[0].at_s > _EPOCH_S:
         steps = [after.at_s - before.at_s for before, after in pairwise(moments)]
@@ -409,8 +454,40 @@ def _settle(output: Output) -> None:
         output.progress = [replace(each, at_s=round(each.at_s - start_s, 3)) for each in moments if step_s is not None]
 
 
+def _settle_load(output: Output) -> None:
+    """Keep what a complete output shows by what it does not print, and by its command's options."""
+    if output.command is not None:
+        output.shown.setdefault("connections", "each transaction" if "-C" in output.options.split() else "kept")
+    if _is_bare(output):
+        return
+    if not output.rate and output.schedule_lag_ms is None:
+        output.shown["loop"] = "closed"
+    if output.workload in _BUILTIN.values() and output.workload != "custom" and _prints_partitions(output):
+        output.shown.setdefault("partitions", "none")
+
+
+def _settle_commas(output: Output) -> None:
+    """Read `10,056 ms` as 10.056 if the rate, which has six decimals, shows that the comma is the decimal sign."""
+    if not _DECIMAL_COMMA.match(output.printed["tps"][1]):
+        return
+    for name in ("latency_mean_ms", "latency_stddev_ms", "connect_ms", "schedule_lag_ms"):
+        found = _THREE_DECIMALS.search(output.printed.get(name, (0, ""))[1])
+        if found is not None:
+            setattr(output, name, float(found[0].replace(",", ".")))
+
+
+def _prints_partitions(output: Output) -> bool:
+    """Return whether the version, or else the wording of the rate (from 14 on), is of a pgbench that prints them."""
+    if output.version is not None:
+        return int(re.split(r"\D", output.version, maxsplit=1)[0]) >= _PARTITIONS_SINCE
+    return any(f"({kind}" in output.printed["tps"][1] for kind in _CONNECTIONS)
+
+
 def _rate(output: Output, tps: float, what: str, line: int, text: str) -> None:
     """Assign a rate by the text in parentheses after it."""
+    for kind, connections in _CONNECTIONS.items():
+        if what.startswith(kind):
+            output.shown["connections"] = connections
     excluding = what.startswith(("excluding connections", "without initial connection"))
     if excluding:
         output.put("tps_excluding_connections", tps, line, text)

@@ -20,6 +20,13 @@ from tempfile import TemporaryDirectory
 import duckdb
 
 from pgdyno.errors import StoreError
+from pgdyno.importers.pgbench_log_columns import (
+    COLUMNS,
+    SHORTEST_TRY_NS,
+    OptionalColumns,
+    optional_columns,
+    refuse_incomplete,
+)
 from pgdyno.importers.pgbench_log_counts import LogCounts, by_key
 from pgdyno.records import Latency, Summary
 from pgdyno.store import HistogramRow, IntervalRow, TrialTables
@@ -51,6 +58,10 @@ class LogTrial:
     lines: int
     started_at: datetime
     ended_at: datetime
+    lag_ms: float | None = None
+    """Mean schedule lag, which only a log under a rate limit (-R) has."""
+    is_open: bool | None = None
+    """Whether a rate limited the load; None if the log does not show it."""
 
 
 def log_kind(first: bytes) -> LogKind | None:
@@ -62,10 +73,13 @@ def log_kind(first: bytes) -> LogKind | None:
 
 def by_run(paths: Sequence[Path]) -> list[list[Path]]:
     """Group logs of the threads of one pgbench (`pgbench_log.PID`, `pgbench_log.PID.1`, …)."""
-    runs: dict[tuple[Path, str], list[Path]] = defaultdict(list)
+    runs: dict[Path, list[Path]] = defaultdict(list)
+    every = set(paths)
     for path in paths:
         thread = _THREAD.fullmatch(path.name)
-        runs[path.parent, thread["run"] if thread else path.name].append(path)
+        first = path.with_name(thread["run"]) if thread else path
+        # a prefix may end in a number, too: `pg17.2.PID` is a thread's log only if there is a first thread's `pg17.2`
+        runs[first if first in every else path].append(path)
     return list(runs.values())
 
 
@@ -97,10 +111,12 @@ def read_log(paths: Sequence[Path], trial: int, kind: LogKind) -> LogTrial:
             raise StoreError(f"cannot read the log {paths[0]}: {reason}", hint=hint) from error
 
 
-def _csv(paths: Sequence[Path], columns: Sequence[tuple[str, str]]) -> str:
+def _csv(paths: Sequence[Path], columns: Sequence[tuple[str, str]], *, files: bool = False) -> str:
+    """Return DuckDB's call that reads `paths`; with `files`, there is a column `filename`, too."""
     listed = ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths)
     types = ", ".join(f"'{name}': '{sql_type}'" for name, sql_type in columns)
-    return f"read_csv([{listed}], delim=' ', header=false, quote='', escape='', auto_detect=false, columns={{{types}}})"
+    form = "delim=' ', header=false, quote='', escape='', auto_detect=false"
+    return f"read_csv([{listed}], {form}, filename={str(files).lower()}, columns={{{types}}})"
 
 
 def _width(path: Path) -> int:
@@ -110,22 +126,25 @@ def _width(path: Path) -> int:
 
 # ---- transaction logs ----
 
-_COLUMNS = [
-    ("client", "INTEGER"), ("number", "BIGINT"), ("time", "VARCHAR"), ("script", "INTEGER"), ("epoch", "BIGINT"),
-    ("us", "INTEGER"), ("more", "BIGINT"), ("retries", "BIGINT"),
-]  # fmt: skip
-
-# one pass: counts by second, script, outcome and bucket of three digits, whose width is 2^shift
-_GROUPED = """
-CREATE TEMP TABLE grouped AS
+# one pass: counts by second, script, outcome and bucket of three digits, whose width is 2^shift; and by client
+_COUNTED = """
+CREATE TEMP TABLE counted AS
 SELECT epoch, script, lost, shift, (ns >> shift) << shift AS bucket, count(*) AS n,
        sum(ns)::BIGINT AS sum_ns, sum((ns / 1e6) * (ns / 1e6)) AS squares_ms, min(ns) AS least, max(ns) AS most,
-       min(ended - coalesce(ns, 0) // 1000) AS first, max(ended) AS last, max(client) AS client
+       min(ended - coalesce(ns, 0) // 1000) AS first, max(ended) AS ended,
+       sum(more)::BIGINT AS more, count_if(more > 0) AS more_some, bool_or(more > ns // {shortest}) AS too_fast,
+       sum(last)::BIGINT AS last, count_if(last > 0) AS last_some,
+       grouping(client) = 0 AS of_client, file, client, min(number) AS low, max(number) AS high
 FROM (SELECT *, CASE WHEN ns < 2048 THEN 0 ELSE floor(log2(ns))::INTEGER - 10 END AS shift
-      FROM (SELECT client, epoch, script, epoch * 1000000 + us AS ended,
+      FROM (SELECT filename AS file, client, number, epoch, script, epoch * 1000000 + us AS ended,
                    CASE WHEN time[1] BETWEEN '0' AND '9' THEN time::BIGINT * 1000 END AS ns,
-                   CASE WHEN time[1] BETWEEN '0' AND '9' THEN NULL ELSE time END AS lost FROM {log}))
-GROUP BY epoch, script, lost, shift, bucket
+                   CASE WHEN time[1] BETWEEN '0' AND '9' THEN NULL ELSE time END AS lost,
+                   {more} AS more, {last} AS last FROM {log}))
+GROUP BY GROUPING SETS ((epoch, script, lost, shift, bucket), (file, client))
+"""
+_VIEWS = """
+CREATE TEMP VIEW grouped AS SELECT * FROM counted WHERE NOT of_client;
+CREATE TEMP VIEW clients AS SELECT file, client, low, high, n FROM counted WHERE of_client
 """
 _LOST_WORDS = ("skipped", "failed", "serialization", "deadlock")
 _SUCCEEDED = """
@@ -143,15 +162,57 @@ SELECT epoch, script, coalesce(sum(n) FILTER (lost = 'skipped'), 0)::BIGINT,
        coalesce(sum(n) FILTER (lost <> 'skipped'), 0)::BIGINT
 FROM grouped WHERE lost IS NOT NULL GROUP BY ALL
 """
+_TRIED_AGAIN = """
+SELECT epoch, script, sum({column}_some)::BIGINT, sum({column})::BIGINT
+FROM grouped WHERE lost IS DISTINCT FROM 'skipped' GROUP BY ALL
+"""
 
 
 def _transactions(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], trial: int) -> LogTrial:
-    log = _csv(paths, _COLUMNS[: _width(paths[0])])
-    connection.execute(_GROUPED.format(log=log))
-    whole = connection.execute("SELECT min(first), max(last), max(client) + 1, sum(n)::BIGINT FROM grouped").fetchone()
+    width = _width(paths[0])
+    start_us, end_us, clients, lines = _count(connection, paths, width)
+    lost = {(epoch, script): counts for epoch, script, *counts in connection.execute(_LOST).fetchall()}
+    skipped, failed = (sum(counts[at] for counts in lost.values()) for at in (0, 1))
+    columns = optional_columns(connection, width)
+    retried = _retried(connection, columns)
+    tables = TrialTables()
+    first = start_us // 1_000_000
+    for seconds in _slices(connection, lost):
+        for (epoch, script), second in seconds.items():
+            bounds = (max(epoch * 1_000_000, start_us) - start_us, min((epoch + 1) * 1_000_000, end_us) - start_us)
+            gone, again = lost.get((epoch, script), (0, 0)), retried.get((epoch, script), (0, 0))
+            tables.intervals.append(_interval(trial, epoch - first, bounds, script, second, (*gone, *again), clients))
+            if second.n:
+                tables.histograms.append(HistogramRow(trial, epoch - first, "measure", script, second.histogram()))
+    for (script,), total in by_key(connection.execute(_TOTALS).fetchnumpy(), ("script",)):
+        tables.histograms.append(HistogramRow(trial, TOTAL, "measure", script, total.histogram()))
+    every = LogCounts.of(connection.execute(_EVERY).fetchnumpy(), slice(None))
+    summary = _summary((end_us - start_us) / 1e6, every.n, skipped, failed, every.latency()).model_copy(
+        update={name: sum(counts[at] for counts in retried.values()) for at, name in enumerate(("retried", "retries"))}
+    )
+    return LogTrial(
+        summary,
+        tables,
+        clients,
+        lines,
+        _instant(start_us),
+        _instant(end_us),
+        _lag_ms(connection, columns),
+        # only a rate lets pgbench skip transactions
+        columns.lag is not None or skipped > 0 if columns.is_decided else None,
+    )
+
+
+def _count(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], width: int) -> tuple[int, int, int, int]:
+    """Read the logs; return start and end in microseconds, clients and lines. Raises StoreError."""
+    known = [name for name, _ in COLUMNS[:width]]
+    more, last = (name if name in known else "NULL::BIGINT" for name in ("more", "last"))
+    log = _csv(paths, COLUMNS[:width], files=True)
+    connection.execute(_COUNTED.format(more=more, last=last, log=log, shortest=SHORTEST_TRY_NS))
+    connection.execute(_VIEWS)
+    whole = connection.execute("SELECT min(first), max(ended), sum(n)::BIGINT FROM grouped").fetchone()
     if whole is None or whole[0] is None:
         raise StoreError(f"cannot read the log {paths[0]}: it has no transaction")
-    start_us, end_us, clients, lines = whole
     strange = connection.execute(
         "SELECT lost FROM grouped WHERE lost NOT IN ($1, $2, $3, $4)", list(_LOST_WORDS)
     ).fetchone()
@@ -160,22 +221,27 @@ def _transactions(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], 
             f"cannot read the log {paths[0]}: a transaction took {strange[0]!r}",
             hint=f"pgbench writes microseconds or {', '.join(_LOST_WORDS)}",
         )
-    lost = {(epoch, script): counts for epoch, script, *counts in connection.execute(_LOST).fetchall()}
-    skipped, failed = (sum(counts[at] for counts in lost.values()) for at in (0, 1))
-    tables = TrialTables()
-    first = start_us // 1_000_000
-    for seconds in _slices(connection, lost):
-        for (epoch, script), second in seconds.items():
-            bounds = (max(epoch * 1_000_000, start_us) - start_us, min((epoch + 1) * 1_000_000, end_us) - start_us)
-            gone = lost.get((epoch, script), (0, 0))
-            tables.intervals.append(_interval(trial, epoch - first, bounds, script, second, gone, clients))
-            if second.n:
-                tables.histograms.append(HistogramRow(trial, epoch - first, "measure", script, second.histogram()))
-    for (script,), total in by_key(connection.execute(_TOTALS).fetchnumpy(), ("script",)):
-        tables.histograms.append(HistogramRow(trial, TOTAL, "measure", script, total.histogram()))
-    every = LogCounts.of(connection.execute(_EVERY).fetchnumpy(), slice(None))
-    summary = _summary((end_us - start_us) / 1e6, every.n, skipped, failed, every.latency())
-    return LogTrial(summary, tables, clients, lines, _instant(start_us), _instant(end_us))
+    refuse_incomplete(connection)
+    clients: int = connection.execute("SELECT max(client) + 1 FROM clients").fetchall()[0][0]
+    return whole[0], whole[1], clients, whole[2]
+
+
+def _retried(connection: duckdb.DuckDBPyConnection, columns: OptionalColumns) -> dict[tuple[int, int], tuple[int, int]]:
+    """Return retried transactions and retries by second and script."""
+    if columns.retries is None:
+        return {}
+    rows = connection.execute(_TRIED_AGAIN.format(column=columns.retries)).fetchall()
+    return {(epoch, script): (retried, retries) for epoch, script, retried, retries in rows}
+
+
+def _lag_ms(connection: duckdb.DuckDBPyConnection, columns: OptionalColumns) -> float | None:
+    """Return the mean of those that succeeded, as pgbench prints it."""
+    if columns.lag is None:
+        return None
+    mean: float | None = connection.execute(
+        f"SELECT sum({columns.lag}) / 1e3 / sum(n) FROM grouped WHERE lost IS NULL"  # noqa: S608
+    ).fetchall()[0][0]
+    return mean
 
 
 def _slices(
@@ -198,7 +264,7 @@ def _interval(
     bounds: tuple[int, int],
     script: int,
     counts: LogCounts,
-    lost: Sequence[int],
+    rest: Sequence[int],
     clients: int,
 ) -> IntervalRow:
     p50, p95, p99, p999 = counts.percentiles([50, 95, 99, 99.9])
@@ -209,8 +275,10 @@ def _interval(
         to_us=bounds[1],
         script=script,
         succeeded=counts.n,
-        failed=lost[1],
-        skipped=lost[0],
+        failed=rest[1],
+        skipped=rest[0],
+        retried=rest[2],
+        retries=rest[3],
         clients=clients,
         latency_sum_ns=float(counts.sum_ns) if counts.n else None,
         latency_min_ns=counts.least,
@@ -231,8 +299,10 @@ def _row(**given: int | float | str | None) -> IntervalRow:
 
 # ---- aggregate logs ----
 
-_START, _COUNT, _SUM, _SQUARES, _MIN, _MAX = range(6)
+_START, _COUNT, _SUM, _SQUARES, _MIN, _MAX, _LAG = range(7)
 _SKIPPED, _RETRIED, _RETRIES, _SERIALIZATION, _DEADLOCK = range(10, 15)
+_WIDTH_BEFORE_15 = 11
+"""Columns of a log with skipped transactions before PostgreSQL 15, whose counts include them; from 15 on it has 15."""
 
 
 def _aggregates(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], trial: int) -> LogTrial:
@@ -242,7 +312,10 @@ def _aggregates(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], tr
     how = {_START: "c0", _MIN: "min(c4)", _MAX: "max(c5)"}
     asked = ", ".join(how.get(at, f"sum(c{at})::BIGINT") for at in range(width))
     log = _csv(paths, [(name, "BIGINT") for name in names])
-    rows = connection.execute(f"SELECT {asked}, count(*) FROM {log} GROUP BY c0 ORDER BY c0").fetchall()  # noqa: S608
+    query = f"SELECT {asked}, count(*) FROM {log} GROUP BY c0 ORDER BY c0"  # noqa: S608
+    rows: Sequence[Sequence[int]] = connection.execute(query).fetchall()
+    if width == _WIDTH_BEFORE_15:
+        rows = [_without_skipped(row, paths[0]) for row in rows]
     steps = [after[0] - before[0] for before, after in pairwise(rows)]
     if not steps:
         raise StoreError(f"cannot read the log {paths[0]}: it has only one interval, whose length is unknown")
@@ -263,7 +336,25 @@ def _aggregates(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], tr
         _aggregate_latency(counted, n),
     ).model_copy(update={"retried": _total(counted, _RETRIED, width), "retries": _total(counted, _RETRIES, width)})
     started, ended = rows[0][0] * 1_000_000, (rows[-1][0] + step_s) * 1_000_000
-    return LogTrial(summary, tables, 0, sum(row[-1] for row in rows), _instant(started), _instant(ended))
+    lines, is_open = sum(row[-1] for row in rows), _has_rate(rows, width)
+    lag_ms = _total(counted, _LAG, width) / 1e3 / n if n and is_open else None
+    return LogTrial(summary, tables, 0, lines, _instant(started), _instant(ended), lag_ms, is_open)
+
+
+def _without_skipped(row: Sequence[int], path: Path) -> Sequence[int]:
+    """Return an interval whose count is of those that succeeded. Raises StoreError if more were skipped."""
+    if row[_SKIPPED] > row[_COUNT]:
+        raise StoreError(
+            f"cannot read the log {path}: the interval {row[_START]} has {row[_COUNT]} transactions, of which "
+            f"{row[_SKIPPED]} were skipped",
+            hint="a line that was cut, or that pgbench did not write",
+        )
+    return (row[_START], row[_COUNT] - row[_SKIPPED], *row[_SUM:])
+
+
+def _has_rate(rows: Sequence[Sequence[int]], width: int) -> bool:
+    """Return whether the run was under a rate limit: from PostgreSQL 15 on, the lag is 0 without one."""
+    return _LAG < width <= _WIDTH_BEFORE_15 or any(_total(rows, at, width) for at in range(_LAG, _SKIPPED + 1))
 
 
 def _total(rows: Sequence[Sequence[int]], column: int, width: int) -> int:

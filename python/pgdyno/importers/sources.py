@@ -19,7 +19,7 @@ from pgdyno.importers.formats import FILES
 from pgdyno.importers.hammerdb_jobs import SQLITE, read_job_store
 from pgdyno.importers.imported_trials import Place, Trial, slug, throughput
 from pgdyno.importers.parsed import Document, Output
-from pgdyno.importers.pgbench_log import LINE_BYTES, LogKind, log_kind, read_log
+from pgdyno.importers.pgbench_log import LINE_BYTES, LogKind, LogTrial, log_kind, read_log
 from pgdyno.messages import Message
 from pgdyno.records import (
     Imported,
@@ -247,6 +247,13 @@ def _log_trial(logs: Logs, paths: Sequence[Path], name: str) -> Trial:
         transactions=None,
         outcome=Outcome.FINISHED,
         summary=log.summary,
-        imported=Imported(file=paths[0].name, line=1, last_line=log.lines, tool="pgbench-log"),
+        imported=_of_log(log, paths[0].name),
     )
     return Trial(record, log.tables)
+
+
+def _of_log(log: LogTrial, file: str) -> Imported:
+    """Return the position of a log, and what it shows beyond a summary."""
+    figures = {} if log.lag_ms is None else {"schedule_lag_ms": log.lag_ms}
+    load = {} if log.is_open is None else {"loop": "open" if log.is_open else "closed"}
+    return Imported(file=file, line=1, last_line=log.lines, tool="pgbench-log", figures=figures, load=load)

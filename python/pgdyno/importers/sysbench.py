@@ -122,9 +122,7 @@ class SysbenchParser:
         if output is None:
             return
         if output.tps is not None:
-            if output.asked.get("clients", output.clients) != output.clients:
-                # the command belongs to another run
-                output.command, output.rate = None, None
+            _settle(output)
             self.found.append(output)
         elif output.progress or output.reads is not None:
             why = Message("sysbench-incomplete", "no throughput: the output ends before its rate")
@@ -188,10 +186,29 @@ def _rank(digits: str) -> float:
     return float(f"{digits[:2]}.{digits[2:]}" if len(digits) > 2 and digits.isdigit() else digits)
 
 
+def _settle(output: Output) -> None:
+    """Make a complete output consistent with its command, and keep what both show about its load."""
+    if output.asked.get("clients", output.clients) != output.clients:
+        # the command belongs to another run
+        output.command, output.rate, output.is_ended_by_count = None, None, False
+        output.shown.clear()
+    elif _is_about(output.duration_s, output.asked.get("duration_s")):
+        output.shown["duration_s"] = str(output.asked["duration_s"])
+    has_options = output.printed.get("clients", (0, ""))[1].startswith("Number of threads")
+    if not output.rate and (has_options or (output.command is not None and "rate=" not in output.command)):
+        output.shown["loop"] = "closed"
+
+
+def _is_about(elapsed_s: float | None, asked_s: object) -> bool:
+    """Return whether a run of `elapsed_s` ended after `asked_s`: its last transactions may take longer."""
+    return elapsed_s is not None and isinstance(asked_s, int) and abs(elapsed_s - asked_s) <= 0.1 * asked_s
+
+
 def _options(output: Output, command: str, line: int) -> None:
     others = []
     server = []
-    for name, value in re.findall(r"--([\w-]{1,60})(?:=(\S{1,300}))?", command):
+    found = re.findall(r"--([\w-]{1,60})(?:=(\S{1,300}))?", command)
+    for name, value in found:
         plain = name.replace("-", "_")
         if plain in ("threads", "num_threads"):
             if value.isdigit():
@@ -204,8 +221,9 @@ def _options(output: Output, command: str, line: int) -> None:
                 output.put("rate", float(value), line, f"--{name}={value}")
         elif re.fullmatch(r"\w{1,20}_(?:host|port|db|socket)", plain):
             server.append(value)
-        elif plain not in _APART and not plain.endswith(("_user", "_password")):
+        elif plain not in _APART and not plain.endswith(("_user", "_password")) and (plain, value) not in _UNLIMITED:
             others.append(f"--{name}={value}" if value else f"--{name}")
+    _limits(output, {name.replace("_", "-"): value for name, value in found})
     output.options = " ".join(sorted(others))
     output.server = ":".join(server)
     script = re.search(r"(?P<name>[\w./-]{1,200}?)(?:\.lua)?\s+(?:--\S{1,300}\s+){0,60}run\b", command[:4000])
@@ -216,8 +234,21 @@ def _options(output: Output, command: str, line: int) -> None:
         output.put("workload", workload, line, command)
 
 
+def _limits(output: Output, options: dict[str, str]) -> None:
+    """Keep the driver and what ends the run: a time, or a number of transactions."""
+    if options.get("db-driver"):
+        output.shown["driver"] = options["db-driver"]
+    time, count = (
+        next((int(value) for name in names if re.fullmatch(r"\d{1,9}", value := options.get(name, ""))), 0)
+        for names in (("time", "max-time"), ("events", "max-requests"))
+    )
+    output.asked["duration_s"] = time or None
+    output.is_ended_by_count = count > 0 and time == 0
+
+
+_UNLIMITED = (("events", "0"), ("max_requests", "0"))
 _APART = frozenset([
     "report_interval", "time", "max_time", "db_driver", "test", "rand_seed", "verbosity", "histogram", "percentile",
-    "events", "max_requests", "report_checkpoints",
+    "report_checkpoints",
 ])  # fmt: skip
 """Options that a point or the workload contains, or that do not change the load."""

@@ -23,6 +23,7 @@ from pgdyno.messages import Message
 from pgdyno.records import ImportRecord, KeptMessage, Manifest, Outcome, TargetRecord, TrialRecord, UnusedLine
 from pgdyno.records.manifest import WORKLOAD_UNKNOWN
 from pgdyno.store import RunFolder
+from pgdyno.store.object_storage.address import is_remote
 
 Over = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
 """Runs the same work on many items, and yields the results in order."""
@@ -53,12 +54,15 @@ def import_files(
     distribute files over processes. Raises StoreError if a file cannot be read or has no results, UsageError for an
     invalid mapping.
     """
-    named = [str(place) for place in places]
+    named, copies = _once([str(place) for place in places])
     gathered, parts = Part(), []
     logs: dict[str, LogKind] = {}
+    read: dict[str, str] = {}
     for place, found in zip(named, over(partial(read_source, target, mapping or {}), named), strict=True):
         if isinstance(found, LogKind):
             logs[place] = found
+        elif (original := read.setdefault(found.files[0].sha256, place)) != place:
+            copies.append((place, original))
         else:
             parts.append(found)
     if target is None:
@@ -76,7 +80,20 @@ def import_files(
             hint = f"{number} warm-up run{'' if number == 1 else 's'} left out; {hint}"
         raise StoreError(f"cannot import {', '.join(named)}: no output of a known tool is in it", hint=hint)
     _refuse_other_work(gathered)
-    return _write(gathered, logs, into, target, over)
+    return _write(gathered, logs, _notes(gathered, copies), into, target, over)
+
+
+def _once(places: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
+    """Return each file of `places` once, and the places that are the same file as an earlier one, with that one."""
+    firsts: dict[str, str] = {}
+    copies = []
+    for place in places:
+        same = place if is_remote(place) else os.path.realpath(place)
+        if same in firsts:
+            copies.append((place, firsts[same]))
+        else:
+            firsts[same] = place
+    return list(firsts.values()), copies
 
 
 def _refuse_other_work(gathered: Part) -> None:
@@ -136,10 +153,12 @@ def _end_of(path: Path, paths: set[str]) -> str:
     return str(path)
 
 
-def _write(gathered: Part, logs: Mapping[str, LogKind], into: Path, target: str | None, over: Over) -> ImportResult:
+def _write(
+    gathered: Part, logs: Mapping[str, LogKind], notes: list[Message], into: Path, target: str | None, over: Over
+) -> ImportResult:
     trials = trials_of(gathered.places)
     paths = [each.path for each in gathered.files] or [full_place(place) for place in logs]
-    folder = RunFolder.create(into, _manifest(gathered, [trial.record for trial in trials], paths[0]))
+    folder = RunFolder.create(into, _manifest(gathered, notes, [trial.record for trial in trials], paths[0]))
     try:
         for trial in trials:
             _store(folder, trial)
@@ -158,10 +177,10 @@ def _write(gathered: Part, logs: Mapping[str, LogKind], into: Path, target: str 
         raise
     # with hundreds of small files, one flush for all is many times faster than one per file
     os.sync()
-    told = _manifest(gathered, records, paths[0])
+    told = _manifest(gathered, notes, records, paths[0])
     known = {name: getattr(told, name) for name in ("workload", "targets", "trials_planned", "order", "imported")}
     folder.update_manifest(**known, outcome=Outcome.FINISHED, ended_at=datetime.now(UTC))
-    return ImportResult(folder.path, len(records), gathered.unread, gathered.left_out, _notes(gathered))
+    return ImportResult(folder.path, len(records), gathered.unread, gathered.left_out, notes)
 
 
 def _store(folder: RunFolder, trial: Trial) -> None:
@@ -173,14 +192,13 @@ def _store(folder: RunFolder, trial: Trial) -> None:
         raise
 
 
-def _manifest(gathered: Part, records: Sequence[TrialRecord], first: str) -> Manifest:
+def _manifest(gathered: Part, notes: Sequence[Message], records: Sequence[TrialRecord], first: str) -> Manifest:
     workloads = dict.fromkeys(
         record.imported.words["workload"]
         for record in records
         if record.imported and "workload" in record.imported.words
     )
     stem = re.sub(r"[^A-Za-z0-9_]+", "_", Path(first).stem).strip("_")[:40] or "document"
-    notes = _notes(gathered)
     return Manifest(
         run="",
         pgdyno=__version__,
@@ -212,8 +230,23 @@ OF_LISTS = ("lines-unread", "warm-ups-left-out")
 """Ids of the notes on `ImportResult.unread` and `left_out`, which say nothing more than these lists."""
 
 
-def _notes(gathered: Part) -> list[Message]:
+MOST_COPIES = 5
+"""The largest number of copies that a note names."""
+
+
+def _notes(gathered: Part, copies: Sequence[tuple[str, str]]) -> list[Message]:
     notes = []
+    if copies:
+        named = ", ".join(f"{copy} ({original})" for copy, original in copies[:MOST_COPIES])
+        notes.append(
+            Message(
+                "copies-left-out",
+                "{count} file is a copy of another and was left out: {files}",
+                "{count} files are copies of others and were left out: {files}",
+                count=len(copies),
+                files=named if len(copies) <= MOST_COPIES else f"{named}, …",
+            )
+        )
     minutes = [place.output for place in gathered.places if place.output.tps is None]
     if minutes:
         notes.append(

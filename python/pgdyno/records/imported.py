@@ -36,6 +36,11 @@ class Imported(Record):
     """The position of each figure, by the same names."""
     words: dict[str, str] = Field(default_factory=dict)
     """Heading, host and other words that distinguish it from its neighbours."""
+    load: dict[str, str] = Field(default_factory=dict)
+    """What the output says about its load besides clients, workers, protocol, scale and rate. Keys that it does not
+    show are absent: `scripts`, `options`, `transactions` (of each client), `duration_s`, `loop` (open or closed),
+    `connections` (each transaction, or kept), `partitions`, `max_tries`, `driver`; see the guide.
+    """
 
 
 class ImportedFile(Record):

@@ -24,6 +24,7 @@ from pgdyno.report.analysis import usl_words
 from pgdyno.report.answers.answer import answer, shows_peak
 from pgdyno.report.answers.endurance import endurance_lines
 from pgdyno.report.answers.noise import noise_grade
+from pgdyno.report.answers.settings_found import confirmed_search
 from pgdyno.report.charts import page_figures, palette
 from pgdyno.report.charts.interval_bars import bar, sparkline
 from pgdyno.report.charts.labels import MOST_ENDS
@@ -124,7 +125,7 @@ def _proof(of: Digest, content: Content) -> list[Figure]:
 
 def _absent(of: Digest, content: Content) -> Iterator[str]:
     """Say in a sentence each which sections have no content."""
-    if not content["comparisons"] and not content["published"]:
+    if not content["comparisons"] and not content["published"] and confirmed_search(of.manifest) is None:
         yield gettext("Comparison: the run has one arm.") if len(of.curves) < 2 else gettext("Comparison: none.")
     runs_once = of.manifest.scale_factor is not None
     if not content["spectrum"] and not content["heats"] and not runs_once:

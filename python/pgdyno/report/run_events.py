@@ -71,6 +71,8 @@ class TrialStarted:
     """How many trials follow this one; of a duet, how many pairs."""
     is_over: bool = False
     """Whether it ran at the same time as the trial before, and is only shown now."""
+    is_open: bool = False
+    """Whether more trials may be added: `total` is then the number of those known so far."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,16 +85,23 @@ def _same_everywhere(of: Digest) -> list[str]:
     """Return the parameters that are the same at all points."""
     if not of.points:
         return []
-    point = of.points[0].point
+    point, workload = of.points[0].point, of.manifest.plan.get("workload") or {}
     names = dict.fromkeys(["scale", *point.parameters()])
-    if "replay" in (of.manifest.plan.get("workload") or {}) or of.manifest.scale_factor is not None:
+    if "replay" in workload or of.manifest.scale_factor is not None:
         # a capture has the protocol of each statement, and no scale; tpch has its own scale, and always one protocol
         names = {name: None for name in names if name not in ("scale", "protocol")}
     values = {name: point.parameter(name) for name in names if name not in of.parameters}
-    if (of.manifest.plan.get("workload") or {}).get("dataset") == "none" and values.get("scale") == 1:
+    if workload.get("dataset") == "none" and values.get("scale") == 1:
         # nothing was loaded that could have a scale
         del values["scale"]
-    return [_parameter(name, value) for name, value in values.items() if value not in (None, "")]
+    said = {name: _parameter(name, value) for name, value in values.items() if value not in (None, "")}
+    if point.scale is not None and "scale" in said and workload.get("dataset") == "sbtest":
+        said["scale"] = _sbtest_size(int(workload.get("tables") or 1), point.scale)
+    return list(said.values())
+
+
+def _sbtest_size(tables: int, rows: int) -> str:
+    return ngettext("{count:,} table of {rows:,} rows", "{count:,} tables of {rows:,} rows", tables, rows=rows)
 
 
 def _parameter(name: str, value: float | str) -> str:

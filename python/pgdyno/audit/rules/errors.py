@@ -14,8 +14,8 @@ CAUTION_SHARE, INVALID_SHARE = 0.001, 0.01
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
     shares = [(sample, share) for sample in subject.samples if (share := _share(sample)) is not None]
-    broken = _broken_off(subject)
-    if not shares and not broken:
+    broken, idle = _broken_off(subject), [each for each in subject.samples if _is_idle(each)]
+    if not shares and not broken and not idle:
         raise MissingError(Message("no-errors", "errors were not counted"))
     limits = ((Severity.INVALID, INVALID_SHARE, 2.0), (Severity.CAUTION, CAUTION_SHARE, INVALID_SHARE))
     for severity, low, high in (*limits, (Severity.NOTE, 0.0, CAUTION_SHARE)):
@@ -26,7 +26,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 severity,
                 Message(
                     "errors-transactions",
-                    "up to {share:.2g} of the transactions failed in {trials} of {all} trials",
+                    "up to {share:.2%} of the transactions failed in {trials} of {all} trials",
                     share=most,
                     trials=len(some),
                     all=len(shares),
@@ -38,6 +38,19 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 ],
                 "find out what failed: transactions that are given up make figures look better",
             )
+    if idle:
+        yield RuleFinding(
+            Severity.INVALID,
+            Message(
+                "errors-no-transaction",
+                "no transaction completed in {trials} trial",
+                "no transaction completed in {trials} trials",
+                trials=len(idle),
+            ),
+            [sample.number for sample in idle],
+            [Evidence(at=sample.at("tps"), figures=sample.some("transactions", "failed", "tps")) for sample in idle],
+            "find the cause, or make trials longer than the longest transaction",
+        )
     aborted = [sample for sample in subject.samples if sample.summary.clients_aborted]
     if aborted:
         yield RuleFinding(
@@ -84,6 +97,10 @@ def _broken_off(subject: Subject) -> list[Sample]:
     ]
 
 
+def _is_idle(sample: Sample) -> bool:
+    return sample.summary.tps == 0 and sample.summary.tpch is None
+
+
 def _aborted(sample: Sample) -> dict[str, float | str]:
     """Return how many clients aborted; for several generators, also where."""
     by_host: dict[str, float | str] = {
@@ -103,8 +120,8 @@ def _share(sample: Sample) -> float | None:
 
 RULE = Rule(
     "errors",
-    "failed transactions as a share of all: a note from one, caution over 0.1 %, invalid over 1 % or if clients "
-    "aborted; a note on trials that failed because clients aborted",
+    "failed transactions as a share of all: a note from one, caution over 0.1 %, invalid over 1 %, if no transaction "
+    "completed or if clients aborted; a note on trials that failed because clients aborted",
     Severity.INVALID,
     "docs/design/method.md, Gates",
     _check,

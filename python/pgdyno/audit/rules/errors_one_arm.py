@@ -54,7 +54,7 @@ def _more(what: str, arms: Mapping[str, Sequence[Sample]]) -> Iterator[RuleFindi
         Severity.CAUTION if apart > max(CAUTION_SHARE, chance) else Severity.NOTE,
         Message(
             "errors-one-arm",
-            "{share:.2g} of the transactions {what} at {at}, and {other_share:.2g} at {other}" if counts[low] else
+            "{share:.2%} of the transactions {what} at {at}, and {other_share:.2%} at {other}" if counts[low] else
             "{transactions:,} of the transactions {what} at {at}, none at {other}",
             what=WHAT[what], share=shares[high], at=high, other_share=shares[low], other=low,
             transactions=counts[high],

@@ -53,8 +53,12 @@ def _digits(sample: Sample) -> int:
 
 
 def _is_other(a: Sample, b: Sample) -> bool:
-    """Return whether place and name differ: one line that two parsers read is no copy."""
-    return a.at() != b.at() and (a.target != b.target or a.trial.point != b.trial.point)
+    """Return whether these are two places: one line that two parsers read is no copy.
+
+    Few digits of two repeats may be equal by chance.
+    """
+    is_repeat = a.target == b.target and a.trial.point == b.trial.point
+    return a.at() != b.at() and (not is_repeat or (len(_measured(a)) >= CERTAIN and _digits(a) >= DIGITS))
 
 
 def _clients(sample: Sample) -> str:
@@ -62,13 +66,20 @@ def _clients(sample: Sample) -> str:
 
 
 def _finding(first: str, second: str, pairs: list[tuple[Sample, Sample]], *, certain: bool) -> RuleFinding:
-    if all(a.clients == b.clients for a, b in pairs):
+    if first == second and all(a.trial.point == b.trial.point for a, b in pairs):
+        what = Message(
+            "identical-rows-repeats",
+            "repeats of {target} have the same figures at {clients} clients",
+            target=first,
+            clients=", ".join(dict.fromkeys(str(a.clients) for a, _ in pairs)),
+        )
+    elif all(a.clients == b.clients for a, b in pairs):
         what = Message(
             "identical-rows",
             "{first} and {second} have the same figures at {clients} clients",
             first=first,
             second=second,
-            clients=", ".join(str(a.clients) for a, _ in pairs),
+            clients=", ".join(dict.fromkeys(str(a.clients) for a, _ in pairs)),
         )
     else:
         each = [f"{_clients(a)} of {first} and {_clients(b)} of {second}" for a, b in pairs]
@@ -79,8 +90,7 @@ def _finding(first: str, second: str, pairs: list[tuple[Sample, Sample]], *, cer
         sorted({sample.number for pair in pairs for sample in pair}),
         [
             Evidence(at=sample.at(), figures={"target": sample.target, "clients": sample.clients, **_measured(sample)})
-            for pair in pairs
-            for sample in pair
+            for sample in dict.fromkeys(sample for pair in pairs for sample in pair)
         ],
         "one of them was not measured: leave it out, or request the original figures",
     )
@@ -88,9 +98,9 @@ def _finding(first: str, second: str, pairs: list[tuple[Sample, Sample]], *, cer
 
 RULE = Rule(
     "identical-rows",
-    "two imported trials of different targets or points, or numbers of clients, whose measured figures are all "
-    "equal: invalid with at least four figures; caution with fewer, if at least two rows of the same clients are "
-    "equal, or if at least eight significant digits are",
+    "two imported trials whose measured figures are all equal: invalid with at least four figures (of repeats of a "
+    "point, with at least eight significant digits); of different targets or points, caution with fewer, if at least "
+    "two rows of the same clients are equal, or if at least eight significant digits are",
     Severity.INVALID,
     "docs/design/method.md, Gates",
     _check,

@@ -26,6 +26,8 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     if subject.manifest.plan.get("phase"):
         raise MissingError(Message("load-by-phase", "phases change the clients or the rate during a trial"))
     ratios = [(sample, ratio) for sample in subject.samples if (ratio := _ratio(sample)) is not None]
+    if not ratios and any(sample.is_undecided for sample in subject.samples):
+        raise MissingError(Message("log-loop-unknown", "a log does not show whether a rate (-R) limited its load"))
     if not ratios:
         raise MissingError(
             Message("no-clients-throughput-latency", "clients, throughput and mean latency are not all reported")
@@ -72,7 +74,14 @@ def _spread(ratios: Sequence[tuple[Sample, float]]) -> str:
 
 def _ratio(sample: Sample) -> float | None:
     mean_ms = sample.figures.get("latency_mean_ms")
-    if not sample.clients or sample.is_open or mean_ms is None or mean_ms <= 0 or sample.summary.tps <= 0:
+    if (
+        not sample.clients
+        or sample.is_open
+        or sample.is_undecided
+        or mean_ms is None
+        or mean_ms <= 0
+        or sample.summary.tps <= 0
+    ):
         return None
     return sample.summary.tps * mean_ms / 1000 / sample.clients
 
@@ -82,12 +91,22 @@ def _severity(sample: Sample, ratio: float) -> Severity | None:
     mean_ms = sample.figures["latency_mean_ms"]
     # rounding, and transactions that the ends of the trial cut off
     rounding = sample.rounding("latency_mean_ms") / mean_ms + sample.rounding("tps") / sample.summary.tps
-    cut = mean_ms / 1000 / sample.length_s if sample.length_s else 0.0
+    cut = (mean_ms / 1000 + (_drain_s(sample) if ratio < 1 else 0.0)) / sample.length_s if sample.length_s else 0.0
     if off <= TOLERANCE + rounding + cut:
         return None
     if ratio < 1 and (off <= _left_out(sample) + rounding + cut):
         return Severity.NOTE
     return Severity.INVALID if off > FAR + rounding + cut else Severity.CAUTION
+
+
+def _drain_s(sample: Sample) -> float:
+    """Return how long clients that had finished may have waited for the last transaction of pgdrive's trial, whose
+    measured time contains it.
+    """
+    planned = sample.trial.duration_s
+    if sample.trial.imported is not None or planned is None or sample.length_s is None:
+        return 0.0
+    return max(0.0, sample.length_s - planned)
 
 
 def _left_out(sample: Sample) -> float:

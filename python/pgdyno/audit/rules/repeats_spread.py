@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno.analyse.mean_interval import two_sided_quantile
 from pgdyno.audit.arms import arms_of, point_of
@@ -30,6 +30,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         return
     if not groups:
         raise MissingError(Message("few-repeats", "no point has {least} trials", least=FEWEST))
+    names = arms_of(subject.run.trials)
     figure = "tps" if subject.manifest.scale_factor is None else "composite"
     wide: list[list[Sample]] = []
     outliers: list[tuple[Sample, float]] = []
@@ -79,7 +80,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 detectable=1.48 * most,
             ),
             [sample.number for samples in wide for sample in samples],
-            [Evidence(at=samples[0].at("tps"), figures=_figures(samples, figure)) for samples in wide],
+            [Evidence(at=samples[0].at("tps"), figures=_figures(samples, figure, names)) for samples in wide],
             "run longer trials, pin processes to cores, or repeat more often",
         )
 
@@ -88,15 +89,16 @@ def _repeats(subject: Subject) -> list[list[Sample]]:
     names = arms_of(subject.run.trials)
     found: dict[tuple[str, str], list[Sample]] = defaultdict(list)
     for sample in subject.samples:
-        # in a duet, disturbances scatter throughput, and not the ratio of the two trials
-        if sample.rate > 0 and sample.trial.duet is None:
+        # in a duet, disturbances scatter throughput, and not the ratio of the two trials; a power run may have no
+        # composite
+        if sample.trial.duet is None and (sample.rate > 0 or sample.summary.tpch is None):
             found[names[sample.number], point_of(sample.trial)].append(sample)
     return list(found.values())
 
 
 def _spread(samples: Sequence[Sample]) -> float:
     rates = [sample.rate for sample in samples]
-    return statistics.stdev(rates) / statistics.fmean(rates) if len(rates) > 1 else 0.0
+    return statistics.stdev(rates) / statistics.fmean(rates) if len(rates) > 1 and any(rates) else 0.0
 
 
 def _outliers(samples: Sequence[Sample]) -> dict[Sample, float]:
@@ -114,17 +116,18 @@ def _outliers(samples: Sequence[Sample]) -> dict[Sample, float]:
         # the farthest of n against the others: Student's t with n - 2 degrees of freedom, with the chance divided by n
         error = statistics.stdev(rates) * math.sqrt(1 + 1 / len(rates))
         least = two_sided_quantile(1 - CHANCE / len(left), len(left) - 2) * error
-        if abs(farthest.rate - level) <= max(least, SPREAD * level):
+        if not level or abs(farthest.rate - level) <= max(least, SPREAD * level):
             break
         found[farthest] = level
         left = others
     return found
 
 
-def _figures(samples: Sequence[Sample], figure: str) -> dict[str, float | str]:
+def _figures(samples: Sequence[Sample], figure: str, names: Mapping[int, str]) -> dict[str, float | str]:
     rates = [sample.rate for sample in samples]
     return {
         "target": samples[0].target,
+        **({"arm": arm} if (arm := names[samples[0].number]) != samples[0].target else {}),
         "clients": samples[0].clients,
         "trials": ", ".join(str(sample.number) for sample in samples),
         f"least_{figure}": min(rates),

@@ -112,7 +112,7 @@ def _answer(of: Digest, extras: Extras) -> Answer:
         text, details = cheapest_text(of.manifest.search[0])
         return Answer(text, Kind.SEARCH, details, cheapest_table(of.manifest.search[0]))
     table = phase_table(of) or rate_table(of)
-    if extras.comparisons:
+    if extras.comparisons and len(_finished_arms(of, extras)) != 1:
         return replace(_compared(of, extras), table=table)
     missing = _incomparable(of, extras)
     if missing is not None:
@@ -172,10 +172,11 @@ def _compared(of: Digest, extras: Extras) -> Answer:
 def _left_out(of: Digest, extras: Extras) -> Iterator[str]:
     """Return how many trials the comparison leaves out."""
     if extras.left_out:
-        yield gettext(
+        yield ngettext(
+            "{count} of {total} trials is left out, because the audit found it invalid",
             "{count} of {total} trials are left out, because the audit found them invalid",
+            len(extras.left_out),
             total=len(of.run.trials),
-            count=len(extras.left_out),
         )
 
 
@@ -194,12 +195,18 @@ def _verdict(of: Comparison) -> Verdict:
     return of.chief.verdict if of.chief is not None else Verdict.INCONCLUSIVE
 
 
+def _finished_arms(of: Digest, extras: Extras) -> set[str]:
+    """Return the arms that have a finished trial."""
+    series = (point.series for point in of.points if point.finished)
+    return {extras.arms[each] for each in series if each in extras.arms}
+
+
 def _incomparable(of: Digest, extras: Extras) -> str | None:
     """Return why arms of the plan could not be compared; None if the plan has none."""
     every = list(dict.fromkeys(extras.arms.values()))
     if len(every) < 2:
         return None
-    finished = {extras.arms.get(point.series) for point in of.points if point.finished}
+    finished = _finished_arms(of, extras)
     without = [arm for arm in every if arm not in finished]
     if without:
         return ngettext(

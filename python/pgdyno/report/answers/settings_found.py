@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
-from pgdyno.records import ConfirmedDifference, SearchRecord
+from pgdyno.records import ConfirmedDifference, Manifest, SearchRecord, SettingLine
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
 from pgdyno.report.report_tables import Table
-from pgdyno.report.translation import capital, gettext, gettext_each, translated
+from pgdyno.report.translation import capital, gettext, gettext_each, gettext_noop, translated
+
+_GOALS = {
+    "tps": gettext_noop("throughput"),
+    "p99": gettext_noop("p99 latency"),
+    "mean": gettext_noop("mean latency"),
+    "price": gettext_noop("price of a million transactions"),
+}
+
+
+def goal_words(found: SearchRecord) -> str:
+    """Return what the search improved."""
+    return gettext(_GOALS[found.goal or "tps"])
+
+
+def confirmed_search(of: Manifest) -> tuple[SearchRecord, ConfirmedDifference] | None:
+    """Return the search for settings of a run with its pairs, which decide on the result; None without any."""
+    if not of.finds_settings or not of.search or of.search[0].confirmed is None:
+        return None
+    return of.search[0], of.search[0].confirmed
+
+
+def confirmed_title(found: SearchRecord) -> str:
+    """Describe the interval of the pairs."""
+    if found.settings:
+        return gettext("The configuration found is better: the interval is outside the band")
+    return gettext("No configuration is confirmed: the interval touches the band, or a promise was broken")
 
 
 def settings_text(found: SearchRecord) -> tuple[str, tuple[str, ...]]:
     """Return the answer in one sentence, and what else the search found."""
     text, *others = (translated(each.message) for each in found.messages)
     if found.settings:
-        others.append(gettext("postgresql.conf in the run folder has these lines with the difference that each makes"))
+        others.append(_file_text(found))
     return f"{capital(text)} ({numbers.trials(found.trials)})", tuple(others)
 
 
@@ -25,14 +51,35 @@ def settings_table(found: SearchRecord) -> Table | None:
         "Lines of the best configuration, each put back alone; importance is its share in the difference between good "
         "and ordinary trials of the search (PED-ANOVA)"
     )
+    if not _is_any_tested(found):
+        caption = gettext(
+            "Lines of the best configuration; importance is the share of each in the difference between good and "
+            "ordinary trials of the search (PED-ANOVA)"
+        )
     headings = gettext_each("setting", "value", "result", "without it, %", "interval, %", "n, pairs", "importance, %")
     rows = []
     for line in found.lines:
-        kept = gettext("stays") if line.kept else gettext("back at its start")
         importance = found.importance.get(line.name)
         share = numbers.NOTHING if importance is None else f"{100 * importance:.0f}"
-        rows.append((line.name, line.value, kept, *_cells(line.without), share))
+        rows.append((line.name, line.value, _result(line, found), *_cells(line.without), share))
     return Table(caption, headings, tuple(rows), 3)
+
+
+def _file_text(found: SearchRecord) -> str:
+    # the confirmed difference is that of a single line
+    if len(found.settings) > 1 and not _is_any_tested(found):
+        return gettext("postgresql.conf in the run folder has these lines; no time was left to test each alone")
+    return gettext("postgresql.conf in the run folder has these lines with the difference that each makes")
+
+
+def _is_any_tested(found: SearchRecord) -> bool:
+    return any(line.without is not None for line in found.lines)
+
+
+def _result(line: SettingLine, found: SearchRecord) -> str:
+    if not line.kept:
+        return gettext("back at its start")
+    return gettext("stays") if line.without is not None or len(found.settings) == 1 else gettext("not tested")
 
 
 def _cells(of: ConfirmedDifference | None) -> tuple[str, str, str]:

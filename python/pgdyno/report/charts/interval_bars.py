@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from pgdyno.analyse.comparison import Comparison, PointComparison
+from pgdyno.analyse.comparison import LEAST_DELTA, Comparison, PointComparison
 from pgdyno.analyse.mean_interval import Estimate
+from pgdyno.records import ConfirmedDifference
+from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import low_to_high, named_arm, percent
-from pgdyno.report.charts.labels import marker
+from pgdyno.report.charts.labels import LINE_HEIGHT, marker
 from pgdyno.report.charts.layout import Layout, n_text
 from pgdyno.report.charts.palette import Look
-from pgdyno.report.charts.svg import Drawing, Scale, element, line, path, shortened, text, text_width
+from pgdyno.report.charts.svg import (
+    Drawing,
+    Scale,
+    element,
+    in_lines,
+    line,
+    path,
+    shortened,
+    text,
+    text_width,
+    told_apart,
+)
 from pgdyno.report.translation import gettext, gettext_noop, ngettext, translated
 
 ROW = 26.0
@@ -21,73 +35,111 @@ MOST_ROWS = 60
 TOP = 26.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    label: str
+    pairs: int
+    words: str
+    """The change with its interval."""
+    tooltip: str
+    ends: tuple[float, float, float] | None
+    """Low end, mean and high end of the log ratio; None for too few pairs."""
+    is_overall: bool = False
+
+
 def forest_chart(of: Comparison, look: Look, title: str, layout: Layout, most: int = MOST_ROWS) -> Drawing:
     """Draw one row per point, at most `most`, and one for all of them: other / base - 1 on a log axis, ±delta
     shaded.
     """
-    points = [*of.points[:most], *([of.overall] if of.overall is not None else [])]
-    drawing = Drawing(layout.width, TOP + ROW * len(points) + 48, title, _description(of))
+    rows = [_row_of(point) for point in of.points[:most]]
+    if of.overall is not None:
+        rows.append(replace(_row_of(of.overall), is_overall=True))
+    unit = gettext(
+        "change of {metric} in %, against {base}", metric=gettext(of.metric.words), base=named_arm(of, of.base)
+    )
+    drawing = Drawing(layout.width, TOP + ROW * len(rows) + 48, title, _description(of))
+    return _forest(drawing, rows, of.delta, unit, look, layout)
+
+
+def confirmed_chart(found: ConfirmedDifference, metric: str, look: Look, title: str, layout: Layout) -> Drawing:
+    """Draw the pairs that confirm the result of a search for settings in one row; `metric` is its goal in words."""
+    base, other = gettext("starting configuration"), gettext("found")
+    change = percent(found.change)
+    words = f"{change} ({numbers.between(percent(found.low).removesuffix(' %'), percent(found.high))})"
+    said = f"{change}, {gettext(found.verdict)}"
+    description = gettext(
+        "Change of {other} against {base} by point, with intervals. {parts}.", other=other, base=base, parts=said
+    )
+    tooltip = f"{other}: {words}, {gettext(found.verdict)}, n = {found.pairs}"
+    ends = (math.log1p(found.low), math.log1p(found.change), math.log1p(found.high))
+    row = _Row(other, found.pairs, words, tooltip, ends)
+    unit = gettext("change of {metric} in %, against {base}", metric=metric, base=base)
+    drawing = Drawing(layout.width, TOP + ROW + 48, title, description)
+    return _forest(drawing, [row], LEAST_DELTA, unit, look, layout)
+
+
+def _row_of(point: PointComparison) -> _Row:
+    label, interval = translated(point.label), point.interval
+    if interval is None:
+        return _Row(label, point.pairs, "", "", None)
+    words = f"{percent(point.change)} ({low_to_high(interval)})"
+    tooltip = f"{label}: {words}, {gettext(point.verdict.value)}, n = {point.pairs}"
+    return _Row(label, point.pairs, words, tooltip, (interval.low, interval.mean, interval.high))
+
+
+def _forest(drawing: Drawing, rows: Sequence[_Row], delta: float, unit: str, look: Look, layout: Layout) -> Drawing:
     narrow = layout is Layout.NARROW
-    longest = max((text_width(translated(point.label)) for point in points), default=60.0) + 18
-    left = min(longest, layout.width * (0.3 if narrow else 0.36))
+    most = layout.width * (0.3 if narrow else 0.36)
+    labels = told_apart([row.label for row in rows if not row.is_overall], most - 10)
+    labels += [shortened(row.label, most - 10) for row in rows if row.is_overall]
+    left = min(max((text_width(label) for label in labels), default=60.0) + 18, most)
     right = layout.width - (12 if narrow else 250)
-    low, high = _ends(of, points)
+    low, high = _ends(rows, delta)
     x = Scale(low, high, left + 6, right)
-    bottom = TOP + ROW * len(points)
-    edge = math.log1p(of.delta)
-    band = element("title", gettext("±{delta}: counts as no difference", delta=percent(of.delta, plus=False)))
+    bottom = TOP + ROW * len(rows)
+    edge = math.log1p(delta)
+    band = element("title", gettext("±{delta}: counts as no difference", delta=percent(delta, plus=False)))
     drawing.add(element("rect", band, x=x(-edge), y=TOP, width=x(edge) - x(-edge), height=bottom - TOP, class_="band"))
     for tick in _ticks(low, high, 3 if narrow else 6):
         place = x(math.log1p(tick))
         drawing.add(line(place, TOP, place, bottom, "axis" if tick == 0 else "hair"))
         drawing.add(text(place, bottom + 18, f"{100 * tick:+g}" if tick else "0", anchor="middle"))
-    n = n_text([point.pairs for point in points], gettext_noop("n = {count}"), left)
+    n = n_text([row.pairs for row in rows], gettext_noop("n = {count}"), left)
     drawing.add(text(0, bottom + 18, n, "quiet"))
-    unit = gettext(
-        "change of {metric} in %, against {base}", metric=gettext(of.metric.words), base=named_arm(of, of.base)
-    )
-    drawing.add(text(right, bottom + 38, shortened(unit, right), "quiet", "end"))
+    units = in_lines(unit, right)
+    drawing.height += LINE_HEIGHT * (len(units) - 1)
+    drawing.add(*(text(right, bottom + 38 + LINE_HEIGHT * at, each, "quiet", "end") for at, each in enumerate(units)))
     if not narrow:
         drawing.add(text(right + 16, TOP - 8, gettext("change, 95 % interval"), "quiet"))
-    for at, point in enumerate(points):
-        _row(drawing, point, TOP + ROW * (at + 0.5), look, x, (left, right), last=point is of.overall, narrow=narrow)
+    for at, (row, label) in enumerate(zip(rows, labels, strict=True)):
+        drawing.add(text(0, TOP + ROW * (at + 0.5) + 4.5, label, "name" if row.is_overall else "tick"))
+        _interval(drawing, row, TOP + ROW * (at + 0.5), look, x, (left, right), narrow=narrow)
     return drawing
 
 
-def _row(
-    drawing: Drawing,
-    point: PointComparison,
-    y: float,
-    look: Look,
-    x: Scale,
-    sides: tuple[float, float],
-    *,
-    last: bool,
-    narrow: bool,
+def _interval(
+    drawing: Drawing, row: _Row, y: float, look: Look, x: Scale, sides: tuple[float, float], *, narrow: bool
 ) -> None:
     left, right = sides
-    if last:
+    if row.is_overall:
         drawing.add(line(0, y - ROW / 2, right, y - ROW / 2, "hair"))
-    drawing.add(text(0, y + 4.5, shortened(translated(point.label), left - 10), "name" if last else "tick"))
-    if point.interval is None:
+    if row.ends is None:
         drawing.add(text((left + right) / 2, y + 4.5, gettext("too few pairs for an interval"), "quiet", "middle"))
         return
     colour = f"w t{look.colour}"
-    low, high = x(point.interval.low), x(point.interval.high)
+    low, mean, high = (x(each) for each in row.ends)
     drawing.add(line(low, y, high, y, colour))
     drawing.add(*(line(end, y - 4, end, y + 4, colour) for end in (low, high)))
-    words = f"{percent(point.change)} ({low_to_high(point.interval)})"
-    tooltip = f"{translated(point.label)}: {words}, {gettext(point.verdict.value)}, n = {point.pairs}"
-    drawing.add(marker(x(point.interval.mean), y, look, tooltip, 5.5 if last else 4.0))
+    drawing.add(marker(mean, y, look, row.tooltip, 5.5 if row.is_overall else 4.0))
     if not narrow:
-        drawing.add(text(right + 16, y + 4.5, words, "name" if last else "tick"))
+        drawing.add(text(right + 16, y + 4.5, row.words, "name" if row.is_overall else "tick"))
 
 
-def _ends(of: Comparison, points: Sequence[PointComparison]) -> tuple[float, float]:
-    edge = 2 * math.log1p(of.delta)
-    intervals = [point.interval for point in points if point.interval is not None]
-    low = min([-edge, *(each.low for each in intervals)])
-    high = max([edge, *(each.high for each in intervals)])
+def _ends(rows: Sequence[_Row], delta: float) -> tuple[float, float]:
+    edge = 2 * math.log1p(delta)
+    intervals = [row.ends for row in rows if row.ends is not None]
+    low = min([-edge, *(each[0] for each in intervals)])
+    high = max([edge, *(each[2] for each in intervals)])
     room = 0.04 * (high - low)
     # one very wide interval must not compress the others
     return max(low - room, math.log(0.05)), min(high + room, math.log(20))

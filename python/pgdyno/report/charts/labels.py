@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from pgdyno.report.charts.layout import Box
 from pgdyno.report.charts.palette import MARKERS, Look
-from pgdyno.report.charts.svg import Drawing, element, line, number, path, squeezed, text, text_width
+from pgdyno.report.charts.svg import Drawing, element, line, number, path, text, text_width, told_apart
 
 LINE_HEIGHT = 15.0
 
@@ -125,7 +125,7 @@ def _top(block: Sequence[int], wanted: Sequence[float], distance: float, low: fl
 MOST_ENDS = 14
 """Lines whose names fit at their ends; a legend names more."""
 MOST_ROOM = 200.0
-"""Largest width of a name; longer ones are shortened in the middle, and complete in the table."""
+"""Largest width of a name; longer ones are shortened, and complete in the table."""
 _LEADER = 14.0
 _NEAR = 4.0
 """A name within this distance of its line needs no leader."""
@@ -148,12 +148,13 @@ def room_for(names: Sequence[str]) -> float:
 def name_ends(drawing: Drawing, ends: Sequence[LineEnd], box: Box, room: float) -> None:
     """Draw each name next to its line's end, moved only as far as needed to avoid contact, with a leader if moved."""
     heights = spread([end.y for end in ends], box.top, box.bottom)
-    for end, height in zip(ends, heights, strict=True):
+    names = told_apart([end.name for end in ends], room - _LEADER)
+    for end, height, shown in zip(ends, heights, names, strict=True):
         if abs(height - end.y) > _NEAR or box.right - end.x > 24:
             steps = [(end.x + 6, end.y), (box.right + 2, end.y), (box.right + 8, height), (box.right + 12, height)]
             drawing.add(path(steps, f"w faint t{end.look.colour}"))
         hint = [element("title", end.tooltip)] if end.tooltip is not None else []
-        name = text(box.right + _LEADER, height + 4.5, squeezed(end.name, room - _LEADER), "name")
+        name = text(box.right + _LEADER, height + 4.5, shown, "name")
         drawing.add(element("g", *hint, name) if hint else name)
 
 

@@ -160,6 +160,8 @@ class SpectrumLine:
     """One point's spectrum with its name and look."""
 
     name: str
+    label: str
+    """Its name without the clients if they are the same in all."""
     short_name: str
     """For narrow charts."""
     look: Look
@@ -174,7 +176,7 @@ def spectrum_chart(lines: Sequence[SpectrumLine], title: str, layout: Layout) ->
     furthest = max(axis for curve in curves for axis, _ in curve if math.isfinite(axis))
     # the largest latency is at 100 %, which this axis never reaches: draw it half a step after the last
     end = max(furthest, axis_of(90)) + 0.25
-    names = [each.name if layout is not Layout.NARROW else each.short_name for each in lines]
+    names = [each.label if layout is not Layout.NARROW else each.short_name for each in lines]
     room = room_for(names)
     ticks = log_ticks(min(every), max(every))
     left = label_column([tick_ms(tick) for tick in ticks])

@@ -13,9 +13,11 @@ from pgdyno.analyse.over_time.timeline import Timeline, trial_timeline
 from pgdyno.analyse.scaling import NotFitted, ScalingCurve, UslFit, fitted_line
 from pgdyno.analyse.series import Series
 from pgdyno.analyse.summary import PointSummary
-from pgdyno.records import Outcome, TrialRecord
+from pgdyno.records import ConfirmedDifference, Outcome, SearchRecord, TrialRecord
 from pgdyno.report import sentences
 from pgdyno.report.answers.rates import has_rates
+from pgdyno.report.answers.settings_found import confirmed_search, confirmed_title, goal_words
+from pgdyno.report.charts.interval_bars import confirmed_chart
 from pgdyno.report.charts.labels import marker, room_for
 from pgdyno.report.charts.latency import PERCENTILES, SpectrumLine, latency_chart, latency_drawn, spectrum_chart
 from pgdyno.report.charts.layout import Layout, label_column
@@ -32,6 +34,7 @@ STRIPS_AT_MOST = 40
 NO_FITS: Mapping[Series, UslFit | NotFitted] = MappingProxyType({})
 FITTED_UP_TO = 4
 """Largest number of curves with the line of the Universal Scalability Law."""
+CONFIRMED = "confirmed"
 COLUMNS = {Layout.WIDE: 6, Layout.HALF: 3, Layout.NARROW: 3, Layout.PRINT: 4}
 
 
@@ -64,8 +67,12 @@ def curves_figure(
 ) -> Figure | None:
     """Return throughput by clients; if only one number of clients was tried, the series in rows.
 
-    None in an open loop, in which the plan sets the throughput.
+    None in an open loop, in which the plan sets the throughput. Of a search for settings, the pairs that confirm its
+    result.
     """
+    searched = confirmed_search(of.manifest)
+    if searched is not None:
+        return _confirmed_figure(*searched)
     if has_rates(of):
         return None
     if any(len(curve.points) > 1 for curve in of.curves):
@@ -83,6 +90,11 @@ def curves_figure(
         title = sentences.dots_title(of, points, extras)
         return drawn_figure("throughput", title, lambda layout: dots_chart(points, of.named, title, layout))
     return None
+
+
+def _confirmed_figure(found: SearchRecord, confirmed: ConfirmedDifference) -> Figure:
+    title, metric, look = confirmed_title(found), goal_words(found), Look(1, 0)
+    return drawn_figure(CONFIRMED, title, lambda layout: confirmed_chart(confirmed, metric, look, title, layout))
 
 
 def latency_figure(of: Digest) -> Figure | None:
@@ -124,10 +136,12 @@ def spectrum_figure(of: Digest) -> Figure | None:
         ]
     else:
         chosen = [(curve.peak.summary, of.named[curve.series].look) for curve in of.curves]
+    is_alike = len({point.clients for point, _ in chosen}) == 1
     lines = [
-        SpectrumLine(of.point_name(point), _short_name(of, point), look, point.histogram)
+        SpectrumLine(name, short if is_alike else name, short, look, point.histogram)
         for point, look in chosen
         if point.histogram is not None
+        for name, short in [(of.point_name(point), _short_name(of, point))]
     ]
     if not lines:
         return None

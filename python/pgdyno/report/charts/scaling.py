@@ -32,9 +32,9 @@ from pgdyno.report.charts.svg import (
     line,
     linear_ticks,
     path,
-    shortened,
     text,
     text_width,
+    told_apart,
 )
 from pgdyno.report.translation import gettext, gettext_noop
 
@@ -237,8 +237,9 @@ def dots_chart(points: Sequence[ScalingPoint], named: Mapping[Series, Named], ti
         title,
         gettext("Transactions a second of each, with 95 % intervals. {parts}.", parts="; ".join(parts)),
     )
-    longest = max(text_width(named[point.summary.series].name) for point in points) + 16
-    left = min(longest, layout.width * 0.3)
+    most = layout.width * 0.3
+    names = told_apart([named[point.summary.series].name for point in points], most - 16)
+    left = min(max(text_width(name) for name in names) + 16, most)
     ticks = linear_ticks(max(point.tps.high for point in points), 5 if layout is not Layout.NARROW else 3)
     box = Box(left, 8, layout.width - 84, 8 + ROW * len(points))
     x = Scale(0, ticks[-1], box.left, box.right)
@@ -249,11 +250,11 @@ def dots_chart(points: Sequence[ScalingPoint], named: Mapping[Series, Named], ti
     room = box.right - text_width(gettext("transactions a second")) - GAP
     n = n_text([point.tps.n for point in points], gettext_noop("n = {count} trials"), room)
     drawing.add(text(0, box.bottom + 38, n, "quiet"))
-    for at, point in enumerate(points):
+    for at, (point, name) in enumerate(zip(points, names, strict=True)):
         y = box.top + ROW * (at + 0.5)
         who = named[point.summary.series]
         low, high = x(point.tps.low), x(point.tps.high)
-        drawing.add(text(left - 10, y + 4.5, shortened(who.name, left - 12), "name", "end"))
+        drawing.add(text(left - 10, y + 4.5, name, "name", "end"))
         if point.tps.half is not None:
             drawing.add(
                 line(low, y, high, y, f"w t{who.look.colour}"),

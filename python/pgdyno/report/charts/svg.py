@@ -9,6 +9,7 @@ carries its own for use outside of one.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -83,6 +84,46 @@ def squeezed(content: str, width: float) -> str:
             return shown
         left_out += 1
     return shortened(content, width)
+
+
+def told_apart(names: Sequence[str], width: float) -> list[str]:
+    """Return `names` for labels of `width`: if one is wider, all without what they share; then cut in the middle.
+
+    `work_mem 4MB, 2 clients` and `work_mem 64MB, 2 clients` become `4MB` and `64MB`.
+    """
+    if any(text_width(name) > width for name in names):
+        names = _without_shared(names)
+    return [squeezed(name, width) for name in names]
+
+
+def _without_shared(names: Sequence[str]) -> Sequence[str]:
+    parts = [name.split(", ") for name in names]
+    if len({len(each) for each in parts}) > 1:
+        return names
+    differing = [column for column in zip(*parts, strict=True) if len(set(column)) > 1]
+    bare = [_without_shared_word(column) for column in differing]
+    return [", ".join(each) for each in zip(*bare, strict=True)] or names
+
+
+def _without_shared_word(parts: Sequence[str]) -> Sequence[str]:
+    """Return `parts` without the first word, if it is the same in all: that of a parameter before its value."""
+    words = [part.partition(" ") for part in parts]
+    is_shared = len({first for first, _, _ in words}) == 1 and all(rest for _, _, rest in words)
+    return [rest for _, _, rest in words] if is_shared else parts
+
+
+_BREAKS = re.compile("(?<= )|(?<=[\u2e80-\uffff])")
+"""Where a line may end: after a space, and after each letter of a script without spaces."""
+
+
+def in_lines(content: str, width: float) -> list[str]:
+    """Return `content` in lines of at most `width`."""
+    lines = [""]
+    for piece in _BREAKS.split(content):
+        if lines[-1] and text_width((lines[-1] + piece).rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece
+    return [shortened(each.rstrip(), width) for each in lines]
 
 
 @dataclass(slots=True)

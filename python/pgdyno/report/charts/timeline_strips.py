@@ -197,9 +197,12 @@ def _n(trial: Mapping[str, Any], strip: Strip) -> str:
     count = f"{there:,}"
     if trial["step"] > 1:
         return gettext("n = {count} steps of {width} s", count=count, width=f"{trial['step']:g}")
+    if strip.hz and there == 1:
+        return gettext("n = 1 second, {hz} samples", hz=strip.hz)
     if strip.hz:
-        return gettext("n = {count} seconds, {hz} looks each", count=count, hz=strip.hz)
-    return gettext("n = {count} seconds", count=count)
+        return gettext("n = {count} seconds, {hz} samples each", count=count, hz=strip.hz)
+    # not ngettext: the page's script, whose texts have no plurals, has the same
+    return gettext("n = 1 second") if there == 1 else gettext("n = {count} seconds", count=count)
 
 
 def _ticks(strip: Strip) -> list[float]:

@@ -86,7 +86,8 @@
     var there = shown.tps.filter(function (_, step) { return strip.lines.some(function (line) { return typeof line.values[step] === "number"; }); }).length;
     if (strip.n) return strip.n;
     if (shown.step > 1) return gettext("n = {count} steps of {width} s", { count: figure(there), width: figure(shown.step) });
-    return strip.hz ? gettext("n = {count} seconds, {hz} looks each", { count: figure(there), hz: strip.hz }) : gettext("n = {count} seconds", { count: figure(there) });
+    if (there === 1) return strip.hz ? gettext("n = 1 second, {hz} samples", { hz: strip.hz }) : gettext("n = 1 second");
+    return strip.hz ? gettext("n = {count} seconds, {hz} samples each", { count: figure(there), hz: strip.hz }) : gettext("n = {count} seconds", { count: figure(there) });
   }
 
   function draw() {
@@ -115,7 +116,7 @@
     var svg = make("svg", { viewBox: "0 0 " + width + " " + HEIGHT, height: HEIGHT, role: "img", "aria-label": strip.title });
     if (shown.warm > 0) svg.appendChild(make("rect", { x: left, y: TOP, width: x(Math.min(shown.warm, end)) - left, height: BOTTOM - TOP, "class": "shade" }));
     shown.dips.forEach(function (dip) { svg.appendChild(make("rect", { x: x(dip[0]), y: TOP, width: Math.max(x(dip[1]) - x(dip[0]), 2), height: BOTTOM - TOP, "class": "dip" })); });
-    svg.appendChild(make("text", { x: width - RIGHT, y: TOP - 3, "text-anchor": "end", "class": "quiet" }, counted(strip)));
+    svg.appendChild(make("text", { x: width - RIGHT, y: TOP - 7, "text-anchor": "end", "class": "quiet" }, counted(strip)));
     (strip.gaps || []).forEach(function (gap) {
       var rect = make("rect", { x: x(gap[0] * shown.step), y: TOP, width: x(gap[1] * shown.step) - x(gap[0] * shown.step), height: BOTTOM - TOP, "class": "shade" });
       rect.appendChild(make("title", {}, gettext("no data")));

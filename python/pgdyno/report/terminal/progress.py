@@ -186,7 +186,7 @@ class TerminalView(LiveView):
 
     def _start(self, trial: TrialStarted) -> None:
         self._left.trial_started(trial.later, trial.seconds, is_over=trial.is_over)
-        self._trial, self._label, self._running = f"trial {trial.number}/{trial.total}", printable(trial.label), True
+        self._trial, self._label, self._running = _place(trial), printable(trial.label), True
         self._rates.clear()
         self._p99_ms, self._phase = None, ""
 
@@ -194,6 +194,10 @@ class TerminalView(LiveView):
         text = f"{self._trial}{GAP}{self._label}{GAP}{result(trial)}"
         self._console.print(Text(text, "" if trial.outcome is Outcome.FINISHED else RED), soft_wrap=True)
         self._trial, self._set_up, self._transfer, self._running = "", "", "", False
+
+
+def _place(trial: TrialStarted) -> str:
+    return f"trial {trial.number}" if trial.is_open else f"trial {trial.number}/{trial.total}"
 
 
 def _bytes(transfer: BytesDone) -> str:
@@ -236,7 +240,7 @@ class PlainView(LiveView):
                     self._print(text)
             case TrialStarted():
                 self._left.trial_started(event.later, event.seconds, is_over=event.is_over)
-                self._trial = f"trial {event.number}/{event.total}{GAP}{event.label}"
+                self._trial = f"{_place(event)}{GAP}{event.label}"
                 self._spoke = self._clock()
             case IntervalEnded():
                 if self._clock() - self._spoke >= EVERY_S:

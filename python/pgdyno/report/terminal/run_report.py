@@ -287,7 +287,7 @@ def _line(cells: Sequence[tuple[str, _Column]], style: str = "") -> Text:
 def _notes(all_notes: Sequence[Note], room: int) -> list[Text]:
     lines = []
     for note in all_notes:
-        where = f" ({', '.join(note.points[:4])}{', …' if len(note.points) > 4 else ''})" if note.points else ""
+        where = f" ({'; '.join(note.points[:4])}{'; …' if len(note.points) > 4 else ''})" if note.points else ""
         lines += [Text(line, AMBER) for line in _wrapped(f"note: {note.message}{where}", room, indent=6)]
     return [Text(""), *lines] if lines else []
 

@@ -1,0 +1,220 @@
+"""Logs of pgbench: which of them are one run, and what their columns show about rate, retries and skipped ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from pgdyno.audit import Finding, audit
+from pgdyno.errors import StoreError
+from pgdyno.importers.write import import_files
+from pgdyno.records import Imported, Summary, TrialRecord
+from pgdyno.store import RunData, load_run
+
+START_S = 1_700_000_000
+CLIENTS = 4
+
+
+@pytest.fixture(autouse=True)
+def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sync", lambda: None)
+
+
+def closed(more: Callable[[int], str] = lambda _: "", clients: Sequence[int] = range(CLIENTS)) -> str:
+    """Return a log of clients that send 300 transactions of 5 ms each without a pause; `more` returns further columns
+    by the transaction's number.
+    """
+    return "".join(
+        f"{client} {number} 5000 0 {START_S + number * 5000 // 1_000_000} {number * 5000 % 1_000_000}{more(number)}\n"
+        for number in range(1, 301)
+        for client in clients
+    )
+
+
+def paced(more: Callable[[int], str], time: Callable[[int], str] = lambda _: "500") -> str:
+    """Return a log of clients that each start a transaction every 20 ms, and are idle for most of the time."""
+    return "".join(
+        f"{client} {number} {time(number)} 0 {START_S + number // 50} {number % 50 * 20_000}{more(number)}\n"
+        for number in range(1, 301)
+        for client in range(CLIENTS)
+    )
+
+
+def imported(tmp_path: Path, logs: dict[str, str], target: str | None = None) -> RunData:
+    files = [tmp_path / name for name in logs]
+    for file, text in zip(files, logs.values(), strict=True):
+        file.write_text(text)
+    return load_run(import_files(files, tmp_path / "runs", target=target).run)
+
+
+def only(run: RunData) -> tuple[TrialRecord, Summary, Imported]:
+    (trial,) = run.trials
+    assert trial.summary is not None
+    assert trial.imported is not None
+    return trial, trial.summary, trial.imported
+
+
+def of(rule: str, run: RunData) -> list[Finding]:
+    return [finding for finding in audit(run) if finding.rule == rule]
+
+
+def aggregates(line: str) -> str:
+    return "".join(f"{START_S + 5 * at} {line}\n" for at in range(4))
+
+
+# ---- which logs are one run ----
+
+
+@pytest.mark.parametrize(
+    ("names", "trials"),
+    [
+        (["pgbench_log.7", "pgbench_log.7.1"], {"pgbench_log.7": 2}),
+        # a prefix may end in a number
+        (["pg17.2.4711", "pg17.2.5122"], {"pg17.2.4711": 1, "pg17.2.5122": 1}),
+        (["pg17.2.47", "pg17.2.47.1", "pg17.2.51"], {"pg17.2.47": 2, "pg17.2.51": 1}),
+    ],
+)
+def test_a_log_belongs_to_a_thread_if_there_is_one_of_the_first_thread(
+    names: list[str], trials: dict[str, int], tmp_path: Path
+) -> None:
+    logs = {name: closed(clients=[2, 3] if name.endswith(".1") else [0, 1]) for name in names}
+    run = imported(tmp_path, logs)
+    assert {trial.target: trial.point.workers for trial in run.trials} == trials
+
+
+def test_logs_with_the_same_client_are_not_of_one_run(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"log\.2 and log\.2\.7 as logs of one run of pgbench: both have client 0"):
+        imported(tmp_path, {"log.2": closed(), "log.2.7": closed()})
+
+
+@pytest.mark.parametrize("more", ["", " 70", " 70 0"])
+def test_a_log_with_a_part_of_the_transactions_is_refused(more: str, tmp_path: Path) -> None:
+    whole = closed(lambda _: more).splitlines(keepends=True)
+    part = [line for at, line in enumerate(whole) if at % 10 == 3]
+    with pytest.raises(StoreError, match="transactions are missing, as client 1 has 60 of") as caught:
+        imported(tmp_path, {"log.7": "".join(part)})
+    assert "--sampling-rate" in str(caught.value.hint)
+
+
+def test_a_log_whose_beginning_or_end_was_cut_is_whole_in_between(tmp_path: Path) -> None:
+    _, summary, _ = only(imported(tmp_path, {"log.7": "".join(closed().splitlines(keepends=True)[400:-200])}))
+    assert summary.succeeded == 600
+
+
+# ---- rate and retries ----
+
+
+@pytest.mark.parametrize(
+    ("log", "lag_ms"),
+    [
+        # -R: the lag is a large part of some latencies
+        (paced(lambda number: " 450" if number == 7 else " 63"), 0.06429),
+        # -R with --max-tries
+        (paced(lambda _: " 40 0"), 0.04),
+        # -R with -L: the lag of a skipped transaction counts for nothing
+        (paced(lambda _: " 63", lambda number: "skipped" if number == 9 else "50000"), 0.063),
+        # made without -R's column
+        (paced(lambda _: "", lambda number: "skipped" if number == 9 else "500"), None),
+    ],
+)
+def test_a_log_under_a_rate_is_an_open_loop(log: str, lag_ms: float | None, tmp_path: Path) -> None:
+    run = imported(tmp_path, {"log.7": log})
+    _, summary, source = only(run)
+    assert source.load == {"loop": "open"}
+    assert source.figures.get("schedule_lag_ms") == (None if lag_ms is None else pytest.approx(lag_ms, rel=1e-3))
+    assert (summary.retried, summary.retries) == (0, 0)
+    assert [finding.checked for finding in of("littles-law", run)] == [False]
+    assert of("skipped", run) == []
+
+
+def test_skipped_transactions_of_a_log_are_a_caution(tmp_path: Path) -> None:
+    time = ["skipped", "900", "900", "900"]
+    (finding,) = of("skipped", imported(tmp_path, {"log.7": paced(lambda _: " 40", lambda number: time[number % 4])}))
+    assert finding.checked
+    assert "25.0 % of the transactions" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("more", "retried", "retries"),
+    [
+        # --max-tries
+        (lambda number: f" {number % 3}", 800, 1200),
+        (lambda _: " 0", 0, 0),
+        # -R and --max-tries: the seventh column is the lag
+        (lambda number: f" 70 {number % 3}", 800, 1200),
+    ],
+)
+def test_retries_are_those_of_the_log(more: Callable[[int], str], retried: int, retries: int, tmp_path: Path) -> None:
+    run = imported(tmp_path, {"log.7": closed(more)})
+    trial, summary, _ = only(run)
+    assert (summary.retried, summary.retries) == (retried, retries)
+    rows = run.intervals(trial.number)
+    assert len(rows) > 1
+    assert (sum(row.retried for row in rows), sum(row.retries for row in rows)) == (retried, retries)
+
+
+def test_retries_of_failed_transactions_count_and_skipped_ones_have_none(tmp_path: Path) -> None:
+    log = closed(lambda number: f" 70 {number % 3}")
+    log += f"0 301 failed 0 {START_S + 1} 600000 70 19\n0 302 skipped 0 {START_S + 1} 600000 70 4294967295\n"
+    _, summary, _ = only(imported(tmp_path, {"log.7": log}))
+    assert (summary.failed, summary.skipped, summary.retried, summary.retries) == (1, 1, 801, 1219)
+
+
+def test_a_log_with_retries_is_a_closed_loop(tmp_path: Path) -> None:
+    run = imported(tmp_path, {"log.7": closed(lambda number: f" {number % 3}")})
+    assert only(run)[2].load == {"loop": "closed"}
+    assert of("littles-law", run) == []
+    late = imported(tmp_path, {"log.8": paced(lambda number: f" {number % 3}")})
+    assert [finding.checked for finding in of("littles-law", late)] == [True]
+
+
+def test_a_seventh_column_that_may_be_lag_or_retries_is_neither(tmp_path: Path) -> None:
+    # 12 tries of 5 ms, or a lag of 12 µs
+    run = imported(tmp_path, {"log.7": closed(lambda _: " 12")})
+    _, summary, source = only(run)
+    assert (source.load, source.figures) == ({}, {})
+    assert (summary.retried, summary.retries) == (0, 0)
+    (finding,) = of("littles-law", run)
+    assert not finding.checked
+    assert "does not show whether a rate" in finding.message
+
+
+# ---- aggregate logs ----
+
+
+@pytest.mark.parametrize(
+    ("line", "loop", "lag_ms"),
+    [
+        ("5000 20000000 80000000000 3000 9000", "closed", None),
+        # before PostgreSQL 15 with -R, then with -L, where skipped transactions are in the first count
+        ("5000 20000000 80000000000 3000 9000 50000 1 0 70", "open", 0.01),
+        ("7500 20000000 80000000000 3000 9000 50000 1 0 70 2500", "open", 0.01),
+        # since
+        ("5000 20000000 80000000000 3000 9000 0 0 0 0 0 0 0 0 0", "closed", None),
+        ("5000 20000000 80000000000 3000 9000 50000 1 0 70 2500 0 0 0 0", "open", 0.01),
+    ],
+)
+def test_aggregate_logs_of_all_versions_count_those_that_succeeded(
+    line: str, loop: str, lag_ms: float | None, tmp_path: Path
+) -> None:
+    run = imported(tmp_path, {"log.7": aggregates(line)})
+    _, summary, source = only(run)
+    assert (summary.succeeded, summary.tps) == (15_000, 1000)
+    assert summary.latency_ns is not None
+    assert (summary.latency_ns.mean, summary.latency_ns.min) == (4_000_000, 3_000_000)
+    assert [row.succeeded for row in run.intervals(1)] == [5000] * 4
+    assert source.load == {"loop": loop}
+    assert source.figures == ({} if lag_ms is None else {"schedule_lag_ms": lag_ms})
+    is_skipped = " 2500" in line
+    assert (summary.skipped, summary.scheduled) == ((7500, 22_500) if is_skipped else (0, 15_000))
+    assert [finding.checked for finding in of("skipped", run)] == (
+        [True] if is_skipped else [] if loop == "open" else [False]
+    )
+    assert of("arithmetic", run) == []
+
+
+def test_an_aggregate_log_with_more_skipped_than_counted_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=f"the interval {START_S} has 10 transactions, of which 11 were skipped"):
+        imported(tmp_path, {"log.7": aggregates("10 40000 160000000 3000 9000 1 1 0 1 11")})
