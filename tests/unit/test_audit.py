@@ -256,6 +256,13 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     ("errors", INVALID, own(summary={"failed": 7000}), own()),
     ("errors", INVALID, own(summary={"clients_aborted": 1}), own()),
     ("errors", INVALID, printed(IDLE.but(failed=9_000)), printed(ROW.but(failed=0))),
+    # an output that says who gave up, and not what failed
+    (
+        "errors",
+        INVALID,
+        changed(printed(ROW), lambda _: {"summary": {"clients_aborted": 2}}),
+        printed(ROW.but(failed=0)),
+    ),
     ("errors", INVALID, printed(IDLE), printed(ROW.but(failed=0))),
     (
         "skipped",

@@ -15,7 +15,8 @@ CAUTION_SHARE, INVALID_SHARE = 0.001, 0.01
 def _check(subject: Subject) -> Iterator[RuleFinding]:
     shares = [(sample, share) for sample in subject.samples if (share := _share(sample)) is not None]
     broken, idle = _broken_off(subject), [each for each in subject.samples if _is_idle(each)]
-    if not shares and not broken and not idle:
+    aborted = [sample for sample in subject.samples if sample.summary.clients_aborted]
+    if not (shares or broken or idle or aborted):
         raise MissingError(Message("no-errors", "errors were not counted"))
     limits = ((Severity.INVALID, INVALID_SHARE, 2.0), (Severity.CAUTION, CAUTION_SHARE, INVALID_SHARE))
     for severity, low, high in (*limits, (Severity.NOTE, 0.0, CAUTION_SHARE)):
@@ -51,7 +52,6 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             [Evidence(at=sample.at("tps"), figures=sample.some("transactions", "failed", "tps")) for sample in idle],
             "find the cause, or make trials longer than the longest transaction",
         )
-    aborted = [sample for sample in subject.samples if sample.summary.clients_aborted]
     if aborted:
         yield RuleFinding(
             Severity.INVALID,
