@@ -18,6 +18,7 @@ from pgdyno.analyse.pairs import Arms, Metric
 from pgdyno.report.answers.comparison import comparison_lines, comparison_sentence, new_run_words, noise_lines, percent
 from pgdyno.report.answers.comparison_export import comparison_json, noise_json
 from pgdyno.report.answers.gate_export import gate_json, gate_junit, gate_markdown
+from pgdyno.report.sections.comparison import TITLES, TITLES_OF_ONE
 from pgdyno.report.terminal.forest_plot import ASCII, Forest
 from pgdyno.report.translation import Language, use_language
 from tests.unit.comparison_sample import arms_of
@@ -102,6 +103,11 @@ def test_figures_stand_beside_where_there_is_room() -> None:
     heading = comparison_lines(found, 120)[3]
     assert "pg17 ms" in heading
     assert "pg18 ms" in heading
+
+
+def test_a_title_names_no_side_as_less_latency_is_left_of_the_band() -> None:
+    for title in (*TITLES.values(), *TITLES_OF_ONE.values()):
+        assert not {"left", "right"} & set(title.split())
 
 
 def test_a_forest_puts_zero_and_means_where_they_are() -> None:

@@ -32,16 +32,16 @@ MOST_PUBLISHED = 200
 FIRST_ROWS = 9
 """Points of the forest plot on the first screen."""
 TITLES = {
-    Verdict.FASTER: gettext_noop("{other} is faster: the overall interval is right of the band"),
-    Verdict.SLOWER: gettext_noop("{other} is slower: the overall interval is left of the band"),
+    Verdict.FASTER: gettext_noop("{other} is faster: the overall interval is outside the band"),
+    Verdict.SLOWER: gettext_noop("{other} is slower: the overall interval is outside the band"),
     Verdict.SAME: gettext_noop("{other} is the same: the overall interval is within the band"),
     Verdict.INCONCLUSIVE: gettext_noop(
         "Inconclusive: the overall interval crosses an edge of the band, or there are too few pairs"
     ),
 }
 TITLES_OF_ONE = {
-    Verdict.FASTER: gettext_noop("{other} is faster: the interval is right of the band"),
-    Verdict.SLOWER: gettext_noop("{other} is slower: the interval is left of the band"),
+    Verdict.FASTER: gettext_noop("{other} is faster: the interval is outside the band"),
+    Verdict.SLOWER: gettext_noop("{other} is slower: the interval is outside the band"),
     Verdict.SAME: gettext_noop("{other} is the same: the interval is within the band"),
     Verdict.INCONCLUSIVE: gettext_noop(
         "Inconclusive: the interval crosses an edge of the band, or there are too few pairs"
