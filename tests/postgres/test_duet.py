@@ -85,7 +85,9 @@ def test_pairs_run_on_halves_and_are_resumed_as_pairs(
 
     done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
     assert done.returncode == ExitCode.OK, done.stderr
-    assert "2 pairs at the same time" in done.stdout
+    # forced: on a busy machine, the audit may find one of these short trials invalid
+    compared = pgdyno(warm_home, tmp_path, "compare", "latest", "--force")
+    assert "2 pairs at the same time" in compared.stdout, compared.stderr
     trials = folder.trials()
     assert [trial.target for trial in trials] == ["a", "b", "b", "a"]
     assert [trial.duet.partner for trial in trials if trial.duet] == [2, 1, 4, 3]
