@@ -22,8 +22,8 @@ def main() -> NoReturn:
     """Runs the command line; exits with a documented code."""
     # pydantic would read the entry points of every installed package, a tenth of the time of a short command
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    # numpy's library would start a thread for each core, all of which spin for a tenth of a second: here without use,
-    # and beside a server that is measured
+    # numpy's OpenBLAS would start a thread for each core, and each spins for a tenth of a second: pgdyno never uses
+    # them, and they would take CPU time from a server under test
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # imported modules are no garbage: with Python's 700, a tenth of a short command's time goes into looking for some;
     # with 50,000, 45 ms of `show`

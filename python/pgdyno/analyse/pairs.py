@@ -396,8 +396,7 @@ def _dead(
     """Return by point the repeats that have no figure because their trial failed or completed no transaction."""
     found: dict[PointKey, set[int]] = {}
     for trial in trials:
-        summary = trial.summary
-        is_idle = summary is not None and summary.tpch is None and summary.tps == 0
+        is_idle = trial.summary is not None and trial.summary.rate_tps == 0
         if (trial.outcome is Outcome.FAILED or is_idle) and trial.repeat not in figures.get(key(trial), {}):
             found.setdefault(key(trial), set()).add(trial.repeat)
     return found

@@ -7,6 +7,7 @@ targets of one run (`audit.pair_run`).
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -340,7 +341,8 @@ def _of_points(base: AuditRun, other: AuditRun) -> Iterator[Difference]:
     lengths = [sorted({trial.duration_s for trial in run.trials if trial.duration_s}) for run in (base, other)]
     if any(imported):
         lengths = [sorted({round(each) or each for each in of}) for of in lengths]
-    if all(lengths) and lengths[0] != lengths[1] and not (any(imported) and _equally_long(*lengths)):
+    are_equal = _equally_long if any(imported) else operator.eq
+    if all(lengths) and not are_equal(*lengths):
         a, b = (", ".join(f"{each:g} s" for each in of) for of in lengths)
         why = Message("other-trial-length", "different trial lengths")
         yield Difference("trial.duration", a, b, Weight.CONFOUNDER, why)

@@ -325,10 +325,14 @@ class _OwnNodes:
         return self._refused() or self._head_failed()
 
     def _head_failed(self) -> EngineError | None:
-        head = self._nodes[0].name
-        if self._processes[head].poll() is None:
+        if not self._is_headless:
             return None
-        return NotStartedError(f"Ray's head did not start: {last_words(self._log(head))}")
+        return NotStartedError(f"Ray's head did not start: {last_words(self._log(self._nodes[0].name))}")
+
+    @property
+    def _is_headless(self) -> bool:
+        """Returns whether the process of the head, the first node, has ended."""
+        return self._processes[self._nodes[0].name].poll() is not None
 
     def _refused(self) -> EngineError | None:
         """Returns why a node that has ended would end again."""
@@ -356,7 +360,7 @@ class _OwnNodes:
     def mend(self) -> None:
         """Restarts nodes that have ended. Raises EngineError."""
         # without its head, Ray would wait for an answer to `nodes`
-        if any(node.is_head and self._processes[node.name].poll() is not None for node in self._nodes):
+        if self._is_headless:
             raise EngineError(
                 "the head of the generators' cluster has ended",
                 hint="continue with new generators: pgdyno run --resume RUN --redo-failed",

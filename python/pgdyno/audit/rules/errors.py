@@ -14,7 +14,7 @@ CAUTION_SHARE, INVALID_SHARE = 0.001, 0.01
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
     shares = [(sample, share) for sample in subject.samples if (share := _share(sample)) is not None]
-    broken, idle = _broken_off(subject), [each for each in subject.samples if _is_idle(each)]
+    broken, idle = _broken_off(subject), [each for each in subject.samples if each.summary.rate_tps == 0]
     aborted = [sample for sample in subject.samples if sample.summary.clients_aborted]
     if not (shares or broken or idle or aborted):
         raise MissingError(Message("no-errors", "errors were not counted"))
@@ -95,10 +95,6 @@ def _broken_off(subject: Subject) -> list[Sample]:
         for trial in subject.run.trials
         if trial.outcome is Outcome.FAILED and trial.summary is not None and trial.summary.clients_aborted
     ]
-
-
-def _is_idle(sample: Sample) -> bool:
-    return sample.summary.tps == 0 and sample.summary.tpch is None
 
 
 def _aborted(sample: Sample) -> dict[str, float | str]:

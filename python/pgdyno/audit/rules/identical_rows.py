@@ -66,12 +66,13 @@ def _clients(sample: Sample) -> str:
 
 
 def _finding(first: str, second: str, pairs: list[tuple[Sample, Sample]], *, certain: bool) -> RuleFinding:
+    clients = ", ".join(dict.fromkeys(str(a.clients) for a, _ in pairs))
     if first == second and all(a.trial.point == b.trial.point for a, b in pairs):
         what = Message(
             "identical-rows-repeats",
             "repeats of {target} have the same figures at {clients} clients",
             target=first,
-            clients=", ".join(dict.fromkeys(str(a.clients) for a, _ in pairs)),
+            clients=clients,
         )
     elif all(a.clients == b.clients for a, b in pairs):
         what = Message(
@@ -79,7 +80,7 @@ def _finding(first: str, second: str, pairs: list[tuple[Sample, Sample]], *, cer
             "{first} and {second} have the same figures at {clients} clients",
             first=first,
             second=second,
-            clients=", ".join(dict.fromkeys(str(a.clients) for a, _ in pairs)),
+            clients=clients,
         )
     else:
         each = [f"{_clients(a)} of {first} and {_clients(b)} of {second}" for a, b in pairs]

@@ -25,12 +25,12 @@ FEWEST, FEWEST_FOR_OUTLIERS = 3, 5
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
-    groups = [samples for samples in _repeats(subject) if len(samples) >= FEWEST]
+    names = arms_of(subject.run.trials)
+    groups = [samples for samples in _repeats(subject, names) if len(samples) >= FEWEST]
     if not groups and all(sample.trial.duet is not None for sample in subject.samples):
         return
     if not groups:
         raise MissingError(Message("few-repeats", "no point has {least} trials", least=FEWEST))
-    names = arms_of(subject.run.trials)
     figure = "tps" if subject.manifest.scale_factor is None else "composite"
     wide: list[list[Sample]] = []
     outliers: list[tuple[Sample, float]] = []
@@ -85,8 +85,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         )
 
 
-def _repeats(subject: Subject) -> list[list[Sample]]:
-    names = arms_of(subject.run.trials)
+def _repeats(subject: Subject, names: Mapping[int, str]) -> list[list[Sample]]:
     found: dict[tuple[str, str], list[Sample]] = defaultdict(list)
     for sample in subject.samples:
         # in a duet, disturbances scatter throughput, and not the ratio of the two trials; a power run may have no
