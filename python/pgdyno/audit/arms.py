@@ -71,14 +71,6 @@ class Side:
         """The target's record in the manifest."""
         return next((each for each in self.run.manifest.targets if each.name == self.target), None)
 
-    @property
-    def versions(self) -> set[str]:
-        """The server's version as the server, or the output of an imported trial, reported it; empty if unknown."""
-        if self.record is not None and self.record.facts is not None:
-            return {self.record.facts.version}
-        words = [trial.imported.words for trial in self.trials() if trial.imported is not None]
-        return {each["server_version"] for each in words if "server_version" in each}
-
     def called(self, other: Side) -> str:
         """The target's name; with its run if the other arm is from another run."""
         return self.target if self.run is other.run else f"{self.target} of {self.run.manifest.run}"

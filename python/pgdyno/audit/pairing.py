@@ -144,10 +144,11 @@ def pairing_within(run: AuditRun, by: str, base: Iterable[str], other: Iterable[
     """
     found = Pairing()
     pairs = [(a, b) for a in base for b in other if a != b]
+    known = version_differs.versions_of(run.manifest, run.trials)
     for a, b in pairs:
         sides = (Side(run, a), Side(run, b))
         factor = by if by != "target" else VERSION
-        versions = set().union(*(side.versions for side in sides))
+        versions = {known[name] for name in (a, b) if name in known}
         if by == "target" and len(versions) < 2:
             factor = "settings"
         prints = [_of_target(print_of(run.manifest), name) for name in (a, b)]

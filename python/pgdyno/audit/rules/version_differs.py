@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
+from pgdyno.records import Manifest, TrialRecord
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
-    versions = {target.name: target.facts.version for target in subject.manifest.targets if target.facts is not None}
-    for sample in subject.samples:
-        if sample.trial.imported is not None and "server_version" in sample.trial.imported.words:
-            versions[sample.target] = sample.trial.imported.words["server_version"]
+    versions = versions_of(subject.manifest, [sample.trial for sample in subject.samples])
     if not versions:
         raise MissingError(Message("no-version", "no server version is reported"))
     if len(set(versions.values())) > 1:
@@ -25,6 +23,15 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             [Evidence(at="manifest", figures=dict(versions))],
             "none needed if the version is what is compared",
         )
+
+
+def versions_of(manifest: Manifest, trials: Iterable[TrialRecord]) -> dict[str, str]:
+    """Return the version of each target's server, as the server or the output of an imported trial reported it."""
+    versions = {target.name: target.facts.version for target in manifest.targets if target.facts is not None}
+    for trial in trials:
+        if trial.imported is not None and "server_version" in trial.imported.words:
+            versions[trial.target] = trial.imported.words["server_version"]
+    return versions
 
 
 RULE = Rule(
