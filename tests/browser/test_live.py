@@ -23,7 +23,15 @@ from pgdyno.live.run_journal import JournalView
 from pgdyno.live.server.web_server import Address, config_of, url_of
 from pgdyno.records import Outcome
 from pgdyno.report.charts.svg import FONT_SIZE
-from pgdyno.report.run_events import BestSeen, GridTrial, Looked, RunBegan, RunEnded
+from pgdyno.report.run_events import (
+    BestSeen,
+    GridTrial,
+    Looked,
+    RunBegan,
+    RunEnded,
+    TrialEnded,
+    TrialStarted,
+)
 from pgdyno.report.terminal.progress import QuietView
 from pgdyno.store import RunFolder
 from pgdyno.targets import Home
@@ -236,13 +244,18 @@ def test_the_best_so_far_of_a_search_comes_with_its_noise(browser: Browser, tmp_
     }
     with (folder.path / ".lock").open("w") as lock, JournalView(QuietView()) as view:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        view.event(RunBegan(folder.path, [GridTrial(1, "0001-a-c2", "a", 2)]))
+        view.event(RunBegan(folder.path, []))
         with served(tmp_path, Access("the-token")) as url, looked_at(browser, width) as page:
             page.goto(f"{url}/enter#the-token")
             expect(page.locator("h1")).to_have_text("1 run")
             page.goto(f"{url}/live/{folder.name}")
             expect(page.locator("#headline")).to_have_text("Getting ready")
             expect(page.locator("#best")).to_be_hidden()
+            # nobody knows how many trials a search needs
+            view.event(TrialStarted(1, 1, "the starting configuration", 2.0, later=0, is_open=True))
+            expect(page.locator("#headline")).to_have_text("Trial 1: the starting configuration")
+            view.event(TrialEnded(Outcome.FINISHED, 1000.0, 2.5))
+            expect(page.locator("#trials")).to_have_text("1 trial done")
             view.event(BestSeen(1000.0, 1000.0, "tps", None, 1, {}))
             expect(page.locator("#best-figure")).to_have_text("1,000 tps in 1 trial, the starting configuration")
             expect(page.locator("#best-noise")).to_contain_text("Noise of one trial: not known yet.")

@@ -64,6 +64,16 @@ def test_a_device_is_written_to_and_never_replaced(tmp_path: Path) -> None:
     assert f"cannot write {FULL}: no space left on device" in full.stderr
 
 
+def test_a_dash_is_standard_output_which_then_has_nothing_else(tmp_path: Path) -> None:
+    run = Path(__file__).parents[1] / "golden" / "run-format-1"
+    into_file = ran(f"pgdyno report {run} --html page.html --md page.md", tmp_path)
+    printed = ran(f"pgdyno report {run} --html page.html --md -", tmp_path)
+    assert (into_file.returncode, printed.returncode) == (ExitCode.OK, ExitCode.OK), printed.stderr
+    assert printed.stdout == (tmp_path / "page.md").read_text()
+    assert printed.stderr == "page.html\n"
+    assert not (tmp_path / "-").exists()
+
+
 def test_a_value_that_an_option_does_not_have_is_named(tmp_path: Path) -> None:
     done = ran("pgdyno compare latest --metric speed", tmp_path)
     assert done.returncode == ExitCode.USAGE

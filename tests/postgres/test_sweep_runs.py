@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from textwrap import dedent
 
 from pgdyno.errors import ExitCode
 from pgdyno.report.plan_toml import plan_toml
@@ -84,3 +85,20 @@ def test_a_kept_plan_comes_to_the_same_trials(warm_home: Home, tmp_path: Path) -
     (tmp_path / "again.toml").write_text(plan_toml(folder.manifest.plan))
     shown = pgdyno(warm_home, tmp_path, "plan", "show", "again.toml", "--json")
     assert [trial["slug"] for trial in json.loads(shown.stdout)["trials"]] == folder.manifest.order
+
+
+def test_the_first_trial_finds_the_number_of_threads_for_later_ones(warm_home: Home, tmp_path: Path) -> None:
+    plan = """\
+        name = "threads"
+        target.a = { kind = "embedded", version = "18", settings = { fsync = "off" } }
+        target.b = { kind = "embedded", version = "18", settings = { fsync = "off" } }
+        workload = { scripts = ["rows.sql"], dataset = "none", variables = { rows = 1 } }
+        sweep = { clients = 12 }
+        trial = { warmup = "1s", duration = "1s" }
+        """
+    done = run(warm_home, tmp_path, dedent(plan))
+    assert done.returncode == ExitCode.OK, done.stderr
+    first, second = (present(trial.generator) for trial in the_run(tmp_path).trials())
+    assert [tried.workers for tried in first.workers_tried][:2] == [1, 2]
+    # what --jobs gives is not searched for
+    assert (second.workers, second.workers_tried) == (first.workers, [])

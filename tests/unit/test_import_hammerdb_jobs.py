@@ -155,6 +155,15 @@ def test_a_release_says_what_became_of_an_unused_item(
     assert (trial.imported.version, trial.imported.unused_item) == (version, unused_item)
 
 
+def test_a_session_has_its_own_settings(tmp_path: Path) -> None:
+    first = LOG.format(version="6.1.1", setting=f"{PROCEDURES}\nChanged tpcc:pg_count_ware from 1 to 100 for PostgreSQL")
+    (tmp_path / "hammerdb.log").write_text(first + LOG.format(version="6.1.1", setting=""))
+    result = import_files([tmp_path / "hammerdb.log"], tmp_path / "runs")
+    trials = load_run(result.run).trials
+    assert [trial.imported and trial.imported.unused_item for trial in trials] == ["rolls back", None]
+    assert [trial.point.scale for trial in trials] == [100, None]
+
+
 RESULT = (
     "Vuser 1:8 Active Virtual Users configured\nVuser 1:TEST RESULT : System achieved {} NOPM from 9 PostgreSQL TPM\n"
 )

@@ -11,7 +11,14 @@ from pathlib import Path
 
 from pgdyno.analyse.price import PriceList
 from pgdyno.commands.support.cluster_and_generator_hosts import Unread, each_run, over, say_unread
-from pgdyno.commands.support.report_files import below, read_prices, write_pieces, write_report_at, write_report_file
+from pgdyno.commands.support.report_files import (
+    below,
+    is_standard_output,
+    read_prices,
+    write_pieces,
+    write_report_at,
+    write_report_file,
+)
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, StoreError, UsageError
 from pgdyno.report.export import csv_head, to_csv
@@ -57,9 +64,11 @@ def write_report(
         raise UsageError(what, hint="pgdyno report RUN OTHER --html FILE, or --each for one report per run")
     page = forms.html or below(folders[0].location, PAGE)
     report = whole_report(data, prices, language)
+    # what is written to standard output stands alone there
+    console = Console(stderr=any(map(is_standard_output, (page, forms.pdf, forms.md, forms.csv))))
     write_report_at(page, report.html())
-    console = Console()
-    console.print(page, soft_wrap=True)
+    if not is_standard_output(page):
+        console.print(page, soft_wrap=True)
     further: list[tuple[Path | None, Callable[[], str | bytes]]] = [
         (forms.pdf, lambda: _on_paper(report)),
         (forms.md, report.markdown),
@@ -69,7 +78,8 @@ def write_report(
         if path is None:
             continue
         write_report_file(path, made())
-        console.print(str(path), soft_wrap=True)
+        if not is_standard_output(path):
+            console.print(str(path), soft_wrap=True)
 
 
 def _on_paper(report: WholeReport) -> bytes:
@@ -137,7 +147,8 @@ def write_each(
         _distinct_names(found.places)
     unread: list[Unread] = []
     with over(cluster) as way:
-        rows = _written(each_run(way, partial(page_of, asked), found.places), unread)
+        console = Console(stderr=is_standard_output(forms.csv))
+        rows = _written(each_run(way, partial(page_of, asked), found.places), unread, console)
         if forms.csv is None:
             deque(rows, maxlen=0)
         else:
@@ -146,9 +157,10 @@ def write_each(
     return unread[0].exit_code if unread else ExitCode.OK
 
 
-def _written(pages: Iterator[tuple[str, Page | Unread]], unread: list[Unread]) -> Iterator[bytes]:
+def _written(
+    pages: Iterator[tuple[str, Page | Unread]], unread: list[Unread], console: Console
+) -> Iterator[bytes]:
     """Writes the pages, prints their locations, and returns the rows of their trials."""
-    console = Console()
     for _, page in pages:
         if isinstance(page, Unread):
             unread.append(page)

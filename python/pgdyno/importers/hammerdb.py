@@ -56,7 +56,7 @@ class HammerdbParser:
         self._warehouses: tuple[int, int] | None = None
         self._minutes: tuple[int, int] | None = None
         self._version: str | None = None
-        self._variant: str | None = None
+        self._variant: tuple[int, str] | None = None
         self._began: int | None = None
         self._procedure: str | None = None
         self._in_totals = False
@@ -70,11 +70,13 @@ class HammerdbParser:
         version = _VERSION.search(text)
         if version is not None:
             self._version = version["version"]
-            self._begin_run()
+            self._begin_session()
             return True
         if self._takes_end_of_user(text, line):
             return True
-        self._variant = variant_in(text) or self._variant
+        variant = variant_in(text)
+        if variant is not None:
+            self._variant = (line, variant)
         warehouses, minutes, users = _WAREHOUSES.search(text), _MINUTES.search(text), _USERS.search(text)
         if warehouses is not None:
             self._warehouses = (line, int(warehouses["warehouses"]))
@@ -97,6 +99,15 @@ class HammerdbParser:
         return _COUNTER.match(text) is not None or (text.startswith(_KNOWN) and "System achieved" not in text)
 
     def end(self) -> None: ...
+
+    def _begin_session(self) -> None:
+        """Forget the settings of the session before; those after its last result may belong to the new one."""
+        last = self.found[-1].last_line if self.found else 0
+        if self._warehouses is not None and self._warehouses[0] < last:
+            self._warehouses = None
+        if self._variant is not None and self._variant[0] < last:
+            self._variant = None
+        self._begin_run()
 
     def _begin_run(self) -> None:
         self._failed, self._has_result = set(), False
@@ -137,7 +148,7 @@ class HammerdbParser:
 
     def _add(self, match: re.Match[str], text: str, line: int) -> None:
         output = Output("hammerdb", self._began or line, line, version=self._version, workload="tpcc")
-        output.variant = self._variant
+        output.variant = None if self._variant is None else self._variant[1]
         output.put("nopm", float(match["nopm"]), line, text)
         output.put("tpm", float(match["tpm"]), line, text)
         if self._users is not None:

@@ -21,6 +21,11 @@ def write_report_file(path: Path, content: str | bytes) -> None:
     write_pieces(path, [_bytes(content)])
 
 
+def is_standard_output(path: Path | str | None) -> bool:
+    """Returns whether `path` is `-`, which stands for standard output."""
+    return path is not None and str(path) == "-"
+
+
 def _bytes(content: str | bytes) -> bytes:
     """Escapes control characters as on a terminal, so that printing the file is safe."""
     return visible(content).encode() if isinstance(content, str) else content
@@ -29,8 +34,11 @@ def _bytes(content: str | bytes) -> bytes:
 def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
     """Writes `pieces` to `path` atomically without holding all of them in memory.
 
-    What is below /dev, such as /dev/stdout, is written to instead of replaced. Raises StoreError with the reason.
+    What is below /dev, such as /dev/stdout, is written to instead of replaced; `-` is standard output. Raises
+    StoreError with the reason.
     """
+    if is_standard_output(path):
+        path = Path("/dev/stdout")
     if path.parts[:2] == ("/", "dev"):
         with storing("write", path), path.open("wb") as stream:
             stream.writelines(pieces)

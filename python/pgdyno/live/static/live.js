@@ -47,7 +47,7 @@
     if (!now) return;
     const trial = now.trial, running = trial && !trial.over && !now.end;
     const end = now.end ? `The run ${now.end.how}` : null;
-    say("headline", end || (running ? `Trial ${trial.n} of ${trial.total}: ${trial.label}` : now.prepare ? first(now.prepare) : trial ? "Between two trials" : "Getting ready"));
+    say("headline", end || (running ? `Trial ${trial.n}${trial.total == null ? "" : ` of ${trial.total}`}: ${trial.label}` : now.prepare ? first(now.prepare) : trial ? "Between two trials" : "Getting ready"));
     const last = state.seconds[state.seconds.length - 1];
     say("under", end ? `Outcome: ${now.end.outcome}` : running ? (last && last.phase ? first(last.phase) : "Connecting") : progress(now.progress) || run);
     numbers(now, running, last);
@@ -104,7 +104,8 @@
 
   function sweep(grid) {
     const planned = grid.cells.reduce((sum, each) => sum + each.planned, 0);
-    say("trials", `${grid.done} of ${planned} trials done`);
+    // a search does not know its trials in advance
+    say("trials", planned ? `${grid.done} of ${planned} trials done` : `${grid.done} trial${grid.done === 1 ? "" : "s"} done`);
     const share = planned ? Math.round(100 * grid.done / planned) : 0, bar = at("progress");
     bar.setAttribute("aria-valuenow", String(share));
     bar.firstElementChild.style.width = `${share}%`;
