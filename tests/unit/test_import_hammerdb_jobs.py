@@ -156,7 +156,8 @@ def test_a_release_says_what_became_of_an_unused_item(
 
 
 def test_a_session_has_its_own_settings(tmp_path: Path) -> None:
-    first = LOG.format(version="6.1.1", setting=f"{PROCEDURES}\nChanged tpcc:pg_count_ware from 1 to 100 for PostgreSQL")
+    settings = f"{PROCEDURES}\nChanged tpcc:pg_count_ware from 1 to 100 for PostgreSQL"
+    first = LOG.format(version="6.1.1", setting=settings)
     (tmp_path / "hammerdb.log").write_text(first + LOG.format(version="6.1.1", setting=""))
     result = import_files([tmp_path / "hammerdb.log"], tmp_path / "runs")
     trials = load_run(result.run).trials

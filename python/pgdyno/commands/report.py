@@ -157,9 +157,7 @@ def write_each(
     return unread[0].exit_code if unread else ExitCode.OK
 
 
-def _written(
-    pages: Iterator[tuple[str, Page | Unread]], unread: list[Unread], console: Console
-) -> Iterator[bytes]:
+def _written(pages: Iterator[tuple[str, Page | Unread]], unread: list[Unread], console: Console) -> Iterator[bytes]:
     """Writes the pages, prints their locations, and returns the rows of their trials."""
     for _, page in pages:
         if isinstance(page, Unread):

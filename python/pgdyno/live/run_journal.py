@@ -121,8 +121,8 @@ class JournalView(LiveView):
                 self._say_progress(done >= total, done=done, total=total, per_s=per_s, left_s=left_s)
             case TrialStarted(number, total, label, seconds, later, is_over, is_open):
                 self._left.trial_started(later, seconds, is_over=is_over)
-                known, left_s = None if is_open else total, self._left.left_s()
-                self._say("trial", n=number, total=known, label=label, seconds=seconds, left_s=left_s)
+                known = None if is_open else total
+                self._say("trial", n=number, total=known, label=label, seconds=seconds, left_s=self._left.left_s())
             case IntervalEnded(tps, p99_ms, phase):
                 self._say("second", tps=round(tps, 1), p99=p99_ms, phase=phase)
             case TrialEnded(outcome, tps, p99_ms, composite):
