@@ -48,7 +48,6 @@ class InvalidValueError(ValueError):
     """A value that a plan or an option cannot have, for those who know where it is."""
 
     def __init__(self, message: str, hint: str) -> None:
-        """`hint` says how to write it."""
         super().__init__(f"{message}; {hint}")
         self.message = message
         self.hint = hint

@@ -58,11 +58,9 @@ class Message:
 
     @property
     def english(self) -> str:
-        """The template for the number."""
         return self.template if self.plural is None or self.number == 1 else self.plural
 
     def __str__(self) -> str:
-        """The English sentence."""
         return filled(self.english, dict(self.items))
 
 

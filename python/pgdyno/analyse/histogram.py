@@ -64,7 +64,6 @@ class LatencyHistogram:
 
     @property
     def count(self) -> int:
-        """Return the number of transactions."""
         return int(self.counts.sum())
 
     @property
@@ -81,7 +80,6 @@ class LatencyHistogram:
         return self.percentiles_ns([percentile])[0]
 
     def percentiles_ns(self, percentiles: Iterable[float]) -> list[int]:
-        """Return `percentile_ns` of each."""
         reached = np.cumsum(self.counts)
         # a rank such as 99.9 / 100 * 1000 may be computed as 999.0000000000001
         ranks = [max(1, int(np.ceil(round(each / 100 * self.count, 6)))) for each in percentiles]

@@ -73,7 +73,6 @@ class Interval:
 
     @property
     def half(self) -> float:
-        """Return half of its width."""
         return (self.high - self.low) / 2
 
     def negated(self) -> Interval:

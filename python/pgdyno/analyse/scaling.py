@@ -63,7 +63,6 @@ class ScalingPoint:
 
     @property
     def clients(self) -> int:
-        """Return the clients of the point."""
         return self.summary.clients
 
 
@@ -196,7 +195,6 @@ def fit_usl(points: Sequence[tuple[int, Sequence[float]]]) -> UslFit | NotFitted
 
 
 def fit_curve(curve: ScalingCurve) -> UslFit | NotFitted:
-    """Fit the law to a curve of a run."""
     if any(point.summary.point.rate is not None for point in curve.points):
         return NotFitted(Message("usl-open-loop", "in an open loop, the plan sets the throughput"))
     return fit_usl([(point.clients, point.summary.tps_by_trial) for point in curve.points])

@@ -68,7 +68,6 @@ class Side:
 
     @property
     def record(self) -> TargetRecord | None:
-        """The target's record in the manifest."""
         return next((each for each in self.run.manifest.targets if each.name == self.target), None)
 
     def called(self, other: Side) -> str:

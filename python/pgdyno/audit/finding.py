@@ -60,7 +60,6 @@ class Finding(Record):
 
     @property
     def checked(self) -> bool:
-        """Whether the rule had its input."""
         return self.id != f"{self.rule}{NOT_CHECKED}"
 
 
@@ -72,7 +71,6 @@ class MissingError(Exception):
     """Raised by a rule that lacks its input."""
 
     def __init__(self, reason: Message) -> None:
-        """`reason` says which input."""
         super().__init__(str(reason))
         self.reason = reason
 
@@ -106,7 +104,6 @@ class Rule:
     """Whether it judges a stream of many transactions, as tpch has none."""
 
     def findings(self, subject: Subject) -> list[Finding]:
-        """Run the rule on `subject`."""
         try:
             if self.needs_rate and subject.manifest.scale_factor is not None:
                 raise MissingError(Message("runs-queries", "the trials run each query to its end"))

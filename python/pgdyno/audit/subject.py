@@ -82,7 +82,6 @@ class Sample:
 
     @property
     def number(self) -> int:
-        """Return its position in the run."""
         return self.trial.number
 
     @property

@@ -219,6 +219,5 @@ def cell(text: str) -> str:
 
 
 def toml_text(text: str) -> str:
-    """Returns `text` as a string of TOML."""
     # JSON's strings are TOML's, except for this character
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

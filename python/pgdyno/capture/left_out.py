@@ -69,7 +69,6 @@ class Losses:
     """Counts what is left out, and keeps the first place of each reason."""
 
     def __init__(self, files: list[Path]) -> None:
-        """`files` are in their order."""
         self.files = files
         self._order = {path: number for number, path in enumerate(files)}
         self._counts: dict[str, int] = {}

@@ -158,7 +158,6 @@ def schema() -> None:
 
 
 def list_catalogue() -> None:
-    """Prints the plans in the catalogue."""
     # plans are checked more often than listed, and need no tables
     from rich.table import Table
 

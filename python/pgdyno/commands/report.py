@@ -109,8 +109,6 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The report of one run."""
-
     place: str
     """Where to write the page."""
     content: bytes | None

@@ -44,7 +44,6 @@ class Waiting(SilentProgress):
         self._view = view
 
     def step(self, text: str) -> None:
-        """Shows a step."""
         self._view.event(Noted(text))
 
 

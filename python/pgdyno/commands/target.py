@@ -115,7 +115,6 @@ def dead_man(*, yes: bool) -> None:
 
 
 def print_policy() -> None:
-    """Prints the policy as JSON."""
     policies = [policy for provider in needed_providers() if (policy := provider.policy())]
     if not policies:
         raise TargetError("no provider needs permissions: no package of a cloud provider is installed")

@@ -45,7 +45,6 @@ NOT_REPORTED = Message("not-reported", "the kernel does not report it")
 
 
 def good(name: str, found: Message, measured: Values | None = None, means: Message | None = None) -> Check:
-    """Returns a check without objections."""
     return _check(CheckVerdict.GOOD, name, found, means, "", measured)
 
 

@@ -31,7 +31,6 @@ class CpuTimes:
 
     @property
     def total(self) -> int:
-        """The sum of all fields."""
         return self.busy + self.idle + self.steal
 
 
@@ -53,12 +52,10 @@ def virtualised(system: System) -> bool | None:
 
 
 def numa_nodes(system: System) -> int | None:
-    """Returns the number of NUMA nodes."""
     return count_of_list(system.text("sys/devices/system/node/online"))
 
 
 def threads_per_core(system: System) -> int | None:
-    """Returns the number of hardware threads per core."""
     return count_of_list(system.text("sys/devices/system/cpu/cpu0/topology/thread_siblings_list"))
 
 

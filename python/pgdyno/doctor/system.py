@@ -62,7 +62,6 @@ class System:
         return marked[0] if marked else (words[0] if len(words) == 1 else None)
 
     def cpus_allowed(self) -> int | None:
-        """Returns the number of available processors."""
         return count_of_list(self.fields("proc/self/status").get("Cpus_allowed_list"))
 
     def cpu_limit(self) -> float | None:

@@ -83,7 +83,6 @@ class Generators:
 
     @property
     def running(self) -> Running:
-        """What starts the load of a trial."""
         return running_engine if self.cluster is None else self.cluster.running
 
     @property

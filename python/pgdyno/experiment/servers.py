@@ -296,7 +296,6 @@ class Servers:
         )
 
     def close(self) -> None:
-        """Stop all servers."""
         self._contexts.close()
 
     def _restore_rented(self, trial: PlannedTrial) -> None:

@@ -59,13 +59,11 @@ class Lines:
         self._ended = False
 
     def add(self, line: bytes) -> None:
-        """Adds a line."""
         with self._news:
             self._lines.append(line)
             self._news.notify_all()
 
     def end(self) -> None:
-        """Marks the end."""
         with self._news:
             self._ended = True
             self._news.notify_all()
@@ -98,7 +96,6 @@ class Agent:
         self._ray_before = {"user": 0, "system": 0}
 
     def look(self) -> dict[str, Any]:
-        """Returns facts about this host."""
         host = describe_host()
         return {
             "host": os.uname().nodename,

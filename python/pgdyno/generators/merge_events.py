@@ -76,7 +76,6 @@ class Merger:
 
     @property
     def has_ended(self) -> bool:
-        """Whether every generator has ended."""
         return len(self.ends) == self._count
 
     def _start(self) -> Event:

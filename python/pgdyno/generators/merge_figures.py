@@ -68,7 +68,6 @@ def latencies(parts: Sequence[Event], percentiles: dict[str, float]) -> Event:
 
 
 def one_histogram(blobs: Sequence[str]) -> str:
-    """Merges the histograms in `blobs`."""
     decoded = [HdrHistogram.decode(blob) for blob in blobs]
     highest = max(HIGHEST_NS, *(int(each.get_max_value()) for each in decoded))
     total = HdrHistogram(1, highest, DIGITS)

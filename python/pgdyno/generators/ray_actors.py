@@ -159,15 +159,12 @@ class RayGenerator:
             raise
 
     def clock_us(self) -> int:
-        """Returns its wall clock."""
         return int(self._call(self._actor.clock_us, timeout=SILENCE_S))
 
     def begin(self, options: Sequence[str], environment: Mapping[str, str], files: Mapping[str, bytes]) -> None:
-        """Starts its engine."""
         self._call(self._actor.begin, list(options), dict(environment), dict(files))
 
     def start(self, epoch_us: int) -> None:
-        """Sets the start time."""
         self._call(self._actor.start, epoch_us, timeout=SILENCE_S)
 
     def listen(self, wait_s: float) -> EngineOutput:
@@ -195,7 +192,6 @@ class RayGenerator:
             self._actor.interrupt.remote()
 
     def end(self) -> None:
-        """Ends the agent and its engine."""
         with suppress(LostError):
             self._call(self._actor.end)
         self.abandon()

@@ -103,7 +103,6 @@ def python_version() -> str:
 
 
 def wanted() -> dict[str, str]:
-    """Returns the versions on this host."""
     return {"pgdyno": __version__, "python": python_version(), "ray": version("ray")}
 
 

@@ -176,7 +176,6 @@ def own_address(towards: str) -> str:
 
 
 def free_port(ip: str) -> int:
-    """Returns a free port of `ip`."""
     with socket.socket() as sock:
         sock.bind((ip, 0))
         port: int = sock.getsockname()[1]
@@ -254,7 +253,6 @@ def _renew(stream: IO[bytes], first: bytes, go: threading.Event, is_over: thread
 
 
 def said_of(log: Path) -> str:
-    """Returns the output of a node."""
     return log.read_text(errors="replace") if log.is_file() else ""
 
 

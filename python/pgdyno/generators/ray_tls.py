@@ -30,14 +30,11 @@ _OUTSIDE = "192.0.2.1"
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """A certificate authority, in PEM."""
-
     certificate: str
     key: str
 
     @classmethod
     def new(cls) -> Authority:
-        """Creates an authority."""
         from cryptography import x509
         from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -95,7 +92,6 @@ def _builder(name: str, issuer: str, public: EllipticCurvePublicKey) -> Certific
 
 
 def _pem(made: CertificateBuilder, key: EllipticCurvePrivateKey, signer: EllipticCurvePrivateKey) -> tuple[str, str]:
-    """Returns the certificate and its key."""
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 

@@ -77,7 +77,6 @@ class SshGenerator:
         self._do(self._begin(options, environment, files), BEGIN_S)
 
     def start(self, epoch_us: int) -> None:
-        """Sets the start time."""
         self._do(self._say(f"start {epoch_us}\n".encode()), SILENCE_S)
 
     def listen(self, wait_s: float) -> EngineOutput:
@@ -99,7 +98,6 @@ class SshGenerator:
         return round_trips(self._alone, environment, protocol)
 
     def ray_cpu_us(self) -> Mapping[str, int] | None:
-        """Returns None: there is no Ray."""
         return None
 
     def interrupt(self) -> None:

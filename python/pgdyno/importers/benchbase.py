@@ -77,7 +77,6 @@ class BenchbaseParser:
         return taken or stripped in ("", "...", "}", "},", "{") or stripped.startswith(("//", '"'))
 
     def end(self) -> None:
-        """Finish an open summary."""
         output, self._open, self._depth = self._open, None, 0
         if output is None:
             return

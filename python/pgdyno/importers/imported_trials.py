@@ -46,8 +46,6 @@ LONGEST_NAME = 40
 
 @dataclass(slots=True)
 class Trial:
-    """A trial to be stored."""
-
     record: TrialRecord
     tables: TrialTables = field(default_factory=TrialTables)
 

@@ -197,14 +197,11 @@ class Unread:
 
     @property
     def text(self) -> str:
-        """It as text."""
         return str(self.what)
 
 
 @dataclass(slots=True)
 class Document:
-    """The content of a document."""
-
     outputs: list[Output] = field(default_factory=list)
     """In the order of their lines."""
     claims: list[Claim] = field(default_factory=list)

@@ -80,7 +80,6 @@ class Part:
     """Figures whose unit was not printed."""
 
     def add(self, other: Part) -> None:
-        """Append the content of `other`."""
         self.files += other.files
         self.places += other.places
         self.claims += other.claims

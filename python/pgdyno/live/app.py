@@ -25,8 +25,6 @@ LOOPBACK_NAMES = ("localhost",)
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Access rules."""
-
     token: str | None = None
     """None on the loopback address, which any user of this machine can reach."""
     names: tuple[str, ...] = LOOPBACK_NAMES

@@ -179,7 +179,6 @@ class Archive:
 
 
 def explain(_request: Request, error: Exception) -> Response:
-    """Return an error page."""
     if isinstance(error, HTTPException):
         return HTMLResponse(page("message", heading="Not found", text=error.detail, hint=None), error.status_code)
     assert isinstance(error, PgdynoError)

@@ -118,7 +118,6 @@ class Experiments:
         return HTMLResponse(page("live", form_token=self._form_token, **context))
 
     async def stream(self, request: Request) -> Response:
-        """Stream updates of the page."""
         name = await run_in_threadpool(self._name, request)
         who = request.client.host if request.client else ""
         if self.hub.is_full(who):

@@ -155,7 +155,6 @@ class Watched:
 
     @property
     def has_ended(self) -> bool:
-        """Return whether the run has ended."""
         return self._now["end"] is not None
 
     def _poll(self) -> Json | None:

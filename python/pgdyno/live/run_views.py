@@ -63,7 +63,6 @@ def _trial_row(trial: TrialRecord, series: str) -> TrialRow:
 
 
 def facts(manifest: Manifest) -> list[tuple[str, str]]:
-    """Return facts about the run, by name."""
     host = manifest.host
     servers = [f"{each.name} {each.facts.version if each.facts else '(never started)'}" for each in manifest.targets]
     found = [
@@ -93,8 +92,6 @@ class ComparedRow:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Two compared runs."""
-
     headline: str
     sentences: list[str]
     rows: list[ComparedRow]

@@ -32,7 +32,6 @@ class Hub:
 
     @property
     def watching(self) -> int:
-        """Return the number of viewers."""
         return sum(len(each.queues) for each in self._channels.values())
 
     def is_full(self, who: str) -> bool:
@@ -114,5 +113,4 @@ class _Channel:
 
 
 def encoded(kind: str, what: Json) -> bytes:
-    """Return a server-sent event."""
     return f"event: {kind}\ndata: {visible(json.dumps(what, separators=(',', ':'), ensure_ascii=False))}\n\n".encode()

@@ -143,7 +143,6 @@ class Meter(Collector):
                 self._trial.handle(event)
 
     def collect(self) -> Iterator[Metric]:
-        """Return all current families."""
         with self._lock:
             trial = self._trial
             done = [self._ended(outcome, number) for outcome, number in self._done.items()]

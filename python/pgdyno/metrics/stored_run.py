@@ -43,7 +43,6 @@ class _Trial:
         return seconds
 
     def end_s(self, row: IntervalRow) -> float:
-        """Return the end of a second."""
         return round(self.origin_s + row.to_us / 1e6, 6)
 
 

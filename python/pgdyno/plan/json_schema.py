@@ -20,7 +20,6 @@ _SECTIONS = ("target", "workload", "sweep", "trial")
 
 
 def plan_schema() -> dict[str, Any]:
-    """Returns the schema of a plan file."""
     schema = Plan.model_json_schema(by_alias=True, mode="validation")
     schema = _without_null(json.loads(json.dumps(schema).replace("#/$defs/", "#/definitions/")))
     schema["definitions"] = schema.pop("$defs")

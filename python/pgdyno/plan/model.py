@@ -308,7 +308,6 @@ class EventSpec(Model):
 
     @property
     def name(self) -> str:
-        """The event's name in reports."""
         return self.do if isinstance(self.do, str) else "command"
 
 
@@ -347,7 +346,6 @@ class SearchSpec(Model):
 
     @property
     def kind(self) -> Search:
-        """What pgdyno knows of this search."""
         return SEARCHES[self.find]
 
     @property
@@ -399,7 +397,6 @@ class Hooks(Model):
 
     @property
     def given(self) -> bool:
-        """Whether the plan has any hook."""
         return any((self.before_run, self.after_run, self.before_trial, self.after_trial))
 
 
@@ -524,7 +521,6 @@ class Plan(Model):
         return {**self.target[target].session_settings, **swept}
 
     def order(self) -> Order:
-        """The order of trials."""
         return resolved_order(self.trial.order, list(self.target), self.points())
 
     @property

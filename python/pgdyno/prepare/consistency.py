@@ -172,8 +172,6 @@ def _wanted(changes: dict[str, int], rule: Rule) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The result of a check."""
-
     record: Consistency
     after: Balances | None
     """The balances after the trial; None if they were not read completely."""

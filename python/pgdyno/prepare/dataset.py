@@ -44,7 +44,6 @@ class Dataset:
 
     @property
     def scale_factor(self) -> float:
-        """The size of tpch."""
         return self.scale / HUNDREDTHS
 
     @classmethod

@@ -34,7 +34,6 @@ class Steps:
 
     @property
     def seconds(self) -> float:
-        """The sum of all steps."""
         return sum(step.seconds for step in self.done)
 
     def do(self, name: str, shown: str, work: Callable[[], str | None]) -> None:

@@ -80,7 +80,6 @@ def gap(t_us: int, message: str) -> Event:
 
 
 def gaps(said: Sequence[Event]) -> int:
-    """The number of gaps."""
     return sum(each["event"] == "probe_gap" for each in said)
 
 

@@ -40,7 +40,7 @@ class Ended(StrEnum):
     """Why a capture ended."""
 
     TIME = "time"
-    """Its time was over, or its files."""
+    """The capture reached its duration, or the end of the log files."""
     INTERRUPTED = "interrupted"
     LIMIT = "limit"
     """The log was larger than the limit of the capture."""

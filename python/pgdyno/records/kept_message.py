@@ -39,7 +39,6 @@ class KeptMessage(Record):
 
     @property
     def message(self) -> Message:
-        """Return the stored message."""
         within = {name: each.message for name, each in self.messages.items()}
         return Message(self.id, self.template, self.plural, **{**self.parameters, **within})
 

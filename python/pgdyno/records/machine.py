@@ -55,14 +55,12 @@ class Check(Record):
 
     @property
     def state(self) -> Message:
-        """`found`, to be translated."""
         return (
             Message(self.id, "{found}", found=self.found) if self.found_details is None else self.found_details.message
         )
 
     @property
     def consequence(self) -> Message:
-        """`means`, to be translated."""
         return (
             Message(self.id, "{means}", means=self.means) if self.means_details is None else self.means_details.message
         )
@@ -172,7 +170,6 @@ class RentRecord(Record):
 
     @property
     def hours(self) -> float:
-        """Return the duration of the rental."""
         return (self.until - self.since).total_seconds() / 3600.0
 
     @property

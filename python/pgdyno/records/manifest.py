@@ -149,7 +149,7 @@ class KeptCapture(Record):
     """The capture that the load repeats or is compared with; the run folder has a copy of its capture.json."""
 
     name: str
-    """Its folder, or the file, as in the plan."""
+    """Path of the capture's folder or file, as the plan gives it."""
     sha256: str
     """Digest of the capture's `capture.json`."""
     statements_sha256: str | None = None

@@ -21,7 +21,6 @@ class StatementCounts(Record):
 
     @property
     def queries(self) -> int:
-        """Return the number of succeeded statements."""
         return self.reads + self.writes + self.others
 
 
@@ -311,7 +310,6 @@ class GeneratorHost(Record):
 
     @property
     def called(self) -> str:
-        """Return its name with its host's."""
         return f"{self.name} ({self.host})"
 
 

@@ -16,8 +16,6 @@ from pgdyno.plan.hosts import SshSpec
 
 @dataclass(frozen=True, slots=True)
 class There:
-    """A host that runs pgdyno's programs."""
-
     ssh: SshSpec
     hosts: Mapping[str, str] = field(default_factory=dict)
     """Server addresses for use on that host, by their local addresses."""
@@ -28,7 +26,6 @@ class There:
 
     @classmethod
     def read(cls, file: Path) -> There:
-        """Reads the file of `write`."""
         return _ADAPTER.validate_json(file.read_bytes())
 
     def write(self, file: Path) -> None:

@@ -188,7 +188,6 @@ def _extras(
     subjects: Sequence[Subject],
     prices: PriceList | None = None,
 ) -> Extras:
-    """Return what the answer needs."""
     findings = _audited(subjects)
     left_out = left_out_of(of, findings) if len(runs) == 1 else frozenset()
     return Extras(

@@ -300,7 +300,6 @@ def joined(text: str) -> str:
 
 
 def where(points: Sequence[str]) -> str:
-    """Return some names, or their number."""
     if len(points) <= POINTS_NAMED:
         return "; ".join(points)
     return gettext(

@@ -198,9 +198,7 @@ class NoRequests:
     """The requests of a run that nobody can control."""
 
     def stop_wanted(self) -> Message | None:
-        """Return None."""
         return None
 
     def marks(self) -> list[MarkedMoment]:
-        """Return an empty list."""
         return []

@@ -31,7 +31,6 @@ def question(of: Manifest) -> str:
 
 
 def nothing_finished(of: Digest) -> str:
-    """Return why a run has no result."""
     count = len(of.run.trials)
     if not count:
         return gettext("No trial has ended yet")

@@ -49,7 +49,6 @@ class Cutoff:
                 self._stops.remove(stop)
 
     def cut(self) -> None:
-        """Signals the end."""
         with self._lock:
             self._cut.set()
             stops = list(self._stops)

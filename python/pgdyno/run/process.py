@@ -75,7 +75,6 @@ class MemorySpool:
         self.events: list[Event] = []
 
     def append(self, event: Event) -> None:
-        """Adds an event."""
         self.events.append(event)
 
 

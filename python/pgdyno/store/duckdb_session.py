@@ -53,5 +53,4 @@ def session() -> duckdb.DuckDBPyConnection:
 
 
 def quoted(text: str) -> str:
-    """Return `text` as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"

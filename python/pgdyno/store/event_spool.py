@@ -15,7 +15,6 @@ Event = dict[str, Any]
 
 
 def event_line(event: Event) -> bytes:
-    """Return `event` as a line of JSON."""
     return json.dumps(event, separators=(",", ":")).encode() + b"\n"
 
 

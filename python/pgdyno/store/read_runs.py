@@ -78,7 +78,6 @@ class RunData:
 
     @property
     def manifest(self) -> Manifest:
-        """Return the run's manifest."""
         return self.folder.manifest
 
     def intervals(self, trial: int | None = None) -> list[IntervalRow]:

@@ -158,7 +158,6 @@ class RunFolder:
 
     @property
     def name(self) -> str:
-        """Return the name of the run."""
         return self.path.name
 
     @property

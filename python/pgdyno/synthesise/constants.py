@@ -117,7 +117,6 @@ _VARIABLE = re.compile(r":(?=[A-Za-z_\x80-\U0010ffff])")
 
 
 def literal(value: Value, form: Form) -> str:
-    """Returns `value` as SQL in a script."""
     if value is None:
         return "NULL"
     if form in (Form.NUMBER, Form.RAW):

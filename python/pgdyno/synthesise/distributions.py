@@ -240,7 +240,6 @@ def _cases(name: str, counts: Sequence[int], results: Sequence[str]) -> str:
 
 
 def _integral(start: float, end: float, exponent: float) -> float:
-    """The integral of x^-exponent."""
     power = 1 - exponent
     return math.log(end / start) if abs(power) < 1e-9 else (end**power - start**power) / power
 

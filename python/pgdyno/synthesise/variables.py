@@ -170,7 +170,6 @@ class Variables:
     """The prefix of the variables that a statement returns, by the place of its site."""
 
     def named(self, wanted: str) -> str:
-        """Returns a name that is not yet used."""
         name, number = wanted, 2
         while name in self.names or name in RESERVED or f"{name}_of" in self.names:
             name, number = f"{wanted}_{number}", number + 1

@@ -48,8 +48,6 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One billed item."""
-
     target: str
     what: str
     count: float
@@ -101,7 +99,6 @@ class Estimate:
 
     @property
     def unknown(self) -> list[Item]:
-        """Returns items without a price."""
         return [each for each in self.items if each.rate is None]
 
     @property
@@ -125,7 +122,6 @@ class Estimate:
 
     @property
     def asked(self) -> date | None:
-        """Returns the date of the oldest price."""
         return min(self._dates(*Origin), default=None)
 
     @property

@@ -162,7 +162,6 @@ class Home:
 
     @property
     def clusters(self) -> Path:
-        """Kept clusters."""
         return self.root / "clusters"
 
     @property

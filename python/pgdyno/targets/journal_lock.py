@@ -30,7 +30,6 @@ class JournalLock:
         return True
 
     def release(self) -> None:
-        """Releases the lock."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None

@@ -35,7 +35,6 @@ class Wanted:
     """Only resources of runs that have expired."""
 
     def means(self, resource: Resource, now: datetime) -> bool:
-        """Returns whether `resource` matches."""
         if self.run is not None and resource.run != self.run:
             return False
         # no run can still need a resource without a readable expiry
@@ -43,8 +42,6 @@ class Wanted:
 
 
 class Reaped(Protocol):
-    """The result of a removal."""
-
     @property
     def found(self) -> Sequence[Resource]:
         """The resources that were found."""
@@ -187,7 +184,6 @@ def provider(name: str) -> Provider | None:
 
 
 def providers() -> list[Provider]:
-    """Returns all installed providers."""
     return [each for name in PROVIDERS if (each := provider(name)) is not None]
 
 

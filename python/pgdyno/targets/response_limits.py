@@ -220,7 +220,6 @@ class Quiet:
         self.renew()
 
     def renew(self) -> None:
-        """Records that something was received."""
         self._since = time.monotonic()
         self._last = []
 

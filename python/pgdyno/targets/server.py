@@ -161,7 +161,6 @@ class Server:
 
     @property
     def port(self) -> int:
-        """The first of its ports."""
         return int(self.address.parameters.get("port", "5432").partition(",")[0] or 5432)
 
     @property

@@ -214,7 +214,6 @@ def mean(rows: Sequence[Row], metric: str, of: str) -> float | None:
 
 
 def last(rows: Sequence[Row], metric: str) -> float | None:
-    """Return the last value of a gauge."""
     return next((row.values[metric] for row in reversed(rows) if metric in row.values), None)
 
 

@@ -35,8 +35,6 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A connected server."""
-
     title: str
     """User, database, host and port; no password. Unchecked text."""
     parameters: dict[str, Any]

@@ -130,7 +130,6 @@ class Frame:
 
     @property
     def active_sessions(self) -> float | None:
-        """Return the sum of all classes."""
         return None if self.active is None else sum(self.active.values())
 
     @property

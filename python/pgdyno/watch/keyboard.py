@@ -27,7 +27,6 @@ class Keys:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Restore the terminal's mode."""
         if self._file is not None:
             # unread keys are not for the shell
             termios.tcsetattr(self._file, termios.TCSAFLUSH, self._before)
@@ -59,7 +58,6 @@ class Suspension:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Restore the signal handler."""
         signal.signal(signal.SIGTSTP, self._before)
 
     def stop(self) -> None:

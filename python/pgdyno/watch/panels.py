@@ -184,7 +184,6 @@ class Column:
 
     @property
     def width(self) -> int:
-        """Return the width of its widest cell."""
         return max(cell_len(self.heading), *(min(cell_len(cell), WIDEST) for cell in self.cells), 0)
 
 

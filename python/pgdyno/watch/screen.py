@@ -25,8 +25,6 @@ ONE_TABLE, TWO_TABLES = 110, 160
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """Display options."""
-
     title: str
     version: str
     interval: int

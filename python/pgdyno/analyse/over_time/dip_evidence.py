@@ -136,7 +136,6 @@ def _quiet(timeline: Timeline, found: Sequence[Dip], dip: Dip) -> list[Span]:
 
 
 def _joined(spans: Sequence[Span]) -> list[Span]:
-    """Merge adjacent seconds."""
     found: list[Span] = []
     for begin, end in spans:
         if found and begin - found[-1][1] < 0.01:

@@ -72,7 +72,6 @@ def _spans(intervals: Iterable[tuple[int, Event]]) -> list[Span]:
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:
-    """Merge contiguous `spans`."""
     joined: list[Span] = []
     for begin, end in sorted(spans):
         if joined and begin <= joined[-1][1]:

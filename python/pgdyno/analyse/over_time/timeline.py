@@ -53,16 +53,13 @@ class Remembered:
 
     @property
     def manifest(self) -> Manifest:
-        """Return the run's manifest."""
         return self._run.manifest
 
     @property
     def trials(self) -> Sequence[TrialRecord]:
-        """Return the trials in order."""
         return self._run.trials
 
     def seconds(self, trial: int) -> Seconds:
-        """Return the seconds of a trial."""
         return self._run.seconds(trial)
 
     def intervals(self, trial: int) -> Sequence[IntervalRow]:
@@ -78,7 +75,6 @@ class Remembered:
         return self._totals[trial]
 
     def statements(self, trial: int) -> Sequence[StatementRow]:
-        """Return the statements of a trial."""
         return self._run.statements(trial)
 
 
@@ -118,7 +114,6 @@ class Timeline:
 
     @cached_property
     def seconds(self) -> tuple[TimelineSecond, ...]:
-        """Return an object for each second."""
         columns = (self.from_s, self.to_s, self.phase, self.tps, self.failed, self.p99_ns)
         return tuple(
             TimelineSecond(from_s, to_s, PHASES[int(phase)], tps, int(failed), None if p99 != p99 else int(p99))

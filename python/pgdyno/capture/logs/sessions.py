@@ -124,7 +124,6 @@ class SessionEvents:
 
 
 def find_sessions(connection: duckdb.DuckDBPyConnection) -> None:
-    """Fills `log_session`."""
     connection.execute(_SESSIONS)
 
 
@@ -143,7 +142,6 @@ def check_one_server(connection: duckdb.DuckDBPyConnection, named: dict[int, str
 
 
 def place_name(place: int, named: dict[int, str]) -> str:
-    """Returns file and line."""
     return f"{named[place >> FILE_BITS]}:{place & ((1 << FILE_BITS) - 1)}"
 
 

@@ -74,7 +74,6 @@ class Lack:
 
     @property
     def message(self) -> Message:
-        """The sentence about it."""
         value = self.setting.shown or "''"
         return Message(
             "log-lacks", "{setting} = {value}: {missing}", setting=self.setting.name, value=value, missing=self.missing

@@ -67,23 +67,19 @@ class SqlFiles:
         self._connection: Connection = server.connect()
 
     def states(self) -> dict[str, FileState]:
-        """See LogFiles."""
         rows = self._ask("list the server's log files", _NAMES)
         found = {f"{self._directory}/{name}": size for name, size in rows if fnmatch.fnmatchcase(name, self._pattern)}
         return {path: FileState(int(size), path) for path, size in found.items()}
 
     def read(self, path: str, offset: int, length: int) -> bytes:
-        """See LogFiles."""
         ((content,),) = self._ask(f"read {path} through SQL", _READ, [path, offset, length], binary=True)
         return b"" if content is None else bytes(content)
 
     def reconnect(self) -> None:
-        """See LogFiles."""
         self.close()
         self._connection = self._server.connect()
 
     def close(self) -> None:
-        """See LogFiles."""
         self._connection.close()
 
     def _ask(
@@ -103,7 +99,6 @@ class LocalFiles:
         self._patterns = patterns
 
     def states(self) -> dict[str, FileState]:
-        """See LogFiles."""
         found = []
         for pattern in self._patterns:
             # a name is taken as it is although it may contain brackets
@@ -118,7 +113,6 @@ class LocalFiles:
         return {name: state for _, name, state in sorted(found)}
 
     def read(self, path: str, offset: int, length: int) -> bytes:
-        """See LogFiles."""
         try:
             with Path(path).open("rb") as file:
                 file.seek(offset)
@@ -129,10 +123,10 @@ class LocalFiles:
             raise _unreadable(path, error) from error
 
     def reconnect(self) -> None:
-        """See LogFiles."""
+        pass
 
     def close(self) -> None:
-        """See LogFiles."""
+        pass
 
 
 def _unreadable(path: str, error: OSError) -> UsageError:
@@ -162,7 +156,6 @@ class SshFiles:
             raise
 
     def states(self) -> dict[str, FileState]:
-        """See LogFiles."""
         # a pattern without a file is no error: the next rotation may create it
         lines = self._run(f"stat -L -c '%Y %s %d:%i %n' -- {self._patterns} 2>/dev/null | sort -n").decode(
             errors="replace"
@@ -173,17 +166,14 @@ class SshFiles:
         }
 
     def read(self, path: str, offset: int, length: int) -> bytes:
-        """See LogFiles."""
         name = shlex.quote(path)
         return self._run(f"[ ! -e {name} ] || tail -c +{offset + 1} -- {name} | head -c {length}")
 
     def reconnect(self) -> None:
-        """See LogFiles."""
         self._end()
         self._open()
 
     def close(self) -> None:
-        """See LogFiles."""
         with suppress(TargetError):
             self._end()
         self._loop.call_soon_threadsafe(self._loop.stop)

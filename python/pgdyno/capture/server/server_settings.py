@@ -37,7 +37,6 @@ class Setting:
         return self.source in ("user", "database", "database user", "client", "session")
 
     def set_to(self, value: str) -> str:
-        """Returns the statement that sets it."""
         if self.source == "command line":
             return f"-- {self.name} is on the server's command line: start it with -c {self.name}={value}"
         return f"ALTER SYSTEM SET {self.name} = {_literal(value)};"

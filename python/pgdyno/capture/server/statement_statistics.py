@@ -142,11 +142,9 @@ class StatementStatistics:
         self._connection = self._server.connect()
 
     def progress(self) -> str:
-        """Returns the number of statements."""
         return counted(sum(each.calls for each in self._counts.values()), "statement")
 
     def close(self) -> None:
-        """Ends the session."""
         self._connection.close()
 
     def classes(self) -> tuple[list[StatementClass], list[LeftOut]]:

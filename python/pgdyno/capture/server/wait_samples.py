@@ -83,7 +83,6 @@ class WaitSamples:
             yield Message("capture-without-waits", "the role may not see other sessions' waits: grant it pg_monitor")
 
     def close(self) -> None:
-        """Ends the session."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -44,8 +44,6 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The arguments of `pgdyno capture`."""
-
     folder: Path
     dsn: str | None
     logs: Sequence[str]

@@ -121,7 +121,6 @@ class ComparedRuns:
         return found
 
     def notes(self) -> list[Message]:
-        """What else differs."""
         found = list(self._pairing.cautions) if self.second is not None else []
         if self.floor is not None:
             other = pairing_between(self.first, self.floor).refused

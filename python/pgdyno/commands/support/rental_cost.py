@@ -187,7 +187,6 @@ def _row(each: Item) -> tuple[str, str, str, str]:
 
 
 def as_json(found: Estimate) -> dict[str, Any]:
-    """Returns the estimate as JSON."""
     return {
         "currency": CURRENCY,
         "asked": None if found.asked is None else found.asked.isoformat(),

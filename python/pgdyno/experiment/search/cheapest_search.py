@@ -66,7 +66,6 @@ class CheapestSearch:
 
     @property
     def point(self) -> Point:
-        """The promised load."""
         return self.plan.points()[0]
 
     @property

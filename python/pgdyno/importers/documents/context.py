@@ -175,7 +175,6 @@ class Context:
 
     @property
     def heading(self) -> str | None:
-        """Return the nearest heading above."""
         return self._headings[-1][1] if self._headings else None
 
     @property

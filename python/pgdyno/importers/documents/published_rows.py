@@ -35,8 +35,6 @@ ASSUMED = "not printed: taken as transactions a second"
 
 @dataclass(slots=True)
 class GridTrials:
-    """The trials of a table."""
-
     outputs: list[Output] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
 

@@ -184,7 +184,6 @@ def plain(head: str) -> str:
 
 
 def column_of(head: str) -> Column:
-    """Return the meaning of `head`."""
     text = plain(head)[:LONGEST_HEAD]
     name = text.rstrip(":.").strip()
     without_unit = re.sub(r"\s?[(\[].{0,60}?[)\]]$", "", name).strip()

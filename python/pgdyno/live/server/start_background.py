@@ -26,7 +26,6 @@ class Idle:
         self._used = clock()
 
     def asked(self) -> None:
-        """Record a request."""
         self._used = self._clock()
 
     def may_end(self) -> bool:

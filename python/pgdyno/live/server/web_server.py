@@ -75,7 +75,6 @@ class Address:
 
 
 def url_of(listening: socket.socket) -> str:
-    """Return the URL for a browser."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 

@@ -34,8 +34,6 @@ class CatalogueEntry:
 
 @dataclass(frozen=True, slots=True)
 class PlanFile:
-    """A plan file."""
-
     source: str
     """The path or name that the user gave."""
     path: Path

@@ -163,7 +163,6 @@ def comparison_table(of: Comparison, width: int, *, unicode: bool = True) -> lis
 
 
 def noise_lines(of: NoiseFloor) -> list[str]:
-    """Describe an A/A run."""
     if not of.points:
         return [f"{of.base} and {of.other} have too few pairs to estimate the noise"]
     refused = of.refusal

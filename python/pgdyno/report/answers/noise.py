@@ -47,7 +47,6 @@ def noise_about(grade: NoiseGrade | None) -> str:
 
 
 def noise_line(grade: NoiseGrade | None) -> str:
-    """Return the grade in a sentence."""
     if grade is None:
         return gettext("Noise grade unknown: {about}", about=noise_about(grade))
     return gettext("Noise grade {letter}: {about}", letter=grade.letter, about=noise_about(grade))

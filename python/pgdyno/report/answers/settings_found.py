@@ -17,7 +17,6 @@ _GOALS = {
 
 
 def goal_words(found: SearchRecord) -> str:
-    """Return what the search improved."""
     return gettext(_GOALS[found.goal or "tps"])
 
 
@@ -29,7 +28,6 @@ def confirmed_search(of: Manifest) -> tuple[SearchRecord, ConfirmedDifference] |
 
 
 def confirmed_title(found: SearchRecord) -> str:
-    """Describe the interval of the pairs."""
     if found.settings:
         return gettext("The configuration found is better: the interval is outside the band")
     return gettext("No configuration is confirmed: the interval touches the band, or a promise was broken")

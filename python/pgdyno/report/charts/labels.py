@@ -25,7 +25,6 @@ class Rect:
     bottom: float
 
     def meets(self, other: Rect) -> bool:
-        """Return whether the two overlap."""
         return (
             self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
         )

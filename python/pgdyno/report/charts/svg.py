@@ -50,7 +50,6 @@ def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
 
 
 def path(points: Sequence[tuple[float, float]], class_: str, *, close: bool = False) -> Markup:
-    """Draw a line through `points`."""
     steps = " ".join(f"{number(x)},{number(y)}" for x, y in points)
     return element("path", d=f"M{steps}{'Z' if close else ''}", class_=class_)
 

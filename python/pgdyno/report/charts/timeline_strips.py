@@ -190,7 +190,6 @@ def _drawn(
 
 
 def _n(trial: Mapping[str, Any], strip: Strip) -> str:
-    """Return the sample size."""
     if strip.n is not None:
         return strip.n
     there = sum(any(value is not None for value in step) for step in zip(*strip.lines.values(), strict=True))

@@ -46,7 +46,6 @@ def pdf_of(content: Content) -> Paper:
 
 
 def printed(content: Content) -> dict[str, Any]:
-    """Return the template's input."""
     manifest: Manifest = content["manifest"]
     started = manifest.started_at
     digits, language = fingerprint_of(manifest.fingerprint), current_language()

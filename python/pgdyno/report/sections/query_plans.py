@@ -39,7 +39,6 @@ def plan_tables(changes: Sequence[PlanChange]) -> list[Table]:
 
 
 def plan_blocks(changes: Sequence[PlanChange]) -> list[Block]:
-    """Return the blocks of a section."""
     blocks: list[Block] = [*plan_tables(changes)]
     for each in changes[:MOST_CHANGES]:
         title = gettext("Query plans of {statement}", statement=_shortened(each.name))

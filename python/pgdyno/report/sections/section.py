@@ -71,5 +71,4 @@ class FilledSection:
 
     @property
     def shown(self) -> list[str | Table | Figure]:
-        """All other blocks."""
         return [each for each in self.blocks if not isinstance(each, FoldedTable | FoldedFigure | FoldedText)]

@@ -63,7 +63,6 @@ class LiveView(ABC):
 
 
 def live_view(console: Console, *, quiet: bool = False) -> LiveView:
-    """Return the view for `console`."""
     if quiet:
         return QuietView()
     return TerminalView(console) if console.is_terminal and not console.is_dumb_terminal else PlainView(console)
@@ -264,8 +263,6 @@ class PlainView(LiveView):
 
 
 class QuietView(LiveView):
-    """Shows nothing."""
-
     def event(self, event: RunEvent) -> None:
         """Ignore the event."""
 

@@ -64,7 +64,6 @@ class _Column:
 
     @property
     def width(self) -> int:
-        """Return the width of its widest cell."""
         return max(len(self.heading), len(self.unit), *(len(cell) for cell in self.cells))
 
 

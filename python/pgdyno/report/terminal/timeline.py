@@ -39,7 +39,6 @@ Values = Sequence[float | None]
 
 
 def steps_for(width: int | None) -> int:
-    """Return the number of steps of a trial."""
     return MOST_PLAIN if width is None else max(width - LABELS - 1, NARROWEST)
 
 

@@ -371,7 +371,6 @@ class Patience:
         self._next_s = FIRST_S
 
     def over(self) -> bool:
-        """Whether the deadline has passed."""
         return time.monotonic() >= self._end
 
     def pause(self) -> None:

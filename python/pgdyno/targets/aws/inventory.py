@@ -262,7 +262,6 @@ class Stop:
         self._event = threading.Event()
 
     def set(self) -> None:
-        """Sets the signal."""
         self._event.set()
 
     def check(self) -> None:
@@ -320,12 +319,10 @@ class Maker:
 
     @property
     def name(self) -> str:
-        """The name of the target's resources."""
         return f"{PREFIX}{self.journal.run}-{self.place}"
 
     @property
     def tags(self) -> list[dict[str, str]]:
-        """The tags of the target's resources."""
         return self.journal.tags(self.target, self.name)
 
     def note(self, kind: Kind, name: str | None = None) -> None:

@@ -253,8 +253,6 @@ def _remove(cloud: Cloud, resource: Resource) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Reaped:
-    """The result of a removal."""
-
     found: list[Resource]
     left: list[Left]
 
@@ -278,7 +276,6 @@ class Reaper:
 
     @property
     def places(self) -> list[str]:
-        """The regions in which it searches."""
         return list(self.clouds)
 
     def find(self, wanted: Wanted) -> list[Resource]:

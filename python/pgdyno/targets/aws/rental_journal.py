@@ -222,7 +222,6 @@ class Journal:
         return self._lock.hold(self.path)
 
     def release(self) -> None:
-        """Releases the lock."""
         self._lock.release()
 
     def close(self) -> None:

@@ -76,7 +76,6 @@ class Tally:
 
     @property
     def wrong(self) -> list[str]:
-        """Keys of the checks that failed."""
         return [key for key, good in self.said.items() if not good]
 
     def tell(self, key: str, good: bool, text: str) -> None:

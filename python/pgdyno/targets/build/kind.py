@@ -133,7 +133,6 @@ class Recipe:
 
     @property
     def key(self) -> str:
-        """The name of the build's folder."""
         facts = [self.source.key, self.arguments, sorted(self.variables.items()), self.compiler]
         facts += ["meson"] if self.source.meson else []
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]

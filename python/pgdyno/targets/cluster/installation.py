@@ -139,7 +139,6 @@ class Installation:
     """Notes for the user about how pgdyno found it."""
 
     def program(self, name: str) -> str:
-        """Returns the path of one of its programs."""
         return str(self.bin / name)
 
     def environment(self) -> dict[str, str]:

@@ -79,7 +79,6 @@ class Claim:
 
     @property
     def log_path(self) -> Path:
-        """The path of the server's log."""
         return self.folder / "server.log"
 
     @property

@@ -93,7 +93,6 @@ class Postmaster:
             time.sleep(_POLL_S)
 
     def is_alive(self) -> bool:
-        """Returns whether the process runs."""
         return self.process is not None and self.process.poll() is None
 
     def stop(self, deadlines: Deadlines) -> None:

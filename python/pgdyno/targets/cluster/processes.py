@@ -31,7 +31,6 @@ class ProcessId:
         return start_ticks(self.pid) == self.start_ticks
 
     def send(self, number: signal.Signals) -> None:
-        """Sends a signal if it still exists."""
         if self.is_alive():
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)

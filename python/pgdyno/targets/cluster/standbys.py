@@ -118,7 +118,6 @@ class ReplicaSet:
         return [standby.postmaster.log_path for standby in self._standbys]
 
     def addresses(self) -> list[Address]:
-        """Returns the address of each."""
         return [standby.address for standby in self._standbys]
 
     # ---- creation ----

@@ -45,7 +45,6 @@ class DsnTarget(NetworkTarget):
 
     @property
     def instance_count(self) -> int:
-        """Returns the number of its servers."""
         return 1 + len(self.other_dsns)
 
     def one_instance(self, number: int) -> Self:
@@ -59,7 +58,6 @@ class DsnTarget(NetworkTarget):
         return self.ssh
 
     def describe(self) -> str:
-        """Describes the target."""
         over_ssh = "" if self.ssh is None else f", its host {self.ssh.host} over SSH"
         count = self.instance_count
         instances = "" if count == 1 else f", {count} instances"

@@ -73,11 +73,9 @@ class Mirror:
         return f"embedded-postgres-binaries-{self.classifier}"
 
     def archive_name(self, release: Release) -> str:
-        """Returns the file name of a release."""
         return f"{self.artifact}-{release}.jar"
 
     def archive_url(self, release: Release) -> str:
-        """Returns the URL of a release."""
         return f"{self.base_url}/{GROUP}/{self.artifact}/{release}/{self.archive_name(release)}"
 
     def fetch_list(self) -> str:

@@ -21,7 +21,6 @@ class EmbeddedTarget(OwnTarget):
 
     @property
     def major(self) -> int:
-        """Returns PostgreSQL's major version."""
         return int(self.version.partition(".")[0])
 
     def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:

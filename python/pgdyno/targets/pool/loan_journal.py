@@ -62,7 +62,6 @@ class Journal:
 
     @property
     def run(self) -> str:
-        """The run's name on the hosts."""
         return self.folder.name
 
     @property
@@ -111,7 +110,6 @@ class Journal:
         return self._lock.hold(self.folder)
 
     def release(self) -> None:
-        """Releases the lock."""
         self._lock.release()
 
     def close(self) -> None:

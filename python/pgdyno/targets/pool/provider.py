@@ -33,7 +33,6 @@ class Reaper:
 
     @property
     def places(self) -> list[str]:
-        """The hosts in the journals."""
         return sorted({each.ssh.host for journal in self.journals for each in journal.asked})
 
     def strangers(self) -> list[Journal]:

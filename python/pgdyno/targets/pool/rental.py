@@ -46,7 +46,6 @@ def pool_targets(plan: Plan) -> dict[str, PoolTarget]:
 
 
 def digest_of(plan: Plan) -> str:
-    """Returns a digest of what the plan borrows."""
     asked = {name: spec.model_dump(mode="json", exclude={"instances"}) for name, spec in pool_targets(plan).items()}
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -202,12 +201,10 @@ class Rental:
         return False
 
     def wants_restore(self, name: str) -> bool:
-        """Returns False."""
         del name
         return False
 
     def has_snapshot(self, name: str, dataset: str) -> bool:
-        """Returns False."""
         del name, dataset
         return False
 
@@ -221,7 +218,6 @@ class Rental:
         raise TargetError(f"target {name} cannot be restored: its cluster lasts for the whole run")
 
     def reads_first(self, name: str) -> bool:
-        """Returns False."""
         del name
         return False
 
@@ -241,12 +237,10 @@ class Rental:
         return 0.0, 0.0
 
     def request_cost(self, name: str, now: datetime) -> float:
-        """Returns nothing."""
         del name, now
         return 0.0
 
     def generator_cost(self, name: str) -> Estimate:
-        """Returns an estimate without items."""
         del name
         return NO_COST
 
@@ -259,7 +253,6 @@ class Rental:
         return ()
 
     def load_hosts(self) -> list[There]:
-        """Returns no hosts."""
         return []
 
     def there(self) -> list[Loan]:

@@ -79,7 +79,6 @@ def best_words(best: Best, goal: Goal) -> str:
 
 
 def best_seen(best: Best, goal: Goal) -> BestSeen:
-    """Return the same for the live page."""
     start = None if best.start is None else goal.figure(best.start)
     return BestSeen(goal.figure(best.figure), start, goal.unit, best.noise, best.trials, best.settings)
 

@@ -42,8 +42,6 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A trial to run."""
-
     stage: Stage
     settings: Settings
     pair: int = 0
@@ -52,8 +50,6 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The result of a trial."""
-
     figure: float | None
     """Of the goal; None if the trial failed."""
     violation: float
@@ -100,8 +96,6 @@ class Line:
 
 @dataclass(slots=True)
 class Found:
-    """The result of a search."""
-
     explored: int = 0
     settings: Settings = field(default_factory=dict)
     """The confirmed configuration; empty if nothing was shown to be better than the starting configuration."""

@@ -47,8 +47,6 @@ class _Groups:
 
 @dataclass(frozen=True, slots=True)
 class Aurora:
-    """The server of one target."""
-
     maker: Maker
     spec: AuroraTarget
     password: str

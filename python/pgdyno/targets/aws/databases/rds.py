@@ -39,8 +39,6 @@ PORT = 5432
 
 @dataclass(frozen=True, slots=True)
 class Rds:
-    """The server of one target."""
-
     maker: Maker
     spec: RdsTarget
     password: str

@@ -59,7 +59,6 @@ class Checks:
     """Whether all hosts must be in one cluster placement group."""
 
     def server(self, name: str, server: Server) -> None:
-        """Checks one target."""
         if isinstance(server, Ec2):
             with self.findings.of(name):
                 spec = server.spec

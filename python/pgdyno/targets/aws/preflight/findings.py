@@ -28,7 +28,6 @@ class Findings:
     notes: list[Message] = field(default_factory=list)
 
     def problem(self, message: str, hint: str) -> None:
-        """Adds a problem with its remedy."""
         self.problems.append(AwsError(message, code="Preflight", hint=hint))
 
     @contextmanager

@@ -51,7 +51,6 @@ class Amounts:
             self.volume(each.type, each.iops or 0, gibibytes(each.size), count)
 
     def volume(self, kind: str, iops: int, gib: int, count: int = 1) -> None:
-        """Adds `count` volumes."""
         if kind in IOPS:
             self.iops[IOPS[kind]] += iops * count
         if kind in TEBIBYTES:

@@ -77,7 +77,6 @@ class Prices:
     _cloud: Cloud | None = None
 
     def __post_init__(self) -> None:
-        """Reads the cached prices."""
         self._known = _read(self._file)
 
     @property
