@@ -44,7 +44,7 @@ class Method(StrEnum):
     WELCH = "welch"
     BCA = "bca"
     INSTANCES = "instances"
-    """Of the means of instances, which are not paired."""
+    """From the means of instances, which are not paired."""
 
 
 @dataclass(frozen=True, slots=True)

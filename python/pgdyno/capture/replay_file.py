@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import duckdb
 
 VERSION = 1
-"""Of the file that this code writes."""
+"""Version of the replay file that this code writes."""
 MEMORY = "400MiB"
 """DuckDB's limit; beyond it, grouping the texts spills to disk."""
 MOST_SHARED, MOST_SHARED_BYTES = 100_000, 64 << 20

@@ -28,9 +28,9 @@ class Patience:
 
 
 THOROUGH = Patience(idle_s=1.0, sync_s=1.5, load_s=2.0)
-"""For `pgdyno doctor`."""
+"""Durations for `pgdyno doctor`."""
 BRIEF = Patience(idle_s=0.3, sync_s=0.3, load_s=1.0)
-"""For the start of a run."""
+"""Durations for the checks before a run."""
 
 
 Servers = Mapping[str, Mapping[str, str]]

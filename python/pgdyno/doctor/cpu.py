@@ -194,7 +194,7 @@ class ClockCost:
     """The cost of reading the time."""
 
     ns: float
-    """Per call, without the loop around it."""
+    """Time per call, without the loop around it."""
     under_1_us: float
     """The share of calls that ended within 1 µs of the previous one."""
 

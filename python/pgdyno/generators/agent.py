@@ -47,7 +47,7 @@ class EngineOutput:
     code: int | None
     """The exit code, once it has ended and all lines were returned."""
     errors: str
-    """Its standard error, once it has ended."""
+    """Standard error of the engine, once it has ended."""
 
 
 class Lines:

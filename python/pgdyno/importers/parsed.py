@@ -18,7 +18,7 @@ class Statement:
     failures: int | None = None
     retries: int | None = None
     script: int = 0
-    """Its script within the output, from 0."""
+    """Number of the script in the output, from 0."""
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class Output:
     """The command line above it."""
     workload: str | None = None
     variant: str | None = None
-    """Of HammerDB's TPROC-C: functions or procedures."""
+    """For HammerDB's TPROC-C: functions or procedures."""
     scale: int | None = None
     warehouses: int | None = None
     clients: int | None = None

@@ -30,7 +30,7 @@ _DECIMAL_COMMA = re.compile(r"tps = \d{1,15},\d{6}(?!\d)")
 _THREE_DECIMALS = re.compile(r"(?<![\d.,])\d{1,3},\d{3}(?![\d.,])")
 _KINDS = ("excluding connections", "including connections", "without initial connection", "including reconnection")
 _CONNECTIONS = {"without initial connection": "kept", "including reconnection": "each transaction"}
-"""What the kind of a rate says since version 14."""
+"""How connections are made, by the words after the rate since version 14."""
 _BARE = ("latency average = ", "scaling factor: ", "query mode: ", "number of clients: ", "number of transactions ")
 """Lines with which an output may begin if its head is missing."""
 _SCRIPT = re.compile(r"SQL script (?P<number>\d{1,4}): (?P<name>.{1,500})")

@@ -56,7 +56,7 @@ class Entry:
     """Mean of the finished trials of the point at which it is highest: a single trial may have been lucky."""
     peak_clients: int | None = None
     p99_ns: float | None = None
-    """Of the trial of median throughput at that point."""
+    """p99 of the trial with median throughput at that point."""
     fingerprint: str = ""
     """Equal for runs with the same machine, workload and reset; empty for a run without a fingerprint."""
     words: str = ""

@@ -49,7 +49,7 @@ class Ran:
 LARGEST = 32 << 20
 """Bytes of existing content that are read at once; of a larger file, the end."""
 LONGEST_LINE = 4 << 20
-"""Bytes; a longer line is left out."""
+"""Maximum length of a line in bytes; longer lines are skipped."""
 
 
 class Tail:

@@ -38,7 +38,7 @@ def lasting(labels: Mapping[str, Any]) -> Lasting:
 @dataclass(frozen=True, slots=True)
 class Family:
     name: str
-    """With its unit, without `_total`."""
+    """The name includes the unit, but not `_total`."""
     type: Literal["counter", "gauge", "unknown"]
     unit: str
     factor: float

@@ -54,7 +54,7 @@ def with_samples(
 
 
 BOUNDS_S = tuple(step * 10.0**power for power in range(-5, 2) for step in (1, 2, 5))
-"""From 10 µs to 50 s, three per decade."""
+"""Bounds of buckets: from 10 µs to 50 s, three per decade."""
 _BOUNDS_NS = np.array([round(bound * 1e9) for bound in BOUNDS_S], dtype=np.int64)
 
 

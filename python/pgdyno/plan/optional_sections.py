@@ -168,7 +168,7 @@ class LatencyTarget:
     """A limit on one figure of a latency."""
 
     name: str
-    """As in a plan: p99.9"""
+    """The figure's name in a plan: p99.9."""
     limit_ns: float
 
     @property

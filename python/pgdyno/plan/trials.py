@@ -28,7 +28,7 @@ class PlannedTrial:
     target: str
     point: Point
     repeat: int
-    """From 1."""
+    """Counted from 1."""
     block: int = 1
     """Number of its block, from 1. Trials of a block are compared with each other: one point under each arm."""
     instance: int | None = None

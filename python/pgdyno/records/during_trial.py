@@ -33,7 +33,7 @@ class EventEffect(Record):
     lost: int
     """Transactions whose connection was lost: whether they were committed is unknown."""
     connections_lost: int
-    """In outages that began in this period."""
+    """Connections lost in outages that began in this period."""
     all_away_s: float
     """How long no client had a connection in these outages."""
     before_tps: float | None

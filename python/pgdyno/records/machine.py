@@ -77,7 +77,7 @@ class HostPrint(Record):
     cpu_limit: float | None = None
     """Cores that the control group allows; None without a limit."""
     memory_limit_bytes: int | None = None
-    """Of the control group; None without a limit."""
+    """Limit of the control group; None without a limit."""
     virtualisation: str | None = None
     """`none`, the hypervisor's name, or `unknown hypervisor`; None if unknown."""
     architecture: str

@@ -94,7 +94,7 @@ class SearchRecord(Record):
     messages: list[KeptMessage] = Field(default_factory=list)
     """The parts of that sentence; none in older records."""
     end: str | None = None
-    """Of a peak: fell, limit or failed; see the guide."""
+    """Why the search for a peak ended: fell, limit or failed."""
     tps: float | None = None
     """Mean over the trials at that point."""
     tps_half: float | None = None
@@ -153,7 +153,7 @@ class KeptCapture(Record):
     sha256: str
     """Digest of the capture's `capture.json`."""
     statements_sha256: str | None = None
-    """Of capture.parquet; None if the run replays nothing."""
+    """Digest of capture.parquet; None if the run replays nothing."""
 
 
 class StoppingRule(Record):
@@ -228,7 +228,7 @@ class Manifest(Record):
     plan: dict[str, Any]
     """The plan as resolved: every default filled in, `--set` applied."""
     workload: str
-    """Its short name, for headings: `select-only`."""
+    """Short name for headings: `select-only`."""
     host: Host | None
     """None for an imported run, as is `pgdrive`."""
     targets: list[TargetRecord]

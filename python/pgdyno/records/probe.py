@@ -56,7 +56,7 @@ class StandbyProbeRecord(Record):
     name: str
     """Its name in pg_stat_replication: `pgdyno_1`."""
     cpu_us: int | None = None
-    """Its CPU time; None if it was interrupted."""
+    """CPU time of the probe; None if it was interrupted."""
     gaps: int = 0
     """Periods without figures."""
     warnings: list[str] = Field(default_factory=list)
@@ -82,7 +82,7 @@ class ProbeRecord(Record):
     server: bool = False
     """Whether the server was to be sampled; `host` says the same of its host."""
     cpu_us: int | None = None
-    """Its CPU time; None if it was interrupted."""
+    """CPU time of the probe; None if it was interrupted."""
     late: int | None = None
     """Samples that it skipped because their time had passed."""
     gaps: int = 0

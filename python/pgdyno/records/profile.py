@@ -30,4 +30,4 @@ class ProfileRecord(Record):
     tps: float
     """Under perf, in one short load."""
     tps_median: float
-    """Of the trials at the same point, without perf."""
+    """Median of the trials at the same point without perf."""

@@ -41,7 +41,7 @@ class Leftovers(Record):
     """Sessions of earlier trials of the run that were still in the server before a trial."""
 
     sessions: int
-    """Their number, on the server and its standbys."""
+    """Number of sessions on the server and its standbys."""
     seconds: float
     """How long the trial waited for the last of them to end."""
     canceled: int = 0
@@ -137,7 +137,7 @@ class TrialRecord(Record):
     session_settings: dict[str, str] = Field(default_factory=dict)
     """The settings of each connection of the load; empty in records of earlier versions."""
     repeat: int
-    """From 1."""
+    """Counted from 1."""
     started_at: Instant | None
     """None, like the end, in an imported trial whose source does not report it."""
     ended_at: Instant | None

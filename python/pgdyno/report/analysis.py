@@ -32,7 +32,7 @@ from pgdyno.report.terminal.text_drawing import printable, sparkline
 from pgdyno.report.translation import gettext, translated
 
 WIDTH = 100
-"""Of the tables of queries."""
+"""Columns of the terminal that a table of queries may use."""
 
 
 @dataclass(frozen=True, slots=True)

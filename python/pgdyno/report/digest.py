@@ -173,7 +173,7 @@ class ProbeSamples:
     series: Sequence[SeriesStep] = ()
     waits: Sequence[WaitStep] = ()
     minutes: Sequence[SeriesStep] = ()
-    """Of a rented server: the metrics of its provider."""
+    """For a rented server: the metrics of its provider."""
     load: Sequence[WaitStep] = ()
     """Likewise: active sessions as the provider samples them."""
     checkpoints: Sequence[LoggedCheckpoint] = ()

@@ -99,7 +99,7 @@ class TrialEnded:
     tps: float | None
     p99_ms: float | None
     composite: float | None = None
-    """Of a trial of tpch, which has no other figure."""
+    """The figure of a trial of tpch, which has no other."""
 
 
 @dataclass(frozen=True, slots=True)

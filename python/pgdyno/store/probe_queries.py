@@ -329,7 +329,7 @@ class ServerStatementSum:
     calls: float
     spent_ms: float | None
     all_ms: float | None
-    """Of all statements together."""
+    """Total time of all statements."""
     rows: float | None
     blocks_read: float | None
     wal_bytes: float | None

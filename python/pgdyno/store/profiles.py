@@ -13,7 +13,7 @@ from pgdyno.store.safe_files import DAMAGED, NO_LINKS, open_regular, storing, sy
 FOLDER = "profiles"
 MOST_BYTES = 64 << 20
 DEEPEST_STACK = LONGEST_NAME = 200
-"""Of a file from elsewhere."""
+"""Limits on a profile's file, which may come from elsewhere."""
 
 Stacks = Mapping[str, int]
 """Samples by stack; the frames of a stack are separated by semicolons, the outermost first."""

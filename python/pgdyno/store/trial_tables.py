@@ -42,7 +42,7 @@ class IntervalRow:
     in_flight: Integer | None
     """Of all scripts, at the end of the second: the same in every script's row. None if imported."""
     clients: Integer
-    """Of all scripts."""
+    """Clients of all scripts together."""
     latency_sum_ns: Double | None
     latency_min_ns: BigInt | None
     p50_ns: BigInt | None
@@ -211,7 +211,7 @@ class QueryPlanRow:
     statement: Integer
     """The number of its command in the script, as in `statements`."""
     text: Text
-    """With `$1` for variables."""
+    """The statement, with `$1` for variables."""
     shape: Text | None
     """A hash of its nodes, relations, indexes and joins, and of their order; None without a plan."""
     plan: Text | None

@@ -31,7 +31,7 @@ class Model:
     """A load as scripts, arrivals and variables, ready to be written to a folder."""
 
     capture: Capture
-    """With the class of each command of the scripts."""
+    """The capture, with the class of each command of the scripts."""
     scripts: list[Script]
     arrivals: Arrivals
     protocol: str

@@ -21,7 +21,7 @@ class Site:
     """A statement of a class of transactions."""
 
     element: int
-    """Its element of the sequence."""
+    """Number of the element in the sequence."""
     offset: int
     """Its place in the loop's body; 0 for a single statement."""
     is_looped: bool

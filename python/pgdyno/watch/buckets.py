@@ -82,10 +82,10 @@ class Polled:
 @dataclass(slots=True)
 class Bucket:
     at_s: float
-    """Its end by this host's clock, since 1970."""
+    """End of the second by this host's clock, since 1970."""
     looks: int = 0
     waits: Counter[Wait] = field(default_factory=Counter)
-    """Summed over the samples."""
+    """Sessions by wait, summed over the samples."""
     samples: dict[str, list[Row]] = field(default_factory=dict)
     blockers: list[Line] = field(default_factory=list)
     polled: Polled | None = None

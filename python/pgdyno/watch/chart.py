@@ -31,7 +31,7 @@ CLASSES = (
     WaitClass("Client", "bright_black", "N"),
     WaitClass("other", "cyan", "o"),
 )
-"""From the bottom of the chart up."""
+"""In the order from the bottom of the chart to the top."""
 BY_NAME = {each.name: each for each in CLASSES}
 
 

@@ -24,7 +24,7 @@ from pgdyno.watch.chart import class_of
 from pgdyno.watch.statements import Statement, shown_query
 
 VERSION = 1
-"""Of the JSON objects."""
+"""Version of the JSON objects."""
 MS = 1e3
 US = 1e6
 HOST = ("cpu", "kernel", "memory", "disk", "process", "cgroup")
@@ -94,7 +94,7 @@ class Frame:
     active: Mapping[str, float] | None
     """Active client sessions by class of wait; see `class_of`."""
     waits: Mapping[str, float] | None
-    """The same by `type:event`."""
+    """Waiting sessions by `type:event`."""
     background: Mapping[str, float] | None
     """Other active processes, by `backend type: type:event`."""
     queries: Mapping[str, float] | None
@@ -113,9 +113,9 @@ class Frame:
     wal_syncs_per_s: float | None
     wal_full_page_images_per_s: float | None
     checkpoints: float | None
-    """Started in these seconds."""
+    """Checkpoints that started in this period."""
     checkpoint_buffers_per_s: float | None
-    """Written by the checkpointer."""
+    """Buffers that the checkpointer wrote."""
     since_checkpoint_s: float | None
     since_redo_bytes: float | None
     cpu: Cpu | None

@@ -16,7 +16,7 @@ from pgdyno.watch.panels import Right
 
 ACCENT = "cyan"
 TILE = 38
-"""Least width of a tile."""
+"""Minimum width of a tile."""
 GAP = 2
 LOWEST_CHART = 4
 ONE_TABLE, TWO_TABLES = 110, 160

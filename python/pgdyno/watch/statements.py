@@ -88,7 +88,7 @@ class Statement:
     """Average concurrent executions: seconds of execution per second."""
     calls_per_s: float
     mean_ms: float | None
-    """Per execution."""
+    """Mean time of one execution."""
     rows_per_s: float
     reads_per_s: float
     """Pages that were not in shared buffers."""

@@ -9,7 +9,7 @@ from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
 MOST_DIFFERENCE = 0.01
-"""Of a share: one point."""
+"""Maximum difference of a share: one percentage point."""
 LATE_MS = 10.0
 BUSY = 0.5
 """Share of the late statements that waited for the answer before them: from there on, the server made them late."""

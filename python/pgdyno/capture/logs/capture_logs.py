@@ -120,7 +120,7 @@ class _Reader:
         statements: SessionStatements,
     ) -> None:
         self.version: str | None = None
-        """Of the server, if the log has it."""
+        """Version of the server, if the log contains it."""
         self._logs, self._templates, self._losses, self._folder = logs, templates, losses, folder
         self._events, self._statements = events, statements
         self._anonymiser = Anonymiser() if templates.anonymised else None

@@ -30,7 +30,7 @@ class Kind(StrEnum):
     WAITING = "waiting"
     """A statement still waits for a lock."""
     ACQUIRED = "acquired"
-    """It got the lock."""
+    """A statement acquired the lock."""
     RECEIVED = "received"
     """A process begins to serve a connection, whose database is not known yet."""
     CONNECT = "connect"

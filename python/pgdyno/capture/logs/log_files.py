@@ -55,7 +55,7 @@ class LogFile:
     size_bytes: int
     format: LogFormat
     prefix: LinePrefix | None
-    """Of the format stderr."""
+    """The prefix of lines in the format stderr; None for other formats."""
     began: str
     """The first time in it, as it is written."""
 

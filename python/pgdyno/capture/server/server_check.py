@@ -93,7 +93,7 @@ class ServerLog:
     """`log_directory`, which may be relative to the data directory."""
     data_directory: str
     pattern: str
-    """Of the names of its files in this directory."""
+    """Pattern of the log files' names in the directory."""
     notes: list[Message]
     """What the log does not have, and a capture can do without."""
 

@@ -24,10 +24,10 @@ class Setting:
     value: str
     """In the setting's own unit, such as milliseconds."""
     shown: str
-    """With its unit."""
+    """The value with its unit."""
     needs_restart: bool = False
     source: str = "default"
-    """As in pg_settings."""
+    """Source of the value, as in pg_settings."""
     file: str = ""
     """The configuration file, if the role may know it."""
 

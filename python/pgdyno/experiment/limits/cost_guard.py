@@ -21,7 +21,7 @@ from pgdyno.targets.rental import Load, Rental
 REMOVAL_S = 1800.0
 """An upper estimate of the time until servers are removed, for which they cost money, too."""
 SNAPSHOT_S = 1800.0
-"""Likewise until a snapshot of a server is complete."""
+"""An upper estimate of the time until a snapshot of a server is complete."""
 
 
 def spent_on(rented: Sequence[RentRecord]) -> float:

@@ -37,7 +37,7 @@ class DiskGuard:
     """Ends the run when a file system has less free space than the plan's trial.min_free_disk."""
 
     limit: str | None
-    """As in the plan; None for no limit."""
+    """The limit as the plan gives it; None for no limit."""
     free: Callable[[Path], int] = free_bytes
     clock: Callable[[], float] = time.monotonic
     _watched: dict[int, tuple[str, Path]] = field(default_factory=dict)

@@ -26,9 +26,9 @@ class Place:
     target: str
     point: Point
     repeat: int
-    """From 1."""
+    """Counted from 1."""
     block: int
-    """From 1."""
+    """Counted from 1."""
 
 
 def arm(target: str, point: Point) -> ArmKey:

@@ -20,7 +20,7 @@ class LoopPoint:
     tps: float
     p99_ms: float
     told: str
-    """Its clients, and its rate in an open loop."""
+    """The point's clients, and its rate in an open loop."""
     transactions: int
 
 

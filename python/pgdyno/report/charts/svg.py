@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from markupsafe import Markup, escape
 
 FONT_SIZE = 13.0
-"""Of every label, in the drawing's own units."""
+"""Font size of every label, in the drawing's own units."""
 
 
 def number(value: float) -> str:

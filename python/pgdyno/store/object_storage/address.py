@@ -25,7 +25,7 @@ class Address:
     """An object, or all whose keys begin with `key/`."""
 
     bucket: str
-    """Of Azure, the container."""
+    """Name of the bucket; for Azure, of the container."""
     key: str
     """Without a slash at either end; empty for the whole bucket."""
     scheme: str = "s3"

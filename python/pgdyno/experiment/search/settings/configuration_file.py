@@ -10,7 +10,7 @@ from pgdyno.safe_output import visible
 from pgdyno.targets.cluster.settings import quote
 
 FILE = "postgresql.conf"
-"""Its name in the run folder."""
+"""Name of the file in the run folder."""
 
 
 def configuration(found: Found, goal: Goal, run: str, words: str) -> str:

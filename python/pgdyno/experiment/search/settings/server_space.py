@@ -41,7 +41,7 @@ class ServerSetting:
     vartype: str
     """bool, integer, real, string or enum."""
     unit: str | None
-    """Of a number without a unit: `8kB`, `ms`."""
+    """Unit of a number that has none in the setting: `8kB`, `ms`."""
     min_val: str | None
     max_val: str | None
     enumvals: Sequence[str] | None

@@ -51,7 +51,7 @@ class Asked:
 @dataclass(frozen=True, slots=True)
 class Seen:
     figure: float | None
-    """Of the goal; None if the trial failed."""
+    """The trial's figure for the goal; None if it failed."""
     violation: float
     """By how much a promise was broken: 0.2 for a latency 20 % over its limit."""
     seconds: float
