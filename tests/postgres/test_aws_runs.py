@@ -338,7 +338,7 @@ def test_a_run_that_is_terminated_takes_its_servers_down_and_keep_keeps_them(ama
     assert len(amazon.simulator.left()) == 3
     assert "no resources of pgdyno found" in amazon.pgdyno("reap", "--expired")
     assert len(amazon.simulator.left()) == 3
-    listed = amazon.pgdyno("reap", "--all", "--look")
+    listed = amazon.pgdyno("reap", "--all", "--dry-run")
     assert listed.count("until 20") == 1
     assert listed.count("\n  ") == 3
     assert "this costs 0.2027 USD an hour" in listed

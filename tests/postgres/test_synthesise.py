@@ -109,7 +109,7 @@ def test_a_known_mix_is_captured_modelled_and_run(logging: Server, warm_home: Ho
     )
     mix = ["--builtin=tpcb-like@2", f"--file={tmp_path / 'look.sql'}@5", f"--file={tmp_path / 'range.sql'}@3"]
     captured(logging, warm_home, tmp_path, *mix, "--client=4", "--transactions=1500", "--protocol=prepared")
-    done = pgdyno(warm_home, tmp_path, "synthesise", "shop", "--least", "1", "--json")
+    done = pgdyno(warm_home, tmp_path, "synthesise", "shop", "--min-share", "1", "--json")
     assert done.returncode == 0, done.stderr
     made = json.loads(done.stdout)
     assert sum(script["weight"] for script in made["scripts"]) == 6_000

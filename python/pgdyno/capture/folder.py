@@ -24,7 +24,7 @@ TOP = 20
 _TEXT_CHARACTERS = 100
 ENDINGS = {
     Ended.INTERRUPTED: "was interrupted",
-    Ended.LIMIT: "ended when the log reached the limit of --most",
+    Ended.LIMIT: "ended when the log reached the limit of --max-size",
     Ended.SERVER_LOST: "lost the server before its end",
 }
 _VALUES = {

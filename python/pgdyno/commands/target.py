@@ -22,7 +22,7 @@ from pgdyno.targets.rental import Rental, Resource, is_generator, removed, stamp
 from pgdyno.units import counted, parse_duration_s
 
 NOTHING = (
-    "this machine has rented no servers that are still up; to list those of other machines: pgdyno reap --all --look"
+    "this machine has rented no servers that are still up; to list those of other machines: pgdyno reap --all --dry-run"
 )
 
 

@@ -41,7 +41,7 @@ class Left(Enum):
     SESSION_STATE = "they need what their session did before (EXECUTE of a statement that SQL prepared)"
     COPY = "they copy from the client, and the capture does not have the rows"
     DEFINES = "they define or maintain objects (CREATE, ALTER, DROP, TRUNCATE, VACUUM, …)"
-    RARE = "their class takes less of the time than --least"
+    RARE = "their class takes less of the time than --min-share"
     MANY = f"there are more classes than the {MOST_SCRIPTS} that are written"
     COMMAND = "they are commands, such as BEGIN, which pg_stat_statements shows without their transaction"
     REFUSED = "the server of --dsn refuses them"

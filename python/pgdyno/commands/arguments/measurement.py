@@ -56,13 +56,13 @@ def run(
     generators: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="PLACE",
+            metavar="HOSTS",
             help="Generate load on these hosts: local:3, ssh://host1,host2, ray://address:10001. Repeatable.",
         ),
     ] = None,
     live: Annotated[bool, typer.Option("--live", help="Serve a live page that can stop the run.")] = False,
     keep: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Keep rented servers for this time after the run, such as 2h.")
+        str | None, typer.Option(metavar="DURATION", help="Keep rented servers for this time after the run, such as 2h.")
     ] = None,
     yes: YesOption = False,
     max_cost: MaxCostOption = None,
@@ -121,7 +121,7 @@ def tune(
     on: OnOption = None,
     budget: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Time for all trials, such as 2h; half of it for proposals."),
+        typer.Option(metavar="DURATION", help="Time for all trials, such as 2h; half of it for proposals."),
     ] = None,
     resume: Annotated[
         str | None,
@@ -219,10 +219,10 @@ def ab(
         ),
     ] = None,
     duration: Annotated[
-        str, typer.Option("--duration", "-T", metavar="TIME", help="Measured time of each trial.")
+        str, typer.Option("--duration", "-T", metavar="DURATION", help="Measured time of each trial.")
     ] = "20s",
     warmup: Annotated[
-        str, typer.Option("--warmup", metavar="TIME", help="Warm-up before each trial, which does not count.")
+        str, typer.Option("--warmup", metavar="DURATION", help="Warm-up before each trial, which does not count.")
     ] = "5s",
     pairs: Annotated[
         str,

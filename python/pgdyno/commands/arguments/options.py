@@ -103,15 +103,15 @@ RunsArgument = Annotated[
 ClusterOption = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="PLACE", help="Work on these hosts: local:3, ssh://host1,host2, ray://address:10001. Repeatable."
+        metavar="HOSTS", help="Work on these hosts: local:3, ssh://host1,host2, ray://address:10001. Repeatable."
     ),
 ]
 BudgetOption = Annotated[
     str | None,
     typer.Option(
         "--budget",
-        metavar="TIME",
-        help="Fit the plan into a time such as 20m, and into this machine's memory and disk.",
+        metavar="DURATION",
+        help="Fit the plan into a duration such as 20m, and into this machine's memory and disk.",
     ),
 ]
 MetricName = Literal["tps", "p99", "mean", "composite"]

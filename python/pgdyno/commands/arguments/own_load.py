@@ -25,7 +25,7 @@ def capture(
         str | None, typer.Option("--ssh", metavar="HOST", help="Read the log over SSH: [USER@]HOST[:PORT].")
     ] = None,
     time: Annotated[
-        str | None, typer.Option("--for", metavar="TIME", help="Record a server for this time.  [default: 10m]")
+        str | None, typer.Option("--for", metavar="DURATION", help="Record a server for this time.  [default: 10m]")
     ] = None,
     statements: Annotated[
         bool, typer.Option("--statements", help="Read pg_stat_statements instead of a log: no order, no values.")
@@ -41,8 +41,11 @@ def capture(
         str | None,
         typer.Option("--database", metavar="NAME", help="Database to capture, if the log files have several."),
     ] = None,
-    most: Annotated[
-        str, typer.Option("--most", metavar="SIZE", help="End the capture after copying this much of the log.")
+    max_size: Annotated[
+        str,
+        typer.Option(
+            "--max-size", "--most", metavar="SIZE", help="End the capture after copying this much of the log."
+        ),
     ] = "10GB",
     quiet: QuietOption = False,
     json: Annotated[
@@ -58,7 +61,7 @@ def capture(
     from pgdyno.commands.own_load.capture import Wanted
     from pgdyno.commands.own_load.capture import capture as record
 
-    record(Wanted(folder, dsn, log or [], ssh, time, statements, values, prefix, database, most, quiet, json))
+    record(Wanted(folder, dsn, log or [], ssh, time, statements, values, prefix, database, max_size, quiet, json))
 
 
 def synthesise(
@@ -66,9 +69,10 @@ def synthesise(
     into: Annotated[
         Path | None, typer.Option("--into", metavar="DIR", help="New folder for the model.  [default: FOLDER-model]")
     ] = None,
-    least: Annotated[
+    min_share: Annotated[
         float,
         typer.Option(
+            "--min-share",
             "--least",
             metavar="PERCENT",
             min=0,
@@ -93,4 +97,4 @@ def synthesise(
     """
     from pgdyno.commands.own_load.synthesise import synthesise as model
 
-    model(folder, into, least / 100, dsn, json=json)
+    model(folder, into, min_share / 100, dsn, json=json)

@@ -103,7 +103,7 @@ def report(
     html: Annotated[
         str | None,
         typer.Option(
-            metavar="PLACE",
+            metavar="LOCATION",
             help="Write the HTML report to this file; with --each, to this folder.  [default: in the run folder]",
         ),
     ] = None,
@@ -159,7 +159,7 @@ def copy(
         typer.Argument(metavar="RUN", help="Runs, folders of runs, or patterns.", autocompletion=complete_runs),
     ],
     place: Annotated[
-        str, typer.Argument(metavar="PLACE", help="Destination. Either it or the runs must be at s3://bucket/folder.")
+        str, typer.Argument(metavar="LOCATION", help="Destination. Either it or the runs must be at s3://bucket/folder.")
     ],
     runs: RunsOption = DEFAULT_RUNS,
 ) -> None:

@@ -35,7 +35,7 @@ def up(
         str,
         typer.Option(
             "--for",
-            metavar="TIME",
+            metavar="DURATION",
             help="Time until the rental expires and `pgdyno reap --expired` removes it.",
         ),
     ] = "8h",
@@ -57,8 +57,8 @@ def up(
 def status(plan: PlanArgument, overrides: SetOption = None, json: JsonOption = False) -> None:
     """Show which servers of a plan are up.
 
-    Lists the servers that this machine rented, their state at Amazon and their expiry. `pgdyno reap --all --look` lists
-    others.
+    Lists the servers that this machine rented, their state at Amazon and their expiry. `pgdyno reap --all --dry-run`
+    lists others.
     """
     from pgdyno.commands.target import status as show_status
 
@@ -155,7 +155,7 @@ def selftest(
         str | None,
         typer.Option(metavar="NAME", help="Restore the server from this snapshot, and again after the trial."),
     ] = None,
-    duration: Annotated[str, typer.Option(metavar="TIME", help="Duration of the trial.")] = "1m",
+    duration: Annotated[str, typer.Option(metavar="DURATION", help="Duration of the trial.")] = "1m",
     runs: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the trial's run.")] = DEFAULT_RUNS,
     yes: YesOption = False,
     max_cost: MaxCostOption = None,
@@ -194,10 +194,12 @@ def reap(
     all_regions: Annotated[
         bool, typer.Option("--all-regions", help="Search every region that is enabled for the account.")
     ] = False,
-    look: Annotated[bool, typer.Option("--look", help="List resources without removing them.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "--look", help="List resources without removing them.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Remove what others created, too, without asking.")] = False,
 ) -> None:
-    """Remove resources that runs left at Amazon.
+    """Remove rented resources, and give back borrowed hosts, that runs left behind.
 
     Finds them by pgdyno's rental journal and by tags; safe to repeat. Asks before it removes what another identity
     created. Prints what remains, and exits with 4 if something does.
@@ -205,4 +207,4 @@ def reap(
     from pgdyno.commands.target import Asked
     from pgdyno.commands.target import reap as take
 
-    raise typer.Exit(take(Asked(run, all_, expired, tuple(regions or ()), all_regions, yes), look=look))
+    raise typer.Exit(take(Asked(run, all_, expired, tuple(regions or ()), all_regions, yes), look=dry_run))

@@ -111,7 +111,7 @@ def _span_s(wanted: Wanted) -> float:
 
 
 def _most_bytes(wanted: Wanted) -> int:
-    return _parsed("--most", parse_bytes, wanted.most)
+    return _parsed("--max-size", parse_bytes, wanted.most)
 
 
 def _parsed(option: str, parse: Callable[[str], _T], text: str) -> _T:
@@ -150,7 +150,7 @@ def _of_files(wanted: Wanted) -> None:
             total = sum(each.size for each in states.values())
             if total > _most_bytes(wanted):
                 raise UsageError(
-                    f"the files total {format_size(total)}, more than --most {wanted.most}", hint="raise --most"
+                    f"the files total {format_size(total)}, more than --max-size {wanted.most}", hint="raise --max-size"
                 )
             copy = LogCopy(files, spool, _most_bytes(wanted))
             say(f"copying {format_size(total)} of log from {wanted.ssh}")

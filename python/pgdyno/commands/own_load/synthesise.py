@@ -53,7 +53,7 @@ def _model(folder: Path, capture: Capture, least: float, dsn: str | None) -> Mod
 def _show(into: Path, model: Model) -> None:
     console = Console(soft_wrap=True)
     of = "time on the server" if any(each.total_us for each in model.capture.statements) else "statements"
-    console.print(f"{into}/ stands for {100 * model.modelled:.1f} % of the {of}:")
+    console.print(f"{into}/ covers {100 * model.modelled:.1f} % of the {of}:")
     width = max(len(script.name) for script in model.scripts)
     for script in model.scripts:
         console.print(f"  {script.name:<{width}}  {script.summary}")
