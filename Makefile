@@ -175,7 +175,7 @@ clean: ## what was built here; not the cache of servers
 # Debian packages that tests compare with or make certificates by. Asks for nothing where they are there.
 # $(call need,CHECK,PACKAGES,WHY): PACKAGES are missing unless the command CHECK succeeds
 define need
-{ $(1); } >/dev/null 2>&1 || { echo "to be installed: $(2): $(3)"; missing="$$missing $(2)"; };
+{ $(1); } >/dev/null 2>&1 || { echo "installing $(2): $(3)"; missing="$$missing $(2)"; };
 endef
 
 install_missing = test -z "$$missing" || { $(AS_ROOT) apt-get update -qq && \
@@ -193,7 +193,7 @@ test-packages:
 	$(call need,command -v ip,iproute2,makes hosts of network namespaces) \
 	$(call need,command -v mmdebstrap && command -v gpg,mmdebstrap gpg,makes hosts that boot) \
 	$(call need,command -v chromium,chromium,tests look at pages in it) \
-	$(call need,command -v iostat && command -v pidstat,sysstat,pgprobe's figures are held against its) \
+	$(call need,command -v iostat && command -v pidstat,sysstat,tests compare pgprobe's figures with sysstat's) \
 	$(install_missing)
 
 # Debian packages that benchmarks compare with.

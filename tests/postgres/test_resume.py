@@ -261,7 +261,7 @@ def test_resuming_with_another_kernel_or_engine_is_noted(warm_home: Home, tmp_pa
     assert "and was 5.4.0-old in earlier trials" in said
     assert "and was 0.0.9 in earlier trials" in said
     assert "and was PostgreSQL 18.0 elsewhere in earlier trials" in said
-    assert "removed what was left of 1 trial (0001-a-c1)" in said
+    assert "removed the incomplete files of 1 trial (0001-a-c1)" in said
     assert "host.tuning.swappiness is " in said
     assert "and was 7 in earlier trials: different kernel settings" in said
     settings = "servers.a.settings_changed.shared_buffers is 16MB now, and was 8MB in earlier trials"

@@ -83,7 +83,7 @@ def test_leaves_out_points_when_trials_take_longer() -> None:
     left = BudgetLeft(of, budget(of, 155), clock)
     measured(left, clock, trials[0], 25)
     kept, dropped = left.fitting(trials[1:])
-    assert str(dropped) == "for the budget, 3 of 6 points are left out: a trial takes 25s with its preparation"
+    assert str(dropped) == "to fit the budget, pgdyno leaves out 3 of 6 points: a trial takes 25s with its preparation"
     assert {1, 32} < {trial.point.clients for trial in kept}
     assert len(kept) == 5
     assert left.is_used_up
@@ -96,7 +96,7 @@ def test_a_load_that_took_long_leaves_out_other_scales() -> None:
     measured(left, clock, trials[0], 10, load_s=20)
     kept, dropped = left.fitting(trials[1:])
     assert str(dropped) == (
-        "for the budget, 1 of 2 points is left out: a trial takes 10s with its preparation, a load up to 20s"
+        "to fit the budget, pgdyno leaves out 1 of 2 points: a trial takes 10s with its preparation, a load up to 20s"
     )
     assert dropped is not None
     expected = {"count": 1, "points": 2, "trial": "10s", "load": "20s", "took_id": "trial-and-load-take"}

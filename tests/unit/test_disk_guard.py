@@ -35,7 +35,7 @@ def test_the_guard_stops_the_run_and_names_disk_and_space(tmp_path: Path) -> Non
         guard.check()
     assert caught.value.exit_code is ExitCode.STOPPED
     assert caught.value.message == (
-        f"only 7.0 GiB are free at {tmp_path}, where the run's folder is; the plan's min_free_disk is 8GB"
+        f"only 7.0 GiB is free at {tmp_path}, where the run's folder is; the plan's min_free_disk is 8GB"
     )
 
 

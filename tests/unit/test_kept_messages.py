@@ -19,8 +19,7 @@ from tests.unit.report_sample import SampleRun, manifest, sweep
 
 DROPPED = Message(
     "budget-dropped",
-    "for the budget, {count} of {points} points is left out: {took}",
-    "for the budget, {count} of {points} points are left out: {took}",
+    "to fit the budget, pgdyno leaves out {count} of {points} points: {took}",
     count=3,
     points=6,
     took=Message("trial-takes", "a trial takes {trial} with its preparation", trial="25s"),

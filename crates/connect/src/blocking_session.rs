@@ -151,12 +151,12 @@ impl Session {
                     failure.get_or_insert(SessionError::Server(error));
                 }
                 Event::CopyIn => {
-                    let what = "could not run query: it wants COPY data";
+                    let what = "could not run query: the server expects COPY data";
                     failure.get_or_insert(SessionError::Unexpected(what));
                     self.send_copy_fail(what)?;
                 }
                 Event::CopyOut => {
-                    let what = "could not run query: it gives COPY data";
+                    let what = "could not run query: the server sends COPY data";
                     failure.get_or_insert(SessionError::Unexpected(what));
                 }
                 // This COPY cannot be ended properly.

@@ -325,11 +325,11 @@ fn queries(server: &Server) {
     for (sql, what) in [
         (
             "copy t from stdin",
-            "could not run query: it wants COPY data",
+            "could not run query: the server expects COPY data",
         ),
         (
             "copy t to stdout",
-            "could not run query: it gives COPY data",
+            "could not run query: the server sends COPY data",
         ),
     ] {
         let error = session.simple_query(sql).expect_err("COPY");

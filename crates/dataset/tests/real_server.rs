@@ -61,7 +61,7 @@ const SBTEST: Sbtest = Sbtest {
 };
 
 #[test]
-#[ignore = "wants a server: PGDYNO_TEST_DSN"]
+#[ignore = "needs a server: PGDYNO_TEST_DSN"]
 fn a_load_is_marked_and_the_stamp_is_trusted_as_long_as_it_is_true() {
     let params = params();
     let mut session = Session::connect(&params).expect("a session");

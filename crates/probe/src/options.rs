@@ -252,7 +252,7 @@ fn whole(parser: &mut Parser, name: &str, most: u64) -> Result<u64, UsageError> 
     let number = text.parse().ok().filter(|number| *number <= most);
     number.ok_or_else(|| {
         UsageError(format!(
-            "--{name} wants a whole number from 0 to {most}, not \"{text}\""
+            "--{name} needs a whole number from 0 to {most}, not \"{text}\""
         ))
     })
 }
@@ -265,7 +265,7 @@ fn seconds(parser: &mut Parser, name: &str) -> Result<Duration, UsageError> {
         .ok_or_else(|| {
             let most = LONGEST.as_secs();
             UsageError(format!(
-                "--{name} wants seconds above 0 and up to {most}, not \"{text}\""
+                "--{name} needs seconds above 0 and up to {most}, not \"{text}\""
             ))
         })
 }
@@ -320,19 +320,19 @@ mod tests {
             (vec!["a", "b"], "more than one database was named"),
             (
                 vec!["--waits-hz=101"],
-                "--waits-hz wants a whole number from 0 to 100, not \"101\"",
+                "--waits-hz needs a whole number from 0 to 100, not \"101\"",
             ),
             (
                 vec!["--time=0"],
-                "--time wants seconds above 0 and up to 2147483647, not \"0\"",
+                "--time needs seconds above 0 and up to 2147483647, not \"0\"",
             ),
             (
                 vec!["--time=1e19"],
-                "--time wants seconds above 0 and up to 2147483647, not \"1e19\"",
+                "--time needs seconds above 0 and up to 2147483647, not \"1e19\"",
             ),
             (
                 vec!["--lease=inf"],
-                "--lease wants seconds above 0 and up to 2147483647, not \"inf\"",
+                "--lease needs seconds above 0 and up to 2147483647, not \"inf\"",
             ),
             (
                 vec!["--no-host", "--no-server"],

@@ -46,10 +46,11 @@ def examine(
     servers: Servers | None = None,
     system: System | None = None,
 ) -> list[Check]:
-    """Looks at everything and changes nothing; `notify` is told what is being measured. Checks are in CHECKS' order.
+    """Looks at everything and changes nothing. Checks are in CHECKS' order.
 
-    `servers` are asked how far away they are; without any, pgnull is. Files are written and removed again where
-    data and WAL will lie; a pgnull and a pgdrive run for a moment, and on hosts over SSH a pgprobe, which stays there.
+    `notify` receives the name of each measurement. Measures the round trip to `servers`; without any, to pgnull. Files
+    are written and removed again where data and WAL will lie; a pgnull and a pgdrive run for a moment, and on hosts
+    over SSH a pgprobe, which stays there.
     """
     checks = list(_all(needs, engine, patience, notify, servers or {}, system or System()))
     order = list(CHECKS)

@@ -171,7 +171,8 @@ def free(place: Place, free_now: int, whole: int) -> Check:
     if place.bytes > free_now:
         if place.kept:
             means = Message(
-                "kept-cluster-may-suffice", "it may suffice, because a kept cluster may already contain the dataset"
+                "kept-cluster-may-suffice",
+                "the free space may suffice, because a kept cluster may already contain the dataset",
             )
             return warning(name, found, means, change, measured)
         means = Message("disk-too-small", "loads fail when the disk is full, and a full WAL disk stops the server")

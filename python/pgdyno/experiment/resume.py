@@ -276,8 +276,8 @@ def _begin_attempt(context: RunContext, progress: RunProgress, made_anew: Sequen
         progress.note(
             Message(
                 "partial-trials-removed",
-                "removed what was left of {count} trial ({slugs})",
-                "removed what was left of {count} trials ({slugs})",
+                "removed the incomplete files of {count} trial ({slugs})",
+                "removed the incomplete files of {count} trials ({slugs})",
                 count=len(removed),
                 slugs=", ".join(removed),
             )

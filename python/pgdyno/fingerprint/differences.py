@@ -308,7 +308,7 @@ def _rule(field: str) -> tuple[Severity, Message]:
     general = ".".join(parts)
     fitting = [rule for rule in RULES if general == rule[0] or general.startswith(f"{rule[0]}.")]
     if not fitting:
-        return Severity.CAUTION, Message("unknown-field", "this version of pgdyno does not know what it does")
+        return Severity.CAUTION, Message("unknown-field", "this version of pgdyno does not know this field")
     _, severity, why = max(fitting, key=lambda rule: len(rule[0]))
     return severity, why
 

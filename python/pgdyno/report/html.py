@@ -111,8 +111,10 @@ def report_content(of: Digest, location: str, extras: Extras) -> Content:
 
 
 def _proof(of: Digest, content: Content) -> list[Figure]:
-    """Return the picture of the first screen: the forest plot; without a comparison throughput and p99 by clients,
-    or what there is of a single point. A second figure is next to the first.
+    """Return one or two figures for the first screen.
+
+    These are the forest plot of the first comparison or, without a comparison, throughput and p99 by clients; for a
+    single point, the first that exists of: open vs closed loop, throughput, the latency spectrum.
     """
     chief = content["comparisons"][0] if content["comparisons"] else None
     if chief is not None and chief.figure is not None:

@@ -43,7 +43,7 @@ def find_arrivals(found: Activity, modelled: int, span_us: int, most_sessions: i
     """Returns the clients and the rate of a load.
 
     In an open loop, transactions arrive at their mean rate, as those of independent users do, however fast the server
-    answers. `modelled` is the number of transactions that scripts stand for.
+    answers. `modelled` is the number of transactions that the scripts cover.
     """
     clients = closed_clients(found)
     if clients is not None:

@@ -79,7 +79,7 @@ max_errors = {MOST_ERRORS}
 
 def _left_out(model: Model) -> Iterator[str]:
     of = "time on the server" if any(each.total_us for each in model.capture.statements) else "statements"
-    yield f"the scripts stand for {100 * model.modelled:.1f} % of the {of}"
+    yield f"the scripts cover {100 * model.modelled:.1f} % of the {of}"
     for each in model.left:
         share = left_share(each, model.capture)
         yield f"left out: {each.count:,} transactions, {100 * share:.2f} % of the time: {each.reason.value}"

@@ -37,7 +37,7 @@ class Model:
     protocol: str
     left: list[LeftTransactions]
     modelled: float
-    """The part of the time on the server that the scripts stand for; of the statements if the capture has no times."""
+    """The part of the time on the server that the scripts cover; of the statements if the capture has no times."""
     notes: list[str]
     """What a person should know about single scripts."""
 

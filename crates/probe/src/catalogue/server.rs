@@ -84,7 +84,7 @@ const WAL: Source = of(
         amount(
             "full_page_images",
             "count",
-            "pages written whole, as the first change after a checkpoint wants",
+            "pages written whole, as the first change after a checkpoint requires",
         ),
         amount("bytes", "bytes", "WAL made"),
         amount(

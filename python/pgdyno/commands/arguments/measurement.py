@@ -62,7 +62,8 @@ def run(
     ] = None,
     live: Annotated[bool, typer.Option("--live", help="Serve a live page that can stop the run.")] = False,
     keep: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Keep rented servers for this time after the run, such as 2h.")
+        str | None,
+        typer.Option(metavar="DURATION", help="Keep rented servers for this time after the run, such as 2h."),
     ] = None,
     yes: YesOption = False,
     max_cost: MaxCostOption = None,

@@ -159,7 +159,8 @@ def copy(
         typer.Argument(metavar="RUN", help="Runs, folders of runs, or patterns.", autocompletion=complete_runs),
     ],
     place: Annotated[
-        str, typer.Argument(metavar="LOCATION", help="Destination. Either it or the runs must be at s3://bucket/folder.")
+        str,
+        typer.Argument(metavar="LOCATION", help="Destination. Either it or the runs must be at s3://bucket/folder."),
     ],
     runs: RunsOption = DEFAULT_RUNS,
 ) -> None:

@@ -194,9 +194,7 @@ def reap(
     all_regions: Annotated[
         bool, typer.Option("--all-regions", help="Search every region that is enabled for the account.")
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", "--look", help="List resources without removing them.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "--look", help="List resources without removing them.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Remove what others created, too, without asking.")] = False,
 ) -> None:
     """Remove rented resources, and give back borrowed hosts, that runs left behind.

@@ -75,7 +75,9 @@ def merged(suspected: Gate, second: Gate) -> Gate:
 
 def _unconfirmed(suspected: Gate, reason: str) -> Confirmed:
     note = Message(
-        "gate-not-confirmed", "the regression could not be measured again, and stands: {reason}", reason=reason
+        "gate-not-confirmed",
+        "could not measure the regression again, so it still counts: {reason}",
+        reason=reason,
     )
     return Confirmed(suspected, [note])
 

@@ -180,8 +180,7 @@ class BudgetLeft:
         self.is_used_up = True
         return kept, Message(
             "budget-dropped",
-            "for the budget, {count} of {points} points is left out: {took}",
-            "for the budget, {count} of {points} points are left out: {took}",
+            "to fit the budget, pgdyno leaves out {count} of {points} points: {took}",
             count=len(points) - fewer,
             points=len(points),
             took=self._took(),

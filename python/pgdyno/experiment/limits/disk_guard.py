@@ -76,7 +76,7 @@ class DiskGuard:
                 raise StopRunError(
                     Message(
                         "disk-full",
-                        "only {free} are free at {path}, where {what} is; the plan's min_free_disk is {limit}",
+                        "only {free} is free at {path}, where {what} is; the plan's min_free_disk is {limit}",
                         free=format_bytes(left),
                         what=what,
                         path=str(path),

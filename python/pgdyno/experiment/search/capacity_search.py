@@ -125,7 +125,8 @@ def capacity_messages(
     parts = [found]
     if capacity.met is not None:
         rate = numbers.rounded(capacity.met, 4)
-        parts.append(Message("search-met", "all trials met it up to {rate}", rate=rate))
+        parts.append(Message("search-met", "every trial up to {rate} met the target", rate=rate))
     if capacity.missed is not None:
-        parts.append(Message("search-missed", "none at {rate}", rate=numbers.rounded(capacity.missed, 4)))
+        rate = numbers.rounded(capacity.missed, 4)
+        parts.append(Message("search-missed", "no trial at {rate} met the target", rate=rate))
     return parts

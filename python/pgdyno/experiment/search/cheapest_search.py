@@ -150,7 +150,7 @@ class CheapestSearch:
             parts.append(
                 Message(
                     "cheapest-missed",
-                    "{target}, the next cheaper at {price} {currency}, does not: {why}",
+                    "{target}, the next cheaper at {price} {currency}, does not keep the promise: {why}",
                     why=whys[name],
                     **self._priced(name),
                 )

@@ -229,7 +229,7 @@ def _environment(content: Content) -> Iterator[Block]:
     yield heading(gettext("Raw data"))
     where = gettext(
         "Every figure here comes from the run folder {folder}: records as JSON, tables as Parquet, latency histograms "
-        "as HDR blobs. DuckDB reads it as it stands:",
+        "as HDR blobs. DuckDB can query the folder directly:",
         folder=content["location"],
     )
     yield line(where)

@@ -298,7 +298,7 @@ def _try_all(tally: Tally, plan: Plan, rental: Rental, tried: Tried, trial: Call
 def try_restore(tally: Tally, rental: Rental, tried: Tried) -> None:
     """Restores the database from its snapshot, and checks that the new password works."""
     if tried.snapshot is None:
-        tally.leave_out("restore", "say --snapshot NAME")
+        tally.leave_out("restore", "use --snapshot NAME")
         return
     with tally.trying("restore"):
         rental.restore(tried.kind)

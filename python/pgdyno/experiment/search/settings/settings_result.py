@@ -130,9 +130,7 @@ def _nothing(found: Found, goal: Goal) -> list[Message]:
     confirmed = found.confirmed
     changed = goal.change(confirmed) if confirmed is not None else None
     if confirmed is None or changed is None:
-        return [
-            Message("search-settings-none", "same: none of the settings seemed better than the starting configuration")
-        ]
+        return [Message("search-settings-none", "same: no proposed configuration was better than the starting one")]
     if found.broken:
         return [
             Message(
