@@ -18,7 +18,7 @@ from pgdyno.experiment.trials import network_path
 from pgdyno.plan import load_plan
 from pgdyno.probe import over_ssh
 from pgdyno.probe.clock_offset import Ahead
-from pgdyno.records import CloudGap, CloudRecord, CloudReport, CloudSource, TrialRecord, WayRecord
+from pgdyno.records import CloudGap, CloudRecord, CloudReport, CloudSource, NetworkPathRecord, TrialRecord
 from pgdyno.store import RunFolder
 from pgdyno.store.cloud_metrics import stored_cloud, write_cloud
 from pgdyno.targets.aws import boto3_clients
@@ -61,7 +61,9 @@ def amazon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulator]:
         yield simulator
 
 
-def run_of(tmp_path: Path, way: WayRecord | None = None, attempts: int = 1) -> tuple[Recorder, TrialRecord, list[str]]:
+def run_of(
+    tmp_path: Path, way: NetworkPathRecord | None = None, attempts: int = 1
+) -> tuple[Recorder, TrialRecord, list[str]]:
     """A run with one trial that is whole, on a server that is there; and what it says."""
     (tmp_path / "root.pem").touch()
     plan = load_plan(write_plan(tmp_path / "plan", rds(tmp_path / "root.pem", region=f'"{REGION}"'))).plan
@@ -164,7 +166,9 @@ def test_a_later_attempt_asks_again_where_the_server_is_the_same(
 
 def test_times_are_the_generators_whatever_this_machines_clock_says(amazon: Simulator, tmp_path: Path) -> None:
     """The server is 7 s ahead of the generator, and this machine's clock is where it likes."""
-    way = WayRecord(round_trips=50, least_us=300, median_us=350, clock_ahead_us=7 * SECOND_US, clock_uncertainty_us=150)
+    way = NetworkPathRecord(
+        round_trips=50, least_us=300, median_us=350, clock_ahead_us=7 * SECOND_US, clock_uncertainty_us=150
+    )
     recorder, record, _ = run_of(tmp_path, way)
     recorder.collect()
     asked = dict(zip(amazon.calls, amazon.parameters, strict=True))["pi:GetResourceMetrics"]
@@ -185,7 +189,7 @@ def test_a_servers_clock_against_that_of_a_rented_generator(monkeypatch: pytest.
     monkeypatch.setattr(over_ssh, "measure_ahead", lambda _spec: Ahead(-2_000_000.0, 120.5))
     rental = SimpleNamespace(generator_ssh=lambda: "a host")
     generators = Generators(cast("Any", None), None, [])
-    way = WayRecord(round_trips=50, least_us=300, median_us=350, clock_ahead_us=5_000, clock_uncertainty_us=150)
+    way = NetworkPathRecord(round_trips=50, least_us=300, median_us=350, clock_ahead_us=5_000, clock_uncertainty_us=150)
     assert network_path._clock(generators, cast("Any", rental), way) == {
         "clock_ahead_us": 2_005_000,
         "clock_uncertainty_us": 271,

@@ -110,7 +110,7 @@ def slow_reads(folder: Path) -> tuple[str, str]:
     return "-f", str(script)
 
 
-def assert_the_books_balance(server: OwnServer, result: Result) -> None:
+def assert_counts_agree_with_the_server(server: OwnServer, result: Result) -> None:
     """Every succeeded transaction is in the database, lost ones may be, and none is there in part."""
     sums = {
         server.value(f"SELECT coalesce(sum({column}), 0) FROM {table}")
@@ -148,7 +148,7 @@ def test_terminated_backends(unhurried: OwnServer, tmp_path: Path, io: str) -> N
     outage = assert_one_outage(result)
     assert (outage["connections_lost"], result["in_flight"]) == (CLIENTS, 0)
     assert 1 <= result["lost"] <= CLIENTS
-    assert_the_books_balance(unhurried, result)
+    assert_counts_agree_with_the_server(unhurried, result)
     # a client that was about to send may see the reset before it sees the server's last words
     counts = {error["sqlstate"]: error["count"] for error in result["errors"]}
     assert counts["57P01"] >= 1
@@ -174,7 +174,7 @@ def test_no_start_of_a_phase_is_lost_with_a_connection(own: OwnServer, tmp_path:
     assert own.value(PIDS) == clients
     result = drive.end()
     assert_one_outage(result, clients)
-    assert_the_books_balance(own, result)
+    assert_counts_agree_with_the_server(own, result)
     expected = rate * seconds
     # starts go on after the loss as before: what a busy machine does not come to is unstarted in both
     before, after = (one["succeeded"] for one in result["phases"])
@@ -195,7 +195,7 @@ def test_a_crash_and_recovery(unhurried: OwnServer, tmp_path: Path, io: str) -> 
     assert result["lost"] >= 1
     assert outage["clients"] == CLIENTS
     assert 0 < outage["all_away_us"] <= outage["length_us"]
-    assert_the_books_balance(unhurried, result)
+    assert_counts_agree_with_the_server(unhurried, result)
 
 
 @BOTH
@@ -209,7 +209,7 @@ def test_a_server_that_is_down_for_a_while(unhurried: OwnServer, tmp_path: Path,
     outage = assert_one_outage(result)
     assert outage["failed_attempts"] >= CLIENTS
     assert outage["all_away_us"] >= 2_000_000
-    assert_the_books_balance(unhurried, result)
+    assert_counts_agree_with_the_server(unhurried, result)
 
 
 @BOTH
@@ -314,7 +314,7 @@ def test_a_connection_a_transaction(unhurried: OwnServer, tmp_path: Path, io: st
     outage = result["outages"][0]
     assert outage["failed_attempts"] >= CLIENTS
     assert outage["clients"] == outage["reconnects"] == CLIENTS
-    assert_the_books_balance(unhurried, result)
+    assert_counts_agree_with_the_server(unhurried, result)
 
 
 def test_starts_queue_up_while_the_server_is_away(own: OwnServer, tmp_path: Path) -> None:

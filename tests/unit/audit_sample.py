@@ -22,6 +22,7 @@ from pgdyno.records import (
     Latency,
     Leftovers,
     Manifest,
+    NetworkPathRecord,
     Outcome,
     Point,
     Preparation,
@@ -31,7 +32,6 @@ from pgdyno.records import (
     Summary,
     TargetRecord,
     TrialRecord,
-    WayRecord,
 )
 from pgdyno.store.probe_tables import Metric, Shares, Stretches
 from pgdyno.store.read_runs import KeptPlan
@@ -184,7 +184,7 @@ def own(
     cached: tuple[float, float] = (1.0, 1.0),
     asked_b: Mapping[str, Any] | None = None,
     kind_b: str = "embedded",
-    ways: Callable[[int, str], WayRecord] | None = None,
+    ways: Callable[[int, str], NetworkPathRecord] | None = None,
     leftovers: Mapping[str, Any] | None = None,
     **manifest: object,
 ) -> FakeRun:
@@ -222,9 +222,11 @@ def own(
     )
 
 
-def way(trip_us: float, load: str | None = None, server: str | None = None, cpu: str | None = None) -> WayRecord:
+def way(
+    trip_us: float, load: str | None = None, server: str | None = None, cpu: str | None = None
+) -> NetworkPathRecord:
     """Returns the network path to a server with a round trip of `trip_us`; with zones, the server was rented."""
-    return WayRecord(
+    return NetworkPathRecord(
         round_trips=50,
         least_us=trip_us,
         median_us=1.2 * trip_us,

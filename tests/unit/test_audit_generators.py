@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pgdyno.audit import Finding, Severity, audit
-from pgdyno.records import Outcome, WayRecord
+from pgdyno.records import NetworkPathRecord, Outcome
 from tests.unit.audit_sample import FakeRun, by_hosts, own, way
 
 
@@ -66,7 +66,7 @@ def test_a_host_that_is_farther_from_the_server_than_the_others() -> None:
 
 
 def test_of_several_hosts_the_farthest_is_named() -> None:
-    def ways(_: int, target: str) -> WayRecord:
+    def ways(_: int, target: str) -> NetworkPathRecord:
         return way(300 if target == "a" else 1400).model_copy(update={"generator": "generator-2 (load2)"})
 
     finding = the("network-floor", by_hosts(own(ways=ways), *TWO))

@@ -11,7 +11,7 @@ import pytest
 from pgdyno.audit import Severity, audit
 from pgdyno.audit.pairing import Pairing, pairing_between, pairing_within
 from pgdyno.audit.setting_values import setting_value
-from pgdyno.records import TrialRecord, WayRecord
+from pgdyno.records import NetworkPathRecord, TrialRecord
 from pgdyno.store.trial_tables import SeriesRow, SettingRow
 from tests.unit.audit_disturbed import hits
 from tests.unit.audit_sample import ROW, FakeRun, own, printed, probed, way
@@ -56,7 +56,7 @@ def test_arms_that_differ_within_both_runs_alike_do_not_confound_them() -> None:
     assert topics(paired(cached("one", 0.99, 0.96), cached("two", 0.99, 0.96))) == []
 
 
-def away(trip_us: float) -> Callable[[int, str], WayRecord]:
+def away(trip_us: float) -> Callable[[int, str], NetworkPathRecord]:
     return lambda number, name: way(trip_us)  # noqa: ARG005
 
 

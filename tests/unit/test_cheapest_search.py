@@ -206,8 +206,8 @@ def test_the_answer_names_the_margin_the_next_cheaper_and_ties(tmp_path: Path) -
     assert found.words == (
         "the cheapest target that keeps 100 transactions a second at p99 < 10ms is m, at 2.00 EUR an hour: p99 5.20 ms "
         "(95 % interval 4.72 to 5.72 ms), at least 43 % below the limit; "
-        "s, the next cheaper at 1.00 EUR, does not keep the promise: p99 31.3 ms (95 % interval 27.8 to 35.3 ms), at least 180 % above "
-        "the limit; as cheap, but not decided: tie"
+        "s, the next cheaper at 1.00 EUR, does not keep the promise: p99 31.3 ms (95 % interval 27.8 to 35.3 ms), at "
+        "least 180 % above the limit; as cheap, but not decided: tie"
     )
     assert "; ".join(str(part.message) for part in found.messages) == found.words
     by_target = {each.target: each for each in found.targets}

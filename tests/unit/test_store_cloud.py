@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.records import CloudGap, CloudRecord, CloudReport, CloudSource, Manifest, WayRecord
+from pgdyno.records import CloudGap, CloudRecord, CloudReport, CloudSource, Manifest, NetworkPathRecord
 from pgdyno.report.costs import rent_lines
 from pgdyno.report.full_report import one_trial, report_html
 from pgdyno.store import RunData, RunFolder, load_run
@@ -19,7 +19,9 @@ from tests.unit.store_sample import SETTINGS, read_cloud, sample_manifest, sampl
 
 SECOND_US = 1_000_000
 LENGTH_S = 240
-WAY = WayRecord(round_trips=50, least_us=300, median_us=350, server_zone="eu-central-1a", instance="db.m7g.large")
+WAY = NetworkPathRecord(
+    round_trips=50, least_us=300, median_us=350, server_zone="eu-central-1a", instance="db.m7g.large"
+)
 
 
 def minutes(metric: str, values: dict[int, float], origin_us: int) -> Iterator[CloudSeriesRow]:

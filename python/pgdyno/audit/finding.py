@@ -47,15 +47,15 @@ class Finding(Record):
     parameters: dict[str, Parameter] = Field(default_factory=dict)
     """The values in the message."""
     text: Message | None = Field(default=None, exclude=True, repr=False)
-    """The message as a value; None of a finding that was read from JSON. See `said`."""
+    """The message as a value; None of a finding that was read from JSON. See `translatable_message`."""
     evidence: list[Evidence]
     advice: str
     source: str
     """The document that the rule is based on."""
 
     @property
-    def said(self) -> Message:
-        """The message as a value, to be translated."""
+    def translatable_message(self) -> Message:
+        """The message as a value, which reports translate."""
         return self.text or Message(self.id, "{message}", message=self.message)
 
     @property

@@ -267,7 +267,7 @@ def _add_findings(sides: tuple[Side, Side], factor: str, found: Pairing) -> None
                 found.invalid.append(finding.model_copy(update={"trials": [], "advice": _advice(finding, topic)}))
                 found.confounders[:] = [each for each in found.confounders if each.topic != topic]
             elif topic not in known:
-                _add(found, Confounder(topic, rule.id, finding.said))
+                _add(found, Confounder(topic, rule.id, finding.translatable_message))
 
 
 def _advice(finding: Finding, topic: str) -> str:

@@ -147,11 +147,11 @@ class Agent:
 
     def start(self, epoch_us: int) -> None:
         """Sets the engine's start by this host's clock."""
-        self._say(f"start {epoch_us}\n".encode())
+        self._send(f"start {epoch_us}\n".encode())
 
     def listen(self, wait_s: float) -> EngineOutput:
         """Renews the lease, and waits up to `wait_s` for output."""
-        self._say(RENEWAL)
+        self._send(RENEWAL)
         lines, all_taken = self._lines.take(wait_s)
         process = self._process
         if process is None or not all_taken:
@@ -200,7 +200,7 @@ class Agent:
         self._news.clear()
         return time.monotonic() - self._spoken_to > LEASE_S and not self._news.wait(ALONE_S)
 
-    def _say(self, line: bytes) -> None:
+    def _send(self, line: bytes) -> None:
         self._note()
         process = self._process
         if process is None or process.stdin is None:

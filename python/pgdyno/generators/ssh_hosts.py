@@ -77,7 +77,7 @@ class SshGenerator:
         self._do(self._begin(options, environment, files), BEGIN_S)
 
     def start(self, epoch_us: int) -> None:
-        self._do(self._say(f"start {epoch_us}\n".encode()), SILENCE_S)
+        self._do(self._send(f"start {epoch_us}\n".encode()), SILENCE_S)
 
     def listen(self, wait_s: float) -> EngineOutput:
         """Renews its lease, checks that the host still answers, and returns its output."""
@@ -174,9 +174,9 @@ class SshGenerator:
     async def _beat(self) -> None:
         # the clock request comes first: only an answer of the host renews the lease
         await self._asked()
-        await self._say(RENEWAL)
+        await self._send(RENEWAL)
 
-    async def _say(self, line: bytes) -> None:
+    async def _send(self, line: bytes) -> None:
         if self._started is not None:
             # an engine that has ended reads no input: the next output reports its end
             with suppress(OSError):

@@ -66,7 +66,7 @@ class JournalView(LiveView):
         self._waiting: list[Line] = []
         self._lock = threading.Lock()
         self._left = TimeLeft(time.monotonic)
-        self._said_progress = 0.0
+        self._progress_written_s = 0.0
 
     def __enter__(self) -> Self:
         self._view.__enter__()
@@ -88,9 +88,9 @@ class JournalView(LiveView):
         if isinstance(event, RunBegan):
             self._open(event)
         elif isinstance(event, Looked):
-            self._say("look", **asdict(event))
+            self._write_event("look", **asdict(event))
         elif isinstance(event, BestSeen):
-            self._say("best", **asdict(event))
+            self._write_event("best", **asdict(event))
         else:
             self._record(event)
         self._view.event(event)
@@ -107,40 +107,40 @@ class JournalView(LiveView):
             self._write(line)
         self._waiting.clear()
         planned = [[each.number, each.slug, each.arm, each.clients] for each in began.trials]
-        self._say("run", trials=planned, control=self._controlled)
+        self._write_event("run", trials=planned, control=self._controlled)
         if self._controlled:
-            self._control = Control.open(began.folder, lambda what, text: self._say(what, text=text))
+            self._control = Control.open(began.folder, lambda what, text: self._write_event(what, text=text))
 
     def _record(self, event: RunEvent) -> None:
         match event:
             case SetUp(text):
-                self._say("prepare", text=text)
+                self._write_event("prepare", text=text)
             case BytesDone(done, total):
-                self._say_progress(done == total, done=done, total=total)
+                self._write_progress(done == total, done=done, total=total)
             case RowsDone(done, total, per_s, left_s):
-                self._say_progress(done >= total, done=done, total=total, per_s=per_s, left_s=left_s)
+                self._write_progress(done >= total, done=done, total=total, per_s=per_s, left_s=left_s)
             case TrialStarted(number, total, label, seconds, later, is_over, is_open):
                 self._left.trial_started(later, seconds, is_over=is_over)
-                known = None if is_open else total
-                self._say("trial", n=number, total=known, label=label, seconds=seconds, left_s=self._left.left_s())
+                known, left = None if is_open else total, self._left.left_s()
+                self._write_event("trial", n=number, total=known, label=label, seconds=seconds, left_s=left)
             case IntervalEnded(tps, p99_ms, phase):
-                self._say("second", tps=round(tps, 1), p99=p99_ms, phase=phase)
+                self._write_event("second", tps=round(tps, 1), p99=p99_ms, phase=phase)
             case TrialEnded(outcome, tps, p99_ms, composite):
                 of_tpch = {} if composite is None else {"composite": composite}
-                self._say("ended", outcome=outcome.value, tps=tps, p99=p99_ms, **of_tpch)
+                self._write_event("ended", outcome=outcome.value, tps=tps, p99=p99_ms, **of_tpch)
             case Noted(text, message):
                 with_id = {} if message is None else {"id": message.id, "parameters": message.parameters}
-                self._say("note", text=text, **with_id)
+                self._write_event("note", text=text, **with_id)
             case EngineReported(reported):
                 self._record_engine(reported)
             case RunEnded(how, outcome):
-                self._say("end", how=how, outcome=outcome.value)
+                self._write_event("end", how=how, outcome=outcome.value)
 
     def _record_engine(self, event: Mapping[str, Any]) -> None:
         if event["event"] == "interval":
-            self._say("health", **_health(event))
+            self._write_event("health", **_health(event))
         elif event["event"] in TOLD:
-            self._say("engine", what=event["event"], text=_words(event))
+            self._write_event("engine", what=event["event"], text=_words(event))
 
     def stop_wanted(self) -> Message | None:
         """Return why no further trial should begin, if somebody asked for that on the live page."""
@@ -150,13 +150,13 @@ class JournalView(LiveView):
         """Return what was marked on the live page since the last call."""
         return self._control.marks() if self._control else []
 
-    def _say_progress(self, is_done: bool, **fields: object) -> None:
+    def _write_progress(self, is_done: bool, **fields: object) -> None:
         now = time.monotonic()
-        if is_done or now - self._said_progress >= PROGRESS_S:
-            self._said_progress = now
-            self._say("progress", **fields)
+        if is_done or now - self._progress_written_s >= PROGRESS_S:
+            self._progress_written_s = now
+            self._write_event("progress", **fields)
 
-    def _say(self, kind: str, **fields: object) -> None:
+    def _write_event(self, kind: str, **fields: object) -> None:
         line = json.dumps({"e": kind, "t": round(time.time(), 3), **fields}, separators=(",", ":")).encode() + b"\n"
         with self._lock:
             if self._file is None:

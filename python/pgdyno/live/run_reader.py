@@ -19,8 +19,8 @@ from pgdyno.store.run_folder import partial_path
 from pgdyno.store.safe_files import open_regular, parsed
 
 
-class Ran:
-    """Sums durations; the time between two attempts does not count."""
+class RunDuration:
+    """The duration of a run, without the time between two attempts."""
 
     def __init__(self) -> None:
         self._before_s = 0.0
@@ -128,7 +128,7 @@ class Watched:
         self._fed = 0
         self._now: Json = {"trial": None, "prepare": None, "progress": None, "health": None, "best": None, "end": None}
         self._base: Json | None = None
-        self._ran = Ran()
+        self._duration = RunDuration()
         self._new: Json = _nothing()
 
     def poll(self) -> Json | None:
@@ -179,17 +179,17 @@ class Watched:
     def _take(self, line: Mapping[str, Any]) -> None:
         kind = line["e"]
         self._new["changed"] = True
-        self._ran.handle(kind, _known(line["t"]))
+        self._duration.handle(kind, _known(line["t"]))
         if kind == "note" and line.get("id") == PREFLIGHT_CHECK:
             found = line["parameters"]
             text = ": ".join(str(found[name]) for name in ("check", "found", "means"))
-            self._say(line["t"], _text(found["verdict"]), _text(text))
+            self._add_event(line["t"], _text(found["verdict"]), _text(text))
         elif kind in FED:
-            self._say(line["t"], _text(line.get("what", kind)), _text(line["text"]))
+            self._add_event(line["t"], _text(line.get("what", kind)), _text(line["text"]))
         elif kind in _TAKEN:
             _TAKEN[kind](self, line)
 
-    def _say(self, wall_s: float, kind: str, text: str) -> None:
+    def _add_event(self, wall_s: float, kind: str, text: str) -> None:
         self._fed += 1
         said = {"i": self._fed, "t": wall_s, "kind": kind, "text": text}
         self._feed.append(said)
@@ -236,7 +236,7 @@ class Watched:
             self._results[trial["n"]] = {"outcome": outcome.value, "tps": tps, "p99": p99}
             trial["over"] = True
             came_to = result(TrialEnded(outcome, tps, p99, _figure(line.get("composite"))))
-            self._say(line["t"], "trial", f"{trial['n']}: {trial['label']}  {came_to}")
+            self._add_event(line["t"], "trial", f"{trial['n']}: {trial['label']}  {came_to}")
         self._new["grid"] = True
 
     def _look(self, line: Mapping[str, Any]) -> None:
@@ -265,7 +265,7 @@ class Watched:
 
     def _moment(self) -> Json:
         top = {"wait": self._sampled.wait, "blocker": self._sampled.blocker, "process": self._sampled.process}
-        ran_s = round(self._ran.seconds, 1)
+        ran_s = round(self._duration.seconds, 1)
         return {**self._now, "ran_s": ran_s, "base": self._base, "top": top, "control": can_ask(self.run)}
 
     def _base_of(self, number: int, slug: str | None, arm: str, clients: int) -> Json | None:

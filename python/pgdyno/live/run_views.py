@@ -58,7 +58,7 @@ def _trial_row(trial: TrialRecord, series: str) -> TrialRow:
         tps=summary.rate_tps if summary else None,
         p50_ns=latency.p50 if latency else None,
         p99_ns=latency.p99 if latency else None,
-        failed=numbers.whole(summary.failed if summary else None),
+        failed=numbers.format_count(summary.failed if summary else None),
     )
 
 

@@ -73,7 +73,15 @@ from pgdyno.records.measured import (
 )
 from pgdyno.records.probe import ALIGNED_US, ClockRecord, OverSshRecord, PlacedLines, ProbeRecord, StandbyProbeRecord
 from pgdyno.records.profile import ProfileRecord
-from pgdyno.records.trial import Consistency, DuetRecord, Leftovers, Preparation, PrepareStep, TrialRecord, WayRecord
+from pgdyno.records.trial import (
+    Consistency,
+    DuetRecord,
+    Leftovers,
+    NetworkPathRecord,
+    Preparation,
+    PrepareStep,
+    TrialRecord,
+)
 
 __all__ = [
     "ALIGNED_US",
@@ -117,6 +125,7 @@ __all__ = [
     "Leftovers",
     "Likeness",
     "Manifest",
+    "NetworkPathRecord",
     "Outcome",
     "OverSshRecord",
     "PhaseFigures",
@@ -150,6 +159,5 @@ __all__ = [
     "TpchTiming",
     "TrialRecord",
     "UnusedLine",
-    "WayRecord",
     "WorkersTried",
 ]

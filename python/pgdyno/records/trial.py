@@ -67,7 +67,7 @@ class Consistency(Record):
     violations: list[str] = Field(default_factory=list)
 
 
-class WayRecord(Record):
+class NetworkPathRecord(Record):
     """Measured directly before a trial; for several rented generators, each has its own in `generator.hosts`."""
 
     round_trips: int
@@ -166,7 +166,7 @@ class TrialRecord(Record):
     """By standby; empty without standbys."""
     probe: ProbeRecord | None = None
     """None without a probe, and in records of earlier versions."""
-    way: WayRecord | None = None
+    way: NetworkPathRecord | None = None
     """The network path to the server; None if it was not measured, and in records of earlier versions."""
     likeness: Likeness | None = None
     """None for a load without a capture, and if nothing was measured."""

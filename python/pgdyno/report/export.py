@@ -322,9 +322,8 @@ def _number(name: str, figure: str, unit: str, about: str) -> list[str]:
 def _findings(extras: Extras) -> Iterator[str]:
     for each in extras.findings or ():
         if each.checked and each.severity is not Severity.NOTE:
-            text = (
-                f"- {gettext(each.severity.value)}: {escaped(rule_name(each.rule))}: {escaped(translated(each.said))}"
-            )
+            words = escaped(translated(each.translatable_message))
+            text = f"- {gettext(each.severity.value)}: {escaped(rule_name(each.rule))}: {words}"
             yield from wrapped(text, COLUMNS, "  ")
 
 

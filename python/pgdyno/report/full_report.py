@@ -320,7 +320,7 @@ def _audited(subjects: Sequence[Subject]) -> list[Finding]:
 def _of_run(finding: Finding, run: str) -> Finding:
     if not finding.checked:
         return finding
-    told = Message(finding.id, "{run}: {message}", run=run, message=finding.said)
+    told = Message(finding.id, "{run}: {message}", run=run, message=finding.translatable_message)
     return finding.model_copy(update={"message": str(told), "text": told})
 
 

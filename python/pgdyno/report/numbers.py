@@ -73,7 +73,7 @@ def ms(latency_ns: float | None) -> str:
     return NOTHING if latency_ns is None else rounded(latency_ns / 1e6)
 
 
-def whole(number: int | None) -> str:
+def format_count(number: int | None) -> str:
     """Return a count, or a dash if unknown."""
     return NOTHING if number is None else f"{number:,}"
 

@@ -137,7 +137,7 @@ def statement_table(of: Digest) -> Table | None:
     rows = []
     for each in of.run.statements(number):
         latencies = (each.latency_mean_ns, each.p50_ns, each.p95_ns, each.p99_ns, each.latency_max_ns)
-        counts = (numbers.whole(each.executions), numbers.whole(each.failures))
+        counts = (numbers.format_count(each.executions), numbers.format_count(each.failures))
         name = scripts.get(each.script, str(each.script))
         line = str(each.line) if each.line else ""
         rows.append((name, line, each.text, *counts, *(numbers.ms(latency) for latency in latencies)))

@@ -193,5 +193,5 @@ def arms_between(base: StoredRun, other: StoredRun, metric: Metric) -> Arms:
     """
     found = pairing_between(base, other)
     refused = [Confounder(topic_of(each.field), each.field, words_of(each)) for each in found.refused]
-    refused += [Confounder(topic_of_pair(each), each.rule, each.said) for each in found.invalid]
+    refused += [Confounder(topic_of_pair(each), each.rule, each.translatable_message) for each in found.invalid]
     return replace(between(base, other, metric), confounders=(*refused, *found.confounders))

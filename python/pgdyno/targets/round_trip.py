@@ -11,7 +11,7 @@ from psycopg import pq
 
 from pgdyno.errors import TargetError
 from pgdyno.host import cpu_model
-from pgdyno.records import WayRecord
+from pgdyno.records import NetworkPathRecord
 from pgdyno.targets.server import Server
 
 TRIPS, LEAST_TRIPS = 50, 5
@@ -21,7 +21,7 @@ _CLOCK = b"SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8"
 _PROCESSOR = "SELECT pg_read_file('/proc/cpuinfo', 0, 100000)"
 
 
-def measure_way(server: Server) -> WayRecord:
+def measure_way(server: Server) -> NetworkPathRecord:
     """Queries the time of `server` repeatedly over one connection. Raises TargetError."""
     with server.connect() as connection:
         trips: list[tuple[float, int]] = []
@@ -29,7 +29,7 @@ def measure_way(server: Server) -> WayRecord:
         while len(trips) < TRIPS and (len(trips) < LEAST_TRIPS or time.monotonic() < end):
             trips.append(_trip(connection.pgconn))
         quickest_us, ahead_us = min(trips)
-        return WayRecord(
+        return NetworkPathRecord(
             round_trips=len(trips),
             least_us=round(quickest_us, 1),
             median_us=round(statistics.median(each for each, _ in trips), 1),

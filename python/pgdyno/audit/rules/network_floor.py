@@ -8,7 +8,7 @@ from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Seve
 from pgdyno.audit.rules.generator_on_server import HERE
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
-from pgdyno.records import GeneratorHost, WayRecord
+from pgdyno.records import GeneratorHost, NetworkPathRecord
 
 RATIO, LEAST_MS = 1.5, 0.5
 """Smaller differences are caused by processors and by chance."""
@@ -31,7 +31,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     yield from _scattered(subject)
 
 
-_Way = tuple[int, WayRecord]
+_Way = tuple[int, NetworkPathRecord]
 """Number of a trial, and the round trip measured before it."""
 
 

@@ -11,7 +11,7 @@ from pgdyno.experiment.generators import Generators
 from pgdyno.experiment.trials.hooks_and_events import stage
 from pgdyno.plan import PlannedTrial
 from pgdyno.programs import Engine
-from pgdyno.records import Stage, WayRecord
+from pgdyno.records import NetworkPathRecord, Stage
 from pgdyno.targets import Server
 from pgdyno.targets.provider import own_zone
 from pgdyno.targets.rental import GENERATOR, Rental
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pgdyno.generators.generator_lifecycle import Cluster
 
 Fields = dict[str, int | float | str | None]
-"""Fields of a WayRecord."""
+"""Fields of a NetworkPathRecord."""
 
 
 def measure_path(
@@ -30,7 +30,7 @@ def measure_path(
     environment: Mapping[str, str],
     generators: Generators,
     rental: Rental | None,
-) -> WayRecord:
+) -> NetworkPathRecord:
     """Measure the path to `server`, which clients find by `environment`; of several generators the farthest counts.
 
     Measures also the clock of a rented generator. Raises TargetError, and StageFailedError if the generators of a
@@ -53,7 +53,7 @@ def measure_path(
     return way.model_copy(update=found)
 
 
-def _clock(generators: Generators, rental: Rental, way: WayRecord) -> Fields:
+def _clock(generators: Generators, rental: Rental, way: NetworkPathRecord) -> Fields:
     """Convert the server's clock offset, measured from here, to one from the rented generator. Raises TargetError."""
     host = rental.generator_ssh()
     assert host is not None

@@ -44,12 +44,12 @@ from pgdyno.records import (
     FailureId,
     LedgerRecord,
     Leftovers,
+    NetworkPathRecord,
     Outcome,
     Preparation,
     PrepareStep,
     Stage,
     TrialRecord,
-    WayRecord,
 )
 from pgdyno.run import HookError, Interval, TrialResult, phases_toml
 from pgdyno.run.engine import trial_options
@@ -77,7 +77,7 @@ class Ready:
     leftovers: Leftovers | None
     settings: list[Setting]
     query_plans: list[QueryPlanRow]
-    path: WayRecord
+    path: NetworkPathRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +264,7 @@ class TrialRunner:
         changes = {"steps": [*prepared.steps, step], "seconds": prepared.seconds + step.seconds}
         return prepared.model_copy(update=changes)
 
-    def _measure_path(self, trial: PlannedTrial, server: Server) -> WayRecord:
+    def _measure_path(self, trial: PlannedTrial, server: Server) -> NetworkPathRecord:
         return measure_path(trial, server, self._environment(trial, server), self._generators, self._rental)
 
     def _environment(self, trial: PlannedTrial, server: Server) -> dict[str, str]:

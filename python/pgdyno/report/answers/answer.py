@@ -94,7 +94,9 @@ def shows_peak(of: Digest, said: Answer) -> bool:
 
 def answer(of: Digest, extras: Extras) -> Answer:
     """The answer of a run, or of several that are compared."""
-    return replace(_answer(of, extras), invalid=tuple(translated(each.said) for each in refusing(extras)))
+    return replace(
+        _answer(of, extras), invalid=tuple(translated(each.translatable_message) for each in refusing(extras))
+    )
 
 
 def refusing(extras: Extras) -> list[Finding]:

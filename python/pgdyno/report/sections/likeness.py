@@ -177,7 +177,7 @@ def class_table(loads: Sequence[OwnLoad], most: int | None = None) -> Table:
                 _ms(captured.captured_p99_us),
                 *(_ms(each.p99_us if each else None) for each in same),
                 f"{captured.captured_errors:,}",
-                *(numbers.whole(each.errors if each else None) for each in same),
+                *(numbers.format_count(each.errors if each else None) for each in same),
             )
         )
     caption = gettext(

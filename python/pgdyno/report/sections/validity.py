@@ -76,7 +76,7 @@ def validity(findings: Sequence[Finding]) -> Validity:
         [_reason(each) for each in heaviest_first if each.severity is not Severity.NOTE],
         [_reason(each) for each in heaviest_first if each.severity is Severity.NOTE],
         [_reason(each) for each in findings if not each.checked],
-        [translated(finding.said) for finding in checked if finding.severity is Severity.INVALID],
+        [translated(finding.translatable_message) for finding in checked if finding.severity is Severity.INVALID],
     )
 
 
@@ -141,7 +141,7 @@ def _reason(finding: Finding) -> Reason:
         rule_name(finding.rule),
         gettext(word),
         verdict,
-        translated(finding.said),
+        translated(finding.translatable_message),
         finding.advice,
         evidence,
         finding.source,
