@@ -12,7 +12,7 @@ import sys
 from typing import NoReturn
 
 from pgdyno.errors import ExitCode, PgdynoError, PlanError
-from pgdyno.process_exit import Termination, leave
+from pgdyno.signals_and_exit import Termination, leave
 
 COLLECT_AFTER = 250_000
 """New objects after which Python's collector looks for cycles."""

@@ -7,7 +7,18 @@ from typing import Annotated
 
 import typer
 
-from pgdyno.commands.arguments import compare_and_analyse, measurement, own_load, plan, stored_runs, target
+from pgdyno.commands.arguments import (
+    ab,
+    compare_and_analyse,
+    doctor,
+    own_load,
+    plan,
+    run,
+    stored_runs,
+    target,
+    tune,
+    watch,
+)
 from pgdyno.commands.arguments.options import Command
 from pgdyno.user_config import config_path, defaults, read_config
 
@@ -20,11 +31,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS: dict[str, Callable[..., None]] = {
-    "run": measurement.run,
-    "ab": measurement.ab,
-    "tune": measurement.tune,
-    "doctor": measurement.doctor,
-    "watch": measurement.watch,
+    "run": run.run,
+    "ab": ab.ab,
+    "tune": tune.tune,
+    "doctor": doctor.doctor,
+    "watch": watch.watch,
     "capture": own_load.capture,
     "synthesise": own_load.synthesise,
     "import": stored_runs.import_,

@@ -8,7 +8,7 @@ from pgdyno.analyse.comparison import compare
 from pgdyno.analyse.pairs import Metric, within
 from pgdyno.audit import Evidence, Finding, Severity
 from pgdyno.records import ErrorCount, Point
-from pgdyno.report.digest import Extras, ProbeSamples
+from pgdyno.report.report_content import Extras, ProbeSamples
 from pgdyno.report.sections.timelines import Steps
 from pgdyno.store.probe_queries import ProcessSum, SeriesStep, WaitStep
 from pgdyno.store.trial_tables import StatementRow

@@ -315,7 +315,7 @@ PROGRAM = """
 import os, sys
 from tests.cli.hostile import high_water_kib
 from pgdyno.errors import TargetError
-from pgdyno.process_exit import leave
+from pgdyno.signals_and_exit import leave
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets import Home, SilentProgress, connection, fetch_target, response_limits
 response_limits.ANSWER_S, connection.CONNECT_TIMEOUT_S, connection._PROOF_S = 1.0, 2, 1

@@ -28,9 +28,9 @@ from pgdyno.records import (
     TargetRecord,
     TrialRecord,
 )
-from pgdyno.report.digest import Extras, digest
 from pgdyno.report.export import points_markdown
 from pgdyno.report.html import render_content, report_content
+from pgdyno.report.report_content import Extras, digest
 from pgdyno.store.seconds import MEASURE, WARM_UP, Seconds
 from pgdyno.store.trial_tables import TOTAL, HistogramRow, IntervalRow, StatementRow
 from tests.unit.store_sample import seconds_of_rows

@@ -11,7 +11,7 @@ from pgdyno.analyse.intervals import stationary_blocks
 from pgdyno.analyse.over_time.endurance import EnduranceVerdict, trend, trial_endurance
 from pgdyno.audit import Severity
 from pgdyno.report.answers.endurance import endurance_json, endurance_lines
-from pgdyno.report.digest import Extras, LongTrial, digest
+from pgdyno.report.report_content import Extras, LongTrial, digest
 from pgdyno.store.probe_queries import TableSum
 from tests.simulated_endurance import verdicts_of
 from tests.unit.audit_sample import own

@@ -20,7 +20,7 @@ FOUNDATION = {
     "host",
     "messages",
     "mounts",
-    "process_exit",
+    "signals_and_exit",
     "processors",
     "programs",
     "registry",
@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "host": {"records"},
     "messages": set(),
     "mounts": set(),
-    "process_exit": set(),
+    "signals_and_exit": set(),
     "processors": set(),
     "programs": set(),
     "safe_output": set(),
@@ -76,7 +76,7 @@ ONLY_IN = {
     "optuna": "experiment/search/settings",
     "pglast": "capture",
     "ray": "generators",
-    "typst": "report/paper",
+    "typst": "report/pdf",
 }
 """Libraries that one package alone imports."""
 
@@ -199,11 +199,13 @@ ONE_EACH = ("audit/rules",)
 """Folders with a module per rule, which registers itself: their number grows, and each is found by its name."""
 
 SAME_SUBJECT = {
+    "ab": "the command, and its arguments",
     "capture": "the command, and its record",
     "cheapest": "the check of its plan, and its answer",
     "cloud_metrics": "their tables, and their section of the report",
     "comparison": "its figures, its sentences, and its section",
     "dips": "their figures, and their section",
+    "doctor": "the command, and its arguments",
     "duet": "its figures, its trials, and the check of its plan",
     "endurance": "its figures, and its sentences",
     "history": "its command, its figures, and its chart",
@@ -214,8 +216,10 @@ SAME_SUBJECT = {
     "plan": "the commands, and their arguments",
     "price": "its figures, and its record",
     "provider": "a package per provider, and their protocol",
+    "query_plans": "their record with a trial, and their section",
     "rental": "a package per provider, and their protocol",
     "reset": "it, and the check of its plan",
+    "run": "the command, and its arguments",
     "scaling": "its figures, and its chart",
     "schema": "a package per kind of target",
     "selftest": "the command, and the work of a provider",
@@ -224,6 +228,7 @@ SAME_SUBJECT = {
     "target": "the commands, and their arguments",
     "targets": "those of a plan, and their check",
     "timeline": "its figures, and its charts on a page and in a terminal",
+    "watch": "the command, and its arguments",
 }
 """Names of modules that stand in several packages, each for the same subject."""
 

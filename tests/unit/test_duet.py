@@ -29,8 +29,8 @@ from pgdyno.plan import load_plan, planned_trials, time_needed_s
 from pgdyno.plan.sweeps.order import in_order
 from pgdyno.processors import halves, pin, running_on
 from pgdyno.records import DuetRecord, Failure, FailureId, Outcome, Point, Stage
-from pgdyno.report.digest import digest
 from pgdyno.report.export import to_csv
+from pgdyno.report.report_content import digest
 from pgdyno.report.report_tables import trial_table
 from pgdyno.report.sentences import conditions
 from pgdyno.run import TrialResult

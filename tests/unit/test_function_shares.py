@@ -8,7 +8,7 @@ import pytest
 
 from pgdyno.errors import StoreError
 from pgdyno.records import Point, ProfileRecord
-from pgdyno.report.digest import ArmProfile, Extras
+from pgdyno.report.report_content import ArmProfile, Extras
 from pgdyno.report.sections.function_shares import baseline_of, function_table, function_tables, profile_lines
 from pgdyno.safe_output import visible
 from pgdyno.store.profiles import keep_profile, read_profile

@@ -23,8 +23,8 @@ from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan, planned_trials
 from pgdyno.plan.plan_output import total
 from pgdyno.plan.targets import servers_of
-from pgdyno.report.digest import Extras, digest
 from pgdyno.report.export import to_csv, to_json
+from pgdyno.report.report_content import Extras, digest
 from pgdyno.report.report_tables import point_rows, trial_table
 from pgdyno.report.sentences import conditions
 from tests.unit.comparison_sample import arms_of

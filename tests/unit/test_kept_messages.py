@@ -10,8 +10,8 @@ from pydantic import ValidationError
 from pgdyno.messages import Message
 from pgdyno.records import KeptMessage, Manifest
 from pgdyno.records.kept_message import VALUE_FORMAT
-from pgdyno.report.digest import digest, notes
 from pgdyno.report.export import points_markdown
+from pgdyno.report.report_content import digest, notes
 from pgdyno.report.several_runs import Together
 from pgdyno.report.translation import Language, use_language
 from tests import messages_page

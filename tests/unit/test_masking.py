@@ -13,8 +13,8 @@ from pgdyno.plan import load_plan
 from pgdyno.plan.plan_output import show_json
 from pgdyno.records import TargetRecord
 from pgdyno.records.manifest import masked_dsn, masked_plan
-from pgdyno.report.digest import NO_EXTRAS, digest
 from pgdyno.report.export import to_json
+from pgdyno.report.report_content import NO_EXTRAS, digest
 from pgdyno.report.sections.environment import asked_differences
 from tests.unit.report_sample import SampleRun, add_trial, manifest, render_html
 

@@ -15,7 +15,7 @@ from pgdyno.programs import locate
 from pgdyno.records import PlacedLines
 from pgdyno.records.wait_classes import wait_class
 from pgdyno.report.answers.limits import limit_lines, limit_of
-from pgdyno.report.digest import digest
+from pgdyno.report.report_content import digest
 from pgdyno.store import RunFolder, load_run
 from pgdyno.store.probe_queries import ProbeAverages, counted_waits, probe_averages
 from pgdyno.store.probe_tables import write_probed

@@ -14,7 +14,7 @@ from pgdyno.analyse.noise_grade import NoiseGrade, grade_of_comparison, grade_of
 from pgdyno.analyse.pairs import Metric, within
 from pgdyno.report.answers.answer import answer_json
 from pgdyno.report.answers.noise import noise_grade, noise_line
-from pgdyno.report.digest import digest
+from pgdyno.report.report_content import digest
 from tests.present import present
 from tests.unit.report_sample import SampleRun, add_trial, manifest, sweep
 from tests.unit.test_report_answer import extras_of

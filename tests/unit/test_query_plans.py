@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.experiment.trials.explaining import _PLANNED
+from pgdyno.experiment.trials.query_plans import _PLANNED
 from pgdyno.plan.optional_sections import ProbeSpec
 from pgdyno.probe.explain import shape_of
 

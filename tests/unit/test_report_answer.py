@@ -23,8 +23,8 @@ from pgdyno.records import ConfirmedDifference, KeptMessage, PhaseFigures, Point
 from pgdyno.report.answers.answer import Answer, answer
 from pgdyno.report.answers.comparison import comparison_lines, comparison_sentence
 from pgdyno.report.charts.page_figures import curves_figure
-from pgdyno.report.digest import Extras, digest
 from pgdyno.report.export import markdown_of, to_json
+from pgdyno.report.report_content import Extras, digest
 from pgdyno.report.sentences import conditions
 from pgdyno.report.several_runs import arms_of, comparisons_of, left_out_of
 from pgdyno.report.terminal.run_report import print_report

@@ -42,7 +42,7 @@ from pgdyno.report.charts.svg import (
     text_width,
     told_apart,
 )
-from pgdyno.report.digest import digest
+from pgdyno.report.report_content import digest
 from pgdyno.report.several_runs import comparisons_of
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, sweep, with_knee
 

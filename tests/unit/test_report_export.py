@@ -15,8 +15,8 @@ from pgdyno.analyse.mean_interval import Estimate
 from pgdyno.records import ErrorCount
 from pgdyno.report import numbers
 from pgdyno.report.answers.answer import answer
-from pgdyno.report.digest import NO_EXTRAS, Extras, digest
 from pgdyno.report.export import CSV_HEADER, to_csv, to_json
+from pgdyno.report.report_content import NO_EXTRAS, Extras, digest
 from pgdyno.report.several_runs import arms_of, comparisons_of
 from pgdyno.report.terminal.run_report import answer_lines, report_lines
 from tests.present import present

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pgdyno.records import GeneratorHost, TrialRecord
-from pgdyno.report.digest import Extras, digest
 from pgdyno.report.numbers import NOTHING
+from pgdyno.report.report_content import Extras, digest
 from pgdyno.report.sections.environment import generator_table
 from pgdyno.report.sentences import conditions
 from tests.unit.report_sample import render_html, sweep

@@ -12,10 +12,10 @@ from pgdyno.analyse.likeness import likeness, replayed_statements
 from pgdyno.audit import audit
 from pgdyno.audit.finding import Finding
 from pgdyno.records import Latency, ReplayFigures, TrialRecord
-from pgdyno.report.digest import Extras, digest
 from pgdyno.report.export import markdown_of, to_csv, to_json
 from pgdyno.report.html import report_content
 from pgdyno.report.numbers import NOTHING
+from pgdyno.report.report_content import Extras, digest
 from pgdyno.report.sections.likeness import load_lines, own_loads, waits_table
 from pgdyno.report.terminal.run_report import report_lines
 from pgdyno.report.translation import Language, use_language

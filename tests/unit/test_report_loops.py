@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pgdyno.records import Point
 from pgdyno.report.charts.layout import Layout
-from pgdyno.report.digest import Extras, digest
 from pgdyno.report.numbers import NOTHING
+from pgdyno.report.report_content import Extras, digest
 from pgdyno.report.sections.latency import is_closed, loops_figure
 from tests.present import present
 from tests.unit.report_sample import SampleRun, add_trial, manifest, render_html, sweep

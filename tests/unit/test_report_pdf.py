@@ -15,10 +15,10 @@ from pgdyno.analyse.pairs import Metric, within
 from pgdyno.analyse.price import Costs, Hourly, PriceList
 from pgdyno.audit import Evidence, Finding, Severity
 from pgdyno.errors import UsageError
-from pgdyno.report.digest import Extras, ProbeSamples, digest
 from pgdyno.report.html import report_content
-from pgdyno.report.paper.front import first_page
-from pgdyno.report.paper.typeset import pdf_of, printed, typeset
+from pgdyno.report.pdf.first_page import first_page
+from pgdyno.report.pdf.typeset import pdf_of, printed, typeset
+from pgdyno.report.report_content import Extras, ProbeSamples, digest
 from pgdyno.store.probe_queries import SeriesStep, WaitStep
 from tests.unit.report_sample import STARTED, SampleRun, add_failure, sweep
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.records import Point
-from pgdyno.report.digest import digest
+from pgdyno.report.report_content import digest
 from pgdyno.report.terminal.published import MOST_ROWS, published_lines
 from pgdyno.report.terminal.run_report import report_lines
 from tests.unit.report_sample import SampleRun, add_trial, manifest

@@ -19,8 +19,8 @@ from pgdyno.audit import RULES, Evidence, Finding, Severity
 from pgdyno.errors import UsageError
 from pgdyno.published import published
 from pgdyno.records import Point
-from pgdyno.report.digest import Extras, ProbeSamples, digest
 from pgdyno.report.export import markdown_of
+from pgdyno.report.report_content import Extras, ProbeSamples, digest
 from pgdyno.report.sections.dips import TRIES, UNEXPLAINED, dip_section
 from pgdyno.report.sections.key_figures import peak_numbers
 from pgdyno.report.sections.timelines import BYTES, Steps, timeline_data, timeline_json

@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from pgdyno.analyse.summary import summarise
-from pgdyno.report.digest import NO_EXTRAS, digest
 from pgdyno.report.export import to_csv, to_json
 from pgdyno.report.full_report import judged_run
+from pgdyno.report.report_content import NO_EXTRAS, digest
 from pgdyno.report.terminal.run_report import print_report
 from pgdyno.store import RunFolder
 from pgdyno.store.read_runs import RunData, load_run

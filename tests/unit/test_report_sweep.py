@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pgdyno.records import Point
-from pgdyno.report.digest import NO_EXTRAS, digest
 from pgdyno.report.export import to_csv, to_json
+from pgdyno.report.report_content import NO_EXTRAS, digest
 from pgdyno.report.terminal.run_report import report_lines
 from tests.unit.report_sample import SampleRun, add_failure, render_html, swept, to_markdown
 

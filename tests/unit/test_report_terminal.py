@@ -15,7 +15,7 @@ from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.plan import Plan, planned_trials
 from pgdyno.records import ErrorCount, Outcome, Point
 from pgdyno.report.answers.answer import answer
-from pgdyno.report.digest import Extras, digest
+from pgdyno.report.report_content import Extras, digest
 from pgdyno.report.run_events import BytesDone, IntervalEnded, Noted, RowsDone, SetUp, TrialEnded, TrialStarted
 from pgdyno.report.several_runs import arms_of, comparisons_of
 from pgdyno.report.terminal.progress import (

@@ -17,8 +17,8 @@ import translations
 from pgdyno.analyse import summary
 from pgdyno.messages import Message
 from pgdyno.report import numbers, translation
-from pgdyno.report.digest import Extras, digest
 from pgdyno.report.export import markdown_of
+from pgdyno.report.report_content import Extras, digest
 from pgdyno.report.terminal.text_drawing import wrapped
 from pgdyno.report.translation import Language, capital, gettext, listed, translated, use_language
 from tests.unit.report_sample import render_html, sweep

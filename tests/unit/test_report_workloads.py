@@ -12,8 +12,8 @@ from pgdyno.cli import app
 from pgdyno.commands.show import show_run
 from pgdyno.errors import UsageError
 from pgdyno.records import Summary
-from pgdyno.report.digest import digest
 from pgdyno.report.numbers import NOTHING
+from pgdyno.report.report_content import digest
 from pgdyno.report.report_tables import SWEEP_HEADINGS, sweep_table, text_lines, tpcc_table
 from pgdyno.report.sentences import conditions
 from pgdyno.report.terminal.run_report import report_lines

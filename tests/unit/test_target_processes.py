@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.process_exit import signals_deferred
+from pgdyno.signals_and_exit import signals_deferred
 from pgdyno.targets.cluster.postmaster import free_port, make_socket_folder, remove_socket_folder
 from pgdyno.targets.cluster.processes import ProcessId, descendants, identify, servers_in, start_ticks
 from pgdyno.targets.cluster.subprocesses import clean_environment, run_program

@@ -20,7 +20,7 @@ from pgdyno.errors import EngineError, ExitCode, UsageError
 from pgdyno.generators.parallel_map import Lost
 from pgdyno.records.price import LatencyLimit, latency_limit
 from pgdyno.report.analysis import analyse_run, analysis_json, analysis_lines
-from pgdyno.report.digest import digest
+from pgdyno.report.report_content import digest
 from pgdyno.report.terminal.published import published_lines
 from pgdyno.report.terminal.text_drawing import wrapped
 from pgdyno.store import find_run, load_run

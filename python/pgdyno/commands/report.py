@@ -23,7 +23,7 @@ from pgdyno.console import Console
 from pgdyno.errors import ExitCode, StoreError, UsageError
 from pgdyno.report.export import csv_head, to_csv
 from pgdyno.report.full_report import WholeReport, whole_report
-from pgdyno.report.paper.typeset import need_typst
+from pgdyno.report.pdf.typeset import need_typst
 from pgdyno.report.translation import Language
 from pgdyno.store import find_run, load_run
 from pgdyno.store.find_runs import named_runs

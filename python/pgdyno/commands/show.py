@@ -9,9 +9,9 @@ from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.console import Console
 from pgdyno.errors import UsageError
 from pgdyno.report.answers.limits import limit_lines
-from pgdyno.report.digest import digest, median_trial
 from pgdyno.report.export import to_csv, to_json
 from pgdyno.report.full_report import judged_run, one_trial
+from pgdyno.report.report_content import digest, median_trial
 from pgdyno.report.report_tables import sweep_table, text_lines
 from pgdyno.report.terminal.run_report import print_report
 from pgdyno.report.terminal.timeline import steps_for, timeline_lines

@@ -1,7 +1,7 @@
 """One execution of a plan: the only package that combines all steps.
 
 `begin` and `resume` obtain the `Resources` of a run, and create its immutable `RunContext` and its `RunProgress`. A
-`Course` creates the other owners of state (`Servers`, `Generators`) and runs the trials through a `TrialRunner`.
+`TrialSequence` creates the other owners of state (`Servers`, `Generators`) and runs the trials through a `TrialRunner`.
 """
 
 from pgdyno.experiment.begin import run_experiment

@@ -17,7 +17,7 @@ from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.search.search_trials import search_trials
 from pgdyno.experiment.servers import note_rented
 from pgdyno.experiment.stopping import stopping_rule
-from pgdyno.experiment.trials.trial_sequence import Course, Finished
+from pgdyno.experiment.trials.trial_sequence import Finished, TrialSequence
 from pgdyno.messages import Message
 from pgdyno.plan import LoadedPlan, Plan, PlannedTrial, planned_trials, time_needed_s
 from pgdyno.plan.workload import script_files
@@ -42,7 +42,7 @@ def run_experiment(
     renting: Renting | None = None,
     requests: Requests | None = None,
 ) -> Finished:
-    """Run every trial of the plan in a new folder under `parent`; see `Course.follow`.
+    """Run every trial of the plan in a new folder under `parent`; see `TrialSequence.follow`.
 
     Raises PgdynoError if the run cannot begin, and with `check_first` also if a check of the preflight stops it.
     """
@@ -63,14 +63,14 @@ def run_experiment(
             resources.guard.watch("the run's folder", folder.path)
             context = RunContext(loaded, folder, resources.engine, resources.home, seed)
             progress = RunProgress(plan, folder, view, trials, requests)
-            course = Course(context, resources, progress)
+            sequence = TrialSequence(context, resources, progress)
             progress.show(_begins(plan, folder, len(trials)))
             for change in loaded.gave_up:
                 progress.note(Message("budget-reduction", "for the budget: {change}", change=change))
             if resources.rental is not None:
                 note_rented(resources.rental, progress)
-            return course.follow(
-                trials if plan.search is None else search_trials(plan, folder, progress, course.servers)
+            return sequence.follow(
+                trials if plan.search is None else search_trials(plan, folder, progress, sequence.servers)
             )
 
 

@@ -21,7 +21,7 @@ from pgdyno.experiment.search.cheapest_search import left_to_measure
 from pgdyno.experiment.search.search_trials import search_trials, trials_so_far
 from pgdyno.experiment.servers import known_facts, note_rented
 from pgdyno.experiment.trials.profiling import arms_to_profile
-from pgdyno.experiment.trials.trial_sequence import Course, Finished
+from pgdyno.experiment.trials.trial_sequence import Finished, TrialSequence
 from pgdyno.host import boot_id, describe_host
 from pgdyno.messages import Message
 from pgdyno.plan import LoadedPlan, Plan, PlannedTrial, planned_trials
@@ -111,7 +111,7 @@ def resume_experiment(
     renting: Renting | None = None,
     requests: Requests | None = None,
 ) -> Finished:
-    """Resume the run in the folder `path`, whose manifest has the plan; see `Course.follow`.
+    """Resume the run in the folder `path`, whose manifest has the plan; see `TrialSequence.follow`.
 
     With `redo_failed`, failed trials are repeated. Raises PgdynoError if there is nothing to do, or the run cannot be
     resumed.
@@ -134,16 +134,16 @@ def resume_experiment(
             assert seed is not None
             context = RunContext(loaded, folder, resources.engine, resources.home, seed)
             progress = RunProgress(loaded.plan, folder, view, trials, requests)
-            course = Course(context, resources, progress)
+            sequence = TrialSequence(context, resources, progress)
             _begin_attempt(context, progress, made_anew)
             if resources.rental is not None:
                 note_rented(resources.rental, progress)
             if searches:
                 progress.show(f"the search continues after {counted(len(trials), 'trial')}, into {folder.path}")
-                return course.follow(search_trials(loaded.plan, folder, progress, course.servers))
+                return sequence.follow(search_trials(loaded.plan, folder, progress, sequence.servers))
             at_most = "at most " if loaded.plan.trial.stops_when_decided else ""
             progress.show(f"{at_most}{len(todo)} of {len(trials)} trials left to run, into {folder.path}")
-            return course.follow(todo)
+            return sequence.follow(todo)
 
 
 def loaded_of(folder: RunFolder) -> LoadedPlan:

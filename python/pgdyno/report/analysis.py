@@ -26,7 +26,7 @@ from pgdyno.report.answers.comparison import percent
 from pgdyno.report.answers.endurance import trends, trends_json
 from pgdyno.report.answers.tpch_figures import queries_json, query_tables
 from pgdyno.report.costs import capacity_of, price_lines, priced_curves, rent_lines, rents
-from pgdyno.report.digest import Digest, digest
+from pgdyno.report.report_content import Digest, digest
 from pgdyno.report.report_tables import table_lines
 from pgdyno.report.terminal.text_drawing import printable, sparkline
 from pgdyno.report.translation import gettext, translated

@@ -13,7 +13,7 @@ from pgdyno.records import Manifest, Outcome, RentRecord, TrialRecord
 from pgdyno.records.price import LatencyLimit, latency_limit
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
-from pgdyno.report.digest import Digest
+from pgdyno.report.report_content import Digest
 from pgdyno.report.report_tables import Table
 from pgdyno.report.translation import gettext
 from pgdyno.units import format_duration

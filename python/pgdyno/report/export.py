@@ -22,7 +22,7 @@ from pgdyno.report.answers.answer import answer, answer_json, shows_peak
 from pgdyno.report.answers.comparison import comparison_sentence, comparison_table
 from pgdyno.report.answers.noise import noise_grade
 from pgdyno.report.answers.tpch_figures import queries_json, query_tables
-from pgdyno.report.digest import Digest, Extras, notes
+from pgdyno.report.report_content import Digest, Extras, notes
 from pgdyno.report.report_tables import PointRow, Table, parameter_heading, point_rows, table_lines
 from pgdyno.report.sections.comparison import settling
 from pgdyno.report.sections.function_shares import function_tables, profile_lines

@@ -22,9 +22,18 @@ from pgdyno.fingerprint import Difference, comparable
 from pgdyno.messages import Message
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.report.answers.plan_changes import arms_of_run, arms_of_runs, plan_changes
-from pgdyno.report.digest import ArmProfile, Digest, Extras, LongTrial, PlanChange, ProbeSamples, digest, median_trial
 from pgdyno.report.export import markdown_of
 from pgdyno.report.preloaded_run import Gathered, without_collector
+from pgdyno.report.report_content import (
+    ArmProfile,
+    Digest,
+    Extras,
+    LongTrial,
+    PlanChange,
+    ProbeSamples,
+    digest,
+    median_trial,
+)
 from pgdyno.report.sections.cloud_metrics import rented_count
 from pgdyno.report.sections.dips import MOST_DIPS, costliest
 from pgdyno.report.sections.likeness import own_loads
@@ -60,7 +69,7 @@ from pgdyno.store.profiles import read_profile
 
 if TYPE_CHECKING:
     from pgdyno.report.html import Content
-    from pgdyno.report.paper.typeset import Paper
+    from pgdyno.report.pdf.typeset import Paper
 
 _Sum = TypeVar("_Sum", ProcessSum, TableSum, ServerStatementSum)
 MOST_PROBED = 300
@@ -84,7 +93,7 @@ class WholeReport:
             return visible(render_content(self.content))
 
     def pdf(self) -> Paper:
-        from pgdyno.report.paper.typeset import pdf_of
+        from pgdyno.report.pdf.typeset import pdf_of
 
         with without_collector(), use_language(self.language):
             return pdf_of(self.content)

@@ -30,8 +30,8 @@ from pgdyno.report.charts.interval_bars import bar, sparkline
 from pgdyno.report.charts.labels import MOST_ENDS
 from pgdyno.report.charts.page_figures import NO_STRIPS, Figure
 from pgdyno.report.charts.palette import Theme
-from pgdyno.report.digest import Digest, Extras, Note, median_trial, notes
 from pgdyno.report.plan_toml import plan_toml
+from pgdyno.report.report_content import Digest, Extras, Note, median_trial, notes
 from pgdyno.report.report_tables import sweep_table, tpcc_table
 from pgdyno.report.run_notes import disturbance_lines, preparation_line, replica_table, search_lines
 from pgdyno.report.sections.cloud_metrics import rented_count

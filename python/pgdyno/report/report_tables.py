@@ -16,7 +16,7 @@ from pgdyno.analyse.series import heading, text
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.records import StatementCounts, Summary, TpccFigures, TrialRecord
 from pgdyno.report import numbers
-from pgdyno.report.digest import Digest
+from pgdyno.report.report_content import Digest
 from pgdyno.report.terminal.text_drawing import set_cell, wrapped
 from pgdyno.report.translation import gettext, gettext_each
 

@@ -15,7 +15,7 @@ from pgdyno.analyse.series import named
 from pgdyno.records import Manifest, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.charts.latency import SpectrumLine
-from pgdyno.report.digest import NO_EXTRAS, Digest, Extras
+from pgdyno.report.report_content import NO_EXTRAS, Digest, Extras
 from pgdyno.report.translation import gettext, listed, ngettext
 from pgdyno.units import duration_words, format_significant
 

@@ -15,8 +15,8 @@ from pgdyno.errors import UsageError
 from pgdyno.fingerprint.differences import topic_of
 from pgdyno.messages import Message
 from pgdyno.records import KeptMessage, Manifest, TrialRecord
-from pgdyno.report.digest import Digest
 from pgdyno.report.preloaded_run import Gathered
+from pgdyno.report.report_content import Digest
 from pgdyno.store import RunData
 from pgdyno.store.seconds import Seconds
 from pgdyno.store.trial_tables import HistogramRow, IntervalRow, StatementRow

@@ -14,7 +14,7 @@ from typing import IO
 
 from pgdyno.errors import ExitCode, PgdynoError
 from pgdyno.messages import Message
-from pgdyno.process_exit import signals_deferred
+from pgdyno.signals_and_exit import signals_deferred
 from pgdyno.units import format_duration
 
 GRACE_S = 5.0

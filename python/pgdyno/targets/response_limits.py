@@ -25,7 +25,7 @@ import psycopg
 from psycopg.abc import PQGen
 
 from pgdyno.errors import TargetError
-from pgdyno.process_exit import CONNECT_THREAD
+from pgdyno.signals_and_exit import CONNECT_THREAD
 from pgdyno.units import format_bytes
 
 ANSWER_S = 60.0

@@ -237,7 +237,7 @@ def _record(recording: Recording, what: str, say: Callable[[str], None], write: 
     try:
         recording.wait(say)
     except (KeyboardInterrupt, SystemExit):
-        # everything is done here: a signal whose exception is no longer handled would be sent again (process_exit)
+        # everything is done here: a signal whose exception is no longer handled would be sent again (signals_and_exit)
         say("interrupted: keeping what was recorded")
         recording.stop()
         write()

@@ -28,8 +28,8 @@ from pgdyno.errors import UsageError
 from pgdyno.fingerprint.differences import Difference, topic_of
 from pgdyno.messages import Message
 from pgdyno.report.answers.refusal import Grounds, Reason
-from pgdyno.report.digest import PlanChange
 from pgdyno.report.full_report import changed_plans
+from pgdyno.report.report_content import PlanChange
 from pgdyno.store import RunData, find_run, load_run
 
 

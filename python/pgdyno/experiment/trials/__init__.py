@@ -1,1 +1,1 @@
-"""The trials of a run: their course, one trial with its hooks and probes, and pairs that run at the same time."""
+"""The trials of a run: their sequence, one trial with its hooks and probes, and pairs that run at the same time."""

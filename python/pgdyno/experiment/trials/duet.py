@@ -19,11 +19,11 @@ from typing import IO, Generic, TypeVar
 
 from pgdyno.analyse.over_time.duet import duet_ratio
 from pgdyno.plan import PlannedTrial
-from pgdyno.process_exit import signals_deferred
 from pgdyno.programs import Engine
 from pgdyno.records import DuetRecord, Failure, FailureId, Outcome, Stage
 from pgdyno.run import TrialResult
 from pgdyno.run.process import Event, Load, Running
+from pgdyno.signals_and_exit import signals_deferred
 
 CONNECT_S = 120.0
 """How long an engine whose clients are connected waits for the other one."""

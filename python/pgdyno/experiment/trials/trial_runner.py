@@ -19,7 +19,6 @@ from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.servers import Servers
 from pgdyno.experiment.trials.duet import Meeting, Side, both, duet_records, judged_together, partner_failed
-from pgdyno.experiment.trials.explaining import QueryPlans
 from pgdyno.experiment.trials.hooks_and_events import (
     Hooks,
     StageFailedError,
@@ -30,12 +29,12 @@ from pgdyno.experiment.trials.hooks_and_events import (
 )
 from pgdyno.experiment.trials.network_path import measure_path
 from pgdyno.experiment.trials.probing import Probing
+from pgdyno.experiment.trials.query_plans import QueryPlans
 from pgdyno.experiment.trials.replicas import ReplicaResults, with_replicas
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.workload import phases_s
 from pgdyno.probe import ProbeOutput
-from pgdyno.process_exit import signals_deferred
 from pgdyno.processors import own_halves, running_on
 from pgdyno.records import (
     Consistency,
@@ -56,6 +55,7 @@ from pgdyno.run.engine import trial_options
 from pgdyno.run.process import Event, among
 from pgdyno.run.run_trial import run_trial
 from pgdyno.run.silent_server import Vigil
+from pgdyno.signals_and_exit import signals_deferred
 from pgdyno.store import TrialWriter
 from pgdyno.store.run_folder import SPOOL
 from pgdyno.store.trial_tables import QueryPlanRow

@@ -1,4 +1,4 @@
-"""The course of a run: its trials one after the other, and an end in good order whatever happens."""
+"""The sequence of a run: its trials one after the other, and an orderly end whatever happens."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Finished:
         return [record for record in self.records if record.outcome is not Outcome.FINISHED]
 
 
-class Course:
+class TrialSequence:
     """Creates the owners of a run's state, runs its trials, and closes it."""
 
     servers: Servers

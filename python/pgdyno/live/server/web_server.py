@@ -20,7 +20,7 @@ from pgdyno.errors import ExitCode, UsageError
 from pgdyno.live.app import LOOPBACK_NAMES, Access, make_app
 from pgdyno.live.server.connection_limits import BoundedProtocol
 from pgdyno.live.server.request_guard import ENTER, new_token
-from pgdyno.process_exit import leave_at_once
+from pgdyno.signals_and_exit import leave_at_once
 
 PORT = 8432
 LOOPBACK = "127.0.0.1"

@@ -37,7 +37,7 @@ from pgdyno.report.answers.rates import (
 )
 from pgdyno.report.answers.settings_found import settings_table, settings_text
 from pgdyno.report.answers.tpch_figures import figures_sentences
-from pgdyno.report.digest import Digest, Extras
+from pgdyno.report.report_content import Digest, Extras
 from pgdyno.report.report_tables import Table
 from pgdyno.report.run_notes import search_lines
 from pgdyno.report.sections.comparison import settling

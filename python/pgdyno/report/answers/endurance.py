@@ -9,7 +9,7 @@ from typing import Any
 from pgdyno.analyse.over_time.endurance import Endurance, EnduranceVerdict, Trend
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
-from pgdyno.report.digest import Digest, Extras, LongTrial
+from pgdyno.report.report_content import Digest, Extras, LongTrial
 from pgdyno.report.translation import gettext, gettext_noop
 
 _WORDS = {

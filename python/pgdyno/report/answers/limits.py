@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pgdyno.records.wait_classes import wait_class
 from pgdyno.report import numbers
-from pgdyno.report.digest import Digest, median_trial
 from pgdyno.report.numbers import NOTHING
+from pgdyno.report.report_content import Digest, median_trial
 from pgdyno.report.terminal.text_drawing import printable
 from pgdyno.report.translation import gettext, gettext_noop, ngettext
 from pgdyno.store.probe_queries import ProbeAverages

@@ -8,7 +8,7 @@ from pgdyno.analyse.comparison import FEWEST_PAIRS, Comparison
 from pgdyno.analyse.noise_grade import Figure, NoiseGrade, figures_by_point, grade_of_comparison, grade_of_points
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
-from pgdyno.report.digest import Digest
+from pgdyno.report.report_content import Digest
 from pgdyno.report.translation import gettext, ngettext
 
 

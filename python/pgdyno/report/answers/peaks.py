@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pgdyno.analyse.mean_interval import Estimate
 from pgdyno.analyse.summary import KNEE_NOT_DETERMINED, PEAK_AT_EDGE, PointSummary
 from pgdyno.report import numbers
-from pgdyno.report.digest import Digest
+from pgdyno.report.report_content import Digest
 from pgdyno.report.sentences import interval
 from pgdyno.report.translation import gettext, translated
 

@@ -9,7 +9,7 @@ from pgdyno.analyse.mean_interval import Estimate, trials_interval
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.records import PhaseFigures
 from pgdyno.report import numbers
-from pgdyno.report.digest import Digest
+from pgdyno.report.report_content import Digest
 from pgdyno.report.report_tables import Table
 from pgdyno.report.translation import gettext, gettext_each, ngettext
 

@@ -11,7 +11,7 @@ from pgdyno.audit.arms import arms_of, point_of
 from pgdyno.audit.pairing import sides_of
 from pgdyno.audit.subject import AuditRun
 from pgdyno.records import Outcome, TrialRecord
-from pgdyno.report.digest import Digest, PlanChange, PlanOfArm
+from pgdyno.report.report_content import Digest, PlanChange, PlanOfArm
 from pgdyno.store.read_runs import KeptPlan
 
 

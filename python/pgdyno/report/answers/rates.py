@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pgdyno.analyse.series import label, varying
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.report import numbers
-from pgdyno.report.digest import Digest
+from pgdyno.report.report_content import Digest
 from pgdyno.report.report_tables import Table
 from pgdyno.report.translation import gettext, gettext_each, listed, ngettext
 

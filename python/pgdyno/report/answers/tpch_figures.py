@@ -9,7 +9,7 @@ from pgdyno.analyse.mean_interval import Estimate
 from pgdyno.analyse.pairs import Metric
 from pgdyno.analyse.summary import PowerAndThroughput, power_and_throughput
 from pgdyno.report import numbers
-from pgdyno.report.digest import Digest
+from pgdyno.report.report_content import Digest
 from pgdyno.report.report_tables import Table, parameter_cells, parameter_heading
 from pgdyno.report.sentences import interval
 from pgdyno.report.translation import gettext, gettext_each, gettext_noop, ngettext

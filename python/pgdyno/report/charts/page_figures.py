@@ -25,7 +25,7 @@ from pgdyno.report.charts.palette import MARKERS, Look
 from pgdyno.report.charts.scaling import Fitted, dots_chart, scaling_chart
 from pgdyno.report.charts.svg import Drawing, element, line, linear_ticks
 from pgdyno.report.charts.timeline import TrialStrip, timeline_chart
-from pgdyno.report.digest import NO_EXTRAS, Digest, Extras
+from pgdyno.report.report_content import NO_EXTRAS, Digest, Extras
 from pgdyno.report.translation import gettext
 
 BOTH_LAYOUTS_UP_TO = 12

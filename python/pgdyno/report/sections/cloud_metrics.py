@@ -10,7 +10,7 @@ from typing import Any
 from pgdyno.records import TrialRecord
 from pgdyno.records.wait_classes import WAIT_CLASSES, wait_class
 from pgdyno.report import numbers
-from pgdyno.report.digest import ProbeSamples
+from pgdyno.report.report_content import ProbeSamples
 from pgdyno.report.translation import gettext, gettext_noop, ngettext
 from pgdyno.store.probe_queries import WaitStep
 

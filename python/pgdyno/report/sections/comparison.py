@@ -20,7 +20,7 @@ from pgdyno.report.answers.comparison import (
     percent,
 )
 from pgdyno.report.charts.palette import Look
-from pgdyno.report.digest import Digest
+from pgdyno.report.report_content import Digest
 from pgdyno.report.report_tables import Table
 from pgdyno.report.translation import gettext, gettext_each, gettext_noop, translated
 

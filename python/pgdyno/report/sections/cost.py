@@ -8,7 +8,7 @@ from pgdyno.analyse.price import Costs, PriceList
 from pgdyno.records.price import latency_limit
 from pgdyno.report import numbers
 from pgdyno.report.costs import PricedCurve, priced_curves, rent_table
-from pgdyno.report.digest import Digest, Extras
+from pgdyno.report.report_content import Digest, Extras
 from pgdyno.report.report_tables import Table
 from pgdyno.report.sections.key_figures import curve_price
 from pgdyno.report.sections.section import Block, FoldedTable, Section

@@ -10,7 +10,7 @@ from pgdyno.analyse.over_time.dip_evidence import Cause, Coincidence, ExplainedD
 from pgdyno.analyse.over_time.dips import Dip, trial_dips
 from pgdyno.records import Outcome
 from pgdyno.report import numbers
-from pgdyno.report.digest import Digest
+from pgdyno.report.report_content import Digest
 from pgdyno.report.report_tables import Table
 from pgdyno.report.translation import gettext, gettext_each, gettext_noop, ngettext
 

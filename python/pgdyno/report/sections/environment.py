@@ -8,7 +8,7 @@ from pgdyno.fingerprint import Difference
 from pgdyno.records import GeneratorHost, TargetRecord, TrialRecord
 from pgdyno.records.manifest import masked_plan
 from pgdyno.report import numbers
-from pgdyno.report.digest import Digest, median_trial
+from pgdyno.report.report_content import Digest, median_trial
 from pgdyno.report.report_tables import Table
 from pgdyno.report.translation import gettext, gettext_each, translated
 from pgdyno.store.probe_queries import ProcessSum

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
-from pgdyno.report.digest import ArmProfile
+from pgdyno.report.report_content import ArmProfile
 from pgdyno.report.report_tables import Table
 from pgdyno.report.sections.section import Block, FoldedFigure
 from pgdyno.report.translation import gettext

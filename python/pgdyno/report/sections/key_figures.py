@@ -11,7 +11,7 @@ from pgdyno.analyse.summary import PointSummary
 from pgdyno.report import numbers
 from pgdyno.report.answers.limits import Limit, limit_of
 from pgdyno.report.answers.noise import noise_about
-from pgdyno.report.digest import Digest, Extras, median_trial
+from pgdyno.report.report_content import Digest, Extras, median_trial
 from pgdyno.report.report_tables import Table
 from pgdyno.report.translation import gettext, gettext_each
 

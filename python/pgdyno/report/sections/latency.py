@@ -14,7 +14,7 @@ from pgdyno.report.charts.heatmap import COLUMNS, heatmap_chart
 from pgdyno.report.charts.open_vs_closed_loop import LoopLine, LoopPoint, loops_chart
 from pgdyno.report.charts.page_figures import Figure, drawn_figure
 from pgdyno.report.charts.palette import MARKERS, Look
-from pgdyno.report.digest import Digest, median_trial
+from pgdyno.report.report_content import Digest, median_trial
 from pgdyno.report.report_tables import Table
 from pgdyno.report.translation import gettext, gettext_each
 

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from pgdyno.records import ClassLikeness, Likeness, ReplayFigures, Summary, TrialRecord
 from pgdyno.report import numbers
-from pgdyno.report.digest import Digest, Extras
+from pgdyno.report.report_content import Digest, Extras
 from pgdyno.report.report_tables import Table
 from pgdyno.report.sections.section import Block, FoldedTable, Section
 from pgdyno.report.translation import gettext, gettext_noop, listed, ngettext, sentence, sentence_space

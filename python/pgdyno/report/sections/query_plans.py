@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pgdyno.report import numbers
-from pgdyno.report.digest import PlanChange, PlanOfArm
+from pgdyno.report.report_content import PlanChange, PlanOfArm
 from pgdyno.report.report_tables import Table
 from pgdyno.report.sections.section import Block, FoldedText
 from pgdyno.report.translation import gettext, gettext_each

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from pgdyno.report.answers.tpch_figures import query_tables
-from pgdyno.report.digest import Digest, Extras
+from pgdyno.report.report_content import Digest, Extras
 from pgdyno.report.report_tables import Table
 from pgdyno.report.sections import cost, likeness, statement_tables
 from pgdyno.report.sections.section import FilledSection, FoldedFigure, FoldedTable, FoldedText, Section

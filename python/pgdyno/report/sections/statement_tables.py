@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pgdyno.report import numbers
-from pgdyno.report.digest import Digest, Extras
+from pgdyno.report.report_content import Digest, Extras
 from pgdyno.report.report_tables import Table, statement_table
 from pgdyno.report.sections.environment import process_table
 from pgdyno.report.sections.function_shares import profile_blocks

@@ -8,7 +8,7 @@ from itertools import groupby
 from pgdyno.published import Published, published, published_names
 from pgdyno.records import Manifest
 from pgdyno.report import numbers
-from pgdyno.report.digest import Digest
+from pgdyno.report.report_content import Digest
 from pgdyno.report.report_tables import Table, text_lines
 from pgdyno.report.sections.comparison import published_table
 

@@ -21,7 +21,7 @@ from pgdyno.report.answers.noise import noise_grade, noise_line
 from pgdyno.report.answers.rates import has_rates
 from pgdyno.report.answers.tpch_figures import MOST_COLUMNS, query_tables
 from pgdyno.report.costs import price_lines, priced_curves, rent_lines
-from pgdyno.report.digest import NO_EXTRAS, Digest, Extras, Note, notes
+from pgdyno.report.report_content import NO_EXTRAS, Digest, Extras, Note, notes
 from pgdyno.report.report_tables import PointRow, Table, point_rows, sentences, text_lines, tpcc_table
 from pgdyno.report.run_notes import disturbance_lines, finding_lines, preparation_line, replica_lines
 from pgdyno.report.sections.function_shares import function_tables, profile_lines

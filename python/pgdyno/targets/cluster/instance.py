@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.targets import OwnTarget
-from pgdyno.process_exit import signals_deferred
+from pgdyno.signals_and_exit import signals_deferred
 from pgdyno.targets.cluster.folders import make_places, remove_places
 from pgdyno.targets.cluster.initdb import USER, ClusterTemplate, check_arguments, init_cluster, write_access
 from pgdyno.targets.cluster.installation import Installation

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.errors import TargetError
-from pgdyno.process_exit import signals_deferred
+from pgdyno.signals_and_exit import signals_deferred
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.cluster.processes import ProcessId, descendants, identify, is_zombie, servers_in
 from pgdyno.targets.cluster.start_failure import explain_whole, log_size, read_log

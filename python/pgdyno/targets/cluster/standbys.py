@@ -19,7 +19,7 @@ from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.targets import Replicas
-from pgdyno.process_exit import signals_deferred
+from pgdyno.signals_and_exit import signals_deferred
 from pgdyno.targets.cluster.initdb import PASSWORD_FILE, USER, write_access, write_password_file
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.cluster.instance_record import Claim

@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import atexit, sys, threading
-from pgdyno.process_exit import CONNECT_THREAD, leave
+from pgdyno.signals_and_exit import CONNECT_THREAD, leave
 threading.Thread(target=threading.Event().wait, name=CONNECT_THREAD if {connects} else "other", daemon=True).start()
 atexit.register(print, "cleaned up")
 print("kept")
@@ -26,7 +26,7 @@ def test_a_thread_that_connects_changes_only_how_the_process_exits(connects: boo
 
 WORKS = """
 import atexit, threading, time
-from pgdyno.process_exit import leave
+from pgdyno.signals_and_exit import leave
 def work():
     time.sleep(0.2)
     print("worked")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from pgdyno.report.html import Content, joined, where
-from pgdyno.report.paper.page_blocks import Block, breakable, figure, heading, line, listed, section_blocks, table
+from pgdyno.report.pdf.page_blocks import Block, breakable, figure, heading, line, listed, section_blocks, table
 from pgdyno.report.sections.validity import Validity
 from pgdyno.report.translation import capital, gettext, ngettext, sentence
 

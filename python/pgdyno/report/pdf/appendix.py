@@ -7,8 +7,8 @@ from itertools import chain
 
 from pgdyno.report.charts.timeline_strips import strip_figures
 from pgdyno.report.html import Content
-from pgdyno.report.paper.front import told_notes
-from pgdyno.report.paper.page_blocks import (
+from pgdyno.report.pdf.first_page import told_notes
+from pgdyno.report.pdf.page_blocks import (
     Block,
     breakable,
     code,

@@ -16,9 +16,9 @@ from pgdyno.records import Manifest
 from pgdyno.report.charts import palette
 from pgdyno.report.charts.palette import Theme
 from pgdyno.report.html import Content
-from pgdyno.report.paper.appendix import appendix
-from pgdyno.report.paper.front import first_page, second_page
-from pgdyno.report.paper.page_blocks import CODE_FONT, text_fonts
+from pgdyno.report.pdf.appendix import appendix
+from pgdyno.report.pdf.first_page import first_page, second_page
+from pgdyno.report.pdf.page_blocks import CODE_FONT, text_fonts
 from pgdyno.report.translation import current_language, gettext
 from pgdyno.safe_output import visible
 
@@ -95,7 +95,7 @@ def _compiled(report: Mapping[str, Any], made: datetime) -> tuple[bytes, set[str
     """Return the PDF, or the characters that prevent it."""
     import typst
 
-    template = files("pgdyno.report").joinpath("paper", "report.typ").read_bytes()
+    template = files("pgdyno.report").joinpath("pdf", "report.typ").read_bytes()
     inputs = {"report": json.dumps(report, ensure_ascii=False)}
     try:
         # an accessible PDF may have no character without a glyph: typst refuses to create it

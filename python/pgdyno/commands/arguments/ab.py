@@ -1,0 +1,133 @@
+"""`pgdyno ab`: its options."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pgdyno.commands.arguments.options import (
+    DEFAULT_RUNS,
+    AlongsideOption,
+    BudgetOption,
+    HtmlOption,
+    NoPreflightOption,
+    QuietOption,
+    RunsOption,
+    WaitOption,
+)
+
+
+def ab(
+    dsn: Annotated[
+        list[str] | None,
+        typer.Option("--dsn", metavar="DSN", help="Measure your own server; twice to compare two. No passwords."),
+    ] = None,
+    version: Annotated[
+        list[str] | None,
+        typer.Option("--version", metavar="VERSION", help="Versions that pgdyno downloads and starts, such as 17,18."),
+    ] = None,
+    bin_: Annotated[
+        list[str] | None,
+        typer.Option("--bin", metavar="DIR", help="Installed programs that pgdyno starts; twice to compare two."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=A,B",
+            help="Compare these values of a setting; one value applies to both arms. Repeatable.",
+        ),
+    ] = None,
+    script: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--script",
+            "-f",
+            metavar="FILE",
+            help="SQL script in pgbench's language; append @WEIGHT to weight it. Repeatable.",
+        ),
+    ] = None,
+    clients: Annotated[int, typer.Option("--clients", "-c", metavar="NUM", min=1, help="Number of clients.")] = 8,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            "--rate", "-R", metavar="TPS", help="Send this many transactions per second, and compare p99 latency."
+        ),
+    ] = None,
+    duration: Annotated[
+        str, typer.Option("--duration", "-T", metavar="DURATION", help="Measured time of each trial.")
+    ] = "20s",
+    warmup: Annotated[
+        str, typer.Option("--warmup", metavar="DURATION", help="Warm-up before each trial, which does not count.")
+    ] = "5s",
+    pairs: Annotated[
+        str,
+        typer.Option("--pairs", metavar="NUM", help="Pairs of trials: at least 6, or a range to stop when decided."),
+    ] = "6..20",
+    margin: Annotated[
+        str | None,
+        typer.Option(
+            "--margin",
+            metavar="PERCENT",
+            help="With a range of pairs: treat differences within this margin as none. [default: 1%]",
+        ),
+    ] = None,
+    scale: Annotated[
+        int | None,
+        typer.Option(
+            "--scale",
+            "-s",
+            metavar="NUM",
+            min=1,
+            help="Size of pgbench's tables on servers that pgdyno starts.  [default: 10]",
+        ),
+    ] = None,
+    writes: Annotated[
+        bool,
+        typer.Option("--writes", help="Let scripts write on your own server; otherwise, transactions are read-only."),
+    ] = False,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="FILE", help="Write the plan to this file, for `pgdyno run`.")
+    ] = None,
+    runs: RunsOption = DEFAULT_RUNS,
+    budget: BudgetOption = None,
+    html: HtmlOption = None,
+    wait: WaitOption = False,
+    alongside: AlongsideOption = False,
+    quiet: QuietOption = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the answer as one line of JSON.")] = False,
+    no_preflight: NoPreflightOption = False,
+) -> None:
+    """Compare two settings, versions or servers.
+
+    Measures both in turn, in six pairs of trials or more, until it is decided whether they differ. On your own server
+    (--dsn), settings apply to the connections of the load only, transactions are read-only, and nothing is created or
+    changed. Ctrl-C keeps finished trials; `pgdyno run --resume latest` continues.
+    """
+    from pgdyno.commands.ab import How
+    from pgdyno.commands.ab import ab as answer
+    from pgdyno.commands.run import Output, when_busy
+    from pgdyno.plan.ab_plan import Question
+
+    asked = Question(
+        dsn or [],
+        _listed(version),
+        bin_ or [],
+        settings or [],
+        script or [],
+        clients,
+        rate,
+        duration,
+        warmup,
+        pairs,
+        margin,
+        scale,
+        writes,
+    )
+    output = Output(html=html, csv=None, quiet=quiet, json=json)
+    busy = when_busy(wait=wait, alongside=alongside)
+    raise typer.Exit(answer(asked, How(runs, output, save, budget, busy, not no_preflight)))
+
+
+def _listed(values: list[str] | None) -> list[str]:
+    return [part.strip() for each in values or [] for part in each.split(",")]
