@@ -196,7 +196,7 @@ def test_plan_show_lists_the_points_of_a_sweep(run: Run, tmp_path: Path) -> None
         (["copy", "latest", "s4://bucket"], ExitCode.USAGE, "'s4://bucket' is no address of object storage"),
         (["history", "nosuch"], ExitCode.STORE, "folder nosuch does not exist"),
         (["show", "--json", "--csv"], ExitCode.USAGE, "exclude each other"),
-        (["copy", "latest"], ExitCode.USAGE, "pgdyno copy [OPTIONS] RUN... PLACE"),
+        (["copy", "latest"], ExitCode.USAGE, "pgdyno copy [OPTIONS] RUN... LOCATION"),
         (["run", "--resume", "./nowhere"], ExitCode.STORE, "there is no such folder"),
     ],
 )
