@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import typer
 import yaml
 
 from pgdyno.cli import app
 from tests import commands_page
+from tests.action_steps import PullRequest
 
 ROOT = Path(__file__).parents[2]
+
+PGDYNO = """\
+#!/bin/bash
+echo "$@" >> calls.txt
+case "$1" in
+  run) mkdir -p "$4"; exit "$RUN_CODE" ;;
+  report) echo page > "${@: -1}" ;;
+  gate) if [ "$GATE_CODE" != 2 ]; then echo "### verdict $GATE_CODE" > "${@: -3:1}"; fi; exit "$GATE_CODE" ;;
+esac
+"""
+"""A pgdyno that writes what action.yml reads, and ends with the codes that the environment names."""
 
 
 def document(name: str) -> dict[str, Any]:
@@ -64,3 +78,97 @@ def test_the_action_calls_pgdyno_as_it_is() -> None:
         assert set(re.findall(r"--[a-z-]+", call)) <= known[call.split()[0]]
     used = set(re.findall(r"inputs\.([a-z-]+)", (ROOT / "action.yml").read_text()))
     assert used == set(action["inputs"])
+
+
+@pytest.fixture
+def pull_request(tmp_path: Path) -> PullRequest:
+    """A pull request for which pgdyno measures nothing."""
+    program = tmp_path / "bin" / "pgdyno"
+    program.parent.mkdir()
+    program.write_text(PGDYNO)
+    program.chmod(0o755)
+    path = f"{program.parent}:{os.environ['PATH']}"
+    return PullRequest(tmp_path, {"PATH": path, "RUN_CODE": "0", "GATE_CODE": "0"})
+
+
+def ending(pull_request: PullRequest, run: int, gate: int) -> PullRequest:
+    pull_request.environment = {**pull_request.environment, "RUN_CODE": str(run), "GATE_CODE": str(gate)}
+    return pull_request
+
+
+def test_the_comment_of_a_gate_is_replaced_and_no_other(pull_request: PullRequest) -> None:
+    others = ["coverage: 90 %", "<!-- pgdyno gate reads -->\nfrom a person"]
+    pull_request.comment("github-actions[bot]", others[0])
+    pull_request.comment("somebody", others[1])
+    for name, code in (("reads", 0), ("writes", 0), ("reads", 10)):
+        assert ending(pull_request, 0, code).execute(plan="plan.toml", name=name) == code, pull_request.output
+    verdicts = [
+        f"<!-- pgdyno gate {name} -->\n### verdict {code}\n\nGate: {name}\n"
+        for name, code in (("reads", 10), ("writes", 0))
+    ]
+    assert pull_request.comments() == [*others, *verdicts]
+    assert pull_request.summary == verdicts[0]
+
+
+def test_gates_of_different_names_share_no_artifact_and_no_file() -> None:
+    steps = document("action.yml")["runs"]["steps"]
+    (kept,) = (step["with"] for step in steps if step.get("uses", "").startswith("actions/upload-artifact@"))
+    for text in (kept["name"], *re.findall(r"\S.*", kept["path"])):
+        assert "${{ inputs.name }}" in text
+
+
+def test_after_failed_trials_there_is_a_verdict_and_the_job_fails(pull_request: PullRequest, tmp_path: Path) -> None:
+    for gate, code in ((0, 5), (11, 5), (10, 10), (12, 12)):
+        found = ending(pull_request, 5, gate).execute(plan="plan.toml", allow_inconclusive="true")
+        assert (found, pull_request.outputs["gate.outputs.code"]) == (code, str(gate)), pull_request.output
+        assert (tmp_path / "pgdyno-gate/report.html").exists()
+        assert f"### verdict {gate}\n" in pull_request.comments()[0]
+
+
+@pytest.mark.parametrize("code", [3, 4, 143])
+def test_a_run_without_trials_is_not_judged(pull_request: PullRequest, code: int, tmp_path: Path) -> None:
+    assert ending(pull_request, code, 0).execute(plan="plan.toml") == code
+    assert [line.split()[0] for line in (tmp_path / "calls.txt").read_text().splitlines()] == ["run"]
+    assert pull_request.comments() == []
+
+
+def test_the_verdict_of_an_earlier_gate_is_not_shown_again(pull_request: PullRequest) -> None:
+    assert pull_request.execute(plan="plan.toml") == 0
+    assert ending(pull_request, 0, 2).execute(plan="plan.toml", by="nothing") == 2
+    (comment,) = pull_request.comments()
+    assert comment.splitlines()[1] == "### pgdyno gate: no verdict (exit code 2, see the log of the job)"
+    assert pull_request.summary == comment
+
+
+def test_inconclusive_fails_unless_it_is_allowed(pull_request: PullRequest) -> None:
+    ending(pull_request, 0, 11)
+    assert pull_request.execute(plan="plan.toml") == 11
+    assert pull_request.execute(plan="plan.toml", allow_inconclusive="true") == 0
+
+
+def test_no_package_of_that_name_is_installed_by_default(pull_request: PullRequest, tmp_path: Path) -> None:
+    """Until the first release, whoever registers the name on PyPI would run code with the token of users' jobs."""
+    (tmp_path / "bin" / "pgdyno").unlink()
+    pull_request.environment = {**pull_request.environment, "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
+    assert pull_request.execute(plan="plan.toml") == 2
+    assert (
+        "::error::pgdyno is not installed, and the input package does not say what pip installs" in pull_request.output
+    )
+    assert not (tmp_path / "pgdyno").exists()
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../a", '"$(true)"'])
+def test_a_name_that_is_no_file_name_is_refused(pull_request: PullRequest, name: str, tmp_path: Path) -> None:
+    assert pull_request.execute(plan="plan.toml", name=name) == 2
+    assert "::error::the input name" in pull_request.output
+    assert not (tmp_path / "calls.txt").exists()
+
+
+def test_the_guides_workflow_gives_the_action_its_inputs() -> None:
+    guide = (ROOT / "docs/guides/github-actions.md").read_text()
+    (workflow,) = re.findall(r"```yaml\n(.*?)```", guide, re.DOTALL)
+    assert len(workflow.splitlines()) <= 12
+    given = yaml.safe_load(workflow)["jobs"]["gate"]["steps"][-1]["with"]
+    inputs = document("action.yml")["inputs"]
+    assert given.keys() <= inputs.keys()
+    assert {name for name, each in inputs.items() if each.get("required")} | {"package"} <= given.keys()
