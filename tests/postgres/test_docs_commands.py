@@ -1,7 +1,8 @@
-"""Every command that a guide shows as `$ …` in a console block runs, in the order of the page, on real servers.
+"""The commands that guides show as `$ …` in console blocks run, in the order of the page, on real servers.
 
 The blocks of a page with a title are its files. Trials are one second long, a server of this host replaces those on
 other hosts, and installers and containers are not called: `make dist-check` and `make image-check` test these commands.
+NOT_RUN and ELSEWHERE_RUN name the pages and the commands of pgdyno that do not run here, with the tests that do it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from tests.postgres.runs import environment
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 PAGES = (
     "install",
+    "first-run",
     "tutorial",
+    "sweeps",
     "compare-settings",
     "own-sql",
     "aurora",
@@ -36,12 +39,38 @@ PAGES = (
     "github-actions",
     "moving",
     "sysbench",
+    "cluster",
 )
 OWN_LOAD_PAGES = ("own-load", "own-load-replay", "own-load-model")
 """They capture what an application does meanwhile."""
+NOT_RUN = {
+    "aws": "servers of Amazon: tests/postgres/test_aws_runs.py and tests/postgres/test_aws_ec2_runs.py simulate them",
+    "compare": "runs that the reader has: tests/cli/test_compare.py and tests/cli/test_analyse.py",
+    "doctor": "its exit code depends on the machine: tests/cli/test_doctor.py",
+    "import": "files of other tools: tests/unit/test_import_logs.py and tests/unit/test_import_tools.py",
+    "live": "commands that do not end: tests/postgres/test_live.py and tests/cli/test_serve.py",
+    "long-runs": "a run that is killed: tests/postgres/test_resume.py",
+    "many-runs": "object storage: tests/unit/test_store_cloud.py and tests/cli/test_cluster_analysis.py",
+    "pool": "the reader's hosts: tests/postgres/test_pool.py",
+    "remote-host": "a host over SSH: tests/ssh/test_doctor.py",
+    "report": "runs that the reader has: tests/cli/test_analyse.py and tests/unit/test_report_pdf.py",
+    "tpch": "its trials cannot be shorter: tests/postgres/test_tpch_plan.py",
+    "tune": "searches of hours: tests/postgres/test_settings_search.py and tests/postgres/test_attached_search.py",
+    "watch": "a screen that does not end: tests/postgres/test_watch.py",
+}
+"""Pages whose commands of pgdyno do not run here: the reason, and the tests that run such commands."""
+ELSEWHERE_RUN = {
+    "pgdyno run plan.toml --generators ssh://": "two hosts: tests/postgres/test_generator_hosts.py",
+    "pgdyno run plan.toml --generators ray://": "a cluster of the reader: tests/postgres/test_generators_ray.py",
+    'pgdyno capture "host=db dbname=app" --ssh': "a host over SSH: tests/postgres/test_capture_command.py",
+    "pgdyno capture --log": "logs that the reader has: tests/postgres/test_capture_command.py",
+}
+"""Likewise for single commands of the pages that run here, by their beginnings."""
 ELSEWHERE = "db.example.net"
-NOT_CALLED = {"make", "pipx", "docker", "tar", "pgdrive-*/pgdrive"}
-"""They install something, or need a daemon or a release."""
+NOT_CALLED = {"make", "pipx", "docker", "kubectl", "tar", "pgdrive-*/pgdrive", "duckdb"}
+"""They install something, or need a daemon, a release or another program."""
+OF_PGDYNO = re.compile(r"^(?:\$ )?(?:\w+=\S+ )*(?:\S*/)?pgdyno [a-z-]", re.MULTILINE)
+"""A line that calls pgdyno, in a block of any language; output that names a command is indented."""
 QUICK = ("--no-preflight", "--set", "trial.repeats=1")
 SHORT = (*QUICK, "--set", "trial.warmup=0s", "--set", "trial.duration=1s", "--set", "sweep.clients=2")
 RECORDED = "3s"
@@ -72,9 +101,9 @@ def theirs(home: Home) -> Iterator[Server]:
 
 
 def blocks(page: str) -> list[tuple[str, str, str]]:
-    """Language, title and text of each fenced block."""
+    """Language, title and text of each fenced block; either of the first two may be empty."""
     text = (GUIDES / f"{page}.md").read_text()
-    return re.findall(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return re.findall(r"^ *```(\w*)(?: title=\"([^\"]+)\")?\n(.*?)^ *```$", text, re.DOTALL | re.MULTILINE)
 
 
 def commands(page: str) -> list[str]:
@@ -82,10 +111,42 @@ def commands(page: str) -> list[str]:
     return [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")]
 
 
+def is_run(command: str) -> bool:
+    name = shlex.split(command, comments=True)[0]
+    return name not in NOT_CALLED and not command.startswith(tuple(ELSEWHERE_RUN))
+
+
+@pytest.mark.parametrize("page", sorted(path.stem for path in GUIDES.glob("*.md")))
+def test_commands_of_pgdyno_are_where_they_run(page: str) -> None:
+    """A command in another block than the one that is run would be a promise that nothing keeps."""
+    called = {language for language, _, text in blocks(page) if OF_PGDYNO.search(text)}
+    if page in (*PAGES, *OWN_LOAD_PAGES):
+        assert called <= {"console"}, "use console blocks, in which commands begin with `$ `"
+        assert page not in NOT_RUN
+        shown = "".join(text for language, _, text in blocks(page) if language == "console")
+        assert len(OF_PGDYNO.findall(shown)) == len([each for each in commands(page) if OF_PGDYNO.match(each)])
+    else:
+        assert bool(called) == (page in NOT_RUN), "run the page (PAGES), or give the reason (NOT_RUN)"
+
+
+def test_what_does_not_run_here_has_a_reason_and_tests() -> None:
+    listed = [command for page in (*PAGES, *OWN_LOAD_PAGES) for command in commands(page)]
+    for beginning in ELSEWHERE_RUN:
+        assert any(command.startswith(beginning) for command in listed), beginning
+    for reason in (*NOT_RUN.values(), *ELSEWHERE_RUN.values()):
+        named = re.findall(r"tests/\S+\.py", reason)
+        assert named
+        assert all((GUIDES.parents[1] / name).is_file() for name in named), reason
+
+
 def here(text: str, host: str, port: int) -> str:
-    """Returns `text` with this host's server instead of a remote one, and with little data."""
-    text = text.replace("scale = 10 ", "scale = 1 ").replace("scale = 10\n", "scale = 1\n")
+    """Returns `text` with this host's servers instead of remote ones, and with little data."""
+    text = re.sub(r"\bscale = 100?(?=[ \n])", "scale = 1", text)
     text = text.replace("table_size = 100000", "table_size = 1000")
+    text = text.replace(".venv/bin/pgdyno", "pgdyno")
+    # one server under two names
+    text = text.replace('"host=old ', f'"host={host} port={port} user=bench ')
+    text = text.replace('"host=new ', f'"host=localhost port={port} user=bench ')
     text = text.replace("copy.example.net", ELSEWHERE).replace("host=127.0.0.1 port=55415", f"host={ELSEWHERE}")
     return text.replace(f"-h {ELSEWHERE}", f"-h {host} -p {port}").replace(
         f"host={ELSEWHERE}", f"host={host} port={port}"
@@ -107,24 +168,30 @@ def shortened(command: str) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_commands_of_a_page_run(page: str, theirs: Server, home: Home, tmp_path: Path) -> None:
+def test_the_commands_of_a_page_run(
+    page: str, theirs: Server, home: Home, installed: Installation, tmp_path: Path
+) -> None:
     variables = {"PGPASSWORD": PASSWORD, "BENCH_PASSWORD": PASSWORD}
-    run_page(page, tmp_path, theirs.host, theirs.port, environment(home) | variables)
+    (*_, debian) = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    builds = {"/usr/lib/postgresql/17/bin": str(debian.parent), "/opt/patched/bin": str(installed.bin)}
+    run_page(page, tmp_path, theirs.host, theirs.port, environment(home) | variables, builds)
 
 
-def run_page(page: str, folder: Path, host: str, port: int, variables: Mapping[str, str]) -> None:
-    """Writes the files of a page, and runs its commands."""
+def run_page(
+    page: str, folder: Path, host: str, port: int, variables: Mapping[str, str], builds: Mapping[str, str] | None = None
+) -> None:
+    """Writes the files of a page, and runs its commands; `builds` are folders of this host for those of the page."""
     for _, title, text in blocks(page):
         if title:
             (folder / title).write_text(here(text, host, port))
     path = f"{PGDYNO.parent}:{variables['PATH']}"
     listed = commands(page)
     assert listed
-    for command in listed:
-        name, *rest = shlex.split(command, comments=True)
-        if name in NOT_CALLED:
-            continue
+    for command in filter(is_run, listed):
         typed = shortened(here(command, host, port))
+        for theirs, ours in (builds or {}).items():
+            typed = typed.replace(theirs, ours)
+        name, *rest = shlex.split(typed, comments=True)
         done = subprocess.run(
             ["bash", "-c", typed],
             cwd=folder, env={**variables, "PATH": path, "COLUMNS": "120"},
