@@ -24,7 +24,7 @@ build: $(PROGRAMS) .venv/.installed $(CATALOGUES:.po=.mo) ## .venv/bin/pgdyno, t
 
 # linking the programs uses one thread: meanwhile, make compiles the binaries of the tests, and fetches libraries and
 # packages. Rust's tests mostly wait, and run while Python's do
-test: ## every test but the long ones (installs missing Debian packages with apt); CI runs it, and make lint
+test: ## every test but the long ones (installs missing Debian packages with apt); CI runs it, and lint-source
 	$(MAKE) --no-print-directory --jobs=4 test-packages build test-binaries
 	$(MAKE) --no-print-directory --jobs=2 test-rust test-python
 
@@ -41,7 +41,7 @@ check-units: build
 lint: lint-source target/tools/bin/cargo-deny ## rustfmt, clippy, ruff, mypy --strict; cargo deny
 	target/tools/bin/cargo-deny --locked check licenses bans sources
 
-# what CI runs: it does not build cargo-deny, which takes five minutes in each fresh clone
+# what CI runs: it does not build cargo-deny, which takes five minutes in each fresh clone. Each night runs all of lint
 lint-source:
 	$(MAKE) --no-print-directory --jobs=2 lint-rust lint-python
 
@@ -146,12 +146,13 @@ wheels: .venv/bin/uv static-programs ## wheels alone (MACHINES="x86_64 aarch64")
 	for machine in $(MACHINES); do \
 	  PGDYNO_WHEEL_TARGET=$$machine-unknown-linux-musl $(BIN)/uv build --quiet --wheel --out-dir dist || exit; done
 
-# the wheel of this machine is installed where nothing else is; no Rust, no compiler and no PostgreSQL on the path
+# the wheel of this machine is installed where nothing else is; no Rust, no compiler and no PostgreSQL on the path.
+# MACHINES="x86_64 aarch64" requires both; otherwise it checks those that `make dist` made
 dist-check: .venv/.installed ## what dist/ holds: metadata, static programs, and a minute's run from the wheel
 	$(BIN)/uv sync --locked --quiet --inexact --group release
 	$(BIN)/twine check --strict dist/*.whl dist/pgdyno-*.tar.gz
 	for wheel in dist/*.whl; do $(BIN)/auditwheel show $$wheel | grep -q "requires no external shared libraries" || exit; done
-	$(BIN)/python -m tests.release dist
+	$(BIN)/python -m tests.release dist $(if $(filter command line environment,$(origin MACHINES)),$(MACHINES))
 
 # no daemon and no registry: its last stage, run by chroot in a Debian of mmdebstrap
 image-check: .venv/.installed ## the steps of the Dockerfile, with the wheel in dist/ (as root)

@@ -64,6 +64,26 @@ def test_make_targets_of_the_workflows_are_there() -> None:
     assert called <= known
 
 
+def test_each_night_checks_what_a_release_and_its_licences_need() -> None:
+    jobs = document(".github/workflows/nightly.yml")["jobs"]
+    run = {name: [step["run"] for step in job.get("steps", ()) if "run" in step] for name, job in jobs.items()}
+    assert run["lint"] == ["make lint"]
+    assert [line.split()[1] for line in run["release"] if line.startswith("make ")] == [
+        "dist",
+        "dist-check",
+        "image-check",
+    ]
+
+
+def test_a_pre_release_reaches_neither_pypi_nor_latest() -> None:
+    jobs = document(".github/workflows/release.yml")["jobs"]
+    assert jobs["pypi"]["if"] == "${{ !contains(github.ref_name, '-') }}"
+    texts = [str(step) for job in jobs.values() for step in job["steps"] if "latest" in str(step)]
+    assert len(texts) == 1
+    assert '[[ "$version" != *-* ]]' in texts[0]
+    assert "setup-qemu" not in str(jobs)
+
+
 def test_the_action_calls_pgdyno_as_it_is() -> None:
     action = document("action.yml")
     steps = action["runs"]["steps"]
