@@ -1,8 +1,9 @@
 """Tests that repeat a proof for other versions, methods and moments, or need long inputs: `make test-long` runs them,
 `make test` does not.
 
-`make test` has 20 minutes on two cores. Each line names, by a text that is searched for in the test's id, cases of a
-test whose code other tests run as well, and tests of memory. CI runs all of them each night.
+`make test` has 20 minutes on two idle cores once everything is compiled. Each line names, by a text that is searched
+for in the test's id, cases of a test whose code other tests run as well, and tests of memory. CI runs all of them each
+night.
 """
 
 from __future__ import annotations
