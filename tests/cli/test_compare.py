@@ -16,6 +16,7 @@ from pgdyno.errors import ExitCode
 from pgdyno.records import Fingerprint, Point, TargetRecord
 from pgdyno.store import RunFolder
 from tests.cli.conftest import Run
+from tests.json_schema import validated
 from tests.present import present
 from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record
@@ -76,7 +77,7 @@ def test_targets_within_a_run(run: Run, versions: str) -> None:
 def test_two_runs_and_json(run: Run, tmp_path: Path) -> None:
     before, after = (stored(tmp_path / "runs", {"pg18": rate}) for rate in (600.0, 500.0))
     done = run("pgdyno", "compare", before, after, "--json")
-    answer = json.loads(done.stdout)
+    answer = validated("compare", done.stdout)
     (found,) = answer["comparisons"]
     assert (found["paired"], found["points"][0]["verdict"]) == (False, "slower")
     assert any("not recorded" in note for note in answer["notes"])
@@ -113,7 +114,7 @@ def test_every_form_says_why_runs_are_refused(run: Run, tmp_path: Path) -> None:
         refused = run("pgdyno", command, *runs)
         assert refused.returncode == ExitCode.INVALID, refused.stdout
         assert refused.stdout.startswith("No comparison: the two runs measured different things\ninvalid: ")
-        answer = json.loads(run("pgdyno", command, *runs, "--json").stdout)
+        answer = validated(command, run("pgdyno", command, *runs, "--json").stdout)
         assert [each["grounds"] for each in answer["invalid"]] == ["pair"]
         forced = run("pgdyno", command, *runs, "--force")
         assert forced.returncode == ExitCode.OK, forced.stderr
@@ -195,7 +196,7 @@ def test_a_confounder_is_in_every_form_of_a_gate(run: Run, tmp_path: Path) -> No
     assert (tmp_path / "gate.md").read_text().startswith("### pgdyno gate: ok, confounded by processor\n")
     suite = ElementTree.parse(tmp_path / "gate.xml").getroot()
     (shown,) = [each.get("value", "") for each in suite.iter("property")]
-    answer = json.loads(run("pgdyno", "gate", *runs, "--json").stdout)
+    answer = validated("gate", run("pgdyno", "gate", *runs, "--json").stdout)
     assert [(each["topic"], each["message"]) for each in answer["confounders"]] == [("processor", shown)]
 
 
@@ -237,7 +238,7 @@ def test_a_finding_about_some_trials_leaves_these_out(run: Run, tmp_path: Path) 
     assert "note: 9 of 32 trials of" in words
     assert "littles-law (trials 1, 4, 8" in words
     assert "8 clients: no verdict: all trials of pg18 are left out, because the audit found them invalid" in words
-    answer = json.loads(run("pgdyno", "compare", some, "--json").stdout)
+    answer = validated("compare", run("pgdyno", "compare", some, "--json").stdout)
     assert [each["rule"] for each in answer["removed"]] == ["littles-law"]
     assert [point["removed"] for point in answer["comparisons"][0]["points"]] == [1, 8]
     # a point without a verdict is no pass
@@ -255,7 +256,7 @@ def test_invalid_trials_are_not_compared(run: Run, tmp_path: Path) -> None:
     assert refused.stdout.startswith("No comparison: the audit found figures invalid\ninvalid: ")
     assert "littles-law: " in refused.stdout
     assert "faster" not in refused.stdout
-    answer = json.loads(run("pgdyno", "compare", wrong, "--json").stdout)
+    answer = validated("compare", run("pgdyno", "compare", wrong, "--json").stdout)
     assert (answer["comparisons"], [each["rule"] for each in answer["invalid"]]) == ([], ["littles-law"])
 
     forced = run("pgdyno", "compare", wrong, "--force")
@@ -264,7 +265,7 @@ def test_invalid_trials_are_not_compared(run: Run, tmp_path: Path) -> None:
     assert first == "not a claim: the audit found figures invalid:"
     assert "littles-law" in reason
     assert sentence.startswith("pg18 is faster than pg17")
-    answer = json.loads(run("pgdyno", "compare", wrong, "--force", "--json").stdout)
+    answer = validated("compare", run("pgdyno", "compare", wrong, "--force", "--json").stdout)
     assert (len(answer["comparisons"]), len(answer["invalid"])) == (1, 1)
     # an A/A run that is invalid is no measure of noise
     right = stored(tmp_path / "runs", {"pg17": 500.0, "pg18": 600.0})
@@ -342,7 +343,7 @@ def test_a_floor_that_is_none_is_refused(
         assert refused.stdout.startswith("No comparison: the noise floor cannot be used\ninvalid: ")
         assert why in refused.stdout
         assert "\nremedy: " in refused.stdout
-        answer = json.loads(run("pgdyno", command, versions, "--floor-from", floor, "--json").stdout)
+        answer = validated(command, run("pgdyno", command, versions, "--floor-from", floor, "--json").stdout)
         assert [each["rule"] for each in answer["invalid"]] == ["noise-floor"]
     # no force makes a floor of it: the difference of 20 % is not called the same
     forced = run("pgdyno", "compare", versions, "--floor-from", floor, "--force")
@@ -350,7 +351,7 @@ def test_a_floor_that_is_none_is_refused(
     shown = run("pgdyno", "compare", floor, "--noise-floor")
     assert shown.returncode == ExitCode.INVALID
     assert shown.stdout.startswith("Not usable as a noise floor: ")
-    (told_json,) = json.loads(run("pgdyno", "compare", floor, "--noise-floor", "--json").stdout)
+    (told_json,) = validated("noise-floor", run("pgdyno", "compare", floor, "--noise-floor", "--json").stdout)
     assert why in told_json["refused"]["why"]
 
 
@@ -391,7 +392,8 @@ def test_prices_of_a_file_are_audited_as_those_of_the_plan(run: Run, tmp_path: P
 
     def rules(*options: str) -> list[str]:
         return [
-            each["rule"] for each in json.loads(run("pgdyno", "compare", name, "--json", *options).stdout)["removed"]
+            each["rule"]
+            for each in validated("compare", run("pgdyno", "compare", name, "--json", *options).stdout)["removed"]
         ]
 
     assert "price-unsound" not in rules()

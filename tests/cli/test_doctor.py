@@ -19,6 +19,7 @@ from pgdyno.doctor import CHECKS
 from pgdyno.errors import ExitCode
 from pgdyno.report.terminal.doctor_checks import STYLES
 from tests.cli.conftest import Run
+from tests.json_schema import validated
 from tests.unit.doctor_sample import ONLY_WHERE_ASKED
 from tests.waiting import PATIENCE_S
 
@@ -57,7 +58,7 @@ def impossible(tmp_path: Path) -> Path:
 
 
 def by_id(text: str) -> dict[str, dict[str, Any]]:
-    return {check["id"]: check for check in json.loads(text)["checks"]}
+    return {check["id"]: check for check in validated("doctor", text)["checks"]}
 
 
 def test_a_plan_is_looked_at_with_every_check(run: Run, plan: Path) -> None:

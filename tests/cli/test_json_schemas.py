@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import jsonschema
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from pgdyno.cli import app
 from tests.commands_page import commands
+from tests.json_schema import SCHEMA, validated
 
 ROOT = Path(__file__).parents[2]
 RUN = str(ROOT / "tests" / "golden" / "run-format-1")
-SCHEMA = json.loads((ROOT / "docs" / "reference" / "json-output.schema.json").read_text())
-
-
-def printed(words: Sequence[str]) -> Any:  # noqa: ANN401 - any JSON
-    result = CliRunner().invoke(app, [*words, "--json"])
-    return json.loads(result.stdout)
 
 
 @pytest.mark.parametrize(
@@ -39,10 +30,7 @@ def printed(words: Sequence[str]) -> Any:  # noqa: ANN401 - any JSON
     ],
 )
 def test_output_matches_its_schema(name: str, words: list[str]) -> None:
-    found, schema = printed(words), SCHEMA["$defs"][name]
-    jsonschema.validate(found, {**SCHEMA, "$ref": f"#/$defs/{name}"})
-    if isinstance(found, dict):
-        assert found.keys() <= schema["properties"].keys()
+    validated(name, CliRunner().invoke(app, [*words, "--json"]).stdout)
 
 
 def test_every_command_with_json_has_a_schema() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import shutil
@@ -15,15 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import psycopg
 import pytest
 
 from pgdyno.errors import ExitCode
 from pgdyno.targets import Home
 from pgdyno.targets.cluster.installation import Installation
-from tests.cli.test_json_schemas import SCHEMA
 from tests.forked import PGDYNO
+from tests.json_schema import validated
 from tests.postgres.own_servers import LOGS_STATEMENTS, OwnServer, running_server
 from tests.postgres.runs import environment, pgdyno
 from tests.ssh.sshd import running_sshd
@@ -62,13 +60,6 @@ def work(server: OwnServer) -> None:
 
 def logs(server: OwnServer) -> str:
     return f"{server.data}/log/*.csv"
-
-
-def validated(output: str) -> Any:  # noqa: ANN401 - any JSON
-    """Returns what --json printed, which fits its schema."""
-    printed = json.loads(output)
-    jsonschema.validate(printed, {**SCHEMA, "$ref": "#/$defs/capture"})
-    return printed
 
 
 @dataclass
@@ -139,7 +130,7 @@ def test_an_interrupted_capture_of_statistics_keeps_what_it_has(server: OwnServe
         work(server)
         ended = capture.ended(signal.SIGTERM)
     assert ended == ExitCode.TERMINATED, capture.errors.read_text()
-    printed = validated(capture.output.read_text())
+    printed = validated("capture", capture.output.read_text())
     assert (printed["ended"], printed["source"], printed["values"]) == ("interrupted", "pg_stat_statements", "unknown")
     assert printed["calls"] == STATEMENTS
     assert {path.name for path in capture.folder.iterdir()} == {"capture.json", "README.md"}
@@ -163,7 +154,7 @@ def test_a_capture_whose_server_is_killed_says_so(
             wait_until(lambda: "no connection to the server" in capture.errors.read_text())
             ended = capture.ended(signal.SIGINT)
     assert ended == ExitCode.INTERRUPTED, capture.errors.read_text()
-    printed = validated(capture.output.read_text())
+    printed = validated("capture", capture.output.read_text())
     assert (printed["ended"], printed["calls"]) == ("server-lost", STATEMENTS)
     assert "The capture lost the server before its end." in (capture.folder / "README.md").read_text()
 
@@ -227,14 +218,14 @@ def test_a_log_is_read_over_ssh(server: OwnServer, home: Home, tmp_path: Path) -
             work(server)
             capture.wait_copied(f"SELECT {STATEMENTS - 1}")
             assert capture.ended(signal.SIGINT) == ExitCode.INTERRUPTED, capture.errors.read_text()
-        recorded = validated(capture.output.read_text())
+        recorded = validated("capture", capture.output.read_text())
         words = ["--log", logs(server), "--database", "shop", "--ssh", place, "--json", "--into", "files"]
         done = subprocess.run(
             [PGDYNO, "capture", *words],
             cwd=tmp_path, env=environment(home) | here, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        copied = validated(done.stdout)
+        copied = validated("capture", done.stdout)
         assert f"of log from {place}" in done.stderr
     assert (recorded["calls"], recorded["ended"]) == (STATEMENTS, "interrupted")
     assert (copied["ended"], copied["database"]) == ("time", "shop")
@@ -248,7 +239,7 @@ def test_a_server_is_recorded_from_files_that_the_user_names(server: OwnServer, 
         work(server)
         capture.wait_copied(f"SELECT {STATEMENTS - 1}")
         assert capture.ended(signal.SIGINT) == ExitCode.INTERRUPTED, capture.errors.read_text()
-    printed = validated(capture.output.read_text())
+    printed = validated("capture", capture.output.read_text())
     assert printed["calls"] == STATEMENTS
     # the copied log, whose lines are others than those of the server's file, is gone
     (elsewhere,) = (each for each in printed["left_out"] if each["reason"] == "other-database")
@@ -260,7 +251,7 @@ def test_files_are_captured_as_they_are_now(server: OwnServer, home: Home, tmp_p
     wait_until(lambda: any(b"SELECT 9" in path.read_bytes() for path in (server.data / "log").glob("*.csv")))
     done = pgdyno(home, tmp_path, "capture", "--log", logs(server), "--database", "shop", "--json", "--into", "shop")
     assert done.returncode == 0, done.stderr
-    printed = validated(done.stdout)
+    printed = validated("capture", done.stdout)
     assert printed["folder"] == "shop"
     assert printed["calls"] >= STATEMENTS
     done = pgdyno(home, tmp_path, "capture", "--log", "nosuch.csv", "--json", "--into", "none")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome, Stage
 from pgdyno.store import load_run
 from pgdyno.targets import Home
+from tests.json_schema import validated
 from tests.postgres.runs import Hold, active_sessions, engines, pgdyno, postmasters, running, the_run
 from tests.present import present
 from tests.waiting import PATIENCE_S, wait_until
@@ -101,7 +101,7 @@ def test_a_run_stores_every_trial_and_reports(warm_home: Home, tmp_path: Path, p
     assert not folder.partials()
     assert postmasters(warm_home) == []
     shown = pgdyno(warm_home, tmp_path, "show", "--json")
-    assert json.loads(shown.stdout)["manifest"]["run"] == folder.name
+    assert validated("show", shown.stdout)["manifest"]["run"] == folder.name
     listed = pgdyno(warm_home, tmp_path, "list")
     assert folder.name in listed.stdout
 
@@ -109,7 +109,7 @@ def test_a_run_stores_every_trial_and_reports(warm_home: Home, tmp_path: Path, p
 def test_json_ends_with_a_line_for_programs(warm_home: Home, tmp_path: Path, plan: Callable[..., Path]) -> None:
     done = pgdyno(warm_home, tmp_path, "run", str(plan(clients="1")), "--json", "--quiet")
     assert done.returncode == ExitCode.OK, done.stderr
-    last = json.loads(done.stdout.splitlines()[-1])
+    last = validated("run", done.stdout.splitlines()[-1])
     assert (last["trials"], last["failed"]) == (1, 0)
     assert (tmp_path / last["run"] / "manifest.json").exists()
     assert done.stderr == ""

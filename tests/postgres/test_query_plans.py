@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from pgdyno.audit.run_rules import audit
@@ -17,10 +15,10 @@ from pgdyno.report.full_report import changed_plans, whole_report
 from pgdyno.store import RunFolder, load_run
 from pgdyno.targets import Home, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.json_schema import validated
 from tests.postgres.conftest import FAST
 from tests.postgres.runs import pgdyno, the_run
 
-SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "reference" / "json-output.schema.json").read_text())
 TABLE = """
     CREATE TABLE stock (id int PRIMARY KEY, kind int, amount int);
     INSERT INTO stock SELECT i, i % 100, 0 FROM generate_series(1, 2000) i;
@@ -109,7 +107,7 @@ def test_arms_with_other_plans_are_reported_with_what_that_cost(warm_home: Home,
     assert "Statements whose query plan (EXPLAIN before the trials) differs between two arms: 1." in printed
     assert BY_KIND in printed
     reverse = ["compare", str(folder.path), "--force", "--base", "off", "--json"]
-    (turned,) = json.loads(pgdyno(warm_home, tmp_path, *reverse).stdout)["query_plans"]
+    (turned,) = validated("compare", pgdyno(warm_home, tmp_path, *reverse).stdout)["query_plans"]
     assert (turned["base"]["plan"], turned["other"]["plan"]) == (change.other.plan, change.base.plan)
 
 
@@ -124,8 +122,7 @@ def test_two_runs_with_other_plans_are_compared(warm_home: Home, tmp_path: Path)
     assert "Seq Scan on stock" in change.other.plan
     paths = [str(each.folder.path) for each in runs]
     assert BY_KIND in " ".join(pgdyno(warm_home, tmp_path, "compare", *paths, "--force").stdout.split())
-    found = json.loads(pgdyno(warm_home, tmp_path, "compare", *paths, "--force", "--json").stdout)
-    jsonschema.validate(found, {**SCHEMA, "$ref": "#/$defs/compare"})
+    found = validated("compare", pgdyno(warm_home, tmp_path, "compare", *paths, "--force", "--json").stdout)
     (listed,) = found["query_plans"]
     assert (listed["text"], listed["base"]["plan"]) == (BY_KIND, change.base.plan)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome
 from pgdyno.targets import Home
+from tests.json_schema import validated
 from tests.postgres.runs import pgdyno, running, the_run
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -60,7 +60,7 @@ def test_a_clear_difference_is_decided_at_the_first_look(warm_home: Home, tmp_pa
     assert "stopped after 6 of at most 9 repeats: decided" in done.stdout
     compared = pgdyno(warm_home, tmp_path, "compare", "latest")
     assert "; stopped after 6 of at most 9 repeats: decided" in " ".join(compared.stdout.split())
-    gated = json.loads(pgdyno(warm_home, tmp_path, "gate", "latest", "--max-regression", "5%", "--json").stdout)
+    gated = validated("gate", pgdyno(warm_home, tmp_path, "gate", "latest", "--max-regression", "5%", "--json").stdout)
     assert gated["gate"] == "regression"
     assert gated["points"][0]["interval"]["look_level"] > gated["points"][0]["interval"]["level"]
     assert gated["stopping"]["ended"] == "decided"

@@ -141,6 +141,34 @@ def test_pgdrives_own_options_win_over_a_scripts(server: Server, tmp_path: Path)
     assert '.s.PGSQL.1" failed' in done.stderr
 
 
+def test_what_only_1_1_has_ends_the_results_of_several_statements(server: Server, tmp_path: Path) -> None:
+    script = tmp_path / "next.lua"
+    script.write_text(
+        """\
+function event()
+   local con = sysbench.sql.driver():connect()
+   local rs = con:query("SELECT 1; SELECT 2")
+   print("probe: last " .. rs:fetch_row()[1] .. " of " .. rs.nrows)
+   print("probe: more " .. tostring(con:more_results()))
+   print("probe: next " .. tostring(con:next_result()))
+   local stmt = con:prepare("SELECT 3")
+   stmt:execute()
+   print("probe: next of a statement " .. tostring(stmt:next_result()))
+   print("probe: then " .. con:query_row("SELECT 4"))
+end
+"""
+    )
+    done = pgdrive(server, script, "run", "-t", "1")
+    assert done.returncode == 0, done.stderr
+    assert printed(done) == [
+        "probe: last 2 of 1",
+        "probe: more false",
+        "probe: next nil",
+        "probe: next of a statement nil",
+        "probe: then 4",
+    ]
+
+
 @dataclass(frozen=True)
 class Row:
     """A row of the guide's table."""
