@@ -214,7 +214,8 @@ def test_the_archive_behind_a_token(browser: Browser, tmp_path: Path, monkeypatc
 
 
 def test_the_interval_of_a_comparison_has_axes(browser: Browser, tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path, sample_manifest())
+    plan = {"name": "two", "description": f"Is {NAME} faster?", "trial": {"seed": 1}}
+    folder = RunFolder.create(tmp_path, sample_manifest(plan=plan))
     with (folder.path / ".lock").open("w") as lock, JournalView(QuietView()) as view:
         fcntl.flock(lock, fcntl.LOCK_EX)
         view.event(RunBegan(folder.path, [GridTrial(1, "0001-a-c2", "a", 2)]))
@@ -225,6 +226,8 @@ def test_the_interval_of_a_comparison_has_axes(browser: Browser, tmp_path: Path)
             page.goto(f"{url}/enter#the-token")
             expect(page.locator("h1")).to_have_text("1 run")
             page.goto(f"{url}/live/{folder.name}")
+            # the question of the plan is the heading
+            expect(page.locator("h1")).to_have_text(f"two: Is {NAME} faster?")
             expect(page.locator(".look")).to_be_visible()
             # the last half of the looks fits: 5 % and 0.3 / 8 around it
             assert page.locator(".look-y span").all_text_contents() == ["+8.8 %", "0", "\u22128.8 %"]

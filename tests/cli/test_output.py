@@ -90,11 +90,11 @@ def test_prose_in_a_pipe_has_a_line_for_each_sentence(tmp_path: Path) -> None:
     assert "there and back, 6 blocks\n" in checked.stdout
 
 
-def in_terminal(words: list[str], columns: int, cwd: Path) -> list[str]:
+def in_terminal(words: list[str], columns: int, cwd: Path, **variables: str) -> list[str]:
     """Returns the lines that pgdyno prints on a terminal of that width."""
-    environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm", "PAGER": "cat"}
+    environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm", "PAGER": "cat", **variables}
     master, slave = pty.openpty()
-    with subprocess.Popen([PGDYNO, *words], stdout=slave, env=environment, cwd=cwd) as process:
+    with subprocess.Popen([PGDYNO, *words], stdin=slave, stdout=slave, env=environment, cwd=cwd) as process:
         os.close(slave)
         shown = b""
         while True:
@@ -128,3 +128,25 @@ def test_a_list_in_a_terminal_cuts_workloads_and_targets_first(columns: int, tmp
     assert heading.split() == ["run", "workload", "targets", "trials", "outcome"]
     assert row.startswith(f"{folder.name}  place-order")
     assert row.split()[-2:] == ["0/120", "unfinished"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "pager", "is_used"),
+    [("10", "pager --quiet", True), ("40", "pager --quiet", False), ("10", "nosuch-pager", False)],
+)
+def test_a_list_longer_than_the_terminal_goes_through_the_pager(
+    lines: str, pager: str, *, is_used: bool, tmp_path: Path
+) -> None:
+    program = tmp_path / "pager"
+    program.write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/called\ncat >{tmp_path}/paged\n')
+    program.chmod(0o755)
+    names = [RunFolder.create(tmp_path / "runs", sample_manifest()).name for _ in range(20)]
+    shown = in_terminal(["list", "--runs", "runs"], 100, tmp_path, LINES=lines, PAGER=f"{tmp_path}/{pager}")
+    if is_used:
+        assert shown == []
+        assert (tmp_path / "called").read_text() == "--quiet\n"
+        shown = (tmp_path / "paged").read_text().splitlines()[1:]
+    else:
+        assert not (tmp_path / "called").exists()
+        shown = shown[1:]
+    assert sorted(line.split()[0] for line in shown) == sorted(names)

@@ -64,8 +64,9 @@ def test_every_command_has_help(run: Run, command: str) -> None:
     assert f"Usage: pgdyno {command}" in done.stdout
 
 
-def test_version_names_both_programs(run: Run) -> None:
-    done = run("pgdyno", "--version")
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_version_names_both_programs(run: Run, option: str) -> None:
+    done = run("pgdyno", option)
     assert done.returncode == 0
     assert re.search(r"^pgdyno \d+\.\d+\.\d+$", done.stdout, re.MULTILINE)
     assert re.search(r"^pgdrive \d+\.\d+\.\d+ \(/", done.stdout, re.MULTILINE)

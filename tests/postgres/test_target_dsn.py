@@ -253,6 +253,7 @@ def test_a_wrong_password_is_not_told(theirs: Server, home: Home, monkeypatch: p
     with pytest.raises(TargetError, match="password authentication failed") as caught:
         fetch_target("far", spec(theirs), home=home, progress=SilentProgress())
     assert "wrong one" not in caught.value.message
+    assert caught.value.hint == "check PGPASSWORD, ~/.pgpass or the variable of password_env"
 
 
 @pytest.mark.parametrize(
@@ -263,6 +264,8 @@ def test_a_wrong_password_is_not_told(theirs: Server, home: Home, monkeypatch: p
         ("host=/nosuch", "No such file or directory", "socket's folder"),
         ("user=limited", "too many connections for role", "CONNECTION LIMIT"),
         ("port=1", "Connection refused", "check host and port"),
+        # a server does not say whether the role exists
+        ("user=nosuch", "password authentication failed", "check PGPASSWORD"),
     ],
 )
 def test_a_connection_that_fails_names_its_remedy(theirs: Server, words: str, said: str, remedy: str) -> None:

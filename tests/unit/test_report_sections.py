@@ -182,6 +182,28 @@ def test_the_numbers_of_the_highest_peak() -> None:
     assert (limit.figure, limit.about) == ("CPU", "78 % of active sessions on CPU, host 97 % busy")
 
 
+@pytest.mark.parametrize(
+    ("rates", "name", "about"),
+    [
+        # the nearest to 80 %, with its own share
+        ({8: 68_000.0, 32: 100_000.0}, "p99 at 68 % of the peak", "at 8 clients"),
+        ({4: 68_000.0, 8: 89_000.0, 32: 100_000.0}, "p99 at 89 % of the peak", "at 8 clients"),
+        ({4: 68_000.0, 8: 93_000.0, 32: 100_000.0}, "p99 at 68 % of the peak", "at 4 clients"),
+        ({4: 60_000.0, 8: 93_000.0, 32: 100_000.0}, "p99 at the peak", "no point between 65 and 90 % of it"),
+        # more clients than at the peak only wait longer
+        ({8: 60_000.0, 32: 100_000.0, 64: 80_000.0}, "p99 at the peak", "no point between 65 and 90 % of it"),
+    ],
+)
+def test_p99_is_that_of_the_load_nearest_to_four_fifths(rates: dict[int, float], name: str, about: str) -> None:
+    run = SampleRun(manifest())
+    for clients, tps in rates.items():
+        for repeat in (1, 2, 3):
+            add_trial(run, "pg18", clients, tps, 10.0 * clients, repeat=repeat, seconds=2)
+    of = digest(run)
+    _, p99, *_ = peak_numbers(of, of.curves[0], Extras())
+    assert (p99.name, p99.about) == (name, about)
+
+
 def busy(share: float) -> list[SeriesStep]:
     return [SeriesStep(1, step, "cpu", "user", "", share) for step in range(20)]
 
