@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,16 @@ SCHEMA = json.loads((Path(__file__).parents[1] / "docs" / "reference" / "json-ou
 
 def validated(name: str, printed: str) -> Any:  # noqa: ANN401 - any JSON
     """Returns the output `printed` of a command; `name` is its entry in the schema, which lists all of its keys."""
-    found, schema = json.loads(printed), SCHEMA["$defs"][name]
-    jsonschema.validate(found, {**SCHEMA, "$ref": f"#/$defs/{name}"})
+    found, schema = json.loads(printed), {"$ref": f"#/$defs/{name}"}
+    jsonschema.validate(found, {**SCHEMA, **schema})
     if isinstance(found, dict):
-        assert found.keys() <= schema["properties"].keys()
+        assert found.keys() <= keys(schema)
     return found
+
+
+def keys(schema: Mapping[str, Any]) -> set[str]:
+    """Returns all keys that a schema lists for an object, in any of its alternatives."""
+    found = set(schema.get("properties", ()))
+    if "$ref" in schema:
+        found |= keys(SCHEMA["$defs"][schema["$ref"].rpartition("/")[2]])
+    return found.union(*(keys(each) for each in (*schema.get("anyOf", ()), *schema.get("allOf", ()))))
