@@ -15,6 +15,7 @@ import duckdb
 
 from pgdyno.capture.logs.capture_logs import Options, capture_logs
 from pgdyno.records.capture import STATEMENTS_FILE, Capture, Values
+from pgdyno.store.duckdb_session import reading
 
 START = datetime(2026, 11, 23, 10, tzinfo=UTC)
 KEPT = Options(values=Values.KEPT)
@@ -147,8 +148,10 @@ def captured(folder: Path, *logs: str | bytes, options: Options = KEPT, suffix: 
 
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:
-    table = duckdb.read_parquet(str(folder / STATEMENTS_FILE))
-    return [dict(zip(table.columns, row, strict=True)) for row in table.fetchall()]
+    with duckdb.connect() as connection:
+        found = connection.execute(f"FROM {reading('read_parquet', [folder / STATEMENTS_FILE])}")
+        names = [column[0] for column in found.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
 
 
 __all__ = ["KEPT", "START", "Captured", "Entry", "captured", "csv", "csvlog", "done", "error", "jsonlog", "stderr"]

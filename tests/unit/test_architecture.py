@@ -194,6 +194,13 @@ def test_only_one_module_creates_consoles() -> None:
     assert makers == []
 
 
+def test_only_one_module_names_files_to_duckdb() -> None:
+    # DuckDB takes a path for a pattern, and its folders for columns, unless the SQL prevents both
+    reads = re.compile(r"\b(?:read_(?:parquet|csv|csv_auto|json|json_auto|ndjson)|parquet_scan|from_parquet)\(")
+    naming = {str(file.relative_to(ROOT)) for file in ROOT.rglob("*.py") if reads.search(file.read_text())}
+    assert naming == {"store/duckdb_session.py"}
+
+
 MOST_MODULES = 15
 ONE_EACH = ("audit/rules",)
 """Folders with a module per rule, which registers itself: their number grows, and each is found by its name."""

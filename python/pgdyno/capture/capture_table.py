@@ -14,7 +14,7 @@ from pgdyno.capture.left_out import Losses
 from pgdyno.capture.statement_classes import Classes
 from pgdyno.errors import UsageError
 from pgdyno.records.capture import Capture, Source, Values
-from pgdyno.store.duckdb_session import quoted
+from pgdyno.store.duckdb_session import file_name, quoted, reading
 from pgdyno.units import counted
 
 PART_BYTES = 32 << 20
@@ -54,7 +54,7 @@ FROM (SELECT session, number, block, bytes FROM segment JOIN session_number USIN
       UNION ALL SELECT session, number, unnest([-1, {_AFTER}]), 200 FROM session_number)
 """
 _SPLIT = """
-COPY (SELECT run.*, part FROM read_parquet([{files}]) run JOIN placed USING (session, block))
+COPY (SELECT run.*, part FROM {files} run JOIN placed USING (session, block))
 TO {folder} (FORMAT parquet, COMPRESSION snappy, PARTITION_BY (part), APPEND)
 """
 _PART = """
@@ -62,7 +62,7 @@ COPY (
     SELECT * FROM (
         SELECT number::INTEGER AS session, seq, (greatest(latest, {began}) - {began})::BIGINT AS at_us, us, kind,
                new AS statement, sql, name, parameters, transaction, sqlstate, rows, lock_us AS lock_wait_us
-        FROM read_parquet([{files}], hive_partitioning = false) JOIN placed USING (session, block)
+        FROM {files} JOIN placed USING (session, block)
              LEFT JOIN renumbered ON statement = old
         UNION ALL
         SELECT number::INTEGER, (CASE block WHEN -1 THEN 0 ELSE 1 + coalesce(statements, 0) END)::INTEGER,
@@ -120,10 +120,9 @@ def write_table(
     sessions, calls, size, span_us, transactions = _one(connection, _WHOLE, {"began": began_us})
     if not calls:
         raise _nothing(connection)
-    listed = ", ".join(quoted(str(file)) for file in files)
     ordered = classes.by_calls(
         connection,
-        f"(SELECT statement, us, sqlstate, rows FROM read_parquet([{listed}]) SEMI JOIN session_number"
+        f"(SELECT statement, us, sqlstate, rows FROM {reading('read_parquet', files)} SEMI JOIN session_number"
         " USING (session))",
     )
     _write(connection, files, path, began_us, max(2048, min(_GROUP_ROWS, _GROUP_BYTES * calls // size)))
@@ -150,26 +149,28 @@ def _write(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], path: P
     folder = path.with_name("parts")
     for first in range(0, len(files) if last else 0, _FILES_AT_ONCE):
         some = files[first : first + _FILES_AT_ONCE]
-        listed = ", ".join(quoted(str(file)) for file in some)
-        connection.execute(_SPLIT.format(files=listed, folder=quoted(str(folder))))
+        connection.execute(_SPLIT.format(files=reading("read_parquet", some), folder=quoted(file_name(folder))))
         for file in some:
             file.unlink()
     parts = []
     for part in range(last + 1):
         sources = sorted(folder.glob(f"part={part}/*")) if last else files
         parts.append(path.with_name(f"part-{part}.parquet"))
-        listed = ", ".join(quoted(str(file)) for file in sources)
         connection.execute(
             _PART.format(
-                files=listed, path=quoted(str(parts[-1])), part=part, began=began_us, group=group, after=_AFTER
+                files=reading("read_parquet", sources),
+                path=quoted(file_name(parts[-1])),
+                part=part,
+                began=began_us,
+                group=group,
+                after=_AFTER,
             )
         )
         for file in sources:
             file.unlink()
     connection.execute("SET preserve_insertion_order = true")
-    listed = ", ".join(quoted(str(part)) for part in parts)
     connection.execute(
-        f"COPY (FROM read_parquet([{listed}])) TO {quoted(str(path))}"
+        f"COPY (FROM {reading('read_parquet', parts)}) TO {quoted(file_name(path))}"
         f" (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {group})"
     )
 

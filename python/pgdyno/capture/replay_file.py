@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from pgdyno.errors import StoreError
 from pgdyno.records.capture import STATEMENTS_FILE, Capture, as_reported
-from pgdyno.store.duckdb_session import connect, quoted
+from pgdyno.store.duckdb_session import connect, reading
 from pgdyno.store.safe_files import open_new, storing
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def write_replay_file(
         try:
             # one thread keeps the order of the file and needs the least memory
             with open_new(into) as file, connect(1, MEMORY, into.with_name(f"{into.name}.spilled")) as connection:
-                connection.execute(f"CREATE VIEW captured AS FROM read_parquet({quoted(str(statements))})")
+                connection.execute(f"CREATE VIEW captured AS FROM {reading('read_parquet', [statements])}")
                 _write(connection, capture, file, statements, at_rows)
         except BaseException:
             into.unlink(missing_ok=True)

@@ -30,6 +30,7 @@ from pgdyno.importers.pgbench_log_columns import (
 from pgdyno.importers.pgbench_log_counts import LogCounts, by_key
 from pgdyno.records import Latency, Summary
 from pgdyno.store import HistogramRow, IntervalRow, TrialTables
+from pgdyno.store.duckdb_session import reading
 from pgdyno.store.trial_tables import TOTAL
 
 MEMORY_LIMIT = "1GB"
@@ -113,10 +114,9 @@ def read_log(paths: Sequence[Path], trial: int, kind: LogKind) -> LogTrial:
 
 def _csv(paths: Sequence[Path], columns: Sequence[tuple[str, str]], *, files: bool = False) -> str:
     """Return DuckDB's call that reads `paths`; with `files`, there is a column `filename`, too."""
-    listed = ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths)
     types = ", ".join(f"'{name}': '{sql_type}'" for name, sql_type in columns)
     form = "delim=' ', header=false, quote='', escape='', auto_detect=false"
-    return f"read_csv([{listed}], {form}, filename={str(files).lower()}, columns={{{types}}})"
+    return reading("read_csv", paths, f"{form}, filename={str(files).lower()}, columns={{{types}}}")
 
 
 def _width(path: Path) -> int:

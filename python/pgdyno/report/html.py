@@ -53,6 +53,7 @@ from pgdyno.report.sections.section_list import filled_sections
 from pgdyno.report.sections.timelines import Steps, timeline_data, timeline_json
 from pgdyno.report.sections.validity import validity
 from pgdyno.report.translation import Language, capital, current_language, gettext, ngettext, sentence, sentence_space
+from pgdyno.store.duckdb_session import reading_below
 
 Content = dict[str, Any]
 """Values by their names in the templates."""
@@ -324,10 +325,9 @@ def _rows(of: Digest) -> list[tuple[report_tables.PointRow, Markup, Markup]]:
 
 
 def _query(location: str) -> str:
-    quoted = location.replace("'", "''")
     return (
         "SELECT trial, second, sum(succeeded) AS succeeded\n"
-        f"FROM '{quoted}/trials/*/intervals.parquet'\n"
+        f"FROM {reading_below(location, 'trials/*/intervals.parquet')}\n"
         "GROUP BY ALL ORDER BY ALL;"
     )
 

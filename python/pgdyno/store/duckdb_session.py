@@ -1,12 +1,14 @@
-"""DuckDB's connections: without network access, and with limited memory."""
+"""DuckDB's connections, without network access and with limited memory, and the names of files in its SQL."""
 
 from __future__ import annotations
 
 import atexit
 import os
+import re
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     import duckdb
@@ -54,3 +56,41 @@ def session() -> duckdb.DuckDBPyConnection:
 
 def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+# ---- files ----
+
+_WILDCARD = re.compile(r"[*?\[]")
+_EXACT = "hive_partitioning = false"
+"""DuckDB would take a folder such as `clients=99` for a column, which hides the column of that name in the files."""
+
+
+def file_name(path: Path) -> str:
+    """Return the name by which DuckDB writes the file `path`."""
+    # DuckDB takes a first ~ for the home folder, wherever the user's shell kept it
+    return f"./{path}" if str(path).startswith("~") else str(path)
+
+
+def file_pattern(path: Path) -> str:
+    """Return the pattern that matches the file `path` only: DuckDB takes a name for a pattern when it reads."""
+    name = file_name(path)
+    # DuckDB splits a pattern at backslashes, too, and takes one that matches no file for a name
+    return name if "\\" in name else _escaped(name)
+
+
+def reading(
+    function: Literal["read_parquet", "read_csv", "read_json"], paths: Iterable[Path], options: str = ""
+) -> str:
+    """Return SQL that reads the files `paths`, and no others, with further `options` of `function`."""
+    files = ", ".join(quoted(file_pattern(path)) for path in paths)
+    return f"{function}([{files}], {', '.join(filter(None, (_EXACT, options)))})"
+
+
+def reading_below(location: str, pattern: str) -> str:
+    """Return SQL for a user's own DuckDB that reads the Parquet files that match `pattern` below `location`."""
+    files = quoted(f"{_escaped(location)}/{pattern}")
+    return f"read_parquet({files}, {_EXACT})" if "=" in location else files
+
+
+def _escaped(name: str) -> str:
+    return _WILDCARD.sub(r"[\g<0>]", name)

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.errors import StoreError
-from pgdyno.store.duckdb_session import quoted, session
+from pgdyno.store.duckdb_session import file_name, file_pattern, quoted, reading, session
 from pgdyno.store.safe_files import DAMAGED, check_regular, storing
 from pgdyno.store.trial_tables import TABLES, Row, columns, required
 
@@ -61,7 +61,7 @@ def stored(paths: Sequence[Path], options: str = "") -> str:
                 hint=f"{DAMAGED}; DuckDB reads larger tables",
             )
     # list the files by name: a pattern would match partial ones, too
-    files = f"read_parquet([{', '.join(quoted(str(path)) for path in paths)}]{options})"
+    files = reading("read_parquet", paths, options)
     if not paths or "value" not in columns(TABLES[paths[0].stem]):
         return files
     # for samples; the other columns are unchanged, so that filters still apply to the files
@@ -82,7 +82,7 @@ def _footers(paths: Sequence[Path]) -> Iterator[tuple[Path, int, _Footer]]:
         with storing("read", path):
             found = path.lstat()
             check_regular(path, found)
-            keys.append((str(path), found.st_mtime_ns, found.st_size))
+            keys.append((file_name(path), found.st_mtime_ns, found.st_size))
     if len(_known) + len(keys) > _MOST_KNOWN:
         _known.clear()
     new = {key[0]: key for key in keys if key not in _known}
@@ -109,7 +109,8 @@ def _sound_footers(paths: Sequence[str]) -> dict[str, int]:
     """  # noqa: S608 - names of ours
     with session() as connection:
         try:
-            return dict(connection.execute(sql, {"paths": list(paths)}).fetchall())
+            patterns = [file_pattern(Path(path)) for path in paths]
+            return dict(connection.execute(sql, {"paths": patterns}).fetchall())
         except duckdb.Error:
             # one of them is damaged: reading them one by one says which
             return {}
@@ -118,8 +119,9 @@ def _sound_footers(paths: Sequence[str]) -> dict[str, int]:
 def _described(path: str) -> _Footer:
     """Return the number of rows, and columns whose type differs from the table's; reads only the footer."""
     with session() as connection:
-        found = connection.execute("SELECT num_rows FROM parquet_file_metadata(?)", [path]).fetchone()
-        described = connection.execute(f"DESCRIBE FROM read_parquet({quoted(path)})").fetchall()
+        pattern = file_pattern(Path(path))
+        found = connection.execute("SELECT num_rows FROM parquet_file_metadata(?)", [pattern]).fetchone()
+        described = connection.execute(f"DESCRIBE FROM {reading('read_parquet', [Path(path)])}").fetchall()
     types = columns(TABLES[Path(path).stem])
     # a column without any value has no type
     wrong = [(name, is_type) for name, is_type, *_ in described if is_type not in (types.get(name, is_type), '"NULL"')]
@@ -215,14 +217,14 @@ def write_batches(folder: Path, names: Iterable[str], batches: Iterable[Mapping[
         for name in types:
             path = folder / f"{name}.parquet"
             with storing("write", path):
-                connection.execute(f'COPY "{name}" TO {quoted(str(path))} {_FORMAT}')
+                connection.execute(f'COPY "{name}" TO {quoted(file_name(path))} {_FORMAT}')
 
 
 _FORMAT = "(FORMAT parquet, COMPRESSION zstd)"
 
 
 def _write(connection: duckdb.DuckDBPyConnection, path: Path, row: type[Row], rows: Sequence[Row]) -> None:
-    _execute(connection, "COPY (SELECT", columns(row), rows, f") TO {quoted(str(path))} {_FORMAT}", path)
+    _execute(connection, "COPY (SELECT", columns(row), rows, f") TO {quoted(file_name(path))} {_FORMAT}", path)
 
 
 def _execute(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.records import PlacedLines
-from pgdyno.store.duckdb_session import connect, quoted, session
+from pgdyno.store.duckdb_session import connect, file_name, quoted, reading, session
 from pgdyno.store.parquet import fetched_rows, stored
 from pgdyno.store.safe_files import storing
 from pgdyno.store.trial_tables import (
@@ -101,7 +101,7 @@ def _write(folder: Path, trial: int, tables: Mapping[str, tuple[type[Row], str]]
             typed = ", ".join(f'"{column}"::{sql_type} AS "{column}"' for column, sql_type in columns(row).items())
             rows = " UNION ALL ".join(_rows(query, trial, file) for file in files)
             with storing("write", path):
-                connection.sql(rows).project(typed).write_parquet(str(path), compression="zstd")
+                connection.sql(rows).project(typed).write_parquet(file_name(path), compression="zstd")
 
 
 def _rows(query: str, trial: int, file: PlacedLines) -> str:
@@ -121,10 +121,11 @@ def _rows(query: str, trial: int, file: PlacedLines) -> str:
 
 def _source(path: Path) -> str:
     types = ", ".join(f"{name}: {quoted(sql_type)}" for name, sql_type in _COLUMNS.items())
-    return (
-        f"read_json({quoted(str(path))}, format = 'newline_delimited', columns = {{{types}}},"
-        f" ignore_errors = true, maximum_object_size = {_MOST_BYTES})"
+    options = (
+        f"format = 'newline_delimited', columns = {{{types}}}, ignore_errors = true,"
+        f" maximum_object_size = {_MOST_BYTES}"
     )
+    return reading("read_json", [path], options)
 
 
 Stretch = tuple[int, int]

@@ -332,7 +332,7 @@ def _files(trials: Sequence[Path], name: str, row: type[Row]) -> list[Path]:
 
 
 def _parquet(paths: Sequence[Path], row: type[Row]) -> str:
-    files = stored(paths, ", union_by_name = true, file_row_number = true")
+    files = stored(paths, "union_by_name = true, file_row_number = true")
     # earlier versions wrote fewer columns: those are null
     known = ", ".join(f"NULL::{sql_type} AS {column}" for column, sql_type in columns(row).items())
     every = f"(FROM {files} UNION ALL BY NAME SELECT {known} WHERE false)"

@@ -18,6 +18,7 @@ import duckdb
 
 from pgdyno.errors import StoreError
 from pgdyno.records.capture import CAPTURE_FILE, StatementClass
+from pgdyno.store.duckdb_session import reading
 
 MEMORY = "500MB"
 MOST_SCRIPTS = 40
@@ -212,7 +213,7 @@ class CapturedStatements:
                 f"""
                 CREATE VIEW statements AS
                 SELECT *, coalesce(transaction, -1 - seq)::BIGINT AS block
-                FROM read_parquet({_quoted(str(file))}) WHERE statement IS NOT NULL
+                FROM {reading("read_parquet", [file])} WHERE statement IS NOT NULL
                 """  # noqa: S608 - a file's name, quoted
             )
             connection.execute(
@@ -354,10 +355,6 @@ class CapturedStatements:
         row = self._connection.execute(query).fetchone()
         assert row is not None
         return tuple(row)
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 class Kind(Enum):

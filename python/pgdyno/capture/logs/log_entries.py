@@ -10,7 +10,7 @@ import duckdb
 from pgdyno.capture.logs.log_files import NEWLINE, PART, PLACE_MARK, RETURN, Block, LogFile, LogFormat
 from pgdyno.capture.logs.log_prefix import MOST_HEADER
 from pgdyno.records.capture import UNKNOWN_SQLSTATE
-from pgdyno.store.duckdb_session import quoted
+from pgdyno.store.duckdb_session import quoted, reading
 
 _CSV_COLUMNS = (
     "stamp", "role", "database", "pid", "remote", "key", "number", "tag", "started", "vxid", "xid", "severity",
@@ -47,9 +47,11 @@ def load_entries(cursor: duckdb.DuckDBPyConnection, log: LogFile, block: Block, 
         columns = ("line", "text")
         dialect = "delim='\x1f', quote='', escape='', ignore_errors=true, strict_mode=false"
     types = ", ".join(f"'{name}': 'VARCHAR'" for name in columns)
-    source = (
-        f"read_csv({quoted(str(file))}, auto_detect=false, header=false, parallel=false, compression='none', {dialect},"
-        f" columns={{{types}}}, buffer_size={size}, max_line_size={size})"
+    source = reading(
+        "read_csv",
+        [file],
+        f"auto_detect=false, header=false, parallel=false, compression='none', {dialect}, columns={{{types}}},"
+        f" buffer_size={size}, max_line_size={size}",
     )
     query = _common(log, source)
     first = f"CREATE OR REPLACE TEMP TABLE entry AS {query}"

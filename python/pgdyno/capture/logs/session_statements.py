@@ -12,7 +12,7 @@ from pathlib import Path
 import duckdb
 
 from pgdyno.capture.statement_classes import Classes
-from pgdyno.store.duckdb_session import quoted
+from pgdyno.store.duckdb_session import file_name, quoted
 
 EARLY_US = 1_000_000
 """A statement that began earlier than this before the log is left out; others begin with it."""
@@ -185,7 +185,7 @@ class SessionStatements:
         cursor.execute("DELETE FROM session_state WHERE session IN (SELECT session FROM new_state)")
         cursor.execute("INSERT INTO session_state FROM new_state")
         file = self._folder / f"statements-{block}.parquet"
-        cursor.execute(_WRITTEN.format(block=block, file=quoted(str(file))))
+        cursor.execute(_WRITTEN.format(block=block, file=quoted(file_name(file))))
         cursor.execute(_OPEN_EVENTS)
         for table in ("log_event", "unit_event", "ended", "judged"):
             cursor.execute(f"DROP TABLE {table}")
