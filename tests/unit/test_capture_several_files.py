@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+
+import pytest
 
 from pgdyno.capture.logs.capture_logs import Options, capture_logs
 from pgdyno.records.capture import Values
+from tests.unit.capture_log_sample import rows_of
 
 LINE = (
     '2026-11-23 18:40:{second}.123 UTC,"postgres","shop",4711,"[local]",69234abc.1267,{line},"SELECT",'
@@ -26,3 +30,31 @@ def test_two_files_are_read_in_the_order_of_their_times(tmp_path: Path) -> None:
     assert found.calls == 4
     assert found.sessions == 1
     assert found.span_us >= 21_000_000
+
+
+def at(stamp: str, number: int) -> str:
+    return line(10, number).replace("2026-11-23 18:40:10.123 UTC", stamp, 1)
+
+
+def statements(folder: Path, *files: Path) -> list[str]:
+    capture_logs(files, folder / "load", Options(values=Values.KEPT))
+    return [row["sql"] for row in rows_of(folder / "load") if row["sql"]]
+
+
+@pytest.mark.parametrize("form", ["csvlog", "jsonlog", "stderr"])
+def test_files_around_the_end_of_summer_time_are_in_the_order_of_their_times(form: str, tmp_path: Path) -> None:
+    # one hour passes twice: 02:10 in winter time is 40 minutes later than 02:30 in summer time
+    stamps = ["2026-10-25 02:30:00.000 CEST", "2026-10-25 02:10:00.000 CET"]
+    files = []
+    for number, stamp in enumerate(stamps):
+        files.append(tmp_path / f"{1 - number}.log")
+        message = f"duration: 1.5 ms  statement: SELECT {number}"
+        entry = {"timestamp": stamp, "user": "a", "dbname": "shop", "pid": 5, "session_id": "69234abc.5"}
+        entry |= {"error_severity": "LOG", "state_code": "00000", "message": message, "backend_type": "client backend"}
+        text = {
+            "csvlog": at(stamp, number),
+            "jsonlog": json.dumps(entry, separators=(",", ":")) + "\n",
+            "stderr": f"{stamp} [5] a@shop LOG:  {message}\n",
+        }
+        files[-1].write_text(text[form])
+    assert statements(tmp_path, *reversed(files)) == ["SELECT 0", "SELECT 1"]

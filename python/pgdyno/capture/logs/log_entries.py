@@ -9,6 +9,7 @@ import duckdb
 
 from pgdyno.capture.logs.log_files import NEWLINE, PART, PLACE_MARK, RETURN, Block, LogFile, LogFormat
 from pgdyno.capture.logs.log_prefix import MOST_HEADER
+from pgdyno.capture.logs.log_times import epoch_us
 from pgdyno.records.capture import UNKNOWN_SQLSTATE
 from pgdyno.store.duckdb_session import quoted, reading
 
@@ -28,13 +29,6 @@ _HEADER = ("stamp", "database", "pid", "key", "started", "vxid", "backend", "lea
 """Columns that a prefix may have."""
 _JSON_BYTES = 4 << 20
 """JSON that is parsed at once: DuckDB takes several times as much memory for it."""
-_ZONES_H = {
-    "UTC": 0, "GMT": 0, "Z": 0, "WET": 0, "BST": 1, "IST": 5.5, "WEST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3,
-    "MSK": 3, "SAST": 2, "PKT": 5, "HKT": 8, "SGT": 8, "JST": 9, "KST": 9, "AWST": 8, "ACST": 9.5, "AEST": 10,
-    "AEDT": 11, "NZST": 12, "NZDT": 13, "NST": -3.5, "NDT": -2.5, "AST": -4, "ADT": -3, "EST": -5, "EDT": -4,
-    "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7, "AKST": -9, "AKDT": -8, "HST": -10,
-}  # fmt: skip
-"""Hours that abbreviations are ahead of UTC; others count as UTC, which shifts all times alike."""
 
 
 def load_entries(cursor: duckdb.DuckDBPyConnection, log: LogFile, block: Block, file: Path) -> list[int]:
@@ -90,9 +84,9 @@ def _common(log: LogFile, source: str) -> str:
         inner = _stderr(log, source)
     has_key = log.prefix is None or "key" in log.prefix.groups
     # a session's ID has the time of its start
-    started = "NULL::BIGINT" if has_key else _epoch_us("started")
+    started = "NULL::BIGINT" if has_key else epoch_us("started")
     return f"""
-        SELECT line::BIGINT AS line, {_epoch_us("stamp")} AS logged_us, nullif(database, '[unknown]') AS database,
+        SELECT line::BIGINT AS line, {epoch_us("stamp")} AS logged_us, nullif(database, '[unknown]') AS database,
                TRY_CAST(trim(pid) AS BIGINT) AS pid, nullif(key, '') AS key, {started} AS started,
                TRY_CAST(split_part(vxid, '/', 1) AS BIGINT) AS process_number, severity, sqlstate, message, detail,
                query, backend, nullif(leader, '') AS leader, application
@@ -142,21 +136,3 @@ def _part(name: str) -> str:
 
 def _unmarked(text: str) -> str:
     return f"replace(replace({text}, '{NEWLINE}', chr(10)), '{RETURN}', chr(13))"
-
-
-def _epoch_us(stamp: str) -> str:
-    """Returns SQL that turns a logged time into µs since 1970, and other text into NULL."""
-    zone = f"substr({stamp}, CASE WHEN {stamp}[20] = '.' THEN 25 ELSE 21 END)"
-    # one literal: DuckDB binds a CASE of as many branches again for each block
-    known = ", ".join(f"{name}={round(hours * 3600)}" for name, hours in _ZONES_H.items())
-    numeric = (
-        f"coalesce(TRY_CAST(({zone})[:3] AS INTEGER), 0) * 3600"
-        f" + CASE WHEN length({zone}) > 4 THEN coalesce(TRY_CAST(({zone})[1] || right({zone}, 2) AS INTEGER), 0) * 60"
-        " ELSE 0 END"
-    )
-    return f"""
-        CASE WHEN {stamp}[5] = '-' THEN
-            epoch_us(TRY_CAST({stamp}[:CASE WHEN {stamp}[20] = '.' THEN 23 ELSE 19 END] AS TIMESTAMP))
-            - coalesce(CAST('{{{known}}}' AS MAP(VARCHAR, BIGINT))[{zone}], {numeric}) * 1000000
-        ELSE round(TRY_CAST({stamp} AS DOUBLE) * 1e6)::BIGINT END
-    """

@@ -17,6 +17,7 @@ from typing import BinaryIO, cast
 
 from pgdyno.capture.left_out import Losses
 from pgdyno.capture.logs.log_prefix import LinePrefix, recognised, without_groups
+from pgdyno.capture.logs.log_times import epochs_us
 from pgdyno.errors import UsageError
 from pgdyno.store.safe_files import storing
 
@@ -30,8 +31,9 @@ PLACE_MARK = "\x1f"
 NEWLINE, PART, RETURN = "\x01", "\x02", "\x03"
 """Stand for a newline within an entry, the beginning of another part of it, and a carriage return."""
 
-_TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}"
-_CSV_START = rf'{_TIME} [^ ,"\n]{{1,40}},(?:"(?:[^"]|"")*")?,(?:"(?:[^"]|"")*")?,\d*,'
+_TIME = r'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} [^ ,"\n]{1,40}'
+_AFTER_TIME = r',(?:"(?:[^"]|"")*")?,(?:"(?:[^"]|"")*")?,\d*,'
+_CSV_START = _TIME + _AFTER_TIME
 _JSON_START = r'\{"timestamp":'
 
 
@@ -99,7 +101,10 @@ def log_files(paths: Sequence[Path], prefix: str | None) -> list[LogFile]:
             f"{both} differ in format: if the server writes both, each statement is in both",
             hint="name the files of one format, preferably csvlog",
         )
-    return sorted(found, key=lambda each: (each.began, str(each.path)))
+    # the time of the day comes again when summer time ends
+    began_us = epochs_us([each.began for each in found])
+    ordered = sorted(zip(began_us, found, strict=True), key=lambda each: (each[0], str(each[1].path)))
+    return [log for _, log in ordered]
 
 
 def _recognised(path: Path, given: LinePrefix | None) -> LogFile | None:
@@ -108,7 +113,7 @@ def _recognised(path: Path, given: LinePrefix | None) -> LogFile | None:
     size = path.stat().st_size
     if not head.strip():
         return None
-    csv_start = re.search(f"^({_TIME}){_CSV_START.removeprefix(_TIME)}", head, re.MULTILINE)
+    csv_start = re.search(f"^({_TIME}){_AFTER_TIME}", head, re.MULTILINE)
     if csv_start:
         return LogFile(path, size, LogFormat.CSV, None, csv_start[1])
     json_start = re.search(rf'^{_JSON_START}"({_TIME})', head, re.MULTILINE)
