@@ -45,6 +45,41 @@ def test_a_log_that_begins_and_ends_in_the_midst_of_a_line(format_: str, tmp_pat
 
 
 @formats
+def test_a_log_that_begins_in_the_midst_of_a_long_entry(
+    format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_files, "_HEAD_BYTES", 1000)
+    monkeypatch.setattr(log_files, "_PIECE_BYTES", 300)
+    log = WRITERS[format_]([done("INSERT INTO t VALUES ('" + f"{'x' * 90}\n" * 100 + "')"), *THREE])
+    # wherever the pieces that are read end
+    for cut in range(200, 1300, 37):
+        folder = tmp_path / str(cut)
+        folder.mkdir()
+        found = captured(folder, log[cut:])
+        assert found.texts == ["SELECT 1", "SELECT 'two\n2'", "SELECT 3"]
+        assert found.left_out["cut"] == (1, "1")
+
+
+def test_a_log_that_begins_in_the_midst_of_an_entry_of_megabytes(tmp_path: Path) -> None:
+    log = csvlog([done(f"SELECT '{'x' * 3_000_000}'"), *THREE])
+    assert captured(tmp_path, log[500_000:]).texts == ["SELECT 1", "SELECT 'two\n2'", "SELECT 3"]
+
+
+def test_a_log_whose_prefix_becomes_a_usual_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_files, "_HEAD_BYTES", 1000)
+    log = stderr([done(f"SELECT {number}") for number in range(50)], "{user} {stamp} <{pid}> ") + stderr(THREE, PREFIX)
+    with pytest.raises(UsageError, match=r"0\.log:1: this is neither"):
+        captured(tmp_path, log)
+
+
+def test_what_is_no_log_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, size in (("_HEAD_BYTES", 1000), ("LONGEST_BYTES", 5000), ("BLOCK_BYTES", 2000)):
+        monkeypatch.setattr(log_files, name, size)
+    with pytest.raises(UsageError, match=r"0\.log:1: this is neither a csvlog nor a jsonlog"):
+        captured(tmp_path, "x" * 9000 + "\n" + csvlog(THREE))
+
+
+@formats
 def test_half_a_line_within_a_log_loses_that_line_alone(format_: str, tmp_path: Path) -> None:
     writer = WRITERS[format_]
     half = writer([done("SELECT 'lost'")])[:-40]

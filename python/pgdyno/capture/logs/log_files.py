@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, NamedTuple, cast
 
 from pgdyno.capture.left_out import Losses
-from pgdyno.capture.logs.log_prefix import LinePrefix, recognised, without_groups
+from pgdyno.capture.logs.log_prefix import MOST_HEADER, SEVERITIES, LinePrefix, recognised, without_groups
 from pgdyno.capture.logs.log_times import epochs_us
 from pgdyno.errors import UsageError
 from pgdyno.store.safe_files import storing
@@ -35,8 +35,8 @@ _TIME = r'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} [^ ,"\n]{1,40}'
 _AFTER_TIME = r',(?:"(?:[^"]|"")*")?,(?:"(?:[^"]|"")*")?,\d*,'
 _CSV_START = _TIME + _AFTER_TIME
 _JSON_START = r'\{"timestamp":'
-
-
+_OTHER_ENTRY = re.compile(rf"^(?!\t).{{0,{MOST_HEADER}}}?(?:{SEVERITIES}):  ", re.MULTILINE)
+"""Matches a line of a log of text whatever its prefix; those of a longer message begin with a tab."""
 _CUT_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
 """What reading a compressed file raises that was cut or damaged."""
 
@@ -108,22 +108,62 @@ def log_files(paths: Sequence[Path], prefix: str | None) -> list[LogFile]:
 
 
 def _recognised(path: Path, given: LinePrefix | None) -> LogFile | None:
-    with storing("read", path, None), open_log(path) as (file, _):
-        head = _read(file, _HEAD_BYTES)[0].decode("utf-8", "replace").replace("\0", "")
-    size = path.stat().st_size
-    if not head.strip():
+    head = None
+    with storing("read", path, None), open_log(path) as (file, raw):
+        for text in _heads(file):
+            if not text.strip():
+                continue
+            first = _first_entry(text, given)
+            if first is not None:
+                size = os.fstat(raw.fileno()).st_size
+                return LogFile(path, size, first.format, first.prefix, first.began)
+            head = text if head is None else head
+            # further on, the prefix may be another one: this one is reported
+            if _OTHER_ENTRY.search(text):
+                break
+    if head is None:
         return None
-    csv_start = re.search(f"^({_TIME}){_AFTER_TIME}", head, re.MULTILINE)
+    raise _unknown(path, head, given)
+
+
+def _heads(file: BinaryIO) -> Iterator[str]:
+    """Yields the text of `file` piece by piece, each from the beginning of a line, up to where an entry has to begin.
+
+    A log that was cut begins within an entry, which may be long.
+    """
+    rest, read_bytes, is_whole = b"", 0, True
+    while is_whole and read_bytes < LONGEST_BYTES + BLOCK_BYTES:
+        chunk, is_whole = _read(file, _HEAD_BYTES)
+        if not chunk:
+            return
+        data = rest + chunk
+        yield (data.partition(b"\n")[2] if read_bytes else data).decode("utf-8", "replace").replace("\0", "")
+        read_bytes += len(chunk)
+        # the beginning of an entry may be cut at the end of the piece; further ends are in the middle of an entry
+        newline = data.rfind(b"\n")
+        rest = data[newline:] if newline >= 0 and len(data) - newline <= _PIECE_BYTES else b""
+
+
+class _FirstEntry(NamedTuple):
+    format: LogFormat
+    prefix: LinePrefix | None
+    began: str
+
+
+def _first_entry(text: str, given: LinePrefix | None) -> _FirstEntry | None:
+    csv_start = re.search(f"^({_TIME}){_AFTER_TIME}", text, re.MULTILINE)
     if csv_start:
-        return LogFile(path, size, LogFormat.CSV, None, csv_start[1])
-    json_start = re.search(rf'^{_JSON_START}"({_TIME})', head, re.MULTILINE)
+        return _FirstEntry(LogFormat.CSV, None, csv_start[1])
+    json_start = re.search(rf'^{_JSON_START}"({_TIME})', text, re.MULTILINE)
     if json_start:
-        return LogFile(path, size, LogFormat.JSON, None, json_start[1])
-    prefix = given or recognised(head)
-    first = re.search(f"^{prefix.first_line()}", head, re.MULTILINE) if prefix is not None else None
-    if prefix is None or first is None:
-        raise _unknown(path, head, given)
-    return LogFile(path, size, LogFormat.STDERR, prefix, first[prefix.groups.index("stamp") + 1])
+        return _FirstEntry(LogFormat.JSON, None, json_start[1])
+    prefix = given or recognised(text)
+    if prefix is None:
+        return None
+    first = re.search(f"^{prefix.first_line()}", text, re.MULTILINE)
+    if first is None:
+        return None
+    return _FirstEntry(LogFormat.STDERR, prefix, first[prefix.groups.index("stamp") + 1])
 
 
 def _unknown(path: Path, head: str, given: LinePrefix | None) -> UsageError:
@@ -243,8 +283,8 @@ def _lines_with(data: bytes, byte: bytes) -> int:
 
 def _entries(text: str, log: LogFile, line: int, is_rest: bool, losses: Losses) -> list[str]:
     """Returns the entries of `text`, each as a line for DuckDB."""
-    lines_end = "\r\n" if text[:_HEAD_BYTES].partition("\n")[0].endswith("\r") else "\n"
-    if lines_end == "\r\n":
+    newline = text.find("\n")
+    if newline > 0 and text[newline - 1] == "\r":
         text = text.replace("\r\n", "\n")
     if log.prefix is not None:
         text = _marked(text, log.prefix)
