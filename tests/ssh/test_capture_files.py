@@ -18,6 +18,7 @@ def test_a_log_read_over_ssh_is_the_file(sshd: Sshd, tmp_path: Path) -> None:
     log = folder / "a.csv"
     log.write_bytes(b"before\n")
     (folder / "b.txt").write_bytes(b"another\n")
+    (folder / "current.csv").symlink_to(log)
     files = SshFiles(sshd.spec(), [f"{folder}/*.csv"])
     try:
         copied = LogCopy(files, tmp_path / "copies", 1 << 40)

@@ -1,13 +1,17 @@
-"""A log of several files is one log, in the order of their times."""
+"""A log of several files is one log, in the order of their times, with each statement once."""
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
 import pytest
 
+from pgdyno.capture.left_out import lacks
 from pgdyno.capture.logs.capture_logs import Options, capture_logs
+from pgdyno.capture.server.server_files import LocalFiles
+from pgdyno.commands.own_load.capture import Wanted, capture
 from pgdyno.records.capture import Values
 from tests.unit.capture_log_sample import rows_of
 
@@ -58,3 +62,62 @@ def test_files_around_the_end_of_summer_time_are_in_the_order_of_their_times(for
         }
         files[-1].write_text(text[form])
     assert statements(tmp_path, *reversed(files)) == ["SELECT 0", "SELECT 1"]
+
+
+def test_a_file_with_several_names_is_read_once(tmp_path: Path) -> None:
+    log = tmp_path / "server.csv"
+    log.write_text(line(10, 1) + line(11, 2))
+    (tmp_path / "current.csv").symlink_to(log)
+    (tmp_path / "hard.csv").hardlink_to(log)
+    found = statements(tmp_path, tmp_path / "current.csv", log, tmp_path / "hard.csv", tmp_path / "." / "server.csv")
+    assert found == ["SELECT 1", "SELECT 2"]
+
+
+def test_a_file_with_several_names_is_copied_from_its_host_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("pgdyno.commands.own_load.capture.SshFiles", lambda _host, patterns: LocalFiles(patterns))
+    log = tmp_path / "server.csv"
+    log.write_text("".join(line(10 + number, number) for number in range(30)))
+    (tmp_path / "current.csv").symlink_to(log)
+    wanted = Wanted(
+        folder=tmp_path / "load",
+        dsn=None,
+        logs=[f"{tmp_path}/*.csv"],
+        ssh="db",
+        time=None,
+        statements=False,
+        values=None,
+        prefix=None,
+        database=None,
+        most=f"{log.stat().st_size * 3 // 2}B",
+        quiet=True,
+        json=True,
+    )
+    capture(wanted)
+    found = json.loads(capsys.readouterr().out)
+    assert (found["calls"], found["left_out"]) == (30, [])
+
+
+def test_copies_of_a_file_are_left_out_and_counted(tmp_path: Path) -> None:
+    whole = "".join(line(10 + number, number) for number in range(5))
+    log, packed, part, other = (tmp_path / name for name in ("b.csv", "a.csv.gz", "c.csv", "d.csv"))
+    log.write_text(whole)
+    packed.write_bytes(gzip.compress(whole.encode()))
+    part.write_text(line(10, 0) + line(11, 1)[:70])
+    # of the same moment, but not of the same entry
+    other.write_text(line(10, 77))
+    found = capture_logs([packed, part, other, log], tmp_path / "load", Options(values=Values.KEPT))
+    assert [row["sql"] for row in rows_of(tmp_path / "load") if row["sql"]] == [
+        *("SELECT 0", "SELECT 1", "SELECT 2", "SELECT 3", "SELECT 4"),
+        "SELECT 77",
+    ]
+    assert [(each.reason, each.count, each.first) for each in found.left_out] == [("copies", 2, f"{packed}:1")]
+    assert lacks(found) == []
+
+
+def test_of_compressed_copies_the_larger_one_is_read(tmp_path: Path) -> None:
+    whole = "".join(line(10 + number, number) for number in range(5))
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(line(10, 0).encode()))
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(whole.encode()))
+    assert len(statements(tmp_path, tmp_path / "a.csv.gz", tmp_path / "b.csv.gz")) == 5

@@ -28,6 +28,7 @@ _REASONS = {
         Message("replication", "commands of replication connections"),
         Message("background", "lines of background processes"),
         Message("other-lines", "lines about anything but statements, such as warnings and temporary files"),
+        Message("copies", "log files that begin like another one, which was read instead of them"),
         Message("cut", "incomplete lines: the log was cut"),
         Message("too-long", "entries longer than 16 MiB"),
         Message("nul-bytes", "lines with NUL bytes, which were removed"),
@@ -40,7 +41,7 @@ _REASONS = {
         Message("no-begin", "transactions whose BEGIN is not in the log: it was cut, or the server logs a sample"),
     )
 }
-"""By id. The last four and `cut` concern lines or transactions, the others statements."""
+"""By id. The last four and `cut` concern lines or transactions, `copies` files, the others statements."""
 
 
 def sentence(reason: str) -> str:
@@ -48,7 +49,7 @@ def sentence(reason: str) -> str:
     return str(_REASONS[reason]) if reason in _REASONS else reason
 
 
-_OUTSIDE = {"other-database", "replication", "background", "other-lines"}
+_OUTSIDE = {"other-database", "replication", "background", "other-lines", "copies"}
 """Reasons that concern nothing of the load."""
 
 

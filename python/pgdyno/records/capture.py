@@ -54,7 +54,7 @@ class LeftOut(Record):
     reason: str
     """An id, such as `copy-data`; `capture/left_out.py` has its sentence."""
     count: int
-    """Statements, or lines if the reason concerns lines."""
+    """Statements, or lines or files if the reason concerns them."""
     first: str | None = None
     """Where it was first seen: file and line."""
 

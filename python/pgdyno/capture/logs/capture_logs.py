@@ -23,7 +23,7 @@ from pgdyno.capture.capture_table import Found, write_table
 from pgdyno.capture.left_out import Losses
 from pgdyno.capture.logs.log_entries import load_entries
 from pgdyno.capture.logs.log_events import load_events, server_version
-from pgdyno.capture.logs.log_files import Block, LogFile, blocks, log_files
+from pgdyno.capture.logs.log_files import Block, LogFile, blocks, log_files, without_copies
 from pgdyno.capture.logs.log_statements import Templates, store_statements
 from pgdyno.capture.logs.session_statements import SessionStatements
 from pgdyno.capture.logs.sessions import SessionEvents, check_one_server, choose_database, find_sessions
@@ -68,8 +68,10 @@ def capture_logs(
     Nothing is left behind after an exception.
     """
     require_parser()
-    logs = log_files(files, options.prefix)
-    losses = Losses([each.path for each in logs])
+    logs, copies = without_copies(log_files(files, options.prefix))
+    losses = Losses([each.path for each in (*logs, *copies)])
+    for each in copies:
+        losses.add("copies", each.path, 1)
     templates = Templates(anonymised=options.values is Values.ANONYMISED)
     with _work_folder(into) as folder, _database(folder, into) as connection:
         classes = Classes(connection, templates)

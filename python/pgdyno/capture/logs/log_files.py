@@ -26,6 +26,8 @@ BLOCK_BYTES = 16 << 20
 LONGEST_BYTES = 16 << 20
 """An entry that is longer is left out: each may be in memory several times."""
 _HEAD_BYTES, _PIECE_BYTES = 1 << 20, 1 << 16
+_OPENING = 4096
+"""Characters of a file's first entries that tell it from other files."""
 PLACE_MARK = "\x1f"
 """Between the line's number and the entry in the files that DuckDB reads; logs do not use it."""
 NEWLINE, PART, RETURN = "\x01", "\x02", "\x03"
@@ -60,6 +62,8 @@ class LogFile:
     """The prefix of lines in the format stderr; None for other formats."""
     began: str
     """The first time in it, as it is written."""
+    opening: str
+    """The beginning of its first entries."""
 
     @property
     def start(self) -> str:
@@ -67,6 +71,10 @@ class LogFile:
         if self.prefix is not None:
             return self.prefix.first_line()
         return _CSV_START if self.format is LogFormat.CSV else _JSON_START
+
+    def begins_like(self, other: LogFile) -> bool:
+        """Whether the first entries of both are the same, as far as both have them."""
+        return self.opening.startswith(other.opening) or other.opening.startswith(self.opening)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +93,12 @@ class Block:
 
 
 def log_files(paths: Sequence[Path], prefix: str | None) -> list[LogFile]:
-    """Returns the logs at `paths` in the order of their first times, without empty files.
+    """Returns the logs at `paths` in the order of their first times, each file once, without empty ones.
 
     Raises UsageError if one is no log, or if they cannot be one log; StoreError if one cannot be read.
     """
     given = LinePrefix.of(prefix) if prefix is not None else None
-    found = [log for path in dict.fromkeys(paths) if (log := _recognised(path, given)) is not None]
+    found = [log for path in _different(paths) if (log := _recognised(path, given)) is not None]
     if not found:
         named = ", ".join(map(str, paths)) or "no file"
         raise UsageError(f"nothing to capture: {named} is empty", hint="name the files that the server writes to")
@@ -107,6 +115,34 @@ def log_files(paths: Sequence[Path], prefix: str | None) -> list[LogFile]:
     return [log for _, log in ordered]
 
 
+def without_copies(logs: Sequence[LogFile]) -> tuple[list[LogFile], list[LogFile]]:
+    """Returns `logs` without those that begin with the same entries as another one, and those that do.
+
+    Such a file is a copy, or the same log compressed, or a part of it. The longest stays, preferably uncompressed.
+    """
+    kept: dict[str, list[LogFile]] = {}
+    for log in sorted(logs, key=lambda each: (each.path.suffix == ".gz", -each.size_bytes, str(each.path))):
+        others = kept.setdefault(log.began, [])
+        if not any(map(log.begins_like, others)):
+            others.append(log)
+    paths = {each.path for some in kept.values() for each in some}
+    return [each for each in logs if each.path in paths], [each for each in logs if each.path not in paths]
+
+
+def _different(paths: Sequence[Path]) -> list[Path]:
+    """Returns the first path of each file: links give it several."""
+    found: dict[object, Path] = {}
+    for path in paths:
+        try:
+            status = path.stat()
+        except OSError:
+            # whoever opens it reports that
+            found.setdefault(path, path)
+        else:
+            found.setdefault((status.st_dev, status.st_ino), path)
+    return list(found.values())
+
+
 def _recognised(path: Path, given: LinePrefix | None) -> LogFile | None:
     head = None
     with storing("read", path, None), open_log(path) as (file, raw):
@@ -115,8 +151,9 @@ def _recognised(path: Path, given: LinePrefix | None) -> LogFile | None:
                 continue
             first = _first_entry(text, given)
             if first is not None:
+                opening = text[first.at : first.at + _OPENING]
                 size = os.fstat(raw.fileno()).st_size
-                return LogFile(path, size, first.format, first.prefix, first.began)
+                return LogFile(path, size, first.format, first.prefix, first.began, opening)
             head = text if head is None else head
             # further on, the prefix may be another one: this one is reported
             if _OTHER_ENTRY.search(text):
@@ -145,6 +182,8 @@ def _heads(file: BinaryIO) -> Iterator[str]:
 
 
 class _FirstEntry(NamedTuple):
+    at: int
+    """Where it begins in the text."""
     format: LogFormat
     prefix: LinePrefix | None
     began: str
@@ -153,17 +192,17 @@ class _FirstEntry(NamedTuple):
 def _first_entry(text: str, given: LinePrefix | None) -> _FirstEntry | None:
     csv_start = re.search(f"^({_TIME}){_AFTER_TIME}", text, re.MULTILINE)
     if csv_start:
-        return _FirstEntry(LogFormat.CSV, None, csv_start[1])
+        return _FirstEntry(csv_start.start(), LogFormat.CSV, None, csv_start[1])
     json_start = re.search(rf'^{_JSON_START}"({_TIME})', text, re.MULTILINE)
     if json_start:
-        return _FirstEntry(LogFormat.JSON, None, json_start[1])
+        return _FirstEntry(json_start.start(), LogFormat.JSON, None, json_start[1])
     prefix = given or recognised(text)
     if prefix is None:
         return None
     first = re.search(f"^{prefix.first_line()}", text, re.MULTILINE)
     if first is None:
         return None
-    return _FirstEntry(LogFormat.STDERR, prefix, first[prefix.groups.index("stamp") + 1])
+    return _FirstEntry(first.start(), LogFormat.STDERR, prefix, first[prefix.groups.index("stamp") + 1])
 
 
 def _unknown(path: Path, head: str, given: LinePrefix | None) -> UsageError:

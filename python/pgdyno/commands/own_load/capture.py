@@ -147,7 +147,8 @@ def _of_files(wanted: Wanted) -> None:
         paths = [Path(path) for path in states]
         spool = stack.enter_context(_folder(wanted.folder))
         if wanted.ssh is not None:
-            total = sum(each.size for each in states.values())
+            # links give a file several names, and it is copied once
+            total = sum({each.inode: each.size for each in states.values()}.values())
             if total > _most_bytes(wanted):
                 raise UsageError(
                     f"the files total {format_size(total)}, more than --max-size {wanted.most}", hint="raise --max-size"
