@@ -124,6 +124,7 @@ def write_table(
         connection,
         f"(SELECT statement, us, sqlstate, rows FROM {reading('read_parquet', files)} SEMI JOIN session_number"
         " USING (session))",
+        losses,
     )
     _write(connection, files, path, began_us, max(2048, min(_GROUP_ROWS, _GROUP_BYTES * calls // size)))
     return Capture(

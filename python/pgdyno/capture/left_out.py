@@ -23,6 +23,7 @@ _REASONS = {
         Message("portal-fetch", "further rows of a statement that was executed before"),
         Message("function-call", "function calls of the old fast-path protocol"),
         Message("no-text", "times without a statement: log_duration without log_statement"),
+        Message("other-classes", "statements of the class 'other statements': the capture has too many classes"),
         Message("began-before", "began before the capture"),
         Message("other-database", "statements of another database, or of an unknown one"),
         Message("replication", "commands of replication connections"),

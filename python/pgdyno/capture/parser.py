@@ -9,9 +9,12 @@ from enum import StrEnum
 from types import ModuleType
 
 from pgdyno.errors import UsageError
+from pgdyno.records.capture import CUT_OFF
 
 LONGEST = 1 << 20
-"""Characters of a text that the parser is given; a longer one is a class of its own."""
+"""Characters of a text that the parser is given; a longer one is a class of its own, with the beginning of its text."""
+_BEGINNING = 1000
+"""Characters of that."""
 
 
 class Effect(StrEnum):
@@ -64,9 +67,9 @@ def normalise(sql: str) -> str | None:
 def parse(sql: str) -> ParsedText:
     """Returns what the parser says of `sql`. Raises UsageError if the parser is not installed."""
     pglast = _pglast()
+    if len(sql) > LONGEST:
+        return ParsedText(_beginning(sql) + CUT_OFF, None, effect_of([sql]))
     try:
-        if len(sql) > LONGEST:
-            raise pglast.Error("too long")
         text, fingerprint = str(pglast.normalize(sql)), str(pglast.fingerprint(sql))
         words = [word for piece in pglast.split(sql) if (word := _FIRST_WORDS.match(piece)) is not None]
         return ParsedText(text, fingerprint, effect_of([word[0] for word in words]))
@@ -98,9 +101,22 @@ def effect_of(statements: Sequence[str]) -> Effect | None:
 
 
 _CONSTANTS = re.compile(r"'(?:[^']|'')*'|\b\d+(?:\.\d*)?(?:[eE][+-]?\d+)?\b")
+_PARAMETERS_TOO = re.compile(rf"\$\d+|{_CONSTANTS.pattern}")
 
 
 def without_constants(sql: str) -> str:
     """Returns `sql`, which the parser refuses, with `$1`, `$2`, … for its constants."""
     numbers = iter(range(1, len(sql) + 2))
     return _CONSTANTS.sub(lambda _: f"${next(numbers)}", re.sub(r"\$\d+", "0", sql))
+
+
+def _beginning(sql: str) -> str:
+    """Returns the beginning of what `without_constants` returns, without a copy of the whole text."""
+    text, at = "", 0
+    for number, constant in enumerate(_PARAMETERS_TOO.finditer(sql), 1):
+        text += sql[at : min(constant.start(), at + _BEGINNING)]
+        if len(text) >= _BEGINNING:
+            return text[:_BEGINNING]
+        text += f"${number}"
+        at = constant.end()
+    return (text + sql[at : at + _BEGINNING])[:_BEGINNING]

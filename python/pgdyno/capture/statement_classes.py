@@ -7,9 +7,11 @@ from typing import Any
 
 import duckdb
 
+from pgdyno.capture.class_texts import ClassTexts
+from pgdyno.capture.left_out import Losses
 from pgdyno.capture.logs.log_statements import Templates
-from pgdyno.capture.parser import ParsedText, parse
-from pgdyno.records.capture import StatementClass
+from pgdyno.capture.parser import LONGEST, ParsedText, parse
+from pgdyno.records.capture import OTHER_STATEMENTS, StatementClass
 
 _TABLE = """
 CREATE TABLE template_class (
@@ -17,7 +19,7 @@ CREATE TABLE template_class (
 )
 """
 _NEW = """
-SELECT template, sql FROM {lines} JOIN (
+SELECT template, place, sql FROM {lines} JOIN (
     SELECT min(place) AS place FROM ended ANTI JOIN template_class USING (template)
     WHERE reason IS NULL AND template IS NOT NULL GROUP BY template
 ) USING (place) ORDER BY place
@@ -55,6 +57,11 @@ class Classes:
         self._templates = templates
         self._parsed: list[ParsedText] = []
         self._numbers: dict[str, int] = {}
+        self._texts = ClassTexts()
+        self._others: int | None = None
+        """The number of the class of the statements whose own classes do not fit."""
+        self._first_other = 0
+        """The place of the first of them."""
         connection.execute(_TABLE)
 
     def learn(self, cursor: duckdb.DuckDBPyConnection, lines: str) -> None:
@@ -62,19 +69,36 @@ class Classes:
         columns: dict[str, list[object]] = {
             name: [] for name in ("template", "statement", "effect", "reason", "parameters")
         }
-        for template, sql in cursor.execute(_NEW.format(lines=lines)).fetchall():
+        for template, place, sql in cursor.execute(_NEW.format(lines=lines)).fetchall():
             judged, parsed = self._templates.known[template], parse(sql)
-            number = self._numbers.setdefault(parsed.fingerprint or parsed.text, len(self._parsed))
-            if number == len(self._parsed):
-                self._parsed.append(parsed)
+            # texts that are too long may have the same beginning
+            key = f"template {template}" if len(sql) > LONGEST else parsed.fingerprint or parsed.text
+            number = self._number(key, parsed, place)
             row = (template, number, parsed.effect, judged.reason, judged.parameters)
             for name, value in zip(columns, row, strict=True):
                 columns[name].append(value)
         if columns["template"]:
             cursor.execute(_ADD, columns)
 
-    def by_calls(self, connection: duckdb.DuckDBPyConnection, statements: str) -> list[StatementClass]:
-        """Returns the classes of the table `statements`, the most frequent first.
+    def _number(self, key: str, parsed: ParsedText, place: int) -> int:
+        """Returns the number of the class that `key` identifies; a new class has the text of `parsed`."""
+        number = self._numbers.get(key)
+        if number is not None:
+            return number
+        if self._texts.take(parsed.text):
+            self._numbers[key] = self._add(parsed)
+            return self._numbers[key]
+        if self._others is None:
+            self._others = self._add(ParsedText(OTHER_STATEMENTS, None, None))
+            self._first_other = place
+        return self._others
+
+    def _add(self, parsed: ParsedText) -> int:
+        self._parsed.append(parsed)
+        return len(self._parsed) - 1
+
+    def by_calls(self, connection: duckdb.DuckDBPyConnection, statements: str, losses: Losses) -> list[StatementClass]:
+        """Returns the classes of the table `statements`, the most frequent first, and adds what they lack to `losses`.
 
         The table `renumbered` says the number of each of them by the preliminary one.
         """
@@ -87,6 +111,8 @@ class Classes:
         )
         classes = []
         for number, calls, errors, rows in counts:
+            if number == self._others:
+                losses.add_at("other-classes", self._first_other, calls)
             total_us, p50_us, p99_us = times.get(number, (None, None, None))
             classes.append(
                 StatementClass(

@@ -59,6 +59,12 @@ class LeftOut(Record):
     """Where it was first seen: file and line."""
 
 
+OTHER_STATEMENTS = "other statements"
+"""The text of a class of statements whose own classes have no place."""
+CUT_OFF = "…"
+"""Ends a text that is too long for the parser, and of which a class has only the beginning."""
+
+
 class StatementClass(Record):
     """Statements that differ in their constants only."""
 
@@ -74,6 +80,11 @@ class StatementClass(Record):
     """Time on the server, in total; None if unknown."""
     p50_us: float | None = None
     p99_us: float | None = None
+
+    @property
+    def has_text(self) -> bool:
+        """Whether `text` is that of each of its statements, without the constants."""
+        return self.fingerprint is not None or not (self.text == OTHER_STATEMENTS or self.text.endswith(CUT_OFF))
 
 
 class Wait(Record):
@@ -115,7 +126,6 @@ class Capture(Record):
 
 MOST_REPORTED = 10_000
 """Classes under which pgdrive reports a replay: each has a histogram in every worker."""
-OTHER_STATEMENTS = "other statements"
 
 
 def as_reported(capture: Capture) -> tuple[Capture, list[int]]:
@@ -126,7 +136,9 @@ def as_reported(capture: Capture) -> tuple[Capture, list[int]]:
     classes = capture.statements
     if len(classes) <= MOST_REPORTED:
         return capture, list(range(len(classes)))
-    by_calls = sorted(range(len(classes)), key=lambda number: -classes[number].calls)
+    by_calls = sorted(
+        range(len(classes)), key=lambda number: (classes[number].text == OTHER_STATEMENTS, -classes[number].calls)
+    )
     kept = sorted(by_calls[: MOST_REPORTED - 1])
     numbers = [len(kept)] * len(classes)
     for place, number in enumerate(kept):

@@ -105,7 +105,7 @@ def model_statistics(folder: Path, capture: Capture, least: float, connection: C
         each = capture.statements[number]
         reason: Left | None = None
         if not is_statement(each.text):
-            reason = Left.COMMAND
+            reason = Left.COMMAND if each.has_text else Left.UNREADABLE
         elif weights[number] < least * whole:
             reason = Left.RARE
         elif len(scripts) == MOST_SCRIPTS:

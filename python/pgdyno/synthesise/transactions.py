@@ -245,7 +245,7 @@ class CapturedStatements:
         Without times in the capture, statements count instead.
         """
         left: list[LeftTransactions] = []
-        kinds = [statement_kind(each.text) for each in statements]
+        kinds = [statement_kind(each.text) if each.has_text else Kind.UNKNOWN for each in statements]
         classes: dict[tuple[Element, ...], TransactionClass] = {}
         total, total_us = self._one("SELECT count(*), coalesce(sum(us), 0)::BIGINT FROM transactions")
         for sequence, count, us, failed, is_block, ordinal in self._sequences():
@@ -366,6 +366,8 @@ class Kind(Enum):
     COPY = "copy"
     DEFINES = "defines"
     OTHER = "other"
+    UNKNOWN = "unknown"
+    """The capture has no text for it."""
 
 
 _KINDS = (
@@ -390,6 +392,8 @@ def statement_kind(text: str) -> Kind:
 
 def unusable(kinds: Sequence[Kind], *, is_block: bool) -> Left | None:
     """Tells why a transaction of these statements cannot be in a script."""
+    if Kind.UNKNOWN in kinds:
+        return Left.UNREADABLE
     if is_block and (kinds[0] is not Kind.BEGIN or kinds[-1] is not Kind.END):
         return Left.CUT
     if not is_block and kinds[0] in (Kind.BEGIN, Kind.END):

@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from pgdyno.capture.class_texts import fitting
 from pgdyno.capture.server.server_session import CapturedServer, Connection
 from pgdyno.capture.server.server_settings import Setting, read_settings, remedy
 from pgdyno.errors import TargetError, UsageError
@@ -164,6 +165,9 @@ class StatementStatistics:
                     text=text, calls=counts.calls, rows=counts.rows, total_us=round(counts.total_ms * 1000, 3)
                 )
             )
+        found, others = fitting(found)
+        if others:
+            left["other-classes"] += others
         if self._dropped:
             left["statistics-dropped"] += self._dropped
         return found, [LeftOut(reason=reason, count=count) for reason, count in left.most_common()]

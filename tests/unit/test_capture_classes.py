@@ -1,0 +1,136 @@
+"""Classes of statements: however long or many the texts are, capture.json can be read, and memory has a bound."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pgdyno.capture import class_texts
+from pgdyno.capture.class_texts import ClassTexts, fitting
+from pgdyno.capture.folder import read_capture, write_capture
+from pgdyno.capture.left_out import lacks
+from pgdyno.capture.parser import LONGEST, parse, without_constants
+from pgdyno.plan.reading.replayed_capture import LARGEST_BYTES, read_replayed
+from pgdyno.records.capture import CAPTURE_FILE, CUT_OFF, OTHER_STATEMENTS, Source, StatementClass, as_reported
+from pgdyno.store.safe_files import MOST_RECORD_BYTES
+from pgdyno.synthesise.modelled_load import model_log
+from pgdyno.synthesise.transactions import Left
+from tests.captured_load import CapturedLoad
+from tests.unit import capture_sample
+from tests.unit.capture_log_sample import captured, csvlog, done
+
+
+def rows(count: int) -> str:
+    """An INSERT that is longer than what the parser is given."""
+    return "INSERT INTO t VALUES " + ", ".join(f"({number}, 'x''{number}')" for number in range(count))
+
+
+def test_texts_that_are_too_long_are_classes_with_their_beginnings(tmp_path: Path) -> None:
+    texts = [rows(60_000), rows(60_001), rows(60_000).replace("'x", "'y")]
+    assert min(map(len, texts)) > LONGEST
+    found = captured(tmp_path, csvlog([done(text) for text in [*texts, "SELECT 1"]]))
+    assert found.texts == [*texts, "SELECT 1"]
+    long = [each for each in found.capture.statements if each.text.startswith("INSERT")]
+    # those with the same number of rows differ in constants only
+    assert sorted(each.calls for each in long) == [1, 2]
+    assert {each.text for each in long} == {without_constants(rows(300))[:1000] + CUT_OFF}
+    assert [each.has_text for each in long] == [False, False]
+    assert (tmp_path / "capture").is_dir()
+    write_capture(tmp_path / "capture", found.capture)
+    assert (tmp_path / "capture" / CAPTURE_FILE).stat().st_size < 10_000
+    assert read_replayed(tmp_path / "capture").statements == found.capture.statements
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT $1, 'a''b', 2.5e3 FROM t1" + " " * LONGEST, "x" * LONGEST + "y", "'" + "x" * LONGEST + "' , $12, 7"]
+)
+def test_the_beginning_of_a_text_is_that_of_the_whole_without_constants(sql: str) -> None:
+    assert parse(sql).text == without_constants(sql)[:1000] + CUT_OFF
+
+
+def test_classes_that_do_not_fit_are_one_which_the_capture_reports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(class_texts, "MOST_BYTES", 3 * 500)
+    tables = ["a", "b", "c", "d", "e", "a", "d"]
+    log = [done("BEGIN"), *(done(f"SELECT {number} FROM {table}") for number, table in enumerate(tables))]
+    found = captured(tmp_path, csvlog([*log, done("COMMIT")]))
+    assert [(each.text, each.calls) for each in found.capture.statements] == [
+        # COMMIT is among the others, and ends the transaction
+        (OTHER_STATEMENTS, 5),
+        ("SELECT $1 FROM a", 2),
+        ("BEGIN", 1),
+        ("SELECT $1 FROM b", 1),
+    ]
+    assert sum(each.calls for each in found.capture.statements) == found.capture.calls == 9
+    assert {row["transaction"] for row in found.statements} == {0}
+    assert found.left_out == {"other-classes": (5, "4")}
+    assert [str(each) for each in lacks(found.capture)] == [
+        "capture: statements of the class 'other statements': the capture has too many classes (5)"
+    ]
+
+
+@pytest.mark.parametrize("text", ["SELECT '\x01\x02\\\"{}", "é店\n{}", "{}" + "x" * 900_000, "{}"])
+def test_what_is_written_can_be_read(text: str, tmp_path: Path) -> None:
+    texts, classes = ClassTexts(), []
+    number = 10**18
+    while texts.take(text.format(number)):
+        numbers = dict.fromkeys(("total_us", "p50_us", "p99_us"), number + 0.12345678)
+        each = StatementClass(
+            text=text.format(number), fingerprint="f" * 16, calls=number, errors=number, rows=number, **numbers
+        )
+        classes.append(each)
+        number += 1
+    capture = capture_sample.capture(statements=classes, source=Source.STATEMENTS)
+    write_capture(tmp_path, capture)
+    size = (tmp_path / CAPTURE_FILE).stat().st_size
+    assert size < min(LARGEST_BYTES, MOST_RECORD_BYTES) - (4 << 20)
+    assert read_capture(tmp_path) == capture
+
+
+def test_a_text_that_does_not_fit_leaves_room_for_shorter_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(class_texts, "MOST_BYTES", 1000)
+    texts = ClassTexts()
+    assert [texts.take("x" * size) for size in (10, 500, 10, 10)] == [True, False, True, False]
+
+
+def test_classes_of_statistics_that_do_not_fit_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(class_texts, "MOST_BYTES", 1000)
+    classes = [StatementClass(text=f"SELECT {name}", calls=7, rows=5, total_us=2.5) for name in "abcd"]
+    assert fitting(classes) == (
+        [*classes[:2], StatementClass(text=OTHER_STATEMENTS, calls=14, rows=10, total_us=5.0)],
+        14,
+    )
+    assert fitting(classes[:2]) == (classes[:2], 0)
+
+
+def test_classes_that_a_replay_does_not_report_are_one_with_these(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pgdyno.records.capture.MOST_REPORTED", 2)
+    texts = {OTHER_STATEMENTS: 9, "SELECT $1": 8, "COMMIT": 1}
+    classes = [StatementClass(text=text, calls=calls) for text, calls in texts.items()]
+    reported, numbers = as_reported(capture_sample.capture(statements=classes))
+    assert [(each.text, each.calls) for each in reported.statements] == [("SELECT $1", 8), (OTHER_STATEMENTS, 10)]
+    assert numbers == [1, 0, 1]
+
+
+def test_statements_without_the_text_of_their_class_are_in_no_model(tmp_path: Path) -> None:
+    load = CapturedLoad()
+    for number in range(100):
+        load.add(0, 10_000 * number, "BEGIN", "SELECT 1", "COMMIT")
+        load.add(1, 10_000 * number, "SELECT 2 FROM t")
+        load.add(2, 10_000 * number, "SELECT 3 FROM u")
+    capture = load.capture()
+    texts = {"SELECT $1 FROM t": OTHER_STATEMENTS, "SELECT $1 FROM u": "SELECT $1" + CUT_OFF}
+    classes = [each.model_copy(update={"text": texts.get(each.text, each.text)}) for each in capture.statements]
+    capture = capture.model_copy(update={"statements": classes})
+    model = model_log(load.write(tmp_path / "load"), capture, 0.0)
+    assert len(model.scripts) == 1
+    assert [(each.reason, each.count) for each in model.left] == [(Left.UNREADABLE, 200)]
+
+
+def test_a_text_that_the_parser_knows_may_end_in_any_character() -> None:
+    assert StatementClass(text="SELECT 'x' AS a…", fingerprint="1", calls=1).has_text
+    assert StatementClass(text="SELECT", calls=1).has_text
+    assert json.loads(StatementClass(text="x", calls=1).model_dump_json()).keys() == StatementClass.model_fields.keys()
