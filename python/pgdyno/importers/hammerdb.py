@@ -17,7 +17,10 @@ _RESULT = (
 _USERS = re.compile(r"(?P<users>\d{1,9}) Active Virtual Users configured")
 _COUNTER = re.compile(r"\s*\d{1,15} PostgreSQL tpm(?: @ .{1,60})?\s*$")
 _VERSION = re.compile(r"HammerDB CLI v(?P<version>[\d.]{1,20})")
-_WAREHOUSES = re.compile(r"\bpg_count_ware\s{1,4}(?:=\s?)?(?P<warehouses>\d{1,9})\b")
+_WAREHOUSES = re.compile(
+    r"\bpg_count_ware(?: from \d{1,9} to)?\s{1,4}(?:=\s?)?(?P<set>\d{1,9})\b"
+    r"|Value (?P<kept>\d{1,9}) for tpcc:pg_count_ware\b"
+)
 _PROCEDURES = re.compile(
     r"Value (?P<kept>true|false) for tpcc:pg_storedprocs\b"
     r"|\bpg_storedprocs(?: from (?:true|false))?(?: to)?[\s={\"]{1,4}(?P<set>true|false)\b"
@@ -79,7 +82,7 @@ class HammerdbParser:
             self._variant = (line, variant)
         warehouses, minutes, users = _WAREHOUSES.search(text), _MINUTES.search(text), _USERS.search(text)
         if warehouses is not None:
-            self._warehouses = (line, int(warehouses["warehouses"]))
+            self._warehouses = (line, int(warehouses["set"] or warehouses["kept"]))
             return False
         if minutes is not None:
             self._minutes = (line, int(minutes["minutes"]))
