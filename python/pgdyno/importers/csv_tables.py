@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from pgdyno.errors import UsageError
+from pgdyno.importers.documents.passwords import MASK, names_password, without_passwords
 from pgdyno.importers.documents.read_document import LONGEST_SHOWN
 from pgdyno.importers.parsed import Document, Output, Unread, number, whole
 from pgdyno.messages import Message
@@ -79,9 +80,10 @@ def read_table(text: str, mapping: Mapping[str, str]) -> Document:
             )
             document.unread.append(Unread(1, unknown))
     rows = csv.reader(lines[1:], delimiter=_delimiter(lines[0]))
-    for line, cells in _numbered(rows):
-        if not any(cell.strip() for cell in cells):
+    for line, read in _numbered(rows):
+        if not any(cell.strip() for cell in read):
             continue
+        cells = _masked(columns, read)
         try:
             document.outputs.append(_row(columns, cells, line))
         except ValueError as error:
@@ -138,6 +140,12 @@ def _header(line: str) -> list[str]:
     except csv.Error:
         return []
     return [cell.strip() for cell in cells]
+
+
+def _masked(columns: Sequence[str], cells: Sequence[str]) -> list[str]:
+    """Return `cells` without passwords, each for itself: in the line, a password would seem to go on after a comma."""
+    hidden = {at for at, name in enumerate(columns) if names_password(name)}
+    return [MASK if at in hidden and cell else without_passwords(cell) for at, cell in enumerate(cells)]
 
 
 def _row(columns: Sequence[str], cells: Sequence[str], line: int) -> Output:

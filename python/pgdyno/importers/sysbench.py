@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 
 from pgdyno.importers.documents.command_lines import sysbench_command
+from pgdyno.importers.documents.connection_strings import server_parts
 from pgdyno.importers.parsed import Moment, Output, Unread, number, whole
 from pgdyno.messages import Message
 
@@ -204,10 +205,13 @@ def _is_about(elapsed_s: float | None, asked_s: object) -> bool:
     return elapsed_s is not None and isinstance(asked_s, int) and abs(elapsed_s - asked_s) <= 0.1 * asked_s
 
 
+_OPTION = re.compile(r"--(?P<name>[\w-]{1,60})(?:=(?P<value>'[^']{0,300}'|\"[^\"]{0,300}\"|\S{1,300}))?")
+
+
 def _options(output: Output, command: str, line: int) -> None:
     others = []
-    server = []
-    found = re.findall(r"--([\w-]{1,60})(?:=(\S{1,300}))?", command)
+    server: list[str] = []
+    found = [(match["name"], (match["value"] or "").strip("'\"")) for match in _OPTION.finditer(command)]
     for name, value in found:
         plain = name.replace("-", "_")
         if plain in ("threads", "num_threads"):
@@ -220,7 +224,8 @@ def _options(output: Output, command: str, line: int) -> None:
             if re.fullmatch(_N, value) and float(value) > 0:
                 output.put("rate", float(value), line, f"--{name}={value}")
         elif re.fullmatch(r"\w{1,20}_(?:host|port|db|socket)", plain):
-            server.append(value)
+            # libpq takes a connection string in place of the database
+            server += server_parts(value).values()
         elif plain not in _APART and not plain.endswith(("_user", "_password")) and (plain, value) not in _UNLIMITED:
             others.append(f"--{name}={value}" if value else f"--{name}")
     _limits(output, {name.replace("_", "-"): value for name, value in found})

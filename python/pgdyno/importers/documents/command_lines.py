@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from pgdyno.importers.documents.connection_strings import server_parts
 from pgdyno.importers.parsed import Fact, Output, number
 
 _PROMPT = r"(?:^|[$#>%]\s{0,8}|\s|`)"
@@ -73,7 +74,7 @@ def read_options(output: Output, command: str, line: int) -> None:
         elif option in _BUILTIN or (option in ("f", "b") and value):
             scripts.append(_BUILTIN.get(option) or (value or "").rsplit("/", 1)[-1])
         elif option in ("h", "p", "d") and value:
-            server[option] = value
+            server |= server_parts(value) if option == "d" else {option: value}
         elif option in _WITH_VALUE:
             figure = _maybe(value or "")
             if figure is not None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pgdyno.importers.documents import text_tables
 from pgdyno.importers.documents.command_lines import facts_in
 from pgdyno.importers.documents.context import LONGEST_LINE, Context, claims_in, cleaned, fence, joined
+from pgdyno.importers.documents.passwords import without_passwords
 from pgdyno.importers.documents.published_rows import trials_of_grid, units_in
 from pgdyno.importers.documents.text_tables import grid_at, is_rule, names_figures
 from pgdyno.importers.formats import OUTPUTS
@@ -30,7 +31,8 @@ LONGEST_SHOWN = 400
 
 def read_document(text: str) -> Document:
     """Return everything in `text` that is an output of a known tool, a table of figures or an equation."""
-    lines = [cleaned(line) if len(line) <= LONGEST_LINE else line for line in text.splitlines()]
+    # tags and entities may stand within a password
+    lines = [without_passwords(cleaned(line)) if len(line) <= LONGEST_LINE else line for line in text.splitlines()]
     reader = _Reader(lines)
     line = 0
     while line < len(lines):
@@ -67,7 +69,7 @@ class _Reader:
                 "a line of {characters:,} characters, longer than the limit of {most:,}: {beginning}…",
                 characters=len(text),
                 most=LONGEST_LINE,
-                beginning=text[:60],
+                beginning=without_passwords(text[:LONGEST_SHOWN])[:60],
             )
             self._document.unread.append(Unread(line, too_long))
             return 1
@@ -112,6 +114,9 @@ class _Reader:
         whole, count = joined(self._lines, at)
         if len(whole) > LONGEST_LINE:
             whole, count = text, 1
+        elif count > 1:
+            # an option and its password may be on different lines
+            whole = without_passwords(whole)
         # all parsers see every line: a foreign line ends their open output
         taken = [parser.read(whole, line) for parser in self._parsers]
         self._mark()

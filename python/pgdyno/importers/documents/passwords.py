@@ -1,0 +1,73 @@
+"""Removes passwords from lines of documents and from command lines, before anything of them is stored or printed.
+
+If the end of a password is ambiguous, more than the password is removed: losing an option is better than storing a
+password.
+"""
+
+from __future__ import annotations
+
+import re
+
+MASK = "***"
+
+_HINTS = ("pass", "_pwd", "://")
+"""A line without any of these contains nothing that the patterns below match."""
+
+_KEY = r"(?:passw(?:or)?d|passphrase|(?:_|user)pass|_pwd)"
+_MASKED = r"\*\*\*(?:[&\s\"'@/;}]|$)"
+_QUOTED = r"(?:'(?:\\.?|[^'\\])*(?:'|$)|\"(?:\\.?|[^\"\\])*(?:\"|$)|\\+'[^']*(?:'|$)|\\+\"[^\"]*(?:\"|$))"
+_BARE = r"(?:\\+.|[^\s'\"\\])+"
+_JOINED = rf"(?:'[\w'\"][^']*'|\"[\w'\"][^\"]*\"|\w{_BARE}|\w)*"
+"""Further parts of a shell word, such as `'it'"'"'s'`; other quotes end what contains the word."""
+_VALUE = rf"(?!{_MASKED}|null\b)(?:{_QUOTED}|{_BARE}){_JOINED}"
+_TCL_WORD = r"(?:\{(?:[^{}]|\{[^{}]*\})*\}|\"(?:\\.?|[^\"\\])*(?:\"|$)|(?:\\.|[^\s{}\"\\]|[{}\"](?=[^\s{}\"]))+|\S+)"
+
+
+def _pattern(kept: str, removed: str) -> re.Pattern[str]:
+    return re.compile(rf"(?P<kept>{kept})(?P<removed>{removed})", re.IGNORECASE)
+
+
+_PATTERNS = (
+    # HammerDB's answers to diset: the old value follows the name, or precedes it
+    _pattern(rf"\bChanged \S{{0,80}}{_KEY} from ", r".+"),
+    _pattern(rf"(?<=\bValue )(?=.{{1,400}} for \S{{0,80}}{_KEY} is the same)", r".+"),
+    # user:password@ of a URI: it ends at the last @ before a slash; digits before a slash are a port
+    _pattern(r"://[^\s/:@]{0,200}:", r"[^\s/]{1,4000}@|(?!\d{1,5}[/?,])\S{1,400}@"),
+    _pattern(rf"[?&]\w{{0,20}}{_KEY}=", r"[^&\s\"']+"),
+    # a quoted word: "--pgsql-password=a b", 'PGPASSWORD=a b'
+    _pattern(rf"'(?:--[\w-]{{0,60}}|\w{{1,60}}){_KEY}=(?!{_MASKED})", rf"[^']+(?:'(?=['\"\w]){_JOINED})?"),
+    _pattern(rf"\"(?:--[\w-]{{0,60}}|\w{{1,60}}){_KEY}=(?!{_MASKED})", rf"(?:\\.|[^\"\\])+(?:\"(?=['\"\w]){_JOINED})?"),
+    # libpq skips spaces after the = of password; after any other =, a space means an empty value
+    _pattern(rf"(?<![\w-]){_KEY}\s{{0,4}}=>?\s{{0,4}}", _VALUE),
+    _pattern(rf"{_KEY}(?:[\"']?\s{{1,4}}:?=>?\s{{0,4}}|[\"']?\s{{0,4}}:\s{{0,4}}|[\"']?=>?)", _VALUE),
+    # values after a space: of an option, csh's setenv, Tcl's set, HammerDB's settings, sshpass, SQL
+    _pattern(rf"--[\w-]{{0,60}}{_KEY}\s{{1,4}}(?![-=:]|run\b)", _VALUE),
+    _pattern(rf"\bset(?:env)?(?:\s{{1,4}}-\w{{1,4}})?\s{{1,4}}\w{{0,60}}{_KEY}\s{{1,4}}(?![=:])", _TCL_WORD),
+    _pattern(rf"(?:\w_pass(?:word)?|userpass)\s{{1,4}}(?![=:|]|{_MASKED}|from {_MASKED}|is the same)", _TCL_WORD),
+    _pattern(r"\bsshpass\s{1,4}-p\s{0,4}", _VALUE),
+    _pattern(r"\bpassword\s{1,4}(?=E?')", _VALUE),
+    # BenchBase's configuration
+    _pattern(rf"<\w{{0,40}}{_KEY}>", r"[^<]+"),
+)
+
+
+def without_passwords(text: str) -> str:
+    """Return the line `text` with `***` in place of each password."""
+    lower = text.lower()
+    if any(hint in lower for hint in _HINTS):
+        for pattern in _PATTERNS:
+            text = pattern.sub(_masked, text)
+    return text
+
+
+def names_password(name: str) -> bool:
+    """Return whether a column or a variable of this name contains passwords."""
+    return re.search(rf"{_KEY}$", name, re.IGNORECASE) is not None
+
+
+def _masked(match: re.Match[str]) -> str:
+    kept, removed = match["kept"], match["removed"]
+    if len(removed) > 1 and removed[0] in "'\"" and removed[0] == removed[-1]:
+        # shells and readers of JSON need the quotes
+        return f"{kept}{removed[0]}{MASK}{removed[0]}"
+    return f"{kept}{MASK}{'@' if kept.startswith('://') else ''}"

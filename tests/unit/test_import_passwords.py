@@ -1,0 +1,223 @@
+"""Passwords of command lines and configurations are neither stored nor printed, and the figures around them are."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from pgdyno.importers.documents.connection_strings import server_parts
+from pgdyno.importers.documents.passwords import without_passwords
+from pgdyno.importers.documents.read_document import read_document
+from pgdyno.importers.write import import_files
+from pgdyno.store import RunData, load_run
+from tests.unit.test_import_document import PGBENCH_17, SYSBENCH
+
+
+@pytest.fixture(autouse=True)
+def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sync", lambda: None)
+
+
+CASES = r"""
+sysbench oltp_read_only --pgsql-password=sEcret --threads=8 run
+sysbench oltp_read_only --pgsql-password='sEcret sEcret' --threads=8 run
+sysbench oltp_read_only "--pgsql-password=sEcret sEcret" --threads=8 run
+sysbench oltp_read_only "--pgsql-password=a\"sEcret sEcret" run
+sysbench --pgsql-password 'sEcret' --threads=8 run
+sysbench --pgsql-password=sE'cret sEcret'sEcret --mysql-password='it'"'"'sEcret' run
+'--pgsql-password=it'"'"'sEcret' run
+PGPASSWORD=sEcret pgbench -c 8 bench
+export PGPASSWORD='sEcret sEcret'
+set -x PGPASSWORD sEcret
+setenv PGPASSWORD sEcret
+$env:PGPASSWORD = "sEcret sEcret"
+docker exec -e "PGPASSWORD=sEcret" pg pgbench -c 8 -f "x.sql" bench
+sshpass -p sEcret ssh root@h pgbench -c 8
+pgbench -c 8 -d "host=h password=sEcret dbname=b" -f "x y.sql"
+pgbench -c 8 -d "host=h dbname=b password=sEcret" -f "x y.sql"
+pgbench -c 8 -d "host=h password='sEcret sEcret' dbname=b"
+pgbench -c 8 "host=h password = 'it\'sEcret sEcret' dbname=b"
+pgbench -c 8 "host=h password=it\\'sEcret dbname=b"
+pgbench -c 8 "host=h password='sEcret sEcret
+--pgsql-password='sEcret sEcret\
+pgbench -c 8 postgresql://u:sEcret@h1:5432/db
+pgbench -c 8 'postgresql://u:sE%40cret@sEcret@h1/db?sslmode=require'
+pgbench -c 8 postgresql://u:a/sEcret@h1/db
+pgbench -c 8 postgresql://u@h1/db?password=sEcret&sslmode=require
+bash -c "pgbench -d \"host=h password=sEcret\" -c 8"
+bash -c "pgbench -d \"host=h password='sEcret sEcret' dbname=b\""
+SELECT dblink('host=h password=sEcret')
+ALTER ROLE b PASSWORD 'it''sEcret'
+CREATE USER b PASSWORD E'it\'sEcret'
+diset tpcc pg_superuserpass sEcret
+diset tpcc pg_pass {sEcret sEcret}
+diset connection pg_pass "sEcret sEcret" ;# x
+set password "sEcret sEcret" ;# Postgres password
+Changed tpcc:pg_superuserpass from sEcret sEcret to sEcret for PostgreSQL
+Value sEcret for tpcc:pg_pass is the same as existing value sEcret, no change made
+ pg_superuserpass = sEcret
+tpcc {pg_count_ware 40 pg_pass sEcret pg_num_vu 4 pg_superuserpass {a {sEcret} b}}
+<password>sEcret sEcret</password>
+<url>jdbc:postgresql://h/db?user=u&amp;password=sEcret&amp;ssl=true</url>
+"url": "jdbc:postgresql://h/db?user=u&password=sEcret&ssl=true"
+{"password": "sE\"cret sEcret", "tps": 5}
+:password => 'sEcret',
+password: sEcret
+""".strip("\n").splitlines()
+
+
+@pytest.mark.parametrize("line", CASES)
+def test_passwords_are_removed_from_a_line(line: str) -> None:
+    shown = without_passwords(line)
+    assert not re.search(r"sE|cret", shown)
+    assert "***" in shown
+    assert without_passwords(shown) == shown
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("sysbench --pgsql-password=x --threads=8 run", "sysbench --pgsql-password=*** --threads=8 run"),
+        ('pgbench -d "host=h password=x" -f "y"', 'pgbench -d "host=h password=***" -f "y"'),
+        ("pgbench -d \"host=h password='x y' port=1\"", "pgbench -d \"host=h password='***' port=1\""),
+        ("pgbench postgresql://u:x@h1:5432/db", "pgbench postgresql://u:***@h1:5432/db"),
+        ("pgbench postgresql://h/db?password=x&port=1", "pgbench postgresql://h/db?password=***&port=1"),
+        ('{"password": "x", "tps": 5}', '{"password": "***", "tps": 5}'),
+        ("{pg_pass x pg_count_ware 40}", "{pg_pass *** pg_count_ware 40}"),
+        ("{pg_count_ware 40 pg_pass x}", "{pg_count_ware 40 pg_pass ***}"),
+    ],
+)
+def test_what_surrounds_a_password_is_kept(line: str, shown: str) -> None:
+    assert without_passwords(line) == shown
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Password:",
+        "Password for user postgres:",
+        "sysbench --pgsql-password= run",
+        "sysbench --pgsql-password run",
+        "PGPASSWORD= pgbench -c 8",
+        "psql --password -h x",
+        "password_encryption = scram-sha-256, 100 tps",
+        "PGPASSFILE=/home/x/.pgpass",
+        "| user | password | tps |",
+        "pass 1: 3400 tps",
+        "bypass = on",
+        "postgresql://h1:5432,h2:5433/db?user=a@b",
+        '{"password": null, "tps": 5}',
+    ],
+)
+def test_lines_without_a_password_are_as_they_were(line: str) -> None:
+    assert without_passwords(line) == line
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["://a:", "://:", "password=", "'password='", '"--password=', "--password ", "password=\\", "passwd\\'", "_pass ",
+     "x_pass {", "&password=", "<password>", "Value x for ", "Changed ", "set password ", "password=a'b", "password='"],
+)  # fmt: skip
+def test_the_time_grows_with_the_length_of_a_line(part: str) -> None:
+    line = "password=" + part * (64_000 // len(part))
+    began = time.process_time()
+    without_passwords(line)
+    # a time by the square of the length would be minutes
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("bench", {"d": "bench"}),
+        ("postgresql://u:x@h1:5432/db?sslmode=require", {"h": "h1:5432", "d": "db"}),
+        ("postgres://u@h1,h2/db", {"h": "h1,h2", "d": "db"}),
+        ("postgresql:///db?host=/tmp&port=5433&password=x", {"h": "/tmp", "p": "5433", "d": "db"}),
+        ("postgresql://h1", {"h": "h1"}),
+        ("host=h1 port = 5433 user=u password='x y' dbname='my db'", {"h": "h1", "p": "5433", "d": "my db"}),
+        ("hostaddr=10.0.0.1 host=h1 sslmode=disable", {"h": "h1"}),
+        ("service=fast password=x", {"h": "fast"}),
+        ("user=u password=x", {}),
+    ],
+)
+def test_of_a_connection_string_only_the_server_is_kept(text: str, parts: dict[str, str]) -> None:
+    assert server_parts(text) == parts
+
+
+def all_of(run: RunData) -> str:
+    """Everything that the run folder stores as text, names included."""
+    folder = run.folder.path
+    kept = [str(path.relative_to(folder)) for path in folder.rglob("*")]
+    kept += [path.read_text() for path in folder.rglob("*") if path.suffix in (".json", ".jsonl", ".txt", ".log")]
+    return "\n".join([*kept, *(row.text for trial in run.trials for row in run.statements(trial.number))])
+
+
+def imported(tmp_path: Path, text: str, name: str = "out.txt") -> tuple[RunData, str]:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    result = import_files([tmp_path / name], tmp_path / "runs")
+    run = load_run(result.run)
+    lists = [line.text for line in (*result.unread, *result.left_out)] + [str(note) for note in result.notes]
+    return run, "\n".join([all_of(run), *lists])
+
+
+def test_the_server_of_a_connection_string_names_a_target_without_its_password(tmp_path: Path) -> None:
+    text = "".join(
+        f"$ pgbench -c 4 -T 30 postgresql://u:sEcret@{host}:5432/db\n{PGBENCH_17}\n" for host in ("h1", "h2")
+    )
+    run, stored = imported(tmp_path, text)
+    assert [target.name for target in run.manifest.targets] == ["out, h1:5432:db", "out, h2:5432:db"]
+    assert "sEcret" not in stored
+
+
+def test_sysbench_takes_a_connection_string_for_a_database(tmp_path: Path) -> None:
+    command = SYSBENCH.replace("--tables=4", "--pgsql-db='host={} user=u password=sEcret' --tables=4", 1)
+    run, stored = imported(tmp_path, command.replace("{}", "h1") + "\n" + command.replace("{}", "h2"))
+    assert len(run.manifest.targets) == 2
+    assert "sEcret" not in stored
+
+
+def test_a_password_on_a_continued_line_is_removed(tmp_path: Path) -> None:
+    command = "sysbench oltp_read_write --pgsql-password \\\n  'sEcret' --threads=16 --time=60 --tables=4 run\n"
+    run, stored = imported(tmp_path, command + SYSBENCH.partition("\n")[2])
+    (trial,) = run.trials
+    assert trial.imported is not None
+    assert trial.imported.command is not None
+    assert "--threads=16" in trial.imported.command
+    assert "sEcret" not in stored
+
+
+def test_a_password_between_tags_and_entities_is_removed(tmp_path: Path) -> None:
+    line = "PGPASSWORD=&quot;sEcret sEcret&quot; pgbench: 100 tps and more, <b>--password</b>=sEcret\n"
+    _, stored = imported(tmp_path, f"{PGBENCH_17}\n{line}")
+    assert "more, --password=***" in stored
+    assert "sEcret" not in stored
+
+
+def test_statements_and_settings_with_passwords_are_stored_without_them(tmp_path: Path) -> None:
+    text = PGBENCH_17 + "         0.100           0           0  ALTER ROLE bench PASSWORD 'sEcret';\n"
+    lines = "postgresql://u:sEcret@h/db: 100 tps\n# PGPASSWORD=sEcret\n\nshared_buffers = 1GB # password=sEcret\n"
+    run, stored = imported(tmp_path, f"{text}\n{lines}\n{PGBENCH_17}")
+    assert "ALTER ROLE bench PASSWORD '***';" in [row.text for row in run.statements(1)]
+    assert "sEcret" not in stored
+
+
+def test_a_long_line_is_listed_without_its_password() -> None:
+    (unread,) = read_document("PGPASSWORD=sEcret " + "x" * 70_000).unread
+    assert "beginning" in unread.what.parameters  # type: ignore[union-attr]
+    assert "sEcret" not in unread.text
+
+
+def test_cells_of_a_csv_table_are_stored_without_passwords(tmp_path: Path) -> None:
+    text = (
+        "target,clients,tps,variables.dsn,variables.password,password\n"
+        "postgresql://u:sEcret@h/db,8,100,host=h password=sEcret,sEcret,sEcret\n"
+        "a,8,none,password=sEcret,sEcret,sEcret\n"
+    )
+    run, stored = imported(tmp_path, text, "t.csv")
+    (trial,) = run.trials
+    assert trial.target == "postgresql://u:***@h/db"
+    assert (trial.point.clients, trial.point.variables["password"]) == (8, "***")
+    assert "sEcret" not in stored
