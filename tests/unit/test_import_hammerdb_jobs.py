@@ -11,6 +11,7 @@ import pytest
 
 from pgdyno.audit.pairing import pairing_between
 from pgdyno.errors import StoreError
+from pgdyno.importers import hammerdb_jobs
 from pgdyno.importers.write import import_files
 from pgdyno.store import RunData, load_run
 
@@ -69,6 +70,105 @@ def test_a_file_that_is_sqlite_and_no_job_store_is_named(tmp_path: Path) -> None
         connection.executescript("CREATE TABLE t (a INTEGER);")
     with pytest.raises(StoreError, match=r"cannot import .*other\.db: no such table: JOBMAIN"):
         import_files([tmp_path / "other.db"], tmp_path / "runs")
+
+
+ENDLESS = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r)"
+JOBMAIN = "CREATE TABLE JOBMAIN (jobid TEXT PRIMARY KEY, db TEXT, bm TEXT, jobdict TEXT, timestamp DATETIME);"
+JOBOUTPUT = "CREATE TABLE JOBOUTPUT (jobid TEXT, vu INTEGER, output TEXT);"
+RENAMED = "PRAGMA writable_schema = ON; UPDATE sqlite_master SET type = 'table', rootpage = 2 WHERE name = 'JOBMAIN';"
+VIEW = f"CREATE VIEW JOBMAIN AS {ENDLESS} SELECT i AS jobid, 'PostgreSQL' AS db, 'TPC-C' AS bm, '' AS jobdict FROM r;"
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (f"{JOBOUTPUT}{VIEW}", "JOBMAIN is not an ordinary table"),
+        (f"{JOBOUTPUT}{VIEW}{RENAMED}", "JOBMAIN is not an ordinary table|malformed"),
+        (
+            f"{JOBMAIN}CREATE VIEW joboutput AS {ENDLESS} SELECT 'AA' AS jobid, 'x' AS output FROM r;",
+            "JOBOUTPUT is not an ordinary table",
+        ),
+        (
+            f"{JOBMAIN}{JOBOUTPUT}CREATE VIEW JOBTIMING AS {ENDLESS} SELECT 'AA' AS jobid FROM r;",
+            "JOBTIMING is not an ordinary table",
+        ),
+        (f"{JOBOUTPUT}CREATE VIRTUAL TABLE JOBMAIN USING fts5(jobid, db, bm, jobdict);", "JOBMAIN is not an ordinary"),
+        (JOBMAIN, "no such table: JOBOUTPUT"),
+        (f"{JOBMAIN.replace(');', ') WITHOUT ROWID;')}{JOBOUTPUT}", "no such column: rowid"),
+    ],
+    ids=["endless view", "view as table", "view of output", "view of timing", "virtual", "no output", "no rowid"],
+)
+def test_a_store_whose_tables_are_not_ordinary_is_refused(script: str, said: str, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "hammer.DB")) as connection:
+        connection.executescript(script)
+    with pytest.raises(StoreError, match=rf"cannot import .*hammer\.DB: ({said})"):
+        import_files([tmp_path / "hammer.DB"], tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "said"),
+    [
+        ("MOST_JOBS", 3, "it has more than 3 jobs"),
+        ("MOST_RESULTS", 0, "its jobs have more than 0 results"),
+        ("LARGEST_VALUE", 1_000, "a row has more than 1,000 bytes"),
+        ("MOST_STEPS", 5_000, "reading it takes SQLite more than 5,000 steps"),
+    ],
+)
+def test_a_store_beyond_a_limit_is_refused(
+    limit: str, most: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hammerdb_jobs, "STEPS_BETWEEN_CHECKS", 1_000)
+    path = store(tmp_path / "hammer.DB")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executemany("INSERT INTO JOBOUTPUT VALUES ('AA', 1, ?)", [["x" * 990]] * 2_000)
+        connection.execute("INSERT INTO JOBOUTPUT VALUES ('AA', 1, ?)", ["y" * 9_000])
+        connection.commit()
+    assert import_files([path], tmp_path / "runs").trials == 1
+    monkeypatch.setattr(hammerdb_jobs, limit, most)
+    with pytest.raises(StoreError, match=said):
+        import_files([path], tmp_path / "runs")
+
+
+def test_a_store_with_triggers_and_values_of_other_types_is_read(tmp_path: Path) -> None:
+    path = store(tmp_path / "hammer.DB")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TRIGGER t AFTER INSERT ON JOBOUTPUT BEGIN DELETE FROM JOBMAIN; END")
+        connection.executemany(
+            "INSERT INTO JOBMAIN VALUES (?, ?, 'TPC-C', ?, NULL)",
+            [
+                (None, "PostgreSQL", None),
+                (b"\xff", "PostgreSQL", b"\xff"),
+                ("FF", None, f"pg_count_ware {'9' * 5_000}"),
+            ],
+        )
+        # a time that is no number
+        connection.execute("INSERT INTO JOBTIMING VALUES ('AA', 2, 'DELIVERY', 5, NULL, 0)")
+        connection.commit()
+    result = import_files([path], tmp_path / "runs")
+    assert (result.trials, len(result.unread)) == (1, 6)
+    assert [row.text for row in load_run(result.run).statements(1)] == ["NEWORD", "PAYMENT"]
+
+
+def test_commits_that_are_still_in_the_log_of_a_store_count(tmp_path: Path) -> None:
+    path = store(tmp_path / "hammer.DB")
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA journal_mode = wal").fetchone() == ("wal",)
+        connection.execute(
+            "INSERT INTO JOBOUTPUT VALUES ('BB', 1, ?)", ["System achieved 6 NOPM from 9 PostgreSQL TPM"]
+        )
+        connection.commit()
+        assert path.with_name("hammer.DB-wal").stat().st_size > 0
+        assert import_files([path], tmp_path / "runs").trials == 2
+
+
+@pytest.mark.parametrize("at", [100, 5_000])
+def test_a_damaged_store_is_refused(at: int, tmp_path: Path) -> None:
+    path = store(tmp_path / "hammer.DB")
+    content = path.read_bytes()
+    path.write_bytes(content[:at] + b"\xff" * 4_096 + content[at + 4_096 :])
+    with pytest.raises(StoreError, match=r"cannot import .*hammer\.DB: "):
+        import_files([path], tmp_path / "runs")
 
 
 def report(**job: str) -> str:

@@ -30,6 +30,8 @@ _PROCEDURE = re.compile(r">>>>> PROC: (?P<name>\w{1,60})")
 _CALLS = re.compile(r"CALLS: (?P<calls>\d{1,15})\s.{0,80}?AVG: (?P<ms>\d{1,12}(?:\.\d{1,6})?)ms")
 _STARTED = re.compile(r"\bVuser 1(?::RUNNING| created)")
 _FAILED = re.compile(r"\bError in Virtual User (?P<error>\d{1,9}):|\bVuser (?P<user>\d{1,9}):FINISHED FAILED")
+MOST_PROCEDURES = 100
+"""Procedures of a time profile that are kept; TPROC-C has five."""
 _KNOWN = ("Vuser ", ">>>>> ", "CALLS:", "P99:", "HammerDB ", "+-")
 
 
@@ -144,8 +146,10 @@ class HammerdbParser:
         calls = _CALLS.match(text)
         if calls is None or self._procedure is None:
             return False
-        if self._in_totals and self.found and all(each.text != self._procedure for each in self.found[-1].statements):
-            self.found[-1].statements.append(Statement(self._procedure, float(calls["ms"])))
+        statements = self.found[-1].statements if self.found else []
+        is_new = len(statements) < MOST_PROCEDURES and all(each.text != self._procedure for each in statements)
+        if self._in_totals and self.found and is_new:
+            statements.append(Statement(self._procedure, float(calls["ms"])))
             self.found[-1].last_line = line
         return True
 

@@ -6,23 +6,27 @@ Tables and keys are those of hammerdb's modules/jobs-1.0.tm (versions 4.5 to 6.0
 from __future__ import annotations
 
 import json
+import math
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import StoreError
-from pgdyno.importers.hammerdb import HammerdbParser, variant_in
+from pgdyno.importers.documents.context import LONGEST_LINE
+from pgdyno.importers.documents.passwords import without_passwords
+from pgdyno.importers.hammerdb import MOST_PROCEDURES, HammerdbParser, variant_in
 from pgdyno.importers.parsed import Document, Output, Statement, Unread
 from pgdyno.messages import Message
 
 SQLITE = b"SQLite format 3\0"
 REPORT = "hammerdb-job-report-v1"
 _CONFIGURED = {
-    "warehouses": re.compile(r"\bpg_count_ware\s+\{?(\d+)"),
-    "duration_s": re.compile(r"\bpg_duration\s+\{?(\d+)"),
+    "warehouses": re.compile(r"\bpg_count_ware\s{1,9}\{?(\d{1,9})\b"),
+    "duration_s": re.compile(r"\bpg_duration\s{1,9}\{?(\d{1,9})\b"),
 }
 """In a job's dictionary, in Tcl's format: keys and values alternate."""
 
@@ -77,60 +81,131 @@ def _of_report(told: dict[str, Any]) -> Output | None:
 def read_job_store(path: Path) -> Document:
     """Return every job of a store whose output has a result; `line` is the job's position in the store, from 1.
 
-    Raises StoreError if it is not a store of HammerDB, or damaged.
+    Raises StoreError if it is not a store of HammerDB, damaged, or beyond the limits of this module.
     """
     try:
-        # open it read-only and immutable: a store may be on a read-only medium
+        # read-only but not `immutable`, which ignores the commits in a -wal file, and the locks of a running HammerDB
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            return _jobs(connection)
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_VALUE)
+            checks = iter(range(MOST_STEPS // STEPS_BETWEEN_CHECKS))
+            connection.set_progress_handler(lambda: next(checks, None) is None, STEPS_BETWEEN_CHECKS)
+            _check_tables(connection)
+            return _document(connection)
+    except _LimitError as error:
+        raise StoreError(f"cannot import {path}: {error}", hint="copy it, and delete other jobs in the copy") from error
     except sqlite3.Error as error:
         raise StoreError(
-            f"cannot import {path}: {error}", hint="a HammerDB job store has the tables JOBMAIN and JOBOUTPUT"
+            f"cannot import {path}: {_reason(error)}", hint="a HammerDB job store has the tables JOBMAIN and JOBOUTPUT"
         ) from error
 
 
-def _jobs(connection: sqlite3.Connection) -> Document:
+MOST_JOBS = 10_000
+MOST_RESULTS = 100_000
+LARGEST_VALUE = 4 << 20
+"""Bytes of a row or a value: jobs print single lines, and their dictionaries have some kilobytes."""
+MOST_STEPS = 10_000_000_000
+"""Instructions of SQLite's virtual machine, which runs about 100 million of them per second."""
+STEPS_BETWEEN_CHECKS = 1_000_000
+_TABLES = ("JOBMAIN", "JOBOUTPUT", "JOBTIMING")
+_TPCC = ("TPC-C", "TPROC-C")
+
+
+class _LimitError(Exception):
+    """The store has more than pgdyno reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A job of a store, without its dictionary, which may be large."""
+
+    name: str
+    database: str
+    benchmark: str
+    variant: str | None
+    configured: dict[str, re.Match[str]]
+
+    @property
+    def is_tpcc(self) -> bool:
+        return _is_postgres(self.database) and self.benchmark.upper() in _TPCC
+
+
+def _check_tables(connection: sqlite3.Connection) -> None:
+    """Refuse views, which may have rows without end, and virtual tables. Raises sqlite3.DatabaseError."""
+    for name, kind, sql in connection.execute("SELECT upper(name), type, sql FROM sqlite_master"):
+        if name in _TABLES and not (kind == "table" and str(sql).upper().startswith("CREATE TABLE")):
+            raise sqlite3.DatabaseError(f"{name} is not an ordinary table")
+
+
+def _reason(error: sqlite3.Error) -> str:
+    code = getattr(error, "sqlite_errorcode", None)
+    if code == sqlite3.SQLITE_INTERRUPT:
+        return f"reading it takes SQLite more than {MOST_STEPS:,} steps"
+    if code == sqlite3.SQLITE_TOOBIG:
+        return f"a row has more than {LARGEST_VALUE:,} bytes"
+    return str(error)
+
+
+def _document(connection: sqlite3.Connection) -> Document:
     document = Document()
-    jobs = connection.execute("SELECT jobid, db, bm, jobdict FROM JOBMAIN ORDER BY rowid").fetchall()
-    for line, (job, database, benchmark, described) in enumerate(jobs, start=1):
-        found = _outputs(connection, job) if _is_postgres(database) and str(benchmark).upper() in _TPCC else []
-        if not found:
+    jobs = list(_jobs(connection))
+    found = _outputs(connection, {job.name for job in jobs if job.is_tpcc})
+    for line, job in enumerate(jobs, start=1):
+        outputs = found.pop(job.name, [])
+        if not outputs:
             what = Message(
                 "hammerdb-job-without-result",
                 "job {job} of {database}, {benchmark}: no result of TPROC-C",
-                job=str(job),
-                database=str(database),
-                benchmark=str(benchmark),
+                job=job.name,
+                database=job.database,
+                benchmark=job.benchmark,
             )
             document.unread.append(Unread(line, what))
-        for output in found:
-            _complete(output, job, line, str(described))
-            output.statements = list(_timing(connection, job))
+        for output in outputs:
+            _complete(output, job, line)
+            output.statements = list(_timing(connection, job.name))
             document.outputs.append(output)
     return document
 
 
-_TPCC = ("TPC-C", "TPROC-C")
+def _jobs(connection: sqlite3.Connection) -> Iterator[_Job]:
+    sql = """
+        SELECT substr(jobid, 1, 100), substr(db, 1, 100), substr(bm, 1, 100), jobdict FROM JOBMAIN ORDER BY rowid
+    """
+    for number, (name, database, benchmark, described) in enumerate(connection.execute(sql), start=1):
+        if number > MOST_JOBS:
+            raise _LimitError(f"it has more than {MOST_JOBS:,} jobs")
+        text = str(described)
+        configured = {key: match for key, pattern in _CONFIGURED.items() if (match := pattern.search(text))}
+        yield _Job(str(name), str(database), str(benchmark), variant_in(text), configured)
 
 
-def _outputs(connection: sqlite3.Connection, job: str) -> list[Output]:
-    """Return the outputs that the job printed, parsed as text."""
-    parser = HammerdbParser()
-    rows = connection.execute("SELECT output FROM JOBOUTPUT WHERE jobid = ? ORDER BY rowid", (job,))
-    for line, text in enumerate((each for (output,) in rows for each in str(output).splitlines()), start=1):
-        parser.read(text, line)
-    parser.end()
-    return parser.found
+def _outputs(connection: sqlite3.Connection, names: Collection[str]) -> dict[str, list[Output]]:
+    """Return the outputs that each of the jobs `names` printed, parsed as text, in one pass over all jobs' lines."""
+    parsers = {name: HammerdbParser() for name in names}
+    results = 0
+    rows = connection.execute("SELECT substr(jobid, 1, 100), output FROM JOBOUTPUT ORDER BY rowid")
+    for row, (name, printed) in enumerate(rows, start=1):
+        parser = parsers.get(str(name))
+        if parser is None:
+            continue
+        before = len(parser.found)
+        for text in str(printed).splitlines():
+            if len(text) <= LONGEST_LINE:
+                parser.read(without_passwords(text), row)
+        results += len(parser.found) - before
+        if results > MOST_RESULTS:
+            raise _LimitError(f"its jobs have more than {MOST_RESULTS:,} results")
+    for parser in parsers.values():
+        parser.end()
+    return {name: parser.found for name, parser in parsers.items()}
 
 
-def _complete(output: Output, job: str, line: int, described: str) -> None:
-    output.words["job"] = job
-    output.variant = variant_in(described) or output.variant
-    for name, pattern in _CONFIGURED.items():
-        match = pattern.search(described)
-        if match is not None:
-            value = int(match[1])
-            output.put(name, 60.0 * value if name == "duration_s" else value, line, match[0])
+def _complete(output: Output, job: _Job, line: int) -> None:
+    output.words["job"] = job.name
+    output.variant = job.variant or output.variant
+    for name, match in job.configured.items():
+        value = int(match[1])
+        output.put(name, 60.0 * value if name == "duration_s" else value, line, match[0])
     # lines within a job's output are not lines of the file
     output.printed = {name: (line, text) for name, (_, text) in output.printed.items()}
     output.line = output.last_line = line
@@ -144,12 +219,13 @@ def _timing(connection: sqlite3.Connection, job: str) -> Iterator[Statement]:
     # use rows of the summary if there are any, else those of virtual users, weighted by their calls
     sql = """
         SELECT procname, sum(calls * avg_ms) / sum(calls) FROM JOBTIMING
-        WHERE jobid = :job AND calls > 0 AND coalesce(summary, 0) =
-            (SELECT max(coalesce(summary, 0)) FROM JOBTIMING WHERE jobid = :job)
-        GROUP BY procname ORDER BY min(rowid)
+        WHERE substr(jobid, 1, 100) = :job AND calls > 0 AND coalesce(summary, 0) =
+            (SELECT max(coalesce(summary, 0)) FROM JOBTIMING WHERE substr(jobid, 1, 100) = :job)
+        GROUP BY procname ORDER BY min(rowid) LIMIT :most
     """
-    for name, mean_ms in connection.execute(sql, {"job": job}):
-        yield Statement(str(name), float(mean_ms))
+    for name, mean_ms in connection.execute(sql, {"job": job, "most": MOST_PROCEDURES}):
+        if isinstance(mean_ms, float) and math.isfinite(mean_ms):
+            yield Statement(str(name)[:100], mean_ms)
 
 
 def _is_postgres(database: object) -> bool:
