@@ -266,3 +266,39 @@ def test_a_rate_that_is_cited_again_is_no_second_trial() -> None:
     document = read_document(f"$ pgbench -c 8 -T 60\n{SUMMARY}\nBefore:\n\n{headless}\nand\n\n{bare}")
     assert [each.line for each in document.outputs] == [1]
     assert ["cited from line 12" in each.text for each in document.unread] == [True, True]
+
+
+CUT = {
+    "pgbench": SUMMARY.replace("tps = 100.955497 (without initial connection time)\n", "tps = 10"),
+    "second rate of pgbench": PGBENCH_11.partition("tps = 15509")[0] + "tps = 15",
+    "sysbench": SYSBENCH.partition("1.05\n")[0],
+    "BenchBase": '{\n "Measured Requests": 61422,\n "terminals": 8,\n "Throughput (requests/second)": 102',
+}
+
+
+@pytest.mark.parametrize("text", CUT.values(), ids=CUT)
+def test_a_figure_within_which_the_file_ends_is_no_result(text: str) -> None:
+    document = read_document(text)
+    last = text.rsplit("\n", 1)[1]
+    assert [each.printed["tps"][1] for each in document.outputs if each.printed["tps"][0] > text.count("\n")] == []
+    (unread,) = document.unread
+    assert (unread.line, unread.text) == (
+        text.count("\n") + 1,
+        f"no result: the file ends within this figure: {last.strip()}",
+    )
+
+
+def test_files_that_end_without_a_line_end_are_read_whole() -> None:
+    complete = {
+        SUMMARY.rstrip(): 100.955497,
+        PGBENCH_11.rstrip(): 15502.717309,
+        f"{SUMMARY.partition('tps')[0]}tps = 100.9\n": 100.9,
+        SYSBENCH.rstrip(): 760.09,
+        SYSBENCH.partition("         95th")[0].rstrip(): 760.09,
+        '{\n "terminals": 8,\n "Throughput (requests/second)": 1024.5}': 1024.5,
+        "$ pgbench -c 8\ntps = 12.5": 12.5,
+    }
+    for text, tps in complete.items():
+        document = read_document(text)
+        assert [each.tps for each in document.outputs] == [tps]
+        assert document.unread == []

@@ -42,7 +42,42 @@ def read_document(text: str) -> Document:
             # an invalid number in a tool's output
             reader.leave(line, error)
             line += 1
-    return reader.done()
+    document = reader.done()
+    if text and text[-1] not in "\r\n":
+        _leave_cut(document, lines)
+    return document
+
+
+_CUT = {
+    "pgbench": re.compile(r"\btps = [\d.,]*$"),
+    "sysbench": re.compile(r"[:/]\s*\d+(?:\.\d?)?$"),
+    "benchbase": re.compile(r'":\s*-?\d[\d.eE+-]*$'),
+}
+"""Ends of a line after which the tool prints more: the kind of a rate in parentheses, two decimals or a unit, JSON."""
+
+
+def _leave_cut(document: Document, lines: Sequence[str]) -> None:
+    """List an output as unread if the file ends within its last figure, which is then too small."""
+    last = len(lines)
+    for at, output in enumerate(document.outputs):
+        ends_here = any(line == last for line, _ in output.printed.values())
+        if not ends_here or output.tool not in _CUT or not _CUT[output.tool].search(lines[-1].rstrip("`* \t")):
+            continue
+        if output.tool == "pgbench" and "workload" not in output.printed and not _follows_rate(document, output, last):
+            # someone may have shown the rate alone
+            continue
+        del document.outputs[at]
+        cut = Message("figure-cut", "no result: the file ends within this figure: {line}", line=lines[-1].strip()[:100])
+        document.unread.append(Unread(last, cut))
+        return
+
+
+def _follows_rate(document: Document, output: Output, last: int) -> bool:
+    """Return whether `output` is the second rate of the output above it: pgbench printed two up to version 13."""
+    return any(
+        each is not output and each.tool == "pgbench" and each.printed["tps"][0] == last - 1
+        for each in document.outputs
+    )
 
 
 class _Reader:
