@@ -302,3 +302,10 @@ def test_files_that_end_without_a_line_end_are_read_whole() -> None:
         document = read_document(text)
         assert [each.tps for each in document.outputs] == [tps]
         assert document.unread == []
+
+
+def test_reconnects_of_sysbench_are_not_failures(tmp_path: Path) -> None:
+    text = SYSBENCH.replace("reconnects:                          0 ", "reconnects:                          9 ")
+    (trial,) = imported(tmp_path, text).trials
+    assert trial.summary is not None
+    assert (trial.summary.failed, trial.summary.scheduled) == (1, 45619)

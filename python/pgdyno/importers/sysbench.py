@@ -58,6 +58,7 @@ _RATES: dict[str, tuple[tuple[str, str], ...]] = {
     "queries": (("qps", "rate"),),
     "ignored errors": (("errors", "count"),),
     "deadlocks": (("errors", "count"),),
+    # not failures: --reconnect=N causes them, too, and the driver for PostgreSQL cannot reconnect after an error
     "reconnects": (),
     "read/write requests": (),
     "other operations": (),
