@@ -6,8 +6,11 @@ import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -157,3 +160,45 @@ def test_a_wait_for_a_lock_is_captured(logging: OwnServer, tmp_path: Path) -> No
         waited = {row["sql"]: row["lock_wait_us"] for rows in found for row in rows if row["lock_wait_us"] is not None}
         assert list(waited) == ["UPDATE t SET b = 'z' WHERE a = 1"]
         assert waited["UPDATE t SET b = 'z' WHERE a = 1"] >= 20_000
+
+
+VALUES: dict[str, object] = {
+    "int4": -7,
+    "int8": 2**40,
+    "numeric": Decimal("-12345.6700"),
+    "float8": 0.1,
+    "bool": True,
+    "text": "it's \"ü\", $1 = 'x'\n\\t, NULL",
+    "bytea": b"\x00\xff'\\",
+    "uuid": UUID("01234567-89ab-cdef-0123-456789abcdef"),
+    "timestamptz": datetime(2026, 11, 26, 12, 30, 15, 250_000, tzinfo=UTC),
+    "date": date(2026, 11, 26),
+    "interval": timedelta(days=1, seconds=90),
+    "int4[]": [1, 2, 70_000],
+    "date[]": None,
+}
+"""By type; psycopg sends each as text with `%t`, and in binary with `%b`."""
+
+
+def test_binary_parameters_are_captured_as_the_same_values_as_text(logging: OwnServer, tmp_path: Path) -> None:
+    for format_ in "tb":
+        selected = ", ".join(f"%{format_}::{kind}" for kind in VALUES)
+        with logging.connect() as connection:
+            for _ in range(7):
+                # unprepared, and from the sixth on prepared
+                connection.execute(f"SELECT {selected}".encode(), list(VALUES.values()))
+    logging.stop()
+    for name in FILES:
+        _, found = _captured(logging, tmp_path, name)
+        as_text, as_binary = (
+            [row["parameters"] for row in rows if row["sql"] is not None and row["parameters"] is not None]
+            for rows in found
+        )
+        assert len(as_binary) == 7
+        assert as_binary == as_text
+        captured = dict(zip(VALUES, as_binary[0], strict=True))
+        assert captured["int4"] == "-7"
+        assert captured["text"] == VALUES["text"]
+        assert captured["bytea"] == "\\x00ff275c"
+        assert captured["int4[]"] == "{1,2,70000}"
+        assert captured["date[]"] is None
