@@ -247,7 +247,10 @@ impl SessionDriver {
         self.awaits = false;
         let error = answer.error().map(|error| error.sqlstate());
         let statement = &self.statement;
-        if error.is_some() && !statement.name.is_empty() {
+        if error == Some(SqlState::INVALID_SQL_STATEMENT_NAME) {
+            // what dropped this name out of sight, such as a function, may have dropped others
+            self.prepared.doubt_all();
+        } else if error.is_some() && !statement.name.is_empty() {
             self.prepared.doubt(&statement.name);
         }
         self.prepared.executed(statement.sql(&self.progress.file));

@@ -170,20 +170,13 @@ fn without_pauses_nothing_has_an_intended_start() {
     assert_eq!(bench.tally().exact_share(), None);
 }
 
-#[test]
-fn names_are_prepared_when_they_are_needed() {
-    let execute = json!({"at_us": 2000, "text": 0, "name": "a", "params": ["5", null]});
-    let other = json!({"at_us": 2000, "sql": "SELECT 2", "of": 0, "name": "a", "params": []});
-    let discard = json!({"at_us": 2000, "sql": "DISCARD ALL", "of": 0});
-    let mut bench = opened(&[
-        execute.clone(),
-        execute.clone(),
-        other.clone(),
-        other.clone(),
-        discard,
-        other,
-    ]);
-    let kinds = |bench: &Bench| {
+/// The kinds of the messages that are sent for each of `statements`, answered one by one.
+fn kinds_sent(statements: &[serde_json::Value], answers: &[Vec<u8>]) -> (Vec<String>, Bench) {
+    let mut bench = opened(statements);
+    let mut seen = Vec::new();
+    for (number, answer) in answers.iter().enumerate() {
+        let now = at(2000 + number as u64);
+        bench.begin(now);
         let mut kinds = String::new();
         let mut rest = &bench.out[..];
         while let [kind, length @ ..] = rest {
@@ -191,31 +184,58 @@ fn names_are_prepared_when_they_are_needed() {
             let length: [u8; 4] = length[..4].try_into().expect("a length");
             rest = &rest[1 + u32::from_be_bytes(length) as usize..];
         }
-        kinds
-    };
-    let mut seen = Vec::new();
-    // a failed Parse leaves no statement, so the second use prepares again
-    for (number, answer) in [
-        refused("42601"),
-        OK.into(),
-        OK.into(),
-        OK.into(),
-        OK.into(),
-        OK.into(),
-    ]
-    .iter()
-    .enumerate()
-    {
-        let now = at(2000 + number as u64);
-        bench.begin(now);
-        seen.push(kinds(&bench));
+        seen.push(kinds);
         bench.answer(answer, now);
         bench.step(now, true);
     }
+    (seen, bench)
+}
+
+#[test]
+fn names_are_prepared_when_they_are_needed() {
+    let execute = json!({"at_us": 2000, "text": 0, "name": "a", "params": ["5", null]});
+    let other = json!({"at_us": 2000, "sql": "SELECT 2", "of": 0, "name": "a", "params": []});
+    let discard = json!({"at_us": 2000, "sql": "DISCARD ALL", "of": 0});
+    let mut answers = vec![OK.to_vec(); 6];
+    // a failed Parse leaves no statement, so the second use prepares again
+    answers[0] = refused("42601");
+    let (seen, mut bench) = kinds_sent(
+        &[
+            execute.clone(),
+            execute.clone(),
+            other.clone(),
+            other.clone(),
+            discard,
+            other,
+        ],
+        &answers,
+    );
     assert_eq!(seen, ["PBDE", "CPBDE", "CPBDE", "BDE", "Q", "CPBDE"]);
     // nor does it last longer than its session
     bench.resume(Event::Connected, at(3000));
     assert_eq!(bench.tally().new_errors, 1);
+}
+
+#[test]
+fn a_name_that_was_dropped_out_of_sight_costs_one_error() {
+    let a = json!({"at_us": 2000, "sql": "SELECT 1", "of": 0, "name": "a", "params": []});
+    let b = json!({"at_us": 2000, "sql": "SELECT 2", "of": 0, "name": "b", "params": []});
+    let call = json!({"at_us": 2000, "sql": "SELECT reset()", "of": 0});
+    let mut answers = vec![OK.to_vec(); 6];
+    answers[3] = refused("26000");
+    let (seen, bench) = kinds_sent(&[a.clone(), b.clone(), call, a.clone(), b, a], &answers);
+    assert_eq!(seen, ["PBDE", "PBDE", "Q", "BDE", "CPBDE", "CPBDE"]);
+    assert_eq!(bench.tally().new_errors, 1);
+}
+
+#[test]
+fn names_that_a_text_with_more_in_it_drops_are_prepared_again() {
+    let a = json!({"at_us": 2000, "sql": "SELECT 1", "of": 0, "name": "a", "params": []});
+    let several = json!({"at_us": 2000, "sql": "BEGIN; DEALLOCATE ALL; COMMIT", "of": 0});
+    let comment = json!({"at_us": 2000, "sql": "/* x */ DISCARD ALL", "of": 0});
+    let statements = [a.clone(), several, a.clone(), comment, a];
+    let (seen, _) = kinds_sent(&statements, &vec![OK.to_vec(); 5]);
+    assert_eq!(seen, ["PBDE", "Q", "CPBDE", "Q", "CPBDE"]);
 }
 
 #[test]

@@ -47,15 +47,18 @@ impl PreparedNames {
         }
     }
 
-    /// Notes that the statement `sql` may have dropped names: DEALLOCATE and DISCARD do.
+    /// Notes that any name may have been dropped.
+    pub fn doubt_all(&mut self) {
+        self.names.values_mut().for_each(|known| *known = None);
+    }
+
+    /// Notes that the text `sql` may have dropped names: DEALLOCATE and DISCARD do.
+    ///
+    /// A text may have several statements and comments before them, so these words count anywhere
+    /// in it: a needless Parse is cheaper than an error.
     pub fn executed(&mut self, sql: &str) {
-        let word = sql.trim_start().as_bytes();
-        let begins = |with: &[u8]| {
-            let start = word.get(..with.len());
-            start.is_some_and(|start| start.eq_ignore_ascii_case(with))
-        };
-        if begins(b"DEALLOCATE") || begins(b"DISCARD") {
-            self.names.values_mut().for_each(|known| *known = None);
+        if !self.names.is_empty() && words(sql).any(drops_names) {
+            self.doubt_all();
         }
     }
 
@@ -63,6 +66,15 @@ impl PreparedNames {
     pub fn forget(&mut self) {
         self.names = HashMap::new();
     }
+}
+
+fn words(sql: &str) -> impl Iterator<Item = &[u8]> {
+    let is_inner = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || !byte.is_ascii();
+    sql.as_bytes().split(move |byte| !is_inner(byte))
+}
+
+fn drops_names(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"DEALLOCATE") || word.eq_ignore_ascii_case(b"DISCARD")
 }
 
 #[cfg(test)]
@@ -85,7 +97,15 @@ mod tests {
     #[test]
     fn statements_that_drop_names_are_noticed() {
         let mut names = PreparedNames::default();
-        for sql in ["DISCARD ALL", " deallocate a", "Deallocate All"] {
+        for sql in [
+            "DISCARD ALL",
+            " deallocate a",
+            "Deallocate All",
+            "/* x */ DEALLOCATE a",
+            "-- x\nDISCARD ALL",
+            "BEGIN;DEALLOCATE\tALL; COMMIT",
+            "SELECT 'ü';deallocate\"a\"",
+        ] {
             names.prepare("a", "SELECT 1");
             names.executed(sql);
             assert_eq!(
@@ -94,7 +114,23 @@ mod tests {
                 "{sql}"
             );
         }
-        names.executed("DELETE FROM t");
-        assert_eq!(names.prepare("a", "SELECT 1"), Missing::Nothing);
+        for sql in [
+            "DELETE FROM t",
+            "SELECT discarded FROM t_discard, deallocateü",
+            "",
+        ] {
+            names.executed(sql);
+            assert_eq!(names.prepare("a", "SELECT 1"), Missing::Nothing, "{sql}");
+        }
+    }
+
+    #[test]
+    fn all_names_are_prepared_again_in_doubt() {
+        let mut names = PreparedNames::default();
+        names.prepare("a", "SELECT 1");
+        names.prepare("b", "SELECT 2");
+        names.doubt_all();
+        assert_eq!(names.prepare("a", "SELECT 1"), Missing::CloseAndParse);
+        assert_eq!(names.prepare("b", "SELECT 2"), Missing::CloseAndParse);
     }
 }
