@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import ModuleType
 
+from pgdyno.capture.sql_comments import BLANKS
 from pgdyno.errors import UsageError
 from pgdyno.records.capture import CUT_OFF
 
@@ -72,12 +73,12 @@ def parse(sql: str) -> ParsedText:
     try:
         text, fingerprint = str(pglast.normalize(sql)), str(pglast.fingerprint(sql))
         words = [word for piece in pglast.split(sql) if (word := _FIRST_WORDS.match(piece)) is not None]
-        return ParsedText(text, fingerprint, effect_of([word[0] for word in words]))
+        return ParsedText(text, fingerprint, effect_of([word[1] for word in words]))
     except (pglast.Error, UnicodeError, RecursionError):
         return ParsedText(without_constants(sql), None, effect_of([sql]))
 
 
-_FIRST_WORDS = re.compile(r"(?:\s|--[^\n]*\n?|/\*.*?\*/)*([A-Za-z]+(?:\s+[A-Za-z]+)*)", re.DOTALL)
+_FIRST_WORDS = re.compile(rf"{BLANKS}([A-Za-z]+(?:\s+[A-Za-z]+)*)")
 _OPENS = re.compile(r"begin\b|start\s+transaction\b", re.IGNORECASE)
 _CLOSES = re.compile(
     r"(?:commit|end|rollback|abort)\b(?!\s+prepared\b)(?!(?:\s+(?:work|transaction))?\s+to\b)|prepare\s+transaction\b",

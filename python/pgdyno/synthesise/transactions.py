@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import duckdb
 
+from pgdyno.capture.sql_comments import BLANKS
 from pgdyno.errors import StoreError
 from pgdyno.records.capture import CAPTURE_FILE, StatementClass
 from pgdyno.store.duckdb_session import reading
@@ -380,10 +381,7 @@ _KINDS = (
         r"(create|drop)\s+(?!.*?\btemp(orary)?\b)|alter|truncate|vacuum|analy[sz]e|reindex|cluster|comment|grant|revoke",
     ),
 )
-_PATTERNS = [
-    (kind, re.compile(rf"(?:\s|/\*.*?\*/|--[^\n]*\n)*(?:{words})\b", re.IGNORECASE | re.DOTALL))
-    for kind, words in _KINDS
-]
+_PATTERNS = [(kind, re.compile(rf"{BLANKS}(?:{words})\b", re.IGNORECASE | re.DOTALL)) for kind, words in _KINDS]
 
 
 def statement_kind(text: str) -> Kind:

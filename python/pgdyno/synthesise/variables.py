@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime
 
 import numpy as np
 
+from pgdyno.capture.sql_comments import BLANKS
 from pgdyno.synthesise.constants import Form, Value, literal
 from pgdyno.synthesise.distributions import Drawn, Integers, Uniform
 from pgdyno.synthesise.fit_values import ENOUGH, Fit, fit, tolerance
@@ -56,7 +57,8 @@ _PATTERN = re.compile(r"(\D*?)([1-9]\d{0,17}|0)(\D*)")
 _PLAIN = re.compile(r"(?=.*[A-Za-z])[^\[{(<\\]{2,}", re.DOTALL)
 _TYPED = re.compile(r"\b(date|time|timestamp|timestamptz|timetz|interval|time\s+zone)\s*$", re.IGNORECASE)
 _COMPARED = re.compile(
-    r'"?([A-Za-z_]\w*)"?\s*(?:=|<>|!=|<=|>=|<|>|\+|-|\*|~~\*?|\b(?:i?like|in|any|between)\b)?\s*\(?\s*$', re.IGNORECASE
+    r'"?([A-Za-z_]\w*)"?\s*+(?:=|<>|!=|<=|>=|<|>|\+|-|\*|~~\*?|\b(?:i?like|in|any|between)\b)?\s*+\(?\s*+$',
+    re.IGNORECASE,
 )
 _NOT_NAMES = {
     "and",
@@ -80,7 +82,7 @@ _RETURNS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _SEVERAL_ROWS = re.compile(r"\)\s*,\s*\(")
-_INSERT = re.compile(r"(?:\s|/\*.*?\*/)*insert\b", re.IGNORECASE | re.DOTALL)
+_INSERT = re.compile(rf"{BLANKS}insert\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from psycopg import sql
 from pgdyno.capture.class_texts import fitting
 from pgdyno.capture.server.server_session import CapturedServer, Connection
 from pgdyno.capture.server.server_settings import Setting, read_settings, remedy
+from pgdyno.capture.sql_comments import BLANKS
 from pgdyno.errors import TargetError, UsageError
 from pgdyno.records.capture import LeftOut, StatementClass
 from pgdyno.targets.response_limits import answering
@@ -56,8 +57,7 @@ _TRANSACTIONS = """
 _RESET = "(SELECT stats_reset FROM {schema}.pg_stat_statements_info)"
 """When all entries began again; since PostgreSQL 17, each has its own time."""
 _PLANNED = re.compile(
-    r"(?:\s|/\*.*?\*/|--[^\n]*\n)*(?:\(\s*)*(?:select|insert|update|delete|merge|with|values|table)\b",
-    re.IGNORECASE | re.DOTALL,
+    rf"(?:{BLANKS}\()*+{BLANKS}(?:select|insert|update|delete|merge|with|values|table)\b", re.IGNORECASE
 )
 """Statements whose constants pg_stat_statements replaces."""
 _Key = tuple[int, int, bool]

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import psycopg
 
+from pgdyno.capture.sql_comments import BLANKS
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.experiment.resources import scripts_of
 from pgdyno.experiment.run_context import RunContext
@@ -24,8 +25,7 @@ MOST_STATEMENTS = 500
 _SHOWN = 80
 """Characters of a statement in a note."""
 _PLANNED = re.compile(
-    r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*(?:select|with|values|table|insert|update|delete|merge)\b",
-    re.IGNORECASE | re.DOTALL,
+    rf"(?:{BLANKS}\()*+{BLANKS}(?:select|with|values|table|insert|update|delete|merge)\b", re.IGNORECASE
 )
 """Begins a statement that has a plan. All others, such as BEGIN or COPY, have none."""
 
