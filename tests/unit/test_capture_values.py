@@ -126,6 +126,9 @@ def test_copy_of_the_client_and_of_files_is_left_out(tmp_path: Path) -> None:
     [
         "SET search_path = 'app', 'public'",
         "SET LOCAL TIME ZONE 'Europe/Berlin'",
+        "SET SESSION search_path TO 'app'",
+        "set  local\n lock_timeout = '5s'",
+        "SET work_mem = '4MB';",
         "SELECT nextval('orders_id_seq'), 'orders'::regclass, d -> 'key' ->> 'other'",
         "SELECT date_trunc('fortnight', now()) AT TIME ZONE 'Europe/Berlin', now() - INTERVAL 'P1D'",
         "SELECT set_config('app.tenant', '17', true), current_setting('app.tenant')",
@@ -139,6 +142,48 @@ def test_settings_of_an_application_are_data(tmp_path: Path) -> None:
     found = _anonymised(tmp_path, "SET app.mail = 'erika@example.com'", "SELECT set_config('app.mail', 'Erika', true)")
     assert re.fullmatch(r"SET app\.mail = '[a-z]{5}@[a-z]{7}\.[a-z]{3}'", found.texts[0])
     assert "Erika" not in found.texts[1]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SET LOCAL app.mail = 'alice@x.com'",
+        "SET SESSION app.mail = 'alice@x.com'",
+        "SET  app.mail = 'alice@x.com'",
+        "SET\tLOCAL  app.mail TO 'alice@x.com'",
+        "SET app . mail = 'alice@x.com'",
+        "SET LOCAL/**/app/**/.mail = 'alice@x.com'",
+        'SET "app"."mail" = \'alice@x.com\'',
+        "SET app.\"mail\" = 'alice@x.com'",
+        "SET \"app.mail\" = 'alice@x.com'",
+        "SET U&\"app\".mail = 'alice@x.com'",
+        "SET app$x.mail = 'alice@x.com'",
+        "SET größe€.mail = 'alice@x.com'",
+        "SET local.mail = 'alice@x.com'",
+        "SET SESSION session.mail = 'alice@x.com'",
+        "SET ROLE 'alice'",
+        "SET LOCAL role TO 'alice'",
+        "SET SESSION AUTHORIZATION 'alice'",
+        "SET session_authorization = 'alice'",
+        "SET application_name = 'alice@x.com'",
+        "ALTER DATABASE d SET app.mail = 'alice@x.com'",
+        "ALTER DATABASE d SET application_name = 'alice@x.com'",
+        "SELECT set_config('app.mail', 'alice@x.com', true)",
+        "BEGIN; SET LOCAL app.mail = 'alice@x.com'",
+        "SET statement_timeout = 0; INSERT INTO t VALUES ('alice@x.com')",
+        "SET search_path = 'app'; SET LOCAL app.mail = 'alice@x.com'",
+        "RESET app.mail; SELECT 'alice@x.com'",
+        "SHOW search_path; SELECT 'alice@x.com'",
+    ],
+)
+def test_values_of_other_settings_are_replaced(sql: str, tmp_path: Path) -> None:
+    (text,) = _anonymised(tmp_path, sql).texts
+    assert "alice" not in text
+
+
+def test_statements_after_set_are_replaced_and_its_values_stay(tmp_path: Path) -> None:
+    found = _anonymised(tmp_path, "SET search_path = 'app', 'public'; SELECT 'Erika', nextval('a')")
+    assert re.fullmatch(r"SET search_path = 'app', 'public'; SELECT '[A-Z][a-z]{4}', nextval\('a'\)", found.texts[0])
 
 
 def test_statements_stay_of_one_class(tmp_path: Path) -> None:

@@ -24,6 +24,9 @@ TOKENS = f"(?s){_NAMES}|{_STRINGS}|{_COMMENTS}|{_NUMBERS}"
 SPLIT = f"(?s)({_NAMES})|{_STRINGS}|{_COMMENTS}|{_NUMBERS}"
 r"""Replaced by `\1` and MARK, leaves the template."""
 
+_IS_NAME = re.compile(_NAMES)
+_GAP = rf"[\s{MARK}]"
+"""Between two words: MARK may stand for a comment."""
 _CREDENTIALS = re.compile(
     r"\b(?:create|alter)\s+(?:role|user|group|server|subscription|foreign\s+data\s+wrapper)\b"
     rf"|\bpassword\s*{MARK}",
@@ -36,7 +39,15 @@ _CODE = re.compile(
     rf"\bcreate\s+(?:or\s+replace\s+)?(?:function|procedure)\b|\bdo\s+(?:language\s+\w+\s+)?{MARK}", re.IGNORECASE
 )
 _UNBALANCED = re.compile(r"""'|\$\$|/\*|\*/|\\""")
-_SETS = re.compile(r"\s*(?:set|show|reset)\s+(?:session\s+|local\s+)?(?!\w+\.)", re.IGNORECASE)
+_SETS = re.compile(
+    # possessive: the name of the setting must not be looked for elsewhere
+    rf"{_GAP}*+(?:set|show|reset){_GAP}++(?:(?:session|local){_GAP}++)?+"
+    # a role and the name of an application may be a user's
+    r"(?!(?:application_name|role|session_authorization|authorization)\b)"
+    # settings of an application have a dot; so may have all names in quotes
+    rf"[a-z_\x80-\U0010ffff][\w$\x80-\U0010ffff]*+(?!{_GAP}*+[.&\"])",
+    re.IGNORECASE,
+)
 _BEFORE_KEPT = re.compile(
     r"(?:->>?|#>>?|\binterval|\bat\s+time\s+zone"
     r"|\b(?:date_trunc|date_part|nextval|currval|setval|set_config|current_setting|to_regclass|timezone)\s*\()\s*$",
@@ -60,15 +71,16 @@ class Template:
 def judged(template: str, *, anonymised: bool) -> Template:
     """Returns what is done with the statements of `template`."""
     pieces = template.split(MARK)
-    kept = [
+    kept = {
         place
         for place in range(1, len(pieces))
         if _BEFORE_KEPT.search(pieces[place - 1]) or _AFTER_KEPT.match(pieces[place])
-    ]
+    }
     if _SETS.match(template):
-        kept = list(range(1, len(pieces)))
+        # what a client sends together with SET is another statement
+        kept.update(range(1, template.partition(";")[0].count(MARK) + 1))
     numbers = [int(each) for each in _PARAMETERS.findall(template)]
-    return Template(_reason(template, anonymised), tuple(kept), max(numbers, default=0))
+    return Template(_reason(template, anonymised), tuple(sorted(kept)), max(numbers, default=0))
 
 
 def _reason(template: str, anonymised: bool) -> str | None:
@@ -80,6 +92,11 @@ def _reason(template: str, anonymised: bool) -> str | None:
         return "copy-file"
     if anonymised and _CODE.search(template):
         return "code"
-    if anonymised and _UNBALANCED.search(re.sub(_NAMES, "", template)):
+    if anonymised and _is_unclear(template):
         return "not-anonymised"
     return None
+
+
+def _is_unclear(template: str) -> bool:
+    """Tells whether `template` may have text of constants."""
+    return _UNBALANCED.search(_IS_NAME.sub("", template)) is not None
