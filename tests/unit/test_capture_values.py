@@ -91,6 +91,20 @@ CREDENTIALS = [
     "SELECT * FROM dblink('host=a password=geheim', 'SELECT 1')",
     "SELECT dblink_connect('postgresql://a:geheim@host/db')",
     "DO $$BEGIN PERFORM dblink('password=geheim'); END$$",
+    "DO $$BEGIN CREATE ROLE a PASSWORD 'geheim'; END$$",
+    "DO $é$BEGIN EXECUTE 'alter user a with password ' || quote_literal('geheim'); END$é$",
+    "DO $a$BEGIN PERFORM dblink($b$password=geheim$b$); END$a$",
+    "DO $$BEGIN CREATE SERVER s FOREIGN DATA WRAPPER f OPTIONS (token 'geheim'); END$$",
+    "DO 'BEGIN CREATE ROLE a PASSWORD ''geheim''; END'",
+    "SELECT dblink_connect($$host=a password=geheim$$)",
+    "SELECT dblink_connect($x$postgresql://a:geheim@host/db$x$)",
+    "SELECT dblink_connect($x$host=a password=geheim",
+    "SELECT dblink_exec('c', 'ALTER ROLE a PASSWORD ''geheim''')",
+    "SELECT dblink_exec('c', E'ALTER ROLE a PASSWORD \\'geheim\\'')",
+    "SELECT dblink_exec('c', $$CREATE USER MAPPING FOR a SERVER s OPTIONS (user 'a', password 'geheim')$$)",
+    "CREATE SUBSCRIPTION s CONNECTION $$host=a password=geheim$$ PUBLICATION p",
+    "SELECT 1 -- postgresql://a:geheim@host/db",
+    "CREATE/**/SERVER s FOREIGN DATA WRAPPER f OPTIONS (token 'geheim')",
 ]
 
 
@@ -100,12 +114,28 @@ def test_credentials_are_left_out_even_when_values_are_kept(options: Options, tm
     log += [
         error("ALTER USER a PASSWORD 'geheim'", "42704"),
         Entry("duration: 1.0 ms  execute a: SELECT dblink($1, 'x')", "Parameters: $1 = 'password=geheim'"),
+        Entry(
+            "duration: 1.0 ms  execute a: SELECT dblink_exec('x', $1)",
+            "Parameters: $1 = 'ALTER ROLE a PASSWORD ''geheim'''",
+        ),
         done("SELECT password FROM users WHERE password = 'a'"),
     ]
     found = captured(tmp_path, csvlog(log), options=options)
     assert len(found.texts) == 1
     assert "geheim" not in str(found.rows) + found.capture.model_dump_json()
-    assert found.left_out["credentials"] == (len(CREDENTIALS) + 2, "1")
+    assert found.left_out["credentials"] == (len(CREDENTIALS) + 3, "1")
+
+
+def test_statements_about_passwords_stay_when_values_are_kept(tmp_path: Path) -> None:
+    log = [
+        "SELECT 1 FROM c WHERE name = 'password' AND options = '$1'",
+        "UPDATE users SET password = '$argon2id$v=19$m=65536$abc'",
+        "SELECT $$a text$$, 'with a password'",
+        "INSERT INTO task VALUES ('Create user groups')",
+    ]
+    given = Entry("duration: 1.0 ms  execute a: SELECT $1, $2", "Parameters: $1 = 'password', $2 = 'options'")
+    found = captured(tmp_path, csvlog([*map(done, log), given]))
+    assert found.texts == [*log, "SELECT $1, $2"]
 
 
 def test_copy_of_the_client_and_of_files_is_left_out(tmp_path: Path) -> None:
@@ -186,6 +216,19 @@ def test_statements_after_set_are_replaced_and_its_values_stay(tmp_path: Path) -
     assert re.fullmatch(r"SET search_path = 'app', 'public'; SELECT '[A-Z][a-z]{4}', nextval\('a'\)", found.texts[0])
 
 
+def test_dollar_quotes_may_have_any_letters(tmp_path: Path) -> None:
+    found = _anonymised(
+        tmp_path, "SELECT 1", "SELECT $é$Mustermann$é$", "SELECT $größe_1$Muster$$mann$größe_1$", "SELECT $é$Mustermann"
+    )
+    assert found.texts == ["SELECT 1"]
+    assert found.left_out == {"code": (3, "2")}
+
+
+@pytest.mark.parametrize("sql", ["SELECT $a Mustermann", "SELECT a + $"])
+def test_text_that_nothing_recognises_is_left_out(sql: str, tmp_path: Path) -> None:
+    assert _anonymised(tmp_path, "SELECT a$b", sql).left_out == {"not-anonymised": (1, "2")}
+
+
 def test_statements_stay_of_one_class(tmp_path: Path) -> None:
     log = [done("SELECT a FROM t WHERE b = 'x' -- one"), done("SELECT a FROM t WHERE b = 'yy'")]
     (found,) = captured(tmp_path, csvlog(log), options=ANONYMISED).capture.statements
@@ -193,7 +236,8 @@ def test_statements_stay_of_one_class(tmp_path: Path) -> None:
 
 
 PIECES = st.sampled_from(
-    ["SELECT ", "a1, ", '"A ""b"', "$1", "$12 ", "'x'", "'it''s'", "E'\\'' ", "N'n'", "$$a'b$$", "$t$c$t$", "-- d\n",
+    ["SELECT ", "a1, ", "$é$c$é$",
+     '"A ""b"', "$1", "$12 ", "'x'", "'it''s'", "E'\\'' ", "N'n'", "$$a'b$$", "$t$c$t$", "-- d\n",
      "/* e */", "17", "3.5e7", " = ", "+", "::text ", "(", ")", ";", "\n", "date'2026-01-01'", "x.y"],
 )  # fmt: skip
 

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 
 MARK = "\x04"
 _NAMES = r'"(?:[^"]|"")*"|\$[0-9]+'
+_TAG = r"(?:[A-Za-z_]|[^\x00-\x7f])(?:[A-Za-z_0-9]|[^\x00-\x7f])*"
+DOLLARS = rf"\$(?:{_TAG})?\$"
+"""Matches what begins a constant in dollar quotes; understood by Python and by RE2."""
 _STRINGS = (
     r"\b[eE]'(?:[^'\\]|''|\\.)*'"
     r"|(?:\b(?:[uU]&|[bBxXnN]))?'(?:[^']|'')*'"
-    r"|\$\$.*?\$\$|\$[A-Za-z_][A-Za-z_0-9]*\$.*?\$[A-Za-z_][A-Za-z_0-9]*\$"
+    rf"|\$\$.*?\$\$|\${_TAG}\$.*?\${_TAG}\$"
 )
 _COMMENTS = r"--[^\n]*|/\*.*?\*/"
 _NUMBERS = r"\b[0-9][0-9_]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?\b"
@@ -28,17 +31,19 @@ _IS_NAME = re.compile(_NAMES)
 _GAP = rf"[\s{MARK}]"
 """Between two words: MARK may stand for a comment."""
 _CREDENTIALS = re.compile(
-    r"\b(?:create|alter)\s+(?:role|user|group|server|subscription|foreign\s+data\s+wrapper)\b"
+    rf"\b(?:create|alter){_GAP}+(?:role|user|group|server|subscription|foreign{_GAP}+data{_GAP}+wrapper)\b"
     rf"|\bpassword\s*{MARK}",
     re.IGNORECASE,
 )
 _PARAMETERS = re.compile(rf"\$(\d{{1,5}}){MARK}")
-_COPY_DATA = re.compile(r"\bcopy\b[^;]*\bfrom\s+stdin\b", re.IGNORECASE)
+_COPY_DATA = re.compile(rf"\bcopy\b[^;]*\bfrom{_GAP}+stdin\b", re.IGNORECASE)
 _COPY_FILE = re.compile(rf"\bcopy\b[^;]*\b(?:from|to)\s+(?:program\s*)?{MARK}", re.IGNORECASE)
 _CODE = re.compile(
-    rf"\bcreate\s+(?:or\s+replace\s+)?(?:function|procedure)\b|\bdo\s+(?:language\s+\w+\s+)?{MARK}", re.IGNORECASE
+    rf"\bcreate{_GAP}+(?:or{_GAP}+replace{_GAP}+)?(?:function|procedure)\b|\bdo\s+(?:language\s+\w+\s+)?{MARK}",
+    re.IGNORECASE,
 )
-_UNBALANCED = re.compile(r"""'|\$\$|/\*|\*/|\\""")
+# after all constants and names, no `$` begins anything that PostgreSQL knows
+_UNBALANCED = re.compile(r"""'|\$\$|/\*|\*/|\\|(?<!\w)\$""")
 _SETS = re.compile(
     # possessive: the name of the setting must not be looked for elsewhere
     rf"{_GAP}*+(?:set|show|reset){_GAP}++(?:(?:session|local){_GAP}++)?+"

@@ -9,8 +9,10 @@ from enum import StrEnum
 
 import duckdb
 
+from pgdyno.capture.logs.credentials import IN_STRING
 from pgdyno.capture.logs.sqlstates import SQLSTATE_OF_MESSAGE
 from pgdyno.records.capture import UNKNOWN_SQLSTATE
+from pgdyno.store.duckdb_session import quoted
 
 
 class Kind(StrEnum):
@@ -42,8 +44,6 @@ OWN_SESSIONS = "pgdyno capture"
 _OWN = "own"
 _PARAMETER = r"\$[0-9]+ = (NULL|''(?:[^'']|'''')*'')"
 
-CONNECTION_STRING = r"(?i)password\s*=|postgres(?:ql)?://[^/@\s]*:[^/@\s]*@"
-"""Matches a connection string with a password."""
 # what precedes the execution of a statement repeats its text and values: it is looked at if the execution is missing
 _EVENTS = rf"""
 CREATE OR REPLACE TEMP TABLE event AS
@@ -93,7 +93,7 @@ SELECT line, logged_us, key, pid, started, process_number, kind, us,
                regexp_extract_all(regexp_replace(coalesce(detail, ''), '^[Pp]arameters: ', ''), '{_PARAMETER}', 1),
                lambda each: CASE WHEN each <> 'NULL' THEN replace(each[2:-2], '''''', '''') END)
        END AS parameters,
-       coalesce(NOT is_repeated AND regexp_matches(detail, '{CONNECTION_STRING}'), false) AS has_credentials,
+       coalesce(NOT is_repeated AND regexp_matches(detail, {quoted(IN_STRING)}), false) AS has_credentials,
        CASE WHEN kind <> '{Kind.ERROR}' THEN NULL WHEN sqlstate = '{UNKNOWN_SQLSTATE}' THEN {{code}}
             ELSE nullif(sqlstate, '00000') END AS sqlstate,
        CASE WHEN kind IN ('{Kind.WAITING}', '{Kind.ACQUIRED}')

@@ -8,8 +8,8 @@ import duckdb
 
 from pgdyno.capture.anonymise import Anonymiser
 from pgdyno.capture.left_out import FILE_BITS
-from pgdyno.capture.logs.log_events import CONNECTION_STRING
-from pgdyno.capture.sql_constants import MARK, SPLIT, TOKENS, Template, judged
+from pgdyno.capture.logs.credentials import IN_CODE, IN_STRING, LIKELY
+from pgdyno.capture.sql_constants import DOLLARS, MARK, SPLIT, TOKENS, Template, judged
 from pgdyno.store.duckdb_session import quoted
 
 _STATEMENTS = f"""
@@ -18,18 +18,16 @@ SELECT *, regexp_replace(sql, {quoted(SPLIT)}, {quoted(chr(92) + "1" + MARK)}, '
 FROM event
 """
 _NEW = "SELECT template, any_value(form) FROM statement WHERE form IS NOT NULL GROUP BY template"
-_WITH_CONNECTION_STRING = f"""
-    (regexp_matches(sql, '(?i)password|postgres(ql)?://')
-     AND len(list_filter(regexp_extract_all(sql, {quoted(TOKENS)}),
-                         lambda token: contains(token, '''') AND regexp_matches(token, '{CONNECTION_STRING}'))) > 0)
+# the first dollar quote of a statement is recognised, but its end may be within it: then all of the text counts
+_WITH_CREDENTIALS = f"""
+    (regexp_matches(sql, {quoted(LIKELY)})
+     AND (len(list_filter(regexp_extract_all(sql, {quoted(TOKENS)}), lambda token:
+              (regexp_matches(token, '''|^--|^/[*]') AND regexp_matches(token, {quoted(IN_STRING)}))
+              OR (regexp_matches(token, '^\\$[^0-9]') AND regexp_matches(sql, {quoted(IN_CODE)})))) > 0
+          OR (regexp_matches(form, {quoted(DOLLARS)}) AND regexp_matches(sql, {quoted(IN_CODE)}))))
     OR has_credentials
 """
-_DOLLARS = r"regexp_matches(sql, '\$([A-Za-z_][A-Za-z_0-9]*)?\$')"
-_REASON = f"""
-    CASE WHEN {_WITH_CONNECTION_STRING} THEN 'credentials' WHEN {{code}} THEN 'code'
-         WHEN kind IN ('done', 'sent') AND len(parameters) = 0 AND regexp_matches(form, '\\$[0-9]+{MARK}')
-             THEN 'no-parameters' END
-"""
+_DOLLARS = f"regexp_matches(sql, {quoted(DOLLARS)})"
 _TOKENS = f"""
 CREATE OR REPLACE TEMP TABLE token AS
 SELECT line, false AS is_parameter, template, unnest(tokens) AS token, generate_subscripts(tokens, 1) AS number
@@ -106,7 +104,7 @@ def store_statements(
     cursor.execute(_STATEMENTS)
     found = templates.learn(cursor)
     parts = {"file": number, "sql": "sql", "parameters": "parameters", "joins": ""}
-    reason = _REASON.format(code=_DOLLARS if anonymiser else "false")
+    reason = _reason(_DOLLARS if anonymiser else "false")
     if anonymiser is not None:
         _replace(cursor, [(each, templates.known[each]) for each in found], anonymiser)
         parts |= {
@@ -117,6 +115,15 @@ def store_statements(
     cursor.execute(_STORE.format(**parts, reason=reason))
     for table in ("entry", "event", "statement", "token", "replaced"):
         cursor.execute(f"DROP TABLE IF EXISTS {table}")
+
+
+def _reason(code: str) -> str:
+    """Returns SQL for the reason to leave a statement out; `code` is SQL that tells whether it has code."""
+    return f"""
+        CASE WHEN {_WITH_CREDENTIALS} THEN 'credentials' WHEN {code} THEN 'code'
+             WHEN kind IN ('done', 'sent') AND len(parameters) = 0 AND regexp_matches(form, '\\$[0-9]+{MARK}')
+                 THEN 'no-parameters' END
+    """
 
 
 def _replace(cursor: duckdb.DuckDBPyConnection, templates: list[tuple[int, Template]], anonymiser: Anonymiser) -> None:
