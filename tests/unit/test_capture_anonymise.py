@@ -80,6 +80,33 @@ def test_a_large_number_fits_into_the_same_type(value: int) -> None:
     assert found < 2**63
 
 
+@given(st.integers(10**9, 10**30))
+def test_a_number_without_quotes_becomes_what_an_equal_value_becomes(value: int) -> None:
+    found = ONE.value(str(value))
+    assert {found} == {ONE.number(each) for each in (str(value), f"{value:_}", hex(value), f"00{value}")}
+    assert re.fullmatch(rf"[1-9]\d{{{len(str(value)) - 1}}}", found)
+    assert json.loads(ONE.value(f'{{"a": {value}, "b": [-{value}]}}')) == {"a": int(found), "b": [-int(found)]}
+
+
+@given(st.from_regex(r"[1-9][0-9]{9,20}(\.[0-9]{1,5})?[eE][+-]?[0-9]{1,4}", fullmatch=True))
+def test_a_large_number_keeps_its_exponent_and_stays_a_number(value: str) -> None:
+    found = ONE.number(value)
+    assert re.sub("[0-9]", "0", found) == re.sub("[0-9]", "0", value)
+    assert re.split("[eE]", found)[1] == re.split("[eE]", value)[1]
+    assert ONE.value(f"-{value}") == f"-{found}"
+    json.loads(ONE.value(f"[{value}]"))
+
+
+@pytest.mark.parametrize("number", ["0", "17", "123456789", "0.1234567890123", "0x1F", "0000000000", "1.5e300"])
+def test_a_small_number_without_quotes_stays(number: str) -> None:
+    assert ONE.number(number) == number
+
+
+@pytest.mark.parametrize("number", ["0x" + "1234567890" * 1000, "0x____________"])
+def test_a_number_that_the_server_cannot_read_is_replaced_as_text(number: str) -> None:
+    assert ONE.number(number) != number
+
+
 @given(st.text("0123456789", min_size=10, max_size=30))
 def test_digits_stay_digits(value: str) -> None:
     assert re.fullmatch(r"\d+", ONE.value("0" + value))

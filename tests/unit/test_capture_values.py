@@ -224,9 +224,36 @@ def test_dollar_quotes_may_have_any_letters(tmp_path: Path) -> None:
     assert found.left_out == {"code": (3, "2")}
 
 
-@pytest.mark.parametrize("sql", ["SELECT $a Mustermann", "SELECT a + $"])
+@pytest.mark.parametrize("sql", ["SELECT $a Mustermann", "SELECT 4111111111111111x", "SELECT a + $"])
 def test_text_that_nothing_recognises_is_left_out(sql: str, tmp_path: Path) -> None:
     assert _anonymised(tmp_path, "SELECT a$b", sql).left_out == {"not-anonymised": (1, "2")}
+
+
+def test_large_numbers_are_replaced_alike_wherever_they_stand(tmp_path: Path) -> None:
+    card = 4111111111111111
+    found = _anonymised(
+        tmp_path,
+        f"SELECT a FROM t WHERE card = {card} AND b = 123456789 AND c > 0.1234567890123",
+        f"SELECT a FROM t WHERE card = '{card}'",
+        f"SELECT a FROM t WHERE card IN (-{card}, 4_111_111_111_111_111, {card:#x}, {card:#X}, .1234567890123)",
+        f"""SELECT '{{"card": {card}, "{card}": [{card}, -{card}, 17.5]}}'::jsonb""",
+        Entry("duration: 1.0 ms  execute a: SELECT $1", f"Parameters: $1 = '{card}'"),
+    )
+    (number,) = found.statements[-1]["parameters"]
+    assert re.fullmatch(r"4\d{15}", number)
+    assert int(number) != card
+    assert found.texts[:-1] == [
+        f"SELECT a FROM t WHERE card = {number} AND b = 123456789 AND c > 0.1234567890123",
+        f"SELECT a FROM t WHERE card = '{number}'",
+        f"SELECT a FROM t WHERE card IN (-{number}, {number}, {number}, {number}, .1234567890123)",
+        f"""SELECT '{{"card": {number}, "{card}": [{number}, -{number}, 17.5]}}'::jsonb""",
+    ]
+
+
+def test_parameters_that_look_like_names_and_comments_are_replaced(tmp_path: Path) -> None:
+    given = """$1 = '"Mustermann"', $2 = '-- Mustermann', $3 = '/* Mustermann */'"""
+    found = _anonymised(tmp_path, Entry("duration: 1.0 ms  execute a: SELECT $1, $2, $3", f"Parameters: {given}"))
+    assert "Mustermann" not in str(found.rows)
 
 
 def test_statements_stay_of_one_class(tmp_path: Path) -> None:
@@ -236,7 +263,7 @@ def test_statements_stay_of_one_class(tmp_path: Path) -> None:
 
 
 PIECES = st.sampled_from(
-    ["SELECT ", "a1, ", "$é$c$é$",
+    ["SELECT ", "a1, ", ".5 ", "0x1F ", "1_000 ", "$é$c$é$",
      '"A ""b"', "$1", "$12 ", "'x'", "'it''s'", "E'\\'' ", "N'n'", "$$a'b$$", "$t$c$t$", "-- d\n",
      "/* e */", "17", "3.5e7", " = ", "+", "::text ", "(", ")", ";", "\n", "date'2026-01-01'", "x.y"],
 )  # fmt: skip

@@ -20,6 +20,7 @@ class _Shape(Enum):
     HEX = auto()
     INTEGER4 = auto()
     INTEGER8 = auto()
+    NUMBER = auto()
     JSON = auto()
     ADDRESS = auto()
     TEXT = auto()
@@ -44,11 +45,17 @@ _KEPT = re.compile(
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _HEX = re.compile(r"\\x(?:[0-9a-fA-F]{2})+")
 _INTEGER = re.compile(r"[+-]?[1-9]\d{9,18}", re.ASCII)
+_LARGE_NUMBER = re.compile(r"[+-]?[1-9]\d*(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
+"""Without zeros before it, which JSON does not allow: what stands for it has none either."""
+_PARTS = re.compile(r"([+-]?)([\d.]+)(.*)", re.ASCII)
 _BYTE = r"(?:\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])"
 _ADDRESS = re.compile(rf"({_BYTE})\.({_BYTE})\.({_BYTE})\.({_BYTE})(/\d{{1,2}})?", re.ASCII)
+_PATTERNS = {_Shape.NUMBER: _LARGE_NUMBER, _Shape.UUID: _UUID, _Shape.HEX: _HEX, _Shape.ADDRESS: _ADDRESS}
+_RADIX = tuple("xXoObB")
+"""Follow the zero of numbers that are not decimal."""
 _SURELY_TEXT = re.compile(r"[A-Za-z][\w-]*[^\w-]", re.ASCII)
 """Matches most texts of several words, what stands for them, and nothing of another shape."""
-_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?', re.DOTALL)
+_JSON_VALUE = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?|-?\d[\d.eE+-]*', re.DOTALL | re.ASCII)
 _DEEPEST_JSON = 2000
 """Brackets that open: more could be too deep for the parser."""
 
@@ -87,7 +94,7 @@ class Anonymiser:
         if shape is _Shape.KEPT:
             return text
         if shape is _Shape.JSON:
-            return _JSON_STRING.sub(self._json_string, text)
+            return _JSON_VALUE.sub(self._json_value, text)
         replace = self._REPLACE[shape]
         found = replace(self, text)
         # what is kept, or of another kind, must not stand for this: permute until it is of the same kind
@@ -110,7 +117,21 @@ class Anonymiser:
         found = self.value(inner).replace("'", "''")
         return f"{literal[: quote + 1]}{_escaped(found) if prefix == 'e' else found}'"
 
-    def _json_string(self, match: re.Match[str]) -> str:
+    def number(self, number: str) -> str:
+        """Returns what stands for `number`, a constant without quotes as SQL writes it: that of an equal parameter."""
+        plain = number.replace("_", "").lstrip("0")
+        if plain[:1] in _RADIX:
+            try:
+                plain = str(int(f"0{plain}", 0))
+            except ValueError:
+                # without digits, or with more than Python converts: the server has no such number
+                return self._text(number)
+        found = self.value(plain) if _LARGE_NUMBER.fullmatch(plain) else plain
+        return number if found == plain else found
+
+    def _json_value(self, match: re.Match[str]) -> str:
+        if match[0][0] != '"':
+            return self.value(match[0]) if _LARGE_NUMBER.fullmatch(match[0]) else match[0]
         if match[1] is not None:
             # names of fields are part of the schema
             return match[0]
@@ -144,6 +165,10 @@ class Anonymiser:
         sign = 1 if text[0] in "+-" else 0
         return text[: sign + 1] + self._text(text[sign + 1 :])
 
+    def _number(self, text: str) -> str:
+        sign, digits, exponent = _PARTS.findall(text)[0]
+        return f"{sign}{self._text(digits)}{exponent}"
+
     def _address(self, text: str) -> str:
         match = _ADDRESS.fullmatch(text)
         assert match is not None
@@ -176,6 +201,7 @@ class Anonymiser:
         _Shape.HEX: _hex,
         _Shape.INTEGER4: _integer,
         _Shape.INTEGER8: _integer,
+        _Shape.NUMBER: _number,
         _Shape.ADDRESS: _address,
         _Shape.TEXT: _text,
     }
@@ -199,10 +225,7 @@ def _shape(text: str) -> _Shape:
         return _Shape.JSON
     if _INTEGER.fullmatch(text) and abs(int(text)) < 2**63:
         return _Shape.INTEGER4 if abs(int(text)) < 2**31 else _Shape.INTEGER8
-    for shape, pattern in ((_Shape.UUID, _UUID), (_Shape.HEX, _HEX), (_Shape.ADDRESS, _ADDRESS)):
-        if pattern.fullmatch(text):
-            return shape
-    return _Shape.TEXT
+    return next((shape for shape, pattern in _PATTERNS.items() if pattern.fullmatch(text)), _Shape.TEXT)
 
 
 def _is_json(text: str) -> bool:

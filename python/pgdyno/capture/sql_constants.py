@@ -21,7 +21,12 @@ _STRINGS = (
     rf"|\$\$.*?\$\$|\${_TAG}\$.*?\${_TAG}\$"
 )
 _COMMENTS = r"--[^\n]*|/\*.*?\*/"
-_NUMBERS = r"\b[0-9][0-9_]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?\b"
+_NUMBERS = (
+    r"\b0(?:[xX][0-9A-Fa-f_]+|[oO][0-7_]+|[bB][01_]+)\b"
+    r"|(?:\b[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\b"
+)
+LARGE_NUMBER = r"[0-9][0-9_]{9}|\b0[xXoObB][0-9A-Fa-f_]{8}"
+"""Matches in each number without quotes that may have more than nine digits; understood by Python and by RE2."""
 TOKENS = f"(?s){_NAMES}|{_STRINGS}|{_COMMENTS}|{_NUMBERS}"
 """Matches what MARK stands for, or follows; understood by Python and by RE2."""
 SPLIT = f"(?s)({_NAMES})|{_STRINGS}|{_COMMENTS}|{_NUMBERS}"
@@ -42,8 +47,8 @@ _CODE = re.compile(
     rf"\bcreate{_GAP}+(?:or{_GAP}+replace{_GAP}+)?(?:function|procedure)\b|\bdo\s+(?:language\s+\w+\s+)?{MARK}",
     re.IGNORECASE,
 )
-# after all constants and names, no `$` begins anything that PostgreSQL knows
-_UNBALANCED = re.compile(r"""'|\$\$|/\*|\*/|\\|(?<!\w)\$""")
+# after all constants and names, no `$` begins anything that PostgreSQL knows, and no number is left
+_UNBALANCED = re.compile(r"""'|\$\$|/\*|\*/|\\|(?<!\w)\$|(?<![\w$])[0-9]\w{9}""")
 _SETS = re.compile(
     # possessive: the name of the setting must not be looked for elsewhere
     rf"{_GAP}*+(?:set|show|reset){_GAP}++(?:(?:session|local){_GAP}++)?+"

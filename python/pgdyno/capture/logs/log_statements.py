@@ -9,7 +9,7 @@ import duckdb
 from pgdyno.capture.anonymise import Anonymiser
 from pgdyno.capture.left_out import FILE_BITS
 from pgdyno.capture.logs.credentials import IN_CODE, IN_STRING, LIKELY
-from pgdyno.capture.sql_constants import DOLLARS, MARK, SPLIT, TOKENS, Template, judged
+from pgdyno.capture.sql_constants import DOLLARS, LARGE_NUMBER, MARK, SPLIT, TOKENS, Template, judged
 from pgdyno.store.duckdb_session import quoted
 
 _STATEMENTS = f"""
@@ -34,6 +34,7 @@ SELECT line, false AS is_parameter, template, unnest(tokens) AS token, generate_
 FROM (
     SELECT line, template, regexp_extract_all(sql, {quoted(TOKENS)}) AS tokens FROM statement
     WHERE contains(sql, '''') OR contains(sql, '--') OR contains(sql, '/*')
+          OR regexp_matches(sql, {quoted(LARGE_NUMBER)})
 )
 UNION ALL
 SELECT line, true, NULL, unnest(parameters), generate_subscripts(parameters, 1) FROM statement
@@ -42,8 +43,9 @@ WHERE len(parameters) > 0
 _NUMBER = "regexp_full_match(token, '''?-?[1-9]?[0-9]{0,8}(\\.[0-9]+)?''?')"
 _VALUES = f"""
 SELECT DISTINCT is_parameter, token FROM token
-WHERE token IS NOT NULL AND (is_parameter OR contains(token, '''')) AND NOT {_NUMBER}
-  AND NOT starts_with(token, '--') AND NOT starts_with(token, '/*') AND NOT starts_with(token, '"')
+WHERE token IS NOT NULL AND NOT {_NUMBER}
+  AND (is_parameter OR regexp_matches(token, {quoted(f"^(?:{LARGE_NUMBER})")})
+       OR (contains(token, '''') AND NOT regexp_matches(token, '^("|--|/[*])')))
 """
 # names and parameters are in the template already
 _REPLACED = """
@@ -145,5 +147,7 @@ def _replace(cursor: duckdb.DuckDBPyConnection, templates: list[tuple[int, Templ
 def _replacement(anonymiser: Anonymiser, token: str, is_parameter: bool) -> str:
     if is_parameter:
         return anonymiser.value(token)
-    # dollar quotes are left out as a whole
-    return token if token.startswith("$") else anonymiser.literal(token)
+    if token.startswith("$"):
+        # dollar quotes are left out as a whole
+        return token
+    return anonymiser.literal(token) if "'" in token else anonymiser.number(token)
