@@ -457,7 +457,7 @@ def test_statistics_are_what_ran_and_each_remedy_works(counting_server: OwnServe
             connection.execute(f"INSERT INTO item VALUES ({number}, 'a')".encode())
         for number in range(5):
             connection.execute(f"SELECT count(*) FROM item WHERE id = {number}".encode())
-        connection.execute("SELECT id FROM item")
+        connection.execute("/* user='a secret' */ SELECT id FROM item -- a secret")
         connection.execute("SET application_name = 'a secret'")
         if server.installation.major >= 14:
             # a statement within a function is a part of the one that called it; before 14, nothing tells them apart

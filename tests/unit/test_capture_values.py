@@ -256,6 +256,20 @@ def test_parameters_that_look_like_names_and_comments_are_replaced(tmp_path: Pat
     assert "Mustermann" not in str(found.rows)
 
 
+def test_comments_are_removed_but_hints_of_the_planner_stay(tmp_path: Path) -> None:
+    log = [
+        "/*+ SeqScan(a) Set(enable_nestloop off) */ SELECT 1 /* user='alice' */",
+        "/*+ alice */ SELECT 1 -- alice",
+        "/*+ Set(a 'alice') */ SELECT 1",
+    ]
+    found = _anonymised(tmp_path, *log)
+    assert found.texts[0].rstrip() == "/*+ SeqScan(a) Set(enable_nestloop off) */ SELECT 1"
+    assert [each.strip() for each in found.texts[1:]] == ["SELECT 1", "SELECT 1"]
+    (of_class,) = found.capture.statements
+    assert of_class.calls == 3
+    assert "alice" not in found.capture.model_dump_json()
+
+
 def test_statements_stay_of_one_class(tmp_path: Path) -> None:
     log = [done("SELECT a FROM t WHERE b = 'x' -- one"), done("SELECT a FROM t WHERE b = 'yy'")]
     (found,) = captured(tmp_path, csvlog(log), options=ANONYMISED).capture.statements

@@ -31,8 +31,18 @@ TOKENS = f"(?s){_NAMES}|{_STRINGS}|{_COMMENTS}|{_NUMBERS}"
 """Matches what MARK stands for, or follows; understood by Python and by RE2."""
 SPLIT = f"(?s)({_NAMES})|{_STRINGS}|{_COMMENTS}|{_NUMBERS}"
 r"""Replaced by `\1` and MARK, leaves the template."""
+KEPT_COMMENT = (
+    r"(?i)/\*, \.\.\. \*/|/\*\+\s*(?:(?:no)?(?:seq|tid|index|indexonly|bitmap)scan(?:regexp)?|disableindex|leading|rows"
+    r"|(?:no)?(?:nestloop|hashjoin|mergejoin|memoize)|parallel|set)\s*\([\w\s().,#+*\"-]*\)\s*\*/"
+)
+"""Matches the comments that are no data: hints of pg_hint_plan, and what pg_stat_statements writes for further elements
+of a list; understood by Python and by RE2.
+"""
 
+_TOKEN = re.compile(TOKENS)
 _IS_NAME = re.compile(_NAMES)
+_IS_KEPT_COMMENT = re.compile(KEPT_COMMENT)
+_IS_VALUE = re.compile(rf"(?:[eEbBxXnN]|[uU]&)?'|\$[^0-9]|{LARGE_NUMBER}")
 _GAP = rf"[\s{MARK}]"
 """Between two words: MARK may stand for a comment."""
 _CREDENTIALS = re.compile(
@@ -110,3 +120,23 @@ def _reason(template: str, anonymised: bool) -> str | None:
 def _is_unclear(template: str) -> bool:
     """Tells whether `template` may have text of constants."""
     return _UNBALANCED.search(_IS_NAME.sub("", template)) is not None
+
+
+def is_unclear(sql: str) -> bool:
+    """Tells whether the constants and comments of `sql` cannot be told from the rest."""
+    return _is_unclear(re.sub(SPLIT, lambda match: (match[1] or "") + MARK, sql))
+
+
+def has_values(sql: str) -> bool:
+    """Tells whether `sql` has text in quotes, or a number of more than nine digits."""
+    return any(map(_IS_VALUE.match, _TOKEN.findall(sql)))
+
+
+def without_comments(sql: str) -> str:
+    """Returns `sql` without the comments that may have data."""
+    return _TOKEN.sub(_without_comment, sql).strip()
+
+
+def _without_comment(token: re.Match[str]) -> str:
+    is_comment = token[0].startswith(("--", "/*"))
+    return " " if is_comment and _IS_KEPT_COMMENT.fullmatch(token[0]) is None else token[0]

@@ -9,7 +9,16 @@ import duckdb
 from pgdyno.capture.anonymise import Anonymiser
 from pgdyno.capture.left_out import FILE_BITS
 from pgdyno.capture.logs.credentials import IN_CODE, IN_STRING, LIKELY
-from pgdyno.capture.sql_constants import DOLLARS, LARGE_NUMBER, MARK, SPLIT, TOKENS, Template, judged
+from pgdyno.capture.sql_constants import (
+    DOLLARS,
+    KEPT_COMMENT,
+    LARGE_NUMBER,
+    MARK,
+    SPLIT,
+    TOKENS,
+    Template,
+    judged,
+)
 from pgdyno.store.duckdb_session import quoted
 
 _STATEMENTS = f"""
@@ -48,12 +57,12 @@ WHERE token IS NOT NULL AND NOT {_NUMBER}
        OR (contains(token, '''') AND NOT regexp_matches(token, '^("|--|/[*])')))
 """
 # names and parameters are in the template already
-_REPLACED = """
+_REPLACED = f"""
 CREATE OR REPLACE TEMP TABLE replaced AS
 SELECT line, is_parameter, list(CASE
     WHEN is_parameter THEN coalesce(value, token)
     WHEN token[1] = '"' OR regexp_full_match(token, '\\$[0-9]+') OR starts_with(token, '--') THEN ''
-    WHEN starts_with(token, '/*') THEN ' '
+    WHEN starts_with(token, '/*') AND NOT regexp_full_match(token, {quoted(KEPT_COMMENT)}) THEN ' '
     WHEN is_kept THEN token
     ELSE coalesce(value, token) END ORDER BY number) AS tokens
 FROM token

@@ -15,6 +15,7 @@ from pgdyno.capture.class_texts import fitting
 from pgdyno.capture.server.server_session import CapturedServer, Connection
 from pgdyno.capture.server.server_settings import Setting, read_settings, remedy
 from pgdyno.capture.sql_comments import BLANKS
+from pgdyno.capture.sql_constants import DOLLARS, has_values, is_unclear, without_comments
 from pgdyno.errors import TargetError, UsageError
 from pgdyno.records.capture import LeftOut, StatementClass
 from pgdyno.targets.response_limits import answering
@@ -60,6 +61,7 @@ _PLANNED = re.compile(
     rf"(?:{BLANKS}\()*+{BLANKS}(?:select|insert|update|delete|merge|with|values|table)\b", re.IGNORECASE
 )
 """Statements whose constants pg_stat_statements replaces."""
+_DOLLARS = re.compile(DOLLARS)
 _Key = tuple[int, int, bool]
 
 
@@ -156,13 +158,16 @@ class StatementStatistics:
             text = self._texts.get(query_id)
             if text is not None and OWN in text:
                 continue
-            reason = _reason(text)
+            reason = reason_to_leave_out(text)
             if reason is not None or text is None:
                 left[reason or "text-unknown"] += counts.calls
                 continue
             found.append(
                 StatementClass(
-                    text=text, calls=counts.calls, rows=counts.rows, total_us=round(counts.total_ms * 1000, 3)
+                    text=without_comments(text),
+                    calls=counts.calls,
+                    rows=counts.rows,
+                    total_us=round(counts.total_ms * 1000, 3),
                 )
             )
         found, others = fitting(found)
@@ -206,16 +211,17 @@ class StatementStatistics:
             raise TargetError(f"cannot read pg_stat_statements: {str(error).strip()}") from error
 
 
-def _reason(text: str | None) -> str | None:
-    """Returns the id of the reason to leave a statement out; None if it stays."""
+def reason_to_leave_out(text: str | None) -> str | None:
+    """Returns the id of the reason to leave out the statement `text` of pg_stat_statements; None if it stays."""
     if text is None:
         return None
     if text == "<insufficient privilege>":
         return "text-hidden"
-    # utility statements keep their constants, which may be values or passwords
-    if not _PLANNED.match(text) and ("'" in text or "$$" in text):
+    # utility statements keep their constants, which may be values or passwords; so does a prepared statement that runs
+    # after its entry was evicted or reset
+    if has_values(text) or (not _PLANNED.match(text) and ("'" in text or _DOLLARS.search(text))):
         return "text-with-constants"
-    return None
+    return "not-anonymised" if is_unclear(text) else None
 
 
 def _checked(connection: Connection, database: str) -> str:
