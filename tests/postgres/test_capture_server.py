@@ -397,6 +397,7 @@ def test_sessions_are_sampled_by_wait_and_pgdynos_own_are_not(logging_server: Ow
         thread.join()
     assert samples.now == "2 sessions"
     assert samples.most_sessions == 2
+    assert samples.transactions == 4
     assert [(each.wait, each.sessions) for each in samples.waits()] == [("Lock:advisory", 1.0)]
     samples.close()
 

@@ -45,6 +45,8 @@ class WaitSamples:
         self.most_sessions = 0
         self.now = ""
         """The last sample, for a line of progress; empty before the first one."""
+        self.transactions = 0
+        """Those of the samples, which the server counts with those of the applications."""
         self._server = server
         self._connection: Connection | None = server.connect()
         self._count = 0
@@ -62,6 +64,7 @@ class WaitSamples:
         try:
             if self._connection is None:
                 self._connection = self._server.connect()
+            self.transactions += 1
             rows = self._ask(self._query)
         except TargetError:
             self.close()

@@ -218,7 +218,7 @@ def _of_statistics(wanted: Wanted, server: CapturedServer) -> None:
                 began=statistics.began,
                 span_us=round((statistics.ended - statistics.began).total_seconds() * 1e6),
                 most_sessions=samples.most_sessions,
-                transactions=statistics.transactions,
+                transactions=max(statistics.transactions - samples.transactions, 0),
                 calls=sum(each.calls for each in classes),
                 statements=classes,
                 waits=samples.waits(),
