@@ -1,12 +1,38 @@
-"""Mounted file systems."""
+"""Mounted file systems, and what is at a path that a user gave.
+
+Before Python 3.14, methods of Path raise OSError for a name that is too long, and for one in a folder that may not be
+read; expanduser raises RuntimeError for an unknown user. A wrong path is an everyday mistake: these functions raise
+nothing, and the caller says what is wrong.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 MOUNTINFO = Path("/proc/self/mountinfo")
+
+
+def exists(path: str | os.PathLike[str]) -> bool:
+    """Returns whether something is at `path`; False also if that cannot be determined."""
+    return os.path.exists(path)  # noqa: PTH110 - raises nothing
+
+
+def is_file(path: str | os.PathLike[str]) -> bool:
+    """Returns whether a regular file is at `path`; False also if that cannot be determined."""
+    return os.path.isfile(path)  # noqa: PTH113 - raises nothing
+
+
+def is_folder(path: str | os.PathLike[str]) -> bool:
+    """Returns whether a folder is at `path`; False also if that cannot be determined."""
+    return os.path.isdir(path)  # noqa: PTH112 - raises nothing
+
+
+def expanded(path: str | os.PathLike[str]) -> Path:
+    """Returns `path` with the home directory for its `~`; unchanged if there is no such user."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - raises nothing
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pgdyno.errors import UsageError
+from pgdyno.mounts import expanded
 
 KEYS = {"runs": "the folder of runs", "language": "the language of reports: en, ko, ja or zh"}
 _PARAMETERS = {"runs": ("runs", "into"), "language": ("language",)}
@@ -37,7 +38,7 @@ def read_config(path: Path) -> dict[str, str]:
         if not isinstance(value, str) or not value:
             raise UsageError(f"{path}: {key} must be a string", hint=f"{key} is {KEYS[key]}")
     if "runs" in found:
-        found["runs"] = str(Path(found["runs"]).expanduser())
+        found["runs"] = str(expanded(found["runs"]))
     return found
 
 

@@ -85,7 +85,9 @@ def read_capture(folder: Path) -> Capture:
     Raises UsageError for a folder without one, StoreError if it is damaged or newer.
     """
     path = folder / CAPTURE_FILE
-    if not path.exists() and not path.is_symlink():
+    with storing("read", path, None):
+        is_missing = not path.exists() and not path.is_symlink()
+    if is_missing:
         raise UsageError(f"{folder} is not a capture: it has no {CAPTURE_FILE}", hint="to make one: pgdyno capture")
     capture = read_model(path, Capture, _check_format)
     if capture.source is Source.LOG and not (folder / STATEMENTS_FILE).is_file():

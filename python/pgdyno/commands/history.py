@@ -10,13 +10,14 @@ from pgdyno.analyse.history import History, histories
 from pgdyno.analyse.pairs import Metric
 from pgdyno.console import Console
 from pgdyno.errors import StoreError, UsageError
+from pgdyno.mounts import is_folder
 from pgdyno.report.analysis import differing, history_lines
 from pgdyno.store import RunData, list_runs, load_run
 
 
 def show_history(folder: Path, metric: Metric, target: str | None, workload: str | None, *, json: bool) -> None:
     """Prints the histories of a folder of runs. Raises StoreError and UsageError."""
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise StoreError(f"folder {folder} does not exist", hint="name a folder that contains runs")
     runs = {entry.name: load_run(entry.path) for entry in list_runs(folder) if entry.manifest is not None}
     chosen = {name: run for name, run in runs.items() if workload in (None, run.manifest.workload)}

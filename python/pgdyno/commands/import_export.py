@@ -19,6 +19,7 @@ from pgdyno.importers.write import OF_LISTS, import_files
 from pgdyno.messages import message_json
 from pgdyno.metrics import openmetrics as openmetrics_of
 from pgdyno.metrics import read_catalogue
+from pgdyno.mounts import expanded
 from pgdyno.records import Outcome
 from pgdyno.safe_output import print_utf8
 from pgdyno.store import RunFolder, find_run, load_run
@@ -120,7 +121,7 @@ def copy_runs(named: Sequence[str], to: str, runs: Path) -> ExitCode:
 
 def _copied(to: str, place: str) -> str:
     if not is_remote(to):
-        return str(copied(Address.of(place), Path(to).expanduser()).path)
+        return str(copied(Address.of(place), expanded(to)).path)
     at = Address.of(to)
     if not is_remote(place):
         return str(_uploaded(RunFolder.open(Path(place)), at))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pgdyno.mounts import expanded, is_folder
 from pgdyno.plan import LoadedPlan, Plan
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.plan.optional_sections import SnapshotWay
@@ -177,17 +178,9 @@ def size_of(settings: Mapping[str, str], name: str) -> int:
 def existing(path: Path) -> Path:
     """Returns `path`, or its nearest existing parent."""
     at = path.absolute()
-    while not _is_folder(at) and at != at.parent:
+    while not is_folder(at) and at != at.parent:
         at = at.parent
     return at.resolve()
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:
-        # a parent folder is not readable
-        return False
 
 
 def _servers(spec: OwnTarget) -> int:
@@ -244,7 +237,7 @@ def _places(plan: Plan, targets: Mapping[str, OwnTarget], points: Sequence[Point
             _add(found, both)
         else:
             _add(found, replace(both, roles=(f"data of {name}",), bytes=data, wal=False))
-            _add(found, Place(existing(Path(wanted.wal).expanduser()), (f"WAL of {name}",), wal))
+            _add(found, Place(existing(expanded(wanted.wal)), (f"WAL of {name}",), wal))
     return tuple(found.values())
 
 
@@ -252,7 +245,7 @@ def _data_folder(spec: OwnTarget, home: Home) -> Path:
     if spec.environment.data == TMPFS:
         return existing(SHARED_MEMORY)
     if spec.environment.data is not None:
-        return existing(Path(spec.environment.data).expanduser())
+        return existing(expanded(spec.environment.data))
     return existing(home.clusters if spec.keep_data else home.instances)
 
 

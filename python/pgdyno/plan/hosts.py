@@ -6,12 +6,12 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
 from pgdyno.errors import InvalidValueError, Problem
+from pgdyno.mounts import expanded, is_file
 from pgdyno.plan.reading.plan_document import Document
 from pgdyno.plan.values import Model
 
@@ -130,10 +130,10 @@ def check_ssh(path: tuple[str | int, ...], ssh: SshSpec, document: Document) -> 
     for key, file in (("config", ssh.config), ("known_hosts", ssh.known_hosts)):
         if file is None:
             continue
-        found = Path(file).expanduser()
+        found = expanded(file)
         if not found.is_absolute():
             yield document.problem((*path, key), f"{file} is not an absolute path", f'such as "~/.ssh/{key}"')
-        elif not found.is_file() or not os.access(found, os.R_OK):
+        elif not is_file(found) or not os.access(found, os.R_OK):
             yield document.problem((*path, key), f"cannot read the file {found}")
     if not ssh.folder.startswith(("/", "~/")):
         message = f"{ssh.folder} is neither an absolute path nor one below the home directory of that host"

@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 
 from pgdyno.errors import StoreError, UsageError
+from pgdyno.mounts import is_folder
 from pgdyno.plan.reading.plan_document import near
 from pgdyno.plan.targets import PROGRAMS
 from pgdyno.plan.values import LONGEST_NAME, NAME
@@ -59,7 +60,7 @@ def write_new_plan(file: Path, kind: str = "embedded") -> None:
     except FileExistsError as error:
         raise UsageError(f"{file} already exists", hint="give another name, or remove it") from error
     except OSError as error:
-        if not file.parent.is_dir():
+        if not is_folder(file.parent):
             raise UsageError(f"folder {file.parent} does not exist", hint="create it first") from error
         raise StoreError(f"cannot write {file}: {(error.strerror or str(error)).lower()}") from error
 

@@ -6,12 +6,12 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from pgdyno.errors import InvalidValueError, Problem
+from pgdyno.mounts import expanded, is_folder
 from pgdyno.plan.reading.plan_document import Document
 from pgdyno.plan.values import Model, Positive, Setting, Size
 from pgdyno.records.trial import server_name
@@ -329,9 +329,9 @@ def _environment(path: _Where, target: OwnTarget, document: Document) -> Iterato
         if target.keep_data:
             message = "cannot be combined with keep_data: pgdyno removes the folder after the run"
             yield document.problem((*path, key), message, "remove one of them")
-        if not Path(folder).expanduser().is_absolute():
+        if not expanded(folder).is_absolute():
             yield document.problem((*path, key), f"{folder} is not an absolute path", 'such as "/mnt/nvme"')
-        elif not Path(folder).expanduser().is_dir():
+        elif not is_folder(expanded(folder)):
             yield document.problem(
                 (*path, key), f"folder {folder} does not exist", "create it, or mount its file system"
             )

@@ -16,6 +16,7 @@ from asyncssh import SSHClientConnection as Connection
 from asyncssh import SSHReader as Reader
 from asyncssh.process import SSHClientProcess as Process
 
+from pgdyno.mounts import expanded
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.remote.remote_host import CommandError, RemoteError
 
@@ -48,7 +49,7 @@ class KnownHosts:
             names = []
         else:
             names = configured or DEFAULT_FILES
-        return cls([Path(name).expanduser() for name in names])
+        return cls([expanded(name) for name in names])
 
 
 class Watchful(asyncssh.SSHClient):
@@ -169,7 +170,7 @@ def _given(hop: _Hop, spec: SshSpec) -> dict[str, Any]:
     named = {"username": hop.user, "port": hop.port}
     given |= {name: value for name, value in named.items() if value is not None}
     if spec.config is not None:
-        given["config"] = [str(Path(spec.config).expanduser())]
+        given["config"] = [str(expanded(spec.config))]
     return given
 
 

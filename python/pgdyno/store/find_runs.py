@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from pgdyno.errors import StoreError, UsageError
+from pgdyno.mounts import expanded, is_file, is_folder
 from pgdyno.records import Manifest
 from pgdyno.store.object_storage import objects
 from pgdyno.store.object_storage.address import Address, is_remote
@@ -73,9 +74,9 @@ def newest_first(parent: Path) -> Iterator[Path]:
 
 
 def _folders(parent: Path) -> list[Path]:
-    if not parent.exists() and not parent.is_symlink():
-        return []
     with storing("list the runs in", parent):
+        if not parent.exists() and not parent.is_symlink():
+            return []
         return [path for path in parent.iterdir() if path.is_dir() and not path.name.startswith(".")]
 
 
@@ -101,8 +102,8 @@ def find_run(text: str, parent: Path) -> RunFolder:
     if is_remote(text):
         return borrowed(text)
     # try a path first, because it is unambiguous
-    if "/" in text or (Path(text) / MANIFEST).is_file():
-        return RunFolder.open(Path(text).expanduser())
+    if "/" in text or is_file(Path(text) / MANIFEST):
+        return RunFolder.open(expanded(text))
     if text == LATEST:
         newest = next(newest_first(parent), None)
         if newest is None:
@@ -195,17 +196,17 @@ def _level(at: Address, pattern: str, names: Callable[[Address], list[str]]) -> 
 
 
 def _several_here(text: str) -> list[str] | None:
-    path = Path(text).expanduser()
-    if path.is_dir():
-        if (path / MANIFEST).is_file():
+    path = expanded(text)
+    if is_folder(path):
+        if is_file(path / MANIFEST):
             return None
         with storing("list the runs in", path):
             below = sorted(each for each in path.iterdir() if each.is_dir() and not each.name.startswith("."))
         # a folder without runs is not a folder of runs
-        return [str(each) for each in below] if any((each / MANIFEST).is_file() for each in below) else None
+        return [str(each) for each in below] if any(is_file(each / MANIFEST) for each in below) else None
     if _WILD.search(text) is None:
         return None
-    return _some(sorted(each for each in glob.glob(str(path)) if Path(each).is_dir()), text)  # noqa: PTH207 - of any place
+    return _some(sorted(each for each in glob.glob(str(path)) if is_folder(each)), text)  # noqa: PTH207 - of any place
 
 
 def _some(places: list[str], text: str) -> list[str]:

@@ -208,10 +208,11 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path) -> RunFolder:
         """Open the run folder at `path`. Raises StoreError if it is not one, is broken, or has a newer format."""
-        if not path.is_dir():
-            raise StoreError(f"cannot read the run {path}: there is no such folder")
-        if not (path / MANIFEST).exists() and not (path / MANIFEST).is_symlink():
-            raise StoreError(f"cannot read the run {path}: it has no {MANIFEST}", hint="this is not a run folder")
+        with storing("read the run", path, None):
+            if not path.is_dir():
+                raise StoreError(f"cannot read the run {path}: there is no such folder")
+            if not (path / MANIFEST).exists() and not (path / MANIFEST).is_symlink():
+                raise StoreError(f"cannot read the run {path}: it has no {MANIFEST}", hint="this is not a run folder")
         # "." has no name
         return cls(path.resolve(), read_model(path / MANIFEST, Manifest, _check_format))
 

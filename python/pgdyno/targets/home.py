@@ -23,6 +23,7 @@ import platformdirs
 from filelock import FileLock, Timeout
 
 from pgdyno.errors import TargetError
+from pgdyno.mounts import exists, expanded
 from pgdyno.targets.server_user import Account, Relation, find_account
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -65,7 +66,7 @@ def ensure_folder(path: Path, mode: int = 0o755) -> None:
     """
     missing = []
     at = path
-    while not at.exists() and at != at.parent:
+    while not exists(at) and at != at.parent:
         missing.append(at)
         at = at.parent
     for folder in reversed(missing):
@@ -141,7 +142,7 @@ class Home:
         """
         environ = os.environ if environ is None else environ
         asked = path or environ.get("PGDYNO_HOME") or platformdirs.user_cache_dir("pgdyno")
-        home = Path(asked).expanduser().resolve()
+        home = expanded(asked).resolve()
         account = find_account(environ)
         return cls(path=home, root=_choose_root(home, account), account=account)
 

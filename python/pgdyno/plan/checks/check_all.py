@@ -13,6 +13,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from pgdyno.errors import Problem
+from pgdyno.mounts import exists, is_file, is_folder
 from pgdyno.plan.checks.cheapest import check_cheapest
 from pgdyno.plan.checks.duet import check_duet
 from pgdyno.plan.checks.events import check_events, check_ledger, check_search
@@ -313,6 +314,10 @@ def _scripts(section: str, scripts: Sequence[str], dataset: str, document: Docum
 
 def _script_file(name: str, folder: Path, document: Document, path: tuple[str | int, ...]) -> Iterator[Problem]:
     file = folder / name
+    if exists(file) and not is_file(file) and not is_folder(file):
+        # reading a pipe would wait for its writer, and a second reader would find it empty
+        yield document.problem(path, f"{file} is not a regular file", "write the statements into a file")
+        return
     try:
         text = file.read_text(encoding="utf-8")
         if text.startswith("\ufeff"):

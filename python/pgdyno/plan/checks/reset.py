@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pgdyno.errors import PlanError, Problem
-from pgdyno.mounts import mounted_at
+from pgdyno.mounts import expanded, mounted_at
 from pgdyno.plan.checks.targets import Abilities, check_abilities
 from pgdyno.plan.model import Plan, Reset
 from pgdyno.plan.optional_sections import FILE_SYSTEMS, NO_REFLINK, PROGRAMS, SnapshotWay
@@ -43,7 +43,7 @@ def _refusal(way: SnapshotWay, target: OwnTarget) -> str | None:
         return None
     if data == TMPFS:
         return None if way == "copy" else "its cluster is in memory (environment.data)"
-    return folder_refusal(way, Path(data).expanduser())
+    return folder_refusal(way, expanded(data))
 
 
 def folder_refusal(way: SnapshotWay, folder: Path) -> str | None:

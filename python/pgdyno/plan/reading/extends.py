@@ -16,6 +16,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from pgdyno.errors import PlanError, Problem, UsageError
+from pgdyno.mounts import exists, expanded, is_file
 from pgdyno.plan.model import BUILTIN_SCRIPTS
 from pgdyno.plan.reading.plan_document import Document, KeyPath, key_lines
 from pgdyno.plan.reading.plan_files import PlanFile, decode, find_plan, parse
@@ -115,9 +116,9 @@ def _base(file: PlanFile, document: Document, above: Sequence[PlanFile]) -> Plan
 
 def _find(name: str, folder: FilePath) -> PlanFile:
     """Finds the file `name` next to the plan, with or without `.toml`, or else the plan in the catalogue."""
-    path = FilePath(name).expanduser()
-    for candidate in (path, path.with_name(f"{path.name}.toml")):
-        if (folder / candidate).is_file():
+    path = expanded(name)
+    for candidate in (path, path.parent / f"{path.name}.toml"):
+        if is_file(folder / candidate):
             return find_plan(os.path.relpath(folder / candidate))
     return find_plan(name if path.name == name else str(folder / path))
 
@@ -216,7 +217,7 @@ def _scripts_from(data: dict[str, Any], folder: FilePath, to: FilePath) -> dict[
 
 def _moved(script: str, folder: FilePath, to: FilePath) -> str:
     name = _name(script)
-    if name in BUILTIN_SCRIPTS or FilePath(name).is_absolute() or not (folder / name).exists():
+    if name in BUILTIN_SCRIPTS or FilePath(name).is_absolute() or not exists(folder / name):
         return script
     return os.path.relpath(folder / name, to) + script[len(name) :]
 

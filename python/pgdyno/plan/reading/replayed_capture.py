@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from pgdyno.errors import InvalidValueError, Problem
+from pgdyno.mounts import is_folder
 from pgdyno.plan.reading.plan_document import Document
 from pgdyno.plan.values import pace as checked_pace
 from pgdyno.records.capture import CAPTURE_FILE, FORMAT, STATEMENTS_FILE, Capture, Source
@@ -53,7 +54,7 @@ def read_captured(path: Path) -> Capture:
 
 def read_replayed(folder: Path) -> Capture:
     """Reads the capture in `folder`, whose statements can be replayed. Raises InvalidValueError likewise."""
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise InvalidValueError(f"there is no folder {folder}", "name the folder that pgdyno capture wrote")
     capture = read_captured(folder / CAPTURE_FILE)
     if capture.source is Source.STATEMENTS:

@@ -15,6 +15,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from pgdyno.errors import StoreError
+from pgdyno.mounts import expanded
 from pgdyno.store.object_storage.address import Address, is_remote
 from pgdyno.store.object_storage.objects import Stored, fetch, listed, stored, write
 from pgdyno.store.run_folder import MANIFEST, TRIALS, RunFolder
@@ -38,7 +39,7 @@ def opened(place: str, tables: Collection[str] | None = None) -> Iterator[RunFol
     `tables` limits what is read; None means all. Raises StoreError.
     """
     if not is_remote(place):
-        yield RunFolder.open(Path(place).expanduser())
+        yield RunFolder.open(expanded(place))
         return
     at = Address.of(place)
     with TemporaryDirectory(prefix="pgdyno-run-") as folder:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
-from pathlib import Path
 
 from pgdyno.errors import Problem
+from pgdyno.mounts import expanded, is_file
 from pgdyno.plan.checks.settings import SETTING_NAME
 from pgdyno.plan.reading.plan_document import Document
 from pgdyno.plan.targets import TargetSpec
@@ -197,7 +197,7 @@ def _database(where: _Where, target: DatabaseTarget, document: Document) -> Iter
             yield document.problem((*where, "clone_of"), "excludes snapshot", "remove one of them")
     if isinstance(target, RdsTarget):
         yield from _storage(where, target, document)
-    if target.tls_root is not None and not Path(target.tls_root).expanduser().is_file():
+    if target.tls_root is not None and not is_file(expanded(target.tls_root)):
         yield document.problem((*where, "tls_root"), f"there is no file {target.tls_root}")
 
 

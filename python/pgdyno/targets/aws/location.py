@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import TargetError
+from pgdyno.mounts import expanded
 from pgdyno.targets.aws.rental_journal import FOLDER
 from pgdyno.targets.aws.schema import DatabaseTarget
 from pgdyno.targets.home import ensure_folder, storing, write_whole
@@ -143,7 +144,7 @@ def tls_root(spec: DatabaseTarget, root: Path) -> Path:
     Raises TargetError.
     """
     if spec.tls_root is not None:
-        return Path(spec.tls_root).expanduser().absolute()
+        return expanded(spec.tls_root).absolute()
     file = root / FOLDER / "global-bundle.pem"
     if file.is_file() and time.time() - file.stat().st_mtime < GOOD_FOR_S:
         return file

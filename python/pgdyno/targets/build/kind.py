@@ -19,6 +19,7 @@ from filelock import Timeout
 
 from pgdyno.errors import TargetError
 from pgdyno.messages import Message
+from pgdyno.mounts import expanded
 from pgdyno.targets.build.schema import BuildTarget
 from pgdyno.targets.cluster.installation import Installation, inspect_programs
 from pgdyno.targets.cluster.subprocesses import session
@@ -175,7 +176,7 @@ def _recipe(spec: BuildTarget, environ: Mapping[str, str]) -> Recipe:
     variables |= spec.build_variables
     if spec.cflags is not None:
         variables["CFLAGS"] = spec.cflags
-    source = read_source(Path(spec.source).expanduser().absolute(), spec.build_system)
+    source = read_source(expanded(spec.source).absolute(), spec.build_system)
     return Recipe(source, tuple(spec.configure), variables, _compiler(variables, environ))
 
 

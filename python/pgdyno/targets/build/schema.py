@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from pathlib import Path as FilePath
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from pgdyno.errors import Problem
+from pgdyno.mounts import expanded, is_file, is_folder
 from pgdyno.plan.reading.plan_document import Document
 from pgdyno.plan.targets import OwnTarget, PlanPath, TargetSpec, check_variables
 from pgdyno.plan.values import Setting
@@ -57,15 +57,15 @@ class BuildTarget(OwnTarget):
 
 
 def _source(path: PlanPath, target: BuildTarget, document: Document) -> Iterator[Problem]:
-    folder = FilePath(target.source).expanduser()
-    if not folder.is_dir():
+    folder = expanded(target.source)
+    if not is_folder(folder):
         yield document.problem((*path, "source"), f"there is no folder {folder}")
-    elif not any((folder / name).is_file() for name in ("configure", "meson.build")):
+    elif not any(is_file(folder / name) for name in ("configure", "meson.build")):
         message = f"there is neither configure nor meson.build in {folder}"
         yield document.problem((*path, "source"), message, "name the top folder of PostgreSQL's source")
     elif target.build_system is not None:
         file = "meson.build" if target.build_system == "meson" else "configure"
-        if not (folder / file).is_file():
+        if not is_file(folder / file):
             hint = "PostgreSQL has it from version 16 on" if target.build_system == "meson" else 'use "meson"'
             yield document.problem((*path, "build_system"), f"there is no {file} in {folder}", hint)
     for place, argument in enumerate(target.configure):

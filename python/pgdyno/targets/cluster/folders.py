@@ -21,6 +21,7 @@ from typing import Literal
 
 from pgdyno.errors import TargetError
 from pgdyno.messages import Message
+from pgdyno.mounts import expanded
 from pgdyno.plan.targets import TMPFS, Environment
 from pgdyno.targets.cluster.instance_record import Claim
 from pgdyno.targets.cluster.subprocesses import clean_environment, run_program
@@ -123,9 +124,9 @@ def make_places(wanted: Environment, claim: Claim, account: Account) -> Places:
     if wanted.data == TMPFS:
         places.data_directory = _in_memory(wanted.tmpfs_size, claim, account, places.notes) / "data"
     elif wanted.data is not None:
-        places.data_directory = _make(Path(wanted.data).expanduser(), claim, account) / "data"
+        places.data_directory = _make(expanded(wanted.data), claim, account) / "data"
     if wanted.wal is not None:
-        places.wal = _make(Path(wanted.wal).expanduser(), claim, account) / "wal"
+        places.wal = _make(expanded(wanted.wal), claim, account) / "wal"
         with storing(places.wal, "cannot create the folder"):
             places.wal.mkdir(0o700)
             account.take(places.wal)

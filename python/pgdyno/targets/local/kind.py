@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pgdyno.errors import TargetError
+from pgdyno.mounts import expanded, is_folder
 from pgdyno.targets.cluster.installation import Installation, inspect_programs
 from pgdyno.targets.home import Home
 from pgdyno.targets.kind import OwnKind, TargetKind
@@ -21,9 +22,9 @@ def find_local(spec: LocalTarget, home: Home, environ: Mapping[str, str] | None 
     """Returns the installation in `spec.bin`, else that of the pg_config on the PATH. Raises TargetError."""
     environ = os.environ if environ is None else environ
     if spec.bin is not None:
-        folder = Path(spec.bin).expanduser().absolute()
+        folder = expanded(spec.bin).absolute()
         remedy = "set bin to the folder with initdb and postgres"
-        if not folder.is_dir():
+        if not is_folder(folder):
             raise TargetError(f"cannot use bin {folder}: there is no such folder", hint=remedy)
     else:
         config, folder = _ask_pg_config(environ)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from pathlib import Path as FilePath
 from typing import ClassVar, Literal
 
 from pgdyno.errors import Problem
+from pgdyno.mounts import expanded, is_folder
 from pgdyno.plan.reading.plan_document import Document
 from pgdyno.plan.targets import PROGRAMS, OwnTarget, PlanPath, TargetSpec
 
@@ -46,8 +46,8 @@ class LocalTarget(OwnTarget):
             if shutil.which("pg_config") is None:
                 yield document.problem(path, "is missing, and there is no pg_config on the PATH", remedy)
             return
-        folder = FilePath(self.bin).expanduser()
-        if not folder.is_dir():
+        folder = expanded(self.bin)
+        if not is_folder(folder):
             yield document.problem(path, f"there is no folder {folder}", remedy)
             return
         for program in PROGRAMS:
