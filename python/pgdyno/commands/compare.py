@@ -14,7 +14,7 @@ from pgdyno.analyse.comparison import Comparison, Gate, GateVerdict, compare, ga
 from pgdyno.analyse.noise_floor import NoiseFloor, noise_floor
 from pgdyno.analyse.noise_grade import grade_against_none
 from pgdyno.commands.support.compared_runs import Compared, ComparedRuns
-from pgdyno.commands.support.report_files import write_report_file
+from pgdyno.commands.support.report_files import check_report_file, raise_first, unwritten, write_report_file
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.messages import Message, message_json
@@ -102,6 +102,9 @@ def run_gate(
     With `confirm`, a suspected regression is measured again, and only the new figures decide about it.
     """
     allowed = _ratio(limit)
+    for path in (junit, md):
+        if path is not None:
+            check_report_file(path)
     runs = ComparedRuns.of(what)
     reasons = runs.reasons()
     if reasons and not what.force:
@@ -138,15 +141,15 @@ def run_gate(
                 allowed_percent=100 * allowed,
             )
         )
-    for path, text in ((junit, gate_junit), (md, gate_markdown)):
-        if path is not None:
-            write_report_file(path, text(judged))
+    files = ((junit, gate_junit), (md, gate_markdown))
+    errors = [unwritten(path, text(judged)) for path, text in files if path is not None]
     if json:
         found = {"invalid": reasons_json(reasons), **_notes_json(notes), "removed": runs.removed_json()}
         noise = noise_grade_json(grade_against_none(judged.comparison))
         print(json_module.dumps({**found, **gate_json(judged), "noise": noise}, indent=2))
     else:
         _print_gate(judged, notes)
+    raise_first(errors)
     return {
         GateVerdict.OK: ExitCode.OK,
         GateVerdict.REGRESSION: ExitCode.REGRESSION,

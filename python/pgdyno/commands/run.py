@@ -11,7 +11,7 @@ from pathlib import Path
 from pgdyno.commands.plan import within_budget
 from pgdyno.commands.support.cluster_and_generator_hosts import checked_places
 from pgdyno.commands.support.rental_cost import Consent, agree_for_run
-from pgdyno.commands.support.report_files import write_report_file
+from pgdyno.commands.support.report_files import check_report_file, raise_first, unwritten
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, StoreError, UsageError
 from pgdyno.experiment import Finished, resume_experiment, run_experiment
@@ -22,6 +22,7 @@ from pgdyno.experiment.search.cheapest_search import left_to_measure
 from pgdyno.experiment.search.settings.settings_journal import RESTORE
 from pgdyno.live.run_journal import JournalView
 from pgdyno.live.server.start_background import serve_in_background
+from pgdyno.mounts import is_folder
 from pgdyno.plan import LoadedPlan, Plan, load_plan
 from pgdyno.plan.executed_code import executed
 from pgdyno.plan.targets import rented_targets
@@ -120,6 +121,7 @@ def run_plan(
     loaded = within_budget(load_plan(source, overrides, on), budget)
     _show_inherited(loaded)
     check_folder(runs)
+    check_reports(output)
     use = Use(loaded.plan.name, when_busy)
     renting = (rent or Rent()).agreed(loaded.plan)
     experiment = experiment_of(
@@ -130,8 +132,15 @@ def run_plan(
 
 def check_folder(runs: Path) -> None:
     """Raises StoreError, before anything is measured, if `runs` is there and is no folder."""
-    if os.path.lexists(runs) and not runs.is_dir():
+    if os.path.lexists(runs) and not is_folder(runs):
         raise StoreError(f"{runs} is not a folder", hint="name a folder of runs; pgdyno makes it if it does not exist")
+
+
+def check_reports(output: Output) -> None:
+    """Raises StoreError, before anything is measured, if a report cannot be written where `output` says."""
+    for path in (output.html, output.csv):
+        if path is not None:
+            check_report_file(path)
 
 
 def experiment_of(
@@ -179,6 +188,7 @@ def resume_run(
     """Resumes an unfinished run and reports as `run_plan` does. Raises PgdynoError if the run cannot be resumed."""
     if is_remote(run):
         raise UsageError("runs on object storage cannot be resumed", hint="download the run first, with pgdyno copy")
+    check_reports(output)
     folder = find_run(run, runs)
     use = Use(folder.name, when_busy)
     plan = left_to_measure(loaded_of(folder).plan, folder, redo_failed=redo_failed)
@@ -233,14 +243,16 @@ def _show(finished: Finished, output: Output) -> ExitCode:
     run = load_run(finished.folder)
     page = output.html or finished.folder.path / "report.html"
     report = whole_report([run])
-    write_report_file(page, report.html())
+    errors = [unwritten(page, report.html())]
+    shown = [f"report: {page}"] if errors[0] is None else []
     if output.csv is not None:
-        write_report_file(output.csv, to_csv(run))
+        errors.append(unwritten(output.csv, to_csv(run)))
     if output.json:
         last = {"run": str(finished.folder.path), "trials": len(finished.records), "failed": len(finished.failed)}
         print(json_module.dumps(last))
     else:
-        print_report(report.of, Console(), report.extras, [f"report: {page}"])
+        print_report(report.of, Console(), report.extras, shown)
+    raise_first(errors)
     return exit_code(finished)
 
 

@@ -2,18 +2,52 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from pgdyno.errors import StoreError, UsageError
+from pgdyno.errors import PgdynoError, StoreError, UsageError
+from pgdyno.mounts import expanded, is_folder
 from pgdyno.plan.reading.plan_document import dotted, key_lines
 from pgdyno.records.price import PriceList
 from pgdyno.safe_output import visible
 from pgdyno.store.object_storage.address import Address, is_remote
 from pgdyno.store.safe_files import open_new, storing
+
+
+def check_report_file(path: Path) -> None:
+    """Raises StoreError if `path` cannot be written, before anything is measured."""
+    if path.parts[:2] == ("/", "dev"):
+        return
+    if is_folder(path):
+        reason = "is a directory"
+    elif not is_folder(path.parent):
+        reason = f"folder {path.parent} does not exist"
+    elif not os.access(path.parent, os.W_OK):
+        reason = "permission denied"
+    else:
+        return
+    raise StoreError(f"cannot write {path}: {reason}", hint="choose another path")
+
+
+def unwritten(path: Path, content: str | bytes) -> StoreError | None:
+    """Writes as `write_report_file`. Returns its error, so that the caller prints the results before it raises it."""
+    try:
+        write_report_file(path, content)
+    except StoreError as error:
+        return error
+    return None
+
+
+def raise_first(errors: Iterable[PgdynoError | None]) -> None:
+    """Raises the first error of several `unwritten`; does nothing without one."""
+    for error in errors:
+        if error is not None:
+            raise error
 
 
 def write_report_file(path: Path, content: str | bytes) -> None:
@@ -56,13 +90,15 @@ def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
             f"cannot write {path}: {(error.strerror or str(error)).lower()}", hint="choose another path"
         ) from error
     finally:
-        partial.unlink(missing_ok=True)
+        # the reason why it could not be written may be that it cannot be removed, either
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
 
 
 def write_report_at(place: str, content: str | bytes) -> None:
     """Writes `content` to `place`, a path or an address of object storage. Raises StoreError and UsageError."""
     if not is_remote(place):
-        write_report_file(Path(place).expanduser(), content)
+        write_report_file(expanded(place), content)
         return
     from pgdyno.store.object_storage.objects import write
 
