@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import typer
 from typer.core import TyperCommand
+from typer.testing import CliRunner
 
 from pgdyno.cli import app, configured
 from pgdyno.commands.arguments.options import complete_plans
@@ -19,7 +20,7 @@ from pgdyno.commands.plan import check
 from pgdyno.commands.selftest import keys_of
 from pgdyno.commands.serve import serve_runs
 from pgdyno.commands.support.report_files import read_prices, write_report_file
-from pgdyno.errors import ExitCode, PlanError, StoreError, UsageError
+from pgdyno.errors import ExitCode, PgdynoError, PlanError, StoreError, UsageError
 from pgdyno.plan import load_plan
 from pgdyno.store import RunFolder
 from pgdyno.targets.connection import Address
@@ -221,3 +222,82 @@ def test_names_are_whole_in_a_pipe() -> None:
     lines = done.stdout.splitlines()
     assert all(line == line.rstrip() for line in lines)
     assert any(line.startswith("aurora-sysbench") and len(line) > 80 for line in lines)
+
+
+LONG, NOBODY = "x" * 300, "~nobody-has-this-name/x"
+
+
+@pytest.mark.parametrize("path", [LONG, f"/{LONG}", NOBODY])
+def test_a_path_that_cannot_exist_in_a_plan_is_reported_with_its_line(tmp_path: Path, path: str) -> None:
+    others = {"known_hosts": path, "config": path}
+    targets = {
+        "bin": f'kind = "local"\nbin = "{path}"',
+        "source": f'kind = "build"\nsource = "{path}"',
+        "data": f'kind = "embedded"\nversion = "18"\nenvironment = {{ data = "{path}" }}',
+        **{
+            key: f'kind = "dsn"\ndsn = "host=db"\ndatabase = "d"\nssh = {{ host = "db", {key} = "{value}" }}'
+            for key, value in others.items()
+        },
+    }
+    plan = PLAN.format(version="18", script="select-only", clients=1, repeats=6)
+    plan = plan.replace("[target.pg.settings]\nmax_connections = 300\n", "")
+    for key, target in targets.items():
+        text = plan.replace('kind = "embedded"\nversion = "18"', target)
+        (tmp_path / "plan.toml").write_text(text)
+        with pytest.raises(PlanError) as caught:
+            load_plan(tmp_path / "plan.toml")
+        assert any(each.path.endswith(key) for each in caught.value.problems), key
+    (tmp_path / "plan.toml").write_text(plan.replace("select-only", path))
+    with pytest.raises(PlanError):
+        load_plan(tmp_path / "plan.toml")
+    (tmp_path / "plan.toml").write_text(f'extends = "{path}"\n[workload]\nscripts = ["{path}"]\n')
+    with pytest.raises(PlanError):
+        load_plan(tmp_path / "plan.toml")
+    (tmp_path / "plan.toml").write_text(f'extends = "quick"\n[workload]\nscripts = ["{path}"]\n')
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "plan.toml").write_text('extends = "../plan"\n')
+    with pytest.raises(PlanError):
+        load_plan(tmp_path / "below" / "plan.toml")
+    (tmp_path / "plan.toml").write_text('extends = "."\n')
+    with pytest.raises(PlanError):
+        load_plan(tmp_path / "plan.toml")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run"],
+        ["plan", "check"],
+        ["plan", "new"],
+        ["show"],
+        ["history"],
+        ["list", "--runs"],
+        ["serve"],
+        ["show", "latest", "--runs"],
+        ["compare", "latest"],
+        ["run", "quick", "--runs", "/dev/null", "--html"],
+        ["synthesise"],
+    ],
+)
+@pytest.mark.parametrize("path", [LONG, f"{LONG}/y", NOBODY])
+def test_a_path_that_cannot_exist_is_a_mistake_for_every_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], path: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, [*words, path])
+    assert result.exit_code == 0 or isinstance(result.exception, (PgdynoError, SystemExit)), result.exception
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every folder")
+def test_a_folder_that_may_not_be_read_is_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "closed").mkdir(mode=0)
+    for words in (["show", "closed/run"], ["history", "closed/runs"], ["list", "--runs", "closed/runs"]):
+        result = CliRunner().invoke(app, words)
+        assert isinstance(result.exception, PgdynoError), result.exception
+
+
+def test_commands_that_are_printed_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(app, ["plan", "new", "my plan.toml"])
+    assert "pgdyno run 'my plan.toml'" in result.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -18,6 +19,7 @@ from pgdyno.console import Console
 from pgdyno.errors import ExitCode, PlanError, Problem, UsageError
 from pgdyno.host import describe_host
 from pgdyno.messages import message_json
+from pgdyno.mounts import exists
 from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan, catalogue, load_plan
 from pgdyno.plan.checks.question import answer_warnings
 from pgdyno.plan.executed_code import executed, executed_lines
@@ -50,7 +52,7 @@ def within_budget(loaded: LoadedPlan, budget: str | None) -> LoadedPlan:
     from pgdyno.targets import Home
 
     root = Home.locate().root
-    there = next(folder for folder in (root, *root.parents) if folder.exists())
+    there = next(folder for folder in (root, *root.parents) if exists(folder))
     kinds = {spec.kind for spec in loaded.plan.target.values()}
     rate = load_rate(root, kinds, loaded.plan.workload.dataset)
     room = Room(seconds, describe_host().memory_bytes, shutil.disk_usage(there).free, rate)
@@ -150,7 +152,8 @@ def new(file: Path, kind: str) -> None:
     write_new_plan(file, kind)
     console = Console()
     console.print(f"wrote {file}; edit it, then:", soft_wrap=True)
-    console.print(f"  pgdyno plan show {file}\n  pgdyno run {file}", soft_wrap=True)
+    quoted = shlex.quote(str(file))
+    console.print(f"  pgdyno plan show {quoted}\n  pgdyno run {quoted}", soft_wrap=True)
 
 
 def schema() -> None:

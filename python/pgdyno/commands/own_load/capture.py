@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import shlex
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -303,8 +304,8 @@ def _show(folder: Path, found: Capture) -> None:
         console.print("Values of text are replaced; --values kept keeps them.")
     if found.source is Source.LOG:
         console.print(f"Replay it:     name a copy of the database in {folder / PLAN_FILE}, then")
-        console.print(f"               pgdyno run {folder / PLAN_FILE}")
-    console.print(f"Make a model:  pgdyno synthesise {folder}")
+        console.print(f"               pgdyno run {shlex.quote(str(folder / PLAN_FILE))}")
+    console.print(f"Make a model:  pgdyno synthesise {shlex.quote(str(folder))}")
 
 
 def _document(folder: Path, found: Capture) -> dict[str, object]:

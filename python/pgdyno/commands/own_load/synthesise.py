@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import shlex
 from contextlib import closing
 from pathlib import Path
 
@@ -68,7 +69,7 @@ def _show(into: Path, model: Model) -> None:
     loop = f"open loop, {arrivals.rate:g} transactions/s" if arrivals.rate is not None else "closed loop"
     console.print(f"{loop}, clients: {arrivals.clients}, protocol: {model.protocol}")
     console.print(f"Run it:  name a copy of the database in {into / PLAN_FILE}, then")
-    console.print(f"         pgdyno run {into / PLAN_FILE}")
+    console.print(f"         pgdyno run {shlex.quote(str(into / PLAN_FILE))}")
 
 
 def _document(into: Path, model: Model) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import PlanError, Problem, UsageError
+from pgdyno.mounts import expanded, is_folder
 from pgdyno.plan.reading.plan_document import near
 
 _CATALOGUE = "pgdyno.plans"
@@ -57,7 +59,7 @@ def catalogue() -> list[CatalogueEntry]:
 
 def find_plan(source: str) -> PlanFile:
     """Finds the plan in the file `source` or in the catalogue. Raises UsageError, PlanError."""
-    path = Path(source).expanduser()
+    path = expanded(source)
     try:
         return PlanFile(source, path.resolve(), path.read_bytes())
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
@@ -79,7 +81,7 @@ def find_plan(source: str) -> PlanFile:
 def _what_there_is(path: Path) -> str:
     """Lists available plans, the most similar first."""
     names = [entry.name for entry in catalogue()]
-    folder = path if path.is_dir() else path.parent
+    folder = path if is_folder(path) else path.parent
     try:
         files = sorted(file for file in folder.glob("*.toml") if _looks_like_a_plan(file))
     except OSError:
@@ -125,7 +127,8 @@ def parse(source: str, text: str) -> dict[str, Any]:
             line = int(place[1]) if place[1] else line
         message, hint = _plain(message)
         if source.endswith((".sql", ".lua")):
-            hint = f"a script is not a plan; measure it with: pgdyno ab --script {source}, or name it in a plan"
+            quoted = shlex.quote(source)
+            hint = f"a script is not a plan; measure it with: pgdyno ab --script {quoted}, or name it in a plan"
         problem = Problem("", f"is invalid TOML: {message}", line, hint)
         raise PlanError(source, [problem]) from error
     except ValueError as error:
