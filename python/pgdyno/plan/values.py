@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
-from pgdyno.errors import InvalidValueError
+from pgdyno.errors import InvalidValueError, UsageError
 from pgdyno.units import parse_bytes, parse_duration_s
 
 if TYPE_CHECKING:
@@ -20,6 +20,17 @@ HIGHEST_RATE = 1e9
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 LONGEST_NAME = 64
 """Names become parts of folder names, which file systems limit to 255 bytes."""
+
+
+def refuse_undecodable(what: str, text: str) -> None:
+    """Raises UsageError if `text`, an argument or a path, is not UTF-8.
+
+    Python keeps such bytes as surrogates, which neither a plan, a manifest nor libpq can have.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{what} is not valid UTF-8", hint="write it in UTF-8; rename the file or folder") from error
 
 
 class Model(BaseModel):

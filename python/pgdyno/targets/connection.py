@@ -14,6 +14,7 @@ from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pgdyno.errors import TargetError, UsageError
+from pgdyno.plan.values import refuse_undecodable
 from pgdyno.targets import response_limits
 from pgdyno.targets.response_limits import HINT, Look, SilentServerError, WatchedConnection, answering, connected_within
 
@@ -42,6 +43,7 @@ def given_parameters(text: str) -> dict[str, str]:
 
     Raises UsageError, whose message contains nothing of `text`.
     """
+    refuse_undecodable("the connection string", text)
     if text and "=" not in text and not text.startswith(("postgres://", "postgresql://")):
         return {"dbname": text}
     try:

@@ -21,6 +21,7 @@ from pgdyno.plan.reading.plan_document import Document, KeyPath, dotted, in_orde
 from pgdyno.plan.reading.plan_files import PlanFile, find_plan
 from pgdyno.plan.reading.problems import schema_problems
 from pgdyno.plan.reading.replayed_capture import with_capture
+from pgdyno.plan.values import refuse_undecodable
 from pgdyno.units import counted
 
 if TYPE_CHECKING:
@@ -149,12 +150,19 @@ def load_plan(source: str | Path, overrides: Sequence[str] = (), on: str | None 
 
 
 def load_text(text: str, folder: Path, source: str) -> LoadedPlan:
-    """Loads the plan `text`, which `source` wrote, as if it were a file in `folder`. Raises PlanError without lines."""
+    """Loads the plan `text`, which `source` wrote, as if it were a file in `folder`.
+
+    Raises PlanError without lines, UsageError for text that is not UTF-8.
+    """
+    refuse_undecodable("a path in the plan", text)
     file = PlanFile(source, folder / "plan.toml", text.encode())
     return _load(file, (), None, has_lines=False)
 
 
 def _load(file: PlanFile, overrides: Sequence[str], on: str | None, *, has_lines: bool = True) -> LoadedPlan:
+    refuse_undecodable(f"the path {file.path}", str(file.path))
+    for each in overrides:
+        refuse_undecodable(f"--set {each}", each)
     read = read_with_bases(file)
     if not has_lines:
         read = replace(read, document=replace(read.document, lines={}))
