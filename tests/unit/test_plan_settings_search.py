@@ -199,3 +199,9 @@ def test_tune_keeps_a_search_and_refuses_another(tmp_path: Path) -> None:
 def test_the_usual_space_fits_into_the_memory(memory_mb: int) -> None:
     for value in usual_space(memory_mb << 20, by_session=False).values():
         read_choice(value)
+
+
+def test_a_setting_is_searched_under_one_name(tmp_path: Path) -> None:
+    with pytest.raises(PlanError) as caught:
+        plan_of(tmp_path, PLAN + SEARCH + 'over.RANDOM_page_cost = "1..2"\n')
+    assert "search.over.RANDOM_page_cost" in [problem.path for problem in caught.value.problems]

@@ -9,6 +9,7 @@ from itertools import islice, product
 from pgdyno.errors import Problem
 from pgdyno.plan.checks.cheapest import check_priced
 from pgdyno.plan.checks.settings import NEEDS_RELOAD, network_refusal, refusal
+from pgdyno.plan.checks.targets import check_spelling
 from pgdyno.plan.model import SearchSpec, TrialSpec
 from pgdyno.plan.reading.plan_document import Document
 from pgdyno.plan.sweeps.expressions import Value, parse_expression
@@ -51,6 +52,8 @@ def check_settings_search(
     yield from _pairs(trial, document)
     yield from _conditions(search, document)
     yield from _price(search, targets, points, document)
+    fixed = {name.lower(): name for target in targets.values() for name in (*target.settings, *target.session_settings)}
+    yield from check_spelling(("search", "over"), search.over, fixed, document)
     for name in search.over:
         refused = [found for target in targets.values() if (found := _refusal(name, target)) is not None]
         if refused:

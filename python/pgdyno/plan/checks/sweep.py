@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno.errors import Problem
 from pgdyno.plan.checks.settings import network_refusal, refusal
-from pgdyno.plan.checks.targets import check_session, not_of_database, swept_remedy
+from pgdyno.plan.checks.targets import check_session, check_spelling, not_of_database, swept_remedy
 from pgdyno.plan.model import TargetSpec
 from pgdyno.plan.reading.plan_document import Document, KeyPath
 from pgdyno.plan.sweeps.points import Space
@@ -33,7 +33,12 @@ def check_sweep(
     of_server = {*sweep.settings, *(name for point in sweep.points for name in point.settings)}
     places: list[tuple[KeyPath, Sweep | PointSpec]] = [(("sweep",), sweep)]
     places += [(("sweep", "points", number), point) for number, point in enumerate(sweep.points)]
+    # by their lower case, from the targets on, because the sweep overrides these
+    spelled = {name.lower(): name for target in targets.values() for name in target.settings}
+    per_session = {name.lower(): name for target in targets.values() for name in target.session_settings}
     for path, of in places:
+        yield from check_spelling((*path, "settings"), of.settings, spelled, document)
+        yield from check_spelling((*path, SESSION), of.session_settings, per_session, document)
         yield from _names(path, of.settings, of.variables, far, document)
         yield from check_session((*path, SESSION), of.session_settings, of_server, document)
     duplicates = list(_duplicates(sweep, document))

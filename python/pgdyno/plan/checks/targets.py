@@ -52,6 +52,8 @@ def _settings(name: str, target: TargetSpec, document: Document) -> Iterator[Pro
                 )
         if reason is not None:
             yield document.problem(("target", name, "settings", setting), f"cannot be set: {reason}", remedy)
+    yield from check_spelling(("target", name, "settings"), target.settings, {}, document)
+    yield from check_spelling(("target", name, SESSION), target.session_settings, {}, document)
     yield from check_session(("target", name, SESSION), target.session_settings, target.settings, document)
 
 
@@ -66,6 +68,19 @@ def not_of_database(name: str, target: NetworkTarget) -> str:
 def swept_remedy(setting: str) -> str:
     """Returns the remedy for the setting of a sweep that a database of a target may not get."""
     return _PER_SESSION.format(place="sweep", name=setting)
+
+
+def check_spelling(
+    path: KeyPath, names: Iterable[str], spelled: dict[str, str], document: Document
+) -> Iterator[Problem]:
+    """Yields names of settings at `path` that differ from earlier ones only in case: the server would use the last.
+
+    `spelled` has the earlier names by their lower case; adds `names` to it.
+    """
+    for name in names:
+        known = spelled.setdefault(name.lower(), name)
+        if known != name:
+            yield document.problem((*path, name), f"is the same setting as {known}", "write its name in one way")
 
 
 def check_session(
