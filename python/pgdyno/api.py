@@ -18,6 +18,7 @@ from pgdyno.records import Manifest
 from pgdyno.store import RunData, find_run, load_run
 from pgdyno.store.read_runs import views
 from pgdyno.units import counted
+from pgdyno.user_config import config_path, read_config
 
 if TYPE_CHECKING:
     import duckdb
@@ -37,13 +38,19 @@ _HISTOGRAMS = "histograms_by_bucket"
 def open_run(run: str | os.PathLike[str] = "latest", *, runs: str | os.PathLike[str] | None = None) -> Run:
     """Open a run by its path, its name, the beginning of its name, its address on object storage, or `latest`.
 
-    `runs` is the folder of run folders: by default PGDYNO_RUNS, else pgdyno-runs. Raises UsageError for the beginning
-    of several names, StoreError if there is no such run or it cannot be read.
+    `runs` is the folder of run folders: by default PGDYNO_RUNS, else `runs` of config.toml, else pgdyno-runs, as for
+    commands. Raises UsageError for the beginning of several names or a wrong config.toml, StoreError if there is no
+    such run or it cannot be read.
     """
-    folder = runs if runs is not None else os.environ.get("PGDYNO_RUNS", "pgdyno-runs")
+    folder = runs if runs is not None else _runs_folder()
     # a Path is a path even if it has no slash
     named = run if isinstance(run, str) else os.path.join(os.curdir, run)  # noqa: PTH118 - pathlib removes the "."
     return Run(load_run(find_run(named, Path(folder))))
+
+
+def _runs_folder() -> str:
+    # commands take an empty variable for none, too
+    return os.environ.get("PGDYNO_RUNS") or read_config(config_path()).get("runs") or "pgdyno-runs"
 
 
 class Run:

@@ -48,6 +48,23 @@ def test_a_run_is_found_as_commands_find_it(folder: RunFolder, monkeypatch: pyte
         pgdyno.open("x")
 
 
+def test_the_folder_of_runs_is_that_of_commands(
+    folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config" / "pgdyno").mkdir(parents=True)
+    (tmp_path / "config" / "pgdyno" / "config.toml").write_text(f'runs = "{folder.path.parent}"\n')
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.delenv("PGDYNO_RUNS", raising=False)
+    assert pgdyno.open().name == folder.name
+    monkeypatch.setenv("PGDYNO_RUNS", "")
+    assert pgdyno.open().name == folder.name
+    monkeypatch.setenv("PGDYNO_RUNS", "nothing-here")
+    with pytest.raises(StoreError, match="there are no runs in nothing-here"):
+        pgdyno.open()
+
+
 def test_tables_are_the_same_in_every_form(run: Run) -> None:
     rows = run.trials.rows()
     assert [(row["trial"], row["target"], row["clients"]) for row in rows] == [(1, "pg18", 4), (2, "pg18", 4)]

@@ -57,7 +57,7 @@ MAY_IMPORT = {
     "fingerprint": {"doctor", "plan", "prepare", "run", "targets"},
     "probe": {"plan", "remote", "run"},
     "store": set(),
-    "api": {"analyse", "store"},
+    "api": {"analyse", "store", "user_config"},
     "analyse": {"store"},
     "audit": {"analyse", "fingerprint", "importers", "store"},
     "report": {"analyse", "audit", "fingerprint", "published", "store"},
