@@ -21,7 +21,7 @@ from pgdyno.records import ServerFacts
 from pgdyno.targets.cluster.processes import servers_in
 from pgdyno.targets.cluster.settings import Configured, configure, set_settings
 from pgdyno.targets.cluster.snapshots.cluster_copy import ClusterCopy
-from pgdyno.targets.cluster.start_failure import log_size
+from pgdyno.targets.cluster.start_failure import CORRECT_SETTINGS, log_size
 from pgdyno.targets.connection import Address
 from pgdyno.targets.response_limits import Look, Quiet
 
@@ -72,6 +72,8 @@ def read_facts(connection: psycopg.Connection[tuple[Any, ...]], session_settings
 
 CORRECT_SESSION_SETTINGS = "correct session_settings in the plan"
 """The remedy of a session setting that the server refuses."""
+CORRECTIONS = frozenset({CORRECT_SESSION_SETTINGS, CORRECT_SETTINGS})
+"""Remedies that a run cannot have when it is resumed: it keeps its plan."""
 _OF_SESSION = """
     SELECT pg_catalog.lower(name), source FROM pg_catalog.pg_settings
     WHERE pg_catalog.lower(name) OPERATOR(pg_catalog.=) ANY (%s::pg_catalog.text[])

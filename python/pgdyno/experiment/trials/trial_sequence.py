@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -29,6 +30,7 @@ from pgdyno.plan import PlannedTrial
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.run import HookError
 from pgdyno.store import RunFolder, changed_script, load_run
+from pgdyno.targets.server import CORRECTIONS
 from pgdyno.units import counted, format_duration
 
 
@@ -211,19 +213,29 @@ class TrialSequence:
                 self._run_last_hook(outcome)
             finally:
                 self._write_end(words, outcome)
-            failed = sum(record.outcome is Outcome.FAILED for record in done)
-            allowed = " --allow-restart" if self._context.plan.system_names else ""
-            resume = f"pgdyno run --resume {folder.path}{allowed}"
-            if left and ending is Ending.WITHIN_BUDGET:
-                self._progress.show(f"to measure what was left out: {resume}")
-            elif left:
-                redo = f"; with --redo-failed, also {_trials(failed)}" if failed else ""
-                self._progress.show(f"to resume at trial {left[0].number}: {resume}{redo}")
-            elif ending is Ending.STOPPED and self._context.plan.search is not None:
-                # it does not know its next trial
-                self._progress.show(f"to resume the search: {resume}")
-            elif failed:
-                self._progress.show(f"to run {_trials(failed)} again: {resume} --redo-failed")
+            step = self._next_step(done, left, ending)
+            if step is not None:
+                self._progress.show(step)
+
+    def _next_step(self, done: Sequence[TrialRecord], left: Sequence[PlannedTrial], ending: Ending) -> str | None:
+        """Return how to get the trials that are missing or failed; None if there are none, or resuming cannot help."""
+        failed = sum(record.outcome is Outcome.FAILED for record in done)
+        plan = self._context.plan
+        allowed = " --allow-restart" if plan.system_names else ""
+        resume = f"pgdyno run --resume {shlex.quote(str(self._context.folder.path))}{allowed}"
+        refused = any(record.failure is not None and record.failure.hint in CORRECTIONS for record in done)
+        if refused and plan.trial.on_failure == "stop" and plan.search is None:
+            # a resumed run keeps the settings that the server refuses
+            return None
+        if left and ending is Ending.WITHIN_BUDGET:
+            return f"to measure what was left out: {resume}"
+        if left:
+            redo = f"; with --redo-failed, also {_trials(failed)}" if failed else ""
+            return f"to resume at trial {left[0].number}: {resume}{redo}"
+        if ending is Ending.STOPPED and plan.search is not None:
+            # it does not know its next trial
+            return f"to resume the search: {resume}"
+        return f"to run {_trials(failed)} again: {resume} --redo-failed" if failed else None
 
     def _missing(self) -> list[PlannedTrial]:
         """Return the trials that are not stored, and could still decide something."""

@@ -19,7 +19,13 @@ from pgdyno.errors import TargetError
 from pgdyno.signals_and_exit import signals_deferred
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.cluster.processes import ProcessId, descendants, identify, is_zombie, servers_in
-from pgdyno.targets.cluster.start_failure import explain_whole, log_size, read_log
+from pgdyno.targets.cluster.start_failure import (
+    CORRECT_SETTINGS,
+    WRONG_SETTINGS,
+    explain_whole,
+    log_size,
+    read_log,
+)
 from pgdyno.targets.cluster.subprocesses import spawn
 from pgdyno.targets.home import no_space_hint, storing
 from pgdyno.targets.server_user import Account
@@ -109,6 +115,8 @@ class Postmaster:
         hint = None
         if "No space left on device" in text:
             hint = no_space_hint(self.data_directory)
+        elif settings and WRONG_SETTINGS in text:
+            hint = CORRECT_SETTINGS
         elif settings:
             hint = f"see the target's settings: {', '.join(settings)}"
         return TargetError(f"cannot start PostgreSQL {self.installation.version}: {explain_whole(text)}", hint=hint)

@@ -18,7 +18,7 @@ from psycopg import sql
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.checks.settings import context_refusal, refusal
-from pgdyno.targets.cluster.start_failure import explain, log_size, read_log
+from pgdyno.targets.cluster.start_failure import CORRECT_SETTINGS, WRONG_SETTINGS, explain, log_size, read_log
 from pgdyno.targets.home import storing
 
 if TYPE_CHECKING:
@@ -185,7 +185,8 @@ def _configure_database(server: Server, changed: list[str], asked: Mapping[str, 
             reset_settings(connection, server.dbname)
             set_settings(connection, server.dbname, asked)
         except psycopg.Error as error:
-            raise TargetError(f"cannot change settings: {str(error).strip()}") from error
+            hint = CORRECT_SETTINGS if isinstance(error, psycopg.errors.InvalidParameterValue) else None
+            raise TargetError(f"cannot change settings: {str(error).strip()}", hint=hint) from error
     server.settings = dict(asked)
     query: LiteralString = (
         "SELECT pg_catalog.lower(name), pg_catalog.current_setting(name) FROM pg_catalog.pg_settings"
@@ -210,7 +211,8 @@ def _need_restart(server: Server, names: list[str]) -> bool:
     # a name with a dot may belong to a library that is loaded at the start
     unknown = [name for name in names if name not in contexts and "." not in name]
     if unknown:
-        raise TargetError(f"cannot set {', '.join(unknown)}: the server has no such setting")
+        message = f"cannot set {', '.join(unknown)}: the server has no such setting"
+        raise TargetError(message, hint=CORRECT_SETTINGS)
     return any(contexts.get(name, "postmaster") == "postmaster" for name in names)
 
 
@@ -219,8 +221,8 @@ def _reload(server: Server) -> None:
     offset = log_size(server.log_path)
     reload(server)
     said = read_log(server.log_path, offset)
-    if "contains errors" in said:
-        raise TargetError(f"cannot change settings: {_refusal(said)}")
+    if WRONG_SETTINGS in said:
+        raise TargetError(f"cannot change settings: {_refusal(said)}", hint=CORRECT_SETTINGS)
 
 
 def reload(server: Server) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+CORRECT_SETTINGS = "correct settings in the plan"
+"""The remedy of a setting that the server refuses."""
 TAIL_LINES = 10
 TAIL_BYTES = 64 * 1024
 
-_WRONG_SETTINGS = "contains errors"
+WRONG_SETTINGS = "contains errors"
 """PostgreSQL's summary of a wrong configuration, whose reasons are in the lines before it."""
 _LINE = re.compile(r"^.*?\b(LOG|WARNING|ERROR|FATAL|PANIC|DETAIL|HINT):\s+(.*)$")
 
@@ -38,7 +40,7 @@ def explain(text: str) -> str:
     if not fatal:
         return tail(text) or "it printed nothing"
     last = fatal[-1]
-    if _WRONG_SETTINGS in said[last][1]:
+    if WRONG_SETTINGS in said[last][1]:
         # an earlier line reports every wrong line of the configuration
         reasons = [message for level, message in said[:last] if level in ("LOG", "HINT", "DETAIL")]
         return "; ".join(reasons) or said[last][1]
@@ -54,7 +56,7 @@ def explain_whole(text: str) -> str:
     """Returns `explain` followed by the log's last lines, for a log that is removed with its server."""
     reason = explain(text)
     lines = [line.strip() for line in text.splitlines()[-TAIL_LINES:] if line.strip()]
-    more = [line for line in lines if _message(line) not in reason and _WRONG_SETTINGS not in line]
+    more = [line for line in lines if _message(line) not in reason and WRONG_SETTINGS not in line]
     return "\n  ".join([reason, "the server's log:", *more]) if more else reason
 
 
