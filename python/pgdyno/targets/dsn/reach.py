@@ -165,7 +165,9 @@ def _abilities(connection: psycopg.Connection[tuple[Any, ...]]) -> Abilities:
     row = connection.execute(_ROLE).fetchone()
     superuser, makes_databases, limit, standby, connections, resets, checkpoints = _ROW.validate_python(row)
     if standby:
-        raise TargetError("the server is a standby: it accepts no writes", hint="name the primary")
+        raise TargetError(
+            "the server is a standby: it accepts no writes", hint="name the primary, or a copy that accepts writes"
+        )
     return Abilities(
         connections=connections if limit < 0 else min(connections, limit),
         may_checkpoint=superuser or checkpoints,
