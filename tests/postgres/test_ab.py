@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import jsonschema
+import psycopg
 import pytest
 
 from pgdyno.commands.ab import How, ab
-from pgdyno.commands.run import Output
-from pgdyno.errors import ExitCode, TargetError
-from pgdyno.plan.ab_plan import Question
+from pgdyno.commands.run import Output, run_plan
+from pgdyno.errors import ExitCode, StoreError, TargetError
+from pgdyno.plan import load_plan
+from pgdyno.plan.ab_plan import Question, ab_plan
+from pgdyno.plan.checks.read_only import first_write
 from pgdyno.store import load_run
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 
+SCHEMA = json.loads(
+    (Path(__file__).parents[2] / "docs" / "reference" / "json-output.schema.json").read_text(encoding="utf-8")
+)
 LEFT = """
     SELECT (SELECT count(*) FROM pg_namespace), (SELECT count(*) FROM pg_class), (SELECT count(*) FROM pg_database),
            (SELECT count(*) FROM pg_db_role_setting), (SELECT count(*) FROM pg_file_settings)
@@ -35,6 +45,14 @@ def dsn(theirs: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     for name, value in theirs.environment().items():
         monkeypatch.setenv(name, value)
     return f"host={theirs.host} port={theirs.port} user={theirs.user} dbname={theirs.dbname}"
+
+
+def answered(capsys: pytest.CaptureFixture[str]) -> Any:  # noqa: ANN401 - any JSON
+    """The last line of standard output, which matches the schema."""
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    jsonschema.validate(found, {**SCHEMA, "$ref": "#/$defs/ab"})
+    assert found.keys() == SCHEMA["$defs"]["ab"]["properties"].keys()
+    return found
 
 
 def how(tmp_path: Path, **more: object) -> How:
@@ -58,7 +76,8 @@ def test_answers_with_session_settings_and_leaves_nothing(
         pairs="6",
     )
     code = ab(asked, how(tmp_path, save=tmp_path / "plan.toml"))
-    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    found = answered(capsys)
+    assert (found["failures"], found["hints"]) == ([], [])
     assert (code, found["trials"], found["failed"]) == (ExitCode.OK, 12, 0)
     assert found["answer"][0].startswith("64MB vs 4MB: ")
     assert found["comparisons"][0]["points"][0]["pairs"] == 6
@@ -117,3 +136,123 @@ def test_a_value_that_the_server_refuses_is_reported_before_any_trial(theirs: Se
     with pytest.raises(TargetError, match="unrecognized configuration parameter"):
         theirs.check_session({"work_mm": "4MB"})
     theirs.check_session({"search_path": "a, pg_catalog", "app.note": "it's  a\\b"})
+
+
+def test_json_has_failures_and_hints(
+    dsn: str, theirs: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with theirs.connect() as connection:
+        connection.execute("DROP TABLE IF EXISTS kept; CREATE TABLE kept AS SELECT 1 AS x")
+    (tmp_path / "w.sql").write_text("UPDATE kept SET x = 2;\n")
+    asked = Question(dsn=[dsn], settings=["work_mem=4MB,64MB"], scripts=["w.sql"], clients=1, duration="500ms")
+    assert ab(asked, how(tmp_path)) is ExitCode.TRIALS_FAILED
+    found = answered(capsys)
+    assert "read-only transaction" in found["failures"][0]["message"]
+    assert found["hints"] == ["a script writes; to allow that, in transactions that commit: --writes"]
+
+
+def test_on_other_servers_no_hint_names_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "w.sql").write_text("BEGIN READ ONLY;\nUPDATE pgbench_accounts SET abalance = 0;\nEND;\n")
+    asked = Question(
+        versions=["18"],
+        settings=["jit=on,off"],
+        scripts=["w.sql"],
+        clients=1,
+        duration="500ms",
+        warmup="0s",
+        scale=1,
+        pairs="6",
+    )
+    output = Output(html=None, csv=None, quiet=True, json=True)
+    assert ab(asked, How(tmp_path / "my runs", output, check_first=False)) is ExitCode.TRIALS_FAILED
+    found = answered(capsys)
+    assert "read-only transaction" in found["failures"][0]["message"]
+    assert found["hints"] == [f"to run failed trials again: pgdyno run --resume '{found['run']}' --redo-failed"]
+
+
+@pytest.mark.parametrize("setting", ["work_mem=4MB,abc", "work_mem=abc,4MB", "shared_buffers=abc,64MB", "wrk_mem=1,2"])
+def test_a_value_that_a_server_of_pgdyno_refuses_is_corrected_not_run_again(
+    setting: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = Question(versions=["18"], settings=[setting], clients=1, duration="500ms", warmup="0s", scale=1)
+    shown = Output(html=None, csv=None, quiet=False, json=False)
+    assert ab(asked, How(tmp_path / "runs", shown, check_first=False)) is not ExitCode.OK
+    said = capsys.readouterr()
+    name = setting.partition("=")[0]
+    reason = next(line for line in said.out.splitlines() if line.startswith("failed: "))
+    assert name in reason
+    assert "hint: correct --set, and run the command again" in said.out
+    assert "resume" not in said.out + said.err
+
+
+def test_an_answer_is_printed_although_its_report_cannot_be_written(
+    dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "q.sql").write_text("SELECT 1;\n")
+    asked = Question(
+        dsn=[dsn], settings=["jit=on,off"], scripts=["q.sql"], clients=1, duration="200ms", warmup="0s", pairs="6"
+    )
+    output = Output(html=tmp_path / ("x" * 250), csv=None, quiet=True, json=True)
+    with pytest.raises(StoreError, match="file name too long"):
+        ab(asked, How(tmp_path / "runs", output, check_first=False))
+    found = answered(capsys)
+    assert found["answer"][0].startswith("off vs on: ")
+    (tmp_path / "plan.toml").write_text(ab_plan(asked, tmp_path))
+    with pytest.raises(StoreError, match="file name too long"):
+        run_plan(str(tmp_path / "plan.toml"), [], tmp_path / "runs", replace(output, json=False), check_first=False)
+    assert "jit" in capsys.readouterr().out
+
+
+def test_the_saved_plan_is_the_one_that_ran_within_a_budget(dsn: str, tmp_path: Path) -> None:
+    (tmp_path / "q.sql").write_text("SELECT 1;\n")
+    asked = Question(
+        dsn=[dsn], settings=["jit=on,off"], scripts=["q.sql"], clients=1, duration="500ms", warmup="0s", pairs="6..20"
+    )
+    save = tmp_path / "plan.toml"
+    ab(asked, how(tmp_path, save=save, budget="60s"))
+    (run,) = (tmp_path / "runs").iterdir()
+    assert load_plan(save).plan.trial.repeats == load_run(run).manifest.plan["trial"]["repeats"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "VACUUM kept",
+        "ANALYZE kept",
+        "REINDEX TABLE kept",
+        "CLUSTER kept USING kept_x",
+        "CHECKPOINT",
+        "COPY (SELECT 1) TO PROGRAM 'cat > /dev/null'",
+        "ALTER SYSTEM RESET jit",
+        "COMMIT PREPARED 'nothing'",
+        "BEGIN READ WRITE; DELETE FROM kept; ROLLBACK",
+        "SET transaction_read_only = off",
+        "SET default_transaction_read_only = off; DELETE FROM kept",
+    ],
+)
+def test_what_a_read_only_session_may_write_is_refused_in_scripts(theirs: Server, statement: str) -> None:
+    with theirs.connect() as connection:
+        connection.execute(
+            "DROP TABLE IF EXISTS kept; CREATE TABLE kept AS SELECT 1 AS x; CREATE INDEX kept_x ON kept (x)"
+        )
+    with theirs.address.connect(theirs.dbname, options="-c default_transaction_read_only=on") as connection:
+        for each in statement.split("; "):
+            # what is not there is no mistake of the transaction
+            with suppress(psycopg.errors.UndefinedObject):
+                connection.execute(each)
+    assert first_write(statement) is not None
+
+
+@pytest.mark.parametrize("statement", ["SELECT nextval('kept_s')", "DELETE FROM kept", "CREATE TABLE more (x int)"])
+def test_what_a_read_only_session_cannot_do_needs_no_check(theirs: Server, statement: str) -> None:
+    with theirs.connect() as connection:
+        connection.execute("DROP TABLE IF EXISTS kept; CREATE TABLE kept AS SELECT 1 AS x")
+        connection.execute("CREATE SEQUENCE IF NOT EXISTS kept_s")
+    with (
+        theirs.address.connect(theirs.dbname, options="-c default_transaction_read_only=on") as connection,
+        pytest.raises(psycopg.errors.ReadOnlySqlTransaction),
+    ):
+        connection.execute(statement)

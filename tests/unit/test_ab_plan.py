@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
 
 from pgdyno.commands.ab import How, ab
-from pgdyno.commands.run import Output
-from pgdyno.errors import PlanError, TargetError, UsageError
-from pgdyno.plan.ab_plan import Question, ab_plan
+from pgdyno.commands.plan import within_budget
+from pgdyno.commands.run import Output, resume_run, run_plan
+from pgdyno.errors import ExitCode, PlanError, StoreError, TargetError, UsageError
+from pgdyno.plan import load_plan
+from pgdyno.plan.ab_plan import Question, ab_plan, fitted
+from pgdyno.plan.checks.read_only import first_write
 from pgdyno.plan.model import Plan
 from pgdyno.plan.reading.read_plan import LoadedPlan, load_text
 from pgdyno.plan.trials import planned_trials
+from pgdyno.targets.connection import given_parameters
 from pgdyno.targets.server import session_options
 
+QUIET = Output(html=None, csv=None, quiet=True, json=True)
 DSN = "host=db.example.net user=bench dbname=app"
 
 
@@ -81,9 +88,18 @@ def test_one_value_of_a_setting_applies_to_both_arms(folder: Path) -> None:
     assert {trial.point.settings["work_mem"] for trial in planned_trials(plan)} == {"4MB"}
 
 
-def test_a_setting_that_is_given_several_times_keeps_its_commas(folder: Path) -> None:
-    plan = loaded(folder, dsn=[DSN], scripts=["q.sql"], settings=["search_path=a, b", "search_path=c"]).plan
+@pytest.mark.parametrize("given", [[r"search_path=a\, b,c"], [r"search_path=a\, b", "search_path=c"]])
+def test_a_backslash_makes_a_comma_a_part_of_the_value(folder: Path, given: list[str]) -> None:
+    plan = loaded(folder, dsn=[DSN], scripts=["q.sql"], settings=given).plan
     assert plan.sweep.session_settings == {"search_path": ["a, b", "c"]}
+
+
+def test_one_value_with_a_comma_can_apply_to_both_arms(folder: Path) -> None:
+    plan = loaded(folder, versions=["17", "18"], settings=[r"search_path=a\, b"]).plan
+    assert plan.sweep.settings == {"search_path": ["a, b"]}
+    with pytest.raises(UsageError, match="several questions at once") as caught:
+        loaded(folder, versions=["17", "18"], settings=["search_path=a, b"])
+    assert r"write a comma within a value as \," in str(caught.value.hint)
 
 
 def test_scripts_are_relative_to_the_plan(folder: Path) -> None:
@@ -102,6 +118,20 @@ def test_scripts_are_relative_to_the_plan(folder: Path) -> None:
         ({"versions": ["17", "18"], "settings": ["jit=on,off"]}, "several questions at once: --set jit, 2 servers"),
         ({"versions": ["18"], "settings": ["jit=on,on"]}, "--set jit has a value twice"),
         ({"versions": ["18"], "settings": ["jit"]}, "--set jit is not NAME=VALUE"),
+        ({"versions": ["18"], "settings": ["a.b=1,2", "a.b=3"]}, "--set a.b is given several times, and once with a"),
+        ({"versions": ["18"], "settings": ["a.b=3", "a.b=1,2"]}, "--set a.b is given several times, and once with a"),
+        (
+            {"dsn": [DSN], "settings": ["work_mem=4MB,64MB", "WORK_MEM=8MB"], "scripts": ["q.sql"]},
+            "--set work_mem and --set WORK_MEM name one setting",
+        ),
+        (
+            {"dsn": [DSN], "settings": ["jit=on,off", "Transaction_Read_Only=off"], "scripts": ["q.sql"]},
+            "--set Transaction_Read_Only decides whether scripts may write",
+        ),
+        (
+            {"dsn": [DSN], "settings": ["default_transaction_read_only=off,on"], "scripts": ["q.sql"]},
+            "--set default_transaction_read_only decides whether scripts may write",
+        ),
         ({"versions": ["17", "17"]}, "--version names one server twice"),
         ({"versions": ["17", "18"], "pairs": "3"}, "3 pairs are too few for a verdict"),
         ({"versions": ["17", "18"], "pairs": "3..9"}, "--pairs: write a range from 6 or more to 1,000 or less"),
@@ -209,3 +239,232 @@ def test_the_same_question_again_needs_no_other_file(folder: Path) -> None:
     other = Question(dsn=asked.dsn, settings=["work_mem=4MB,1GB"], scripts=["q.sql"])
     with pytest.raises(UsageError, match="already exists, and asks something else"):
         ab(other, how)
+
+
+def refused(folder: Path, **options: object) -> UsageError:
+    with pytest.raises(UsageError) as caught:
+        ab(Question(**options), How(folder / "runs", QUIET, check_first=False))  # type: ignore[arg-type]
+    return caught.value
+
+
+def test_statements_in_place_of_a_file_may_be_longer_than_a_name(folder: Path) -> None:
+    for script in ("SELECT 1;" * 40, f"no/{'x' * 300}.sql"):
+        error = refused(folder, dsn=[DSN], settings=["jit=on,off"], scripts=[script])
+        assert error.message == f"--script {script}: it is neither a built-in script nor a file"
+
+
+def test_a_script_must_be_a_regular_file(folder: Path) -> None:
+    (folder / "loop.sql").symlink_to("loop.sql")
+    error = refused(folder, dsn=[DSN], settings=["jit=on,off"], scripts=["loop.sql"])
+    assert error.message == "--script loop.sql: too many levels of symbolic links"
+    os.mkfifo(folder / "pipe.sql")
+    for name in ("pipe.sql", "."):
+        error = refused(folder, dsn=[DSN], settings=["jit=on,off"], scripts=[name])
+        assert error.message == f"--script {name}: it is not a regular file"
+    (folder / "plan.toml").write_text(EXISTING.format(target="", sweep="").replace("q.sql", "pipe.sql"))
+    with pytest.raises(PlanError) as caught:
+        load_plan(folder / "plan.toml")
+    assert caught.value.problems[0].message == f"{folder}/pipe.sql is not a regular file"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every folder")
+def test_a_script_in_a_folder_that_may_not_be_read_is_a_mistake_of_usage(folder: Path) -> None:
+    (folder / "closed").mkdir(mode=0)
+    error = refused(folder, dsn=[DSN], settings=["jit=on,off"], scripts=["closed/q.sql"])
+    assert error.message == "--script closed/q.sql: permission denied"
+    save = How(folder / "runs", QUIET, check_first=False, save=folder / "closed" / "plan.toml")
+    with pytest.raises(StoreError, match=r"cannot write .*/closed/plan.toml: permission denied"):
+        ab(Question(dsn=[DSN], settings=["jit=on,off"], scripts=["q.sql"]), save)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scripts": ["q\udce9.sql"]}, "--script q\udce9.sql is not valid UTF-8"),
+        ({"dsn": ["host=\udce9 dbname=app"]}, "--dsn is not valid UTF-8"),
+        ({"settings": ["app.x=\udce9,b"]}, "--set app.x=\udce9,b is not valid UTF-8"),
+    ],
+)
+def test_arguments_must_be_utf_8(folder: Path, options: dict[str, object], message: str) -> None:
+    (folder / "q\udce9.sql").write_text("SELECT 1;\n")
+    asked = {"dsn": [DSN], "settings": ["jit=on,off"], "scripts": ["q.sql"]} | options
+    assert refused(folder, **asked).message == message
+
+
+def test_a_plan_and_its_overrides_must_be_utf_8(folder: Path) -> None:
+    with pytest.raises(UsageError, match="is not valid UTF-8"):
+        load_plan("quick", ["sweep.variables.x=\udce9"])
+    (folder / "p\udce9.toml").write_text(EXISTING.format(target="", sweep=""))
+    with pytest.raises(UsageError, match="is not valid UTF-8"):
+        load_plan("p\udce9.toml")
+    with pytest.raises(UsageError, match="is not valid UTF-8"):
+        given_parameters("host=\udce9")
+
+
+def test_the_plan_is_not_saved_into_a_pipe_or_a_device(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    asked = Question(dsn=[DSN], settings=["jit=on,off"], scripts=["q.sql"])
+    for save in (folder / "pipe", Path("/dev/null"), folder):
+        with pytest.raises(UsageError, match="it is not a regular file"):
+            ab(asked, How(folder / "runs", QUIET, check_first=False, save=save))
+
+
+@pytest.mark.parametrize(("given", "text"), [("q.sql", "SELECT 1;\n"), ("link/../q.sql", "SELECT 2;\n")])
+def test_scripts_are_relative_to_the_folder_behind_a_symbolic_link(folder: Path, given: str, text: str) -> None:
+    (folder / "deep" / "real").mkdir(parents=True)
+    (folder / "plans").symlink_to("deep/real")
+    (folder / "link").symlink_to("deep/real")
+    asked = Question(dsn=["host=127.0.0.1 port=1 dbname=app"], settings=["jit=on,off"], scripts=[given])
+    (folder / "deep" / "q.sql").write_text("SELECT 2;\n")
+    with pytest.raises(TargetError, match="cannot connect"):
+        ab(asked, How(folder / "runs", QUIET, check_first=False, save=folder / "plans" / "plan.toml"))
+    script = load_plan(folder / "plans" / "plan.toml").plan.workload.scripts[0]
+    assert (folder / "deep" / "real" / script).read_text() == text
+
+
+def test_a_file_whose_name_has_an_at_sign_is_a_script(folder: Path) -> None:
+    (folder / "q@3.sql").write_text("SELECT 3;\n")
+    (folder / "q.sql@2").write_text("SELECT 4;\n")
+    plan = loaded(folder, dsn=[DSN], settings=["jit=on,off"], scripts=["q@3.sql", "q.sql@2", "q@3.sql@5"]).plan
+    assert plan.workload.scripts == ["q@3.sql@1", "q.sql@2@1", "q@3.sql@5"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"clients": 1_000_000}, "--clients: 1,000,000 clients are more than PostgreSQL accepts"),
+        ({"rate": float("nan")}, "--rate: "),
+        ({"rate": -5.0}, "--rate: "),
+        ({"duration": "x"}, "--duration: 'x' is not a duration"),
+        ({"warmup": "y"}, "--warmup: 'y' is not a duration"),
+        ({"duration": "x", "warmup": "y"}, "--duration: 'x' is not a duration; --warmup: 'y' is not a duration"),
+        ({"scripts": ["empty.sql"]}, "--script: the script "),
+        ({"settings": ["shared_buffers=1GB,2GB"]}, "--set shared_buffers: cannot be set for a session"),
+    ],
+)
+def test_a_wrong_value_names_its_option(folder: Path, options: dict[str, object], message: str) -> None:
+    (folder / "empty.sql").touch()
+    asked = {"dsn": [DSN], "settings": ["jit=on,off"], "scripts": ["q.sql"]} | options
+    error = refused(folder, **asked)
+    assert error.message.startswith(message)
+    assert error.exit_code is ExitCode.USAGE
+
+
+def test_the_service_file_may_name_the_database(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "services").write_text("[app]\nhost=db\ndbname=shop\n[other]\nhost=db\n")
+    monkeypatch.setenv("PGSERVICEFILE", str(folder / "services"))
+    monkeypatch.delenv("PGSERVICE", raising=False)
+    asked = {"settings": ["jit=on,off"], "scripts": ["q.sql"]}
+    target = loaded(folder, dsn=["service=app"], **asked).plan.target["server"]
+    assert (target.dsn, target.database) == ("service=app dbname=shop", "shop")  # type: ignore[attr-defined]
+    assert "PGSERVICE" not in os.environ
+    with pytest.raises(UsageError, match="--dsn names no database"):
+        loaded(folder, dsn=["service=other"], **asked)
+    monkeypatch.setenv("PGSERVICE", "app")
+    assert loaded(folder, dsn=["user=bench"], **asked).plan.target["server"].database == "shop"  # type: ignore[attr-defined]
+    assert os.environ["PGSERVICE"] == "app"
+
+
+@pytest.mark.parametrize(
+    ("script", "line", "words"),
+    [
+        ("SELECT 1;\nBEGIN /* x */ ISOLATION LEVEL SERIALIZABLE,\n READ -- y\nWRITE;", 3, "READ -- y WRITE"),
+        ("start transaction read write;", 1, "read write"),
+        ("SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE;", 1, "READ WRITE"),
+        ("SET LOCAL transaction_read_only = off;", 1, "transaction_read_only"),
+        ("SELECT set_config('Default_Transaction_Read_Only', 'off', false);", 1, "Default_Transaction_Read_Only"),
+        ("\\set x 1 + \\\n 2\nVACUUM t;", 3, "VACUUM"),
+        ("SELECT 1 AS a \\gset\n-- then\nanalyze t;", 3, "analyze"),
+        ("SELECT 1\\; CHECKPOINT;", 1, "CHECKPOINT"),
+        ("ALTER  SYSTEM SET jit = off;", 1, "ALTER SYSTEM"),
+        ("COMMIT PREPARED 'x';", 1, "COMMIT PREPARED"),
+    ],
+)
+def test_a_script_that_would_write_in_spite_of_read_only_is_refused(
+    folder: Path, script: str, line: int, words: str
+) -> None:
+    (folder / "w.sql").write_text(script)
+    asked: dict[str, object] = {"dsn": [DSN], "settings": ["jit=on,off"], "scripts": ["q.sql", "w.sql"]}
+    error = refused(folder, **asked)
+    assert error.message == f'--script w.sql: line {line} has "{words}", which is not read-only'
+    assert "--writes" in str(error.hint)
+    assert loaded(folder, **asked, writes=True).plan.workload.scripts == ["q.sql", "w.sql"]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "-- vacuum before, then read write\nSELECT 1;",
+        "BEGIN READ ONLY;\nSELECT 1;\nEND;\nSELECT read AS write FROM t;",
+        "EXPLAIN (ANALYZE) SELECT 1;\nEXPLAIN ANALYZE SELECT 1;",
+        "SELECT a,\n cluster\nFROM t;",
+    ],
+)
+def test_a_script_that_only_reads_is_accepted(folder: Path, script: str) -> None:
+    (folder / "r.sql").write_text(script)
+    assert loaded(folder, dsn=[DSN], settings=["jit=on,off"], scripts=["r.sql"]).plan.workload.scripts == ["r.sql"]
+
+
+def test_looking_for_writes_takes_no_longer_for_odd_scripts() -> None:
+    began = time.monotonic()
+    for text in ("transaction ", "/*", "\\a\\\n", "/* a */ -- b -- c\n", "read write "):
+        first_write(text * 2000)
+    assert time.monotonic() - began < 5
+
+
+def test_names_of_settings_that_differ_only_in_case_are_refused_in_plans(folder: Path) -> None:
+    def paths(target: str, sweep: str) -> list[str]:
+        with pytest.raises(PlanError) as caught:
+            load_text(EXISTING.format(target=target, sweep=sweep), folder, "plan")
+        return [each.path for each in caught.value.problems if "is the same setting as" in each.message]
+
+    per_session = 'session_settings = { jit = "on", JIT = "off" }'
+    assert paths(per_session, "") == ["target.app.session_settings.JIT"]
+    assert paths("", per_session) == ["sweep.session_settings.JIT"]
+    assert paths('session_settings = { jit = "on" }', 'session_settings.JIT = ["on", "off"]') == [
+        "sweep.session_settings.JIT"
+    ]
+    assert paths("", 'session_settings.jit = "on"\npoints = [{ session_settings = { Jit = "off" } }]') == [
+        "sweep.points[0].session_settings.Jit"
+    ]
+    assert "target.app.settings.JIT" in paths('settings = { jit = "on", JIT = "off" }', "")
+    assert "sweep.settings.JIT" in paths("", 'settings = { jit = "on", JIT = "off" }')
+
+
+def test_the_saved_plan_is_the_one_that_fits_the_budget(folder: Path) -> None:
+    asked = Question(dsn=["host=127.0.0.1 port=1 dbname=app"], settings=["jit=on,off"], scripts=["q.sql"], margin="2%")
+    how = How(folder / "runs", QUIET, check_first=False, save=folder / "plan.toml", budget="3m")
+    with pytest.raises(TargetError, match="cannot connect"):
+        ab(asked, how)
+    saved, whole = load_plan(folder / "plan.toml").plan, load_text(ab_plan(asked, folder), folder, "ab")
+    assert saved == within_budget(whole, "3m").plan
+    assert (saved.trial.repeats, saved.trial.margin) == (6, None)
+    assert saved.trial.duration is not None
+    assert saved.trial.duration < 20
+    with pytest.raises(UsageError, match="a budget of 30s is too small for ab"):
+        ab(asked, How(folder / "runs", QUIET, budget="30s"))
+
+
+def test_a_fitted_question_keeps_its_values(folder: Path) -> None:
+    asked = Question(versions=["18"], settings=[r"search_path=a\, b,c"], duration="1m")
+    plan = load_text(ab_plan(asked, folder), folder, "ab").plan
+    assert load_text(ab_plan(fitted(asked, plan), folder), folder, "ab").plan == plan
+    assert fitted(asked, plan).duration == "1m"
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_anything_is_measured(folder: Path) -> None:
+    (folder / "file").touch()
+    asked = Question(dsn=["host=127.0.0.1 port=1 dbname=app"], settings=["jit=on,off"], scripts=["q.sql"])
+    for name, reason in (
+        ("no/r.html", "folder .*no does not exist"),
+        ("file/r.html", "folder"),
+        (".", "is a directory"),
+    ):
+        output = Output(html=folder / name, csv=None, quiet=True, json=True)
+        with pytest.raises(StoreError, match=rf"cannot write .*: {reason}"):
+            ab(asked, How(folder / "runs", output, check_first=False))
+        with pytest.raises(StoreError, match=rf"cannot write .*: {reason}"):
+            run_plan("quick", [], folder / "runs", output)
+        with pytest.raises(StoreError, match=rf"cannot write .*: {reason}"):
+            resume_run("latest", folder / "runs", Output(None, folder / name, quiet=True, json=True), redo_failed=False)
+    assert not (folder / "runs").exists()

@@ -301,3 +301,10 @@ def test_commands_that_are_printed_can_be_pasted(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["plan", "new", "my plan.toml"])
     assert "pgdyno run 'my plan.toml'" in result.stdout
+
+
+def test_a_gate_checks_its_files_before_it_measures_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for option in ("--md", "--junit"):
+        result = CliRunner().invoke(app, ["gate", "latest", option, "no/gate"])
+        assert str(result.exception) == "cannot write no/gate: folder no does not exist"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json as json_module
+import shlex
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
@@ -14,14 +16,24 @@ from pgdyno.analyse.comparison import Comparison, Verdict, compare
 from pgdyno.analyse.pairs import usual_metric, usual_split, within
 from pgdyno.commands.compare import print_comparisons
 from pgdyno.commands.plan import within_budget
-from pgdyno.commands.run import Output, Rent, carry_out, check_folder, exit_code, experiment_of
+from pgdyno.commands.run import (
+    Output,
+    Rent,
+    carry_out,
+    check_folder,
+    check_reports,
+    exit_code,
+    experiment_of,
+)
 from pgdyno.commands.support.compared_runs import Compared, ComparedRuns
-from pgdyno.commands.support.report_files import write_report_file
+from pgdyno.commands.support.report_files import raise_first, unwritten
 from pgdyno.console import Console
-from pgdyno.errors import ExitCode, PgdynoError, StoreError, UsageError
+from pgdyno.errors import ExitCode, PgdynoError, PlanError, StoreError, UsageError
 from pgdyno.experiment import Finished
+from pgdyno.experiment.resume import loaded_of
+from pgdyno.mounts import exists, is_file
 from pgdyno.plan import LoadedPlan, load_plan
-from pgdyno.plan.ab_plan import FEWEST_PAIRS, Question, ab_plan
+from pgdyno.plan.ab_plan import Question, ab_plan, fitted, in_options
 from pgdyno.plan.reading.read_plan import load_text
 from pgdyno.report.answers.comparison import low_to_high, percent
 from pgdyno.report.answers.comparison_export import comparison_json
@@ -32,7 +44,7 @@ from pgdyno.report.terminal.progress import LiveView
 from pgdyno.report.terminal.text_drawing import printable
 from pgdyno.store import load_run
 from pgdyno.targets import Use, WhenBusy
-from pgdyno.targets.server import CORRECT_SESSION_SETTINGS
+from pgdyno.targets.server import CORRECTIONS
 
 READ_ONLY_TRANSACTION = "25006"
 """The SQLSTATE of a write in a read-only transaction."""
@@ -102,38 +114,47 @@ class NarrowingView(LiveView):
 def ab(asked: Question, how: How) -> ExitCode:
     """Runs the plan of the question and prints its answer; returns the exit code.
 
-    Raises PgdynoError if nothing could be run.
+    Raises PgdynoError if nothing could be run, StoreError also after the answer if a file could not be written.
     """
-    loaded = within_budget(_loaded(asked, how.save), how.budget)
-    repeats = loaded.plan.trial.most_repeats
-    if repeats < FEWEST_PAIRS:
-        raise UsageError(f"the budget has no room for {FEWEST_PAIRS} pairs", hint="give a longer --budget")
+    try:
+        finished = _measured(asked, how)
+    except PlanError as error:
+        found = in_options(error)
+        if found is None:
+            raise
+        raise found from error
+    return _answer(finished, how, asked)
+
+
+def _measured(asked: Question, how: How) -> Finished:
     check_folder(how.runs)
+    check_reports(how.output)
+    loaded = _loaded(asked, how)
+    repeats = loaded.plan.trial.most_repeats
     use = Use(loaded.plan.name, how.when_busy)
     renting = Rent().agreed(loaded.plan)
     experiment = experiment_of(loaded, how.runs, check_first=how.check_first, renting=renting)
     if loaded.plan.trial.stops_when_decided:
-        finished = carry_out(how.output, use, experiment)
-    else:
-        finished = carry_out(how.output, use, experiment, lambda view: NarrowingView(view, repeats))
-    return _answer(finished, how.output)
+        return carry_out(how.output, use, experiment)
+    return carry_out(how.output, use, experiment, lambda view: NarrowingView(view, repeats))
 
 
-def _loaded(asked: Question, save: Path | None) -> LoadedPlan:
-    """Returns the plan, which is in the file `save` if there is one. Raises UsageError, PlanError, StoreError."""
+def _loaded(asked: Question, how: How) -> LoadedPlan:
+    """Returns the plan, which is in the file of --save if there is one. Raises UsageError, PlanError, StoreError."""
+    save = how.save
+    folder = Path.cwd() if save is None else save.resolve().parent
+    loaded = within_budget(load_text(ab_plan(asked, folder), folder, "ab"), how.budget)
     if save is None:
-        return load_text(ab_plan(asked, Path.cwd()), Path.cwd(), "ab")
-    text = ab_plan(asked, save.absolute().parent)
+        return loaded
+    text = ab_plan(fitted(asked, loaded.plan), folder)
     # the same question again, after a server that refused the connection
-    if save.exists() and not _is_text(save, text):
-        hint = f"run it: pgdyno run {save}; or give another name to --save"
+    if is_file(save) and not _is_text(save, text):
+        hint = f"run it: pgdyno run {shlex.quote(str(save))}; or give another name to --save"
         raise UsageError(f"{save} already exists, and asks something else", hint=hint)
-    load_text(text, save.absolute().parent, "ab")
-    try:
-        save.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise StoreError(f"cannot write {save}: {(error.strerror or str(error)).lower()}") from error
-    return load_plan(save)
+    if exists(save) and not is_file(save):
+        raise UsageError(f"cannot write {save}: it is not a regular file", hint="give another name to --save")
+    _write_plan(save, text)
+    return replace(load_plan(save), gave_up=loaded.gave_up, budget=loaded.budget)
 
 
 def _is_text(file: Path, text: str) -> bool:
@@ -143,11 +164,31 @@ def _is_text(file: Path, text: str) -> bool:
         return False
 
 
-def _answer(finished: Finished, output: Output) -> ExitCode:
-    folder = finished.folder.path
+def _write_plan(save: Path, text: str) -> None:
+    try:
+        save.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise StoreError(f"cannot write {save}: {(error.strerror or str(error)).lower()}") from error
+
+
+def _save_measured(asked: Question, how: How, finished: Finished) -> PgdynoError | None:
+    """Writes the plan of --save again if the budget had less room than before the servers were there."""
+    if how.save is None or how.budget is None:
+        return None
+    try:
+        text = ab_plan(fitted(asked, loaded_of(finished.folder).plan), how.save.resolve().parent)
+        if not _is_text(how.save, text):
+            _write_plan(how.save, text)
+    except PgdynoError as error:
+        return error
+    return None
+
+
+def _answer(finished: Finished, how: How, asked: Question) -> ExitCode:
+    folder, output = finished.folder.path, how.output
     run = load_run(folder)
     page = output.html or folder / "report.html"
-    write_report_file(page, whole_report([run]).html())
+    errors = [_save_measured(asked, how, finished), unwritten(page, whole_report([run]).html())]
     code = exit_code(finished)
     runs = ComparedRuns.of(Compared(str(folder), None, folder.parent, None, None, None, None))
     try:
@@ -166,36 +207,56 @@ def _answer(finished: Finished, output: Output) -> ExitCode:
             "run": str(folder),
             "trials": len(finished.records),
             "failed": len(finished.failed),
+            "failures": [{"message": message, "hint": hint} for message, hint in _failures(finished)],
+            "hints": _hints(finished, asked),
             "invalid": reasons_json(reasons),
             "comparisons": [] if reasons else [comparison_json(each) for each in comparisons],
             "answer": lines,
         }
         print(json_module.dumps(found))
-        return code
-    console = Console()
-    if comparisons:
-        print_comparisons(comparisons, reasons, list(map(str, runs.notes())), console)
-        console.print()
-    console.print(f"report: {page}", soft_wrap=True)
-    for line in _hints(finished):
-        console.print(line, soft_wrap=True)
-    for line in lines:
-        console.print(Text(printable(line), "bold"), soft_wrap=True)
+    else:
+        console = Console()
+        if comparisons:
+            print_comparisons(comparisons, reasons, list(map(str, runs.notes())), console)
+            console.print()
+        pages = [f"report: {page}"] if errors[-1] is None else []
+        _print_end([*pages, *_failure_lines(finished, asked)], lines, console)
+    raise_first(errors)
     return code
 
 
-def _hints(finished: Finished) -> list[str]:
-    states = {record.failure.sqlstate for record in finished.failed if record.failure is not None}
-    remedies = {record.failure.hint for record in finished.failed if record.failure is not None}
-    hints = []
-    if READ_ONLY_TRANSACTION in states:
-        hints.append("hint: a script writes; to allow that, in transactions that commit: --writes")
-    elif CORRECT_SESSION_SETTINGS in remedies:
+def _print_end(before: Sequence[str], answer: Sequence[str], console: Console) -> None:
+    for line in before:
+        console.print(Text(printable(line)), soft_wrap=True)
+    for line in answer:
+        console.print(Text(printable(line), "bold"), soft_wrap=True)
+
+
+def _failure_lines(finished: Finished, asked: Question) -> list[str]:
+    return [
+        *(f"failed: {message}" for message, _ in _failures(finished)),
+        *(f"hint: {hint}" for hint in _hints(finished, asked)),
+    ]
+
+
+def _failures(finished: Finished) -> list[tuple[str, str | None]]:
+    """Returns message and remedy of each distinct failure, in the order of the trials."""
+    found = [record.failure for record in finished.failed if record.failure is not None]
+    return list(dict.fromkeys((each.message, each.hint) for each in found))
+
+
+def _hints(finished: Finished, asked: Question) -> list[str]:
+    failures = [record.failure for record in finished.failed if record.failure is not None]
+    # on other servers, and with --writes, it is a setting or the server itself that refuses
+    if asked.dsn and not asked.writes and any(each.sqlstate == READ_ONLY_TRANSACTION for each in failures):
+        return ["a script writes; to allow that, in transactions that commit: --writes"]
+    if any(each.hint in CORRECTIONS for each in failures):
         # the run's plan has the wrong setting, too
-        hints.append("hint: correct --set, and run the command again")
-    elif finished.failed:
-        hints.append(f"hint: to run failed trials again: pgdyno run --resume {finished.folder.path} --redo-failed")
-    return hints
+        return ["correct --set, and run the command again"]
+    if finished.failed:
+        place = shlex.quote(str(finished.folder.path))
+        return [f"to run failed trials again: pgdyno run --resume {place} --redo-failed"]
+    return []
 
 
 def verdict_line(of: Comparison) -> str:

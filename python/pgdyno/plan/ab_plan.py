@@ -5,20 +5,39 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from errno import ENAMETOOLONG, ENOENT, ENOTDIR
 from pathlib import Path, PurePath
 
-from pgdyno.errors import UsageError
-from pgdyno.plan.model import BUILTIN_SCRIPTS
+from pgdyno.errors import PlanError, UsageError
+from pgdyno.mounts import expanded
+from pgdyno.plan.checks.read_only import LIFTING, READ_ONLY, first_write
+from pgdyno.plan.model import BUILTIN_SCRIPTS, Plan
 from pgdyno.plan.optional_sections import checked_margin
-from pgdyno.plan.values import NAME, repeats
-from pgdyno.plan.workload import parse_script
+from pgdyno.plan.values import NAME, refuse_undecodable, repeats
+from pgdyno.plan.workload import ScriptChoice, parse_script
+from pgdyno.units import parse_duration_s
 
 FEWEST_PAIRS = 6
 """Pairs that a claim needs."""
-READ_ONLY = "default_transaction_read_only"
-_ONE_OF = "give several values to one of --set NAME=A,B, --version A,B, --dsn (twice) and --bin (twice)"
+_COMMA = r"write a comma within a value as \,"
+_ONE_OF = f"give several values to one of --set NAME=A,B, --version A,B, --dsn (twice) and --bin (twice); {_COMMA}"
+_ALLOW = "to let scripts write on your server, in transactions that commit: --writes"
+_ESCAPED = r"\,"
+_SEPARATOR = re.compile(r"(?<!\\),")
+_OPTIONS = {
+    "sweep.clients": "--clients",
+    "sweep.rate": "--rate",
+    "trial.duration": "--duration",
+    "trial.warmup": "--warmup",
+    "workload.scale": "--scale",
+    "workload.scripts": "--script",
+}
+"""The options that become these keys of the plan, apart from --set."""
+_SETTING = re.compile(r"sweep\.(?:session_)?settings\.(.+)")
+_INDEX = re.compile(r"\[\d+\]$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +48,7 @@ class Question:
     versions: Sequence[str] = ()
     bins: Sequence[str] = ()
     settings: Sequence[str] = ()
-    """`NAME=A,B` each."""
+    """`NAME=A,B` each, where a backslash before a comma makes it a part of the value."""
     scripts: Sequence[str] = ()
     clients: int = 8
     rate: float | None = None
@@ -51,20 +70,14 @@ def ab_plan(asked: Question, folder: Path) -> str:
     A setting applies per connection on a server that exists, and to the whole server on one that pgdyno starts. Raises
     UsageError if the options ask no question or several.
     """
+    _check_encoding(asked)
     settings = _settings(asked.settings)
     targets = _targets(asked)
     several = [name for name, values in settings.items() if len(values) > 1]
     if len(several) + (len(targets) > 1) != 1:
         raise UsageError(_refused(targets, several), hint=_ONE_OF)
     pairs = _number_of_pairs(asked)
-    if asked.scale is not None and asked.dsn:
-        raise UsageError(
-            "--scale applies to servers that pgdyno starts: it loads nothing into yours", hint="remove --scale"
-        )
-    if asked.dsn and not asked.scripts:
-        raise UsageError("no --script", hint="name a file with the statements to measure: --script query.sql")
-    if asked.writes and not asked.dsn:
-        raise UsageError("--writes applies only to --dsn: on servers that pgdyno starts, scripts may write anyway")
+    _check_access(asked, settings)
     lines = ["# written by pgdyno ab", 'name = "ab"', f"description = {_text(_question(settings, targets))}"]
     for name, table in targets.items():
         lines += ["", f"[target.{name}]", *_pairs(table)]
@@ -83,6 +96,77 @@ def ab_plan(asked: Question, folder: Path) -> str:
     if asked.dsn:
         lines += ["", "[reset]", "checkpoint = false      # a server in use makes its own checkpoints"]
     return "\n".join(lines) + "\n"
+
+
+def fitted(asked: Question, plan: Plan) -> Question:
+    """Returns the question whose plan is `plan`, which is that of `asked` within a budget."""
+    trial, points = plan.trial, plan.points()
+    settings = {
+        name: [value for value in values if any(point.settings.get(name) == value for point in points)]
+        for name, values in _settings(asked.settings).items()
+    }
+    return replace(
+        asked,
+        settings=[f"{name}={_joined(values)}" for name, values in settings.items()],
+        duration=_duration(asked.duration, trial.duration),
+        warmup=_duration(asked.warmup, trial.warmup),
+        pairs=str(trial.repeats),
+        margin=trial.margin,
+        scale=None if asked.dsn else plan.workload.scale,
+    )
+
+
+def _joined(values: Sequence[str]) -> str:
+    return ",".join(value.replace(",", _ESCAPED) for value in values)
+
+
+def _duration(asked: str, seconds: float | None) -> str:
+    """Returns `seconds` as text: that of `asked` if it is the same."""
+    if seconds is None or parse_duration_s(asked) == seconds:
+        return asked
+    return f"{seconds:.3f}".rstrip("0").rstrip(".") + "s"
+
+
+def in_options(error: PlanError) -> UsageError | None:
+    """Returns the problems of the plan that `ab_plan` wrote in terms of options; None if one comes from no option."""
+    options = [_option(problem.path) for problem in error.problems]
+    if not all(options):
+        return None
+    said = [f"{option}: {problem.message}" for option, problem in zip(options, error.problems, strict=True)]
+    hints = [problem.hint for problem in error.problems if problem.hint]
+    return UsageError("; ".join(said), hint=hints[0] if hints else None)
+
+
+def _option(path: str) -> str | None:
+    key = _INDEX.sub("", path)
+    setting = _SETTING.fullmatch(key)
+    return _OPTIONS.get(key) if setting is None else f"--set {setting[1]}"
+
+
+def _check_encoding(asked: Question) -> None:
+    given = {"--dsn": asked.dsn, "--version": asked.versions, "--bin": asked.bins, "--set": asked.settings}
+    given |= {"--script": asked.scripts, "--duration": [asked.duration], "--warmup": [asked.warmup]}
+    for option, texts in given.items():
+        for each in texts:
+            # a connection string may contain a password
+            refuse_undecodable(option if option == "--dsn" else f"{option} {each}", each)
+
+
+def _check_access(asked: Question, settings: Mapping[str, object]) -> None:
+    """Raises UsageError for options that apply only to servers of the user's, or only to others."""
+    if not asked.dsn:
+        if asked.writes:
+            raise UsageError("--writes applies only to --dsn: on servers that pgdyno starts, scripts may write anyway")
+        return
+    if asked.scale is not None:
+        raise UsageError(
+            "--scale applies to servers that pgdyno starts: it loads nothing into yours", hint="remove --scale"
+        )
+    if not asked.scripts:
+        raise UsageError("no --script", hint="name a file with the statements to measure: --script query.sql")
+    lifting = next((name for name in settings if name.lower() in LIFTING), None)
+    if lifting is not None and not asked.writes:
+        raise UsageError(f"--set {lifting} decides whether scripts may write", hint=_ALLOW)
 
 
 def _number_of_pairs(asked: Question) -> int | str:
@@ -111,21 +195,29 @@ def _refused(targets: Mapping[str, object], several: Sequence[str]) -> str:
 
 
 def _settings(given: Sequence[str]) -> dict[str, list[str]]:
-    """Returns the values of each setting; one that is given several times keeps commas in its values."""
+    """Returns the values of each setting. Raises UsageError."""
     found: dict[str, list[str]] = {}
+    spelled: dict[str, str] = {}
+    lists: set[str] = set()
     for each in given:
         name, equals, value = each.partition("=")
         if not equals or not name.strip():
             raise UsageError(f"--set {each} is not NAME=VALUE", hint="such as --set work_mem=4MB,64MB")
-        found.setdefault(name.strip(), []).append(value.strip())
-    split = {
-        name: [part.strip() for part in values[0].split(",")] if len(values) == 1 else values
-        for name, values in found.items()
-    }
-    for name, values in split.items():
+        name = name.strip()
+        values = [part.replace(_ESCAPED, ",").strip() for part in _SEPARATOR.split(value)]
+        known = spelled.setdefault(name.lower(), name)
+        if known != name:
+            raise UsageError(f"--set {known} and --set {name} name one setting", hint="write its name in one way")
+        if len(values) > 1:
+            lists.add(name)
+        if name in found and name in lists:
+            # the comma could separate two values or belong to one
+            raise UsageError(f"--set {name} is given several times, and once with a comma", hint=_COMMA)
+        found.setdefault(name, []).extend(values)
+    for name, values in found.items():
         if len(set(values)) < len(values):
             raise UsageError(f"--set {name} has a value twice", hint="give each value once")
-    return split
+    return found
 
 
 def _targets(asked: Question) -> dict[str, dict[str, object]]:
@@ -141,7 +233,7 @@ def _targets(asked: Question) -> dict[str, dict[str, object]]:
             "pg" + re.sub(r"[^A-Za-z0-9]+", "-", each): {"kind": "embedded", "version": each}
             for each in _once("--version", asked.versions)
         }
-    bins = [str(Path(each).expanduser().absolute()) for each in asked.bins]
+    bins = [str(expanded(each).absolute()) for each in asked.bins]
     names = _names([{str(at): part for at, part in enumerate(PurePath(each).parts)} for each in _once("--bin", bins)])
     return {name: {"kind": "local", "bin": each} for name, each in zip(names, bins, strict=True)}
 
@@ -174,7 +266,7 @@ def _existing(given: Sequence[str]) -> dict[str, dict[str, object]]:
                 "--dsn has a password, which other users could see",
                 hint="remove it there, and set PGPASSWORD or use ~/.pgpass",
             )
-        database = parameters.pop("dbname", None) or os.environ.get("PGDATABASE")
+        database = parameters.pop("dbname", None) or _default_database(parameters.get("service"))
         if not database:
             raise UsageError("--dsn names no database", hint='such as --dsn "host=db dbname=app"')
         parsed.append((make_conninfo(**parameters, dbname=database), database, parameters))
@@ -184,6 +276,25 @@ def _existing(given: Sequence[str]) -> dict[str, dict[str, object]]:
         name: {"kind": "dsn", "dsn": text, "database": database, "allow_existing": True}
         for name, (text, database, _) in zip(names, parsed, strict=True)
     }
+
+
+def _default_database(service: str | None) -> str | None:
+    """Returns the database of the service file, or that of PGDATABASE; None without either."""
+    from psycopg import pq
+
+    before = os.environ.get("PGSERVICE")
+    try:
+        if service is not None:
+            # libpq reads the service file only for this variable or for a connection
+            os.environ["PGSERVICE"] = service
+        defaults = {option.keyword: option.val for option in pq.Conninfo.get_defaults()}
+    finally:
+        if service is not None:
+            os.environ.pop("PGSERVICE")
+        if before is not None:
+            os.environ["PGSERVICE"] = before
+    found = defaults.get(b"dbname")
+    return found.decode() if found else None
 
 
 def _names(parameters: Sequence[Mapping[str, str]]) -> list[str]:
@@ -201,23 +312,69 @@ def _scripts(asked: Question, folder: Path) -> list[str]:
     """Returns the scripts relative to `folder`, with their weights."""
     found = []
     for each in asked.scripts or ["select-only"]:
-        try:
-            choice = parse_script(each)
-        except ValueError as error:
-            raise UsageError(f"--script {each}: {error}") from error
-        if choice.builtin and asked.dsn:
-            raise UsageError(
-                f"--script {choice.name} needs pgbench's tables, and pgdyno ab loads none into your own server",
-                hint="name a file with statements for your own tables",
-            )
-        if not choice.builtin and not Path(choice.name).exists():
-            raise UsageError(
-                f"--script {each}: it is neither a built-in script nor a file",
-                hint=f"write the statements into a file, and name it; built-in scripts: {', '.join(BUILTIN_SCRIPTS)}",
-            )
-        name = choice.name if choice.builtin else os.path.relpath(choice.name, folder)
+        choice = _choice(each)
+        if choice.builtin:
+            if asked.dsn:
+                raise UsageError(
+                    f"--script {choice.name} needs pgbench's tables, and pgdyno ab loads none into your own server",
+                    hint="name a file with statements for your own tables",
+                )
+            name = choice.name
+        else:
+            if asked.dsn and not asked.writes:
+                _check_read_only(choice.name)
+            name = os.path.relpath(_resolved_folder(Path(choice.name)), folder.resolve())
         found.append(name if choice.weight == 1 and "@" not in name else f"{name}@{choice.weight}")
     return found
+
+
+def _choice(given: str) -> ScriptChoice:
+    """Returns the built-in script or the file that --script names. Raises UsageError."""
+    if given not in BUILTIN_SCRIPTS and _is_there(given, given):
+        # also a name with @
+        return ScriptChoice(given, 1)
+    try:
+        choice = parse_script(given)
+    except ValueError as error:
+        raise UsageError(f"--script {given}: {error}") from error
+    if not choice.builtin and not _is_there(choice.name, given):
+        raise UsageError(
+            f"--script {given}: it is neither a built-in script nor a file",
+            hint=f"write the statements into a file, and name it; built-in scripts: {', '.join(BUILTIN_SCRIPTS)}",
+        )
+    return choice
+
+
+def _is_there(name: str, given: str) -> bool:
+    """Returns whether the script `name` is a regular file. Raises UsageError if it cannot be used, with the reason."""
+    try:
+        mode = os.stat(name).st_mode  # noqa: PTH116 - a path of any text
+    except OSError as error:
+        # statements in place of a file are often longer than a name may be
+        if error.errno in (ENOENT, ENOTDIR, ENAMETOOLONG):
+            return False
+        raise UsageError(f"--script {given}: {(error.strerror or str(error)).lower()}") from error
+    if not stat.S_ISREG(mode):
+        raise UsageError(f"--script {given}: it is not a regular file", hint="write the statements into a file")
+    return True
+
+
+def _resolved_folder(file: Path) -> Path:
+    """Returns the path of `file` without links above it; its own name stays."""
+    return file.parent.resolve() / file.name
+
+
+def _check_read_only(file: str) -> None:
+    """Raises UsageError for what the script `file` writes in spite of read-only transactions."""
+    try:
+        text = Path(file).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        # the check of the plan says why
+        return
+    found = first_write(text)
+    if found is not None:
+        line, words = found
+        raise UsageError(f'--script {file}: line {line} has "{words}", which is not read-only', hint=_ALLOW)
 
 
 def _question(settings: Mapping[str, Sequence[str]], targets: Mapping[str, object]) -> str:
