@@ -16,6 +16,7 @@ from pgdyno.plan import load_plan
 from pgdyno.plan.ab_plan import Question, ab_plan, fitted
 from pgdyno.plan.checks.read_only import first_write
 from pgdyno.plan.model import Plan
+from pgdyno.plan.new import write_new_plan
 from pgdyno.plan.reading.read_plan import LoadedPlan, load_text
 from pgdyno.plan.trials import planned_trials
 from pgdyno.targets.connection import given_parameters
@@ -294,6 +295,11 @@ def test_arguments_must_be_utf_8(folder: Path, options: dict[str, object], messa
 def test_a_plan_and_its_overrides_must_be_utf_8(folder: Path) -> None:
     with pytest.raises(UsageError, match="is not valid UTF-8"):
         load_plan("quick", ["sweep.variables.x=\udce9"])
+    with pytest.raises(UsageError, match=r"the folder of runs .* is not valid UTF-8"):
+        run_plan("quick", [], folder / "r\udce9", QUIET)
+    with pytest.raises(UsageError, match="is not valid UTF-8"):
+        write_new_plan(folder / "n\udce9.toml")
+    assert not (folder / "n\udce9.toml").exists()
     (folder / "p\udce9.toml").write_text(EXISTING.format(target="", sweep=""))
     with pytest.raises(UsageError, match="is not valid UTF-8"):
         load_plan("p\udce9.toml")

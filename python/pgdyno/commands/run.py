@@ -26,6 +26,7 @@ from pgdyno.mounts import is_folder
 from pgdyno.plan import LoadedPlan, Plan, load_plan
 from pgdyno.plan.executed_code import executed
 from pgdyno.plan.targets import rented_targets
+from pgdyno.plan.values import refuse_undecodable
 from pgdyno.records import Stage
 from pgdyno.report.export import to_csv
 from pgdyno.report.full_report import whole_report
@@ -131,7 +132,11 @@ def run_plan(
 
 
 def check_folder(runs: Path) -> None:
-    """Raises StoreError, before anything is measured, if `runs` is there and is no folder."""
+    """Raises StoreError, before anything is measured, if `runs` is there and is no folder.
+
+    Raises UsageError if its path is not UTF-8, which DuckDB does not take.
+    """
+    refuse_undecodable(f"the folder of runs {runs.absolute()}", str(runs.absolute()))
     if os.path.lexists(runs) and not is_folder(runs):
         raise StoreError(f"{runs} is not a folder", hint="name a folder of runs; pgdyno makes it if it does not exist")
 

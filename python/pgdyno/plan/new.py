@@ -11,7 +11,7 @@ from pgdyno.errors import StoreError, UsageError
 from pgdyno.mounts import is_folder
 from pgdyno.plan.reading.plan_document import near
 from pgdyno.plan.targets import PROGRAMS
-from pgdyno.plan.values import LONGEST_NAME, NAME
+from pgdyno.plan.values import LONGEST_NAME, NAME, refuse_undecodable
 
 _EMBEDDED = """\
 # What is measured, a table each; its name is what reports call it. With two of them, every point is
@@ -53,6 +53,7 @@ def new_plan(file: Path, kind: str = "embedded") -> str:
 
 def write_new_plan(file: Path, kind: str = "embedded") -> None:
     """Writes the plan; keeps an existing file. Raises UsageError, StoreError."""
+    refuse_undecodable(f"the path {file}", str(file))
     text = new_plan(file, kind)
     try:
         with file.open("x", encoding="utf-8") as opened:
