@@ -24,7 +24,7 @@ DROPPED = Message(
     points=6,
     took=Message("trial-takes", "a trial takes {trial} with its preparation", trial="25s"),
 )
-IN_KOREAN = "예산에 맞추려고 측정점 6개 중 3개를 제외했다: 시행 하나가 준비를 포함해 25s 걸린다"
+IN_KOREAN = "예산에 맞추려고 pgdyno가 측정점 6개 중 3개를 제외한다: 시행 하나가 준비를 포함해 25s 걸린다"
 
 
 def with_notes(*noted: Message | str, run: str = "quick-1") -> SampleRun:
@@ -84,7 +84,8 @@ def test_an_earlier_version_kept_the_sentence_of_a_message_within_another() -> N
     ],
 )
 def test_a_template_that_does_not_fit_is_refused(changed: dict[str, object]) -> None:
-    stored = KeptMessage.of(DROPPED).model_dump(mode="json") | changed
+    counted = Message("dropped", "{count} of {points}: {took}", "{count} of {points}: {took}", **DROPPED.parameters)
+    stored = KeptMessage.of(counted).model_dump(mode="json") | changed
     with pytest.raises(ValidationError):
         KeptMessage.model_validate(stored)
 
