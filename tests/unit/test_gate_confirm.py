@@ -52,7 +52,7 @@ def test_a_regression_that_cannot_be_measured_again_stands(tmp_path: Path, monke
     monkeypatch.setattr(gate_confirmation, "_measured", fails)
     found = gate_confirmation.confirmed(judged, what, runs, json=True)
     assert found.judged.verdict is GateVerdict.REGRESSION
-    assert "stands: no server" in str(found.notes[0])
+    assert "still counts: no server" in str(found.notes[0])
 
 
 def test_runs_on_object_storage_are_not_repeated(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_an_earlier_version_kept_the_sentence_of_a_message_within_another() -> N
         {"template": "{count"},
         {"template": "{took:.2f}"},
         {"plural": "{missing}"},
-        {"parameters": {"count": "many", "points": 6}},
+        {"plural": "{took}", "parameters": {"count": "many", "points": 6}},
         {"plural": "{took}", "template": "{took}", "parameters": {}},
     ],
 )
