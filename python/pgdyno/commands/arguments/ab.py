@@ -35,7 +35,7 @@ def ab(
         typer.Option(
             "--set",
             metavar="NAME=A,B",
-            help="Compare these values of a setting; one value applies to both arms. Repeatable.",
+            help=r"Compare these values of a setting (\, is a comma within one); one applies to both arms. Repeatable.",
         ),
     ] = None,
     script: Annotated[
