@@ -52,7 +52,7 @@ def patterns(value):
         yield from patterns(list(value.values()))
 
 
-names = ["pgdyno.experiment.trials.explaining", "pgdyno.records.manifest"]
+names = ["pgdyno.experiment.trials.query_plans", "pgdyno.records.manifest"]
 for package in ("pgdyno.capture", "pgdyno.synthesise", "pgdyno.watch"):
     path = importlib.import_module(package).__path__
     names += [each.name for each in pkgutil.walk_packages(path, f"{package}.")]

@@ -27,6 +27,7 @@ from pgdyno.targets.connection import Address
 from pgdyno.user_config import read_config
 from tests.commands_page import commands
 from tests.unit.store_sample import sample_manifest
+from tests.unprivileged import unprivileged
 
 PLAN = """\
 name = "first"
@@ -288,12 +289,14 @@ def test_a_path_that_cannot_exist_is_a_mistake_for_every_command(
     assert result.exit_code == 0 or isinstance(result.exception, (PgdynoError, SystemExit)), result.exception
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every folder")
 def test_a_folder_that_may_not_be_read_is_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    tmp_path.chmod(0o755)
     (tmp_path / "closed").mkdir(mode=0)
     for words in (["show", "closed/run"], ["history", "closed/runs"], ["list", "--runs", "closed/runs"]):
-        result = CliRunner().invoke(app, words)
+        CliRunner().invoke(app, words)
+        with unprivileged():
+            result = CliRunner().invoke(app, words)
         assert isinstance(result.exception, PgdynoError), result.exception
 
 
