@@ -44,7 +44,7 @@ from pgdyno.report.terminal.progress import LiveView
 from pgdyno.report.terminal.text_drawing import printable
 from pgdyno.store import load_run
 from pgdyno.targets import Use, WhenBusy
-from pgdyno.targets.server import CORRECTIONS
+from pgdyno.targets.server import is_correction
 
 READ_ONLY_TRANSACTION = "25006"
 """The SQLSTATE of a write in a read-only transaction."""
@@ -250,7 +250,7 @@ def _hints(finished: Finished, asked: Question) -> list[str]:
     # on other servers, and with --writes, it is a setting or the server itself that refuses
     if asked.dsn and not asked.writes and any(each.sqlstate == READ_ONLY_TRANSACTION for each in failures):
         return ["a script writes; to allow that, in transactions that commit: --writes"]
-    if any(each.hint in CORRECTIONS for each in failures):
+    if any(is_correction(each.hint) for each in failures):
         # the run's plan has the wrong setting, too
         return ["correct --set, and run the command again"]
     if finished.failed:

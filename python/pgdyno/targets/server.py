@@ -72,8 +72,13 @@ def read_facts(connection: psycopg.Connection[tuple[Any, ...]], session_settings
 
 CORRECT_SESSION_SETTINGS = "correct session_settings in the plan"
 """The remedy of a session setting that the server refuses."""
-CORRECTIONS = frozenset({CORRECT_SESSION_SETTINGS, CORRECT_SETTINGS})
-"""Remedies that a run cannot have when it is resumed: it keeps its plan."""
+
+
+def is_correction(hint: str | None) -> bool:
+    """Return whether a remedy changes the plan's settings, which a run that is resumed keeps."""
+    return hint is not None and hint.startswith((CORRECT_SESSION_SETTINGS, CORRECT_SETTINGS))
+
+
 _OF_SESSION = """
     SELECT pg_catalog.lower(name), source FROM pg_catalog.pg_settings
     WHERE pg_catalog.lower(name) OPERATOR(pg_catalog.=) ANY (%s::pg_catalog.text[])

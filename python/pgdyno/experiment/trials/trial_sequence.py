@@ -30,7 +30,7 @@ from pgdyno.plan import PlannedTrial
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.run import HookError
 from pgdyno.store import RunFolder, changed_script, load_run
-from pgdyno.targets.server import CORRECTIONS
+from pgdyno.targets.server import is_correction
 from pgdyno.units import counted, format_duration
 
 
@@ -223,7 +223,7 @@ class TrialSequence:
         plan = self._context.plan
         allowed = " --allow-restart" if plan.system_names else ""
         resume = f"pgdyno run --resume {shlex.quote(str(self._context.folder.path))}{allowed}"
-        refused = any(record.failure is not None and record.failure.hint in CORRECTIONS for record in done)
+        refused = any(record.failure is not None and is_correction(record.failure.hint) for record in done)
         if refused and plan.trial.on_failure == "stop" and plan.search is None:
             # a resumed run keeps the settings that the server refuses
             return None

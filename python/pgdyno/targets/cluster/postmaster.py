@@ -116,7 +116,7 @@ class Postmaster:
         if "No space left on device" in text:
             hint = no_space_hint(self.data_directory)
         elif settings and WRONG_SETTINGS in text:
-            hint = CORRECT_SETTINGS
+            hint = f"{CORRECT_SETTINGS}: {', '.join(settings)}"
         elif settings:
             hint = f"see the target's settings: {', '.join(settings)}"
         return TargetError(f"cannot start PostgreSQL {self.installation.version}: {explain_whole(text)}", hint=hint)
