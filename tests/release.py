@@ -53,7 +53,7 @@ def main(dist: Path, required: Sequence[str] = ()) -> None:
 
 
 def made(dist: Path) -> list[str]:
-    """Returns the machines of which there is a wheel or an archive. Raises ReleaseError if there is none."""
+    """Returns the machines that a wheel or an archive is for. Raises ReleaseError if there are no such files."""
     names = " ".join(path.name for pattern in ("*.whl", "pgdrive-*.tar.gz") for path in dist.glob(pattern))
     found = [machine for machine in MACHINES if re.search(rf"[_-]{machine}(\.whl|-linux)", names)]
     if not found:

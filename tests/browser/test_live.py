@@ -254,7 +254,7 @@ def test_the_best_so_far_of_a_search_comes_with_its_noise(browser: Browser, tmp_
             page.goto(f"{url}/live/{folder.name}")
             expect(page.locator("#headline")).to_have_text("Getting ready")
             expect(page.locator("#best")).to_be_hidden()
-            # nobody knows how many trials a search needs
+            # the number of trials of a search is not known in advance
             view.event(TrialStarted(1, 1, "the starting configuration", 2.0, later=0, is_open=True))
             expect(page.locator("#headline")).to_have_text("Trial 1: the starting configuration")
             view.event(TrialEnded(Outcome.FINISHED, 1000.0, 2.5))

@@ -142,7 +142,7 @@ def test_a_store_with_triggers_and_values_of_other_types_is_read(tmp_path: Path)
                 ("FF", None, f"pg_count_ware {'9' * 5_000}"),
             ],
         )
-        # a time that is no number
+        # a time that is not a number
         connection.execute("INSERT INTO JOBTIMING VALUES ('AA', 2, 'DELIVERY', 5, NULL, 0)")
         connection.commit()
     result = import_files([path], tmp_path / "runs")

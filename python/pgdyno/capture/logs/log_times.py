@@ -34,7 +34,7 @@ def epoch_us(stamp: str) -> str:
 
 
 def epochs_us(stamps: Sequence[str]) -> list[int]:
-    """Returns the µs since 1970 of logged times; 0 for one that is none."""
+    """Returns logged times in µs since 1970; 0 for a text that is not a time."""
     query = f"SELECT coalesce({epoch_us('stamp')}, 0)::BIGINT FROM (SELECT unnest($stamps::VARCHAR[]) AS stamp)"
     with session() as connection:
         return [us for (us,) in connection.execute(query, {"stamps": list(stamps)}).fetchall()]
