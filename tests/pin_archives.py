@@ -13,8 +13,7 @@ from pathlib import Path
 
 from pgdyno.errors import TargetError
 from pgdyno.targets.cluster.installation import OLDEST_MAJOR, parse_release
-from pgdyno.targets.embedded.maven_repository import Mirror, file_digest, parse_list
-from pgdyno.targets.embedded.pinned_digests import PINS, read_pins
+from pgdyno.targets.embedded.maven_repository import PINS, Mirror, file_digest, parse_list, read_pins
 from pgdyno.targets.home import SilentProgress
 
 MACHINES = ("linux-amd64", "linux-arm64v8")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgdyno.experiment.search.cheapest_order import Families, Verdict, best_price, next_target
-from pgdyno.experiment.search.cheapest_verdict import measured
+from pgdyno.experiment.search.cheapest_search import measured
 from pgdyno.records import Point
 from tests.present import present
 from tests.unit.test_search_trials import record

@@ -24,7 +24,7 @@ from pgdyno.analyse.over_time.dips import dips
 from pgdyno.analyse.over_time.steady_state import SteadyClass, steady_state
 from pgdyno.analyse.over_time.timeline import RunSource, trial_timeline
 from pgdyno.analyse.scaling import UslFit, fit_usl, knee, usl
-from pgdyno.experiment.search.capacity_steps import Capacity, RateSpan, next_rate
+from pgdyno.experiment.search.capacity_search import Capacity, RateSpan, next_rate
 from pgdyno.store import find_run, load_run
 from tests.simulated_cheapest import at_limit, searches
 from tests.simulated_confirmation import confirmations

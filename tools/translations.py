@@ -196,7 +196,7 @@ def _alternatives(node: ast.expr, where: str) -> Iterator[str]:
 def _of_values() -> Iterator[Text]:
     """What the page's scripts say, and words that other packages have as values."""
     from pgdyno.analyse.comparison import Verdict
-    from pgdyno.analyse.over_time.dip_evidence import Cause
+    from pgdyno.analyse.over_time.dips import Cause
     from pgdyno.analyse.pairs import Metric
     from pgdyno.audit import RULES, Severity
     from pgdyno.fingerprint.differences import Severity as Weight

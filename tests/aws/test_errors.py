@@ -10,7 +10,7 @@ import pytest
 from pgdyno.commands.support.rental_cost import Consent
 from pgdyno.commands.target import up as bring_up
 from pgdyno.errors import TargetError
-from pgdyno.experiment.rented.rented_servers import Renting, rented
+from pgdyno.experiment.rented_servers import Renting, rented
 from pgdyno.messages import Message
 from pgdyno.targets import Home
 from pgdyno.targets.aws import boto3_clients

@@ -10,7 +10,7 @@ import pytest
 
 from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
-from pgdyno.targets.aws import retries
+from pgdyno.targets.aws import boto3_clients
 from pgdyno.targets.aws.boto3_clients import AwsError, CapacityError, Cloud, NotThereError
 from tests.aws.account import PAUSES, amazon, failed, rental, root, without_hosts
 from tests.aws.plans import aurora, ec2, rds, write_plan
@@ -81,7 +81,7 @@ def test_a_resource_that_never_becomes_visible_is_an_error_after_two_minutes(
     amazon.visibility.hidden_s = 150.0
     error = failed(tmp_path, rds(root))
     assert isinstance(error, NotThereError)
-    assert amazon.clock.now_s >= retries.SETTLES_S
+    assert amazon.clock.now_s >= boto3_clients.SETTLES_S
 
 
 @pytest.mark.parametrize("kind", ["rds", "aurora"])

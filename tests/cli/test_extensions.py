@@ -364,7 +364,7 @@ def test_a_search_is_its_module_and_a_line(copied: Path, tmp_path: Path) -> None
     )
     asked = """
 from pathlib import Path
-from pgdyno.experiment.search.plan_arms import arms_of
+from pgdyno.experiment.search.search_arm import arms_of
 from pgdyno.plan import load_plan
 (arm,) = arms_of(load_plan(Path("boxed.toml")).plan)
 print(arm.ask([]).words)

@@ -16,7 +16,7 @@ from typing import Any
 import psycopg
 
 from pgdyno.targets.cluster.installation import Installation
-from pgdyno.targets.cluster.start_failure import log_size, read_log
+from pgdyno.targets.cluster.postmaster import log_size, read_log
 from tests.ports import reserve_port
 from tests.scratch import scratch_folder
 from tests.waiting import PATIENCE_S

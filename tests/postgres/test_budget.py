@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import ExitCode
-from pgdyno.experiment import Finished, run_experiment
-from pgdyno.experiment.limits import budget_left
-from pgdyno.experiment.limits.budget_left import BudgetLeft
+from pgdyno.experiment import Finished, disk_and_time_limits, run_experiment
+from pgdyno.experiment.disk_and_time_limits import BudgetLeft
 from pgdyno.plan import load_plan
 from pgdyno.plan.time_budget.budget import Budget, Room
-from pgdyno.plan.time_budget.load_rate import FILE
+from pgdyno.plan.time_budget.time_and_disk import FILE
 from pgdyno.records import Outcome
 from pgdyno.report.run_events import Noted, RunEnded, RunEvent
 from pgdyno.report.terminal.progress import LiveView
@@ -83,7 +82,7 @@ def run(warm_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cal
         (tmp_path / "within.toml").write_text(text.format(clients=clients, repeats=repeats))
         loaded = load_plan(tmp_path / "within.toml")
         budget = Budget(loaded.plan, Room(seconds, 8 * GIB, 8 * GIB))
-        monkeypatch.setattr("pgdyno.experiment.resources.BudgetLeft", partial(BudgetLeft, clock=clock))
+        monkeypatch.setattr("pgdyno.experiment.run_context.BudgetLeft", partial(BudgetLeft, clock=clock))
         view = Seen()
         loaded = replace(loaded, budget=budget)
         return run_experiment(loaded, tmp_path / "pgdyno-runs", view, check_first=False), view
@@ -151,7 +150,7 @@ def test_a_trial_of_tpch_that_exceeds_the_budget_is_ended_and_left_out(
 def test_a_load_that_is_too_slow_for_the_budget_ends_the_run_and_the_next_one_knows_its_rate(
     warm_home: Home, run: Callable[..., tuple[Finished, Seen]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budget_left, "FIRST_RATE_S", 0.0)
+    monkeypatch.setattr(disk_and_time_limits, "FIRST_RATE_S", 0.0)
     passed = {"s": 0.0}
     check_load = BudgetLeft.check_load
 

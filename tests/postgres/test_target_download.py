@@ -18,8 +18,7 @@ from pgdyno.errors import TargetError
 from pgdyno.targets import Home, SilentProgress, open_target
 from pgdyno.targets.cluster.installation import Installation, Release, classifier
 from pgdyno.targets.embedded.kind import find_embedded
-from pgdyno.targets.embedded.maven_repository import Mirror
-from pgdyno.targets.embedded.pinned_digests import read_pins
+from pgdyno.targets.embedded.maven_repository import Mirror, read_pins
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.analyse.mean_interval import Estimate, central_probability, mean_interval, two_sided_quantile
+from pgdyno.analyse.intervals import Estimate, central_probability, mean_interval, two_sided_quantile
 
 # from published tables of Student's t, two-sided
 TABLE = [

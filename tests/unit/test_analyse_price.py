@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from pgdyno.analyse.mean_interval import Estimate
+from pgdyno.analyse.intervals import Estimate
 from pgdyno.analyse.price import Costs, Hourly, Monthly, Price, PriceList, Purchase, Subscription, price_of, prices_of
 from pgdyno.errors import PlanError
 from pgdyno.plan.model import Plan

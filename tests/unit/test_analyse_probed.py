@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pgdyno.analyse.histogram import LatencyHistogram
-from pgdyno.analyse.over_time.dip_evidence import Cause, explained, trial_evidence
+from pgdyno.analyse.over_time.dips import Cause, explained, trial_evidence
 from pgdyno.analyse.over_time.probe_series import Probed, active_seconds, checkpoint_cycles, trial_activity
 from pgdyno.analyse.over_time.timeline import Timeline, heatmap_of, timeline_of
 from pgdyno.analyse.scaling import along

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pgdyno.analyse.over_time.replica_load import figures
+from pgdyno.analyse.over_time.probe_series import figures
 from tests.present import present
 from tests.unit.report_sample import blob_of
 

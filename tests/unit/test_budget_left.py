@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.experiment.limits.budget_left import BudgetLeft, BudgetUsedError, LoadTooLongError
+from pgdyno.experiment.disk_and_time_limits import BudgetLeft, BudgetUsedError, LoadTooLongError
 from pgdyno.plan import Plan, PlannedTrial, planned_trials
 from pgdyno.plan.time_budget.budget import Budget, Room
-from pgdyno.plan.time_budget.load_rate import FILE, keep_load_rate, load_rate
-from pgdyno.plan.time_budget.time_and_disk import LOAD_S_A_SCALE
+from pgdyno.plan.time_budget.time_and_disk import FILE, LOAD_S_A_SCALE, keep_load_rate, load_rate
 from pgdyno.records import Outcome, Preparation, PrepareStep, TrialRecord
 
 GIB = 1024**3

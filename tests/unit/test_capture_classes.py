@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.capture import class_texts
-from pgdyno.capture.class_texts import ClassTexts, fitting
+from pgdyno.capture import statement_classes
 from pgdyno.capture.folder import read_capture, write_capture
 from pgdyno.capture.left_out import lacks
 from pgdyno.capture.parser import LONGEST, parse, without_constants
+from pgdyno.capture.statement_classes import ClassTexts, fitting
 from pgdyno.plan.reading.replayed_capture import LARGEST_BYTES, read_replayed
 from pgdyno.records.capture import CAPTURE_FILE, CUT_OFF, OTHER_STATEMENTS, Source, StatementClass, as_reported
 from pgdyno.store.safe_files import MOST_RECORD_BYTES
@@ -53,7 +53,7 @@ def test_the_beginning_of_a_text_is_that_of_the_whole_without_constants(sql: str
 def test_classes_that_do_not_fit_are_one_which_the_capture_reports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(class_texts, "MOST_BYTES", 3 * 500)
+    monkeypatch.setattr(statement_classes, "MOST_BYTES", 3 * 500)
     tables = ["a", "b", "c", "d", "e", "a", "d"]
     log = [done("BEGIN"), *(done(f"SELECT {number} FROM {table}") for number, table in enumerate(tables))]
     found = captured(tmp_path, csvlog([*log, done("COMMIT")]))
@@ -91,13 +91,13 @@ def test_what_is_written_can_be_read(text: str, tmp_path: Path) -> None:
 
 
 def test_a_text_that_does_not_fit_leaves_room_for_shorter_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(class_texts, "MOST_BYTES", 1000)
+    monkeypatch.setattr(statement_classes, "MOST_BYTES", 1000)
     texts = ClassTexts()
     assert [texts.take("x" * size) for size in (10, 500, 10, 10)] == [True, False, True, False]
 
 
 def test_classes_of_statistics_that_do_not_fit_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(class_texts, "MOST_BYTES", 1000)
+    monkeypatch.setattr(statement_classes, "MOST_BYTES", 1000)
     classes = [StatementClass(text=f"SELECT {name}", calls=7, rows=5, total_us=2.5) for name in "abcd"]
     assert fitting(classes) == (
         [*classes[:2], StatementClass(text=OTHER_STATEMENTS, calls=14, rows=10, total_us=5.0)],

@@ -13,8 +13,8 @@ from pgdyno.errors import PgdynoError, StoreError, UsageError
 from pgdyno.messages import Message
 from pgdyno.plan import load_plan
 from pgdyno.plan.values import LONGEST_NAME
+from pgdyno.records.base import KeptMessage
 from pgdyno.records.capture import Capture, Ended, LeftOut, Source, StatementClass, Values, Wait
-from pgdyno.records.kept_message import KeptMessage
 from pgdyno.report.translation import Language, translated, use_language
 from tests.unit import capture_sample
 from tests.unit.capture_sample import capture

@@ -9,8 +9,7 @@ import pytest
 
 from pgdyno.errors import PlanError
 from pgdyno.experiment.search.cheapest_order import Verdict
-from pgdyno.experiment.search.cheapest_search import CheapestSearch, families_of
-from pgdyno.experiment.search.cheapest_verdict import measured
+from pgdyno.experiment.search.cheapest_search import CheapestSearch, families_of, measured
 from pgdyno.plan import Plan, load_plan, planned_trials
 from pgdyno.plan.plan_output import search_lines
 from pgdyno.plan.time_budget.time_and_disk import trial_count

@@ -194,7 +194,7 @@ def test_a_stop_is_said_and_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     def found(*_: object, **__: object) -> list[Check]:
         return checks
 
-    monkeypatch.setattr("pgdyno.doctor.preflight_checks.examine", found)
+    monkeypatch.setattr("pgdyno.doctor.all_checks.examine", found)
     said: list[Check] = []
     steps: list[str] = []
     with pytest.raises(PreflightError) as caught:

@@ -17,8 +17,7 @@ from pgdyno.programs import Engine
 from pgdyno.run.process import Event, among
 from pgdyno.run.run_trial import run_trial
 from pgdyno.store import RunFolder, load_run, trial_writer
-from pgdyno.store.event_spool import EventSpool
-from pgdyno.store.trial_writer import ROWS_AT_ONCE
+from pgdyno.store.trial_writer import ROWS_AT_ONCE, EventSpool
 from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import SETTINGS, ingested, sample_manifest, sample_record
 from tests.unit.test_hostile_events import Ended, ignore

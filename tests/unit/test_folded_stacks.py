@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from pgdyno.probe import folded_stacks
-from pgdyno.probe.folded_stacks import KERNEL, LONGEST_LINE, LONGEST_NAME, OTHER, fold, lines_of
+from pgdyno.probe import perf
+from pgdyno.probe.perf import KERNEL, LONGEST_LINE, LONGEST_NAME, OTHER, fold, lines_of
 
 RECORDED = """\
 postgres cpu-clock:ppp: 
@@ -58,6 +58,6 @@ def test_a_very_long_line_is_cut_and_the_next_one_whole() -> None:
 
 
 def test_memory_is_bounded_by_the_number_of_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folded_stacks, "MOST_STACKS", 2)
+    monkeypatch.setattr(perf, "MOST_STACKS", 2)
     lines = [line for name in "abcda" for line in ("p e:", f"\t 1 {name} (/x)")]
     assert fold(lines).samples == {"p;a": 2, "p;b": 1, OTHER: 2}

@@ -19,7 +19,7 @@ from pgdyno.live import control
 from pgdyno.live.app import make_app
 from pgdyno.live.run_journal import JOURNAL
 from pgdyno.live.run_reader import MOST_ARMS, MOST_CLIENTS, Tail, Watched
-from pgdyno.live.server import connection_limits
+from pgdyno.live.server import web_server
 from pgdyno.live.server.web_server import config_of
 from pgdyno.live.viewers import MOST_STREAMS, MOST_STREAMS_EACH, Hub, encoded
 from tests.unit.archive_sample import run_of
@@ -203,7 +203,7 @@ def served(runs: Path) -> Iterator[int]:
     ],
 )
 def test_half_a_request_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, half: bytes) -> None:
-    monkeypatch.setattr(connection_limits, "REQUEST_S", 0.3)
+    monkeypatch.setattr(web_server, "REQUEST_S", 0.3)
     with served(tmp_path) as port, closing(socket.create_connection(("127.0.0.1", port))) as sent:
         sent.sendall(half)
         sent.settimeout(60)
@@ -212,7 +212,7 @@ def test_half_a_request_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_connections_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_limits, "MOST_EACH", 3)
+    monkeypatch.setattr(web_server, "MOST_EACH", 3)
     with served(tmp_path) as port:
         held = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
         for each in held:
@@ -226,15 +226,15 @@ def test_connections_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_client_that_reads_nothing_is_disconnected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_limits, "STALLED_S", 0.3)
+    monkeypatch.setattr(web_server, "STALLED_S", 0.3)
     lost = threading.Event()
-    end = connection_limits.BoundedProtocol.connection_lost
+    end = web_server.BoundedProtocol.connection_lost
 
-    def connection_lost(self: connection_limits.BoundedProtocol, exc: Exception | None) -> None:
+    def connection_lost(self: web_server.BoundedProtocol, exc: Exception | None) -> None:
         end(self, exc)
         lost.set()
 
-    monkeypatch.setattr(connection_limits.BoundedProtocol, "connection_lost", connection_lost)
+    monkeypatch.setattr(web_server.BoundedProtocol, "connection_lost", connection_lost)
     run = run_of(tmp_path)
     with (run.path / "large").open("wb") as file:
         file.truncate(64 << 20)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.importers.documents.connection_strings import server_parts
-from pgdyno.importers.documents.passwords import without_passwords
+from pgdyno.importers.documents.passwords import server_parts, without_passwords
 from pgdyno.importers.documents.read_document import read_document
 from pgdyno.importers.write import import_files
 from pgdyno.store import RunData, load_run

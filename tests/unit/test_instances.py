@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from pgdyno.analyse.comparison import Verdict, compare
-from pgdyno.analyse.intervals import Method, instances_interval
-from pgdyno.analyse.mean_interval import mean_interval, trials_interval
+from pgdyno.analyse.intervals import Method, instances_interval, mean_interval, trials_interval
 from pgdyno.analyse.pairs import Arms, Metric, within
 from pgdyno.audit.finding import Severity
 from pgdyno.audit.rules import one_instance

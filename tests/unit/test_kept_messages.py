@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from pgdyno.messages import Message
 from pgdyno.records import KeptMessage, Manifest
-from pgdyno.records.kept_message import VALUE_FORMAT
+from pgdyno.records.base import VALUE_FORMAT
 from pgdyno.report.export import points_markdown
 from pgdyno.report.report_content import digest, notes
 from pgdyno.report.several_runs import Together

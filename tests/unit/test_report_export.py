@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.analyse.mean_interval import Estimate
+from pgdyno.analyse.intervals import Estimate
 from pgdyno.records import ErrorCount
 from pgdyno.report import numbers
 from pgdyno.report.answers.answer import answer

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import pytest
 
 from pgdyno.analyse.comparison import compare
-from pgdyno.analyse.over_time.dip_evidence import Cause, Coincidence, ExplainedDip
-from pgdyno.analyse.over_time.dips import Dip
+from pgdyno.analyse.over_time.dips import Cause, Coincidence, Dip, ExplainedDip
 from pgdyno.analyse.pairs import Metric, within
 from pgdyno.analyse.price import PriceList
 from pgdyno.audit import RULES, Evidence, Finding, Severity

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.analyse.capacity import CapacityInterval, capacity_interval
-from pgdyno.experiment.search.capacity_steps import Capacity, RateSpan, next_rate
-from pgdyno.experiment.search.peak_steps import Peak, PeakEnd, PeakSpan, has_fallen, next_clients
+from pgdyno.experiment.search.capacity_search import Capacity, RateSpan, next_rate
+from pgdyno.experiment.search.peak_search import Peak, PeakEnd, PeakSpan, has_fallen, next_clients
 
 MOST_TRIALS = 400
 

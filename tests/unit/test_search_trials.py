@@ -9,8 +9,7 @@ import pytest
 
 from pgdyno.errors import PlanError
 from pgdyno.experiment.search.capacity_search import meets
-from pgdyno.experiment.search.plan_arms import arms_of
-from pgdyno.experiment.search.search_arm import Arm
+from pgdyno.experiment.search.search_arm import Arm, arms_of
 from pgdyno.plan import Plan, load_plan, planned_trials
 from pgdyno.plan.plan_output import search_lines
 from pgdyno.records import Latency, Outcome, Point, ScriptSummary, SearchRecord, Summary, TrialRecord

@@ -9,7 +9,6 @@ from itertools import pairwise
 import pytest
 
 from pgdyno.analyse.pairs import Metric
-from pgdyno.experiment.search.settings.configuration_file import configuration
 from pgdyno.experiment.search.settings.proposals import QUASI_RANDOM, RESTART_GROUP, Proposals
 from pgdyno.experiment.search.settings.server_space import (
     Searched,
@@ -18,7 +17,14 @@ from pgdyno.experiment.search.settings.server_space import (
     attached_problems,
     searched,
 )
-from pgdyno.experiment.search.settings.settings_result import Goal, best_seen, best_words, found_messages, search_record
+from pgdyno.experiment.search.settings.settings_result import (
+    Goal,
+    best_seen,
+    best_words,
+    configuration,
+    found_messages,
+    search_record,
+)
 from pgdyno.experiment.search.settings.stages import Asked, Best, Found, Rules, Seen, Stage, search
 from pgdyno.plan.sweeps.settings_space import Span, read_choice, read_over
 from pgdyno.records import Point

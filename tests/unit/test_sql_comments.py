@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from pgdyno.capture.sql_comments import BLANKS
+from pgdyno.plan.sql_comments import BLANKS
 from pgdyno.synthesise.transactions import Kind, statement_kind
 from pgdyno.synthesise.variables import is_insert
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.private_file import write_private
+from pgdyno.targets.home import write_private
 from pgdyno.targets.server_user import Account, Relation, find_account
 
 

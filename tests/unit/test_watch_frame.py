@@ -11,9 +11,8 @@ import pytest
 
 from pgdyno.watch.buckets import Fold, Session
 from pgdyno.watch.chart import class_of
-from pgdyno.watch.frame import Blocker, Cpu, Disk, Frame, Process, frame_of
-from pgdyno.watch.frame_history import Point, stepped
-from pgdyno.watch.statements import Statement
+from pgdyno.watch.frame import Blocker, Cpu, Disk, Frame, Point, Process, frame_of, stepped
+from pgdyno.watch.polling import Statement
 from tests.unit.watch_sample import buckets, connected, history, line, row, sample, second, session, start, waits
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "watch.md"

@@ -9,8 +9,8 @@ from rich.console import Console, Group
 
 from pgdyno.watch.chart import nice_top, stacked
 from pgdyno.watch.panels import Right
-from pgdyno.watch.plain import line_of, text_of
 from pgdyno.watch.screen import Looks, screen
+from pgdyno.watch.views import line_of, text_of
 from tests.unit.watch_sample import ESCAPE, history, session
 
 LOOKS = Looks(title="alice@db/shop", version="18.1", interval=1, processors=4.0, notes=["waits: no right"])

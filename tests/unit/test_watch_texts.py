@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.watch.statements import kind_of, without_literals
+from pgdyno.watch.polling import kind_of, without_literals
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pgdyno.watch.buckets import Bucket, Fold, Polled, Session
-from pgdyno.watch.frame_history import History
+from pgdyno.watch.frame import History
 
 Line = dict[str, Any]
 WALL_US = 1_700_000_000_000_000

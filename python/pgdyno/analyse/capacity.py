@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pgdyno.analyse.intervals import Array
-from pgdyno.analyse.mean_interval import CONFIDENCE, Estimate
+from pgdyno.analyse.intervals import CONFIDENCE, Array, Estimate
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.records.price import LatencyLimit
 

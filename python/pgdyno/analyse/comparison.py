@@ -17,8 +17,14 @@ from enum import StrEnum
 import numpy as np
 
 from pgdyno.analyse.alpha_spending import look_level
-from pgdyno.analyse.intervals import Interval, instances_interval, paired_interval, t_quantile, unpaired_interval
-from pgdyno.analyse.mean_interval import CONFIDENCE
+from pgdyno.analyse.intervals import (
+    CONFIDENCE,
+    Interval,
+    instances_interval,
+    paired_interval,
+    t_quantile,
+    unpaired_interval,
+)
 from pgdyno.analyse.pairs import Arms, Confounder, Metric, PointPairs
 from pgdyno.messages import Message
 from pgdyno.records import StoppingRule

@@ -10,8 +10,7 @@ import numpy as np
 
 from pgdyno.analyse.alpha_spending import look_level
 from pgdyno.analyse.comparison import FEWEST_PAIRS, LEAST_DELTA, POWER, compare
-from pgdyno.analyse.intervals import Interval, paired_interval
-from pgdyno.analyse.mean_interval import CONFIDENCE
+from pgdyno.analyse.intervals import CONFIDENCE, Interval, paired_interval
 from pgdyno.analyse.pairs import Arms
 from pgdyno.messages import Message
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from pgdyno.analyse.alpha_spending import look_level
 from pgdyno.analyse.comparison import LEAST_DELTA, Comparison, detectable, logs_of_units
-from pgdyno.analyse.intervals import Interval, Method
-from pgdyno.analyse.mean_interval import CONFIDENCE
+from pgdyno.analyse.intervals import CONFIDENCE, Interval, Method
 from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.pairs import Arms, usual_metric, usual_split, value_of, within
 from pgdyno.analyse.series import Series

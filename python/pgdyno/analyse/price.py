@@ -9,8 +9,7 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict
 
 from pgdyno.analyse.comparison import Comparison, PointComparison, Verdict, verdict_of
-from pgdyno.analyse.intervals import Interval
-from pgdyno.analyse.mean_interval import Estimate
+from pgdyno.analyse.intervals import Estimate, Interval
 from pgdyno.analyse.pairs import Metric
 from pgdyno.records import Manifest
 from pgdyno.records.price import HOURS_A_YEAR, Costs, Hourly, Monthly, PriceList, Purchase, Subscription

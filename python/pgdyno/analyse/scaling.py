@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgdyno.analyse import summary as warning
-from pgdyno.analyse.intervals import Array, t_quantile
-from pgdyno.analyse.mean_interval import CONFIDENCE, Estimate, two_sided_quantile
+from pgdyno.analyse.intervals import CONFIDENCE, Array, Estimate, t_quantile, two_sided_quantile
 from pgdyno.analyse.series import Series
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.messages import Message

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pgdyno.analyse.histogram import HistogramError, LatencyHistogram, merge
-from pgdyno.analyse.mean_interval import Estimate, trials_interval
+from pgdyno.analyse.intervals import Estimate, trials_interval
 from pgdyno.analyse.over_time.timeline import RunSource, trial_timeline
 from pgdyno.analyse.series import Series, following, series_in_order
 from pgdyno.messages import Message

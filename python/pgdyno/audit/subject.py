@@ -8,8 +8,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeVar
 
-from pgdyno.analyse.over_time.dip_evidence import METRICS, ExplainedDip, explained, joined, spans_needed, worker_shares
-from pgdyno.analyse.over_time.dips import Dip, dips_of
+from pgdyno.analyse.over_time.dips import (
+    METRICS,
+    Dip,
+    ExplainedDip,
+    dips_of,
+    explained,
+    joined,
+    spans_needed,
+    worker_shares,
+)
 from pgdyno.analyse.over_time.probe_series import Span, SummedProbe, origin_us
 from pgdyno.analyse.over_time.timeline import Timeline, timeline_of
 from pgdyno.analyse.price import PriceList, prices_of

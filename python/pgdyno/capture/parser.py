@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import ModuleType
 
-from pgdyno.capture.sql_comments import BLANKS
 from pgdyno.errors import UsageError
+from pgdyno.plan.sql_comments import BLANKS
 from pgdyno.records.capture import CUT_OFF
 
 LONGEST = 1 << 20

@@ -19,8 +19,15 @@ from pgdyno.console import Console
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.messages import Message, message_json
 from pgdyno.report.answers.comparison import comparison_lines, confounded_line, noise_lines, stopping_line
-from pgdyno.report.answers.comparison_export import comparison_json, noise_json
-from pgdyno.report.answers.gate_export import gate_json, gate_junit, gate_markdown, gate_verdict_words, gate_words
+from pgdyno.report.answers.comparison_export import (
+    comparison_json,
+    gate_json,
+    gate_junit,
+    gate_markdown,
+    gate_verdict_words,
+    gate_words,
+    noise_json,
+)
 from pgdyno.report.answers.noise import noise_json as noise_grade_json
 from pgdyno.report.answers.noise import noise_line
 from pgdyno.report.answers.refusal import (
@@ -35,7 +42,7 @@ from pgdyno.report.answers.refusal import (
 )
 from pgdyno.report.costs import price_comparison_lines
 from pgdyno.report.report_tables import table_lines
-from pgdyno.report.sections.query_plans import plan_tables
+from pgdyno.report.sections.statement_tables import plan_tables
 from pgdyno.report.terminal.text_drawing import wrapped
 
 _PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")

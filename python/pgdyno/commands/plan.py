@@ -17,9 +17,8 @@ from pgdyno.commands.support.expected_noise import (
 )
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, PlanError, Problem, UsageError
-from pgdyno.host import describe_host
+from pgdyno.host import describe_host, exists
 from pgdyno.messages import message_json
-from pgdyno.mounts import exists
 from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan, catalogue, load_plan
 from pgdyno.plan.checks.question import answer_warnings
 from pgdyno.plan.executed_code import executed, executed_lines
@@ -48,7 +47,7 @@ def within_budget(loaded: LoadedPlan, budget: str | None) -> LoadedPlan:
         update = {"search": search.model_copy(update={"budget": budget})}
         return replace(loaded, plan=loaded.plan.model_copy(update=update))
     # imported here: without a budget, `plan check` needs no code of servers
-    from pgdyno.plan.time_budget.load_rate import load_rate
+    from pgdyno.plan.time_budget.time_and_disk import load_rate
     from pgdyno.targets import Home
 
     root = Home.locate().root

@@ -1,9 +1,8 @@
 """Checks the conditions of a run before it begins: the machine, its storage, its clock, the generator."""
 
-from pgdyno.doctor.all_checks import BRIEF, THOROUGH, Patience, examine
+from pgdyno.doctor.all_checks import BRIEF, THOROUGH, Patience, examine, preflight
 from pgdyno.doctor.check import CHECKS, not_fine, worst
 from pgdyno.doctor.needs import Needs, Place, needs_of_machine, needs_of_plan
-from pgdyno.doctor.preflight_checks import preflight
 from pgdyno.doctor.remote import environments
 from pgdyno.doctor.system import System
 

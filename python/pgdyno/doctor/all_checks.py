@@ -1,4 +1,4 @@
-"""Runs all checks in order; a check that fails becomes unknown and stops no other."""
+"""Runs all checks in order; at the start of a run, reports problems, and stops the run if it cannot succeed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pgdyno.doctor import cpu, generator, machine, memory, remote, storage
-from pgdyno.doctor.check import CHECKS, unknown
+from pgdyno.doctor.check import CHECKS, not_fine, unknown
 from pgdyno.doctor.needs import Needs, Place
 from pgdyno.doctor.storage import snapshot
 from pgdyno.doctor.system import System
-from pgdyno.errors import EngineError
+from pgdyno.errors import EngineError, PreflightError
 from pgdyno.messages import Message
 from pgdyno.programs import Engine
-from pgdyno.records import Check
+from pgdyno.records import Check, CheckVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,3 +139,29 @@ def _round_trips(needs: Needs, engine: Engine, servers: Servers) -> Iterator[Che
             yield generator.round_trip(needs, generator.measure_round_trip(engine, needs), path)
     except (EngineError, OSError) as error:
         yield generator.not_measured("network.round-trip", error)
+
+
+def preflight(
+    needs: Needs, engine: Engine, servers: Servers, notify: Callable[[Check], None], step: Callable[[str], None]
+) -> list[Check]:
+    """Runs every check, for the manifest.
+
+    `servers` are up; `notify` receives problems, `step` the current measurement. Raises PreflightError if the plan
+    cannot run on this machine.
+    """
+    return judged(needs, examine(needs, engine, BRIEF, step, servers=servers), notify)
+
+
+def judged(needs: Needs, checks: list[Check], notify: Callable[[Check], None]) -> list[Check]:
+    """Reports the problems among `checks` and returns all. Raises PreflightError if one is a stop."""
+    for check in not_fine(checks):
+        notify(check)
+    stops = [check for check in checks if check.verdict is CheckVerdict.STOP]
+    if stops:
+        reasons = "; ".join(f"{check.id}: {check.found}: {check.means}" for check in stops)
+        hint = "; ".join(dict.fromkeys(check.change for check in stops))
+        raise PreflightError(
+            f"plan {needs.plan} cannot run on this machine: {reasons}",
+            hint=f"{hint}; to run it regardless: --no-preflight",
+        )
+    return checks

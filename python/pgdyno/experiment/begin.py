@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pgdyno import __version__
 from pgdyno.experiment.preflight_and_fingerprint import check_conditions
-from pgdyno.experiment.rented.rented_servers import Renting
+from pgdyno.experiment.rented_servers import Renting
 from pgdyno.experiment.resources import Resources, open_resources
 from pgdyno.experiment.resume import new_attempt
 from pgdyno.experiment.run_context import RunContext

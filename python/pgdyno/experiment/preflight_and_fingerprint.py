@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pgdyno.doctor import environments, needs_of_plan, preflight
-from pgdyno.doctor.preflight_checks import judged
+from pgdyno.doctor.all_checks import judged
 from pgdyno.experiment.resources import Resources, scripts_of
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress

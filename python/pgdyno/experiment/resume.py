@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pgdyno import __version__
 from pgdyno.errors import StoreError
 from pgdyno.experiment.preflight_and_fingerprint import changed_since
-from pgdyno.experiment.rented.rented_servers import Renting
+from pgdyno.experiment.rented_servers import Renting
 from pgdyno.experiment.resources import open_resources
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress

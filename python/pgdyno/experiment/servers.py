@@ -10,9 +10,9 @@ from datetime import datetime
 
 from pgdyno.analyse.price import prices_of
 from pgdyno.errors import PgdynoError, TargetError
-from pgdyno.experiment.limits.budget_left import LOAD, LoadTooLongError
+from pgdyno.experiment.disk_and_time_limits import LOAD, LoadTooLongError
 from pgdyno.experiment.preflight_and_fingerprint import keep_server, keep_stamp
-from pgdyno.experiment.rented.cloud_recorder import CloudRecorder
+from pgdyno.experiment.rented_servers import CloudRecorder
 from pgdyno.experiment.resources import Resources
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
@@ -21,8 +21,7 @@ from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.plan.targets import RentedTarget
-from pgdyno.plan.time_budget.load_rate import keep_load_rate
-from pgdyno.plan.time_budget.time_and_disk import pgbench_scale
+from pgdyno.plan.time_budget.time_and_disk import keep_load_rate, pgbench_scale
 from pgdyno.plan.workload import scripts_that_run
 from pgdyno.prepare import Dataset, Preparer, check_extension
 from pgdyno.prepare.cache import read_every_page

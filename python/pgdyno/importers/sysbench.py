@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 
 from pgdyno.importers.documents.command_lines import sysbench_command
-from pgdyno.importers.documents.connection_strings import server_parts
+from pgdyno.importers.documents.passwords import server_parts
 from pgdyno.importers.parsed import Moment, Output, Unread, number, whole
 from pgdyno.messages import Message
 

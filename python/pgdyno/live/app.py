@@ -13,10 +13,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from pgdyno.live.archive import EXPLAINED, Archive
+from pgdyno.live.archive import EXPLAINED, Archive, Histories
 from pgdyno.live.archive_index import Index
 from pgdyno.live.experiment_pages import Experiments
-from pgdyno.live.history_pages import Histories
 from pgdyno.live.pages import page, static
 from pgdyno.live.server.request_guard import COOKIE, ENTER, STATIC, Guard, body_of, new_token, token_fits
 

@@ -1,11 +1,12 @@
-"""The pages of stored runs."""
+"""The pages of stored runs, and of one metric over the runs of a folder."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from urllib.parse import urlencode
@@ -15,11 +16,19 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
-from pgdyno.errors import PgdynoError, UsageError
+from pgdyno.analyse.history import FEWEST_RUNS, History, histories
+from pgdyno.analyse.pairs import Metric
+from pgdyno.errors import PgdynoError, StoreError, UsageError
 from pgdyno.live import run_views
-from pgdyno.live.archive_index import Entry, Index, Search
+from pgdyno.live.archive_index import Entry, Index, Key, Search
 from pgdyno.live.control import is_running
 from pgdyno.live.pages import METRICS, archive_row, metric_of, page
+from pgdyno.records import Manifest
+from pgdyno.report import numbers
+from pgdyno.report.analysis import differing
+from pgdyno.report.answers.comparison import percent
+from pgdyno.report.charts.history import history_chart
+from pgdyno.report.charts.page_figures import Figure, drawn_figure
 from pgdyno.report.export import to_csv
 from pgdyno.report.full_report import report_html
 from pgdyno.store import RunData, load_run
@@ -203,3 +212,104 @@ def _by_number(version: str) -> tuple[list[int], str]:
 def _download(name: str) -> dict[str, str]:
     plain = "".join(each if each.isalnum() or each in "-_." else "_" for each in name)
     return {"content-disposition": f'attachment; filename="{plain}"'}
+
+
+MOST_RUNS = 400
+"""The newest runs; the records of all their trials are read."""
+MOST_SHOWN = 24
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRow:
+    run: str
+    started_at: str
+    change: str
+    before: str
+    after: str
+    differences: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    figure: Figure
+    said: str
+    changes: Sequence[ChangeRow]
+
+
+class Histories:
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._lock = threading.Lock()
+        self._known: OrderedDict[str, tuple[Key, RunData]] = OrderedDict()
+
+    def routes(self) -> list[Route]:
+        return [Route("/history", self.page)]
+
+    def page(self, request: Request) -> Response:
+        """Return the histories of the runs that match a search. Raises UsageError and StoreError."""
+        search, metric = Search.of(request.query_params), metric_of(request.query_params)
+        entries = [each for each in search.found(self._index.runs()) if not each.problem][:MOST_RUNS]
+        runs = self._loaded(entries)
+        manifests = {name: run.manifest for name, run in runs.items()}
+        found = histories(runs, metric)
+        links = {value: "/history?" + urlencode({**request.query_params, "metric": value}) for value, _ in METRICS}
+        prints = {each.fingerprint for each in entries}
+        context = {
+            "heading": f"{metric.words[:1].upper()}{metric.words[1:]} over {counted(len(runs), 'run')}",
+            "metric": metric.value,
+            "metrics": [(value, name, links[value]) for value, name in METRICS],
+            "machines": len(prints) if len(prints) > 1 else 0,
+            "shown": [_shown(each, metric, at, manifests) for at, each in enumerate(found[:MOST_SHOWN])],
+            "left_out": max(len(found) - MOST_SHOWN, 0),
+            "narrowed": search != Search(),
+        }
+        return HTMLResponse(page("history", **context))
+
+    def _loaded(self, entries: Sequence[Entry]) -> dict[str, RunData]:
+        """Return their records by folder name; unchanged ones come from the cache."""
+        runs = {}
+        with self._lock:
+            for each in entries:
+                known = self._known.get(each.name)
+                if known is None or known[0] != each.key:
+                    try:
+                        known = each.key, load_run(self._index.path(each.name))
+                    except StoreError:
+                        # it was removed or damaged after it was listed
+                        continue
+                self._known[each.name] = known
+                self._known.move_to_end(each.name)
+                runs[each.name] = known[1]
+            while len(self._known) > MOST_RUNS:
+                self._known.popitem(last=False)
+        return runs
+
+
+def _shown(of: History, metric: Metric, at: int, manifests: dict[str, Manifest]) -> Shown:
+    figures = [point.figure for point in of.points]
+    span = f"{_figure(min(figures), metric)} to {_figure(max(figures), metric)}"
+    if of.changes is None:
+        said = f"{span}; fewer than {FEWEST_RUNS} runs are too few for change points"
+    elif not of.changes:
+        said = f"{span}; its level did not change"
+    else:
+        often = "once" if len(of.changes) == 1 else counted(len(of.changes), "time")
+        said = f"{span}; its level changed {often}"
+    title = f"{of.workload}, {of.label}: {said}"
+    rows = [
+        ChangeRow(
+            run=of.points[each.at].run,
+            started_at=of.points[each.at].started_at.isoformat(),
+            change=percent(each.ratio),
+            before=_figure(each.before, metric),
+            after=_figure(each.after, metric),
+            differences=differing(*(manifests[point.run] for point in of.points[each.at - 1 : each.at + 1])),
+        )
+        for each in of.changes or ()
+    ]
+    figure = drawn_figure(f"history-{at}", title, lambda layout: history_chart(of, metric, title, layout))
+    return Shown(figure, said, rows)
+
+
+def _figure(value: float, metric: Metric) -> str:
+    return f"{numbers.ms(value) if metric.is_latency else numbers.rounded(value)} {metric.unit}"

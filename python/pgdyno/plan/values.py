@@ -44,7 +44,7 @@ class Model(BaseModel):
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         # pydantic's use_attribute_docstrings would read the source of every model whenever pgdyno starts
-        from pgdyno.plan.field_docstrings import field_docstrings
+        from pgdyno.plan.json_schema import field_docstrings
 
         found = handler(schema)
         properties = handler.resolve_ref_schema(found)["properties"]

@@ -19,8 +19,7 @@ from pgdyno.errors import TargetError
 from pgdyno.plan.model import HUNDREDTHS, TPCH, Workload
 from pgdyno.programs import Engine
 from pgdyno.records.tpcc_profile import UNNAMED_RELEASE
-from pgdyno.run.process import Event, running_engine
-from pgdyno.run.silent_server import Vigil
+from pgdyno.run.process import Event, Vigil, running_engine
 from pgdyno.targets import Progress, Server
 from pgdyno.targets.response_limits import HINT, SilentServerError
 from pgdyno.units import counted

@@ -17,8 +17,7 @@ from pgdyno.prepare.consistency import wait_for_quiet
 from pgdyno.prepare.dataset import Dataset, read_comment, read_stamp
 from pgdyno.programs import Engine
 from pgdyno.records import Consistency
-from pgdyno.run.process import running_engine
-from pgdyno.run.silent_server import Vigil
+from pgdyno.run.process import Vigil, running_engine
 from pgdyno.targets import Server
 from pgdyno.targets.response_limits import HINT, SilentServerError
 from pgdyno.units import counted

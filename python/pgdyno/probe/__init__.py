@@ -4,7 +4,6 @@
 """
 
 from pgdyno.probe.lines import ProbeOutput, read_lines
-from pgdyno.probe.local_probe import LocalProbe
-from pgdyno.probe.standby_probes import StandbyProbes
+from pgdyno.probe.local_probe import LocalProbe, StandbyProbes
 
 __all__ = ["LocalProbe", "ProbeOutput", "StandbyProbes", "read_lines"]

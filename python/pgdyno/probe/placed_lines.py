@@ -22,8 +22,7 @@ from pgdyno.records import ALIGNED_US, ClockRecord, OverSshRecord, PlacedLines, 
 from pgdyno.run.process import Event
 
 if TYPE_CHECKING:
-    from pgdyno.probe.over_ssh import OverSsh
-    from pgdyno.probe.ssh_session import Session
+    from pgdyno.probe.over_ssh import OverSsh, Session
 
 OWN_SOURCE = "probe_over_ssh"
 """The name of the remote probe's own figures; the local probe's are `probe`."""

@@ -3,7 +3,7 @@
 Times are ISO 8601 in UTC; latencies are nanoseconds unless a name says otherwise.
 """
 
-from pgdyno.records.base import FORMAT, FailureId, Outcome, Record, Stage
+from pgdyno.records.base import FORMAT, FailureId, KeptMessage, Outcome, Record, Stage
 from pgdyno.records.during_trial import (
     CapturedWait,
     ClassLikeness,
@@ -29,7 +29,6 @@ from pgdyno.records.imported import (
     Printed,
     UnusedLine,
 )
-from pgdyno.records.kept_message import KeptMessage
 from pgdyno.records.machine import (
     Check,
     CheckVerdict,
@@ -61,6 +60,7 @@ from pgdyno.records.measured import (
     Latency,
     PhaseFigures,
     Point,
+    ProfileRecord,
     ReplayFigures,
     ScriptSummary,
     StatementCounts,
@@ -72,7 +72,6 @@ from pgdyno.records.measured import (
     WorkersTried,
 )
 from pgdyno.records.probe import ALIGNED_US, ClockRecord, OverSshRecord, PlacedLines, ProbeRecord, StandbyProbeRecord
-from pgdyno.records.profile import ProfileRecord
 from pgdyno.records.trial import (
     Consistency,
     DuetRecord,

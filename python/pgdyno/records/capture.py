@@ -9,8 +9,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from pgdyno.records.base import Instant, Record
-from pgdyno.records.kept_message import KeptMessage
+from pgdyno.records.base import Instant, KeptMessage, Record
 
 FORMAT = 1
 """Version of the folder that this code writes."""

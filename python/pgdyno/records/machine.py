@@ -9,8 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from pgdyno.messages import Message
-from pgdyno.records.base import Instant, Record
-from pgdyno.records.kept_message import KeptMessage
+from pgdyno.records.base import Instant, KeptMessage, Record
 
 
 class Host(Record):

@@ -16,12 +16,10 @@ from urllib.parse import unquote
 from pydantic import Field, model_validator
 
 from pgdyno.messages import Message
-from pgdyno.records.base import FORMAT, Instant, Outcome, Record
+from pgdyno.records.base import FORMAT, LONGEST_NOTE, Instant, KeptMessage, Outcome, Record
 from pgdyno.records.imported import ImportRecord
-from pgdyno.records.kept_message import LONGEST_NOTE, KeptMessage
 from pgdyno.records.machine import Check, Fingerprint, Host, RentRecord, TargetRecord
-from pgdyno.records.measured import Point
-from pgdyno.records.profile import ProfileRecord
+from pgdyno.records.measured import Point, ProfileRecord
 
 MOST_NOTES = 200
 """The largest number of notes that are displayed; the file has all."""

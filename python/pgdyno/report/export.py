@@ -28,7 +28,7 @@ from pgdyno.report.sections.comparison import settling
 from pgdyno.report.sections.function_shares import function_tables, profile_lines
 from pgdyno.report.sections.key_figures import noise_number, peak_numbers
 from pgdyno.report.sections.likeness import MOST_COMPARED, load_lines, own_loads, short_table, waits_table
-from pgdyno.report.sections.query_plans import plan_tables
+from pgdyno.report.sections.statement_tables import plan_tables
 from pgdyno.report.sections.validity import rule_name
 from pgdyno.report.sentences import conditions
 from pgdyno.report.terminal.text_drawing import set_cell, wrapped

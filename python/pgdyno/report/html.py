@@ -24,7 +24,7 @@ from pgdyno.report.analysis import usl_words
 from pgdyno.report.answers.answer import answer, shows_peak
 from pgdyno.report.answers.endurance import endurance_lines
 from pgdyno.report.answers.noise import noise_grade
-from pgdyno.report.answers.settings_found import confirmed_search
+from pgdyno.report.answers.searches import confirmed_search
 from pgdyno.report.charts import page_figures, palette
 from pgdyno.report.charts.interval_bars import bar, sparkline
 from pgdyno.report.charts.labels import MOST_ENDS

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from pgdyno.analyse.mean_interval import CONFIDENCE, Estimate
+from pgdyno.analyse.intervals import CONFIDENCE, Estimate
 from pgdyno.report.translation import Language, current_language, gettext, ngettext
 from pgdyno.units import format_significant
 

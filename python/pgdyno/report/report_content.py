@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgdyno.analyse.comparison import Comparison, Verdict
-from pgdyno.analyse.over_time.dip_evidence import ExplainedDip
-from pgdyno.analyse.over_time.dips import Dip
+from pgdyno.analyse.over_time.dips import Dip, ExplainedDip
 from pgdyno.analyse.over_time.endurance import Endurance
 from pgdyno.analyse.over_time.timeline import Remembered, RunSource
 from pgdyno.analyse.price import PriceList

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from pgdyno.analyse.mean_interval import Estimate
+from pgdyno.analyse.intervals import Estimate
 from pgdyno.analyse.over_time.timeline import Timeline
 from pgdyno.analyse.pairs import is_duet
 from pgdyno.analyse.scaling import ScalingCurve, ScalingPoint

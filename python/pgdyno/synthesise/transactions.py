@@ -16,8 +16,8 @@ from typing import Any, Self
 
 import duckdb
 
-from pgdyno.capture.sql_comments import BLANKS
 from pgdyno.errors import StoreError
+from pgdyno.plan.sql_comments import BLANKS
 from pgdyno.records.capture import CAPTURE_FILE, StatementClass
 from pgdyno.store.duckdb_session import reading
 

@@ -14,14 +14,14 @@ import psycopg
 from psycopg import sql
 
 from pgdyno.errors import TargetError
+from pgdyno.host import pin
 from pgdyno.messages import Message
 from pgdyno.plan.targets import DATABASE
-from pgdyno.processors import pin
 from pgdyno.records import ServerFacts
+from pgdyno.targets.cluster.postmaster import CORRECT_SETTINGS, log_size
 from pgdyno.targets.cluster.processes import servers_in
 from pgdyno.targets.cluster.settings import Configured, configure, set_settings
 from pgdyno.targets.cluster.snapshots.cluster_copy import ClusterCopy
-from pgdyno.targets.cluster.start_failure import CORRECT_SETTINGS, log_size
 from pgdyno.targets.connection import Address
 from pgdyno.targets.response_limits import Look, Quiet
 

@@ -1,7 +1,7 @@
 """A live view of any server: the waits of its sessions, the load of its host."""
 
 from pgdyno.watch.find_server import find
-from pgdyno.watch.frame_history import INTERVALS, History
+from pgdyno.watch.frame import INTERVALS, History
 from pgdyno.watch.loop import Watcher
 from pgdyno.watch.views import JsonView, LineView, PageView, ScreenView, View
 

@@ -16,7 +16,7 @@ from pgdyno.errors import EngineError
 from pgdyno.programs import locate
 from pgdyno.watch.buckets import Bucket, Fold, Line, last, rows_of
 from pgdyno.watch.find_server import Found, Place, place_of
-from pgdyno.watch.frame_history import History
+from pgdyno.watch.frame import History
 from pgdyno.watch.polling import Connection, Polling
 from pgdyno.watch.screen import Looks
 from pgdyno.watch.views import View

@@ -17,7 +17,7 @@ from pgdyno.units import format_duration
 from pgdyno.watch.buckets import Session
 from pgdyno.watch.chart import style_of
 from pgdyno.watch.frame import Blocker, Disk, Frame, Process
-from pgdyno.watch.statements import Statement
+from pgdyno.watch.polling import Statement
 
 _SIZES = ((1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB"))
 

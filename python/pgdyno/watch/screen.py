@@ -10,8 +10,7 @@ from rich.text import Text
 from pgdyno.report.terminal.text_drawing import printable, sparkline
 from pgdyno.watch import panels
 from pgdyno.watch.chart import legend, stacked
-from pgdyno.watch.frame import Frame
-from pgdyno.watch.frame_history import Point, stepped
+from pgdyno.watch.frame import Frame, Point, stepped
 from pgdyno.watch.panels import Right
 
 ACCENT = "cyan"

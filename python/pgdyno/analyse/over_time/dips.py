@@ -1,15 +1,20 @@
-"""Dips: periods well below the throughput around them, and what they cost."""
+"""Dips: periods well below the throughput around them, what they cost, and what coincides with them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import pairwise
 
 import numpy as np
 
 from pgdyno.analyse.intervals import Array
+from pgdyno.analyse.over_time.probe_series import CHECKPOINTER, Probed, ProbedSource, Span, by_class, trial_probed
 from pgdyno.analyse.over_time.timeline import RunSource, Timeline, trial_timeline
+from pgdyno.records import EventRecord
+from pgdyno.store.seconds import Seconds
+from pgdyno.store.trial_tables import WaitRow
 
 WINDOW = 61
 """Seconds of the rolling median: a dip of up to half of it leaves the median unchanged."""
@@ -107,3 +112,260 @@ def rolling_median(values: Array, window: int = WINDOW) -> Array:
     begin = rolling_median(values[: 2 * half], window)[:half]
     end = rolling_median(values[-2 * half :], window)[-half:]
     return np.concatenate([begin, within, end])
+
+
+NEAR_S = 60.0
+"""Quiet seconds within this distance are preferred."""
+MARGIN_S = 2.0
+"""Seconds this near to a dip are not quiet."""
+LEAST_SESSIONS = 0.25
+LEAST_SHARE = 0.1
+"""Excess sessions count from the larger of the two: a quarter of a session, a tenth of the active ones."""
+LATE_S = 3.0
+"""Counters are reported with up to this delay (docs/design/method.md, Sampling)."""
+
+
+class Cause(StrEnum):
+    """Activity that may coincide with a dip."""
+
+    PLANNED = "an event of the plan"
+    CHECKPOINT = "a checkpoint's sync"
+    FULL_PAGES = "full-page images"
+    COMMIT = "writing and syncing WAL"
+    LOCKS = "locks"
+    LIGHT_LOCKS = "lightweight locks"
+    STORAGE = "reading and writing data"
+    VACUUM = "vacuum"
+    STEAL = "steal"
+    GENERATOR = "the generator"
+
+
+@dataclass(frozen=True, slots=True)
+class Coincidence:
+    """Activity that exceeds that of quiet seconds during a dip."""
+
+    cause: Cause
+    during: float
+    """The value in the dip; see `unit`."""
+    quiet: float
+    unit: str
+    """One of sessions, share, images a second, ms, or number."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedDip:
+    """A dip with all that coincides with it, the strongest first; possibly nothing."""
+
+    dip: Dip
+    coincidences: tuple[Coincidence, ...]
+
+
+def trial_evidence(run: ProbedSource, trial: int) -> list[ExplainedDip] | None:
+    """Return the dips of the measured part of trial number `trial` with what coincides; None without a probe."""
+    probe = trial_probed(run, trial, [source for source, _ in METRICS])
+    if probe is None:
+        return None
+    record = next(each for each in run.trials if each.number == trial)
+    shares = worker_shares(run.seconds(trial), record.generator.workers) if record.generator is not None else []
+    return explained(trial_timeline(run, trial), probe, record.events, shares)
+
+
+def explained(
+    timeline: Timeline,
+    probe: Probed,
+    events: Sequence[EventRecord] = (),
+    worker_shares: Sequence[tuple[float, float, float]] = (),
+    dips: Sequence[Dip] | None = None,
+) -> list[ExplainedDip]:
+    """Return the dips of `timeline`, each with what exceeds the quiet seconds within a minute of it (else all of them).
+
+    Waits are means of active sessions; an excess counts from max(0.25, a tenth of those active in quiet seconds).
+    `worker_shares` are the generator's: from, to, CPU time of a worker as a share of a core; `dips` are those of
+    `timeline` if they are known already.
+    """
+    found = dips_of(timeline) if dips is None else dips
+    return [ExplainedDip(dip, _coincidences(dip, _quiet(timeline, found, dip), probe, timeline, events, worker_shares))
+            for dip in found]  # fmt: skip
+
+
+def spans_needed(timeline: Timeline, found: Sequence[Dip]) -> list[Span]:
+    """Return the stretches of a trial whose session samples `explained` needs: its dips and their quiet seconds."""
+    spans = {span for dip in found for span in ((dip.from_s, dip.to_s), *_quiet(timeline, found, dip))}
+    return sorted(spans)
+
+
+def joined(spans: Sequence[Span]) -> list[Span]:
+    """Merge `spans`, which are in order, each extended by a margin, into stretches that do not overlap.
+
+    The margin covers the delay of counters.
+    """
+    found: list[Span] = []
+    for begin, end in ((begin, end + LATE_S) for begin, end in spans):
+        if found and begin <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((begin, end))
+    return found
+
+
+METRICS = (("checkpoints", "sync_time"), ("wal", "full_page_images"), ("vacuum", "blocks"), ("cpu", "steal"))
+"""Source and metric of all series that `explained` uses."""
+
+
+def worker_shares(seconds: Seconds, workers: int) -> list[tuple[float, float, float]]:
+    """Return from, to, and CPU time of a worker of the generator as a share of a core, by second."""
+    columns = (seconds.from_us, seconds.to_us, seconds.worker_cpu_us)
+    return [
+        (from_us / 1e6, to_us / 1e6, cpu_us / (to_us - from_us) / max(workers, 1))
+        for from_us, to_us, cpu_us in zip(*(each.tolist() for each in columns), strict=True)
+        if cpu_us == cpu_us and to_us > from_us
+    ]
+
+
+def _quiet(timeline: Timeline, found: Sequence[Dip], dip: Dip) -> list[Span]:
+    """Return measured seconds away from every dip: those near this one, or all."""
+    # as arrays: a large sweep has hundreds of dips, and a trial hundreds of seconds
+    part = timeline.measured_part
+    quiet = np.ones(len(part), dtype=bool)
+    for each in found:
+        quiet &= (part.to_s <= each.from_s - MARGIN_S) | (part.from_s >= each.to_s + MARGIN_S)
+    near = quiet & (part.to_s > dip.from_s - NEAR_S) & (part.from_s < dip.to_s + NEAR_S)
+    chosen = near if near.any() else quiet
+    return _joined(list(zip(part.from_s[chosen].tolist(), part.to_s[chosen].tolist(), strict=True)))
+
+
+def _joined(spans: Sequence[Span]) -> list[Span]:
+    found: list[Span] = []
+    for begin, end in spans:
+        if found and begin - found[-1][1] < 0.01:
+            found[-1] = (found[-1][0], end)
+        else:
+            found.append((begin, end))
+    return found
+
+
+def _coincidences(
+    dip: Dip,
+    quiet: Sequence[Span],
+    probe: Probed,
+    timeline: Timeline,
+    events: Sequence[EventRecord],
+    worker_shares: Sequence[tuple[float, float, float]],
+) -> tuple[Coincidence, ...]:
+    span = (dip.from_s, dip.to_s)
+    return (
+        *_planned(span, timeline, events),
+        *_waits(span, quiet, probe),
+        *_checkpoint(span, quiet, probe),
+        *_full_pages(span, quiet, probe),
+        *_vacuum(span, quiet, probe),
+        *_steal(span, quiet, probe),
+        *_generator(span, worker_shares),
+    )
+
+
+def _planned(span: Span, timeline: Timeline, events: Sequence[EventRecord]) -> Iterator[Coincidence]:
+    for event in events:
+        if event.began_s is None:
+            continue
+        began = timeline.warmup_end_s + event.began_s
+        if began < span[1] and began + (event.seconds or 0.0) > span[0] - MARGIN_S:
+            yield Coincidence(Cause.PLANNED, event.number, 0, "number")
+
+
+def _of_clients(row: WaitRow) -> bool:
+    return by_class(row) is not None
+
+
+def _of_commit(row: WaitRow) -> bool:
+    return _of_clients(row) and ((row.wait or "").upper().startswith("WAL") or row.wait == "SyncRep")
+
+
+def _of_kinds(*kinds: str) -> Callable[[WaitRow], bool]:
+    return lambda row: row.wait_type in kinds and _of_clients(row) and not _of_commit(row)
+
+
+_OF_WAITS: Sequence[tuple[Cause, Callable[[WaitRow], bool]]] = (
+    (Cause.COMMIT, _of_commit),
+    (Cause.LOCKS, _of_kinds("Lock")),
+    (Cause.LIGHT_LOCKS, _of_kinds("LWLock", "BufferPin")),
+    (Cause.STORAGE, _of_kinds("IO")),
+)
+
+
+def _waits(span: Span, quiet: Sequence[Span], probe: Probed) -> Iterator[Coincidence]:
+    if not probe.looks(span):
+        return
+    least = max(LEAST_SESSIONS, LEAST_SHARE * _sessions(probe, quiet, _of_clients))
+    found = []
+    for cause, belongs in _OF_WAITS:
+        during, before = (_sessions(probe, spans, belongs) for spans in ((span,), quiet))
+        if during - before >= least:
+            found.append(Coincidence(cause, during, before, "sessions"))
+    yield from sorted(found, key=lambda each: each.quiet - each.during)
+
+
+def _sessions(probe: Probed, spans: Sequence[Span], belongs: Callable[[WaitRow], bool]) -> float:
+    """Return the mean active sessions of the selected rows, over the samples in all `spans`; 0 without a sample."""
+    looks = [probe.looks(span) for span in spans]
+    means = [probe.sessions(span, lambda row: "" if belongs(row) else None).get("", 0.0) for span in spans]
+    return sum(mean * count for mean, count in zip(means, looks, strict=True)) / max(sum(looks), 1)
+
+
+_OF_A_CHECKPOINT = frozenset(["DATAFILESYNC", "DATAFILEFLUSH", "SLRUSYNC"])
+"""The names differ between versions."""
+
+
+def _checkpoint(span: Span, quiet: Sequence[Span], probe: Probed) -> Iterator[Coincidence]:
+    """Detect the sync of a checkpoint: the checkpointer waits in DataFileSync, or flushes to the device."""
+
+    def syncs(row: WaitRow) -> bool:
+        return row.backend_type == CHECKPOINTER and (row.wait or "").upper() in _OF_A_CHECKPOINT
+
+    during, before = (_sessions(probe, spans, syncs) for spans in ((span,), quiet))
+    if during >= LEAST_SESSIONS and during - before >= LEAST_SESSIONS:
+        yield Coincidence(Cause.CHECKPOINT, during, before, "sessions")
+        return
+    # samples are rare over a network: the counter shows that a checkpoint with a sync ended then
+    synced = probe.amount("checkpoints", "sync_time", (span[0], span[1] + LATE_S))
+    if synced is not None and synced >= 100 * (span[1] - span[0]):
+        yield Coincidence(Cause.CHECKPOINT, synced, 0, "ms")
+
+
+def _full_pages(span: Span, quiet: Sequence[Span], probe: Probed) -> Iterator[Coincidence]:
+    during, before = (_rate(probe, "wal", "full_page_images", spans) for spans in ((span,), quiet))
+    if during is not None and before is not None and during >= max(2 * before, 100):
+        yield Coincidence(Cause.FULL_PAGES, during, before, "images a second")
+
+
+def _rate(probe: Probed, source: str, metric: str, spans: Sequence[Span]) -> float | None:
+    amounts = [(probe.amount(source, metric, span), span[1] - span[0]) for span in spans]
+    known = [(amount, length) for amount, length in amounts if amount is not None]
+    length = sum(each for _, each in known)
+    return sum(amount for amount, _ in known) / length if length else None
+
+
+def _vacuum(span: Span, quiet: Sequence[Span], probe: Probed) -> Iterator[Coincidence]:
+    """Detect a vacuum that ran in most of the dip, and in less than half of the quiet seconds."""
+    during, before = (
+        sum(len({row.t_us for row in probe.samples("vacuum", "blocks", each)}) for each in spans)
+        / max(sum(each[1] - each[0] for each in spans), 1.0)
+        for spans in ((span,), quiet)
+    )
+    if during >= 0.5 and before < 0.5:
+        yield Coincidence(Cause.VACUUM, min(during, 1.0), before, "share")
+
+
+def _steal(span: Span, quiet: Sequence[Span], probe: Probed) -> Iterator[Coincidence]:
+    during = probe.mean("cpu", "steal", span)
+    known = [mean for each in quiet if (mean := probe.mean("cpu", "steal", each)) is not None]
+    before = sum(known) / len(known) if known else 0.0
+    if during is not None and during - before >= 0.05:
+        yield Coincidence(Cause.STEAL, during, before, "share")
+
+
+def _generator(span: Span, shares: Sequence[tuple[float, float, float]]) -> Iterator[Coincidence]:
+    inside = [share for begin, end, share in shares if begin < span[1] and end > span[0]]
+    outside = [share for begin, end, share in shares if begin >= span[1] or end <= span[0]]
+    if inside and max(inside) > 0.9:
+        yield Coincidence(Cause.GENERATOR, max(inside), max(outside, default=0.0), "share")

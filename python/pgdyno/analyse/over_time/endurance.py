@@ -10,8 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from pgdyno.analyse.intervals import Array, t_quantile
-from pgdyno.analyse.mean_interval import CONFIDENCE
+from pgdyno.analyse.intervals import CONFIDENCE, Array, t_quantile
 from pgdyno.store.seconds import Seconds
 
 SHORTEST_S = 3_540.0

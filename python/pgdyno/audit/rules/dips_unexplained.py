@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.analyse.over_time.dip_evidence import ExplainedDip
+from pgdyno.analyse.over_time.dips import ExplainedDip
 from pgdyno.analyse.over_time.timeline import Timeline
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject

@@ -7,7 +7,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from pgdyno.analyse.mean_interval import two_sided_quantile
+from pgdyno.analyse.intervals import two_sided_quantile
 from pgdyno.audit.arms import arms_of, point_of
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject

@@ -25,8 +25,13 @@ from pgdyno.capture.logs.log_entries import load_entries
 from pgdyno.capture.logs.log_events import load_events, server_version
 from pgdyno.capture.logs.log_files import Block, LogFile, blocks, log_files, without_copies
 from pgdyno.capture.logs.log_statements import Templates, store_statements
-from pgdyno.capture.logs.session_statements import SessionStatements
-from pgdyno.capture.logs.sessions import SessionEvents, check_one_server, choose_database, find_sessions
+from pgdyno.capture.logs.sessions import (
+    SessionEvents,
+    SessionStatements,
+    check_one_server,
+    choose_database,
+    find_sessions,
+)
 from pgdyno.capture.parser import require_parser
 from pgdyno.capture.statement_classes import Classes
 from pgdyno.errors import StoreError

@@ -1,11 +1,20 @@
-"""The sessions of a log: which events are of one session, which database it uses, when it began and ended."""
+"""The sessions of a log: which events are of one session, and which statements these are, with their transactions.
+
+Statements are found in one block of the log after the other. What later blocks need of earlier ones is small: the
+lines of statements that have not ended (`open_event`), and the state of each session (`session_state`). Memory and
+time for a block therefore do not grow with the log.
+"""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import duckdb
 
 from pgdyno.capture.left_out import FILE_BITS
+from pgdyno.capture.statement_classes import Classes
 from pgdyno.errors import StoreError, UsageError
+from pgdyno.store.duckdb_session import file_name, quoted
 from pgdyno.units import counted
 
 STEP_BACK_US = 5_000_000
@@ -166,3 +175,181 @@ def choose_database(connection: duckdb.DuckDBPyConnection, wanted: str | None) -
     connection.execute("ALTER TABLE log_session ADD COLUMN is_chosen BOOLEAN")
     connection.execute(f"UPDATE log_session SET is_chosen = coalesce({known}, false)", [database])
     return database
+
+
+EARLY_US = 1_000_000
+"""A statement that began earlier than this before the log is left out; others begin with it."""
+MOST_OPEN = 100
+"""Lines of a statement that has not ended that are kept from one block to the next, besides its text."""
+
+_COLUMNS = "session, place, logged_us, kind, us, name, template, bytes, sqlstate, lock_us, rows, reason"
+_LINES = f"(SELECT {_COLUMNS}, sql, parameters FROM log_event UNION ALL FROM open_event)"
+"""Those of the block and of statements that began before it. Texts are joined last: windows would copy them."""
+_TABLES = """
+CREATE TABLE open_event (
+    session UBIGINT, place BIGINT, logged_us BIGINT, kind VARCHAR, us BIGINT, name VARCHAR, template UBIGINT,
+    bytes BIGINT, sqlstate VARCHAR, lock_us BIGINT, rows BIGINT, reason VARCHAR, sql VARCHAR, parameters VARCHAR[]
+);
+CREATE TABLE session_state (
+    session UBIGINT, effect VARCHAR, transactions BIGINT, seq BIGINT, latest BIGINT
+);
+CREATE TABLE segment (
+    session UBIGINT, block BIGINT, statements BIGINT, bytes BIGINT, first BIGINT, last BIGINT, latest BIGINT,
+    until BIGINT, transactions BIGINT, first_transaction BIGINT, last_transaction BIGINT
+);
+CREATE TABLE lost (session UBIGINT, reason VARCHAR, count BIGINT, place BIGINT)
+"""
+
+# ---- the lines of one statement ----
+
+# a statement that was sent lasts until its duration, its error or the next one; what was done ends what came before
+_UNITS = f"""
+CREATE OR REPLACE TEMP TABLE unit_event AS
+SELECT *, sum(CASE WHEN kind IN ('sent', 'done') AND before = 'sent' THEN 1 ELSE 0 END) OVER upto
+          + coalesce(sum(CASE WHEN kind IN ('done', 'duration', 'error') THEN 1 ELSE 0 END) OVER earlier, 0) AS unit
+FROM (
+    SELECT {_COLUMNS},
+           last_value(CASE WHEN kind IN ('sent', 'done', 'duration', 'error') THEN kind END IGNORE NULLS)
+              OVER (PARTITION BY session ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+    FROM {_LINES} WHERE kind NOT IN ('received', 'connect', 'disconnect')
+)
+WINDOW upto AS (PARTITION BY session ORDER BY place ROWS UNBOUNDED PRECEDING),
+       earlier AS (PARTITION BY session ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+"""
+_OPEN_UNITS = """
+CREATE OR REPLACE TEMP TABLE open_unit AS
+SELECT session, arg_max(unit, place) AS unit FROM unit_event GROUP BY session
+HAVING $more AND arg_max(kind, place) NOT IN ('done', 'duration', 'error')
+"""
+_OPEN_EVENTS = f"""
+CREATE OR REPLACE TABLE open_event AS
+FROM {_LINES} WHERE place IN (
+    SELECT place FROM unit_event JOIN open_unit USING (session, unit)
+    QUALIFY kind = 'sent' OR row_number() OVER (PARTITION BY session ORDER BY place DESC) <= {MOST_OPEN})
+"""
+_ENDED = """
+CREATE OR REPLACE TEMP TABLE ended AS
+WITH event AS (
+    SELECT * FROM unit_event ANTI JOIN open_unit USING (session, unit)
+), main AS (
+    SELECT * FROM event
+    WHERE kind IN ('sent', 'done') OR (kind = 'error' AND template IS NOT NULL AND before IS DISTINCT FROM 'sent')
+), other AS (
+    SELECT main.place, max(event.sqlstate) AS sqlstate,
+           max(event.us) FILTER (event.kind = 'duration') AS duration_us,
+           coalesce(max(event.us) FILTER (event.kind = 'parse' AND event.name = main.name), 0)
+           + coalesce(max(event.us) FILTER (event.kind = 'bind' AND event.name = main.name), 0) AS before_us,
+           arg_max(struct_pack(place := event.place, logged_us := event.logged_us, name := event.name),
+                   event.place)
+               FILTER (main.kind = 'error' AND event.kind = 'bind' AND event.template = main.template) AS bind,
+           coalesce(sum(event.lock_us) FILTER (event.kind = 'acquired'),
+                    max(event.lock_us) FILTER (event.kind = 'waiting')) AS lock_us,
+           CASE WHEN count(*) FILTER (event.kind = 'plan') = 1 THEN max(event.rows) END AS rows
+    FROM event JOIN main USING (session, unit) WHERE event.kind NOT IN ('sent', 'done')
+    GROUP BY main.place
+)
+SELECT session, place,
+       CASE kind WHEN 'done' THEN us + coalesce(before_us, 0) WHEN 'sent' THEN duration_us END AS us,
+       logged_us - CASE kind WHEN 'done' THEN main.us + coalesce(before_us, 0)
+                             WHEN 'error' THEN coalesce(logged_us - bind.logged_us, other.lock_us, 0)
+                             ELSE 0 END AS began,
+       CASE kind WHEN 'error' THEN bind.name ELSE main.name END AS name,
+       CASE kind WHEN 'error' THEN bind.place ELSE place END AS source, template, bytes, reason,
+       other.sqlstate AS sqlstate, other.lock_us::BIGINT AS lock_us, other.rows AS rows
+FROM main LEFT JOIN other USING (place)
+"""
+
+# ---- transactions ----
+
+# a transaction is from the statement that opens a block to the one that closes it; statements that are left out count
+_JUDGED = f"""
+CREATE OR REPLACE TEMP TABLE judged AS
+WITH known AS (
+    SELECT ended.* EXCLUDE (reason, template), statement,
+           CASE WHEN effect = 'open' AND sqlstate IS NOT NULL THEN NULL ELSE effect END AS mark,
+           coalesce(ended.reason, found.reason,
+                    CASE WHEN source IS NULL AND parameters > 0 THEN 'no-parameters' END,
+                    CASE WHEN began < $began - {EARLY_US} THEN 'began-before' END) AS reason
+    FROM ended LEFT JOIN template_class found USING (template)
+), marked AS (
+    SELECT known.*, state.effect AS effect, coalesce(state.transactions, 0) AS transactions_before,
+           coalesce(state.seq, 0) AS seq_before, state.latest AS latest_before,
+           coalesce(last_value(mark IGNORE NULLS) OVER earlier, state.effect, 'close') <> 'close' AS is_inside
+    FROM known LEFT JOIN session_state state USING (session)
+    WINDOW earlier AS (PARTITION BY session ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+), numbered AS (
+    SELECT *, transactions_before
+              + sum(CASE WHEN mark = 'open' AND NOT is_inside THEN 1 ELSE 0 END) OVER upto
+              + coalesce(sum(CASE WHEN mark = 'chain' THEN 1 ELSE 0 END) OVER earlier, 0) AS transactions,
+           seq_before + count(*) FILTER (reason IS NULL) OVER upto AS seq,
+           greatest(latest_before, max(began) FILTER (reason IS NULL) OVER upto) AS latest
+    FROM marked
+    WINDOW upto AS (PARTITION BY session ORDER BY place ROWS UNBOUNDED PRECEDING),
+           earlier AS (PARTITION BY session ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+)
+SELECT *, CASE WHEN is_inside OR mark = 'open' THEN transactions - 1 END::INTEGER AS transaction FROM numbered
+"""
+_LOST = """
+INSERT INTO lost
+SELECT session, reason, count(*), min(place) FROM judged WHERE reason IS NOT NULL GROUP BY session, reason
+UNION ALL
+SELECT session, 'no-begin', count(*), min(place) FROM judged WHERE mark = 'close' AND NOT is_inside GROUP BY session
+"""
+_STATES = """
+CREATE OR REPLACE TEMP TABLE new_state AS
+SELECT session, coalesce(arg_max(mark, place) FILTER (mark IS NOT NULL), any_value(effect)) AS effect,
+       max(transactions + CASE WHEN mark = 'chain' THEN 1 ELSE 0 END) AS transactions, max(seq) AS seq,
+       max(latest) AS latest
+FROM judged GROUP BY session
+"""
+_SEGMENTS = """
+INSERT INTO segment
+SELECT session, $block, count(*), sum(100 + bytes)::BIGINT,
+       min(began), max(began + coalesce(us, 0)), max(latest), max(greatest(latest, $began) + coalesce(us, 0)),
+       count(DISTINCT transaction) + count(*) FILTER (transaction IS NULL), min(transaction), max(transaction)
+FROM judged WHERE reason IS NULL GROUP BY session
+"""
+# the parameters of a failed statement are those of its bind, of all others they are with the text
+_WRITTEN = f"""
+COPY (
+    SELECT judged.session, {{block}} AS block, seq::INTEGER AS seq, latest, judged.us,
+           CASE WHEN judged.name IS NULL THEN 'simple' ELSE 'extended' END AS kind, statement, line.sql, judged.name,
+           CASE WHEN judged.name IS NOT NULL THEN coalesce(bind.parameters, line.parameters, []) END AS parameters,
+           transaction, judged.sqlstate, judged.rows, judged.lock_us
+    FROM {_LINES} line JOIN judged USING (place)
+         LEFT JOIN (FROM {_LINES} WHERE kind = 'bind' AND place IN (SELECT source FROM judged)) bind
+             ON bind.place = source
+    WHERE judged.reason IS NULL
+) TO {{file}} (FORMAT parquet, COMPRESSION snappy)
+"""
+
+
+class SessionStatements:
+    """Writes the statements of one block after the other to files, as a session's place in the capture is not known
+    before the end of the log.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, classes: Classes, folder: Path) -> None:
+        self.files: list[Path] = []
+        self._classes, self._folder = classes, folder
+        connection.execute(_TABLES)
+
+    def add(self, cursor: duckdb.DuckDBPyConnection, began_us: int, *, more: bool = True) -> None:
+        """Adds what ends in the table `log_event` of `cursor`; all that has begun ends if there is no `more`."""
+        block = len(self.files)
+        cursor.execute(_UNITS)
+        cursor.execute(_OPEN_UNITS, {"more": more})
+        cursor.execute(_ENDED)
+        self._classes.learn(cursor, _LINES)
+        cursor.execute(_JUDGED, {"began": began_us})
+        cursor.execute(_LOST)
+        cursor.execute(_SEGMENTS, {"block": block, "began": began_us})
+        cursor.execute(_STATES)
+        cursor.execute("DELETE FROM session_state WHERE session IN (SELECT session FROM new_state)")
+        cursor.execute("INSERT INTO session_state FROM new_state")
+        file = self._folder / f"statements-{block}.parquet"
+        cursor.execute(_WRITTEN.format(block=block, file=quoted(file_name(file))))
+        cursor.execute(_OPEN_EVENTS)
+        for table in ("log_event", "unit_event", "ended", "judged"):
+            cursor.execute(f"DROP TABLE {table}")
+        self.files.append(file)

@@ -11,12 +11,12 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from pgdyno.capture.class_texts import fitting
 from pgdyno.capture.server.server_session import CapturedServer, Connection
 from pgdyno.capture.server.server_settings import Setting, read_settings, remedy
-from pgdyno.capture.sql_comments import BLANKS
 from pgdyno.capture.sql_constants import DOLLARS, has_values, is_unclear, without_comments
+from pgdyno.capture.statement_classes import fitting
 from pgdyno.errors import TargetError, UsageError
+from pgdyno.plan.sql_comments import BLANKS
 from pgdyno.records.capture import LeftOut, StatementClass
 from pgdyno.targets.response_limits import answering
 from pgdyno.units import counted

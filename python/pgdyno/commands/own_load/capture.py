@@ -28,8 +28,8 @@ from pgdyno.console import Console
 from pgdyno.errors import UsageError
 from pgdyno.messages import message_json
 from pgdyno.plan.hosts import SshSpec, generators
+from pgdyno.records.base import KeptMessage
 from pgdyno.records.capture import Capture, Source, Values
-from pgdyno.records.kept_message import KeptMessage
 from pgdyno.units import counted, duration_words, format_size, parse_bytes, parse_duration_s
 
 FORMAT = 1

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 
 from pgdyno.experiment.run_progress import RunProgress
-from pgdyno.experiment.search.plan_arms import arms_of
-from pgdyno.experiment.search.search_arm import Arm
+from pgdyno.experiment.search.search_arm import Arm, arms_of
 from pgdyno.experiment.servers import Servers
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.trials import slug_of

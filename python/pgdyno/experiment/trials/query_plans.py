@@ -8,13 +8,13 @@ from functools import cached_property
 
 import psycopg
 
-from pgdyno.capture.sql_comments import BLANKS
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.experiment.resources import scripts_of
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.messages import Message
 from pgdyno.plan import LoadedPlan, PlannedTrial
+from pgdyno.plan.sql_comments import BLANKS
 from pgdyno.probe.explain import explain
 from pgdyno.programs import Engine
 from pgdyno.run.engine import ScriptStatement, script_statements, tpch_power_queries

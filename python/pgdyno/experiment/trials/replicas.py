@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from pgdyno.analyse.over_time.replica_load import figures
+from pgdyno.analyse.over_time.probe_series import figures
 from pgdyno.experiment.earlier_sessions import sessions_name
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.plan import BUILTIN_SCRIPTS, PlannedTrial

@@ -31,11 +31,11 @@ from pgdyno.experiment.trials.network_path import measure_path
 from pgdyno.experiment.trials.probing import Probing
 from pgdyno.experiment.trials.query_plans import QueryPlans
 from pgdyno.experiment.trials.replicas import ReplicaResults, with_replicas
+from pgdyno.host import own_halves, running_on
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.workload import phases_s
 from pgdyno.probe import ProbeOutput
-from pgdyno.processors import own_halves, running_on
 from pgdyno.records import (
     Consistency,
     DuetRecord,
@@ -52,9 +52,8 @@ from pgdyno.records import (
 )
 from pgdyno.run import HookError, Interval, TrialResult, phases_toml
 from pgdyno.run.engine import trial_options
-from pgdyno.run.process import Event, among
+from pgdyno.run.process import Event, Vigil, among
 from pgdyno.run.run_trial import run_trial
-from pgdyno.run.silent_server import Vigil
 from pgdyno.signals_and_exit import signals_deferred
 from pgdyno.store import TrialWriter
 from pgdyno.store.run_folder import SPOOL

@@ -12,11 +12,9 @@ from enum import Enum
 
 from pgdyno.errors import ExitCode, PgdynoError, StoreError
 from pgdyno.experiment.captured_load import CapturedLoad
+from pgdyno.experiment.disk_and_time_limits import BudgetUsedError, LoadTooLongError, StopRunError
 from pgdyno.experiment.generators import Generators
-from pgdyno.experiment.limits.budget_left import BudgetUsedError, LoadTooLongError
-from pgdyno.experiment.limits.cost_guard import CostGuard
-from pgdyno.experiment.limits.disk_guard import StopRunError
-from pgdyno.experiment.rented.cloud_recorder import CloudRecorder
+from pgdyno.experiment.rented_servers import CloudRecorder, CostGuard
 from pgdyno.experiment.resources import Resources
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from pgdyno.importers.documents.connection_strings import server_parts
+from pgdyno.importers.documents.passwords import server_parts
 from pgdyno.importers.parsed import Fact, Output, number
 
 _PROMPT = r"(?:^|[$#>%]\s{0,8}|\s|`)"

@@ -13,17 +13,15 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from pgdyno.errors import Problem
-from pgdyno.mounts import exists, is_file, is_folder
-from pgdyno.plan.checks.cheapest import check_cheapest
-from pgdyno.plan.checks.duet import check_duet
+from pgdyno.host import exists, is_file, is_folder
+from pgdyno.plan.checks.duet_and_stopping import check_duet, check_stopping
 from pgdyno.plan.checks.events import check_events, check_ledger, check_search
+from pgdyno.plan.checks.excluded_keys import check_tpch
 from pgdyno.plan.checks.reset import check_reset
-from pgdyno.plan.checks.settings_search import check_settings_search
-from pgdyno.plan.checks.stopping import check_stopping
+from pgdyno.plan.checks.searches import check_cheapest, check_settings_search
 from pgdyno.plan.checks.sweep import check_sweep, check_variables
 from pgdyno.plan.checks.targets import SECTION as REPLICA_LOAD
 from pgdyno.plan.checks.targets import check_generators, check_instances, check_replica_load, check_size, check_targets
-from pgdyno.plan.checks.tpch import check_tpch
 from pgdyno.plan.kinds import GENERATOR_KINDS, TARGET_KINDS
 from pgdyno.plan.model import (
     BUILTIN_SCRIPTS,

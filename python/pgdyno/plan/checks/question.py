@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pgdyno.errors import InvalidValueError, Problem
+from pgdyno.plan.checks.duet_and_stopping import compared_parameters
 from pgdyno.plan.checks.settings import why_unknown
-from pgdyno.plan.checks.stopping import compared_parameters
 from pgdyno.plan.model import BUILTIN_SCRIPTS, Plan
 from pgdyno.plan.reading.plan_document import Document, in_order
 from pgdyno.plan.reading.read_plan import LoadedPlan

@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from pgdyno.plan.sql_comments import BLANKS
+
 READ_ONLY = "default_transaction_read_only"
 LIFTING = (READ_ONLY, "transaction_read_only")
 """Settings that decide whether transactions may write."""
 
-_GAP = r"(?:\s|/\*(?:[^*]|\*(?!/))*\*/|--[^\n]*\n)"
+_GAP = rf"(?=\s|/\*|--){BLANKS}"
 _WRITING = (
     "vacuum",
     "analy[sz]e",
@@ -21,16 +23,16 @@ _WRITING = (
     "cluster",
     "checkpoint",
     "copy",
-    rf"alter{_GAP}+system",
-    rf"prepare{_GAP}+transaction",
-    rf"(?:commit|rollback){_GAP}+prepared",
+    rf"alter{_GAP}system",
+    rf"prepare{_GAP}transaction",
+    rf"(?:commit|rollback){_GAP}prepared",
 )
 """Commands that a read-only transaction allows although they write: to tables' storage, to files or to other
 transactions.
 """
-_COMMAND = re.compile(rf"(?:\A|;){_GAP}*(?P<words>{'|'.join(_WRITING)})\b", re.IGNORECASE)
+_COMMAND = re.compile(rf"(?:\A|;){BLANKS}(?P<words>{'|'.join(_WRITING)})\b", re.IGNORECASE)
 _SETTING = re.compile(rf"\b(?P<words>{'|'.join(LIFTING)})\b", re.IGNORECASE)
-_READ_WRITE = re.compile(rf"\b(?P<words>read{_GAP}+write)\b", re.IGNORECASE)
+_READ_WRITE = re.compile(rf"\b(?P<words>read{_GAP}write)\b", re.IGNORECASE)
 _TRANSACTION = re.compile(r"\b(?:begin|transaction)\b", re.IGNORECASE)
 _META = re.compile(r"\\[A-Za-z](?:[^\n]*\\\r?\n)*[^\n]*")
 """A backslash command, with its continued lines: a statement may begin after it."""

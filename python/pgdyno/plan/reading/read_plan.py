@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pgdyno.errors import PlanError, Problem, UsageError
 from pgdyno.messages import Message
 from pgdyno.plan.checks.check_all import check_sections, read_sections
-from pgdyno.plan.checks.replay import check_replay
+from pgdyno.plan.checks.excluded_keys import check_replay
 from pgdyno.plan.model import Plan
 from pgdyno.plan.reading.extends import EXTENDS, moved_in_plan, one_form, read_with_bases
 from pgdyno.plan.reading.plan_document import Document, KeyPath, dotted, in_order, split_assignment

@@ -1,18 +1,67 @@
-"""Estimates the seconds and bytes that a plan takes.
+"""Estimates the seconds and bytes that a plan takes, from the rate of the last load on this machine.
 
-The rates are those of a small machine (two cores, a local disk). A factor of two is precise enough, because a budget
-leaves a reserve.
+The default rates are those of a small machine (two cores, a local disk). A factor of two is precise enough, because a
+budget leaves a reserve.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from pgdyno.plan.model import Plan, SearchSpec
 from pgdyno.plan.optional_sections import share_of
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import Point
+
+FILE = "load-rates.json"
+SHORTEST_S = 3.0
+"""Of a shorter load, most may be the time to connect and to create tables."""
+HIGHEST = 1000.0
+"""A higher rate, 100 rows per second, can only be from a damaged file."""
+
+
+def load_rate(home: Path, kinds: Iterable[str], dataset: str) -> float:
+    """Returns the seconds to load a unit of pgbench's scale into the slowest of `kinds` of targets.
+
+    They are those of the last load of such a `dataset`, or usual ones.
+    """
+    rates = _read(home)
+    return max((rates.get(_key(kind, dataset), LOAD_S_A_SCALE) for kind in kinds), default=LOAD_S_A_SCALE)
+
+
+def keep_load_rate(home: Path, kind: str, dataset: str, scale: float, seconds: float) -> None:
+    """Stores that a load of `dataset` into a target of `kind` took `seconds`, if that was long enough.
+
+    `scale` is its size in units of pgbench's scale. If the file cannot be written, plans use the rate before.
+    """
+    if seconds < SHORTEST_S or scale <= 0:
+        return
+    rates = _read(home) | {_key(kind, dataset): round(seconds / scale, 6)}
+    new = home / f".{FILE}.{os.getpid()}"
+    with suppress(OSError):
+        new.write_text(json.dumps(rates, indent=2), encoding="utf-8")
+        new.replace(home / FILE)
+
+
+def _key(kind: str, dataset: str) -> str:
+    return f"{dataset} into {kind}"
+
+
+def _read(home: Path) -> dict[str, float]:
+    """Returns the rates by dataset and kind of target; none from a damaged file."""
+    try:
+        found = json.loads((home / FILE).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {name: rate for name, rate in found.items() if isinstance(rate, int | float) and 0 < rate < HIGHEST}
+
 
 PEAK_NARROWING = 5
 """Steps on both sides of the ladder's maximum, and one more if that moves."""

@@ -18,7 +18,6 @@ from pgdyno.audit import Finding
 from pgdyno.audit.pairing import of_single_trials
 from pgdyno.records import SearchRecord
 from pgdyno.report import numbers, sentences
-from pgdyno.report.answers.cheapest import cheapest_table, cheapest_text
 from pgdyno.report.answers.comparison import comparison_sentence, confounded_line, point_counts
 from pgdyno.report.answers.comparison_export import comparison_json
 from pgdyno.report.answers.endurance import endurance_json
@@ -35,7 +34,7 @@ from pgdyno.report.answers.rates import (
     served_share,
     unserved,
 )
-from pgdyno.report.answers.settings_found import settings_table, settings_text
+from pgdyno.report.answers.searches import cheapest_table, cheapest_text, settings_table, settings_text
 from pgdyno.report.answers.tpch_figures import figures_sentences
 from pgdyno.report.report_content import Digest, Extras
 from pgdyno.report.report_tables import Table

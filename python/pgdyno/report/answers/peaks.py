@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pgdyno.analyse.mean_interval import Estimate
+from pgdyno.analyse.intervals import Estimate
 from pgdyno.analyse.summary import KNEE_NOT_DETERMINED, PEAK_AT_EDGE, PointSummary
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pgdyno.analyse.mean_interval import Estimate, trials_interval
+from pgdyno.analyse.intervals import Estimate, trials_interval
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.records import PhaseFigures
 from pgdyno.report import numbers

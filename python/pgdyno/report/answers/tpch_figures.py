@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pgdyno.analyse.mean_interval import Estimate
+from pgdyno.analyse.intervals import Estimate
 from pgdyno.analyse.pairs import Metric
 from pgdyno.analyse.summary import PowerAndThroughput, power_and_throughput
 from pgdyno.report import numbers

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from markupsafe import Markup
 
 from pgdyno.analyse.comparison import LEAST_DELTA, Comparison, PointComparison
-from pgdyno.analyse.mean_interval import Estimate
+from pgdyno.analyse.intervals import Estimate
 from pgdyno.records import ConfirmedDifference
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import low_to_high, named_arm, percent

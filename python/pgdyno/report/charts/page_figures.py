@@ -16,7 +16,7 @@ from pgdyno.analyse.summary import PointSummary
 from pgdyno.records import ConfirmedDifference, Outcome, SearchRecord, TrialRecord
 from pgdyno.report import sentences
 from pgdyno.report.answers.rates import has_rates
-from pgdyno.report.answers.settings_found import confirmed_search, confirmed_title, goal_words
+from pgdyno.report.answers.searches import confirmed_search, confirmed_title, goal_words
 from pgdyno.report.charts.interval_bars import confirmed_chart
 from pgdyno.report.charts.labels import marker, room_for
 from pgdyno.report.charts.latency import PERCENTILES, SpectrumLine, latency_chart, latency_drawn, spectrum_chart

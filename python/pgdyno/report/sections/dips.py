@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from pgdyno.analyse.over_time.dip_evidence import Cause, Coincidence, ExplainedDip
-from pgdyno.analyse.over_time.dips import Dip, trial_dips
+from pgdyno.analyse.over_time.dips import Cause, Coincidence, Dip, ExplainedDip, trial_dips
 from pgdyno.records import Outcome
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest

@@ -26,7 +26,7 @@ from pgdyno.report.report_tables import PointRow, Table, point_rows, sentences, 
 from pgdyno.report.run_notes import disturbance_lines, finding_lines, preparation_line, replica_lines
 from pgdyno.report.sections.function_shares import function_tables, profile_lines
 from pgdyno.report.sections.likeness import MOST_COMPARED, load_lines, own_loads, short_table, waits_table
-from pgdyno.report.sections.query_plans import plan_tables
+from pgdyno.report.sections.statement_tables import plan_tables
 from pgdyno.report.terminal.published import published_lines
 from pgdyno.report.terminal.scaling_chart import scaling_lines
 from pgdyno.report.terminal.text_drawing import bar, printable, sparkline

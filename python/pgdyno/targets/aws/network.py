@@ -13,11 +13,10 @@ from typing import Protocol
 import psycopg
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, NotThereError, Patience, ThereAlreadyError
+from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, NotThereError, Patience, ThereAlreadyError, settled
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import Place
 from pgdyno.targets.aws.rental_journal import RUN, Kind
-from pgdyno.targets.aws.retries import settled
 from pgdyno.targets.aws.schema import AwsTarget
 from pgdyno.targets.http_requests import Patience as WebPatience
 from pgdyno.targets.http_requests import fetch_text

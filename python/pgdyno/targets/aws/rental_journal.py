@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.targets.home import ensure_folder, storing
-from pgdyno.targets.journal_lock import JournalLock
+from pgdyno.targets.lock import JournalLock
 from pgdyno.targets.rental import stamp
 
 

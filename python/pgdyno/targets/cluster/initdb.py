@@ -23,8 +23,7 @@ from pgdyno.errors import TargetError
 from pgdyno.targets.cluster.folders import copy_tree
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.cluster.subprocesses import run_program
-from pgdyno.targets.home import Home, ensure_folder, no_space_hint, storing
-from pgdyno.targets.private_file import write_private
+from pgdyno.targets.home import Home, ensure_folder, no_space_hint, storing, write_private
 from pgdyno.targets.server_user import Account
 
 USER = "postgres"

@@ -28,8 +28,7 @@ from pgdyno.targets.cluster.replication import copy_cluster
 from pgdyno.targets.cluster.settings import own_settings, write_settings
 from pgdyno.targets.cluster.snapshots.cluster_copy import folder_bytes
 from pgdyno.targets.connection import Address
-from pgdyno.targets.home import Home, Progress, ensure_folder, storing
-from pgdyno.targets.private_file import write_private
+from pgdyno.targets.home import Home, Progress, ensure_folder, storing, write_private
 from pgdyno.targets.server import Server
 from pgdyno.units import format_bytes
 

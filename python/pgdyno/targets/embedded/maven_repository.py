@@ -13,15 +13,28 @@ import re
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from pgdyno.errors import TargetError
 from pgdyno.messages import Message
 from pgdyno.targets.cluster.installation import Release, parse_release
 from pgdyno.targets.embedded.fetch_and_unpack import discard, fetch_file
-from pgdyno.targets.embedded.pinned_digests import read_pins
 from pgdyno.targets.home import Progress, storing
 from pgdyno.targets.http_requests import HINT, NotThereError, Patience, fetch_text, is_allowed, public_url
+
+PINS = Path(__file__).with_name("pins.txt")
+"""In the format of sha256sum; `make pins` adds lines."""
+
+
+@cache
+def read_pins() -> Mapping[str, str]:
+    """Returns pinned SHA-256 digests in hexadecimal by the archive's file name."""
+    if not PINS.is_file():
+        return {}
+    lines = (line.split() for line in PINS.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
+    return {name: digits for digits, name in lines}
+
 
 MAVEN_CENTRAL = "https://repo1.maven.org/maven2"
 GROUP = "io/zonky/test/postgres"

@@ -17,7 +17,7 @@ from typing import Any
 
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.targets.home import ensure_folder, storing, write_whole
-from pgdyno.targets.journal_lock import JournalLock
+from pgdyno.targets.lock import JournalLock
 from pgdyno.targets.rental import stamp
 
 FOLDER = "pool"

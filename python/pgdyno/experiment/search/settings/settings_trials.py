@@ -10,11 +10,10 @@ import psycopg
 from pgdyno.analyse.pairs import Metric, value_of
 from pgdyno.analyse.price import PriceList, prices_of
 from pgdyno.errors import PgdynoError, StoreError
-from pgdyno.experiment.limits.disk_guard import StopRunError
+from pgdyno.experiment.disk_and_time_limits import StopRunError
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.search.capacity_search import limited_latencies
 from pgdyno.experiment.search.search_arm import sentence_of
-from pgdyno.experiment.search.settings.configuration_file import FILE, configuration
 from pgdyno.experiment.search.settings.proposals import Proposals
 from pgdyno.experiment.search.settings.server_space import (
     Searched,
@@ -24,9 +23,11 @@ from pgdyno.experiment.search.settings.server_space import (
     searched,
 )
 from pgdyno.experiment.search.settings.settings_result import (
+    FILE,
     Goal,
     best_seen,
     best_words,
+    configuration,
     found_messages,
     one_server,
     search_record,

@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, ThereAlreadyError
+from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, ThereAlreadyError, settled
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.rental_journal import Kind
-from pgdyno.targets.aws.retries import settled
 from pgdyno.units import BYTES, parse_duration_s
 
 _BLOCK = 8192

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pgdyno.targets.aws.boto3_clients import ThereAlreadyError
+from pgdyno.targets.aws.boto3_clients import ThereAlreadyError, settled
 from pgdyno.targets.aws.databases.dead_man import guard
 from pgdyno.targets.aws.databases.parameters import INSTANCE, make_group, values_for
-from pgdyno.targets.aws.databases.server_snapshots import take_snapshot
 from pgdyno.targets.aws.databases.service import (
     Release,
     change,
@@ -22,6 +21,7 @@ from pgdyno.targets.aws.databases.service import (
     lifecycle,
     one,
     place_of,
+    take_snapshot,
     wait_for_instance,
     with_choices,
 )
@@ -29,7 +29,6 @@ from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import USER, Place
 from pgdyno.targets.aws.network import allowed_networks, group_named, security_group, vpc_of
 from pgdyno.targets.aws.rental_journal import Kind
-from pgdyno.targets.aws.retries import settled
 from pgdyno.targets.aws.schema import RdsTarget
 from pgdyno.units import parse_bytes
 

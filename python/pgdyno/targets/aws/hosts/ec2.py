@@ -10,10 +10,9 @@ from pgdyno.plan.hosts import SshSpec
 from pgdyno.remote.connect import ask
 from pgdyno.remote.remote_host import RemoteError
 from pgdyno.targets.aws.boto3_clients import AwsError, Patience
-from pgdyno.targets.aws.hosts.host_key import REACHED_WITHIN_S, new_nonce, public_host_key
 from pgdyno.targets.aws.hosts.instances import KeyRing, Order, architecture_of, image_of, launch, network_of
+from pgdyno.targets.aws.hosts.user_data import REACHED_WITHIN_S, new_nonce, public_host_key, server, user_data
 from pgdyno.targets.aws.hosts.user_data import Host as HostData
-from pgdyno.targets.aws.hosts.user_data import server, user_data
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import USER, Place
 from pgdyno.targets.aws.network import Reachable, allowed_networks, in_the_way, security_group

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pgdyno.plan.hosts import SshSpec
-from pgdyno.targets.aws.boto3_clients import AwsError, CapacityError, Cloud, NotThereError
+from pgdyno.targets.aws.boto3_clients import AwsError, CapacityError, Cloud, NotThereError, settled
 from pgdyno.targets.aws.databases.rds import gibibytes
 from pgdyno.targets.aws.databases.service import given, wait_for, with_choices
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import Place
 from pgdyno.targets.aws.network import vpc_of
 from pgdyno.targets.aws.rental_journal import Journal, Kind
-from pgdyno.targets.aws.retries import settled
 from pgdyno.targets.aws.schema import Architecture, Host, System, Volume
 from pgdyno.targets.home import ensure_folder, storing
 

@@ -24,9 +24,14 @@ from pgdyno.targets.aws.hosts.instances import (
 )
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.network import vpc_of
-from pgdyno.targets.aws.preflight.findings import Findings, in_words
-from pgdyno.targets.aws.preflight.orderable import zones_of_database, zones_of_host
-from pgdyno.targets.aws.preflight.quotas import Amounts, check_quotas
+from pgdyno.targets.aws.preflight.account_limits import (
+    Amounts,
+    Findings,
+    check_quotas,
+    in_words,
+    zones_of_database,
+    zones_of_host,
+)
 from pgdyno.targets.aws.preflight.storage_limits import Limit, attached_limit, instance_limit, volume_limit
 from pgdyno.targets.aws.schema import AuroraTarget, Ec2Generator, Ec2Target, RdsTarget, Volume
 from pgdyno.targets.rental import GENERATOR, Note

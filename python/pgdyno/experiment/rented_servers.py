@@ -1,25 +1,207 @@
-"""Figures and logs of rented servers, which the provider reports minutes after a trial, and pgdyno stores with it."""
+"""Servers that are rented for a run, what they cost, and their figures, which the provider reports minutes later."""
 
 from __future__ import annotations
 
 import json
+import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
+from pgdyno.errors import TargetError
+from pgdyno.experiment.disk_and_time_limits import StopRunError
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.messages import Message
-from pgdyno.plan.targets import RentedTarget
-from pgdyno.records import CloudGap, CloudRecord, CloudReport, CloudSource, TrialRecord
+from pgdyno.plan import Plan, PlannedTrial
+from pgdyno.plan.targets import RentedTarget, TargetSpec, rented_targets
+from pgdyno.plan.time_budget.time_and_disk import loading_s, needed_s, overhead_s, trial_count
+from pgdyno.plan.workload import trial_s
+from pgdyno.records import CloudGap, CloudRecord, CloudReport, CloudSource, RentRecord, TrialRecord
+from pgdyno.records.price import PriceList
 from pgdyno.store import RunFolder
 from pgdyno.store.cloud_metrics import stored_cloud, write_cloud
 from pgdyno.store.read_runs import RunData
 from pgdyno.store.trial_tables import CloudEventRow, CloudSeriesRow
+from pgdyno.targets.estimate import CURRENCY, RESERVE
 from pgdyno.targets.provider import provider_of
-from pgdyno.targets.rental import SECOND_US, Observed, Rental, SourceReport, Span
+from pgdyno.targets.rental import SECOND_US, Load, Note, Observed, Rental, SourceReport, Span, stamp, take_down
 from pgdyno.units import format_duration
+
+MARGIN_S = 4 * 3600.0
+"""Added to twice the planned time before servers expire: creating and removing them is slow."""
+LONGEST_S = 24 * 3600.0
+"""When servers expire if the length of the trials is unknown."""
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Renting:
+    keep_s: float | None = None
+    """How long the servers stay after the run; None to remove them at its end."""
+    price: PriceList | None = None
+    """What the servers cost; None if no prices are given."""
+    most: float | None = None
+    """The most that all attempts at the run may cost, in USD; None for no limit."""
+    spent: float = 0.0
+    """What earlier attempts have cost."""
+
+
+@contextmanager
+def rented(plan: Plan, root: Path, step: Say, note: Note, renting: Renting) -> Iterator[Rental | None]:
+    """Rent the servers of `plan` for the block; None if it rents none.
+
+    Servers that `pgdyno target up` created are used, and stay. `root` is pgdyno's home. Raises TargetError.
+    """
+    provider = provider_of(plan)
+    if provider is None:
+        yield None
+        return
+    found = provider.standing(plan, root, step)
+    if found is not None:
+        note(
+            Message(
+                "rental-used",
+                "using the servers that are already up (run {rental}); remove them: pgdyno target down",
+                rental=found.journal.run,
+            )
+        )
+        try:
+            yield found
+        finally:
+            found.journal.release()
+        return
+    rental = provider.preflight(plan, root, step, lasts_s(plan))
+    keep = False
+    try:
+        rental.up()
+        yield rental
+        keep = renting.keep_s is not None
+    finally:
+        _end(rental, note, renting.keep_s if keep else None)
+
+
+def lasts_s(plan: Plan) -> float:
+    """Return after how many seconds the resources of a run of `plan` expire, unless they are removed before."""
+    points = plan.points()
+    needed = needed_s(plan, points)
+    if needed is None:
+        return LONGEST_S
+    trials = trial_count(plan, points) / len(plan.target)
+    restores_s = trials * sum(spec.restore_s for spec in rented_targets(plan).values())
+    return 2 * (needed + restores_s) + MARGIN_S
+
+
+def _end(rental: Rental, note: Note, keep_s: float | None) -> None:
+    run = rental.journal.run
+    if keep_s is None:
+        take_down(rental, note)
+        return
+    before, wanted = rental.journal.expires, format_duration(keep_s)
+    try:
+        rental.prolong(datetime.now(UTC) + timedelta(seconds=keep_s))
+        stay = Message(
+            "rental-kept",
+            "the servers stay for {duration}; remove them: pgdyno reap --run {rental}",
+            duration=wanted,
+            rental=run,
+        )
+    except TargetError as error:
+        # the run is complete: an error here must not fail it
+        stay = Message(
+            "rental-not-prolonged",
+            "the servers stay only until {until}, not for {duration}: {error}; remove them: pgdyno reap --run {rental}",
+            until=stamp(before),
+            duration=wanted,
+            error=error.message,
+            rental=run,
+        )
+    note(stay)
+    rental.journal.release()
+
+
+def connected(rental: Rental | None, name: str, spec: TargetSpec) -> TargetSpec:
+    """Return how to open target `name`: `spec`, or the address of its rented server. Raises TargetError."""
+    if isinstance(spec, RentedTarget):
+        assert rental is not None
+        return rental.connection(name)
+    return spec
+
+
+REMOVAL_S = 1800.0
+"""An upper estimate of the time until servers are removed, for which they cost money, too."""
+SNAPSHOT_S = 1800.0
+"""An upper estimate of the time until a snapshot of a server is complete."""
+
+
+def spent_on(rented: Sequence[RentRecord]) -> float:
+    """Returns what the rented servers of earlier attempts have cost in USD, as far as it is known."""
+    return math.fsum(each.amount or 0.0 for each in rented)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True)
+class CostGuard:
+    """Holds what a run has cost against its limit."""
+
+    plan: Plan
+    rental: Rental | None
+    renting: Renting
+    now: Callable[[], datetime] = field(default=_now)
+    _loaded: set[str] = field(default_factory=set)
+    """Servers whose first trial has loaded the data."""
+    _busy_since: datetime | None = None
+    """The start of the first trial."""
+
+    def check(self, trial: PlannedTrial) -> None:
+        """Raises StopRunError if `trial` and the removal after it could exceed the limit."""
+        most = self.renting.most
+        if self.rental is None or most is None:
+            return
+        idle_s = REMOVAL_S + self._restore_s(trial)
+        now = self.now()
+        self._busy_since = self._busy_since or now
+        accrued = self.rental.accrued(now, Load(self._busy_since, RESERVE * self._needed_s(trial), idle_s))
+        if accrued is None:
+            raise StopRunError(
+                Message(
+                    "price-unknown", "a price is unknown, so pgdyno cannot tell when the run costs more than agreed"
+                )
+            )
+        so_far, then = (self.renting.spent + each for each in accrued)
+        if then > most:
+            raise StopRunError(
+                Message(
+                    "cost-limit",
+                    "the run has cost {spent:.2f} {currency}, and with its next trial and the removal it could cost "
+                    "{could:.2f}, more than {most:.2f}; resume it with a higher --max-cost",
+                    spent=so_far,
+                    currency=CURRENCY,
+                    could=then,
+                    most=most,
+                )
+            )
+
+    def _restore_s(self, trial: PlannedTrial) -> float:
+        """Returns an upper estimate of the time in which the server is restored, after a snapshot of it was taken."""
+        spec = self.plan.target[trial.target]
+        if not isinstance(spec, RentedTarget):
+            return 0.0
+        takes_one = spec.takes_snapshot and trial.server not in self._loaded
+        return spec.restore_s + (SNAPSHOT_S if takes_one else 0.0)
+
+    def _needed_s(self, trial: PlannedTrial) -> float:
+        # The first trial of a server loads; later ones of another scale count as overhead.
+        load_s = 0.0 if trial.server in self._loaded else loading_s(self.plan, self.plan.points())
+        self._loaded.add(trial.server)
+        return load_s + overhead_s(self.plan, trial.point) + (trial_s(self.plan) or 0.0)
+
 
 LATE_S = 300.0
 """How long after the end of a trial pgdyno waits for the provider, whose figures are minutes late."""

@@ -1,1 +1,0 @@
-"""What ends a run early: its time budget, its cost, the disk."""
