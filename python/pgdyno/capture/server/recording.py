@@ -59,12 +59,17 @@ class Recording:
         threading.Thread(target=self._run, name="capture", daemon=True).start()
 
     def wait(self, say: Callable[[str], None]) -> None:
-        """Waits for the end, and calls `say` with lines of progress. Raises what the recording raised."""
+        """Waits for the end, and calls `say` with lines of progress, at once when the server goes away or comes back.
+
+        Raises what the recording raised.
+        """
         every_s = min(60.0, max(1.0, self._span_s / LINES))
         next_s = time.monotonic() + every_s
+        away = False
         while not self._finished.wait(_LOOK_S):
-            if time.monotonic() >= next_s:
-                next_s += every_s
+            was_away, away = away, self.lost is not None
+            if time.monotonic() >= next_s or away != was_away:
+                next_s = time.monotonic() + every_s
                 say(self._progress())
         if self._error is not None:
             raise self._error
