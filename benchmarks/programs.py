@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import statistics
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ SCRIPTS = Path(__file__).parent / "scripts"
 BARE_LOOP = Path(__file__).parents[1] / "target/release/examples/bare_loop"
 
 ATTEMPTS = 3
-"""Loads until a peer has reported each second: with many clients, sysbench's reports of some seconds may be missing."""
+"""Loads until a peer has reported its seconds: with many clients, sysbench may begin late and report few of them."""
 
 Kind = Literal["pgdrive", "pgbench", "sysbench", "bare_loop"]
 Workload = Literal["select-only", "tpcb-like", "tpcb-pipelined", "oltp_read_write"]
@@ -32,6 +31,10 @@ default, three quarters of them from a hundredth of the rows, transactions wait 
 
 WARMUP_S = 2
 """Enough for pgdrive to try several numbers of threads."""
+
+
+class NotReportedError(Exception):
+    """A peer printed too few of its reports, in each attempt."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +168,7 @@ class Programs:
             tps = _rate_after(load.warmup_s, load.limit.seconds, done.out + done.err)
             if tps is not None:
                 return replace(sample, tps=tps)
-        sys.exit(f"no report of {load.limit.seconds} seconds after {load.warmup_s} in:\n{done.out}{done.err}")
+        raise NotReportedError(f"no report of {load.limit.seconds} s after {load.warmup_s} s in:\n{done.out}{done.err}")
 
 
 def _with_warmup(load: Load) -> Limit:
@@ -173,10 +176,19 @@ def _with_warmup(load: Load) -> Limit:
 
 
 def _rate_after(warmup_s: int, seconds: int, text: str) -> float | None:
-    """Mean of a peer's reports of single seconds, which begin with the first second; None if too few were printed."""
-    reports = re.findall(r"^progress: [\d.]+ s, ([\d.]+) tps|^\[ \d+s \] .* tps: ([\d.]+)", text, re.MULTILINE)
-    rates = [float(pgbench or sysbench) for pgbench, sysbench in reports][warmup_s : warmup_s + seconds]
-    return statistics.mean(rates) if len(rates) >= seconds - 1 else None
+    """Mean of a peer's reports after the warm-up; None if they are of less than `seconds` - 1.
+
+    Each report is of the time since the one before it: with many clients, sysbench prints none for some seconds.
+    """
+    reports = re.findall(r"^progress: ([\d.]+) s, ([\d.]+) tps|^\[ (\d+)s \] .* tps: ([\d.]+)", text, re.MULTILINE)
+    transactions, before_s = 0.0, float(warmup_s)
+    for pgbench_s, pgbench_tps, sysbench_s, sysbench_tps in reports:
+        at_s = float(pgbench_s or sysbench_s)
+        if before_s < at_s < warmup_s + seconds + 0.5:
+            transactions += (at_s - before_s) * float(pgbench_tps or sysbench_tps)
+            before_s = at_s
+    measured_s = before_s - warmup_s
+    return transactions / measured_s if measured_s >= seconds - 1 else None
 
 
 def sample_of(program: Kind, text: str, cpu_s: float, peak_bytes: int) -> Sample:

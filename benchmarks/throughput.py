@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from places import VERSION, Environment, places
-from programs import OLTP_ROWS, OLTP_TABLES, WARMUP_S, Kind, Limit, Load, Programs, Workload
+from programs import OLTP_ROWS, OLTP_TABLES, WARMUP_S, Kind, Limit, Load, NotReportedError, Programs, Workload
 
 from pgdyno.host import describe_host
 
@@ -122,15 +122,26 @@ def main() -> None:
         parser.error("sysbench is not installed: `make bench-packages` installs it")
     print(f"{args.pairs} pairs of {args.seconds} s, scale {args.scale}, {OLTP_TABLES} tables of {OLTP_ROWS:,} rows")
     print(f"{'workload':16}{'clients':>8}{'pgdrive':>10}{'threads':>8}{'peer':>10}  {'':14}{'ratio':>6}")
-    rows = []
+    rows: list[Row] = []
     with places(args.scale, max(numbers)) as environments:
         for workload in workloads:
             for clients in numbers:
-                row = measure(programs, environments["unix"], workload, clients, args.scale, args.seconds, args.pairs)
+                server = environments["unix"]
+                try:
+                    row = measure(programs, server, workload, clients, args.scale, args.seconds, args.pairs)
+                except NotReportedError as error:
+                    print(f"{workload:16}{clients:>8}  NOT MEASURED: {error}", flush=True)
+                    continue
                 rows.append(row)
                 show(row)
+                # a table takes most of an hour: none of it is lost if it ends early
+                write(args, rows, programs)
     missed = [row for row in rows if row["ratio"] < GOAL]
     print(f"goal: at least {GOAL} of the best peer's throughput: {len(rows) - len(missed)} of {len(rows)} reached")
+
+
+def write(args: argparse.Namespace, rows: Sequence[Row], programs: Programs) -> None:
+    """Writes the rows measured so far, with their conditions."""
     result = {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "host": describe_host().model_dump(),
