@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 from pgdyno.analyse.alpha_spending import look_levels, pocock
-from pgdyno.analyse.comparison import FEWEST_PAIRS, LEAST_DELTA, Verdict, compare
+from pgdyno.analyse.comparison import LEAST_DELTA, Verdict, compare
 from pgdyno.records import StoppingRule
+from pgdyno.records.base import FEWEST_PAIRS
 from tests.unit.comparison_sample import arms_of, pair_of_arms
 
 Array = NDArray[np.float64]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import ExitCode, TargetError
-from pgdyno.experiment.disk_and_time_limits import StopRunError
+from pgdyno.experiment.disk_guard import StopRunError
 from pgdyno.experiment.search.settings.attached_server import AttachedServer, check_rights, in_file
 from pgdyno.experiment.search.settings.settings_journal import COPY, Journal, journals
 from pgdyno.host import describe_host

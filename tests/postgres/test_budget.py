@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import ExitCode
-from pgdyno.experiment import Finished, disk_and_time_limits, run_experiment
-from pgdyno.experiment.disk_and_time_limits import BudgetLeft
+from pgdyno.experiment import Finished, budget_left, run_experiment
+from pgdyno.experiment.budget_left import BudgetLeft
 from pgdyno.plan import load_plan
 from pgdyno.plan.time_budget.budget import Budget, Room
 from pgdyno.plan.time_budget.time_and_disk import FILE
@@ -150,7 +150,7 @@ def test_a_trial_of_tpch_that_exceeds_the_budget_is_ended_and_left_out(
 def test_a_load_that_is_too_slow_for_the_budget_ends_the_run_and_the_next_one_knows_its_rate(
     warm_home: Home, run: Callable[..., tuple[Finished, Seen]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk_and_time_limits, "FIRST_RATE_S", 0.0)
+    monkeypatch.setattr(budget_left, "FIRST_RATE_S", 0.0)
     passed = {"s": 0.0}
     check_load = BudgetLeft.check_load
 

@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pgdyno.analyse.comparison import FEWEST_PAIRS, GateVerdict, Verdict, compare, gate, verdict_of
+from pgdyno.analyse.comparison import GateVerdict, Verdict, compare, gate, verdict_of
 from pgdyno.analyse.intervals import Method, paired_interval, t_quantile, unpaired_interval
 from pgdyno.analyse.noise_floor import noise_floor, pairs_for
 from pgdyno.analyse.pairs import Metric, between, usual_metric, usual_split, within
 from pgdyno.errors import UsageError
 from pgdyno.records import Outcome, Point
+from pgdyno.records.base import FEWEST_PAIRS
 from tests.unit.comparison_sample import arms_of
 from tests.unit.report_sample import SampleRun, add_trial, manifest
 

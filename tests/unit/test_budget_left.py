@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.experiment.disk_and_time_limits import BudgetLeft, BudgetUsedError, LoadTooLongError
+from pgdyno.experiment.budget_left import BudgetLeft, BudgetUsedError, LoadTooLongError
 from pgdyno.plan import Plan, PlannedTrial, planned_trials
 from pgdyno.plan.time_budget.budget import Budget, Room
 from pgdyno.plan.time_budget.time_and_disk import FILE, LOAD_S_A_SCALE, keep_load_rate, load_rate

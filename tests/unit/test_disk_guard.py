@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import ExitCode
-from pgdyno.experiment.disk_and_time_limits import DiskGuard, StopRunError
+from pgdyno.experiment.disk_guard import DiskGuard, StopRunError
 from pgdyno.units import parse_bytes
 
 GB = 1 << 30

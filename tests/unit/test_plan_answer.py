@@ -14,9 +14,10 @@ from pgdyno.cli import app
 from pgdyno.commands.plan import check, show
 from pgdyno.errors import UsageError
 from pgdyno.plan import load_plan
-from pgdyno.plan.checks.question import FEWEST_PAIRS, answer_warnings
+from pgdyno.plan.checks.question import answer_warnings
 from pgdyno.plan.checks.settings import why_unknown
 from pgdyno.plan.new import write_new_plan
+from pgdyno.records.base import FEWEST_PAIRS
 
 ROOT = Path(__file__).parents[2]
 TWO = """\

@@ -11,12 +11,14 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from pgdyno.analyse.comparison import FEWEST_PAIRS, compare, gate
+from pgdyno.analyse.comparison import compare, gate
 from pgdyno.analyse.intervals import paired_interval
 from pgdyno.analyse.noise_floor import noise_floor
 from pgdyno.analyse.pairs import Arms, Metric
+from pgdyno.records.base import FEWEST_PAIRS
 from pgdyno.report.answers.comparison import comparison_lines, comparison_sentence, new_run_words, noise_lines, percent
-from pgdyno.report.answers.comparison_export import comparison_json, gate_json, gate_junit, gate_markdown, noise_json
+from pgdyno.report.answers.comparison_export import comparison_json, noise_json
+from pgdyno.report.answers.gate_export import gate_json, gate_junit, gate_markdown
 from pgdyno.report.sections.comparison import TITLES, TITLES_OF_ONE
 from pgdyno.report.terminal.text_drawing import ASCII, Forest
 from pgdyno.report.translation import Language, use_language

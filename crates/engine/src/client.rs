@@ -24,7 +24,7 @@ use pgdyno_wire::ServerError;
 pub use self::state::Hold;
 use self::state::{Awaited, Connection, Pause, State};
 pub use self::steps::Overdue;
-use crate::abort::{Abort, Form};
+use crate::client_abort::{Abort, Form};
 use crate::clock::Nanos;
 use crate::commit_ledger::{ClientLedger, CommitOutcome};
 use crate::driver::Event;

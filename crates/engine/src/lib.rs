@@ -8,10 +8,10 @@
 //! Recorder → Interval (bounded channel) → run → Observer, Report
 //! ```
 
-mod abort;
 mod answer;
 mod cancel_tokens;
 mod client;
+mod client_abort;
 #[cfg(test)]
 mod client_tests;
 pub mod clock;

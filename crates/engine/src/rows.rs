@@ -3,8 +3,8 @@
 use pgdyno_script::{Capture, InvalidName, SlotId, Symbols, Vars};
 use pgdyno_wire::Reply;
 
-use crate::abort::{Abort, Form};
 use crate::answer::Answer;
+use crate::client_abort::{Abort, Form};
 
 /// What happens to the rows of the current statement.
 #[derive(Debug, Default)]

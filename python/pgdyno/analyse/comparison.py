@@ -28,9 +28,8 @@ from pgdyno.analyse.intervals import (
 from pgdyno.analyse.pairs import Arms, Confounder, Metric, PointPairs
 from pgdyno.messages import Message
 from pgdyno.records import StoppingRule
+from pgdyno.records.base import FEWEST_PAIRS
 
-FEWEST_PAIRS = 6
-"""Required for a claim."""
 LEAST_DELTA = 0.01
 """Smaller differences are not reported as such."""
 POWER = 0.8

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgdyno.analyse.alpha_spending import look_level
-from pgdyno.analyse.comparison import FEWEST_PAIRS, LEAST_DELTA, POWER, compare
+from pgdyno.analyse.comparison import LEAST_DELTA, POWER, compare
 from pgdyno.analyse.intervals import CONFIDENCE, Interval, paired_interval
 from pgdyno.analyse.pairs import Arms
 from pgdyno.messages import Message
+from pgdyno.records.base import FEWEST_PAIRS
 
 WIDEST_FLOOR = 0.10
 """Relative. With a wider floor, differences that users notice would count as none."""

@@ -19,15 +19,8 @@ from pgdyno.console import Console
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.messages import Message, message_json
 from pgdyno.report.answers.comparison import comparison_lines, confounded_line, noise_lines, stopping_line
-from pgdyno.report.answers.comparison_export import (
-    comparison_json,
-    gate_json,
-    gate_junit,
-    gate_markdown,
-    gate_verdict_words,
-    gate_words,
-    noise_json,
-)
+from pgdyno.report.answers.comparison_export import comparison_json, noise_json
+from pgdyno.report.answers.gate_export import gate_json, gate_junit, gate_markdown, gate_verdict_words, gate_words
 from pgdyno.report.answers.noise import noise_json as noise_grade_json
 from pgdyno.report.answers.noise import noise_line
 from pgdyno.report.answers.refusal import (

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pgdyno.analyse.likeness import likeness, modelled_statements, replayed_statements
 from pgdyno.capture.left_out import lacks
 from pgdyno.capture.replay_file import write_replay_file
-from pgdyno.experiment.disk_and_time_limits import DiskGuard
+from pgdyno.experiment.disk_guard import DiskGuard
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.plan.reading.replayed_capture import TOLERANCE_S, full_length_s

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pgdyno.errors import TargetError
-from pgdyno.experiment.disk_and_time_limits import StopRunError
+from pgdyno.experiment.disk_guard import StopRunError
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.messages import Message

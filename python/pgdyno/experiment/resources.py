@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pgdyno.experiment.disk_and_time_limits import BudgetLeft, DiskGuard
+from pgdyno.experiment.budget_left import BudgetLeft
+from pgdyno.experiment.disk_guard import DiskGuard
 from pgdyno.experiment.generators import check_copies, open_cluster
 from pgdyno.experiment.rented_servers import Renting, connected, rented
 from pgdyno.messages import Message

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from pgdyno.analyse.price import prices_of
 from pgdyno.errors import PgdynoError, TargetError
-from pgdyno.experiment.disk_and_time_limits import LOAD, LoadTooLongError
+from pgdyno.experiment.budget_left import LOAD, LoadTooLongError
 from pgdyno.experiment.preflight_and_fingerprint import keep_server, keep_stamp
 from pgdyno.experiment.rented_servers import CloudRecorder
 from pgdyno.experiment.resources import Resources

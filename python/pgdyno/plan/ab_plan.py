@@ -18,10 +18,9 @@ from pgdyno.plan.model import BUILTIN_SCRIPTS, Plan
 from pgdyno.plan.optional_sections import checked_margin
 from pgdyno.plan.values import NAME, refuse_undecodable, repeats
 from pgdyno.plan.workload import ScriptChoice, parse_script
+from pgdyno.records.base import FEWEST_PAIRS
 from pgdyno.units import parse_duration_s
 
-FEWEST_PAIRS = 6
-"""Pairs that a claim needs."""
 _COMMA = r"write a comma within a value as \,"
 _ONE_OF = f"give several values to one of --set NAME=A,B, --version A,B, --dsn (twice) and --bin (twice); {_COMMA}"
 _ALLOW = "to let scripts write on your server, in transactions that commit: --writes"

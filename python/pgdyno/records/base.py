@@ -19,6 +19,9 @@ FORMAT = 1
 EARLIEST, LATEST = 1970, 2200
 """Years in which a run may have been made."""
 
+FEWEST_PAIRS = 6
+"""The fewest pairs of trials for a verdict on a difference."""
+
 
 def _instant(value: datetime) -> datetime:
     if not EARLIEST <= value.year <= LATEST:

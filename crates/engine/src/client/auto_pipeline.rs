@@ -10,9 +10,9 @@
 use pgdyno_script::{Capture, Op, Program, Sequel};
 use pgdyno_wire::TxStatus;
 
-use crate::abort::Abort;
 use crate::client::Client;
 use crate::client::state::{Awaited, State};
+use crate::client_abort::Abort;
 use crate::clock::Nanos;
 use crate::interval::Consequence;
 use crate::poller::Next;

@@ -4,9 +4,9 @@ use std::io::Write;
 
 use pgdyno_script::{Capture, Op, Program, Value};
 
-use crate::abort::{Abort, Form};
 use crate::client::Client;
 use crate::client::state::{Awaited, State};
+use crate::client_abort::{Abort, Form};
 use crate::clock::Nanos;
 use crate::interval::Consequence;
 use crate::poller::Next;

@@ -3,9 +3,9 @@
 use pgdyno_connect::notice;
 use pgdyno_wire::{ServerError, TxStatus};
 
-use crate::abort::{Abort, Form, Place};
 use crate::client::Client;
 use crate::client::state::{Awaited, State};
+use crate::client_abort::{Abort, Form, Place};
 use crate::clock::Nanos;
 use crate::commit_ledger::CommitOutcome;
 use crate::interval::{Consequence, ErrorNote};

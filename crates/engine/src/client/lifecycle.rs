@@ -3,9 +3,9 @@
 use pgdyno_script::Value;
 use pgdyno_wire::TxStatus;
 
-use crate::abort::{Abort, Form};
 use crate::client::Client;
 use crate::client::state::{Connection, Pause, State};
+use crate::client_abort::{Abort, Form};
 use crate::clock::Nanos;
 use crate::commit_ledger::CommitOutcome;
 use crate::interval::Consequence;

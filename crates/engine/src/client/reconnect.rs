@@ -2,9 +2,9 @@
 
 use pgdyno_wire::ServerError;
 
-use crate::abort::{Abort, Form};
 use crate::client::Client;
 use crate::client::state::{Connection, Pause, State};
+use crate::client_abort::{Abort, Form};
 use crate::clock::{Nanos, SECOND};
 use crate::commit_ledger::CommitOutcome;
 use crate::interval::Consequence;

@@ -1,6 +1,6 @@
 //! Statements that share a round trip (--auto-pipeline).
 
-use crate::abort::Abort;
+use crate::client_abort::Abort;
 use crate::clock::Nanos;
 
 /// The statements of one round trip.

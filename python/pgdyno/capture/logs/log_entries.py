@@ -7,8 +7,9 @@ from pathlib import Path
 
 import duckdb
 
-from pgdyno.capture.logs.log_files import NEWLINE, PART, PLACE_MARK, RETURN, Block, LogFile, LogFormat, epoch_us
+from pgdyno.capture.logs.log_files import NEWLINE, PART, PLACE_MARK, RETURN, Block, LogFile, LogFormat
 from pgdyno.capture.logs.log_prefix import MOST_HEADER
+from pgdyno.capture.logs.log_times import epoch_us
 from pgdyno.records.capture import UNKNOWN_SQLSTATE
 from pgdyno.store.duckdb_session import quoted, reading
 

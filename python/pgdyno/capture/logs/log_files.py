@@ -1,4 +1,4 @@
-"""The files of a log: their format, their order, the times in them, and their entries, a block at a time."""
+"""The files of a log: their format, their order, and their entries, a block at a time."""
 
 from __future__ import annotations
 
@@ -17,43 +17,9 @@ from typing import BinaryIO, NamedTuple, cast
 
 from pgdyno.capture.left_out import Losses
 from pgdyno.capture.logs.log_prefix import MOST_HEADER, SEVERITIES, LinePrefix, recognised, without_groups
+from pgdyno.capture.logs.log_times import epochs_us
 from pgdyno.errors import UsageError
-from pgdyno.store.duckdb_session import session
 from pgdyno.store.safe_files import storing
-
-_ZONES_H = {
-    "UTC": 0, "GMT": 0, "Z": 0, "WET": 0, "BST": 1, "IST": 5.5, "WEST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3,
-    "MSK": 3, "SAST": 2, "PKT": 5, "HKT": 8, "SGT": 8, "JST": 9, "KST": 9, "AWST": 8, "ACST": 9.5, "AEST": 10,
-    "AEDT": 11, "NZST": 12, "NZDT": 13, "NST": -3.5, "NDT": -2.5, "AST": -4, "ADT": -3, "EST": -5, "EDT": -4,
-    "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7, "AKST": -9, "AKDT": -8, "HST": -10,
-}  # fmt: skip
-"""Hours that abbreviations are ahead of UTC; others count as UTC, which shifts all times alike."""
-
-
-def epoch_us(stamp: str) -> str:
-    """Returns SQL that turns a logged time into µs since 1970, and other text into NULL."""
-    zone = f"substr({stamp}, CASE WHEN {stamp}[20] = '.' THEN 25 ELSE 21 END)"
-    # one literal: DuckDB binds a CASE of as many branches again for each block
-    known = ", ".join(f"{name}={round(hours * 3600)}" for name, hours in _ZONES_H.items())
-    numeric = (
-        f"coalesce(TRY_CAST(({zone})[:3] AS INTEGER), 0) * 3600"
-        f" + CASE WHEN length({zone}) > 4 THEN coalesce(TRY_CAST(({zone})[1] || right({zone}, 2) AS INTEGER), 0) * 60"
-        " ELSE 0 END"
-    )
-    return f"""
-        CASE WHEN {stamp}[5] = '-' THEN
-            epoch_us(TRY_CAST({stamp}[:CASE WHEN {stamp}[20] = '.' THEN 23 ELSE 19 END] AS TIMESTAMP))
-            - coalesce(CAST('{{{known}}}' AS MAP(VARCHAR, BIGINT))[{zone}], {numeric}) * 1000000
-        ELSE round(TRY_CAST({stamp} AS DOUBLE) * 1e6)::BIGINT END
-    """
-
-
-def epochs_us(stamps: Sequence[str]) -> list[int]:
-    """Returns logged times in µs since 1970; 0 for a text that is not a time."""
-    query = f"SELECT coalesce({epoch_us('stamp')}, 0)::BIGINT FROM (SELECT unnest($stamps::VARCHAR[]) AS stamp)"
-    with session() as connection:
-        return [us for (us,) in connection.execute(query, {"stamps": list(stamps)}).fetchall()]
-
 
 BLOCK_BYTES = 16 << 20
 """Read at once."""

@@ -9,7 +9,7 @@ from typing import TypeVar
 import psycopg
 
 from pgdyno.errors import PgdynoError, StoreError
-from pgdyno.experiment.disk_and_time_limits import StopRunError
+from pgdyno.experiment.disk_guard import StopRunError
 from pgdyno.experiment.earlier_sessions import sessions_name
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pgdyno.analyse.series import Series, following, label, varying
 from pgdyno.errors import PgdynoError, StoreError
-from pgdyno.experiment.disk_and_time_limits import BudgetLeft
+from pgdyno.experiment.budget_left import BudgetLeft
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.trials.trial_runner import TrialRunner

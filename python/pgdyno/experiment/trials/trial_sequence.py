@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from enum import Enum
 
 from pgdyno.errors import ExitCode, PgdynoError, StoreError
+from pgdyno.experiment.budget_left import BudgetUsedError, LoadTooLongError
 from pgdyno.experiment.captured_load import CapturedLoad
-from pgdyno.experiment.disk_and_time_limits import BudgetUsedError, LoadTooLongError, StopRunError
+from pgdyno.experiment.disk_guard import StopRunError
 from pgdyno.experiment.generators import Generators
 from pgdyno.experiment.rented_servers import CloudRecorder, CostGuard
 from pgdyno.experiment.resources import Resources

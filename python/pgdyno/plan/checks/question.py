@@ -21,10 +21,9 @@ from pgdyno.plan.sweeps.spec import SESSION
 from pgdyno.plan.targets import NetworkTarget
 from pgdyno.plan.workload import phases_s, scripts_that_run
 from pgdyno.records import Point
+from pgdyno.records.base import FEWEST_PAIRS
 from pgdyno.units import MICROSECONDS, format_duration
 
-FEWEST_PAIRS = 6
-"""The minimum for a verdict; pgdyno.analyse.comparison uses the same number."""
 FEWEST_TRIALS = 3
 """The minimum for a useful interval: with two trials, it extends 12.7 standard errors to each side."""
 FEWEST_POINTS = 3

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from pgdyno.errors import UsageError
 from pgdyno.messages import Message
-from pgdyno.plan.checks.question import FEWEST_PAIRS, FEWEST_TRIALS, compares_arms
+from pgdyno.plan.checks.question import FEWEST_TRIALS, compares_arms
 from pgdyno.plan.model import HUNDREDTHS, Plan, Workload
 from pgdyno.plan.sweeps.points import is_computed
 from pgdyno.plan.sweeps.spec import GROUPS, PointSpec, Sweep
@@ -30,6 +30,7 @@ from pgdyno.plan.time_budget.time_and_disk import (
 )
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import Point
+from pgdyno.records.base import FEWEST_PAIRS
 from pgdyno.units import format_duration, format_size
 
 SHORTEST_TRIAL_S = 5.0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pgdyno.analyse.comparison import FEWEST_PAIRS, Comparison
+from pgdyno.analyse.comparison import Comparison
 from pgdyno.analyse.noise_grade import Figure, NoiseGrade, figures_by_point, grade_of_comparison, grade_of_points
+from pgdyno.records.base import FEWEST_PAIRS
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
 from pgdyno.report.report_content import Digest

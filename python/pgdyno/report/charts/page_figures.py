@@ -8,12 +8,12 @@ from types import MappingProxyType
 
 from markupsafe import Markup
 
-from pgdyno.analyse.comparison import FEWEST_PAIRS
 from pgdyno.analyse.over_time.timeline import Timeline, trial_timeline
 from pgdyno.analyse.scaling import NotFitted, ScalingCurve, UslFit, fitted_line
 from pgdyno.analyse.series import Series
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.records import ConfirmedDifference, Outcome, SearchRecord, TrialRecord
+from pgdyno.records.base import FEWEST_PAIRS
 from pgdyno.report import sentences
 from pgdyno.report.answers.rates import has_rates
 from pgdyno.report.answers.searches import confirmed_search, confirmed_title, goal_words

@@ -12,6 +12,7 @@ from pgdyno.report.charts.labels import spread
 from pgdyno.report.charts.latency import LEAST_MS
 from pgdyno.report.charts.layout import Box, Layout, label_column
 from pgdyno.report.charts.page_figures import Figure, drawn_figure
+from pgdyno.report.charts.palette import TIMELINE_COLOURS
 from pgdyno.report.charts.svg import (
     WHOLE_STEPS,
     Drawing,
@@ -34,21 +35,6 @@ NAMES = 134.0
 """Room at the right for the names of lines."""
 ROWS = 3
 """Rows of words of marks."""
-COLOURS = {
-    "CPU": "f2",
-    "I/O": "f0",
-    "WAL": "f5",
-    "Lock": "lock",
-    "LWLock": "f3",
-    "Client": "idle",
-    "other": "f4",
-    "user": "f2",
-    "system": "f4",
-    "irq": "f3",
-    "iowait": "f0",
-    "steal": "lock",
-}
-"""Colours by kind of CPU time, equal to those in `page/timeline.js`."""
 WAL_COLOUR = 5
 
 
@@ -233,8 +219,8 @@ def _stack(drawing: Drawing, strip: Strip, step: float, x: Scale, y: Scale) -> N
         over = [low + (value or 0.0) for low, value in zip(under, values, strict=True)]
         edge = [(x((at + 0.5) * step), y(value)) for at, value in enumerate(over)]
         back = [(x((at + 0.5) * step), y(value)) for at, value in enumerate(under)]
-        drawing.add(path([*edge, *reversed(back)], COLOURS.get(name, "f4"), close=True))
-        ends.append((name, (edge[-1][1] + back[-1][1]) / 2, COLOURS.get(name, "f4")))
+        drawing.add(path([*edge, *reversed(back)], TIMELINE_COLOURS.get(name, "f4"), close=True))
+        ends.append((name, (edge[-1][1] + back[-1][1]) / 2, TIMELINE_COLOURS.get(name, "f4")))
         under = over
     # the topmost first, like the names at the side
     _names(drawing, list(reversed(ends)), x.end)

@@ -22,7 +22,7 @@ from psycopg import sql
 from pydantic import TypeAdapter
 
 from pgdyno.errors import PgdynoError, TargetError
-from pgdyno.experiment.disk_and_time_limits import StopRunError
+from pgdyno.experiment.disk_guard import StopRunError
 from pgdyno.experiment.resources import Resources
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.search.settings.settings_journal import (

@@ -1,0 +1,135 @@
+"""Gates for programs and for comments on a change: JSON, JUnit and Markdown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from pgdyno.analyse.comparison import Gate, GatePoint, GateVerdict
+from pgdyno.analyse.noise_grade import grade_against_none
+from pgdyno.report.answers.comparison import (
+    comparison_sentence,
+    confounding,
+    low_to_high,
+    new_run_words,
+    percent,
+    stopping_line,
+)
+from pgdyno.report.answers.comparison_export import comparison_json, point_json
+from pgdyno.report.answers.noise import noise_line
+from pgdyno.report.terminal.text_drawing import printable
+
+
+def gate_json(of: Gate) -> dict[str, Any]:
+    """Return a gate: its comparison, with a verdict for every point."""
+    points = [
+        {
+            **point_json(point.compared),
+            "gate": point.verdict.value,
+            "new_run_pairs": point.new_run_pairs,
+            "new_run_instances": point.new_run_instances,
+        }
+        for point in of.points
+    ]
+    return {
+        **comparison_json(of.comparison),
+        "gate": of.verdict.value,
+        "max_regression": of.limit,
+        "points": points,
+    }
+
+
+def gate_junit(of: Gate) -> str:
+    """Return JUnit XML: a test case per point; a regression is a failure, an inconclusive point an error."""
+    # imported here: only gates write XML
+    from xml.etree import ElementTree
+
+    suite = ElementTree.Element(
+        "testsuite",
+        name=f"pgdyno gate {printable(of.comparison.base)} {printable(of.comparison.other)}",
+        tests=str(len(of.points)),
+        failures=str(sum(point.verdict is GateVerdict.REGRESSION for point in of.points)),
+        errors=str(sum(point.verdict is GateVerdict.INCONCLUSIVE for point in of.points)),
+    )
+    stopped = stopping_line(of.comparison)
+    said = [
+        noise_line(grade_against_none(of.comparison)),
+        *([] if stopped is None else [stopped]),
+        *(f"confounder: {each.message}" for each in of.comparison.confounders),
+        *map(str, of.comparison.warnings),
+    ]
+    if of.comparison.confounders:
+        properties = ElementTree.SubElement(suite, "properties")
+        for each in of.comparison.confounders:
+            ElementTree.SubElement(properties, "property", name="confounder", value=printable(str(each.message)))
+    for point in of.points:
+        case = ElementTree.SubElement(
+            suite,
+            "testcase",
+            classname=f"pgdyno.{of.comparison.metric.value}",
+            name=printable(str(point.compared.label)),
+        )
+        if point.verdict is not GateVerdict.OK:
+            tag = "failure" if point.verdict is GateVerdict.REGRESSION else "error"
+            ElementTree.SubElement(case, tag, type=point.verdict.value, message=gate_words(of, point) + _confounded(of))
+    if said:
+        ElementTree.SubElement(suite, "system-out").text = "\n".join(map(printable, said))
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def gate_markdown(of: Gate) -> str:
+    """Return a heading with the verdict, a sentence and a table, as for a comment on a change."""
+    lines = [
+        f"### pgdyno gate: {_escaped(gate_verdict_words(of))}",
+        "",
+        f"{_escaped(comparison_sentence(of.comparison))}.",
+        "",
+    ]
+    lines += [f"Allowed regression: {percent(of.limit, plus=False)} of {of.comparison.metric.words}.", ""]
+    lines += [f"{_escaped(noise_line(grade_against_none(of.comparison)))}.", ""]
+    lines += ["| point | change | interval | pairs | gate |", "|---|--:|--:|--:|---|"]
+    for point in of.points:
+        interval = "–" if point.compared.interval is None else low_to_high(point.compared.interval)  # noqa: RUF001
+        change = percent(point.compared.change) if math.isfinite(point.compared.change) else "–"  # noqa: RUF001
+        cells = [_escaped(str(point.compared.label)), change, interval, str(point.compared.pairs)]
+        lines.append(f"| {' | '.join([*cells, point.verdict.value])} |")
+    notes = [gate_words(of, point) for point in of.points if point.verdict is GateVerdict.INCONCLUSIVE]
+    confounders = [f"confounder: {each.message}" for each in of.comparison.confounders]
+    warnings = [str(each) for each in of.comparison.warnings]
+    return "\n".join([*lines, *_listed(confounders), *_listed(notes), *_listed(warnings)]) + "\n"
+
+
+def gate_verdict_words(of: Gate) -> str:
+    """Return the verdict with its confounders: `ok, confounded by processor and fsync`."""
+    return of.verdict.value + _confounded(of).replace("; ", ", ", 1)
+
+
+def _confounded(of: Gate) -> str:
+    return f"; confounded by {confounding(of.comparison)}" if of.comparison.confounders else ""
+
+
+def gate_words(of: Gate, point: GatePoint) -> str:
+    """Describe one point of a gate in a sentence."""
+    interval = point.compared.interval
+    if point.compared.reason is not None:
+        return f"{printable(str(point.compared.label))}: no verdict: {printable(str(point.compared.reason))}"
+    seen = f"{printable(str(point.compared.label))}: {percent(point.compared.change)} of {of.comparison.metric.words}"
+    if interval is not None:
+        seen += f" ({100 * interval.level:.3g} % interval {low_to_high(interval)})"
+    allowed = f"allowed regression: {percent(of.limit, plus=False)}"
+    if point.verdict is GateVerdict.INCONCLUSIVE:
+        needed = new_run_words(
+            point.compared, point.new_run_pairs, point.new_run_instances, paired=of.comparison.paired
+        )
+        return f"{seen}, {allowed}; {needed}"
+    return f"{seen}, {allowed}"
+
+
+def _listed(texts: Sequence[str]) -> list[str]:
+    return ["", *(f"- {_escaped(text)}" for text in texts)] if texts else []
+
+
+def _escaped(text: str) -> str:
+    return printable(text).replace("|", "\\|")

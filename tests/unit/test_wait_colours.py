@@ -1,0 +1,36 @@
+"""Each class of waits has a colour wherever waits are drawn, and the page and its printed form have the same."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pgdyno.records.probe import WAIT_CLASSES
+from pgdyno.report.charts.palette import TIMELINE_COLOURS
+from pgdyno.report.terminal import timeline
+from pgdyno.watch import chart
+
+PYTHON = Path(__file__).parents[2] / "python" / "pgdyno"
+
+
+def test_terminals_have_a_colour_and_a_letter_for_each_class_of_waits() -> None:
+    assert set(timeline.COLOURS) == set(timeline.LETTERS) == set(WAIT_CLASSES)
+    # I/O has PostgreSQL's own name in `watch --json`
+    assert [each.name.replace("IO", "I/O") for each in chart.CLASSES] == list(WAIT_CLASSES)
+    for letters in (timeline.LETTERS.values(), [each.letter for each in chart.CLASSES]):
+        assert len(set(letters)) == len(WAIT_CLASSES)
+
+
+def test_the_page_of_a_report_has_the_colours_of_its_printed_form() -> None:
+    script = (PYTHON / "report" / "page" / "timeline.js").read_text()
+    table = re.search(r"COLOUR = \{(.*?)\}", script, re.DOTALL)
+    assert table is not None
+    assert dict(re.findall(r'"([^"]+)": "([^"]+)"', table[1])) == TIMELINE_COLOURS
+    assert set(TIMELINE_COLOURS) >= set(WAIT_CLASSES)
+
+
+def test_the_live_page_has_a_colour_for_each_class_of_waits() -> None:
+    script = (PYTHON / "live" / "static" / "charts.js").read_text()
+    table = re.search(r"WAITS = \[(.*)\];", script)
+    assert table is not None
+    assert re.findall(r'\["([^"]+)",', table[1]) == list(WAIT_CLASSES)
