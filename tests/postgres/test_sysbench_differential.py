@@ -296,6 +296,21 @@ def test_a_script_that_runs_on_is_ended_after_the_deadline(watched: Server, tmp_
     assert f'script "{script}" is still running without a statement' in done.stderr
 
 
+def test_many_clients_that_compute_one_after_the_other_are_no_endless_loop(watched: Server, tmp_path: Path) -> None:
+    script = tmp_path / "slow.lua"
+    script.write_text(
+        "function event()\n"
+        "  local since = os.clock()\n  while os.clock() - since < 0.2 do end\n"
+        '  sysbench.sql.driver():connect():query("SELECT 1")\n'
+        "end\n"
+    )
+    # its only worker begins the clients one after the other, for 6 s
+    command = [str(PGDRIVE), "--lua", str(script), "-c", "30", "-j", "1", "-T", "1", DATABASE]
+    done = subprocess.run(command, env=environment(watched), capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "number of transactions actually processed: 30" in done.stdout
+
+
 def test_errors_say_where_in_the_script_they_are(watched: Server, tmp_path: Path) -> None:
     script = tmp_path / "wrong.lua"
     script.write_text(

@@ -275,8 +275,8 @@ impl Session {
 }
 
 impl Driver for Session {
-    fn resume(&mut self, event: Event<'_>, now: Nanos, out: &mut Outgoing<'_>) -> Request {
-        self.watch.enter(now);
+    fn resume(&mut self, event: Event<'_>, _now: Nanos, out: &mut Outgoing<'_>) -> Request {
+        self.watch.enter();
         let request = self.go_on(&event, out);
         self.watch.leave();
         request.unwrap_or_else(|error| Request::Abort(words(&error)))

@@ -2,47 +2,71 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
 
-use pgdyno_engine::clock::Nanos;
-
-/// When one worker entered a script; 0 while it is in none.
+/// Whether one worker, or the main state, is in a script, and whether it has left it since the last
+/// look.
+///
+/// Looks are counted instead of time. A worker runs many clients one after the other for one
+/// reading of its clock, which may take seconds, and a machine that stands still for seconds stops
+/// scripts and looks alike.
 #[derive(Debug, Default)]
 pub struct Watch {
-    since: AtomicU64,
+    /// Twice the number of visits to scripts; odd during a visit.
+    visits: AtomicU64,
+    last: Mutex<Last>,
+}
+
+/// What the last look found.
+#[derive(Debug, Default)]
+struct Last {
+    visits: u64,
+    /// Looks in a row that found this visit.
+    looks: u32,
 }
 
 impl Watch {
-    pub(crate) fn enter(&self, now: Nanos) {
-        self.since.store(now.max(1), Ordering::Relaxed);
+    pub(crate) fn enter(&self) {
+        let visits = self.visits.load(Ordering::Relaxed);
+        self.visits.store((visits & !1) + 3, Ordering::Relaxed);
     }
 
     pub(crate) fn leave(&self) {
-        self.since.store(0, Ordering::Relaxed);
+        let visits = self.visits.load(Ordering::Relaxed);
+        self.visits.store(visits & !1, Ordering::Relaxed);
     }
 
-    /// How long the worker has been in a script at `now`.
+    /// How many looks in a row, this one included, have found the same visit to a script.
     #[must_use]
-    pub fn stuck(&self, now: Nanos) -> Nanos {
-        match self.since.load(Ordering::Relaxed) {
+    pub fn look(&self) -> u32 {
+        let visits = self.visits.load(Ordering::Relaxed);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = visits == last.visits;
+        last.looks = match visits & 1 {
             0 => 0,
-            since => now.saturating_sub(since),
-        }
+            _ if is_same => last.looks + 1,
+            _ => 1,
+        };
+        last.visits = visits;
+        last.looks
     }
 }
 
-/// When the main state entered the script, for functions that belong to no client.
-#[derive(Debug, Default)]
-pub(crate) struct MainWatch(Mutex<Option<Instant>>);
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl MainWatch {
-    pub fn set(&self, since: Option<Instant>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = since;
-    }
-
-    /// How long the main state has been in the script.
-    pub fn stuck(&self) -> Nanos {
-        let since = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        since.map_or(0, |since| since.elapsed().as_nanos() as Nanos)
+    #[test]
+    fn looks_are_counted_within_one_visit() {
+        let watch = Watch::default();
+        assert_eq!(watch.look(), 0);
+        for _ in 0..3 {
+            watch.enter();
+            assert_eq!(watch.look(), 1);
+            watch.leave();
+        }
+        watch.enter();
+        assert_eq!([watch.look(), watch.look(), watch.look()], [1, 2, 3]);
+        watch.leave();
+        assert_eq!(watch.look(), 0);
     }
 }

@@ -5,7 +5,6 @@ use std::fmt;
 use std::num::NonZero;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
 
 use mlua::{Function, Table, ThreadStatus, Value};
 use pgdyno_engine::clock::Nanos;
@@ -20,7 +19,7 @@ use crate::options::{declared, describe, invalid, resolve};
 use crate::sandbox_limits::memory_limit;
 use crate::script::Script;
 use crate::statement_numbers::Texts;
-use crate::watchdog::{MainWatch, Watch};
+use crate::watchdog::Watch;
 
 /// The settings of the command line other than the script.
 #[derive(Debug, Clone, Default)]
@@ -121,7 +120,7 @@ impl fmt::Debug for Workload {
 struct Main {
     state: State,
     client: Table,
-    watch: MainWatch,
+    watch: Watch,
 }
 
 impl Main {
@@ -129,7 +128,7 @@ impl Main {
     fn open(making: &Making) -> Result<Self, ScriptError> {
         let state = State::new(making)?;
         let client = state.client_table(0, 0, &making.command)?;
-        let watch = MainWatch::default();
+        let watch = Watch::default();
         let main = Self {
             state,
             client,
@@ -144,9 +143,9 @@ impl Main {
         let thread = self.state.coroutine("attempt")?;
         let link: Table = self.client.get("link")?;
         link.set("thread", &thread)?;
-        self.watch.set(Some(Instant::now()));
+        self.watch.enter();
         let failure: mlua::Result<Value> = thread.resume((function, &self.client));
-        self.watch.set(None);
+        self.watch.leave();
         let failure = failure?;
         match (thread.status(), failure) {
             (ThreadStatus::Resumable, _) => Err(ScriptError::new(
@@ -353,12 +352,13 @@ impl Workload {
         }
     }
 
-    /// The longest time that a worker has been in a script at `now`, without a statement.
+    /// How many looks in a row, this one included, have found a worker or the main state in the
+    /// same visit to a script, without a statement.
     #[must_use]
-    pub fn stuck(&self, now: Nanos) -> Nanos {
+    pub fn look(&self) -> u32 {
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        let stuck = workers.values().map(|place| place.watch.stuck(now));
-        stuck.max().unwrap_or(0).max(self.main.watch.stuck())
+        let looks = workers.values().map(|place| place.watch.look());
+        looks.max().unwrap_or(0).max(self.main.watch.look())
     }
 
     fn place(&self, worker: usize) -> mlua::Result<Place> {

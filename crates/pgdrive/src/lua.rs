@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pgdyno_connect::{Host, Params};
-use pgdyno_engine::clock::{Clock, Nanos, SECOND};
 use pgdyno_engine::recorder::CommandRecord;
 use pgdyno_engine::report::Report;
 use pgdyno_engine::schedule::Arrivals;
@@ -26,9 +25,11 @@ use crate::options::{Benchmark, Check, EventSink, LuaChoice, LuaSource, Seed};
 pub const STATEMENTS: &str = "statements of the script";
 
 /// How long a script may continue without a statement after the end of the load.
-const STUCK_AFTER: Nanos = 5 * SECOND;
+const STUCK_AFTER: Duration = Duration::from_secs(5);
 /// Time between two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Checks in a row, in [`STUCK_AFTER`].
+const STUCK_LOOKS: u32 = (STUCK_AFTER.as_millis() / LOOK_EVERY.as_millis()) as u32;
 
 impl From<ScriptError> for Failure {
     fn from(error: ScriptError) -> Self {
@@ -222,13 +223,7 @@ pub fn name_statements(load: &mut Spec, report: &mut Report, workload: &Workload
 
 /// Ends the process when a script keeps running after the end of the load: nothing else can stop
 /// it, because its worker does not return from it.
-pub fn watch(
-    workload: &Arc<Workload>,
-    spec: &Spec,
-    clock: Clock,
-    stop: &Arc<AtomicBool>,
-    messages: &Messages,
-) {
+pub fn watch(workload: &Arc<Workload>, spec: &Spec, stop: &Arc<AtomicBool>, messages: &Messages) {
     let (limit, name) = (spec.limit, workload.name().to_owned());
     let length = length(limit, spec.warmup);
     let workload = Arc::clone(workload);
@@ -236,8 +231,7 @@ pub fn watch(
     std::thread::spawn(move || {
         loop {
             std::thread::sleep(LOOK_EVERY);
-            let now = clock.now();
-            if end.is_over() && workload.stuck(now) > STUCK_AFTER {
+            if end.is_over() && workload.look() > STUCK_LOOKS {
                 end.process();
             }
         }
@@ -264,7 +258,7 @@ fn watch_opening(options: &Benchmark, name: &str, lease: &Lease, messages: &Mess
             }
             if end.is_over() {
                 let since = *over.get_or_insert_with(Instant::now);
-                if since.elapsed().as_nanos() > u128::from(STUCK_AFTER) {
+                if since.elapsed() > STUCK_AFTER {
                     end.process();
                 }
             }
@@ -325,7 +319,7 @@ impl End {
         self.messages.error(format!(
             "script \"{}\" is still running without a statement, {} s after the planned end of the load",
             self.name,
-            STUCK_AFTER / SECOND
+            STUCK_AFTER.as_secs()
         ));
         self.messages
             .hint("It has an endless loop; there are no results of this load.");

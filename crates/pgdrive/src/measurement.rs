@@ -185,7 +185,7 @@ fn drive(
     let mut watcher = watcher(run, load, tpcc, watched, events);
     let before_bytes = peak_resident_bytes();
     if let Some(workload) = &load.workload {
-        lua::watch(workload, &load.spec, run.clock, &lease.stop, messages);
+        lua::watch(workload, &load.spec, &lease.stop, messages);
     }
     let result = pgdyno_engine::run(&load.spec, run.clock, &lease.stop, &mut watcher);
     let first_aborted = watcher.first_aborted;
