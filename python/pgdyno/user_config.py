@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pgdyno.errors import UsageError
-from pgdyno.host import expanded
+from pgdyno.mounts import expanded
 
 KEYS = {"runs": "the folder of runs", "language": "the language of reports: en, ko, ja or zh"}
 _PARAMETERS = {"runs": ("runs", "into"), "language": ("language",)}

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import ExitCode
-from pgdyno.host import own_halves
+from pgdyno.processors import own_halves
 from pgdyno.records import FailureId, Outcome
 from pgdyno.store import RunFolder, load_run
 from pgdyno.targets import Home

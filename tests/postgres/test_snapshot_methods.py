@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.host import mounted_at
+from pgdyno.mounts import mounted_at
 from pgdyno.plan.model import Reset
 from pgdyno.plan.optional_sections import SnapshotWay
 from pgdyno.plan.targets import Environment

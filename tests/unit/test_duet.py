@@ -25,9 +25,9 @@ from pgdyno.audit.rules import repeats_spread
 from pgdyno.audit.subject import AuditRun, Subject
 from pgdyno.errors import PlanError, UsageError
 from pgdyno.experiment.trials.duet import both, judged_together
-from pgdyno.host import halves, pin, running_on
 from pgdyno.plan import load_plan, planned_trials, time_needed_s
 from pgdyno.plan.sweeps.order import in_order
+from pgdyno.processors import halves, pin, running_on
 from pgdyno.records import DuetRecord, Failure, FailureId, Outcome, Point, Stage
 from pgdyno.report.export import to_csv
 from pgdyno.report.report_content import digest

@@ -20,8 +20,8 @@ from pgdyno.live.control import CONTROL, Ask, ask
 from pgdyno.live.probe_samples import Sampled
 from pgdyno.live.run_journal import JOURNAL, JournalView
 from pgdyno.live.run_reader import Tail, Watched
-from pgdyno.live.server.background_server import IDLE_S, Idle
 from pgdyno.live.server.request_guard import may_ask, owner_of
+from pgdyno.live.server.start_background import IDLE_S, Idle
 from pgdyno.live.viewers import Hub
 from pgdyno.messages import Message
 from pgdyno.records import Outcome

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pgdyno.analyse import comparison
 from pgdyno.cli import app
 from pgdyno.commands.plan import check, show
 from pgdyno.errors import UsageError
@@ -17,7 +16,6 @@ from pgdyno.plan import load_plan
 from pgdyno.plan.checks.question import answer_warnings
 from pgdyno.plan.checks.settings import why_unknown
 from pgdyno.plan.new import write_new_plan
-from pgdyno.records.base import FEWEST_PAIRS
 
 ROOT = Path(__file__).parents[2]
 TWO = """\
@@ -61,7 +59,6 @@ def test_a_plan_of_the_catalogue_on_this_machine_has_no_warning(name: str) -> No
 
 
 def test_fewer_pairs_than_a_verdict_needs_are_warned_of(plan: Path) -> None:
-    assert FEWEST_PAIRS == comparison.FEWEST_PAIRS
     ((field, message, hint),) = warned(plan, "trial.repeats=5")
     assert (field, message) == ("trial.repeats", "5 pairs are too few for a verdict, which needs at least 6")
     assert hint.endswith("set trial.repeats = 6 or more")

@@ -20,7 +20,7 @@ from pgdyno.report.answers.comparison import comparison_lines, comparison_senten
 from pgdyno.report.answers.comparison_export import comparison_json, noise_json
 from pgdyno.report.answers.gate_export import gate_json, gate_junit, gate_markdown
 from pgdyno.report.sections.comparison import TITLES, TITLES_OF_ONE
-from pgdyno.report.terminal.text_drawing import ASCII, Forest
+from pgdyno.report.terminal.forest_plot import ASCII, Forest
 from pgdyno.report.translation import Language, use_language
 from tests.unit.comparison_sample import arms_of
 

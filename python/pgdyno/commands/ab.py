@@ -31,7 +31,7 @@ from pgdyno.console import Console
 from pgdyno.errors import ExitCode, PgdynoError, PlanError, StoreError, UsageError
 from pgdyno.experiment import Finished
 from pgdyno.experiment.resume import loaded_of
-from pgdyno.host import exists, is_file
+from pgdyno.mounts import exists, is_file
 from pgdyno.plan import LoadedPlan, load_plan
 from pgdyno.plan.ab_plan import Question, ab_plan, fitted, in_options
 from pgdyno.plan.reading.read_plan import load_text

@@ -10,7 +10,7 @@ from pgdyno.analyse.history import History, histories
 from pgdyno.analyse.pairs import Metric
 from pgdyno.console import Console
 from pgdyno.errors import StoreError, UsageError
-from pgdyno.host import is_folder
+from pgdyno.mounts import is_folder
 from pgdyno.report.analysis import differing, history_lines
 from pgdyno.store import RunData, list_runs, load_run
 

@@ -14,12 +14,12 @@ from pgdyno.commands.support.report_files import write_pieces
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.generators.parallel_map import in_line
-from pgdyno.host import expanded
 from pgdyno.importers.csv_tables import mapping_of
 from pgdyno.importers.write import OF_LISTS, import_files
 from pgdyno.messages import message_json
 from pgdyno.metrics import openmetrics as openmetrics_of
 from pgdyno.metrics import read_catalogue
+from pgdyno.mounts import expanded
 from pgdyno.records import Outcome
 from pgdyno.safe_output import print_utf8
 from pgdyno.store import RunFolder, find_run, load_run

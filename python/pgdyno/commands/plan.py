@@ -17,8 +17,9 @@ from pgdyno.commands.support.expected_noise import (
 )
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, PlanError, Problem, UsageError
-from pgdyno.host import describe_host, exists
+from pgdyno.host import describe_host
 from pgdyno.messages import message_json
+from pgdyno.mounts import exists
 from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan, catalogue, load_plan
 from pgdyno.plan.checks.question import answer_warnings
 from pgdyno.plan.executed_code import executed, executed_lines

@@ -19,9 +19,9 @@ from pgdyno.experiment.rented_servers import Renting, spent_on
 from pgdyno.experiment.resume import loaded_of
 from pgdyno.experiment.search.cheapest_search import left_to_measure
 from pgdyno.experiment.search.settings.settings_journal import RESTORE
-from pgdyno.host import is_folder
 from pgdyno.live.run_journal import JournalView
-from pgdyno.live.server.background_server import serve_in_background
+from pgdyno.live.server.start_background import serve_in_background
+from pgdyno.mounts import is_folder
 from pgdyno.plan import LoadedPlan, Plan, load_plan
 from pgdyno.plan.executed_code import executed
 from pgdyno.plan.targets import rented_targets

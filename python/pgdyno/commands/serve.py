@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pgdyno.console import Console
 from pgdyno.errors import StoreError
-from pgdyno.host import is_folder
 from pgdyno.live.server.web_server import Address, serve
+from pgdyno.mounts import is_folder
 
 
 def serve_runs(runs: Path, listen: str | None) -> None:

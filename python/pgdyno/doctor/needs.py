@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pgdyno.host import expanded, is_folder
+from pgdyno.mounts import expanded, is_folder
 from pgdyno.plan import LoadedPlan, Plan
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.plan.optional_sections import SnapshotWay

@@ -11,8 +11,8 @@ from pathlib import Path
 from pgdyno.doctor.check import good, graded, note, stop, unknown, warning
 from pgdyno.doctor.needs import Needs, Place
 from pgdyno.doctor.system import System
-from pgdyno.host import Mount, mount_above, parse_mounts
 from pgdyno.messages import Message
+from pgdyno.mounts import Mount, mount_above, parse_mounts
 from pgdyno.plan.checks.reset import folder_refusal
 from pgdyno.plan.optional_sections import SnapshotWay
 from pgdyno.records import Check

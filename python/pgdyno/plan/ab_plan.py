@@ -12,7 +12,7 @@ from errno import ENAMETOOLONG, ENOENT, ENOTDIR
 from pathlib import Path, PurePath
 
 from pgdyno.errors import PlanError, UsageError
-from pgdyno.host import expanded
+from pgdyno.mounts import expanded
 from pgdyno.plan.checks.read_only import LIFTING, READ_ONLY, first_write
 from pgdyno.plan.model import BUILTIN_SCRIPTS, Plan
 from pgdyno.plan.optional_sections import checked_margin

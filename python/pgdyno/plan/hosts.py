@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from pgdyno.errors import InvalidValueError, Problem
-from pgdyno.host import expanded, is_file
+from pgdyno.mounts import expanded, is_file
 from pgdyno.plan.reading.plan_document import Document
 from pgdyno.plan.values import Model
 

@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 
 from pgdyno.errors import StoreError, UsageError
-from pgdyno.host import is_folder
+from pgdyno.mounts import is_folder
 from pgdyno.plan.reading.plan_document import near
 from pgdyno.plan.targets import PROGRAMS
 from pgdyno.plan.values import LONGEST_NAME, NAME, refuse_undecodable

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from pgdyno.errors import InvalidValueError, Problem
-from pgdyno.host import expanded, is_folder
+from pgdyno.mounts import expanded, is_folder
 from pgdyno.plan.reading.plan_document import Document
 from pgdyno.plan.values import Model, Positive, Setting, Size
 from pgdyno.records.trial import server_name

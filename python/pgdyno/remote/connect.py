@@ -16,7 +16,7 @@ from asyncssh import SSHClientConnection as Connection
 from asyncssh import SSHReader as Reader
 from asyncssh.process import SSHClientProcess as Process
 
-from pgdyno.host import expanded
+from pgdyno.mounts import expanded
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.remote.remote_host import CommandError, RemoteError
 

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from pgdyno.errors import StoreError, UsageError
-from pgdyno.host import expanded, is_file, is_folder
+from pgdyno.mounts import expanded, is_file, is_folder
 from pgdyno.records import Manifest
 from pgdyno.store.object_storage import objects
 from pgdyno.store.object_storage.address import Address, is_remote

@@ -23,7 +23,7 @@ import platformdirs
 from filelock import FileLock, Timeout
 
 from pgdyno.errors import TargetError
-from pgdyno.host import exists, expanded
+from pgdyno.mounts import exists, expanded
 from pgdyno.targets.server_user import Account, Relation, find_account
 
 

@@ -14,9 +14,9 @@ import psycopg
 from psycopg import sql
 
 from pgdyno.errors import TargetError
-from pgdyno.host import pin
 from pgdyno.messages import Message
 from pgdyno.plan.targets import DATABASE
+from pgdyno.processors import pin
 from pgdyno.records import ServerFacts
 from pgdyno.targets.cluster.postmaster import CORRECT_SETTINGS, log_size
 from pgdyno.targets.cluster.processes import servers_in

@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pgdyno.errors import PgdynoError, StoreError, UsageError
-from pgdyno.host import expanded, is_folder
+from pgdyno.mounts import expanded, is_folder
 from pgdyno.plan.reading.plan_document import dotted, key_lines
 from pgdyno.records.price import PriceList
 from pgdyno.safe_output import visible

@@ -31,11 +31,11 @@ from pgdyno.experiment.trials.network_path import measure_path
 from pgdyno.experiment.trials.probing import Probing
 from pgdyno.experiment.trials.query_plans import QueryPlans
 from pgdyno.experiment.trials.replicas import ReplicaResults, with_replicas
-from pgdyno.host import own_halves, running_on
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.workload import phases_s
 from pgdyno.probe import ProbeOutput
+from pgdyno.processors import own_halves, running_on
 from pgdyno.records import (
     Consistency,
     DuetRecord,

@@ -13,7 +13,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from pgdyno.errors import Problem
-from pgdyno.host import exists, is_file, is_folder
+from pgdyno.mounts import exists, is_file, is_folder
 from pgdyno.plan.checks.duet_and_stopping import check_duet, check_stopping
 from pgdyno.plan.checks.events import check_events, check_ledger, check_search
 from pgdyno.plan.checks.excluded_keys import check_tpch

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno.errors import Problem
-from pgdyno.host import own_halves
 from pgdyno.plan.model import Reset, TrialSpec
 from pgdyno.plan.reading.plan_document import Document
 from pgdyno.plan.sweeps.order import arms
@@ -13,6 +12,7 @@ from pgdyno.plan.sweeps.points import Space, is_computed
 from pgdyno.plan.sweeps.spec import Sweep
 from pgdyno.plan.targets import OwnTarget, TargetSpec
 from pgdyno.plan.trials import varying
+from pgdyno.processors import own_halves
 from pgdyno.records import Point
 
 _ORDER = ("trial", "order")

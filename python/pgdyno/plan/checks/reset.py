@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pgdyno.errors import PlanError, Problem
-from pgdyno.host import expanded, mounted_at
+from pgdyno.mounts import expanded, mounted_at
 from pgdyno.plan.checks.targets import Abilities, check_abilities
 from pgdyno.plan.model import Plan, Reset
 from pgdyno.plan.optional_sections import FILE_SYSTEMS, NO_REFLINK, PROGRAMS, SnapshotWay

@@ -16,7 +16,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from pgdyno.errors import PlanError, Problem, UsageError
-from pgdyno.host import exists, expanded, is_file
+from pgdyno.mounts import exists, expanded, is_file
 from pgdyno.plan.model import BUILTIN_SCRIPTS
 from pgdyno.plan.reading.plan_document import Document, KeyPath, key_lines
 from pgdyno.plan.reading.plan_files import PlanFile, decode, find_plan, parse

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import PlanError, Problem, UsageError
-from pgdyno.host import expanded, is_folder
+from pgdyno.mounts import expanded, is_folder
 from pgdyno.plan.reading.plan_document import near
 
 _CATALOGUE = "pgdyno.plans"

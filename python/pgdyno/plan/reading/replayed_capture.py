@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from pgdyno.errors import InvalidValueError, Problem
-from pgdyno.host import is_folder
+from pgdyno.mounts import is_folder
 from pgdyno.plan.reading.plan_document import Document
 from pgdyno.plan.values import pace as checked_pace
 from pgdyno.records.capture import CAPTURE_FILE, FORMAT, STATEMENTS_FILE, Capture, Source

@@ -14,7 +14,8 @@ from pgdyno.analyse.noise_floor import EFFECTS, NoiseFloor, pairs_for
 from pgdyno.analyse.pairs import VERSION
 from pgdyno.analyse.series import heading
 from pgdyno.report import numbers
-from pgdyno.report.terminal.text_drawing import ASCII, UNICODE, Forest, printable
+from pgdyno.report.terminal.forest_plot import ASCII, UNICODE, Forest
+from pgdyno.report.terminal.text_drawing import printable
 from pgdyno.report.translation import gettext, gettext_each, gettext_noop, listed, ngettext, translated
 from pgdyno.units import counted
 

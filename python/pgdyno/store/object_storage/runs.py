@@ -15,7 +15,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from pgdyno.errors import StoreError
-from pgdyno.host import expanded
+from pgdyno.mounts import expanded
 from pgdyno.store.object_storage.address import Address, is_remote
 from pgdyno.store.object_storage.objects import Stored, fetch, listed, stored, write
 from pgdyno.store.run_folder import MANIFEST, TRIALS, RunFolder

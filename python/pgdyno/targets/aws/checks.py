@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 
 from pgdyno.errors import Problem
-from pgdyno.host import expanded, is_file
+from pgdyno.mounts import expanded, is_file
 from pgdyno.plan.checks.settings import SETTING_NAME
 from pgdyno.plan.reading.plan_document import Document
 from pgdyno.plan.targets import TargetSpec

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import TargetError
-from pgdyno.host import expanded
+from pgdyno.mounts import expanded
 from pgdyno.targets.aws.rental_journal import FOLDER
 from pgdyno.targets.aws.schema import DatabaseTarget
 from pgdyno.targets.home import ensure_folder, storing, write_whole

@@ -18,8 +18,8 @@ from typing import Literal
 from filelock import Timeout
 
 from pgdyno.errors import TargetError
-from pgdyno.host import expanded
 from pgdyno.messages import Message
+from pgdyno.mounts import expanded
 from pgdyno.targets.build.schema import BuildTarget
 from pgdyno.targets.cluster.installation import Installation, inspect_programs
 from pgdyno.targets.cluster.subprocesses import session

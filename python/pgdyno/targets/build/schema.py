@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from pgdyno.errors import Problem
-from pgdyno.host import expanded, is_file, is_folder
+from pgdyno.mounts import expanded, is_file, is_folder
 from pgdyno.plan.reading.plan_document import Document
 from pgdyno.plan.targets import OwnTarget, PlanPath, TargetSpec, check_variables
 from pgdyno.plan.values import Setting

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Literal
 
 from pgdyno.errors import TargetError
-from pgdyno.host import expanded
 from pgdyno.messages import Message
+from pgdyno.mounts import expanded
 from pgdyno.plan.targets import TMPFS, Environment
 from pgdyno.targets.cluster.instance_record import Claim
 from pgdyno.targets.cluster.subprocesses import clean_environment, run_program

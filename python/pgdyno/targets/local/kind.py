@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pgdyno.errors import TargetError
-from pgdyno.host import expanded, is_folder
+from pgdyno.mounts import expanded, is_folder
 from pgdyno.targets.cluster.installation import Installation, inspect_programs
 from pgdyno.targets.home import Home
 from pgdyno.targets.kind import OwnKind, TargetKind

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal
 
 from pgdyno.errors import Problem
-from pgdyno.host import expanded, is_folder
+from pgdyno.mounts import expanded, is_folder
 from pgdyno.plan.reading.plan_document import Document
 from pgdyno.plan.targets import PROGRAMS, OwnTarget, PlanPath, TargetSpec
 

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from pgdyno.errors import TargetError
-from pgdyno.host import mounted_at
+from pgdyno.mounts import mounted_at
 from pgdyno.targets.cluster.folders import run_tool
 from pgdyno.targets.home import storing
 

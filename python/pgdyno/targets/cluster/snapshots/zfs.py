@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pgdyno.errors import TargetError
-from pgdyno.host import mounted_at
+from pgdyno.mounts import mounted_at
 from pgdyno.targets.cluster.folders import copy_tree, run_tool
 from pgdyno.targets.home import storing
 from pgdyno.targets.server_user import Account

@@ -1,0 +1,83 @@
+"""Mounted file systems, and what is at a path that a user gave.
+
+Before Python 3.14, methods of Path raise OSError for a name that is too long, and for one in a folder that may not be
+read; expanduser raises RuntimeError for an unknown user. A wrong path is an everyday mistake: these functions raise
+nothing, and the caller says what is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+MOUNTINFO = Path("/proc/self/mountinfo")
+
+
+def exists(path: str | os.PathLike[str]) -> bool:
+    """Returns whether something is at `path`; False also if that cannot be determined."""
+    return os.path.exists(path)  # noqa: PTH110 - raises nothing
+
+
+def is_file(path: str | os.PathLike[str]) -> bool:
+    """Returns whether a regular file is at `path`; False also if that cannot be determined."""
+    return os.path.isfile(path)  # noqa: PTH113 - raises nothing
+
+
+def is_folder(path: str | os.PathLike[str]) -> bool:
+    """Returns whether a folder is at `path`; False also if that cannot be determined."""
+    return os.path.isdir(path)  # noqa: PTH112 - raises nothing
+
+
+def expanded(path: str | os.PathLike[str]) -> Path:
+    """Returns `path` with the home directory for its `~`; unchanged if there is no such user."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - raises nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A line of /proc/self/mountinfo."""
+
+    point: str
+    kind: str
+    device: str
+    """A device, or the name of a ZFS dataset."""
+    number: str
+    """`major:minor`."""
+    options: frozenset[str]
+    """Options of the mount and of the file system."""
+
+
+def parse_mounts(lines: Iterable[str]) -> list[Mount]:
+    """Returns all mounts in mount order (proc(5))."""
+    found = []
+    for line in lines:
+        before, dash, after = line.partition(" - ")
+        left, right = before.split(), after.split(" ")
+        if dash and len(left) >= 6 and len(right) >= 3:
+            options = frozenset([*left[5].split(","), *right[2].split(",")])
+            found.append(Mount(_unescaped(left[4]), right[0], _unescaped(right[1]), left[2], options))
+    return found
+
+
+def mount_above(mounts: Iterable[Mount], path: Path) -> Mount | None:
+    """Returns the mount of the resolved `path`: the longest mount point above it, and the last of equals."""
+    above = {str(path), *(str(parent) for parent in PurePosixPath(path).parents)}
+    under = [mount for mount in mounts if mount.point in above]
+    return max(enumerate(under), key=lambda pair: (len(pair[1].point), pair[0]))[1] if under else None
+
+
+def mounted_at(path: Path) -> Mount | None:
+    """Returns the mount of `path`, or of its nearest existing parent; None if it cannot be determined."""
+    try:
+        lines = MOUNTINFO.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    return mount_above(parse_mounts(lines), path.resolve())
+
+
+def _unescaped(text: str) -> str:
+    for code, character in ((r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", "\\")):
+        text = text.replace(code, character)
+    return text
