@@ -82,7 +82,7 @@ def run(warm_home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cal
         (tmp_path / "within.toml").write_text(text.format(clients=clients, repeats=repeats))
         loaded = load_plan(tmp_path / "within.toml")
         budget = Budget(loaded.plan, Room(seconds, 8 * GIB, 8 * GIB))
-        monkeypatch.setattr("pgdyno.experiment.run_context.BudgetLeft", partial(BudgetLeft, clock=clock))
+        monkeypatch.setattr("pgdyno.experiment.resources.BudgetLeft", partial(BudgetLeft, clock=clock))
         view = Seen()
         loaded = replace(loaded, budget=budget)
         return run_experiment(loaded, tmp_path / "pgdyno-runs", view, check_first=False), view
