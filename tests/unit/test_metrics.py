@@ -13,7 +13,7 @@ from pgdyno.metrics import Catalogue, openmetrics
 from pgdyno.metrics.text import BOUNDS_S, Buckets
 from pgdyno.programs import locate
 from pgdyno.records import PlacedLines
-from pgdyno.records.probe import wait_class
+from pgdyno.records.wait_classes import wait_class
 from pgdyno.report.answers.limits import limit_lines, limit_of
 from pgdyno.report.report_content import digest
 from pgdyno.store import RunFolder, load_run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pgdyno.records.probe import WAIT_CLASSES
+from pgdyno.records.wait_classes import WAIT_CLASSES
 from pgdyno.report.charts.palette import TIMELINE_COLOURS
 from pgdyno.report.terminal import timeline
 from pgdyno.watch import chart

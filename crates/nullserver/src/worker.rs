@@ -16,7 +16,7 @@ use crate::alarm::Alarm;
 use crate::answer_times::Nanos;
 use crate::client::{Clients, Fate, Sent};
 use crate::connection::Turn;
-use crate::delayed_answers::{Answer, Held};
+use crate::held_answers::{Answer, Held};
 use crate::server_state::ServerState;
 use crate::server_stop::Waker;
 

@@ -1,4 +1,4 @@
-"""Results of the probes during a trial, the classes of waits, and where to find the probes' lines."""
+"""Results of the probes during a trial, and where to find their lines."""
 
 from __future__ import annotations
 
@@ -8,18 +8,6 @@ from pathlib import Path
 from pydantic import Field
 
 from pgdyno.records.base import Record
-
-WAIT_CLASSES = ("CPU", "I/O", "WAL", "Lock", "LWLock", "Client", "other")
-"""In the order in which charts stack them, from the bottom up."""
-_BY_TYPE = {"CPU": "CPU", "IO": "I/O", "Lock": "Lock", "BufferPin": "Lock", "LWLock": "LWLock", "Client": "Client"}
-
-
-def wait_class(wait_type: str | None, wait: str | None) -> str:
-    """Return the class of a wait: writing and syncing WAL is a class of its own, apart from other I/O."""
-    if wait is not None and wait.upper().startswith("WAL"):
-        return "WAL"
-    return _BY_TYPE.get(wait_type or "", "other")
-
 
 ALIGNED_US = 10_000
 """Seconds of two hosts count as aligned if the uncertainty is below this."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from pgdyno.records.probe import wait_class
+from pgdyno.records.wait_classes import wait_class
 from pgdyno.report import numbers
 
 

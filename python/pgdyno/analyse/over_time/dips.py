@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from pgdyno.analyse.intervals import Array
-from pgdyno.analyse.over_time.probe_series import CHECKPOINTER, Probed, ProbedSource, Span, by_class, trial_probed
+from pgdyno.analyse.over_time.probe_series import CHECKPOINTER, Probed, ProbedSource, Span, by_type, trial_probed
 from pgdyno.analyse.over_time.timeline import RunSource, Timeline, trial_timeline
 from pgdyno.records import EventRecord
 from pgdyno.store.seconds import Seconds
@@ -274,7 +274,7 @@ def _planned(span: Span, timeline: Timeline, events: Sequence[EventRecord]) -> I
 
 
 def _of_clients(row: WaitRow) -> bool:
-    return by_class(row) is not None
+    return by_type(row) is not None
 
 
 def _of_commit(row: WaitRow) -> bool:

@@ -39,8 +39,8 @@ class ProbedSource(RunSource, Protocol):
         """Return the samples of waits."""
 
 
-def by_class(row: WaitRow) -> str | None:
-    """Return a client's class of wait: CPU, IO, LWLock, Lock, IPC and so on; None for other processes."""
+def by_type(row: WaitRow) -> str | None:
+    """Return the type of a client's wait as PostgreSQL names it (IO, LWLock, IPC …), or CPU; None for other processes."""
     return row.wait_type if row.backend_type in (None, CLIENT) else None
 
 
@@ -54,7 +54,7 @@ class Probed:
     series_rows: Sequence[SeriesRow]
     """Both in order of time."""
 
-    def sessions(self, span: Span, key: Key = by_class) -> dict[str, float]:
+    def sessions(self, span: Span, key: Key = by_type) -> dict[str, float]:
         """Return the mean active sessions by `key` over the samples within `span`; empty without a sample."""
         looks, rows = self._summed(span)
         found: dict[str, float] = defaultdict(float)
@@ -165,7 +165,7 @@ class ActiveSecond:
     """Mean active sessions by class of wait (CPU: they used the CPU, or were ready to); empty without a sample."""
 
 
-def active_seconds(timeline: Timeline, probe: Probed, key: Key = by_class) -> list[ActiveSecond]:
+def active_seconds(timeline: Timeline, probe: Probed, key: Key = by_type) -> list[ActiveSecond]:
     """Return every second of `timeline` with its active sessions by `key`.
 
     The mean over samples, sum of sessions / samples, estimates the average active sessions of the second.
@@ -176,7 +176,7 @@ def active_seconds(timeline: Timeline, probe: Probed, key: Key = by_class) -> li
     ]
 
 
-def trial_activity(run: ProbedSource, trial: int, key: Key = by_class) -> list[ActiveSecond] | None:
+def trial_activity(run: ProbedSource, trial: int, key: Key = by_type) -> list[ActiveSecond] | None:
     """Return `active_seconds` of trial number `trial`; None without a probe."""
     # one source says whether there was a probe of a trial in which no session was ever active
     probe = trial_probed(run, trial, ["probe"])
