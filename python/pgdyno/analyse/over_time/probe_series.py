@@ -40,7 +40,7 @@ class ProbedSource(RunSource, Protocol):
 
 
 def by_type(row: WaitRow) -> str | None:
-    """Return the type of a client's wait as PostgreSQL names it (IO, LWLock, IPC …), or CPU; None for other processes."""
+    """Return the type of a client's wait as PostgreSQL names it (IO, LWLock …), or CPU; None for other processes."""
     return row.wait_type if row.backend_type in (None, CLIENT) else None
 
 
