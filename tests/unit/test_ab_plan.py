@@ -310,6 +310,12 @@ def test_a_plan_and_its_overrides_must_be_utf_8(folder: Path) -> None:
         given_parameters("host=\udce9")
 
 
+@pytest.mark.parametrize("name", ["sslpassword", "oauth_client_secret"])
+def test_secrets_that_only_a_command_line_could_pass_on_are_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"^{name} cannot be used here$"):
+        given_parameters(f"host=a {name}=geheim")
+
+
 def test_the_plan_is_not_saved_into_a_pipe_or_a_device(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
     asked = Question(dsn=[DSN], settings=["jit=on,off"], scripts=["q.sql"])

@@ -90,6 +90,8 @@ CREDENTIALS = [
     "CREATE USER MAPPING FOR a SERVER s OPTIONS (user 'a', password 'geheim')",
     "SELECT * FROM dblink('host=a password=geheim', 'SELECT 1')",
     "SELECT dblink_connect('postgresql://a:geheim@host/db')",
+    "SELECT dblink_connect('host=a oauth_client_secret=geheim')",
+    "SELECT dblink_connect($$host=a oauth_client_secret = geheim$$)",
     "DO $$BEGIN PERFORM dblink('password=geheim'); END$$",
     "DO $$BEGIN CREATE ROLE a PASSWORD 'geheim'; END$$",
     "DO $é$BEGIN EXECUTE 'alter user a with password ' || quote_literal('geheim'); END$é$",

@@ -79,6 +79,7 @@ def test_passwords_are_removed_from_a_line(line: str) -> None:
 @pytest.mark.parametrize(
     ("line", "shown"),
     [
+        ('pgbench -d "host=h oauth_client_secret=xyz"', 'pgbench -d "host=h oauth_client_secret=***"'),
         ("sysbench --pgsql-password=x --threads=8 run", "sysbench --pgsql-password=*** --threads=8 run"),
         ('pgbench -d "host=h password=x" -f "y"', 'pgbench -d "host=h password=***" -f "y"'),
         ("pgbench -d \"host=h password='x y' port=1\"", "pgbench -d \"host=h password='***' port=1\""),

@@ -38,6 +38,13 @@ _ATTEMPTS = 20
 """With a statement timeout of 1 ms, most first attempts succeed."""
 
 
+_SECRETS = {
+    "sslpassword": "use a client key without a passphrase",
+    "oauth_client_secret": "log in with a password or a client certificate",
+}
+"""Secrets of libpq's parameters that have no environment variable, which could keep them out of command lines."""
+
+
 def given_parameters(text: str) -> dict[str, str]:
     """Returns libpq's parameters in `text`: the name of a database, a connection string or a URI, as for psql.
 
@@ -52,8 +59,9 @@ def given_parameters(text: str) -> dict[str, str]:
         # libpq's message repeats parts of the text, and a password may be among them
         message = "libpq does not accept the connection string"
         raise UsageError(message, hint='write postgresql://user@host/database or "host=... dbname=..."') from error
-    if "sslpassword" in found:
-        raise UsageError("sslpassword cannot be used here", hint="use a client key without a passphrase")
+    for name, hint in _SECRETS.items():
+        if name in found:
+            raise UsageError(f"{name} cannot be used here", hint=hint)
     return found
 
 

@@ -20,7 +20,7 @@ from pgdyno.watch.polling import Connection
 CONNECT_S = "10"
 NAME = "pgprobe"
 """Application name of pgdyno's own sessions, by which every query leaves them out."""
-_SECRETS = ("password", "sslpassword")
+_SECRETS = ("password", "sslpassword", "oauth_client_secret")
 LOCAL_HZ, REMOTE_HZ = 10, 1
 
 

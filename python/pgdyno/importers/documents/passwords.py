@@ -33,10 +33,10 @@ def server_parts(text: str) -> dict[str, str]:
 
 MASK = "***"
 
-_HINTS = ("pass", "_pwd", "://")
+_HINTS = ("pass", "_pwd", "client_secret", "://")
 """A line without any of these contains nothing that the patterns below match."""
 
-_KEY = r"(?:passw(?:or)?d|passphrase|(?:_|user)pass|_pwd)"
+_KEY = r"(?:passw(?:or)?d|passphrase|(?:_|user)pass|_pwd|client_secret)"
 _MASKED = r"\*\*\*(?:[&\s\"'@/;}]|$)"
 _QUOTED = r"(?:'(?:\\.?|[^'\\])*(?:'|$)|\"(?:\\.?|[^\"\\])*(?:\"|$)|\\+'[^']*(?:'|$)|\\+\"[^\"]*(?:\"|$))"
 _BARE = r"(?:\\+.|[^\s'\"\\])+"
