@@ -3,10 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 use pgdyno_engine::clock::{Clock, Nanos};
 use pgdyno_engine::interval::{Consequence, ErrorNote, Merged, Phase};
 use pgdyno_engine::recorder::{Latencies, ScriptRecord};
@@ -15,6 +12,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::generator_health;
+use crate::histogram_encoder::HistogramEncoder;
 use crate::host_counters::Steal;
 use crate::options::EventSink;
 
@@ -34,8 +32,7 @@ pub struct Events {
     clock: Clock,
     origin: Nanos,
     sequence: u64,
-    serializer: V2DeflateSerializer,
-    blob: Vec<u8>,
+    encoder: HistogramEncoder,
     second_of_errors: (u64, u32),
     /// Names of the phases, if the run has any.
     phase_names: Vec<String>,
@@ -64,8 +61,7 @@ impl Events {
             clock,
             origin: 0,
             sequence: 0,
-            serializer: V2DeflateSerializer::new(),
-            blob: Vec::new(),
+            encoder: HistogramEncoder::new(),
             second_of_errors: (0, 0),
             phase_names: Vec::new(),
             steal: Steal::default(),
@@ -198,12 +194,7 @@ impl Events {
 
     /// A histogram in the format that all HDR tools read.
     pub fn histogram(&mut self, histogram: &Histogram<u64>) -> String {
-        self.blob.clear();
-        match self.serializer.serialize(histogram, &mut self.blob) {
-            Ok(_) => STANDARD.encode(&self.blob),
-            // compressing into memory does not fail; every reader refuses an empty blob
-            Err(_) => String::new(),
-        }
+        self.encoder.encode(histogram)
     }
 
     /// Writes an `error` event, unless there were too many in this second.

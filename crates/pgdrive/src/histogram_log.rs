@@ -4,12 +4,11 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 use pgdyno_engine::clock::{Nanos, SECOND};
 use pgdyno_engine::interval::{Merged, Phase};
 use pgdyno_engine::recorder::Latencies;
+
+use crate::histogram_encoder::HistogramEncoder;
 
 /// Interval_Max is in milliseconds, as the format requires; histograms are in nanoseconds.
 const MAX_DIVISOR: f64 = 1e6;
@@ -18,8 +17,7 @@ const MAX_DIVISOR: f64 = 1e6;
 pub struct HistogramLog {
     path: String,
     out: BufWriter<File>,
-    serializer: V2DeflateSerializer,
-    blob: Vec<u8>,
+    encoder: HistogramEncoder,
     /// The instant of the first transaction on the engine's clock.
     origin: Nanos,
     /// Names of the phases, if the run has any.
@@ -37,8 +35,7 @@ impl HistogramLog {
         Ok(Self {
             path: path.to_owned(),
             out: BufWriter::new(File::create(path)?),
-            serializer: V2DeflateSerializer::new(),
-            blob: Vec::new(),
+            encoder: HistogramEncoder::new(),
             origin: 0,
             phases: Vec::new(),
             phase: None,
@@ -95,10 +92,6 @@ impl HistogramLog {
             .scripts
             .iter()
             .for_each(|script| latency.add(&script.latency));
-        self.blob.clear();
-        self.serializer
-            .serialize(&latency.histogram, &mut self.blob)
-            .map_err(|error| io::Error::other(format!("{error:?}")))?;
         let seconds = |nanos: Nanos| nanos as f64 / SECOND as f64;
         writeln!(
             self.out,
@@ -106,7 +99,7 @@ impl HistogramLog {
             seconds(merged.from - self.origin),
             seconds(merged.to - merged.from),
             latency.moments.max as f64 / MAX_DIVISOR,
-            STANDARD.encode(&self.blob)
+            self.encoder.encode(&latency.histogram)
         )?;
         self.out.flush()
     }

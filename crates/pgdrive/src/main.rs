@@ -13,6 +13,7 @@ mod exit;
 mod generator_health;
 mod getopt;
 mod help;
+mod histogram_encoder;
 mod histogram_log;
 mod host_counters;
 mod initialize;

@@ -1,0 +1,32 @@
+//! Histograms as text that all HDR tools read: V2, compressed, in base64.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
+
+/// Encodes one histogram after the other in the same memory.
+pub struct HistogramEncoder {
+    serializer: V2DeflateSerializer,
+    blob: Vec<u8>,
+}
+
+impl HistogramEncoder {
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            serializer: V2DeflateSerializer::new(),
+            blob: Vec::new(),
+        }
+    }
+
+    /// The text of `histogram`.
+    pub fn encode(&mut self, histogram: &Histogram<u64>) -> String {
+        self.blob.clear();
+        match self.serializer.serialize(histogram, &mut self.blob) {
+            Ok(_) => STANDARD.encode(&self.blob),
+            // compressing into memory does not fail; every reader refuses an empty text
+            Err(_) => String::new(),
+        }
+    }
+}
