@@ -194,7 +194,8 @@ impl Events {
 
     /// A histogram in the format that all HDR tools read.
     pub fn histogram(&mut self, histogram: &Histogram<u64>) -> String {
-        self.encoder.encode(histogram)
+        // every reader refuses an empty text
+        self.encoder.encode(histogram).unwrap_or_default()
     }
 
     /// Writes an `error` event, unless there were too many in this second.

@@ -1,5 +1,7 @@
 //! Histograms as text that all HDR tools read: V2, compressed, in base64.
 
+use std::io;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
@@ -21,12 +23,14 @@ impl HistogramEncoder {
     }
 
     /// The text of `histogram`.
-    pub fn encode(&mut self, histogram: &Histogram<u64>) -> String {
+    ///
+    /// # Errors
+    /// It cannot be compressed, which does not happen in memory.
+    pub fn encode(&mut self, histogram: &Histogram<u64>) -> io::Result<String> {
         self.blob.clear();
-        match self.serializer.serialize(histogram, &mut self.blob) {
-            Ok(_) => STANDARD.encode(&self.blob),
-            // compressing into memory does not fail; every reader refuses an empty text
-            Err(_) => String::new(),
-        }
+        self.serializer
+            .serialize(histogram, &mut self.blob)
+            .map_err(|error| io::Error::other(format!("{error:?}")))?;
+        Ok(STANDARD.encode(&self.blob))
     }
 }

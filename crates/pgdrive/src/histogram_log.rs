@@ -99,7 +99,7 @@ impl HistogramLog {
             seconds(merged.from - self.origin),
             seconds(merged.to - merged.from),
             latency.moments.max as f64 / MAX_DIVISOR,
-            self.encoder.encode(&latency.histogram)
+            self.encoder.encode(&latency.histogram)?
         )?;
         self.out.flush()
     }

@@ -367,12 +367,12 @@ class Estimate:
 
     @property
     def low(self) -> float:
-        """Return the lower end of the interval; the mean itself if there is none."""
+        """Return the lower end of the interval, or the mean if there is no interval."""
         return self.mean - (self.half or 0.0)
 
     @property
     def high(self) -> float:
-        """Return the upper end of the interval; the mean itself if there is none."""
+        """Return the upper end of the interval, or the mean if there is no interval."""
         return self.mean + (self.half or 0.0)
 
     def overlaps(self, other: Estimate) -> bool:

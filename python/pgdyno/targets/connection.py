@@ -38,7 +38,7 @@ _ATTEMPTS = 20
 """With a statement timeout of 1 ms, most first attempts succeed."""
 
 
-_SECRETS = {
+SECRETS_WITHOUT_VARIABLE = {
     "sslpassword": "use a client key without a passphrase",
     "oauth_client_secret": "log in with a password or a client certificate",
 }
@@ -59,7 +59,7 @@ def given_parameters(text: str) -> dict[str, str]:
         # libpq's message repeats parts of the text, and a password may be among them
         message = "libpq does not accept the connection string"
         raise UsageError(message, hint='write postgresql://user@host/database or "host=... dbname=..."') from error
-    for name, hint in _SECRETS.items():
+    for name, hint in SECRETS_WITHOUT_VARIABLE.items():
         if name in found:
             raise UsageError(f"{name} cannot be used here", hint=hint)
     return found

@@ -13,14 +13,14 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.connection import TolerantText, connecting_limit_s, given_parameters
+from pgdyno.targets.connection import SECRETS_WITHOUT_VARIABLE, TolerantText, connecting_limit_s, given_parameters
 from pgdyno.targets.response_limits import answering, connected_within
 from pgdyno.watch.polling import Connection
 
 CONNECT_S = "10"
 NAME = "pgprobe"
 """Application name of pgdyno's own sessions, by which every query leaves them out."""
-_SECRETS = ("password", "sslpassword", "oauth_client_secret")
+_SECRETS = ("password", *SECRETS_WITHOUT_VARIABLE)
 LOCAL_HZ, REMOTE_HZ = 10, 1
 
 
