@@ -194,6 +194,9 @@ def test_a_seventh_column_that_may_be_lag_or_retries_is_neither(tmp_path: Path) 
         # since
         ("5000 20000000 80000000000 3000 9000 0 0 0 0 0 0 0 0 0", "closed", None),
         ("5000 20000000 80000000000 3000 9000 50000 1 0 70 2500 0 0 0 0", "open", 0.01),
+        # from 19 on with other failures, and pgdrive's with lost transactions
+        ("5000 20000000 80000000000 3000 9000 50000 1 0 70 2500 0 0 0 0 0", "open", 0.01),
+        ("5000 20000000 80000000000 3000 9000 0 0 0 0 0 0 0 0 0 0 0", "closed", None),
     ],
 )
 def test_aggregate_logs_of_all_versions_count_those_that_succeeded(
@@ -213,6 +216,71 @@ def test_aggregate_logs_of_all_versions_count_those_that_succeeded(
         [True] if is_skipped else [] if loop == "open" else [False]
     )
     assert of("arithmetic", run) == []
+
+
+def test_failures_of_every_kind_count(tmp_path: Path) -> None:
+    line = "5000 20000000 80000000000 3000 9000 0 0 0 0 0 7 8 1 2 4 8"
+    run = imported(tmp_path, {"log.7": aggregates(line)})
+    _, summary, _ = only(run)
+    assert (summary.succeeded, summary.failed, summary.retried, summary.retries) == (15_000, 45, 21, 24)
+    assert [row.failed for row in run.intervals(1)] == [15] * 4
+
+
+def intervals(counts: Sequence[int], start_s: int = START_S) -> str:
+    """Return an aggregate log by 2 s; each transaction took 1 ms."""
+    return "".join(
+        f"{start_s + 2 * at} {n} {n * 1000} {n * 1_000_000} 1000 1000{' 0' * 9}\n" for at, n in enumerate(counts)
+    )
+
+
+@pytest.mark.parametrize(
+    ("logs", "tps"),
+    [
+        # pgbench dates the first interval back to a whole second, and leaves out the last one unless it is complete
+        ([[70, 200, 200, 200]], 100),
+        ([[10, 200]], 100),
+        # two threads
+        ([[70, 200, 200], [60, 300, 300]], 250),
+        # with -t, one of them ended sooner
+        ([[70, 200, 200, 200], [60, 300]], 250),
+    ],
+)
+def test_only_complete_intervals_count(logs: list[list[int]], tps: float, tmp_path: Path) -> None:
+    names = ["log.7", "log.7.1"]
+    run = imported(tmp_path, {name: intervals(counts) for name, counts in zip(names, logs, strict=False)})
+    assert only(run)[1].tps == tps
+    assert of("arithmetic", run) == []
+
+
+def test_threads_that_began_on_either_side_of_a_second_are_aligned(tmp_path: Path) -> None:
+    logs = {"log.7": intervals([20, 200, 200, 200]), "log.7.1": intervals([190, 200, 200, 200], START_S + 1)}
+    run = imported(tmp_path, logs)
+    assert only(run)[1].tps == 200
+    assert [row.succeeded for row in run.intervals(1)] == [210, 400, 400, 400]
+
+
+@pytest.mark.parametrize(
+    ("log", "wrong"),
+    [
+        (intervals([200]), "it has only one interval, whose length is unknown"),
+        (intervals([200, 200]) + intervals([200]), "it has two intervals with the same start"),
+    ],
+)
+def test_an_aggregate_log_of_which_nothing_is_complete_is_refused(log: str, wrong: str, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=wrong):
+        imported(tmp_path, {"log.7": log})
+
+
+def test_threads_without_a_common_complete_interval_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="it has no complete interval") as caught:
+        imported(tmp_path, {"log.7": intervals([70, 200, 200]), "log.7.1": intervals([70])})
+    assert "log a longer run" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("word", ["failed", "serialization", "deadlock", "other", "lost"])
+def test_a_failure_has_each_word_of_pgbench_and_pgdrive(word: str, tmp_path: Path) -> None:
+    _, summary, _ = only(imported(tmp_path, {"log.7": f"{closed()}0 301 {word} 0 {START_S + 1} 600000\n"}))
+    assert (summary.succeeded, summary.failed) == (1200, 1)
 
 
 def test_an_aggregate_log_with_more_skipped_than_counted_is_refused(tmp_path: Path) -> None:

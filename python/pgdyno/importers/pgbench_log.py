@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
-from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -39,9 +38,9 @@ AT_ONCE = 200
 """Seconds of a log whose counts are processed together."""
 LINE_BYTES = 200
 _TRANSACTION = re.compile(
-    rb"\d{1,7} \d+ (?:\d+|skipped|failed|serialization|deadlock) \d+ \d{9,10} \d{1,6}(?: \d+){0,2}\s*"
+    rb"\d{1,7} \d+ (?:\d+|skipped|failed|serialization|deadlock|other|lost) \d+ \d{9,10} \d{1,6}(?: \d+){0,2}\s*"
 )
-_AGGREGATE = re.compile(rb"\d{9,10} \d+ \d+ \d+ \d+ \d+(?: \d+){0,9}\s*")
+_AGGREGATE = re.compile(rb"\d{9,10} \d+ \d+ \d+ \d+ \d+(?: \d+){0,11}\s*")
 _THREAD = re.compile(r"(?P<run>.+\.\d+)\.\d+")
 
 
@@ -146,7 +145,8 @@ _VIEWS = """
 CREATE TEMP VIEW grouped AS SELECT * FROM counted WHERE NOT of_client;
 CREATE TEMP VIEW clients AS SELECT file, client, low, high, n FROM counted WHERE of_client
 """
-_LOST_WORDS = ("skipped", "failed", "serialization", "deadlock")
+_LOST_WORDS = ("skipped", "failed", "serialization", "deadlock", "other", "lost")
+"""`other` of pgbench 19, `lost` of pgdrive."""
 _SUCCEEDED = """
 SELECT epoch, script, shift, bucket, n, sum_ns, squares_ms, least, most FROM grouped
 WHERE lost IS NULL AND epoch BETWEEN $1 AND $2 ORDER BY epoch, script, bucket
@@ -214,7 +214,7 @@ def _count(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], width: 
     if whole is None or whole[0] is None:
         raise StoreError(f"cannot read the log {paths[0]}: it has no transaction")
     strange = connection.execute(
-        "SELECT lost FROM grouped WHERE lost NOT IN ($1, $2, $3, $4)", list(_LOST_WORDS)
+        "SELECT lost FROM grouped WHERE NOT list_contains($1, lost)", [list(_LOST_WORDS)]
     ).fetchone()
     if strange is not None:
         raise StoreError(
@@ -300,45 +300,70 @@ def _row(**given: int | float | str | None) -> IntervalRow:
 # ---- aggregate logs ----
 
 _START, _COUNT, _SUM, _SQUARES, _MIN, _MAX, _LAG = range(7)
-_SKIPPED, _RETRIED, _RETRIES, _SERIALIZATION, _DEADLOCK = range(10, 15)
+_SKIPPED, _RETRIED, _RETRIES, _FAILED = range(10, 14)
+"""From here on, failures by kind: serialization, deadlock, other (pgbench 19); pgdrive --reconnect adds lost ones."""
 _WIDTH_BEFORE_15 = 11
-"""Columns of a log with skipped transactions before PostgreSQL 15, whose counts include them; from 15 on it has 15."""
+"""Columns of a log with skipped transactions before PostgreSQL 15, whose counts include them."""
+_STEP = """
+SELECT min(begin_s), min(step_s), count(*) FROM (
+    SELECT file, min(c0) AS begin_s, min(c0 - previous) AS step_s FROM (
+        SELECT filename AS file, c0, lag(c0) OVER (PARTITION BY filename ORDER BY c0) AS previous FROM {log}
+    ) GROUP BY file)
+"""
 
 
 def _aggregates(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], trial: int) -> LogTrial:
     width = _width(paths[0])
-    names = [f"c{at}" for at in range(width)]
-    # intervals of several threads with the same start are one
-    how = {_START: "c0", _MIN: "min(c4)", _MAX: "max(c5)"}
+    log = _csv(paths, [(f"c{at}", "BIGINT") for at in range(width)], files=True)
+    begin_s, step_s, threads = connection.execute(_STEP.format(log=log)).fetchall()[0]
+    if not step_s:
+        wrong = "only one interval, whose length is unknown" if step_s is None else "two intervals with the same start"
+        raise StoreError(
+            f"cannot read the log {paths[0]}: it has {wrong}",
+            hint="pgdyno reads one run's intervals, as pgbench wrote them, and at least two",
+        )
+    # intervals of threads that began on either side of a second's end are one, too
+    how = {_START: f"{begin_s} + (c0 - {begin_s}) // {step_s} * {step_s} AS start_s", _MIN: "min(c4)", _MAX: "max(c5)"}
     asked = ", ".join(how.get(at, f"sum(c{at})::BIGINT") for at in range(width))
-    log = _csv(paths, [(name, "BIGINT") for name in names])
-    query = f"SELECT {asked}, count(*) FROM {log} GROUP BY c0 ORDER BY c0"  # noqa: S608
+    query = f"SELECT {asked}, count(*) FROM {log} GROUP BY start_s ORDER BY start_s"  # noqa: S608 - numbers of ours
     rows: Sequence[Sequence[int]] = connection.execute(query).fetchall()
     if width == _WIDTH_BEFORE_15:
         rows = [_without_skipped(row, paths[0]) for row in rows]
-    steps = [after[0] - before[0] for before, after in pairwise(rows)]
-    if not steps:
-        raise StoreError(f"cannot read the log {paths[0]}: it has only one interval, whose length is unknown")
-    step_s = min(steps)
-    # the last interval was cut off by the end of the run: it is kept, and not counted
-    counted = rows[:-1]
+    first, end = _whole_intervals(rows, threads, paths[0])
+    counted = rows[first:end]
     tables = TrialTables()
+    phases = [*["warm-up"] * first, *["measure"] * len(counted), *["drain"] * (len(rows) - end)]
     tables.intervals = [
-        _aggregate_row(trial, at, row, (row[0] - rows[0][0], step_s), "measure" if at < len(counted) else "drain")
-        for at, row in enumerate(rows)
+        _aggregate_row(trial, at, row, (row[0] - begin_s, step_s), phase)
+        for at, (row, phase) in enumerate(zip(rows, phases, strict=True))
     ]
     n = sum(row[_COUNT] for row in counted)
     summary = _summary(
-        float(rows[-1][0] - rows[0][0]),
+        float(rows[end - 1][0] + step_s - rows[first][0]),
         n,
         _total(counted, _SKIPPED, width),
-        _total(counted, _SERIALIZATION, width) + _total(counted, _DEADLOCK, width),
+        sum(map(_failed, counted)),
         _aggregate_latency(counted, n),
     ).model_copy(update={"retried": _total(counted, _RETRIED, width), "retries": _total(counted, _RETRIES, width)})
     started, ended = rows[0][0] * 1_000_000, (rows[-1][0] + step_s) * 1_000_000
     lines, is_open = sum(row[-1] for row in rows), _has_rate(rows, width)
     lag_ms = _total(counted, _LAG, width) / 1e3 / n if n and is_open else None
     return LogTrial(summary, tables, 0, lines, _instant(started), _instant(ended), lag_ms, is_open)
+
+
+def _whole_intervals(rows: Sequence[Sequence[int]], threads: int, path: Path) -> tuple[int, int]:
+    """Return the first of `rows` and the end of those in which all `threads` worked for all of the interval.
+
+    pgbench dates its first interval back to the begin of a second, so that this one is up to a second too short; it
+    omits the last one, unless it is complete. With -t, threads end one by one. Raises StoreError if no row is left.
+    """
+    with_all = [at for at, row in enumerate(rows) if row[-1] == threads]
+    if len(with_all) < 2:
+        raise StoreError(
+            f"cannot read the log {path}: it has no complete interval",
+            hint="the first one, which pgbench begins up to a second early, never is; log a longer run",
+        )
+    return with_all[0] + 1, with_all[-1] + 1
 
 
 def _without_skipped(row: Sequence[int], path: Path) -> Sequence[int]:
@@ -361,6 +386,11 @@ def _total(rows: Sequence[Sequence[int]], column: int, width: int) -> int:
     return sum(row[column] for row in rows) if column < width else 0
 
 
+def _failed(row: Sequence[int]) -> int:
+    """Return the sum of the failures of all kinds; the row's last figure is its number of lines."""
+    return sum(row[_FAILED:-1])
+
+
 def _aggregate_row(trial: int, at: int, row: Sequence[int], place: tuple[int, int], phase: str) -> IntervalRow:
     width = len(row) - 1
     from_s, step_s = place
@@ -372,7 +402,7 @@ def _aggregate_row(trial: int, at: int, row: Sequence[int], place: tuple[int, in
         phase=phase,
         script=0,
         succeeded=row[_COUNT],
-        failed=_total([row], _SERIALIZATION, width) + _total([row], _DEADLOCK, width),
+        failed=_failed(row),
         skipped=_total([row], _SKIPPED, width),
         retried=_total([row], _RETRIED, width),
         retries=_total([row], _RETRIES, width),
