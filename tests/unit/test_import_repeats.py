@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pgdyno.audit import audit
 from pgdyno.importers.write import ImportResult, import_files
 from pgdyno.store import load_run
 
@@ -321,3 +322,10 @@ def test_logs_of_the_same_name_are_targets_of_their_own_unless_one_is_given(tmp_
     assert targets(import_files(files, tmp_path / "runs")) == {"aws/pgbench_log.7": 1, "gcp/pgbench_log.7": 1}
     given = load_run(import_files(files, tmp_path / "runs", target="pg17").run)
     assert [(trial.target, trial.repeat) for trial in given.trials] == [("pg17", 1), ("pg17", 2)]
+
+
+def test_the_remedy_for_few_repeats_is_no_key_of_a_plan_that_an_import_does_not_have(tmp_path: Path) -> None:
+    run = load_run(imported(tmp_path, output(900.5), output(910.5), target="db").run)
+    (finding,) = (each for each in audit(run) if each.rule == "no-repeats")
+    assert "points have 2 trials" in finding.message
+    assert finding.advice == "repeat every point more often"

@@ -47,7 +47,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             ),
             (),
             [Evidence(at="manifest", figures={"fewest_trials": fewest})],
-            f"set trial.repeats = {FOR_A_CLAIM}",
+            "repeat every point more often" if subject.imported else f"set trial.repeats = {FOR_A_CLAIM}",
         )
 
 
