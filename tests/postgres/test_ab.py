@@ -12,14 +12,18 @@ from typing import Any
 import jsonschema
 import psycopg
 import pytest
+from psycopg import sql
 
 from pgdyno.commands.ab import How, ab
 from pgdyno.commands.run import Output, run_plan
-from pgdyno.errors import ExitCode, StoreError, TargetError
+from pgdyno.errors import ExitCode, PlanError, StoreError, TargetError
 from pgdyno.plan import load_plan
 from pgdyno.plan.ab_plan import Question, ab_plan
 from pgdyno.plan.checks.read_only import first_write
-from pgdyno.store import load_run
+from pgdyno.plan.model import Reset
+from pgdyno.prepare import Dataset, Preparer
+from pgdyno.run import find_engine
+from pgdyno.store import load_run, query
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 
@@ -100,6 +104,74 @@ def test_answers_with_session_settings_and_leaves_nothing(
     assert json.loads(json.dumps(run.manifest.plan))["sweep"]["session_settings"] == {"work_mem": ["4MB", "64MB"]}
     with theirs.connect() as connection:
         assert connection.execute(LEFT).fetchone() == before
+
+
+@pytest.fixture
+def standby(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The connection string of a hot standby whose connection to its primary has a password in its settings."""
+    monkeypatch.chdir(tmp_path)
+    given = {"kind": "embedded", "version": "18", "settings": {"fsync": "off"}, "replicas": {"count": 1}}
+    spec = EmbeddedTarget.model_validate(given)
+    with open_target("theirs", spec, home=home, progress=SilentProgress()) as server:
+        preparer = Preparer(server, find_engine(), SilentProgress(), Reset(), {"select-only"})
+        preparer.prepare(Dataset("pgbench", 1))
+        (environment,) = server.replica_environments()
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        with psycopg.connect("", autocommit=True) as connection:
+            conninfo = connection.execute("SELECT current_setting('primary_conninfo')").fetchone()
+            assert conninfo is not None
+            connection.execute(
+                sql.SQL("ALTER SYSTEM SET primary_conninfo = {}").format(f"{conninfo[0]} application_name=x {SECRET}")
+            )
+            connection.execute("SELECT pg_reload_conf()")
+        yield "dbname=" + environment["PGDATABASE"]
+
+
+SECRET = "sslpassword=hunter2"
+
+
+def test_a_hot_standby_answers_and_its_passwords_are_nowhere(
+    standby: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "q.sql").write_text("SELECT pg_is_in_recovery();\n")
+    asked = Question(
+        dsn=[standby], settings=["jit=on,off"], scripts=["q.sql"], clients=1, duration="200ms", warmup="0s", pairs="6"
+    )
+    code = ab(asked, how(tmp_path, save=tmp_path / "plan.toml"))
+    found = answered(capsys)
+    assert (code, found["trials"], found["failures"]) == (ExitCode.OK, 12, [])
+    run = load_run(Path(found["run"]))
+    facts = run.manifest.targets[0].facts
+    assert facts is not None
+    assert facts.settings_changed["primary_conninfo"] == "***"
+    assert {row.setting for row in run.settings(names=["primary_conninfo"])} == {"***"}
+    (kept,) = query("SELECT list(DISTINCT setting) FROM settings WHERE name = 'primary_conninfo'", [run.folder]).rows
+    assert kept == (["***"],)
+    for path in Path(found["run"]).rglob("*"):
+        assert path.is_dir() or SECRET.encode() not in path.read_bytes(), path
+
+
+def test_what_a_hot_standby_cannot_do_is_said_before_the_first_trial(standby: str, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.toml"
+    target = f'name = "reads"\n[target.standby]\nkind = "dsn"\ndsn = "{standby}"\nallow_existing = true\n'
+    load = '[workload]\nscripts = ["select-only"]\n[sweep]\nclients = [1]\n[trial]\nduration = "1s"\n'
+    plan.write_text(f'{target}database = "pgdyno"\n{load}[reset]\nanalyze = true\nprewarm = "pg_prewarm"\n')
+    output = Output(html=None, csv=None, quiet=True, json=True)
+    with pytest.raises(PlanError) as caught:
+        run_plan(str(plan), [], tmp_path / "runs", output, check_first=False)
+    said = [(problem.path, problem.message) for problem in caught.value.problems]
+    assert said == [
+        (where, f"{what}: target standby is a standby, which accepts no writes")
+        for where, what in (
+            ("workload.dataset", "cannot be loaded"),
+            ("reset.analyze", "is not possible"),
+            ("reset.prewarm", "is not possible"),
+        )
+    ]
+    plan.write_text(f'{target}database = "nosuch"\n{load}')
+    with pytest.raises(TargetError, match="cannot create the database nosuch: the server is a standby"):
+        run_plan(str(plan), [], tmp_path / "runs", output, check_first=False)
 
 
 def test_a_script_that_writes_fails_once_and_names_the_option(

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from datetime import date
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from pgdyno.messages import Message
 from pgdyno.records.base import Instant, KeptMessage, Record
+from pgdyno.records.secret_settings import without_secrets
+
+ServerSettings = Annotated[dict[str, str], AfterValidator(without_secrets)]
+"""Values of server settings by name, secrets masked."""
 
 
 class Host(Record):
@@ -97,7 +101,7 @@ class ServerPrint(Record):
     version_full: str
     configure: str | None = None
     """Arguments of its configure or meson, as in pg_config; None if the server does not reveal them."""
-    settings_changed: dict[str, str] = Field(default_factory=dict)
+    settings_changed: ServerSettings = Field(default_factory=dict)
     """Settings whose source is not the default."""
     data_checksums: bool = False
     dataset_marks: list[str] = Field(default_factory=list)
@@ -130,7 +134,7 @@ class ServerFacts(Record):
     """As the server reports it: "18.6"."""
     version_full: str
     """select version()"""
-    settings_changed: dict[str, str]
+    settings_changed: ServerSettings
     """Settings whose source is not the default, by name, in the server's units."""
     data_checksums: bool
     cluster_bytes: int | None = None

@@ -20,6 +20,7 @@ from pgdyno.records.base import FORMAT, LONGEST_NOTE, Instant, KeptMessage, Outc
 from pgdyno.records.imported import ImportRecord
 from pgdyno.records.machine import Check, Fingerprint, Host, RentRecord, TargetRecord
 from pgdyno.records.measured import Point, ProfileRecord
+from pgdyno.records.secret_settings import MASK
 
 MOST_NOTES = 200
 """The largest number of notes that are displayed; the file has all."""
@@ -307,7 +308,6 @@ def beginning(note: str) -> str:
     return f"{note[:LONGEST_NOTE]}…" if len(note) > LONGEST_NOTE else note
 
 
-MASK = "***"
 _URI = re.compile(r"postgres(ql)?://")
 _PAIR = re.compile(r"([^\s=]+)(\s*=\s*)('(?:[^'\\]|\\.)*'?|(?:[^\s\\]|\\.)*)", re.DOTALL)
 """As libpq reads consecutive `keyword = value` pairs: an `options=` inside another value does not match."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.records import Manifest, TrialRecord
+from pgdyno.records.secret_settings import kept_value
 from pgdyno.store.duckdb_session import connect, quoted, session
 from pgdyno.store.parquet import MOST_READ, fetched_rows, sound, stored
 from pgdyno.store.probe_tables import (
@@ -128,11 +129,14 @@ class RunData:
         """Return the server's settings, by name; only `names` if given. Raises StoreError."""
         if trial is not None or not self._paths:
             where = f"name IN ({', '.join(map(quoted, names))})" if names else "true"
-            return self._rows(SettingRow, trial, order="trial, name", where=where)
+            rows = self._rows(SettingRow, trial, order="trial, name", where=where)
+            return [replace(row, setting=row.setting and kept_value(row.name, row.setting)) for row in rows]
         by_trial: dict[int, list[SettingRow]] = {number: [] for number in self._paths}
-        for numbers, name, *line in self._settings:
+        for numbers, name, value, unit, source in self._settings:
+            # runs of earlier versions have secrets
+            kept = value and kept_value(name, value)
             for number in numbers if not names or name in names else ():
-                by_trial[number].append(SettingRow(number, name, *line))
+                by_trial[number].append(SettingRow(number, name, kept, unit, source))
         return [row for rows in by_trial.values() for row in rows]
 
     @cached_property

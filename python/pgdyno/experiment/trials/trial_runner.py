@@ -50,6 +50,7 @@ from pgdyno.records import (
     Stage,
     TrialRecord,
 )
+from pgdyno.records.secret_settings import kept_value
 from pgdyno.run import HookError, Interval, TrialResult, phases_toml
 from pgdyno.run.engine import trial_options
 from pgdyno.run.process import Event, Vigil, among
@@ -477,4 +478,4 @@ def _settings(server: Server) -> list[Setting]:
     query = "SELECT name, setting, unit, source FROM pg_catalog.pg_settings"
     # sorted here: the search path may contain operators of other schemas
     rows = server.read_as_is(lambda connection: connection.execute(query).fetchall())
-    return sorted(rows, key=lambda row: row[0])
+    return sorted((name, kept_value(name, value), unit, source) for name, value, unit, source in rows)

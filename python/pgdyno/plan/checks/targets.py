@@ -105,6 +105,7 @@ class Abilities:
     may_checkpoint: bool
     may_reset_statistics: bool
     may_make_databases: bool
+    is_standby: bool = False
 
 
 def check_abilities(plan: Plan, abilities: Mapping[str, Abilities], document: Document) -> Iterator[Problem]:
@@ -125,6 +126,24 @@ def check_abilities(plan: Plan, abilities: Mapping[str, Abilities], document: Do
         if reset.method == "template" and not able.may_make_databases:
             message = f"the role at target {name} may not create databases"
             yield document.problem(("reset", "method"), message, 'grant it CREATEDB, or set method = "reload"')
+        if able.is_standby:
+            yield from _check_standby(plan, name, document)
+
+
+def _check_standby(plan: Plan, name: str, document: Document) -> Iterator[Problem]:
+    """Yields what `plan` would write on target `name`; what its scripts write, the server refuses."""
+    workload, reset, target = plan.workload, plan.reset, plan.target[name]
+    why = f"target {name} is a standby, which accepts no writes"
+    if workload.dataset != "none":
+        hint = 'measure its own tables with scripts and dataset = "none", or name the primary'
+        yield document.problem(("workload", "dataset"), f"cannot be loaded: {why}", hint)
+    if reset.analyze:
+        yield document.problem(("reset", "analyze"), f"is not possible: {why}", "remove it")
+    if reset.prewarm == "pg_prewarm":
+        yield document.problem(("reset", "prewarm"), f"is not possible: {why}", 'set prewarm = "read", or remove it')
+    if isinstance(target, NetworkTarget) and target.settings:
+        hint = _PER_SESSION.format(place=f"target.{name}", name=next(iter(target.settings)))
+        yield document.problem(("target", name, "settings"), f"cannot be set: {why}", hint)
 
 
 KEY, RENTED = "generators", "generator"

@@ -98,8 +98,8 @@ class Reached:
 def reach(spec: DsnTarget, use: Use, environ: Mapping[str, str] | None = None) -> Reached:
     """Connects to the server of `spec` and examines its capabilities without changing anything.
 
-    Raises TargetError if the server is unreachable, too old, a standby, or measured by another pgdyno for which `use`
-    does not wait; also if it cannot provide a setting or the database of `spec`.
+    Raises TargetError if the server is unreachable, too old, or measured by another pgdyno for which `use` does not
+    wait; also if it cannot provide a setting or the database of `spec`.
     """
     given, maintenance = given_address(spec, os.environ if environ is None else environ)
     with given.connect(maintenance) as connection, answering(connection):
@@ -154,6 +154,11 @@ def _check_database(
     """Raises TargetError if the workload's database can be neither created nor used."""
     if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [spec.database]).fetchone() is not None:
         check_signed(address, spec)
+    elif abilities.is_standby:
+        raise TargetError(
+            f"cannot create the database {spec.database}: the server is a standby",
+            hint="name a database that exists, with allow_existing = true, or the primary",
+        )
     elif not abilities.may_make_databases:
         raise TargetError(
             f"cannot create the database {spec.database}: the role may not create databases",
@@ -164,13 +169,10 @@ def _check_database(
 def _abilities(connection: psycopg.Connection[tuple[Any, ...]]) -> Abilities:
     row = connection.execute(_ROLE).fetchone()
     superuser, makes_databases, limit, standby, connections, resets, checkpoints = _ROW.validate_python(row)
-    if standby:
-        raise TargetError(
-            "the server is a standby: it accepts no writes", hint="name the primary, or a copy that accepts writes"
-        )
     return Abilities(
         connections=connections if limit < 0 else min(connections, limit),
         may_checkpoint=superuser or checkpoints,
         may_reset_statistics=superuser or resets,
         may_make_databases=superuser or makes_databases,
+        is_standby=standby,
     )
