@@ -145,12 +145,14 @@ def test_copy_of_the_client_and_of_files_is_left_out(tmp_path: Path) -> None:
         "COPY t (a, b) FROM STDIN",
         "COPY t FROM '/tmp/x'",
         "COPY t TO PROGRAM 'curl -u a:geheim http://x'",
+        "BEGIN; /* all */ COPY t FROM STDIN",
         "COPY (SELECT 1) TO STDOUT",
-        "SELECT 1",
+        # a column and a table of these names
+        "SELECT copy FROM stdin",
     ]
     found = captured(tmp_path, csvlog([done(each) for each in log]))
-    assert found.texts == log[3:]
-    assert found.left_out == {"copy-data": (1, "1"), "copy-file": (2, "2")}
+    assert found.texts == log[4:]
+    assert found.left_out == {"copy-data": (2, "1"), "copy-file": (2, "2")}
 
 
 @pytest.mark.parametrize(

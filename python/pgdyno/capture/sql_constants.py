@@ -51,8 +51,10 @@ _CREDENTIALS = re.compile(
     re.IGNORECASE,
 )
 _PARAMETERS = re.compile(rf"\$(\d{{1,5}}){MARK}")
-_COPY_DATA = re.compile(rf"\bcopy\b[^;]*\bfrom{_GAP}+stdin\b", re.IGNORECASE)
-_COPY_FILE = re.compile(rf"\bcopy\b[^;]*\b(?:from|to)\s+(?:program\s*)?{MARK}", re.IGNORECASE)
+# at the begin of a statement: from each further "copy" of a long one, another look to its end would take hours
+_COPY = rf"(?:\A|;){_GAP}*+copy\b[^;]*\b"
+_COPY_DATA = re.compile(rf"{_COPY}from{_GAP}+stdin\b", re.IGNORECASE)
+_COPY_FILE = re.compile(rf"{_COPY}(?:from|to)\s+(?:program\s*)?{MARK}", re.IGNORECASE)
 _CODE = re.compile(
     rf"\bcreate{_GAP}+(?:or{_GAP}+replace{_GAP}+)?(?:function|procedure)\b|\bdo\s+(?:language\s+\w+\s+)?{MARK}",
     re.IGNORECASE,
