@@ -174,6 +174,24 @@ def test_what_a_hot_standby_cannot_do_is_said_before_the_first_trial(standby: st
         run_plan(str(plan), [], tmp_path / "runs", output, check_first=False)
 
 
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_script_that_writes_on_a_standby_names_the_primary(
+    writes: bool, standby: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "w.sql").write_text("UPDATE pgbench_branches SET bbalance = 0;\n")
+    asked = Question(
+        dsn=[standby], settings=["jit=on,off"], scripts=["w.sql"], clients=1, duration="200ms", writes=writes
+    )
+    code = ab(asked, how(tmp_path))
+    found = answered(capsys)
+    assert code is ExitCode.TRIALS_FAILED
+    assert found["hints"] == ["a script writes, which a standby does not allow: name the primary"]
+    (target,) = load_run(Path(found["run"])).manifest.targets
+    assert target.facts is not None
+    assert target.facts.is_standby
+    assert f"{target.facts.version}, standby" in (Path(found["run"]) / "report.html").read_text()
+
+
 def test_a_script_that_writes_fails_once_and_names_the_option(
     theirs: Server, dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

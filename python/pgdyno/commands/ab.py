@@ -248,8 +248,11 @@ def _failures(finished: Finished) -> list[tuple[str, str | None]]:
 def _hints(finished: Finished, asked: Question) -> list[str]:
     failures = [record.failure for record in finished.failed if record.failure is not None]
     # on other servers, and with --writes, it is a setting or the server itself that refuses
-    if asked.dsn and not asked.writes and any(each.sqlstate == READ_ONLY_TRANSACTION for each in failures):
-        return ["a script writes; to allow that, in transactions that commit: --writes"]
+    if asked.dsn and any(each.sqlstate == READ_ONLY_TRANSACTION for each in failures):
+        if any(each.facts is not None and each.facts.is_standby for each in finished.folder.manifest.targets):
+            return ["a script writes, which a standby does not allow: name the primary"]
+        if not asked.writes:
+            return ["a script writes; to allow that, in transactions that commit: --writes"]
     if any(is_correction(each.hint) for each in failures):
         # the run's plan has the wrong setting, too
         return ["correct --set, and run the command again"]

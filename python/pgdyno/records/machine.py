@@ -138,6 +138,8 @@ class ServerFacts(Record):
     """Settings whose source is not the default, by name, in the server's units."""
     data_checksums: bool
     cluster_bytes: int | None = None
+    is_standby: bool = False
+    """In recovery, when the run began."""
 
 
 class TargetRecord(Record):

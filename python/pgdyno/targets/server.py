@@ -56,10 +56,11 @@ def read_facts(connection: psycopg.Connection[tuple[Any, ...]], session_settings
     row = connection.execute(
         "SELECT pg_catalog.current_setting('server_version'), pg_catalog.version(),"
         " pg_catalog.current_setting('data_checksums'), (SELECT pg_catalog.sum(pg_catalog.pg_database_size(oid))"
-        " FROM pg_catalog.pg_database WHERE pg_catalog.has_database_privilege(oid, 'CONNECT'))"
+        " FROM pg_catalog.pg_database WHERE pg_catalog.has_database_privilege(oid, 'CONNECT')),"
+        " pg_catalog.pg_is_in_recovery()"
     ).fetchone()
     assert row is not None  # no FROM: always one row
-    version, version_full, checksums, size = row
+    version, version_full, checksums, size, is_standby = row
     return ServerFacts(
         # distributions append their own version: "15.5 (Debian 15.5-0+deb12u1)"
         version=version.split()[0],
@@ -67,6 +68,7 @@ def read_facts(connection: psycopg.Connection[tuple[Any, ...]], session_settings
         settings_changed=changed,
         data_checksums=checksums == "on",
         cluster_bytes=int(size),
+        is_standby=is_standby,
     )
 
 

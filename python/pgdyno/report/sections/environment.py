@@ -98,7 +98,8 @@ def server_table(targets: Sequence[TargetRecord]) -> Table:
             continue
         size = numbers.NOTHING if facts.cluster_bytes is None else format_size(facts.cluster_bytes)
         checksums = "on" if facts.data_checksums else "off"
-        rows.append((target.name, target.kind, facts.version, checksums, size, facts.version_full))
+        version = gettext("{version}, standby", version=facts.version) if facts.is_standby else facts.version
+        rows.append((target.name, target.kind, version, checksums, size, facts.version_full))
     headings = gettext_each("target", "kind", "version", "checksums", "cluster", "as reported by the server")
     return Table(gettext("Servers"), headings, tuple(rows), 6)
 
