@@ -14,12 +14,13 @@ from pgdyno.errors import StoreError
 from pgdyno.importers.csv_tables import FieldError, is_table, read_table
 from pgdyno.importers.documents.published_rows import ASSUMED
 from pgdyno.importers.documents.read_document import read_document
-from pgdyno.importers.documents.target_names import name_targets, undecided
+from pgdyno.importers.documents.target_names import identities, name_targets
 from pgdyno.importers.formats import FILES
 from pgdyno.importers.hammerdb_jobs import SQLITE, read_job_store
 from pgdyno.importers.imported_trials import Place, Trial, slug, throughput
 from pgdyno.importers.parsed import Document, Output
 from pgdyno.importers.pgbench_log import LINE_BYTES, LogKind, LogTrial, log_kind, read_log
+from pgdyno.importers.repeats import undecided
 from pgdyno.messages import Message
 from pgdyno.records import (
     Imported,
@@ -118,7 +119,7 @@ def _part(place: str, path: Path, is_store: bool, target: str | None, mapping: M
     part = Part()
     kept = _without_warmups(list(_with_throughput(document, path.name, part)), path.name, part)
     names = name_targets(kept, path.stem, target)
-    part.undecided = undecided(kept, path.stem) if target is None else 0
+    part.undecided = undecided(kept, identities(kept, path.stem)) if target is None else 0
     part.assumed = sum(output.words.get("unit") == ASSUMED for output in kept)
     part.places = [Place(output, path.name, name) for output, name in zip(kept, names, strict=True)]
     part.files = [ImportedFile(path=full_place(place), sha256=digest, trials=len(kept))]

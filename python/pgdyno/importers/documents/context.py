@@ -1,8 +1,5 @@
-"""The text between the outputs of a document: cleaned lines, headings, names of machines, printed equations.
-
-The text between the outputs of a document: headings, names of machines, and text that may name another server.
-
-Outputs are repeats only if no text between them indicates another measurement.
+"""The text between the outputs of a document: cleaned lines, headings, names of machines, printed equations, and text
+that may name another server.
 """
 
 from __future__ import annotations

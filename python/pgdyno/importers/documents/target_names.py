@@ -1,7 +1,4 @@
-"""Names targets after headings or columns, extended until they are distinct.
-
-Outputs become repeats of one target only if no text between them indicates another measurement.
-"""
+"""Names targets after headings or columns, extended until they are distinct."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 
 from pgdyno.importers.parsed import Output
+from pgdyno.importers.repeats import variants
 
 _PARTS: Sequence[Callable[[Output], str]] = (
     lambda output: output.words.get("rows", ""),
@@ -37,10 +35,11 @@ def name_targets(outputs: Sequence[Output], fallback: str, wanted: str | None = 
                 output.words["heading"] = output.target
             output.target = wanted
     _fill_servers(outputs)
-    variants = _variants(outputs, fallback) if wanted is None else [0] * len(outputs)
+    known = identities(outputs, fallback)
+    apart = variants(outputs, known) if wanted is None else [0] * len(outputs)
     groups: dict[Hashable, list[int]] = defaultdict(list)
-    for at, output in enumerate(outputs):
-        groups[(*_identity(output, fallback), variants[at])].append(at)
+    for at, identity in enumerate(known):
+        groups[identity, apart[at]].append(at)
     by_name: dict[str, list[list[int]]] = defaultdict(list)
     for members in groups.values():
         by_name[outputs[members[0]].target or fallback].append(members)
@@ -65,37 +64,9 @@ def _fill_servers(outputs: Sequence[Output]) -> None:
             output.server = last if len(known) > 1 else ""
 
 
-def undecided(outputs: Sequence[Output], fallback: str) -> int:
-    """Return how many outputs have the settings of an earlier one but are not repeats, because text separates them."""
-    return sum(variant > 0 for variant in _variants(outputs, fallback))
-
-
-def _identity(output: Output, fallback: str) -> tuple[Hashable, ...]:
-    return (output.target or fallback, output.group, *(part(output) for part in _PARTS))
-
-
-def _variants(outputs: Sequence[Output], fallback: str) -> list[int]:
-    """Return 0 for outputs that nothing separates from the first of their settings; 1, 2 … after text in between."""
-    sections: dict[Hashable, list[int]] = defaultdict(list)
-    variants = []
-    for output in outputs:
-        if output.group or output.tool == "csv":
-            variants.append(0)
-            continue
-        seen = sections[(*_identity(output, fallback), _settings(output))]
-        if output.section not in seen:
-            seen.append(output.section)
-        variants.append(seen.index(output.section))
-    return variants
-
-
-def _settings(output: Output) -> Hashable:
-    """Return what two outputs must have in common to be repeats."""
-    variables = tuple(sorted(output.variables.items()))
-    return (
-        output.workload, output.scale, output.warehouses, output.clients, output.workers, output.protocol, output.rate,
-        output.transactions_per_client, output.options, variables,
-    )  # fmt: skip
+def identities(outputs: Sequence[Output], fallback: str) -> list[Hashable]:
+    """Return all words that tell the target of each of `outputs` from others."""
+    return [(output.target or fallback, output.group, *(part(output) for part in _PARTS)) for output in outputs]
 
 
 def _tell_apart(

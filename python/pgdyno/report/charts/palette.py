@@ -1,4 +1,4 @@
-"""Colours, markers and dashes: one meaning each, the same in every chart of a report.
+"""Colours of the page and its charts, light and dark, markers and dashes: one meaning each, the same everywhere.
 
 Targets have the colours of Okabe and Ito (https://jfly.uni-koeln.de/color/) in fixed order. On a dark background the
 blue and the purple are too dim to read, so each has a lighter form there.
