@@ -7,55 +7,22 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use webpki::{CertRevocationList, OwnedCertRevocationList};
 
 use super::tls_error::TlsError;
-use super::tls_settings::{FilePlace, RootSource, TlsSettings};
-use super::verifier::Trust;
+use super::tls_settings::{FilePlace, TlsSettings};
 use crate::param_error::system_message;
-use crate::word_options::SslMode;
 
-/// The certificates of authorities, if there are any.
-///
-/// # Errors
-/// They are required and missing, or cannot be read.
-pub(super) fn trust(settings: &TlsSettings, mode: SslMode) -> Result<Option<Trust>, TlsError> {
-    let certificates = match &settings.root {
-        RootSource::System => system_roots()?,
-        RootSource::File(place) => match place.path().filter(|path| path.exists()) {
-            Some(path) => certificates(path, "root certificate file")?,
-            None => return missing_roots(place, mode).map(|()| None),
-        },
-    };
-    Ok(Some(Trust::new(certificates, revocations(settings)?)))
-}
-
-fn system_roots() -> Result<Vec<CertificateDer<'static>>, TlsError> {
+/// The roots that this machine trusts; at least one.
+pub(super) fn system_roots() -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let found = rustls_native_certs::load_native_certs();
     if found.certs.is_empty() {
         let why = found.errors.first().map_or_else(
             || "none were found".to_owned(),
             std::string::ToString::to_string,
         );
-        return setup(format!(
+        return Err(TlsError::Setup(format!(
             "could not load system root certificate paths: {why}"
-        ));
+        )));
     }
     Ok(found.certs)
-}
-
-/// The error for missing root certificates, without which nothing can be verified.
-fn missing_roots(place: &FilePlace, mode: SslMode) -> Result<(), TlsError> {
-    if !matches!(mode, SslMode::VerifyCa | SslMode::VerifyFull) {
-        return Ok(());
-    }
-    let hint = "Either provide the file, use the system's trusted roots with sslrootcert=system, or change sslmode to disable server certificate verification.";
-    setup(match place.path() {
-        Some(path) => {
-            let path = path.display();
-            format!("root certificate file \"{path}\" does not exist\n{hint}")
-        }
-        None => {
-            format!("could not get home directory to locate root certificate file\n{hint}")
-        }
-    })
 }
 
 /// All certificates of a PEM file; at least one.
@@ -77,7 +44,9 @@ pub(super) fn certificates(
 }
 
 /// All revocation lists that the settings name.
-fn revocations(settings: &TlsSettings) -> Result<Vec<CertRevocationList<'static>>, TlsError> {
+pub(super) fn revocations(
+    settings: &TlsSettings,
+) -> Result<Vec<CertRevocationList<'static>>, TlsError> {
     let mut lists = Vec::new();
     match &settings.crl {
         FilePlace::Given(path) => read_revocations(path, &mut lists)?,
@@ -123,8 +92,4 @@ fn read_revocations(
         return Err(failed("no list in it".to_owned()));
     }
     Ok(())
-}
-
-fn setup<T>(message: String) -> Result<T, TlsError> {
-    Err(TlsError::Setup(message))
 }

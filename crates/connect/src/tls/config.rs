@@ -14,7 +14,7 @@ use rustls::{ClientConfig, ClientConnection, SignatureScheme, SupportedProtocolV
 use super::tls_error::TlsError;
 use super::tls_settings::{TlsSettings, TlsVersion};
 use super::verifier::Verifier;
-use super::{certificate_files, client_key};
+use super::{client_key, trust};
 use crate::word_options::{SslCertMode, SslMode};
 
 /// The name of the protocol in ALPN.
@@ -53,7 +53,7 @@ pub(crate) struct TlsConfig {
 impl TlsConfig {
     pub(super) fn new(settings: &TlsSettings, mode: SslMode) -> Result<Self, TlsError> {
         let provider = Arc::new(ring::default_provider());
-        let trust = certificate_files::trust(settings, mode)?;
+        let trust = trust::trust(settings, mode)?;
         let certificate = client_key::load(settings, &provider)?;
         let client = client_config(settings, provider, |algorithms| {
             Arc::new(Verifier::new(trust, algorithms))

@@ -17,6 +17,7 @@ mod tests;
 mod tls_error;
 mod tls_settings;
 mod tls_stream;
+mod trust;
 mod verifier;
 
 pub use channel::TlsChannel;

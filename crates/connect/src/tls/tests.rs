@@ -255,8 +255,7 @@ fn revoked_certificates_and_those_of_unknown_state() {
     for (name, place) in [("sslcrl", &file), ("sslcrldir", &folder)] {
         let settings = settings(&[("sslrootcert", &root_file), (name, place)]);
         let judge = |server: &CertificateDer<'static>| {
-            let trust =
-                super::certificate_files::trust(&settings, SslMode::VerifyCa).expect("files");
+            let trust = super::trust::trust(&settings, SslMode::VerifyCa).expect("files");
             judge_by(trust, &[server])
         };
         assert_eq!(judge(&leaf(&good, &top)), Ok(()));
@@ -268,7 +267,7 @@ fn revoked_certificates_and_those_of_unknown_state() {
     // a missing list would otherwise let everything pass
     for place in [&strange, &format!("{folder}/none")] {
         let none = settings(&[("sslrootcert", &root_file), ("sslcrl", place)]);
-        let error = super::certificate_files::trust(&none, SslMode::VerifyCa)
+        let error = super::trust::trust(&none, SslMode::VerifyCa)
             .err()
             .expect("no list");
         let begins = "could not read certificate revocation list file";
@@ -501,7 +500,7 @@ fn roots_are_needed_to_verify_and_not_else() {
     let place = dir.path().join("root.crt");
     let with = settings(&[("sslrootcert", &place.display().to_string())]);
     let trust = |settings: &TlsSettings, mode| {
-        let trust = super::certificate_files::trust(settings, mode);
+        let trust = super::trust::trust(settings, mode);
         trust.map(|t| t.is_some()).map_err(|e| e.to_string())
     };
     assert_eq!(trust(&with, SslMode::Require), Ok(false));
