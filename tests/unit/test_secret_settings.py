@@ -43,6 +43,11 @@ def test_of_a_setting_all_that_may_be_secret_is_masked(name: str, value: str, ke
     assert facts.settings_changed == {name: kept}
 
 
+def test_a_long_value_of_a_hostile_server_takes_no_hours() -> None:
+    value = "://" + 1_000_000 * ":"
+    assert kept_value("some.url", value) == value
+
+
 def test_what_an_earlier_version_stored_is_masked_when_it_is_read(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, sample_manifest())
     events = sample_events(4, 2, 500, 900)
