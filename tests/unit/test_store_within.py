@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.records import PlacedLines, ProbeRecord
+from pgdyno.report.numbers import NOTHING
 from pgdyno.report.sections.statement_tables import growth_table
 from pgdyno.store import RunData, RunFolder, load_run
 from pgdyno.store.probe_queries import server_statement_sums, table_sums
@@ -85,6 +86,9 @@ def test_tables_grow_and_statements_take_time(run: RunData) -> None:
     assert (table.name, table.bytes, table.grown_bytes) == ("public.t", 24000, 16000)
     assert (table.live_rows, table.dead_rows, table.updated, table.hot_updated) == (100, 40, 100, 40)
     assert growth_table(2, [table, replace(table, grown_bytes=None, updated=None)]).rows[0][2] == "0.0160"
+    # a standby has no counts; an empty table has none to show
+    uncounted = [replace(table, live_rows=0.0, dead_rows=0.0, bytes=size) for size in (16e6, 16_384.0)]
+    assert [row[3:5] for row in growth_table(2, uncounted).rows] == [(NOTHING, NOTHING), ("0", "0")]
     first, second = server_statement_sums(run, 1)
     assert (first.text, first.calls, first.spent_ms, first.all_ms) == ("SELECT 2", 10, 90.0, 120.0)
     assert second.wal_bytes is None

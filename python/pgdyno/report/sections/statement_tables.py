@@ -15,6 +15,8 @@ from pgdyno.store.probe_queries import ServerStatementSum, TableSum
 
 _TEXT = 160
 """Displayed characters of a statement."""
+_EMPTY_BYTES = 65_536
+"""Larger tables have rows; an empty one has some pages of its indexes."""
 
 
 def server_statement_table(trial: int, sums: Sequence[ServerStatementSum]) -> Table:
@@ -45,8 +47,7 @@ def growth_table(trial: int, sums: Sequence[TableSum]) -> Table:
             each.name,
             numbers.rounded(each.bytes / 1e6),
             numbers.NOTHING if each.grown_bytes is None else numbers.rounded(each.grown_bytes / 1e6),
-            _figure(each.live_rows),
-            _figure(each.dead_rows),
+            *(_figure(rows if _has_counts(each) else None) for rows in (each.live_rows, each.dead_rows)),
             _figure(each.inserted),
             _figure(each.updated),
             _share(each.hot_updated, each.updated),
@@ -65,6 +66,11 @@ def growth_table(trial: int, sums: Sequence[TableSum]) -> Table:
         *gettext_each("inserted", "updated", "HOT, %", "deleted", "sequential scans"),
     )
     return Table(caption, headings, rows)
+
+
+def _has_counts(table: TableSum) -> bool:
+    """Return whether the server knows the table's rows: not on a standby, and not just after a reset of statistics."""
+    return bool(table.live_rows or table.dead_rows) or table.bytes <= _EMPTY_BYTES
 
 
 def _share(part: float | None, whole: float | None) -> str:
