@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -387,6 +386,8 @@ def test_the_service_file_may_name_the_database(folder: Path, monkeypatch: pytes
         ("start transaction read write;", 1, "read write"),
         ("SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE;", 1, "READ WRITE"),
         ("SET LOCAL transaction_read_only = off;", 1, "transaction_read_only"),
+        # the semicolon is in a comment
+        ("BEGIN /* ; */ READ WRITE;", 1, "READ WRITE"),
         ("SELECT set_config('Default_Transaction_Read_Only', 'off', false);", 1, "Default_Transaction_Read_Only"),
         ("\\set x 1 + \\\n 2\nVACUUM t;", 3, "VACUUM"),
         ("/* a /* b */ */ VACUUM t;", 1, "VACUUM"),
@@ -424,10 +425,9 @@ def test_a_script_that_only_reads_is_accepted(folder: Path, script: str) -> None
 
 
 def test_looking_for_writes_takes_no_longer_for_odd_scripts() -> None:
-    began = time.monotonic()
+    # by the square of the length, it would be hours
     for text in ("transaction ", "/*", "\\a\\\n", "/* a */ -- b -- c\n", "read write "):
-        first_write(text * 2000)
-    assert time.monotonic() - began < 5
+        first_write(text * 100_000)
 
 
 def test_names_of_settings_that_differ_only_in_case_are_refused_in_plans(folder: Path) -> None:

@@ -53,8 +53,10 @@ def first_write(text: str) -> tuple[int, str] | None:
 
 
 def _read_write(text: str) -> Iterator[re.Match[str]]:
-    """Yields READ WRITE in a statement that begins or changes a transaction."""
-    for match in _READ_WRITE.finditer(text):
-        start = text.rfind(";", 0, match.start()) + 1
-        if _TRANSACTION.search(text, start, match.start()) is not None:
-            yield match
+    """Yields READ WRITE after the first words that begin or change a transaction.
+
+    Where that statement ends is not asked: a semicolon may be in a comment.
+    """
+    opened = _TRANSACTION.search(text)
+    if opened is not None:
+        yield from _READ_WRITE.finditer(text, opened.end())
