@@ -31,6 +31,7 @@ SECRET = "hunter2"
         ("vault.api_token", SECRET, "***"),
         ("some.url", f"https://me:{SECRET}@example.net/", "***"),
         ("some.dsn", f"host=db Password = '{SECRET}'", "***"),
+        ("some.dsn", f"host=db oauth_client_secret={SECRET}", "***"),
         ("password_encryption", "scram-sha-256", "scram-sha-256"),
         ("log_line_prefix", "%m [%p] ", "%m [%p] "),
         ("synchronous_standby_names", "FIRST 1 (a, b)", "FIRST 1 (a, b)"),

@@ -14,7 +14,7 @@ _COMMANDS = frozenset([
     "archive_cleanup_command", "archive_command", "recovery_end_command", "restore_command", "ssl_passphrase_command",
 ])  # fmt: skip
 _NAME = re.compile(r"(?:conninfo|connstr(?:ing)?|passphrase|passwd|password|secret|token)$", re.IGNORECASE)
-_VALUE = re.compile(r"passw(?:or)?d\s*=|://[^/\s:]*:[^/\s]*@", re.IGNORECASE)
+_VALUE = re.compile(r"(?:passw(?:or)?d|client_secret)\s*=|://[^/\s:]*:[^/\s]*@", re.IGNORECASE)
 _ASSIGNMENT = re.compile(r"\w+=")
 
 
