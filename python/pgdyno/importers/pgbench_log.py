@@ -307,7 +307,7 @@ _WIDTH_BEFORE_15 = 11
 _STEP = """
 SELECT min(begin_s), min(step_s), count(*) FROM (
     SELECT file, min(c0) AS begin_s, min(c0 - previous) AS step_s FROM (
-        SELECT filename AS file, c0, lag(c0) OVER (PARTITION BY filename ORDER BY c0) AS previous FROM {log}
+        SELECT filename AS file, c0, lag(c0) OVER (PARTITION BY filename ORDER BY c0) AS previous FROM lines
     ) GROUP BY file)
 """
 
@@ -315,7 +315,8 @@ SELECT min(begin_s), min(step_s), count(*) FROM (
 def _aggregates(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], trial: int) -> LogTrial:
     width = _width(paths[0])
     log = _csv(paths, [(f"c{at}", "BIGINT") for at in range(width)], files=True)
-    begin_s, step_s, threads = connection.execute(_STEP.format(log=log)).fetchall()[0]
+    connection.execute(f"CREATE TEMP TABLE lines AS FROM {log}")
+    begin_s, step_s, threads = connection.execute(_STEP).fetchall()[0]
     if not step_s:
         wrong = "only one interval, whose length is unknown" if step_s is None else "two intervals with the same start"
         raise StoreError(
@@ -325,7 +326,7 @@ def _aggregates(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], tr
     # intervals of threads that began on either side of a second's end are one, too
     how = {_START: f"{begin_s} + (c0 - {begin_s}) // {step_s} * {step_s} AS start_s", _MIN: "min(c4)", _MAX: "max(c5)"}
     asked = ", ".join(how.get(at, f"sum(c{at})::BIGINT") for at in range(width))
-    query = f"SELECT {asked}, count(*) FROM {log} GROUP BY start_s ORDER BY start_s"  # noqa: S608 - numbers of ours
+    query = f"SELECT {asked}, count(*) FROM lines GROUP BY start_s ORDER BY start_s"  # noqa: S608 - numbers of ours
     rows: Sequence[Sequence[int]] = connection.execute(query).fetchall()
     if width == _WIDTH_BEFORE_15:
         rows = [_without_skipped(row, paths[0]) for row in rows]

@@ -105,7 +105,7 @@ class Abilities:
     may_checkpoint: bool
     may_reset_statistics: bool
     may_make_databases: bool
-    is_standby: bool = False
+    is_standby: bool
 
 
 def check_abilities(plan: Plan, abilities: Mapping[str, Abilities], document: Document) -> Iterator[Problem]:

@@ -47,7 +47,7 @@ def growth_table(trial: int, sums: Sequence[TableSum]) -> Table:
             each.name,
             numbers.rounded(each.bytes / 1e6),
             numbers.NOTHING if each.grown_bytes is None else numbers.rounded(each.grown_bytes / 1e6),
-            *(_figure(rows if _has_counts(each) else None) for rows in (each.live_rows, each.dead_rows)),
+            *map(_figure, _row_counts(each)),
             _figure(each.inserted),
             _figure(each.updated),
             _share(each.hot_updated, each.updated),
@@ -68,9 +68,10 @@ def growth_table(trial: int, sums: Sequence[TableSum]) -> Table:
     return Table(caption, headings, rows)
 
 
-def _has_counts(table: TableSum) -> bool:
-    """Return whether the server knows the table's rows: not on a standby, and not just after a reset of statistics."""
-    return bool(table.live_rows or table.dead_rows) or table.bytes <= _EMPTY_BYTES
+def _row_counts(table: TableSum) -> tuple[float | None, float | None]:
+    """Return live and dead rows, unless the server has no counts: on a standby, or just after a reset of statistics."""
+    is_uncounted = not table.live_rows and not table.dead_rows and table.bytes > _EMPTY_BYTES
+    return (None, None) if is_uncounted else (table.live_rows, table.dead_rows)
 
 
 def _share(part: float | None, whole: float | None) -> str:
