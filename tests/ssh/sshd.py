@@ -111,6 +111,8 @@ def start_sshd(
                 "KbdInteractiveAuthentication no",
                 "StrictModes no",
                 "UsePAM no",
+                # bash does not read the .bashrc of whoever runs the tests, which may start more than the command does
+                "SetEnv SHLVL=1",
                 *lines,
                 "",
             ]
