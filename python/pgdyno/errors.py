@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from pgdyno.messages import Message
+
 
 class ExitCode(IntEnum):
     """Exit codes of `pgdyno`."""
@@ -107,3 +109,13 @@ class PreflightError(PgdynoError):
     """The machine lacks the disk space, open files or memory that the plan needs."""
 
     exit_code = ExitCode.PREFLIGHT
+
+
+class StopRunError(PgdynoError):
+    """The run must end now: the current trial is not stored, and resuming repeats it."""
+
+    exit_code = ExitCode.STOPPED
+
+    def __init__(self, reason: Message, *, hint: str | None = None) -> None:
+        super().__init__(str(reason), hint=hint)
+        self.reason = reason

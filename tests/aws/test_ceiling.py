@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.errors import PlanError
-from pgdyno.experiment.disk_guard import StopRunError
+from pgdyno.errors import PlanError, StopRunError
 from pgdyno.experiment.rented_servers import REMOVAL_S, SNAPSHOT_S, CostGuard, Renting, lasts_s
 from pgdyno.plan import Plan, load_plan, planned_trials
 from pgdyno.plan.targets import rented_targets

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.errors import ExitCode, TargetError
-from pgdyno.experiment.disk_guard import StopRunError
+from pgdyno.errors import ExitCode, StopRunError, TargetError
 from pgdyno.experiment.search.settings.attached_server import AttachedServer, check_rights, in_file
 from pgdyno.experiment.search.settings.settings_journal import COPY, Journal, journals
 from pgdyno.host import describe_host

@@ -31,7 +31,7 @@ FOUNDATION = {
 """Modules that every package may import; "" is pgdyno itself (its version)."""
 
 MAY_IMPORT = {
-    "errors": set(),
+    "errors": {"messages"},
     "records": {"errors", "messages"},
     "units": {"errors"},
     "host": {"records"},

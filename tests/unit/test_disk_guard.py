@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.errors import ExitCode
-from pgdyno.experiment.disk_guard import DiskGuard, StopRunError
+from pgdyno.errors import ExitCode, StopRunError
+from pgdyno.experiment.disk_guard import DiskGuard
 from pgdyno.units import parse_bytes
 
 GB = 1 << 30

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from pgdyno.experiment.disk_guard import StopRunError
+from pgdyno.errors import StopRunError
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.time_budget.budget import ENDING_S, Budget, thinned

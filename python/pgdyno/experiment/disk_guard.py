@@ -8,20 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pgdyno.errors import ExitCode, PgdynoError
+from pgdyno.errors import StopRunError
 from pgdyno.messages import Message
 from pgdyno.units import format_bytes, parse_bytes
-
-
-class StopRunError(PgdynoError):
-    """The run must end now: the current trial is not stored, and resuming repeats it."""
-
-    exit_code = ExitCode.STOPPED
-
-    def __init__(self, reason: Message, *, hint: str | None = None) -> None:
-        super().__init__(str(reason), hint=hint)
-        self.reason = reason
-
 
 EVERY_S = 1.0
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from pgdyno.errors import TargetError
-from pgdyno.experiment.disk_guard import StopRunError
+from pgdyno.errors import StopRunError, TargetError
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.messages import Message

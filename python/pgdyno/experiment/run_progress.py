@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pgdyno.analyse.series import Series, following, label, varying
-from pgdyno.experiment.disk_guard import StopRunError
+from pgdyno.errors import StopRunError
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.workload import trial_s

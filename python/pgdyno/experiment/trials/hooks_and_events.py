@@ -8,8 +8,7 @@ from typing import TypeVar
 
 import psycopg
 
-from pgdyno.errors import PgdynoError, StoreError
-from pgdyno.experiment.disk_guard import StopRunError
+from pgdyno.errors import PgdynoError, StopRunError, StoreError
 from pgdyno.experiment.earlier_sessions import sessions_name
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress

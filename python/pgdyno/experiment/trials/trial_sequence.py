@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 
-from pgdyno.errors import ExitCode, PgdynoError, StoreError
+from pgdyno.errors import ExitCode, PgdynoError, StopRunError, StoreError
 from pgdyno.experiment.budget_left import BudgetUsedError, LoadTooLongError
 from pgdyno.experiment.captured_load import CapturedLoad
-from pgdyno.experiment.disk_guard import StopRunError
 from pgdyno.experiment.generators import Generators
 from pgdyno.experiment.rented_servers import CloudRecorder, CostGuard
 from pgdyno.experiment.resources import Resources

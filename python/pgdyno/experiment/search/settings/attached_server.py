@@ -21,8 +21,7 @@ import psycopg
 from psycopg import sql
 from pydantic import TypeAdapter
 
-from pgdyno.errors import PgdynoError, TargetError
-from pgdyno.experiment.disk_guard import StopRunError
+from pgdyno.errors import PgdynoError, StopRunError, TargetError
 from pgdyno.experiment.resources import Resources
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.search.settings.settings_journal import (

@@ -9,8 +9,7 @@ import psycopg
 
 from pgdyno.analyse.pairs import Metric, value_of
 from pgdyno.analyse.price import PriceList, prices_of
-from pgdyno.errors import PgdynoError, StoreError
-from pgdyno.experiment.disk_guard import StopRunError
+from pgdyno.errors import PgdynoError, StopRunError, StoreError
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.search.capacity_search import limited_latencies
 from pgdyno.experiment.search.search_arm import sentence_of
