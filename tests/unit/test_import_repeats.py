@@ -116,6 +116,32 @@ def test_files_are_targets_of_their_own_unless_one_is_given(tmp_path: Path) -> N
     assert [trial.repeat for trial in load_run(same.run).trials] == [1, 2]
 
 
+def test_files_that_differ_in_their_suffix_only_are_targets_of_their_own(tmp_path: Path) -> None:
+    texts = [output(tps) for tps in (900.5, 1200.5)]
+    assert targets(imported(tmp_path, *texts, names=("pg16.4", "pg16.6"))) == {"pg16.4": 1, "pg16.6": 1}
+    mixed = imported(tmp_path, *texts, texts[0].replace("900", "901"), names=("a/b.before", "a/b.after", "c/b.after"))
+    assert targets(mixed) == {"b.before": 1, "a/b.after": 1, "c/b.after": 1}
+
+
+def test_csv_files_without_a_target_are_targets_of_their_own_unless_one_is_given(tmp_path: Path) -> None:
+    tables = [f"clients,tps\n8,{tps}\n" for tps in (900.5, 1200.5)]
+    names = ("a/results.csv", "b/results.csv")
+    assert targets(imported(tmp_path, *tables, names=names)) == {"a/results": 1, "b/results": 1}
+    assert targets(imported(tmp_path, *tables, names=names, target="pg17")) == {"pg17": 2}
+    named = [f"target,clients,tps\npg17,8,{tps}\n" for tps in (900.5, 1200.5)]
+    assert targets(imported(tmp_path, *named, names=names)) == {"pg17": 2}
+
+
+def test_csv_rows_that_differ_in_an_unknown_column_of_words_are_no_repeats(tmp_path: Path) -> None:
+    table = "target,clients,tps,host,pg_version,date,run,cpu\n" + "".join(
+        f"pg17,8,{tps},{host},{version},2026-11-{day} 12:00:00,run {day},3{day}.5 %\n"
+        for tps, host, version, day in ((900, "a", "16.4", 10), (901, "a", "16.4", 11), (902, "b", "17.2", 12))
+    )
+    trials = load_run(imported(tmp_path, table, names=("t.csv",)).run).trials
+    assert [trial.repeat for trial in trials] == [1, 2, 1]
+    assert trials[2].point.variables == {"host": "b", "pg_version": "17.2"}
+
+
 def test_servers_of_command_lines_are_targets(tmp_path: Path) -> None:
     text = "".join(
         f"$ pgbench -h {host} -c 8 -T 60 bench\n{output(tps)}\n" for host, tps in (("a", 900.5), ("b", 1200.5))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from pgdyno.errors import UsageError
+from pgdyno.importers.documents.context import ORDINAL
 from pgdyno.importers.documents.passwords import MASK, names_password, without_passwords
 from pgdyno.importers.documents.read_document import LONGEST_SHOWN
 from pgdyno.importers.parsed import Document, Output, Unread, number, whole
@@ -29,6 +31,7 @@ _PERCENTILES = {
 _TEXTS = ("target", "workload", "protocol")
 _WORDS = {"connections": "rows", "checkpoints": "checkpoints", "server_version": "server_version"}
 _PAIRS = ("settings", "variables")
+_PREFIXES = ("settings.", "variables.")
 _NEEDLESS = (
     "repeat", "trial", "run", "started_at", "ended_at", "scheduled", "in_flight", "clients_aborted", "instance",
     "duet_partner", "duet_tps_ratio", "largest_share_difference", "disagreements", "not_started", "late_p99_ms",
@@ -74,7 +77,7 @@ def read_table(text: str, mapping: Mapping[str, str]) -> Document:
     columns = [mapping.get(name, name) for name in names]
     document = Document()
     for name in columns:
-        if name not in OURS and not name.startswith(("variables.", "settings.")):
+        if name not in OURS and not name.startswith(_PREFIXES):
             unknown = Message(
                 "column-unknown", "unknown column '{column}'; map it with --map OURS={column}", column=name
             )
@@ -119,7 +122,7 @@ def mapping_of(pairs: Sequence[str]) -> dict[str, str]:
     mapping = {}
     for pair in pairs:
         ours, equals, theirs = pair.partition("=")
-        known = ours in OURS or ours.startswith(("variables.", "settings."))
+        known = ours in OURS or ours.startswith(_PREFIXES)
         if not equals or not theirs or not known:
             wrong = f"{ours!r} is not a column of pgdyno" if equals else "expected OURS=THEIRS"
             raise UsageError(
@@ -160,6 +163,14 @@ def _row(columns: Sequence[str], cells: Sequence[str], line: int) -> Output:
     return output
 
 
+_FIGURE_OR_TIME = re.compile(r"[\d.,:/+-]+(?:[T ][\d.,:/+-]+)?\s?(?:%|[A-Za-z]{1,3})?")
+
+
+def _is_description(name: str, cell: str) -> bool:
+    """Return whether a cell of an unknown column says what was measured: not a figure, a time or a repeat's number."""
+    return "version" in name.lower() or not (_FIGURE_OR_TIME.fullmatch(cell) or ORDINAL.fullmatch(cell))
+
+
 def _take(output: Output, name: str, cell: str, line: int) -> None:
     field = _SAME.get(name, name)
     shown = f"{name} = {cell}"
@@ -178,6 +189,9 @@ def _take(output: Output, name: str, cell: str, line: int) -> None:
         getattr(output, name).update({key.strip(): value.strip() for key, _, value in pairs})
     elif name == "outcome" and cell != "finished":
         raise ValueError(f"the trial {cell}")
+    elif name not in OURS and not name.startswith(_PREFIXES) and _is_description(name, cell):
+        # rows that differ in it are no repeats
+        output.shown[name] = cell[:LONGEST_SHOWN]
     elif "." in name:
         group, _, key = name.partition(".")
         getattr(output, group)[key] = cell

@@ -17,6 +17,7 @@ from pgdyno import __version__
 from pgdyno.errors import StoreError
 from pgdyno.importers.hammerdb import unused_item_of
 from pgdyno.importers.imported_trials import Place, Trial, trials_of
+from pgdyno.importers.parsed import Output
 from pgdyno.importers.pgbench_log import LogKind, by_run
 from pgdyno.importers.sources import Logs, Part, full_place, read_logs, read_source
 from pgdyno.messages import Message
@@ -119,18 +120,30 @@ def keep_files_apart(parts: Sequence[Part]) -> None:
 
     A CSV column that names the target is kept unchanged.
     """
-    files: dict[str, set[str]] = {}
+    files: dict[str, set[Path]] = {}
     for part in parts:
         for place in part.places:
-            if place.output.tool != "csv":
-                files.setdefault(place.target, set()).add(part.files[0].path)
+            if not _has_target_column(place.output):
+                files.setdefault(place.target, set()).add(Path(part.files[0].path))
     for part in parts:
-        path = part.files[0].path
+        path = Path(part.files[0].path)
         for place in part.places:
-            others = files.get(place.target, set())
-            if place.output.tool != "csv" and len(others) > 1:
-                name = _end_of(Path(path).with_suffix(""), {str(Path(other).with_suffix("")) for other in others})
-                place.target = name if place.target == Path(path).stem else f"{name}, {place.target}"
+            alike = files.get(place.target, set())
+            if not _has_target_column(place.output) and len(alike) > 1:
+                name = _file_name(path, alike)
+                place.target = name if place.target == path.stem else f"{name}, {place.target}"
+
+
+def _has_target_column(output: Output) -> bool:
+    return output.tool == "csv" and output.target is not None
+
+
+def _file_name(path: Path, files: set[Path]) -> str:
+    """Return the shortest name of `path` among `files`; with its suffix only if the names are equal without it."""
+    without = {str(file.with_suffix("")) for file in files}
+    if len(without) < len(files):
+        return _end_of(path, {str(file) for file in files})
+    return _end_of(path.with_suffix(""), without)
 
 
 def _by_run(logs: Mapping[str, LogKind], first: int) -> list[Logs]:

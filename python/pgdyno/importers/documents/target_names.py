@@ -30,7 +30,8 @@ def name_targets(outputs: Sequence[Output], fallback: str, wanted: str | None = 
     `wanted` is given, text between outputs does not separate them, because the user knows what was measured.
     """
     for output in outputs:
-        if wanted is not None and "heading" not in output.words and output.tool != "csv":
+        has_target_column = output.tool == "csv" and output.target is not None
+        if wanted is not None and "heading" not in output.words and not has_target_column:
             if output.target is not None:
                 output.words["heading"] = output.target
             output.target = wanted
