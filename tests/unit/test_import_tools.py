@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.audit import audit
+from pgdyno.audit import Severity, audit
 from pgdyno.importers.documents.read_document import read_document
 from pgdyno.importers.parsed import Output
 from pgdyno.importers.write import import_files
@@ -230,14 +230,57 @@ def test_benchbase_on_one_line_and_in_its_log() -> None:
         '"99th Percentile Latency (microseconds)": 60269}}'
     )
     found = only(line)
-    assert (found.tool, found.tps, found.goodput, found.clients) == ("benchbase", 33.43, 33.31, 4)
+    assert (found.tool, found.tps, found.requests_per_s, found.clients) == ("benchbase", 33.31, 33.43, 4)
     assert found.percentiles_ms == {50.0: 28.86, 99.0: 60.269}
     log = (
         "[INFO ] 12:00 - Results(state=EXIT, nanoSeconds=60000083167, measuredRequests=201) = "
         "3.349995 requests/sec (throughput), 3.299995 requests/sec (goodput)"
     )
     logged = only(log)
-    assert (logged.tps, logged.transactions, logged.goodput) == (3.349995, 201, 3.299995)
+    assert (logged.tps, logged.transactions, logged.failed) == (3.299995, 198, 3)
+    assert (logged.requests_per_s, logged.requests) == (3.349995, 201)
+
+
+BENCHBASE = """\
+{
+    "Elapsed Time (nanoseconds)": 60000000000,
+    "Benchmark Type": "tpcc",
+    "Measured Requests": 60000,
+    "terminals": "8",
+    "Latency Distribution": {
+        "Average Latency (microseconds)": 8000
+    },
+    "Throughput (requests/second)": 1000.0,
+    "Goodput (requests/second)": 400.0
+}
+"""
+
+
+def test_requests_that_benchbase_does_not_complete_have_failed(tmp_path: Path) -> None:
+    run = imported(tmp_path, BENCHBASE)
+    (trial,) = run.trials
+    assert trial.summary is not None
+    assert (trial.summary.tps, trial.summary.succeeded, trial.summary.failed) == (400.0, 24_000, 36_000)
+    assert trial.imported is not None
+    assert (trial.imported.figures["requests"], trial.imported.figures["requests_per_s"]) == (60_000, 1000.0)
+    # latencies are those of all requests, and rollbacks may be intended
+    found = {finding.rule: finding.severity for finding in audit(run) if finding.checked}
+    assert "littles-law" not in found
+    assert found["errors"] is Severity.CAUTION
+
+
+def test_a_goodput_that_counts_the_warm_up_shows_no_failures() -> None:
+    found = only(BENCHBASE.replace(": 400.0", ": 1200.0"))
+    assert (found.tps, found.transactions, found.failed) == (1000.0, 60_000, None)
+    alone = only(BENCHBASE.replace(": 1000.0,", ": 1000.0").replace('    "Goodput (requests/second)": 400.0\n', ""))
+    assert (alone.tps, alone.transactions, alone.failed) == (1000.0, 60_000, None)
+
+
+@pytest.mark.parametrize("rate", ["1e400", "-5.0", "1e12"])
+def test_a_rate_of_benchbase_that_cannot_be_is_listed(rate: str) -> None:
+    document = read_document(BENCHBASE.replace("1000.0", rate))
+    assert document.outputs == []
+    assert document.unread
 
 
 def test_decimal_commas_are_read_as_the_rate_shows() -> None:

@@ -12,10 +12,10 @@ from pgdyno.importers.parsed import Output, Unread, number
 from pgdyno.messages import Message
 
 _PAIR = re.compile(r'"(?P<key>[^"\\]{1,80})"\s{0,8}:\s{0,8}(?P<value>"[^"\\]{0,400}"|-?\d[\d.eE+-]{0,30}|null)')
-_N = r"\d{1,15}(?:\.\d{1,20})?"
+_N = r"\d{1,9}(?:\.\d{1,20})?"
 _LOGGED = re.compile(
-    r"Results\((?:state=\w{1,20}, )?nanoSeconds=(?P<ns>\d{1,20}), measuredRequests=(?P<requests>\d{1,15})\) = "
-    rf"(?P<tps>{_N}) requests/sec(?: \(throughput\), (?P<goodput>{_N}) requests/sec \(goodput\))?"
+    r"Results\((?:state=\w{1,20}, )?nanoSeconds=(?P<ns>\d{1,18}), measuredRequests=(?P<requests>\d{1,15})\) = "
+    rf"(?P<throughput>{_N}) requests/sec(?: \(throughput\), (?P<goodput>{_N}) requests/sec \(goodput\))?"
 )
 _LATENCY = re.compile(
     r"(?P<what>Average|Minimum|Maximum|Median|\d{1,2}th Percentile) Latency \((?P<unit>micro|milli)seconds\)"
@@ -27,10 +27,17 @@ def _count(text: str) -> int:
     return int(float(text))
 
 
+def _rate(text: str) -> float:
+    rate = float(text)
+    if not 0 <= rate < 1e9:
+        raise ValueError(f"{text!r} is not a rate")
+    return rate
+
+
 _FIELDS: dict[str, tuple[str, Callable[[str], object]]] = {
-    "Throughput (requests/second)": ("tps", float),
-    "Goodput (requests/second)": ("goodput", float),
-    "Measured Requests": ("transactions", _count),
+    "Throughput (requests/second)": ("requests_per_s", _rate),
+    "Goodput (requests/second)": ("tps", _rate),
+    "Measured Requests": ("requests", _count),
     "Elapsed Time (nanoseconds)": ("duration_s", lambda text: float(text) / 1e9),
     "terminals": ("clients", _count),
     "scalefactor": ("scale", _count),
@@ -80,7 +87,8 @@ class BenchbaseParser:
         output, self._open, self._depth = self._open, None, 0
         if output is None:
             return
-        if output.tps is not None:
+        if output.requests_per_s is not None:
+            _settle(output)
             self.found.append(output)
         else:
             what = Message("benchbase-without-throughput", "a BenchBase summary without throughput")
@@ -116,12 +124,31 @@ class BenchbaseParser:
     def _add_logged(self, match: re.Match[str], text: str, line: int) -> None:
         self.end()
         output = Output("benchbase", line, line)
-        output.put("tps", number(match["tps"]), line, text)
-        output.put("transactions", int(match["requests"]), line, text)
+        output.put("requests_per_s", number(match["throughput"]), line, text)
+        output.put("requests", int(match["requests"]), line, text)
         output.put("duration_s", int(match["ns"]) / 1e9, line, text)
         if match["goodput"] is not None:
-            output.put("goodput", number(match["goodput"]), line, text)
+            output.put("tps", number(match["goodput"]), line, text)
+        _settle(output)
         self.found.append(output)
+
+
+def _settle(output: Output) -> None:
+    """Derive from throughput and goodput how many requests succeeded and failed.
+
+    BenchBase's goodput also counts requests of a warm-up, which may make it larger than the throughput: it then does
+    not show how many failed.
+    """
+    assert output.requests_per_s is not None
+    all_line, all_text = output.printed["requests_per_s"]
+    if output.tps is None or output.tps > output.requests_per_s:
+        output.put("tps", output.requests_per_s, all_line, all_text)
+        if output.requests is not None:
+            output.put("transactions", output.requests, *output.printed["requests"])
+    elif output.duration_s is not None:
+        line, text = output.printed["tps"]
+        output.put("transactions", round(output.tps * output.duration_s), line, text)
+        output.put("failed", round((output.requests_per_s - output.tps) * output.duration_s), line, text)
 
 
 def _put_latency(output: Output, latency: re.Match[str], value: str, line: int, text: str) -> None:

@@ -31,7 +31,7 @@ FIGURES = (
     "failed", "skipped", "retried", "retries", "reads", "writes", "others", "errors", "tps",
     "tps_excluding_connections", "qps", "nopm", "tpm", "latency_mean_ms", "latency_stddev_ms", "latency_min_ms",
     "latency_max_ms", "connect_ms", "client_transactions_mean", "client_transactions_stddev", "schedule_lag_ms",
-    "goodput",
+    "requests", "requests_per_s",
 )  # fmt: skip
 """Fields of an output that are kept as printed; percentiles are named `latency_p95_ms`."""
 _QUANTILES = {50.0: "p50", 75.0: "p75", 90.0: "p90", 95.0: "p95", 99.0: "p99", 99.9: "p999", 99.99: "p9999"}

@@ -83,8 +83,9 @@ class Output:
     retries: int | None = None
     schedule_lag_ms: float | None = None
     """Mean, under a rate limit."""
-    goodput: float | None = None
-    """BenchBase's: completed requests per second; `tps` includes aborted ones."""
+    requests: int | None = None
+    requests_per_s: float | None = None
+    """BenchBase's throughput, which its latencies cover: `tps` and `transactions` leave out requests that failed."""
     reads: int | None = None
     writes: int | None = None
     others: int | None = None

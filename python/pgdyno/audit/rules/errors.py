@@ -10,6 +10,8 @@ from pgdyno.messages import Message
 from pgdyno.records import Outcome
 
 CAUTION_SHARE, INVALID_SHARE = 0.001, 0.01
+_INTENDS_ROLLBACKS = "benchbase"
+"""A tool that counts the rollbacks that TPC-C and other benchmarks require with the requests that failed."""
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
@@ -18,9 +20,8 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     aborted = [sample for sample in subject.samples if sample.summary.clients_aborted]
     if not (shares or broken or idle or aborted):
         raise MissingError(Message("no-errors", "errors were not counted"))
-    limits = ((Severity.INVALID, INVALID_SHARE, 2.0), (Severity.CAUTION, CAUTION_SHARE, INVALID_SHARE))
-    for severity, low, high in (*limits, (Severity.NOTE, 0.0, CAUTION_SHARE)):
-        some = [(sample, share) for sample, share in shares if low < share <= high]
+    for severity in (Severity.INVALID, Severity.CAUTION, Severity.NOTE):
+        some = [(sample, share) for sample, share in shares if _severity(sample, share) is severity]
         if some:
             most = max(share for _, share in some)
             yield RuleFinding(
@@ -105,6 +106,14 @@ def _aborted(sample: Sample) -> dict[str, float | str]:
     return {"clients_aborted": sample.summary.clients_aborted, **by_host}
 
 
+def _severity(sample: Sample, share: float) -> Severity | None:
+    if share > INVALID_SHARE and sample.tool != _INTENDS_ROLLBACKS:
+        return Severity.INVALID
+    if share > CAUTION_SHARE:
+        return Severity.CAUTION
+    return Severity.NOTE if share > 0 else None
+
+
 def _share(sample: Sample) -> float | None:
     figures = sample.figures
     lost = figures.get("failed", figures.get("errors"))
@@ -116,8 +125,9 @@ def _share(sample: Sample) -> float | None:
 
 RULE = Rule(
     "errors",
-    "failed transactions as a share of all: a note from one, caution over 0.1 %, invalid over 1 %, if no transaction "
-    "completed or if clients aborted; a note on trials that failed because clients aborted",
+    "failed transactions as a share of all: a note from one, caution over 0.1 %, invalid over 1 % (not of BenchBase, "
+    "which counts intended rollbacks as failed), if no transaction completed or if clients aborted; a note on trials "
+    "that failed because clients aborted",
     Severity.INVALID,
     "docs/design/method.md, Gates",
     _check,

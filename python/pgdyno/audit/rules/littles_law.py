@@ -83,7 +83,12 @@ def _ratio(sample: Sample) -> float | None:
         or sample.summary.tps <= 0
     ):
         return None
-    return sample.summary.tps * mean_ms / 1000 / sample.clients
+    return _completed_per_s(sample) * mean_ms / 1000 / sample.clients
+
+
+def _completed_per_s(sample: Sample) -> float:
+    """Return the rate of the transactions that the mean latency covers: BenchBase's includes those that failed."""
+    return sample.figures.get("requests_per_s", sample.summary.tps)
 
 
 def _severity(sample: Sample, ratio: float) -> Severity | None:
