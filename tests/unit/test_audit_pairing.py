@@ -14,7 +14,7 @@ from pgdyno.audit.setting_values import setting_value
 from pgdyno.records import NetworkPathRecord, TrialRecord
 from pgdyno.store.trial_tables import SeriesRow, SettingRow
 from tests.unit.audit_disturbed import hits
-from tests.unit.audit_sample import ROW, FakeRun, own, printed, probed, way
+from tests.unit.audit_sample import ROW, FakeRun, changed, own, printed, probed, way
 from tests.unit.test_fingerprint import BASE, SERVER
 
 
@@ -114,6 +114,55 @@ def test_times_that_elapsed_are_no_other_length(other: float, is_confounded: boo
     base = printed(*[ROW.but(duration_s=60.0 + part) for part in (0.0051, 0.0055)])
     found = paired(base, printed(ROW.but(duration_s=other)))
     assert [each.field for each in found.confounders] == (["trial.duration"] if is_confounded else [])
+
+
+def planned(**sections: object) -> dict[str, object]:
+    return {"name": "quick", "trial": {"seed": 1}, **sections}
+
+
+@pytest.mark.parametrize(
+    ("plan", "trial", "refused", "confounded", "noted"),
+    [
+        (planned(trial={"ledger": True}), {}, ["trial.ledger"], [], []),
+        ({}, {"warmup_s": 600.0}, [], ["trial.warmup"], []),
+        ({}, {"transactions": 10, "duration_s": None}, [], ["trial.transactions"], []),
+        (planned(hooks={"before_trial": "./drop-caches.sh"}), {}, [], [], ["hooks"]),
+        (planned(probe={"enabled": False}), {}, [], [], ["probe.enabled"]),
+        (planned(trial={"ledger": False}, hooks={"before_trial": None}), {}, [], [], []),
+    ],
+)
+def test_what_a_plan_says_about_trials_is_compared(
+    plan: dict[str, object],
+    trial: dict[str, object],
+    refused: list[str],
+    confounded: list[str],
+    noted: list[str],
+) -> None:
+    base = own(run="one", plan=planned(probe={"enabled": True}))
+    other = changed(own(run="two", plan=plan or planned()), lambda _: trial)
+    for first, second in ((base, other), (other, base)):
+        found = paired(first, second)
+        assert [each.field for each in found.refused] == refused
+        assert [each.field for each in found.confounders] == confounded
+        assert [dict(each.parameters)["field"] for each in found.cautions if each.id == "difference"] == noted
+
+
+def in_sessions(run: str, **settings: str) -> FakeRun:
+    """A run whose load sets these for each of its connections, and whose facts lack them."""
+    prints = BASE.model_copy(update={"servers": {"a": SERVER, "b": SERVER}})
+    return changed(own(run=run, fingerprint=prints), lambda _: {"session_settings": settings})
+
+
+def test_settings_of_the_sessions_are_compared_as_those_of_the_server() -> None:
+    base = in_sessions("one")
+    assert topics(paired(base, in_sessions("two", jit="off", work_mem="1GB"))) == ["jit"]
+    assert topics(paired(base, in_sessions("two", jit="off"), "settings.jit")) == []
+    assert topics(paired(in_sessions("one", jit="off"), in_sessions("two", jit="off"))) == []
+    # a default equals its explicit value
+    rows = ("jit", "off", None)
+    assert topics(paired(kept(base, rows), kept(in_sessions("two", jit="off"), rows))) == []
+    of_one = changed(own(), lambda trial: {"session_settings": {"jit": "off"} if trial.target == "b" else {}})
+    assert differing(of_one) == ["jit"]
 
 
 def test_versions_that_outputs_print_are_what_imported_targets_are_compared_by() -> None:

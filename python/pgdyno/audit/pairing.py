@@ -8,8 +8,9 @@ targets of one run (`audit.pair_run`).
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pgdyno.analyse.pairs import VERSION, Confounder, differing_parameters
 from pgdyno.analyse.series import named
@@ -26,7 +27,7 @@ from pgdyno.audit.rules import (
     settings_differ,
     version_differs,
 )
-from pgdyno.audit.setting_values import alike, values_at
+from pgdyno.audit.setting_values import alike, values_at, with_session_settings
 from pgdyno.audit.subject import AuditRun, Subject
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint.differences import (
@@ -78,10 +79,11 @@ FACTORS = (VERSION, "hardware", "storage", "kernel", "placement", "settings", "p
 """What `--by` may name for two runs, besides `settings.NAME` and `variables.NAME`."""
 LOAD = ("phase", "event")
 """Tables of a plan that determine the load over time."""
+OTHER_LENGTH = Message("other-trial-length", "different trial lengths")
 LOADS = {
     "scripts": (Weight.REFUSED, Message("other-workload", "different workloads")),
     "loop": (Weight.REFUSED, Message("other-load-model", "different load models")),
-    "transactions": (Weight.CONFOUNDER, Message("other-trial-length", "different trial lengths")),
+    "transactions": (Weight.CONFOUNDER, OTHER_LENGTH),
 }
 OTHER_OPTION = (Weight.CONFOUNDER, Message("other-options", "different options of the load"))
 """How much each difference of the loads of two imported runs weighs; lengths are compared for all runs."""
@@ -119,11 +121,12 @@ def pairing_between(base: AuditRun, other: AuditRun, by: str | None = None) -> P
     sides = sides_of(base, other)
     differences = [
         *_of_points(base, other),
+        *_of_lengths(base, other),
         *_of_plans(base.manifest, other.manifest),
         *_of_loads(base, other),
         *_of_unused_items(base, other),
     ]
-    prints = [print_of(run.manifest) for run in (base, other)]
+    prints = [_print_of(run) for run in (base, other)]
     if prints[0] is not None and prints[1] is not None:
         # the points contain the scale: the plan's differs if the sweep sets it
         of_prints = without_alike(comparable(prints[0], prints[1]), sides)
@@ -151,7 +154,7 @@ def pairing_within(run: AuditRun, by: str, base: Iterable[str], other: Iterable[
         versions = {known[name] for name in (a, b) if name in known}
         if by == "target" and len(versions) < 2:
             factor = "settings"
-        prints = [_of_target(print_of(run.manifest), name) for name in (a, b)]
+        prints = [_of_target(_print_of(run), name) for name in (a, b)]
         if prints[0] is not None and prints[1] is not None:
             _sort(without_alike(comparable(prints[0], prints[1]), [sides]), factor, found)
         _add_findings(sides, factor, found)
@@ -330,7 +333,7 @@ def _matched(base: AuditRun, other: AuditRun) -> list[tuple[str, str]]:
 
 
 def _of_points(base: AuditRun, other: AuditRun) -> Iterator[Difference]:
-    """Compare parameters of the sweep, and lengths of trials."""
+    """Compare parameters of the sweep."""
     imported = [run.manifest.imported is not None for run in (base, other)]
     for each in differing_parameters(base.trials, other.trials):
         values = (each.base, each.other)
@@ -339,14 +342,32 @@ def _of_points(base: AuditRun, other: AuditRun) -> Iterator[Difference]:
         untold = any(value in (None, "") and of for value, of in zip(values, imported, strict=True))
         weight, why = (Weight.CAUTION, UNKNOWN) if untold and each.name != "rate" else _weight(each.name)
         yield Difference(each.name, a, b, weight, why)
+
+
+def _of_lengths(base: AuditRun, other: AuditRun) -> Iterator[Difference]:
+    """Compare lengths of trials and of their warm-ups; tools report no warm-up."""
+    are_imported = [run.manifest.imported is not None for run in (base, other)]
     lengths = [sorted({trial.duration_s for trial in run.trials if trial.duration_s}) for run in (base, other)]
-    if any(imported):
+    if any(are_imported):
         lengths = [sorted({round(each) or each for each in of}) for of in lengths]
-    are_equal = _equally_long if any(imported) else operator.eq
+    are_equal = _equally_long if any(are_imported) else operator.eq
     if all(lengths) and not are_equal(*lengths):
-        a, b = (", ".join(f"{each:g} s" for each in of) for of in lengths)
-        why = Message("other-trial-length", "different trial lengths")
-        yield Difference("trial.duration", a, b, Weight.CONFOUNDER, why)
+        yield Difference("trial.duration", *_in_seconds(lengths), Weight.CONFOUNDER, OTHER_LENGTH)
+    counts = [sorted({trial.transactions for trial in run.trials if trial.transactions}) for run in (base, other)]
+    is_known = all(counts) or not any(are_imported)
+    # two imported runs have it among the options of their loads
+    if counts[0] != counts[1] and is_known and not all(are_imported):
+        a, b = (", ".join(map(str, of)) or None for of in counts)
+        yield Difference("trial.transactions", a, b, Weight.CONFOUNDER, OTHER_LENGTH)
+    warmups = [sorted({trial.warmup_s for trial in run.trials}) for run in (base, other)]
+    if all(warmups) and warmups[0] != warmups[1] and not any(are_imported):
+        why = Message("other-warm-up", "different warm-ups")
+        yield Difference("trial.warmup", *_in_seconds(warmups), Weight.CONFOUNDER, why)
+
+
+def _in_seconds(lengths: Sequence[Sequence[float]]) -> tuple[str, str]:
+    a, b = (", ".join(f"{each:g} s" for each in of) for of in lengths)
+    return a, b
 
 
 def _equally_long(base: Sequence[float], other: Sequence[float]) -> bool:
@@ -382,7 +403,13 @@ def _weight(name: str) -> tuple[Weight, Message]:
 
 
 def _of_plans(base: Manifest, other: Manifest) -> Iterator[Difference]:
-    """Compare what no fingerprint contains: phases and events; for an imported run, the workload's name."""
+    """Compare what no fingerprint contains: the commit ledger, phases, events, hooks and the probe; for an imported
+    run, the workload's name.
+    """
+    a, b = ("true" if (each.plan.get("trial") or {}).get("ledger") else None for each in (base, other))
+    if a != b:
+        why = Message("other-ledger", "a commit ledger on one of the runs only, which adds statements to transactions")
+        yield Difference("trial.ledger", a, b, Weight.REFUSED, why)
     if base.imported is None and other.imported is None:
         for name in LOAD:
             a, b = base.plan.get(name), other.plan.get(name)
@@ -390,10 +417,26 @@ def _of_plans(base: Manifest, other: Manifest) -> Iterator[Difference]:
                 of_base, of_other = (f"{len(each)} in the plan" if each else None for each in (a, b))
                 why = Message("other-load-model", "different load models")
                 yield Difference(name, of_base, of_other, Weight.REFUSED, why)
+        yield from _of_surroundings(base.plan, other.plan)
         return
     if base.script_names is not None and other.script_names is not None and not base.script_names & other.script_names:
         why = Message("other-workload", "different workloads")
         yield Difference("workload", base.workload, other.workload, Weight.REFUSED, why)
+
+
+def _of_surroundings(base: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[Difference]:
+    """Compare what runs around the load: hooks may change the server, and the probe takes some of its time."""
+    hooks = [{when: each for when, each in (of.get("hooks") or {}).items() if each} for of in (base, other)]
+    if hooks[0] != hooks[1]:
+        a, b = (f"{len(of)} in the plan" if of else None for of in hooks)
+        yield Difference("hooks", a, b, Weight.CAUTION, Message("other-hooks", "different commands around the trials"))
+    probes = [of.get("probe") for of in (base, other)]
+    # earlier versions had none in their plans
+    if all(probes):
+        a, b = (str(of.get("enabled", True)).lower() for of in probes if of)
+        if a != b:
+            why = Message("probe-in-one", "a probe in one of the runs only, which takes some of the server's time")
+            yield Difference("probe.enabled", a, b, Weight.CAUTION, why)
 
 
 def _of_loads(base: AuditRun, other: AuditRun) -> Iterator[Difference]:
@@ -433,6 +476,20 @@ def _unused_items(run: AuditRun) -> set[str]:
         return {unused_item(workload.get("profile", ""), workload.get("variant", ""))}
     imported = [trial.imported for trial in run.trials if trial.imported is not None]
     return {each.unused_item or UNKNOWN_ITEM for each in imported if each.tool == "hammerdb"}
+
+
+def _print_of(run: AuditRun) -> Fingerprint | None:
+    """Return the fingerprint of a run, in which the settings of the load's sessions count as the server's."""
+    taken = print_of(run.manifest)
+    if taken is None:
+        return None
+    servers = {
+        name: server.model_copy(
+            update={"settings_changed": with_session_settings(run.trials, name, server.settings_changed)}
+        )
+        for name, server in taken.servers.items()
+    }
+    return taken.model_copy(update={"servers": servers})
 
 
 def _of_target(taken: Fingerprint | None, name: str) -> Fingerprint | None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from pgdyno.audit.subject import AuditRun
+from pgdyno.records import TrialRecord
 from pgdyno.units import BYTES, MICROSECONDS
 
 Value = float | str
@@ -30,6 +31,21 @@ def setting_value(text: str, unit: str | None = None) -> Value:
         return number
     size = _UNITS.get(name)
     return text if size is None else number * times * size
+
+
+def with_session_settings(trials: Iterable[TrialRecord], target: str, changed: Mapping[str, str]) -> dict[str, str]:
+    """Return `changed`, the settings of a server that are not the default, with those of the load's sessions that it
+    lacks; settings of the sweep belong to points.
+    """
+    known = {name.lower() for name in changed}
+    further = {
+        name: value
+        for trial in trials
+        if trial.target == target
+        for name, value in trial.session_settings.items()
+        if name.lower() not in known and name not in trial.point.settings
+    }
+    return {**changed, **further}
 
 
 def values_at(run: AuditRun, names: Collection[str]) -> dict[str, dict[str, Value]]:

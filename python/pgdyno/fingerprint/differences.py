@@ -152,6 +152,9 @@ TOPICS = {
     "servers.*.version": "version",
     "servers.*.version_full": "version",
     "trial.duration": "trial length",
+    "trial.ledger": "commit ledger",
+    "trial.transactions": "trial length",
+    "trial.warmup": "warm-up",
     "way": "processor",
 }
 

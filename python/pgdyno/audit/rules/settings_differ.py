@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
-from pgdyno.audit.setting_values import Value, alike_settings, values_at
+from pgdyno.audit.setting_values import Value, alike_settings, values_at, with_session_settings
 from pgdyno.audit.subject import Subject
 from pgdyno.fingerprint.differences import HEAVY_SETTINGS
 from pgdyno.messages import Message
@@ -24,7 +24,9 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         yield from _reported(subject)
         return
     changed = {
-        target.name: target.facts.settings_changed for target in subject.manifest.targets if target.facts is not None
+        target.name: with_session_settings(subject.run.trials, target.name, target.facts.settings_changed)
+        for target in subject.manifest.targets
+        if target.facts is not None
     }
     if not changed:
         raise MissingError(Message("no-target", "no target has started"))

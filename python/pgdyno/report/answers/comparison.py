@@ -104,6 +104,7 @@ def confounding(of: Comparison) -> str:
 
 _TOPICS = (
     gettext_noop("cache contents"),
+    gettext_noop("commit ledger"),
     gettext_noop("data checksums"),
     gettext_noop("dataset"),
     gettext_noop("dataset size"),
@@ -117,6 +118,7 @@ _TOPICS = (
     gettext_noop("storage"),
     gettext_noop("trial length"),
     gettext_noop("version"),
+    gettext_noop("warm-up"),
     gettext_noop("workers"),
 )
 """Topics of confounders that are not names of settings."""
