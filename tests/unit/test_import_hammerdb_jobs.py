@@ -171,6 +171,41 @@ def test_a_damaged_store_is_refused(at: int, tmp_path: Path) -> None:
         import_files([path], tmp_path / "runs")
 
 
+DICTIONARY = (
+    "connection {{pg_host {host} pg_port 5432 pg_sslmode prefer}} tpcc {{pg_count_ware 100 pg_dbase tpcc "
+    "pg_defaultdbase postgres pg_rampup {rampup} pg_duration 5 pg_allwarehouse {all} pg_keyandthink {key} "
+    "pg_storedprocs {procs}}}"
+)
+PLAIN = {"host": "db1", "rampup": "2", "all": "false", "key": "false", "procs": "false"}
+
+
+@pytest.mark.parametrize(
+    ("other", "target", "variables"),
+    [
+        ({}, "pg", {}),
+        ({"host": "db2"}, "pg, db2:5432:tpcc", {}),
+        ({"rampup": "10"}, "pg", {"rampup_min": "10"}),
+        ({"all": "true"}, "pg", {"allwarehouse": "true"}),
+        ({"key": "true"}, "pg", {"keyandthink": "true"}),
+        ({"procs": "true"}, "pg", {"storedprocs": "true"}),
+    ],
+)
+def test_jobs_of_other_servers_and_loads_are_no_repeats(
+    other: dict[str, str], target: str, variables: dict[str, str], tmp_path: Path
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "hammer.DB")) as connection:
+        connection.executescript(TABLES)
+        for job, settings in (("AA", PLAIN), ("BB", PLAIN | other)):
+            described = DICTIONARY.format(**settings)
+            connection.execute("INSERT INTO JOBMAIN VALUES (?, 'PostgreSQL', 'TPC-C', ?, NULL)", (job, described))
+            result = "TEST RESULT : System achieved 60000 NOPM from 138000 PostgreSQL TPM"
+            connection.execute("INSERT INTO JOBOUTPUT VALUES (?, 1, ?)", (job, result))
+        connection.commit()
+    run = load_run(import_files([tmp_path / "hammer.DB"], tmp_path / "runs", target="pg").run)
+    assert [trial.repeat for trial in run.trials] == [1, 1 if other else 2]
+    assert (run.trials[1].target, run.trials[1].point.variables) == (target, variables)
+
+
 def report(**job: str) -> str:
     told = {
         "schema": "hammerdb-job-report-v1",
@@ -263,6 +298,34 @@ def test_a_session_has_its_own_settings(tmp_path: Path) -> None:
     trials = load_run(result.run).trials
     assert [trial.imported and trial.imported.unused_item for trial in trials] == ["rolls back", None]
     assert [trial.point.scale for trial in trials] == [100, None]
+
+
+@pytest.mark.parametrize(
+    ("between", "target", "variables"),
+    [
+        ("Changed connection:pg_host from db1 to db2 for PostgreSQL", "pg, db2", {}),
+        ("hammerdb>diset connection pg_port 5433", "pg, 5433", {}),
+        ("Changed tpcc:pg_keyandthink from false to true for PostgreSQL", "pg", {"keyandthink": "true"}),
+        ("hammerdb>diset tpcc pg_allwarehouse true", "pg", {"allwarehouse": "true"}),
+        ("diset('tpcc','pg_storedprocs','true')", "pg", {"storedprocs": "true"}),
+        ("Vuser 1:Beginning rampup time of 5 minutes", "pg", {"rampup_min": "5"}),
+        ("Value true for tpcc:pg_allwarehouse is the same as existing value true, no change made", "pg", None),
+        ("the pg_host is the same", "pg", None),
+    ],
+)
+def test_runs_after_a_changed_setting_are_no_repeats(
+    between: str, target: str, variables: dict[str, str] | None, tmp_path: Path
+) -> None:
+    result = (
+        "Vuser 1:8 Active Virtual Users configured\n"
+        "Vuser 1:TEST RESULT : System achieved {} NOPM from 9 PostgreSQL TPM\n"
+    )
+    begin = "HammerDB CLI v4.9\nVuser 1:Beginning rampup time of 2 minutes\n"
+    text = "".join([begin, result.format(1), f"{between}\n", result.format(2), result.format(3)])
+    (tmp_path / "hammerdb.log").write_text(text)
+    trials = load_run(import_files([tmp_path / "hammerdb.log"], tmp_path / "runs", target="pg").run).trials
+    assert [trial.repeat for trial in trials] == ([1, 2, 3] if variables is None else [1, 1, 2])
+    assert (trials[1].target, trials[1].point.variables) == (target, variables or {})
 
 
 RESULT = (

@@ -6,6 +6,8 @@ Wording: hammerdb's src/postgresql/pgoltp.tcl, and its documentation, "Running t
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from pgdyno.importers.parsed import Output, Statement, Unread
 from pgdyno.records.tpcc_profile import UnusedItem, profile_of_release, unused_item
@@ -17,14 +19,29 @@ _RESULT = (
 _USERS = re.compile(r"(?P<users>\d{1,9}) Active Virtual Users configured")
 _COUNTER = re.compile(r"\s*\d{1,15} PostgreSQL tpm(?: @ .{1,60})?\s*$")
 _VERSION = re.compile(r"HammerDB CLI v(?P<version>[\d.]{1,20})")
-_WAREHOUSES = re.compile(
-    r"\bpg_count_ware(?: from \d{1,9} to)?\s{1,4}(?:=\s?)?(?P<set>\d{1,9})\b"
-    r"|Value (?P<kept>\d{1,9}) for tpcc:pg_count_ware\b"
+_WORD, _NUMBER, _SWITCH = r"[^\s{}\"',()=]{1,200}", r"\d{1,9}", "true|false"
+_VALUES = {
+    "host": _WORD, "port": _NUMBER, "dbase": _WORD, "sslmode": _WORD, "count_ware": _NUMBER, "rampup": _NUMBER,
+    "duration": _NUMBER, "storedprocs": _SWITCH, "keyandthink": _SWITCH, "allwarehouse": _SWITCH,
+    "connect_pool": _SWITCH, "async_scale": _SWITCH, "async_client": _NUMBER,
+}  # fmt: skip
+"""Settings that pgdyno reads, without their prefix `pg_`, and their values."""
+_SERVER = ("host", "port", "dbase")
+_LOAD = {
+    "sslmode": "sslmode", "rampup": "rampup_min", "storedprocs": "storedprocs", "keyandthink": "keyandthink",
+    "allwarehouse": "allwarehouse", "connect_pool": "connect_pool", "async_scale": "async_scale",
+    "async_client": "async_client",
+}  # fmt: skip
+"""Settings that change the load, and their names in `Output.load`."""
+_SETTING = re.compile(
+    rf"\bpg_(?P<set>{'|'.join(_VALUES)})\b(?: from (?P<before>\S{{0,200}}))?(?: to\b)?[\s=,{{\"']{{1,60}}"
+    rf"(?P<value>{_WORD})|\bValue (?P<same>\S{{1,200}}) for \w{{1,40}}:pg_(?P<kept>{'|'.join(_VALUES)})\b"
 )
-_PROCEDURES = re.compile(
-    r"Value (?P<kept>true|false) for tpcc:pg_storedprocs\b"
-    r"|\bpg_storedprocs(?: from (?:true|false))?(?: to)?[\s={\"]{1,4}(?P<set>true|false)\b"
-)
+"""In answers to `diset`, in `diset` itself, and in dictionaries of Tcl, in which keys and values alternate."""
+_STATES_WORD = re.compile(r"diset|Changed |Value |[={]")
+_RAMPUP = re.compile(r"Beginning rampup time of (?P<minutes>\d{1,9}) minutes")
+NOT_SET = "not set"
+"""The value of a setting before the first line that sets it."""
 _MINUTES = re.compile(r"Timing test period of (?P<minutes>\d{1,9}) in minutes")
 _PROCEDURE = re.compile(r">>>>> PROC: (?P<name>\w{1,60})")
 _CALLS = re.compile(r"CALLS: (?P<calls>\d{1,15})\s.{0,80}?AVG: (?P<ms>\d{1,12}(?:\.\d{1,6})?)ms")
@@ -35,10 +52,30 @@ MOST_PROCEDURES = 100
 _KNOWN = ("Vuser ", ">>>>> ", "CALLS:", "P99:", "HammerDB ", "+-")
 
 
-def variant_in(text: str) -> str | None:
-    """Return the kind of routines that a setting in `text` selects; None without the setting."""
-    found = _PROCEDURES.search(text)
-    return None if found is None else "procedures" if "true" in found.groups() else "functions"
+@dataclass(frozen=True, slots=True)
+class Setting:
+    value: str
+    before: str = NOT_SET
+    """The value that it replaced."""
+
+
+def settings_in(text: str) -> dict[str, Setting]:
+    """Return the settings that `text` states, by their names without `pg_`."""
+    found = {}
+    for match in _SETTING.finditer(text):
+        name, value = match["set"] or match["kept"], (match["value"] or match["same"]).rstrip(".;")
+        # prose may follow the name of a setting whose value is any word
+        if re.fullmatch(_VALUES[name], value) and (_VALUES[name] is not _WORD or _STATES_WORD.search(text)):
+            found[name] = Setting(value, match["same"] or match["before"] or NOT_SET)
+    return found
+
+
+def put_settings(output: Output, settings: Mapping[str, str]) -> None:
+    """Keep the server, the kind of routines and the load that `settings` select."""
+    if "storedprocs" in settings:
+        output.variant = {"true": "procedures", "false": "functions"}.get(settings["storedprocs"])
+    output.server = ":".join(settings[name] for name in _SERVER if name in settings)
+    output.shown |= {shown: settings[name] for name, shown in _LOAD.items() if name in settings}
 
 
 def unused_item_of(output: Output) -> UnusedItem | None:
@@ -58,10 +95,12 @@ class HammerdbParser:
         self.found: list[Output] = []
         self.unread: list[Unread] = []
         self._users: tuple[int, int] | None = None
-        self._warehouses: tuple[int, int] | None = None
+        self._settings: dict[str, tuple[int, str]] = {}
+        """By name: the line and the value."""
+        self._session: list[tuple[Output, dict[str, str]]] = []
+        """The results since HammerDB started, with their settings."""
         self._minutes: tuple[int, int] | None = None
         self._version: str | None = None
-        self._variant: tuple[int, str] | None = None
         self._began: int | None = None
         self._procedure: str | None = None
         self._in_totals = False
@@ -79,13 +118,9 @@ class HammerdbParser:
             return True
         if self._takes_end_of_user(text, line):
             return True
-        variant = variant_in(text)
-        if variant is not None:
-            self._variant = (line, variant)
-        warehouses, minutes, users = _WAREHOUSES.search(text), _MINUTES.search(text), _USERS.search(text)
-        if warehouses is not None:
-            self._warehouses = (line, int(warehouses["set"] or warehouses["kept"]))
-            return False
+        if self._takes_settings(text, line):
+            return text.startswith(_KNOWN)
+        minutes, users = _MINUTES.search(text), _USERS.search(text)
         if minutes is not None:
             self._minutes = (line, int(minutes["minutes"]))
             self._leave_result()
@@ -108,10 +143,8 @@ class HammerdbParser:
     def _begin_session(self) -> None:
         """Forget the settings of the session before; those after its last result may belong to the new one."""
         last = self.found[-1].last_line if self.found else 0
-        if self._warehouses is not None and self._warehouses[0] < last:
-            self._warehouses = None
-        if self._variant is not None and self._variant[0] < last:
-            self._variant = None
+        self._settings = {name: setting for name, setting in self._settings.items() if setting[0] >= last}
+        self._session = []
         self._begin_run()
 
     def _begin_run(self) -> None:
@@ -135,6 +168,20 @@ class HammerdbParser:
             self.found[-1].last_line = line
         return True
 
+    def _takes_settings(self, text: str, line: int) -> bool:
+        """Keep the settings in `text`, and what it shows of earlier results of the session."""
+        rampup = _RAMPUP.search(text)
+        if rampup is not None:
+            self._settings["rampup"] = (line, rampup["minutes"])
+        found = settings_in(text) if "pg_" in text else {}
+        for name, setting in found.items():
+            self._settings[name] = (line, setting.value)
+            for output, settings in self._session:
+                if settings.get(name, NOT_SET) == NOT_SET:
+                    settings[name] = setting.before
+                    put_settings(output, settings)
+        return bool(found)
+
     def _takes_profile(self, text: str, line: int) -> bool:
         """Read the time profile after the result: the means of all virtual users, not those of each."""
         if text.startswith(">>>>>"):
@@ -155,14 +202,16 @@ class HammerdbParser:
 
     def _add(self, match: re.Match[str], text: str, line: int) -> None:
         output = Output("hammerdb", self._began or line, line, version=self._version, workload="tpcc")
-        output.variant = None if self._variant is None else self._variant[1]
+        settings = {name: value for name, (_, value) in self._settings.items()}
+        put_settings(output, settings)
+        self._session.append((output, settings))
         output.put("nopm", float(match["nopm"]), line, text)
         output.put("tpm", float(match["tpm"]), line, text)
         if self._users is not None:
             output.put("clients", self._users[1], self._users[0], f"{self._users[1]} Active Virtual Users")
-        if self._warehouses is not None:
-            at, warehouses = self._warehouses
-            output.put("warehouses", warehouses, at, f"pg_count_ware {warehouses}")
+        if "count_ware" in self._settings:
+            at, warehouses = self._settings["count_ware"]
+            output.put("warehouses", int(warehouses), at, f"pg_count_ware {warehouses}")
         if self._minutes is not None:
             at, minutes = self._minutes
             output.put("duration_s", 60.0 * minutes, at, f"Timing test period of {minutes} in minutes")

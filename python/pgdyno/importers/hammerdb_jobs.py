@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import sqlite3
 from collections.abc import Collection, Iterator
 from contextlib import closing
@@ -18,17 +17,12 @@ from typing import Any
 from pgdyno.errors import StoreError
 from pgdyno.importers.documents.context import LONGEST_LINE
 from pgdyno.importers.documents.passwords import without_passwords
-from pgdyno.importers.hammerdb import MOST_PROCEDURES, HammerdbParser, variant_in
+from pgdyno.importers.hammerdb import MOST_PROCEDURES, HammerdbParser, put_settings, settings_in
 from pgdyno.importers.parsed import Document, Output, Statement, Unread
 from pgdyno.messages import Message
 
 SQLITE = b"SQLite format 3\0"
 REPORT = "hammerdb-job-report-v1"
-_CONFIGURED = {
-    "warehouses": re.compile(r"\bpg_count_ware\s{1,9}\{?(\d{1,9})\b"),
-    "duration_s": re.compile(r"\bpg_duration\s{1,9}\{?(\d{1,9})\b"),
-}
-"""In a job's dictionary, in Tcl's format: keys and values alternate."""
 
 
 def is_report(text: str) -> bool:
@@ -73,6 +67,8 @@ def _of_report(told: dict[str, Any]) -> Output | None:
     for name, value in put:
         if value is not None:
             output.put(name, value, 1, f"{name} {value:g}")
+    if asked.get("rampup_minutes") is not None:
+        put_settings(output, {"rampup": f"{float(asked['rampup_minutes']):g}"})
     if job.get("jobid"):
         output.words["job"] = str(job["jobid"])
     return output
@@ -121,8 +117,7 @@ class _Job:
     name: str
     database: str
     benchmark: str
-    variant: str | None
-    configured: dict[str, re.Match[str]]
+    settings: dict[str, str]
 
     @property
     def is_tpcc(self) -> bool:
@@ -174,9 +169,8 @@ def _jobs(connection: sqlite3.Connection) -> Iterator[_Job]:
     for number, (name, database, benchmark, described) in enumerate(connection.execute(sql), start=1):
         if number > MOST_JOBS:
             raise _LimitError(f"it has more than {MOST_JOBS:,} jobs")
-        text = str(described)
-        configured = {key: match for key, pattern in _CONFIGURED.items() if (match := pattern.search(text))}
-        yield _Job(str(name), str(database), str(benchmark), variant_in(text), configured)
+        settings = {key: setting.value for key, setting in settings_in(str(described)).items()}
+        yield _Job(str(name), str(database), str(benchmark), settings)
 
 
 def _outputs(connection: sqlite3.Connection, names: Collection[str]) -> dict[str, list[Output]]:
@@ -202,10 +196,14 @@ def _outputs(connection: sqlite3.Connection, names: Collection[str]) -> dict[str
 
 def _complete(output: Output, job: _Job, line: int) -> None:
     output.words["job"] = job.name
-    output.variant = job.variant or output.variant
-    for name, match in job.configured.items():
-        value = int(match[1])
-        output.put(name, 60.0 * value if name == "duration_s" else value, line, match[0])
+    # what the job printed shows the routines that it used, after a switch
+    variant = output.variant
+    put_settings(output, job.settings)
+    output.variant = variant or output.variant
+    if "count_ware" in job.settings:
+        output.put("warehouses", int(job.settings["count_ware"]), line, f"pg_count_ware {job.settings['count_ware']}")
+    if "duration" in job.settings:
+        output.put("duration_s", 60.0 * int(job.settings["duration"]), line, f"pg_duration {job.settings['duration']}")
     # lines within a job's output are not lines of the file
     output.printed = {name: (line, text) for name, (_, text) in output.printed.items()}
     output.line = output.last_line = line
