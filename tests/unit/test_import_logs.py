@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.audit import Finding, audit
+from pgdyno.audit import Finding, Severity, audit
 from pgdyno.errors import StoreError
 from pgdyno.importers.write import import_files
 from pgdyno.records import Imported, Summary, TrialRecord
@@ -168,6 +168,12 @@ def test_a_log_with_retries_is_a_closed_loop(tmp_path: Path) -> None:
     assert of("littles-law", run) == []
     late = imported(tmp_path, {"log.8": paced(lambda number: f" {number % 3}")})
     assert [finding.checked for finding in of("littles-law", late)] == [True]
+
+
+def test_time_to_connect_is_in_no_log_and_so_no_error(tmp_path: Path) -> None:
+    # pgbench -C: half of each client's time
+    (finding,) = of("littles-law", imported(tmp_path, {"log.7": paced(lambda _: "", lambda _: "10000")}))
+    assert (finding.checked, finding.severity) == (True, Severity.NOTE)
 
 
 def test_a_seventh_column_that_may_be_lag_or_retries_is_neither(tmp_path: Path) -> None:

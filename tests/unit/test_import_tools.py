@@ -195,6 +195,110 @@ def test_parts_of_scripts_are_kept(tmp_path: Path) -> None:
     assert run.manifest.imported.unread == []
 
 
+RETRIED = """\
+pgbench (15.18 (Debian 15.18-0+deb12u1))
+transaction type: multiple scripts
+scaling factor: 1
+query mode: simple
+number of clients: 4
+number of threads: 2
+maximum number of tries: 3
+duration: 1 s
+number of transactions actually processed: 3151
+number of failed transactions: 663 (17.383%)
+number of transactions retried: 1162 (30.467%)
+total number of retries: 2026
+latency average = 0.569 ms
+initial connection time = 17.089 ms
+tps = 3189.542431 (without initial connection time)
+SQL script 1: a.sql
+ - weight: 3 (targets 75.0% of total)
+ - 2220 transactions (70.5% of total, tps = 2247.154616)
+ - number of failed transactions: 663 (22.997%)
+ - number of serialization failures: 663 (22.997%)
+ - number of deadlock failures: 0 (0.000%)
+ - number of transactions retried: 1162 (40.305%)
+ - total number of retries: 2026
+ - latency average = 0.769 ms
+ - latency stddev = 1.219 ms
+ - statement latencies in milliseconds, failures and retries:
+         0.220           0           0  SELECT sum(abalance) FROM pgbench_accounts WHERE aid < 20;
+         0.135         515        1456  UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = :aid;
+SQL script 2: b.sql
+ - weight: 1 (targets 25.0% of total)
+ - 931 transactions (29.5% of total, tps = 942.387814)
+ - number of transactions retried: 0 (0.000%)
+ - total number of retries: 0
+ - latency average = 0.093 ms
+ - statement latencies in milliseconds, failures and retries:
+         0.093           0           0  SELECT 1;
+"""
+
+
+def test_parts_of_scripts_with_retries_are_kept(tmp_path: Path) -> None:
+    run = imported(tmp_path, RETRIED)
+    (trial,) = run.trials
+    assert trial.summary is not None
+    assert [(each.failed, each.retried, each.retries) for each in trial.summary.scripts] == [
+        (663, 1162, 2026),
+        (0, 0, 0),
+    ]
+    assert trial.imported is not None
+    assert trial.imported.load["scripts"] == "a.sql@3, b.sql@1"
+    assert [(row.script, row.failures) for row in run.statements(1)] == [(0, 0), (0, 515), (1, 0)]
+    assert run.manifest.imported is not None
+    assert run.manifest.imported.unread == []
+    # statements of two scripts, and of several tries, do not add up to the mean; failed tries are in no latency
+    found = {finding.rule: finding.severity for finding in audit(run) if finding.checked}
+    assert "arithmetic" not in found
+    assert found["littles-law"] is Severity.NOTE
+
+
+def test_a_line_that_a_later_pgbench_adds_to_a_script_ends_nothing() -> None:
+    found = only(RETRIED.replace(" - latency average = 0.769", " - number of dreams: 7\n - latency average = 0.769"))
+    assert [script.latency_mean_ms for script in found.scripts] == [0.769, 0.093]
+
+
+def test_an_aborted_run_of_several_scripts_is_no_result() -> None:
+    found = only(f"{RETRIED}pgbench: error: Run was aborted; the above results are incomplete.\n")
+    assert found.aborted is not None
+
+
+def test_retries_of_progress_are_kept(tmp_path: Path) -> None:
+    progress = "progress: 1.0 s, 1466.9 tps, lat 1.339 ms stddev 2.405, 3 failed, 5 retried, 8 retries\n"
+    rows = imported(tmp_path, RETRIED.replace("transaction type", f"{progress}transaction type")).intervals(1)
+    assert [(row.failed, row.retried, row.retries) for row in rows] == [(3, 5, 8)]
+
+
+WITH_FAILURES = """\
+pgbench (15.18 (Debian 15.18-0+deb12u1))
+transaction type: ./a.sql
+scaling factor: 1
+query mode: simple
+number of clients: 4
+number of threads: 2
+maximum number of tries: 2
+duration: 2 s
+number of transactions actually processed: 1553
+number of failed transactions: 1017 (39.572%)
+latency average = 2.678 ms (including failures)
+initial connection time = 288.906 ms
+tps = 902.453127 (without initial connection time)
+"""
+
+
+def test_a_mean_that_includes_failures_is_not_that_of_successes(tmp_path: Path) -> None:
+    run = imported(tmp_path, WITH_FAILURES)
+    (trial,) = run.trials
+    assert trial.summary is not None
+    assert trial.summary.latency_ns is None
+    assert trial.imported is not None
+    assert trial.imported.figures["latency_with_failures_ms"] == 2.678
+    assert "latency_mean_ms" not in trial.imported.figures
+    # 1,493 transactions a second, with those that failed, take 2.678 ms each
+    assert "littles-law" not in {finding.rule for finding in audit(run)}
+
+
 @pytest.mark.parametrize("mark", ["> ", ">", "> > ", ">> ", "    > "])
 @pytest.mark.parametrize("text", [PGBENCH_11, PGBENCH_17, SYSBENCH])
 def test_quoted_output_is_read_as_what_was_quoted(mark: str, text: str) -> None:

@@ -29,9 +29,9 @@ from pgdyno.store import IntervalRow, StatementRow, TrialTables
 FIGURES = (
     "scale", "warehouses", "clients", "workers", "rate", "duration_s", "transactions", "transactions_per_client",
     "failed", "skipped", "retried", "retries", "reads", "writes", "others", "errors", "tps",
-    "tps_excluding_connections", "qps", "nopm", "tpm", "latency_mean_ms", "latency_stddev_ms", "latency_min_ms",
-    "latency_max_ms", "connect_ms", "client_transactions_mean", "client_transactions_stddev", "schedule_lag_ms",
-    "requests", "requests_per_s",
+    "tps_excluding_connections", "qps", "nopm", "tpm", "latency_mean_ms", "latency_with_failures_ms",
+    "latency_stddev_ms", "latency_min_ms", "latency_max_ms", "connect_ms", "client_transactions_mean",
+    "client_transactions_stddev", "schedule_lag_ms", "requests", "requests_per_s",
 )  # fmt: skip
 """Fields of an output that are kept as printed; percentiles are named `latency_p95_ms`."""
 _QUANTILES = {50.0: "p50", 75.0: "p75", 90.0: "p90", 95.0: "p95", 99.0: "p99", 99.9: "p999", 99.99: "p9999"}
@@ -253,6 +253,8 @@ def _scripts(output: Output) -> list[ScriptSummary]:
             succeeded=script.transactions,
             failed=script.failed,
             skipped=script.skipped,
+            retried=script.retried,
+            retries=script.retries,
             latency_ns=None
             if script.latency_mean_ms is None
             else Latency(
@@ -301,8 +303,8 @@ def _intervals(trial: int, output: Output) -> list[IntervalRow]:
                 succeeded=succeeded,
                 failed=round(moment.failed or 0),
                 skipped=round(moment.skipped or 0),
-                retried=0,
-                retries=0,
+                retried=round(moment.retried or 0),
+                retries=round(moment.retries or 0),
                 in_flight=None,
                 clients=output.clients or 0,
                 latency_sum_ns=None if moment.latency_ms is None else moment.latency_ms * 1e6 * succeeded,

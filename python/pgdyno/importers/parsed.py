@@ -30,6 +30,8 @@ class ScriptPart:
     transactions: int | None = None
     failed: int = 0
     skipped: int = 0
+    retried: int | None = None
+    retries: int | None = None
     latency_mean_ms: float | None = None
     latency_stddev_ms: float | None = None
 
@@ -47,8 +49,11 @@ class Moment:
     p95_ms: float | None = None
     """The percentile that sysbench was configured to print; 95 by default."""
     failed: float | None = None
+    """Number in the interval, like skipped, retried and retries."""
     lag_ms: float | None = None
     skipped: float | None = None
+    retried: float | None = None
+    retries: float | None = None
 
 
 @dataclass(slots=True)
@@ -96,6 +101,8 @@ class Output:
     nopm: float | None = None
     tpm: float | None = None
     latency_mean_ms: float | None = None
+    latency_with_failures_ms: float | None = None
+    """pgbench's mean of succeeded and failed transactions, where it has no mean of those that succeeded."""
     latency_stddev_ms: float | None = None
     latency_min_ms: float | None = None
     latency_max_ms: float | None = None
@@ -230,6 +237,8 @@ UNNAMED_SCRIPTS = ("custom", "multiple scripts")
 
 LONGEST_NUMBER = 40
 """Characters; a longer one is not a figure of a benchmark."""
+LARGEST_NUMBER = 1e12
+"""A larger one is not a figure of a benchmark, and run folders could not hold what is derived from it."""
 NUMBER = r"\d{1,3}(?:,\d{3}){1,8}(?:\.\d{1,20})?|\d{1,20}(?:\.\d{1,20})?"
 _ENGLISH = re.compile(r"[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?", re.ASCII)
 _COMMA = re.compile(r"\d{1,3}(?:\.\d{3})+,\d+|0,\d+|\d+,(?:\d{1,2}|\d{4,})", re.ASCII)
@@ -241,16 +250,23 @@ def number(text: str) -> float:
     text = text.strip()
     if len(text) <= LONGEST_NUMBER:
         if _ENGLISH.fullmatch(text):
-            return float(text.replace(",", ""))
+            return bounded(float(text.replace(",", "")), text)
         if _COMMA.fullmatch(text):
-            return float(text.replace(".", "").replace(",", "."))
+            return bounded(float(text.replace(".", "").replace(",", ".")), text)
     shown = text if len(text) <= LONGEST_NUMBER else f"{text[:LONGEST_NUMBER]}…"
     raise ValueError(f"{shown!r} is not a number")
 
 
-def whole(text: str) -> int:
-    """Parse an integer. Raises ValueError."""
-    value = number(text)
+def bounded(value: float, text: str) -> float:
+    """Return `value`, which `text` shows. Raises ValueError for one above `LARGEST_NUMBER`."""
+    if value > LARGEST_NUMBER:
+        raise ValueError(f"{text!r} is too large")
+    return value
+
+
+def whole(text: str, value: float | None = None) -> int:
+    """Parse an integer; `value` is what `text` shows if that is known. Raises ValueError."""
+    value = number(text) if value is None else value
     if value != int(value):
         raise ValueError(f"{text!r} is not a whole number")
     return int(value)

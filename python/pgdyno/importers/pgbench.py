@@ -20,6 +20,7 @@ _N = r"\d{1,15}(?:\.\d{1,9})?"
 _PROGRESS = re.compile(
     rf"progress: (?P<at>{_N}) s, (?P<tps>{_N}) tps, lat (?P<lat>{_N}|-?NaN) ms stddev (?P<dev>{_N}|-?NaN)"
     rf"(?:, (?P<failed>\d{{1,15}}) failed)?(?:, lag (?P<lag>{_N}|-?NaN) ms)?(?:, (?P<skipped>\d{{1,15}}) skipped)?"
+    r"(?:, (?P<retried>\d{1,15}) retried, (?P<retries>\d{1,15}) retries)?"
 )
 _BANNER = re.compile(r"(?:`{3}\w{0,10})?pgbench \((?:PostgreSQL\) )?(?P<version>\d[^,)\s]{0,40})")
 _STATEMENT = re.compile(
@@ -36,6 +37,14 @@ _BARE = ("latency average = ", "scaling factor: ", "query mode: ", "number of cl
 _SCRIPT = re.compile(r"SQL script (?P<number>\d{1,4}): (?P<name>.{1,500})")
 _SHARE = re.compile(r"(?P<count>\d{1,15}) transactions \(")
 _WEIGHT = re.compile(r"weight: (?P<weight>\d{1,9})")
+_PART_LINE = re.compile(r"\s+- ")
+"""Beginning of each line of a script's part, also of one that a later version may add."""
+_PART_COUNTS = {
+    "number of failed transactions": "failed",
+    "number of transactions skipped": "skipped",
+    "number of transactions retried": "retried",
+    "total number of retries": "retries",
+}
 _ABORTED = "above results are incomplete"
 _CLIENT_ABORTED = re.compile(r"(?:pgbench: error: )?[Cc]lient \d{1,6} (?:script \d{1,4} )?aborted")
 _COMPLAINTS = ("pgbench: ", "WARNING:", "NOTICE:", "ERROR:", "FATAL:", "DETAIL:", "HINT:", "Password:")
@@ -82,6 +91,11 @@ def _tries(output: Output, text: str, line: int) -> None:
     output.last_line = line
 
 
+def _mean_latency(output: Output, text: str, line: int) -> None:
+    name = "latency_with_failures_ms" if "including failures" in text else "latency_mean_ms"
+    output.put(name, _milliseconds(text), line, text)
+
+
 def _workload(text: str) -> str:
     return _BUILTIN.get(text.strip(), text.strip())
 
@@ -118,7 +132,7 @@ KEYS: dict[str, Reader] = {
     "number of transactions retried": _sets("retried", _share),
     "total number of retries": _sets("retries", whole),
     "duration": _sets("duration_s", _seconds),
-    "latency average": _sets("latency_mean_ms", _milliseconds),
+    "latency average": _mean_latency,
     "latency stddev": _sets("latency_stddev_ms", _milliseconds),
     "rate limit schedule lag": _sets("schedule_lag_ms", _lag),
     "initial connection time": _sets("connect_ms", _milliseconds),
@@ -205,7 +219,7 @@ class PgbenchParser:
                 return
             _settle(output)
             self.found.append(output)
-        elif output.printed.keys() & {"workload", "transactions", "latency_mean_ms"}:
+        elif output.printed.keys() & {"workload", "transactions", "latency_mean_ms", "latency_with_failures_ms"}:
             if output.aborted:
                 why = Message("pgbench-aborted", "no throughput, as the run was aborted")
             else:
@@ -288,6 +302,8 @@ class PgbenchParser:
                 failed=figure("failed"),
                 lag_ms=figure("lag"),
                 skipped=figure("skipped"),
+                retried=figure("retried"),
+                retries=figure("retries"),
             )
         )
         self._open.last_line = line
@@ -362,8 +378,13 @@ class PgbenchParser:
             return True
         if stripped == "" or stripped.startswith(_KNOWN):
             return True
-        self._close()
+        self._close_at(output, text)
         return False
+
+    def _close_at(self, output: Output, text: str) -> None:
+        """Close `output` at a line of unknown text, unless it belongs to a script's part of the report."""
+        if not (output.scripts and _PART_LINE.match(text)):
+            self._close()
 
     def _takes_script(self, output: Output, stripped: str, line: int) -> bool:
         """Read one line of a script's part of the report, which follows the rate."""
@@ -409,8 +430,8 @@ def _takes_part(part: ScriptPart, stripped: str) -> bool:
         part.weight = int(weight["weight"])
     elif share is not None:
         part.transactions = int(share["count"])
-    elif key in ("number of failed transactions", "number of transactions skipped"):
-        setattr(part, "failed" if "failed" in key else "skipped", _share(value))
+    elif key in _PART_COUNTS:
+        setattr(part, _PART_COUNTS[key], _share(value))
     elif key in ("latency average", "latency stddev"):
         setattr(part, "latency_mean_ms" if "average" in key else "latency_stddev_ms", _milliseconds(value))
     else:
@@ -470,7 +491,9 @@ def _settle_commas(output: Output) -> None:
     """Read `10,056 ms` as 10.056 if the rate, which has six decimals, shows that the comma is the decimal sign."""
     if not _DECIMAL_COMMA.match(output.printed["tps"][1]):
         return
-    for name in ("latency_mean_ms", "latency_stddev_ms", "connect_ms", "schedule_lag_ms"):
+    for name in (
+        "latency_mean_ms", "latency_with_failures_ms", "latency_stddev_ms", "connect_ms", "schedule_lag_ms",
+    ):  # fmt: skip
         found = _THREE_DECIMALS.search(output.printed.get(name, (0, ""))[1])
         if found is not None:
             setattr(output, name, float(found[0].replace(",", ".")))

@@ -204,6 +204,9 @@ class ScriptSummary(Record):
     failed: int
     skipped: int
     latency_ns: Latency | None = None
+    retried: int | None = None
+    """None, like retries, unless it was imported and printed."""
+    retries: int | None = None
 
 
 class ErrorCount(Record):

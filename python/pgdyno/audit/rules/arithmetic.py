@@ -81,8 +81,12 @@ def _allowed(sample: Sample, count: float) -> tuple[float, float]:
 def _sums(subject: Subject) -> Iterator[RuleFinding]:
     for sample in subject.samples:
         mean_ms = sample.figures.get("latency_mean_ms")
-        means = [row.latency_mean_ns for row in subject.statements(sample.number)]
+        rows = subject.statements(sample.number)
+        means = [row.latency_mean_ns for row in rows]
         if not subject.imported or not means or mean_ms is None or sample.is_open:
+            continue
+        # a transaction runs one of several scripts, and executes statements again when it is retried
+        if len({row.script for row in rows}) > 1 or sample.summary.retries:
             continue
         sum_ms = sum(mean for mean in means if mean is not None) / 1e6
         rounding_ms = 0.0005 * len(means) + sample.rounding("latency_mean_ms")

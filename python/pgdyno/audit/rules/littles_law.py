@@ -19,7 +19,9 @@ not say which program measured it, and gets the same allowance.
 """
 _LEAVES_OUT = frozenset(["pgbench", "pgbench-log", "table", "csv"])
 _CONNECTS = re.compile(r"\s-[A-Za-z]*C(?:\s|$)|\s--connect(?:\s|$)")
-"""pgbench -C: a transaction's latency begins after its connection is established."""
+"""pgbench -C: a transaction's latency begins after its connection is established. A log does not show -C."""
+FAILED_SHARE = 0.01
+"""From this share of failed transactions on, the time of clients that no latency contains has no known limit."""
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
@@ -73,7 +75,7 @@ def _spread(ratios: Sequence[tuple[Sample, float]]) -> str:
 
 
 def _ratio(sample: Sample) -> float | None:
-    mean_ms = sample.figures.get("latency_mean_ms")
+    mean_ms = sample.figures.get(_mean(sample))
     if (
         not sample.clients
         or sample.is_open
@@ -86,16 +88,26 @@ def _ratio(sample: Sample) -> float | None:
     return _completed_per_s(sample) * mean_ms / 1000 / sample.clients
 
 
+def _mean(sample: Sample) -> str:
+    """Return the name of the mean latency: that of succeeded transactions, if it was printed."""
+    return "latency_mean_ms" if "latency_mean_ms" in sample.figures else "latency_with_failures_ms"
+
+
 def _completed_per_s(sample: Sample) -> float:
-    """Return the rate of the transactions that the mean latency covers: BenchBase's includes those that failed."""
-    return sample.figures.get("requests_per_s", sample.summary.tps)
+    """Return the rate of the transactions that the mean latency covers: BenchBase's, and pgbench's without a mean of
+    those that succeeded, covers failed ones, too.
+    """
+    summary = sample.summary
+    if _mean(sample) == "latency_with_failures_ms" and summary.succeeded:
+        return summary.tps * (summary.succeeded + summary.failed) / summary.succeeded
+    return sample.figures.get("requests_per_s", summary.tps)
 
 
 def _severity(sample: Sample, ratio: float) -> Severity | None:
     off = abs(ratio - 1)
-    mean_ms = sample.figures["latency_mean_ms"]
+    mean_ms = sample.figures[_mean(sample)]
     # rounding, and transactions that the ends of the trial cut off
-    rounding = sample.rounding("latency_mean_ms") / mean_ms + sample.rounding("tps") / sample.summary.tps
+    rounding = sample.rounding(_mean(sample)) / mean_ms + sample.rounding("tps") / sample.summary.tps
     cut = (mean_ms / 1000 + (_drain_s(sample) if ratio < 1 else 0.0)) / sample.length_s if sample.length_s else 0.0
     if off <= TOLERANCE + rounding + cut:
         return None
@@ -121,11 +133,20 @@ def _left_out(sample: Sample) -> float:
         return 0.0
     printed = imported.printed.get("tps")
     reconnects = printed is not None and "reconnection" in printed.text
-    return 1.0 if reconnects or _CONNECTS.search(imported.command or "") else LEFT_OUT
+    may_reconnect = sample.is_log or reconnects or _CONNECTS.search(imported.command or "")
+    return 1.0 if may_reconnect or _failed_share(sample) > FAILED_SHARE else LEFT_OUT
+
+
+def _failed_share(sample: Sample) -> float:
+    """Return the share of transactions that pgbench counts in no latency, although a client spent all of its tries on
+    each of them.
+    """
+    failed, succeeded = sample.summary.failed, sample.summary.succeeded
+    return failed / (succeeded + failed) if succeeded and "latency_mean_ms" in sample.figures else 0.0
 
 
 def _evidence(sample: Sample, ratio: float) -> Evidence:
-    figures = sample.some("tps", "latency_mean_ms") | {"clients": sample.clients}
+    figures = sample.some("tps", _mean(sample)) | {"clients": sample.clients}
     return Evidence(at=sample.at("tps"), figures=figures | {"busy_clients": round(ratio * sample.clients, 2)})
 
 
@@ -133,7 +154,9 @@ RULE = Rule(
     "littles-law",
     "closed loop: throughput x mean latency = clients, within 2 % and an allowance for rounding and the ends of a "
     "trial; invalid from 10 %. A note if up to 30 % is missing from figures of pgbench or from tables: pgbench "
-    "counts that time in no latency (22 to 28 % near saturation), nor, with -C, the time to connect",
+    "counts that time in no latency (22 to 28 % near saturation); if more is missing, where pgbench connects for each "
+    "transaction (-C), in logs, which do not show -C, and if more than 1 % of the transactions failed: their time, "
+    "too, is in no latency, unless pgbench says that its mean includes failures",
     Severity.INVALID,
     "J. D. C. Little, A Proof for the Queuing Formula L = λW, Operations Research 9 (1961); docs/design/method.md",
     _check,
