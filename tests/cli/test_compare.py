@@ -85,6 +85,14 @@ def test_two_runs_and_json(run: Run, tmp_path: Path) -> None:
     assert [each["message"] for each in found["warning_details"]] == found["warnings"]
 
 
+def test_a_run_is_not_compared_with_itself(run: Run, tmp_path: Path) -> None:
+    once = stored(tmp_path / "runs", {"pg18": 600.0})
+    for command in (("compare",), ("gate", "--max-regression", "3%")):
+        done = run("pgdyno", command[0], once, f"{once}/", *command[1:])
+        assert done.returncode == ExitCode.USAGE
+        assert "are the same run" in done.stderr
+
+
 def two_runs(parent: Path, before: Fingerprint, after: Fingerprint, rate: float = 600.0) -> list[str]:
     runs = ((500.0, before), (rate, after))
     return [stored(parent / "runs", {"pg18": tps}, fingerprint=of) for tps, of in runs]
@@ -281,7 +289,8 @@ def test_findings_are_of_the_run_that_they_were_found_in(run: Run, tmp_path: Pat
     wrong, right = map(str, paths)
     for first, second in ((wrong, right), (right, wrong)):
         assert run("pgdyno", "compare", first, second).returncode == ExitCode.INVALID
-    assert run("pgdyno", "compare", right, right).returncode == ExitCode.OK
+    again = stored(tmp_path / "again", {"pg18": 500.0})
+    assert run("pgdyno", "compare", right, again).returncode == ExitCode.OK
 
 
 def test_a_finding_about_arms_is_about_the_whole_run() -> None:
@@ -372,14 +381,17 @@ def test_gate_exits_by_what_it_finds_and_writes_its_files(run: Run, tmp_path: Pa
     ("arguments", "complaint"),
     [
         (["compare", "{}", "--by", "clients"], "cannot compare by clients: no such parameter"),
-        (["compare", "{}", "{}", "--by", "target"], "two runs cannot be compared by target"),
-        (["compare", "{}", "{}", "--base", "pg17"], "--base applies to one run"),
+        (["compare", "{}", "{other}", "--by", "target"], "two runs cannot be compared by target"),
+        (["compare", "{}", "{other}", "--base", "pg17"], "--base applies to one run"),
         (["compare", "{}", "--base", "pg9"], "is not in run"),
         (["gate", "{}", "--max-regression", "0.03"], "is not a limit"),
     ],
 )
-def test_senseless_options_are_usage_errors(run: Run, versions: str, arguments: list[str], complaint: str) -> None:
-    done = run("pgdyno", *(each.format(versions) for each in arguments))
+def test_senseless_options_are_usage_errors(
+    run: Run, versions: str, tmp_path: Path, arguments: list[str], complaint: str
+) -> None:
+    other = stored(tmp_path / "other", {"pg18": 500.0})
+    done = run("pgdyno", *(each.format(versions, other=other) for each in arguments))
     assert done.returncode == ExitCode.USAGE
     assert complaint in done.stderr
 

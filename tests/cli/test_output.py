@@ -74,6 +74,16 @@ def test_a_dash_is_standard_output_which_then_has_nothing_else(tmp_path: Path) -
     assert not (tmp_path / "-").exists()
 
 
+def test_a_file_to_which_the_shell_appends_keeps_what_it_has(tmp_path: Path) -> None:
+    run = Path(__file__).parents[1] / "golden" / "run-format-1"
+    log = tmp_path / "log.txt"
+    log.write_text("before\n")
+    for place in ("-", "/dev/stdout"):
+        done = ran(f"pgdyno report {run} --html page.html --md {place} >> log.txt", tmp_path)
+        assert done.returncode == ExitCode.OK, done.stderr
+    assert log.read_text().startswith("before\n**PostgreSQL")
+
+
 def test_a_value_that_an_option_does_not_have_is_named(tmp_path: Path) -> None:
     done = ran("pgdyno compare latest --metric speed", tmp_path)
     assert done.returncode == ExitCode.USAGE

@@ -11,13 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pgdyno.analyse.comparison import GateVerdict, Verdict, compare, gate, verdict_of
-from pgdyno.analyse.intervals import Method, paired_interval, t_quantile, unpaired_interval
+from pgdyno.analyse.comparison import GateVerdict, Verdict, compare, gate, new_run_pairs, verdict_of
+from pgdyno.analyse.intervals import Interval, Method, paired_interval, t_quantile, unpaired_interval
 from pgdyno.analyse.noise_floor import noise_floor, pairs_for
+from pgdyno.analyse.noise_grade import grade_of_comparison
 from pgdyno.analyse.pairs import Metric, between, usual_metric, usual_split, within
 from pgdyno.errors import UsageError
 from pgdyno.records import Outcome, Point
 from pgdyno.records.base import FEWEST_PAIRS
+from pgdyno.report.answers.gate_export import gate_junit, gate_markdown
+from tests.present import present
 from tests.unit.comparison_sample import arms_of
 from tests.unit.report_sample import SampleRun, add_trial, manifest
 
@@ -57,6 +60,20 @@ def test_ten_pairs_are_bootstrapped_and_a_level_that_resamples_cannot_resolve_is
     assert paired_interval(values[:9], 0.95).method is Method.T  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("other", [8.855551, 8.437759])
+def test_figures_that_are_all_alike_have_a_finite_interval(other: float) -> None:
+    base, others = [math.log(8.437759)] * 12, [math.log(other)] * 12
+    for found in (unpaired_interval(base, others, 0.95), paired_interval([others[0] - base[0]] * 12, 0.95)):
+        assert found is not None
+        assert found.low == pytest.approx(found.high) == pytest.approx(math.log(other / 8.437759))
+    # one arm that is always the same, and figures that differ by rounding
+    mixed = unpaired_interval(base, [each + at / 100 for at, each in enumerate(others)], 0.95)
+    rounded = unpaired_interval([1.0] * 11 + [1.0 + 2e-16], [2.0] * 12, 0.95)
+    assert mixed is not None
+    assert rounded is not None
+    assert all(math.isfinite(end) for each in (mixed, rounded) for end in (each.low, each.high))
+
+
 def test_fewer_than_two_have_no_interval() -> None:
     assert paired_interval([0.1], 0.95) is None
     assert unpaired_interval([0.1, 0.2], [0.3], 0.95) is None
@@ -80,6 +97,14 @@ def test_verdicts(effect: float, verdict: Verdict) -> None:
     # more latency is slower
     (of_p99,) = compare([arms_of((base, other), metric=Metric.P99)])
     assert of_p99.points[0].verdict is MIRROR.get(verdict, verdict)
+
+
+def test_five_pairs_detect_nothing() -> None:
+    base = [1000.0, 1001.0, 999.0, 1000.0, 1002.0]
+    (found,) = compare([arms_of((base, [1.3 * each for each in base]))])
+    assert found.points[0].verdict is Verdict.INCONCLUSIVE
+    assert found.points[0].detectable is None
+    assert grade_of_comparison(found) is None
 
 
 def test_five_pairs_are_no_claim_however_clear() -> None:
@@ -123,6 +148,34 @@ def test_a_new_run_of_as_many_pairs_as_said_settles_it_four_times_in_five() -> N
     runs = random.normal(0.025, spread, (20_000, n))
     lows = runs.mean(axis=1) - t_quantile(0.95, n - 1) * runs.std(axis=1, ddof=1) / math.sqrt(n)
     assert float((lows > math.log(1.01)).mean()) == pytest.approx(0.8, abs=0.02)
+
+
+@pytest.mark.parametrize(("mean", "spread", "delta"), [(0.0, 0.02, 0.01), (0.0, 0.02, 0.03), (0.02, 0.06, 0.03)])
+def test_equal_arms_are_called_so_by_a_new_run_of_as_many_pairs_as_said(
+    mean: float, spread: float, delta: float
+) -> None:
+    """Both ends of the interval must be within the limits, which takes more pairs than one end does."""
+    interval = Interval(mean, -1.0, 1.0, spread, 5, 0.95, Method.T)
+    n = new_run_pairs(interval, spread, delta, paired=True)
+    assert n is not None
+    random = np.random.default_rng(3)
+    runs = random.normal(mean, spread, (20_000, n))
+    half = t_quantile(0.95, n - 1) * runs.std(axis=1, ddof=1) / math.sqrt(n)
+    settled = np.abs(runs.mean(axis=1)) + half < math.log1p(delta)
+    # with few pairs, whole numbers of them leave a step
+    assert 0.78 <= float(settled.mean()) <= 0.86
+
+
+def test_a_new_run_has_as_many_trials_of_the_noisy_arm_as_of_the_calm_one() -> None:
+    random = np.random.default_rng(4)
+    calm = [1000 * math.exp(each) for each in random.normal(0, 0.001, 6)]
+    wild = [1000 * math.exp(each) for each in random.normal(0.019, 0.03, 40)]
+    (found,) = compare([arms_of((calm, wild), paired=False)])
+    (point,) = found.points
+    assert point.verdict is Verdict.INCONCLUSIVE
+    alike = [1000 * math.exp(each) for each in random.normal(0, 0.001, 40)]
+    (equal,) = compare([arms_of((alike, wild), paired=False)])
+    assert point.new_run_pairs == pytest.approx(equal.points[0].new_run_pairs, rel=0.1)
 
 
 @settings(max_examples=60, deadline=None)
@@ -301,6 +354,39 @@ def test_trials_that_did_no_work_are_said_and_pass_no_gate() -> None:
     assert gate(between(after, before, Metric.TPS), 0.5).verdict is GateVerdict.OK
 
 
+def test_trials_of_the_candidate_that_were_interrupted_or_had_errors_pass_no_gate() -> None:
+    for outcome, failed in ((Outcome.INTERRUPTED, 0), (Outcome.FINISHED, 5000)):
+        before, after = a_run(("pg18",), name="before"), a_run(("pg18",), repeats=9, name="after")
+        for at, trial in enumerate(after.trials):
+            if trial.point.clients == 8 and trial.repeat > 6:
+                summary = present(trial.summary).model_copy(update={"failed": failed})
+                after.trials[at] = trial.model_copy(update={"outcome": outcome, "summary": summary})
+        # the audit leaves out those with errors
+        wrong = {trial.number for trial in after.trials if present(trial.summary).failed}
+        found = gate(between(before, after, Metric.TPS, ((), wrong)), 0.5)
+        assert [point.verdict for point in found.points] == [GateVerdict.OK, GateVerdict.INCONCLUSIVE]
+        assert str(found.points[1].reason) == "3 trials of after failed, were interrupted or had errors"
+        assert gate(between(after, before, Metric.TPS, (wrong, ())), 0.5).verdict is GateVerdict.OK
+
+
+def test_a_point_that_the_candidate_lacks_passes_no_gate() -> None:
+    before, after = a_run(("pg18",), name="before"), a_run(("pg18",), name="after")
+    for repeat in range(1, 7):
+        add_trial(before, "pg18", 64, 9000, 900, repeat=repeat)
+    found = gate(between(before, after, Metric.TPS), 0.5)
+    assert [(str(point.compared.label), point.verdict) for point in found.points] == [
+        ("1 client", GateVerdict.OK),
+        ("8 clients", GateVerdict.OK),
+        ("64 clients", GateVerdict.INCONCLUSIVE),
+    ]
+    assert found.verdict is GateVerdict.INCONCLUSIVE
+    assert str(found.points[2].compared.reason) == "after has no finished trial there"
+    assert 'tests="3" failures="0" errors="1"' in gate_junit(found)
+    assert "64 clients" in gate_markdown(found)
+    # a new point is nothing that got worse
+    assert gate(between(after, before, Metric.TPS), 0.5).verdict is GateVerdict.OK
+
+
 def test_runs_that_did_no_work_have_their_points_in_common() -> None:
     before, after = a_run(("pg18",), name="before"), a_run(("pg18",), name="after")
     for clients in (1, 8):
@@ -333,6 +419,13 @@ def test_gates(change: float, verdict: GateVerdict) -> None:
     base = [1000.0] * len(noise)
     arms = arms_of((base, [1000 * (1 + change) * (1 + each) for each in noise]))
     assert gate(arms, 0.03).verdict is verdict
+
+
+def test_a_limit_below_one_percent_is_the_margin_of_its_gate() -> None:
+    base = [1000.0, 1001.0, 999.0, 1000.0, 1002.0, 998.0, 1000.0, 1001.0]
+    found = gate(arms_of((base, [0.993 * each for each in base])), 0.005)
+    assert found.verdict is GateVerdict.REGRESSION
+    assert (found.comparison.delta, found.points[0].compared.verdict) == (0.005, Verdict.SLOWER)
 
 
 def test_one_regression_among_good_points_fails_the_gate() -> None:

@@ -8,13 +8,28 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from pgdyno.analyse.comparison import Verdict, compare
 from pgdyno.analyse.intervals import Estimate
-from pgdyno.analyse.price import Costs, Hourly, Monthly, Price, PriceList, Purchase, Subscription, price_of, prices_of
+from pgdyno.analyse.price import (
+    Costs,
+    Hourly,
+    Monthly,
+    Price,
+    PriceList,
+    PriceVerdict,
+    Purchase,
+    Subscription,
+    compare_prices,
+    price_of,
+    prices_of,
+)
 from pgdyno.errors import PlanError
 from pgdyno.plan.model import Plan
 from pgdyno.plan.reading.read_plan import load_plan
 from pgdyno.published import published
 from pgdyno.published.figures import PublishedTarget
+from pgdyno.records import StoppingRule
+from tests.unit.comparison_sample import arms_of
 from tests.unit.report_sample import manifest
 
 
@@ -87,6 +102,14 @@ def test_nothing_served_has_no_price_and_an_interval_to_zero_no_end() -> None:
     found = price_of(Costs(purchase=(Purchase(amount=1),)), 1, Estimate(10, 20, 3))
     assert found is not None
     assert found.per_tps_high == math.inf
+
+
+def test_a_price_claims_no_more_than_the_throughput_that_it_is_made_of() -> None:
+    rule = StoppingRule(fewest=10, most=40, by="target", metric="tps", comparisons=1, margin=0.0)
+    base = [1000.0, 1001.0, 999.0, 1000.0, 1002.0, 998.0, 1000.0]
+    (found,) = compare([arms_of((base, [1.06 * each for each in base]), stopping=rule)])
+    assert found.points[0].verdict is Verdict.INCONCLUSIVE
+    assert [each.verdict for each in compare_prices(found, 1000.0, 1000.0)] == [PriceVerdict.INCONCLUSIVE]
 
 
 def test_a_misspelt_key_is_refused() -> None:

@@ -12,6 +12,7 @@ from pgdyno.analyse.comparison import LEAST_DELTA, compare
 from pgdyno.analyse.intervals import unpaired_interval
 from pgdyno.analyse.noise_grade import NoiseGrade, grade_of_comparison, grade_of_repeats
 from pgdyno.analyse.pairs import Metric, within
+from pgdyno.records.base import FEWEST_PAIRS
 from pgdyno.report.answers.answer import answer_json
 from pgdyno.report.answers.noise import noise_grade, noise_line
 from pgdyno.report.report_content import digest
@@ -55,6 +56,12 @@ def test_points_pool_their_variance_and_more_repeats_show_less() -> None:
     both = present(grade_of_repeats([calm, wild])).detectable
     assert present(grade_of_repeats([calm])).detectable < both < present(grade_of_repeats([wild])).detectable
     assert present(grade_of_repeats([calm, wild], repeats=12)).detectable < both
+
+
+def test_fewer_repeats_than_a_claim_needs_have_the_grade_of_the_fewest_that_can_make_one() -> None:
+    two = present(grade_of_repeats([[100.0, 101.0], [200.0, 199.0]]))
+    assert two.repeats == FEWEST_PAIRS
+    assert two == grade_of_repeats([[100.0, 101.0], [200.0, 199.0]], repeats=FEWEST_PAIRS)
 
 
 def test_instances_that_differ_are_the_noise_of_a_run_that_has_several() -> None:

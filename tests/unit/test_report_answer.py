@@ -168,7 +168,7 @@ def test_two_arms_that_differ_get_the_verdict_of_compare() -> None:
 
 
 def test_arms_that_cannot_be_told_apart_have_no_highest_peak() -> None:
-    run = arms(("pg17", "pg18"), (1.0, 1.01), repeats=3, shake=0.03)
+    run = arms(("pg17", "pg18"), (1.0, 1.01), repeats=6, shake=0.03)
     said = answered(run)
     assert said.text.startswith("Inconclusive: pg18 vs pg17 by throughput: ")
     assert any(each.startswith("Smallest detectable difference: ") for each in said.details)

@@ -9,6 +9,7 @@ keeps the chance of any wrong claim under 5 %.
 from __future__ import annotations
 
 import math
+import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -66,7 +67,7 @@ class PointComparison:
     verdict: Verdict
     detectable: float | None
     """The smallest relative difference, for better or worse, that these pairs would have shown with a chance of 80 %.
-    None without an interval.
+    None for fewer pairs than a claim needs.
     """
     new_run_pairs: int | None
     """Pairs of a new run, analysed without these, that reach a verdict with a chance of 80 % if mean and spread stay as
@@ -89,6 +90,8 @@ class PointComparison:
     """Whether the trials of a pair ran at the same time and were compared second by second: `base` and `other` are
     then figures of half of the processors, and their ratio is not exactly `change`.
     """
+    spread: float = 0.0
+    """Standard deviation of the difference of logarithms of one pair, or of one trial of each arm."""
 
     @property
     def change(self) -> float:
@@ -130,13 +133,15 @@ class Comparison:
         return self.judged[0] if len(self.judged) == 1 else self.overall
 
 
-def compare(all_arms: Sequence[Arms], floor: float = 0.0) -> list[Comparison]:
+def compare(all_arms: Sequence[Arms], floor: float = 0.0, delta: float | None = None) -> list[Comparison]:
     """Return a comparison for each of `all_arms`; Holm's correction is over all their points together.
 
-    `floor`: the relative difference that two equal arms show on this set-up (see `noise_floor`).
+    `floor`: the relative difference that two equal arms show on this set-up (see `noise_floor`). `delta`: the largest
+    one that counts as none, if it is given and need not be derived.
     """
     rules = [each.stopping for each in all_arms if each.stopping is not None]
-    delta = max(LEAST_DELTA, floor, *(rule.margin for rule in rules))
+    if delta is None:
+        delta = max(LEAST_DELTA, floor, *(rule.margin for rule in rules))
     logs = [logs_of_units(pairs, each) for each in all_arms for pairs in each.points]
     signs = [each.metric.sign for each in all_arms for _ in each.points]
     judged = iter(_holm(logs, signs, delta, max((rule.comparisons for rule in rules), default=0)))
@@ -188,33 +193,38 @@ def detectable(interval: Interval, delta: float) -> float:
 
 
 def new_run_pairs(
-    interval: Interval | None, pairs: int, delta: float, *, paired: bool, fewest: int = FEWEST_PAIRS
+    interval: Interval | None, spread: float, delta: float, *, paired: bool, fewest: int = FEWEST_PAIRS
 ) -> int | None:
     """Return the pairs of a new run whose interval clears ±delta with a chance of 80 %, if mean and spread stay as they
     are.
 
-    The least n with (t + t80) · s / sqrt(n) < | |mean| - log(1 + delta) |. None beyond MOST_PAIRS: the difference is
-    about delta, and no number of pairs distinguishes it from delta.
+    `spread` is the standard deviation of the difference of one pair, sqrt(s1² + s2²) without pairs. Outside ±delta one
+    end must clear one limit, inside both must: P = F((|mean| - d) / e - t), or F((d - mean) / e - t) + F((d + mean) / e
+    - t) - 1, with d = log(1 + delta), e = spread / sqrt(n), and Student's distribution F. None beyond MOST_PAIRS: the
+    difference is about delta, and no number of pairs distinguishes it from delta.
     """
     if interval is None:
         return fewest
     # importing scipy is slow
     from scipy import special
 
-    room = abs(abs(interval.mean) - math.log1p(delta))
-    spread = interval.error * math.sqrt(pairs)
+    mean, edge = abs(interval.mean), math.log1p(delta)
     n = np.arange(fewest, MOST_PAIRS + 1)
     freedom = n - 1 if paired else 2 * (n - 1)
-    quantiles = special.stdtrit(freedom, (1 + interval.level) / 2) + special.stdtrit(freedom, POWER)
-    clear = quantiles * spread / np.sqrt(n) < room
+    # equal figures have no spread
+    error = np.maximum(spread / np.sqrt(n), 1e-12)
+    t = special.stdtrit(freedom, (1 + interval.level) / 2)
+    if mean > edge:
+        chance = special.stdtr(freedom, (mean - edge) / error - t)
+    else:
+        chance = sum(special.stdtr(freedom, room / error - t) for room in (edge - mean, edge + mean)) - 1
+    clear = chance >= POWER
     return int(n[np.argmax(clear)]) if clear.any() else None
 
 
-def needed_units(interval: Interval | None, pairs: int, instances: int, delta: float, *, paired: bool) -> int | None:
+def needed_units(interval: Interval | None, spread: float, instances: int, delta: float, *, paired: bool) -> int | None:
     """Return `new_run_pairs`; with two or more instances per arm, the number of instances instead, at least two."""
-    if instances == 1:
-        return new_run_pairs(interval, pairs, delta, paired=paired)
-    return new_run_pairs(interval, instances, delta, paired=paired, fewest=2)
+    return new_run_pairs(interval, spread, delta, paired=paired, fewest=FEWEST_PAIRS if instances == 1 else 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +253,18 @@ class UnitLogs:
             return 1
         return min(len(self.base), len(self.other)) if self.differences is None else len(self.differences)
 
+    @property
+    def spread(self) -> float:
+        """Return the standard deviation of the difference of one pair; of one value of each arm if they are not paired.
+
+        0 for fewer than two values.
+        """
+        if self.differences is not None:
+            return _deviation(self.differences)
+        if self.paired:
+            return _deviation([b - a for a, b in zip(self.base, self.other, strict=True)])
+        return math.hypot(_deviation(self.base), _deviation(self.other))
+
     def interval(self, level: float) -> Interval | None:
         if self.stopping is None:
             return self._at(level)
@@ -258,6 +280,10 @@ class UnitLogs:
         if self.by_instance:
             return instances_interval(self.base, self.other, level)
         return unpaired_interval(self.base, self.other, level)
+
+
+def _deviation(values: Sequence[float]) -> float:
+    return statistics.stdev(values) if len(values) > 1 else 0.0
 
 
 def logs_of_units(pairs: PointPairs, arms: Arms) -> UnitLogs:
@@ -399,7 +425,7 @@ def _left_out(arms: Sequence[str]) -> Message:
 def _compared(label: Message, judged: _Judged, delta: float) -> PointComparison:
     logs, interval = judged.logs, judged.interval
     settled = judged.verdict is not Verdict.INCONCLUSIVE
-    needed = None if settled else needed_units(interval, logs.pairs, logs.instances, delta, paired=logs.paired)
+    needed = None if settled else needed_units(interval, logs.spread, logs.instances, delta, paired=logs.paired)
     return PointComparison(
         label=label,
         pairs=logs.pairs,
@@ -407,12 +433,13 @@ def _compared(label: Message, judged: _Judged, delta: float) -> PointComparison:
         other=_geometric(logs.other),
         interval=interval,
         verdict=judged.verdict,
-        detectable=None if interval is None else detectable(interval, delta),
+        detectable=None if interval is None or logs.pairs < logs.fewest else detectable(interval, delta),
         new_run_pairs=None if logs.by_instance else 0 if settled else needed,
         instances=logs.instances,
         new_run_instances=None if not logs.by_instance else 0 if settled else needed,
         fewest=logs.fewest,
         duet=logs.differences is not None,
+        spread=logs.spread,
     )
 
 
@@ -536,6 +563,8 @@ class GatePoint:
     """Pairs of a new run that would settle it, as in `PointComparison`, against the limit."""
     new_run_instances: int | None = None
     """Instances of each arm, in place of pairs, if these are the unit."""
+    reason: Message | None = None
+    """Why it is not ok, although its figures allow it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -566,17 +595,47 @@ def gate(arms: Arms, limit: float) -> Gate:
     """
     # the limit decides here, in place of the margin for which the run stopped
     rule = None if arms.stopping is None else arms.stopping.model_copy(update={"margin": 0.0})
-    (comparison,) = compare([replace(arms, stopping=rule)], floor=limit)
-    edge = math.log1p(limit)
-    return Gate(comparison, limit, tuple(_judged(point, arms, edge, limit) for point in comparison.points))
+    (comparison,) = compare([replace(arms, stopping=rule)], delta=limit)
+    points = [_judged(*each, arms, limit) for each in zip(comparison.points, arms.points, strict=True)]
+    return Gate(comparison, limit, (*points, *(_missing(label, arms) for label in arms.missing)))
 
 
-def _judged(point: PointComparison, arms: Arms, edge: float, limit: float) -> GatePoint:
-    verdict = _verdict(point, arms.metric.sign, edge)
+def _judged(point: PointComparison, pairs: PointPairs, arms: Arms, limit: float) -> GatePoint:
+    verdict = _verdict(point, arms.metric.sign, math.log1p(limit))
+    if verdict is GateVerdict.OK and pairs.broken:
+        # what works in some trials only is not as good as before
+        return GatePoint(point, GateVerdict.INCONCLUSIVE, None, None, _broken(arms.other, pairs.broken))
     if verdict is not GateVerdict.INCONCLUSIVE:
         return GatePoint(point, verdict, 0, 0)
-    needed = needed_units(point.interval, point.pairs, point.instances, limit, paired=arms.paired)
+    needed = needed_units(point.interval, point.spread, point.instances, limit, paired=arms.paired)
     return GatePoint(point, verdict, needed, None) if point.instances == 1 else GatePoint(point, verdict, None, needed)
+
+
+def _broken(arm: str, trials: int) -> Message:
+    return Message(
+        "candidate-broken",
+        "{trials} trial of {arm} failed, was interrupted or had errors",
+        "{trials} trials of {arm} failed, were interrupted or had errors",
+        trials=trials,
+        arm=arm,
+    )
+
+
+def _missing(label: Message, arms: Arms) -> GatePoint:
+    """Return a point that only the baseline has: the candidate may not work there."""
+    reason = Message("candidate-missing", "{arm} has no finished trial there", arm=arms.other)
+    compared = PointComparison(
+        label=label,
+        pairs=0,
+        base=math.nan,
+        other=math.nan,
+        interval=None,
+        verdict=Verdict.INCONCLUSIVE,
+        detectable=None,
+        new_run_pairs=None,
+        reason=reason,
+    )
+    return GatePoint(compared, GateVerdict.INCONCLUSIVE, None)
 
 
 def _verdict(point: PointComparison, sign: int, edge: float) -> GateVerdict:
@@ -586,5 +645,4 @@ def _verdict(point: PointComparison, sign: int, edge: float) -> GateVerdict:
     best, worst = (-interval.high, -interval.low) if sign > 0 else (interval.low, interval.high)
     if best > edge:
         return GateVerdict.REGRESSION
-    # what works in some trials only is not as good as before
-    return GateVerdict.OK if worst < edge and not point.dead[1] else GateVerdict.INCONCLUSIVE
+    return GateVerdict.OK if worst < edge else GateVerdict.INCONCLUSIVE

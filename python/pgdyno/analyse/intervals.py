@@ -17,6 +17,7 @@ function is the finite trigonometric sum of Abramowitz and Stegun, *Handbook of 
 from __future__ import annotations
 
 import math
+import warnings
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -127,7 +128,7 @@ def instances_interval(base: Sequence[float], other: Sequence[float], level: flo
     sizes = [len(values) for values in samples]
     if min(sizes) < 2:
         return None
-    variances = [float(values.var(ddof=1)) / len(values) for values in samples]
+    variances = [_variance(values) / len(values) for values in samples]
     mean, error, pooled = float(samples[1].mean() - samples[0].mean()), math.sqrt(sum(variances)), sum(sizes) - 2
     if error == 0:
         return _by_t(mean, 0.0, pooled, level, Method.INSTANCES)
@@ -142,7 +143,7 @@ def _paired(sample: tuple[float, ...], level: float, resamples: int) -> Interval
     # cached, because a run that stops when decided compares all its points after every trial
     values = np.asarray(sample, dtype=np.float64)
     n = len(values)
-    error = float(values.std(ddof=1)) / math.sqrt(n)
+    error = math.sqrt(_variance(values) / n)
     by_t = _by_t(float(values.mean()), error, n - 1, level, Method.T)
     if n < FROM_BCA:
         return by_t
@@ -150,7 +151,7 @@ def _paired(sample: tuple[float, ...], level: float, resamples: int) -> Interval
 
 
 def _unpaired(base: Array, other: Array, level: float, resamples: int) -> Interval:
-    parts = [float(values.var(ddof=1)) / len(values) for values in (base, other)]
+    parts = [_variance(values) / len(values) for values in (base, other)]
     error = math.sqrt(sum(parts))
     # Welch and Satterthwaite; two constant samples have nothing to estimate
     weights = [part**2 / (len(values) - 1) for part, values in zip(parts, (base, other), strict=True)]
@@ -160,6 +161,11 @@ def _unpaired(base: Array, other: Array, level: float, resamples: int) -> Interv
         return by_t
     plug_in = math.sqrt(sum(float(values.var()) / len(values) for values in (base, other)))
     return _by_bca(by_t, (base, other), error / plug_in, resamples)
+
+
+def _variance(values: Array) -> float:
+    """Return the sample variance: 0 for equal values, which rounding would make 1e-31."""
+    return 0.0 if values.min() == values.max() else float(values.var(ddof=1))
 
 
 def _by_t(mean: float, error: float, freedom: float, level: float, method: Method) -> Interval:
@@ -180,7 +186,7 @@ def t_quantile(level: float, freedom: float) -> float:
 def _by_bca(by_t: Interval, samples: tuple[Array, ...], expansion: float, resamples: int) -> Interval:
     """Return the wider ends of `by_t` and the BCa interval at expanded percentiles.
 
-    Returns `by_t` if resamples cannot resolve these percentiles.
+    Returns `by_t` if resamples cannot resolve these percentiles, or have no BCa interval because most are alike.
     """
     from scipy import special
 
@@ -189,15 +195,20 @@ def _by_bca(by_t: Interval, samples: tuple[Array, ...], expansion: float, resamp
         return by_t
     from scipy import stats
 
-    found = stats.bootstrap(
-        samples,
-        _mean_of if len(samples) == 1 else _difference_of,
-        confidence_level=1 - 2 * tail,
-        n_resamples=resamples,
-        method="BCa",
-        rng=np.random.default_rng(_SEED),
-        vectorized=True,
-    ).confidence_interval
+    with warnings.catch_warnings():
+        # of resamples that are alike, which is said by an interval that is not finite
+        warnings.simplefilter("ignore")
+        found = stats.bootstrap(
+            samples,
+            _mean_of if len(samples) == 1 else _difference_of,
+            confidence_level=1 - 2 * tail,
+            n_resamples=resamples,
+            method="BCa",
+            rng=np.random.default_rng(_SEED),
+            vectorized=True,
+        ).confidence_interval
+    if not (math.isfinite(found.low) and math.isfinite(found.high)):
+        return by_t
     # neither alone contains the true mean often enough at ten values: t fails if they are skewed, BCa if they are not
     low, high = min(float(found.low), by_t.low), max(float(found.high), by_t.high)
     return Interval(by_t.mean, low, high, by_t.error, by_t.freedom, by_t.level, Method.BCA)

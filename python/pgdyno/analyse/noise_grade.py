@@ -14,6 +14,7 @@ from pgdyno.analyse.pairs import Arms, usual_metric, usual_split, value_of, with
 from pgdyno.analyse.series import Series
 from pgdyno.errors import UsageError
 from pgdyno.records import TrialRecord
+from pgdyno.records.base import FEWEST_PAIRS
 
 GRADES = (("A", 0.02), ("B", 0.05), ("C", 0.10), ("D", 0.20))
 """Letters with the largest difference that still has it: 2 % is near the least that pgdyno calls a difference (1 %),
@@ -50,7 +51,7 @@ class NoiseGrade:
 
 
 def grade_of_comparison(of: Comparison) -> NoiseGrade | None:
-    """Return the grade of a comparison, by its chief result; None without an interval."""
+    """Return the grade of a comparison, by its chief result; None with fewer pairs than a claim needs."""
     chief = of.chief
     if chief is None or chief.detectable is None:
         return None
@@ -60,7 +61,7 @@ def grade_of_comparison(of: Comparison) -> NoiseGrade | None:
 def grade_against_none(of: Comparison) -> NoiseGrade | None:
     """Return the grade of the comparison of a gate, whose limit counts as none: that of a difference from zero."""
     chief = of.chief
-    if chief is None or chief.interval is None:
+    if chief is None or chief.interval is None or chief.pairs < chief.fewest:
         return None
     found = detectable(chief.interval, LEAST_DELTA)
     return NoiseGrade(found, chief.pairs, is_compared=of.paired, instances=chief.instances)
@@ -87,6 +88,8 @@ def expected_grade(
         found = None if single is None else 2 * single
     if found is None:
         return None
+    # with fewer pairs, no difference would be found: the grade is that of the fewest that can find one
+    fewest, most = max(fewest, FEWEST_PAIRS), max(most, FEWEST_PAIRS)
     look = None if fewest == most else look_level(CONFIDENCE, most, fewest, most)
     interval = Interval(0.0, 0.0, 0.0, math.sqrt(found / most), most - 1, CONFIDENCE, Method.T, look)
     return NoiseGrade(detectable(interval, LEAST_DELTA), most, is_compared=True)
@@ -213,8 +216,10 @@ def grade_of_repeats(
     if variance is None:
         return None
     trials = repeats if repeats is not None else min(len(each) for each in logs)
-    n = instances if instances > 1 else trials
-    if n < 2:
+    if trials < 2:
         return None
+    # with fewer, no difference would be found: the grade is that of the fewest that can find one
+    trials = max(trials, FEWEST_PAIRS)
+    n = instances if instances > 1 else trials
     interval = Interval(0.0, 0.0, 0.0, math.sqrt(2 * variance / n), 2 * (n - 1), CONFIDENCE, Method.T)
     return NoiseGrade(detectable(interval, LEAST_DELTA), trials, is_compared=False, instances=instances)

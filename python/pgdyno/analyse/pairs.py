@@ -125,6 +125,8 @@ class PointPairs:
     """Trials of each arm that are left out because the audit found them invalid."""
     dead: tuple[int, int] = (0, 0)
     """Repeats of each arm without a figure, because the trial failed or completed no transaction."""
+    broken: int = 0
+    """Trials of the other arm that failed, were interrupted, or are left out and had errors."""
     instances: tuple[Mapping[int, int], Mapping[int, int]] = field(default_factory=lambda: ({}, {}))
     """The instance that served each repeat, for each arm; empty for an arm of one server."""
     duets: Mapping[int, float] = field(default_factory=dict)
@@ -169,6 +171,8 @@ class Arms:
     points: tuple[PointPairs, ...]
     unmatched: tuple[Message, ...] = ()
     """Points that only one arm has."""
+    missing: tuple[Message, ...] = ()
+    """Those of them that the base has."""
     confounders: tuple[Confounder, ...] = ()
     """What else differs between the arms, and may cause the difference."""
     notes: tuple[Message, ...] = ()
@@ -343,6 +347,7 @@ def _arms(
     left_out = [_figures(each, metric, key) for each in gone]
     # the audit finds a trial without a transaction invalid, too
     dead = [_dead(each, figures, key) for each, figures in zip(trials, (base, other), strict=True)]
+    broken = _broken(trials[1], other, gone[1], key)
     base_instances, other_instances = (_instances(each, metric, key) for each in kept)
     keys = list(dict.fromkeys(key(trial) for each in trials for trial in each))
     labels = _labels(keys)
@@ -364,6 +369,7 @@ def _arms(
                 other.get(each, {}),
                 (len(left_out[0].get(each, ())), len(left_out[1].get(each, ()))),
                 (len(dead[0].get(each, ())), len(dead[1].get(each, ()))),
+                len(broken.get(each, ())),
                 (base_instances.get(each, {}), other_instances.get(each, {})),
                 duets=_duets(kept, each, key) if metric is Metric.TPS else {},
                 key=each,
@@ -371,6 +377,7 @@ def _arms(
             for each in both
         ),
         tuple(labels[each] for each in keys if each not in both),
+        tuple(labels[each] for each in keys if each in had[0] and each not in had[1]),
         same_servers=same_servers,
         stopping=stopping,
     )
@@ -398,6 +405,23 @@ def _dead(
     for trial in trials:
         is_idle = trial.summary is not None and trial.summary.rate_tps == 0
         if (trial.outcome is Outcome.FAILED or is_idle) and trial.repeat not in figures.get(key(trial), {}):
+            found.setdefault(key(trial), set()).add(trial.repeat)
+    return found
+
+
+def _broken(
+    trials: Sequence[TrialRecord],
+    figures: Mapping[PointKey, Mapping[int, float]],
+    left_out: Sequence[TrialRecord],
+    key: Callable[[TrialRecord], PointKey],
+) -> dict[PointKey, set[int]]:
+    """Return by point the repeats that are no sound measurement, because of what the trial itself did."""
+    found = _dead(trials, figures, key)
+    for trial in trials:
+        if trial.outcome is Outcome.INTERRUPTED and trial.repeat not in figures.get(key(trial), {}):
+            found.setdefault(key(trial), set()).add(trial.repeat)
+    for trial in left_out:
+        if trial.summary is not None and trial.summary.failed and trial.repeat not in figures.get(key(trial), {}):
             found.setdefault(key(trial), set()).add(trial.repeat)
     return found
 

@@ -128,5 +128,5 @@ def _priced(
         low=math.expm1(low),
         high=math.expm1(high),
         level=interval.level,
-        verdict=_WORDS[verdict_of(mirrored, point.pairs, delta, sign=-1)],
+        verdict=_WORDS[verdict_of(mirrored, point.pairs, delta, sign=-1, fewest=point.fewest)],
     )

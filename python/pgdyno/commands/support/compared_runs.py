@@ -92,6 +92,11 @@ class ComparedRuns:
         second, floor = (
             None if each is None else load_run(find_run(each, what.runs)) for each in (what.second, what.floor_from)
         )
+        if second is not None and _place(second) == _place(first):
+            raise UsageError(
+                f"{what.first} and {what.second} are the same run: {first.folder.path}",
+                hint="name two runs; one run is compared by what its trials differ in",
+            )
         return cls(what, first, second, floor)
 
     def arms(self) -> list[Arms]:
@@ -163,8 +168,6 @@ class ComparedRuns:
         """Returns the statements whose query plans differ between the arms. Raises StoreError."""
         if self.second is None:
             return changed_plans([self.first], self._by, self.what.base)
-        if _place(self.second) == _place(self.first):
-            return []
         return changed_plans([self.first, self.second])
 
     def floor_ratio(self) -> float:

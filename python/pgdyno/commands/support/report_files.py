@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tomllib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -74,7 +75,10 @@ def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
     if is_standard_output(path):
         path = Path("/dev/stdout")
     if path.parts[:2] == ("/", "dev"):
-        with storing("write", path), path.open("wb") as stream:
+        # a file to which the shell redirects keeps what it has: opened by its name, it would be emptied
+        target = {"/dev/stdout": 1, "/dev/stderr": 2}.get(str(path), path)
+        with storing("write", path), open(target, "wb", closefd=isinstance(target, Path)) as stream:
+            sys.stdout.flush()
             stream.writelines(pieces)
         return
     if not path.name:

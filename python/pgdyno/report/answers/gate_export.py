@@ -119,6 +119,8 @@ def gate_words(of: Gate, point: GatePoint) -> str:
     if interval is not None:
         seen += f" ({100 * interval.level:.3g} % interval {low_to_high(interval)})"
     allowed = f"allowed regression: {percent(of.limit, plus=False)}"
+    if point.reason is not None:
+        return f"{seen}, {allowed}; {printable(str(point.reason))}"
     if point.verdict is GateVerdict.INCONCLUSIVE:
         needed = new_run_words(
             point.compared, point.new_run_pairs, point.new_run_instances, paired=of.comparison.paired
