@@ -149,7 +149,7 @@ def test_pgbench_11_with_its_command_line() -> None:
     found = only(PGBENCH_11)
     assert (found.line, found.last_line) == (1, 15)
     assert found.command is not None
-    assert found.command.startswith("pgbench -U postgres")
+    assert found.command.startswith("bash-4.2$ pgbench -U postgres")
     assert (found.clients, found.workers, found.transactions_per_client) == (64, 64, 5000)
     assert found.printed["tps"] == (14, "tps = 15502.717309 (including connections establishing)")
 

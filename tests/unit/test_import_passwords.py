@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.importers.documents.passwords import server_parts, without_passwords
+from pgdyno.importers.documents.passwords import connection_options, server_parts, without_passwords
 from pgdyno.importers.documents.read_document import read_document
 from pgdyno.importers.write import import_files
 from pgdyno.store import RunData, load_run
@@ -141,6 +141,18 @@ def test_the_time_grows_with_the_length_of_a_line(part: str) -> None:
 )
 def test_of_a_connection_string_only_the_server_is_kept(text: str, parts: dict[str, str]) -> None:
     assert server_parts(text) == parts
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("bench", []),
+        ("postgresql://u:x@h1/db?password=x&sslmode=require&options=-c%20a%3Db", ["options=-c a=b", "sslmode=require"]),
+        ("host=h user=u password='x y' options='-c a=b' application_name=t", ["options=-c a=b"]),
+    ],
+)
+def test_of_a_connection_string_what_changes_the_load_is_an_option(text: str, options: list[str]) -> None:
+    assert connection_options(text) == options
 
 
 def all_of(run: RunData) -> str:

@@ -149,6 +149,110 @@ def test_servers_of_command_lines_are_targets(tmp_path: Path) -> None:
     assert targets(imported(tmp_path, text)) == {"doc0, a:bench": 1, "doc0, b:bench": 1}
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "names"),
+    [
+        ("$ PGHOST=db1 pgbench", "$ PGHOST=db2 pgbench", ["pg, db1:bench", "pg, db2:bench"]),
+        ("$ export PGPORT=5433; pgbench", "$ export PGPORT=5434; pgbench", ["pg, 5433:bench", "pg, 5434:bench"]),
+        ("$ env PGSERVICE=a pgbench", "$ env PGSERVICE=b pgbench", ["pg, a:bench", "pg, b:bench"]),
+        ("$ PGHOST=db1 pgbench", "$ pgbench", ["pg, db1:bench", "pg, bench"]),
+        ("$ docker exec -it pg16 pgbench", "$ docker exec pg17 pgbench", ["pg, docker pg16", "pg, docker pg17"]),
+        ("$ ssh db1 sudo pgbench", "$ ssh db2 pgbench", ["pg, ssh db1", "pg, ssh db2"]),
+        ("$ ssh db1 pgbench", "$ pgbench", ["pg, ssh db1", "pg"]),
+        ("$ kubectl exec a-0 -- pgbench", "$ kubectl exec b-0 -- pgbench", ["pg, kubectl a-0", "pg, kubectl b-0"]),
+        ("[root@db1 ~]# pgbench", "[root@db2 ~]# pgbench", ["pg, db1", "pg, db2"]),
+        ("postgres@pg16:~$ pgbench", "me@pg17:/tmp$ pgbench", ["pg, pg16", "pg, pg17"]),
+    ],
+)
+def test_what_precedes_a_command_names_targets_even_if_a_target_is_given(
+    first: str, second: str, names: list[str], tmp_path: Path
+) -> None:
+    text = f"{first} -c 8 -T 60 bench\n{output(900.5)}\n{output(901.5)}\n{second} -c 8 -T 60 bench\n{output(1200.5)}\n"
+    assert targets(imported(tmp_path, text, target="pg")) == {names[0]: 2, names[1]: 1}
+    trial = load_run(imported(tmp_path, text).run).trials[0]
+    assert trial.imported is not None
+    assert trial.imported.command == f"{first.removeprefix('$ ')} -c 8 -T 60 bench"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "options"),
+    [
+        ("$ PGOPTIONS='-c x=on' pgbench -c 8", "$ PGOPTIONS='-c x=off' pgbench -c 8", "PGOPTIONS=-c x=off"),
+        ("$ pgbench -c 8", "$ sudo -u postgres PGSSLMODE=disable pgbench -c 8", "PGSSLMODE=disable"),
+        ("$ taskset -c 0-3 pgbench -c 8", "$ numactl -N 0 sudo pgbench -c 8", "numactl -N 0"),
+        ("$ pgbench -c 8 'options=-cx=on'", "$ pgbench -c 8 'options=-cx=off'", "options=-cx=off"),
+        ("$ pgbench -c 8 'host=d sslmode=disable'", "$ pgbench -c 8 'host=d sslmode=require'", "sslmode=require"),
+        ("$ pgbench -c 8", "$ pgbench -c 8 postgresql:///?options=-c%20work_mem%3D4MB", "options=-c work_mem=4MB"),
+    ],
+)
+def test_other_variables_and_connection_options_are_other_points(
+    first: str, second: str, options: str, tmp_path: Path
+) -> None:
+    text = f"{first} -T 60\n{output(900.5)}\n{second} -T 60\n{output(1200.5)}\n"
+    trials = load_run(imported(tmp_path, text, target="pg").run).trials
+    assert [trial.target for trial in trials] == ["pg", "pg"]
+    assert [trial.repeat for trial in trials] == [1, 1]
+    assert trials[1].point.variables["options"] == options
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("$ /usr/lib/postgresql/15/bin/pgbench", "$ /usr/lib/postgresql/16/bin/pgbench"),
+        ("~/pg15$ ./pgbench", "~/pg16$ ./pgbench"),
+        ("$ cd /opt/pg15 && ./pgbench", "/opt/pg16$ ./pgbench"),
+        ("Before the patch: pgbench", "After the patch: pgbench"),
+        ("db1:~$ pgbench", "db2:~$ pgbench"),
+    ],
+)
+def test_programs_of_other_folders_and_other_words_part_outputs_unless_a_target_is_given(
+    first: str, second: str, tmp_path: Path
+) -> None:
+    text = f"{first} -c 8 -T 60\n{output(900.5)}\n{second} -c 8 -T 60\n{output(1200.5)}\n"
+    found = imported(tmp_path, text)
+    assert targets(found) == {"doc0": 1, "doc0 (2)": 1}
+    assert [note.id for note in found.notes] == ["repeats-undecided-by-text"]
+    assert targets(imported(tmp_path, text, target="pg")) == {"pg": 2}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("[10:03:01] me@db1:~$ pgbench", "[10:04:17] me@db1:~$ pgbench"),
+        ("me@db1 1043 $ pgbench", "me@db1 1044 $ pgbench"),
+        ("Fri Nov 27 04:28:01 UTC 2026 $ pgbench", "Sat Nov 28 09:28:02 AM CET 2026 $ pgbench"),
+        ("$ pgbench", "$ time nohup sudo -iu postgres pgbench"),
+        ("$ echo run 1; pgbench", "$ echo run 2; pgbench"),
+        ("Run 1: pgbench", "Run 2: pgbench"),
+        ("i=1 pgbench", "i=2 pgbench"),
+        ("root@3f2a9c1d7b10:/# pgbench", "root@0a7b3c1d7b22:/# pgbench"),
+        ("~$ pg16/bin/pgbench", "~/pg16$ bin/pgbench"),
+        ("$ /usr/bin/pgbench", "$ pgbench"),
+        ("$ PGPASSWORD=a pgbench", "$ PGPASSWORD=b LC_ALL=C pgbench"),
+        ("$ docker exec pg pgbench", "$ docker exec -it pg time pgbench"),
+    ],
+)
+def test_clocks_counters_and_programs_that_change_nothing_part_no_outputs(
+    first: str, second: str, tmp_path: Path
+) -> None:
+    text = f"{first} -c 8 -T 60\n{output(900.5)}\n{second} -c 8 -T 60\n{output(901.5)}\n"
+    found = imported(tmp_path, text)
+    assert targets(found) == {"doc0": 2}
+    assert [trial.repeat for trial in load_run(found.run).trials] == [1, 2]
+    assert found.notes == []
+
+
+def test_what_precedes_sysbench_is_kept(tmp_path: Path) -> None:
+    run = "sysbench oltp_read_only --threads=8 --db-driver=pgsql run"
+    text = "".join(
+        SYSBENCH.format(command=f"$ {prefix} {run}\n", rate="", count=30000, elapsed="60.00")
+        for prefix in ("PGOPTIONS='-c x=on' ssh db1", "ssh db1", "ssh db2 time")
+    )
+    trials = load_run(imported(tmp_path, text, target="pg").run).trials
+    assert [trial.target for trial in trials] == ["pg, ssh db1", "pg, ssh db1", "pg, ssh db2"]
+    assert [trial.point.variables.get("options") for trial in trials] == ["PGOPTIONS=-c x=on", "none", None]
+
+
 def test_other_command_lines_are_other_points(tmp_path: Path) -> None:
     text = "".join(
         f"$ pgbench {options} -c 8 -T 60\n{output(tps)}\n" for options, tps in (("-n", 900.5), ("-C", 120.5))

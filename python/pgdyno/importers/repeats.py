@@ -7,24 +7,34 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 
+from pgdyno.importers.documents.command_lines import prefix_of
 from pgdyno.importers.parsed import Output
 
 
 def variants(outputs: Sequence[Output], targets: Sequence[Hashable]) -> list[int]:
-    """Return 0 for outputs that nothing separates from the first of their settings; 1, 2 … after text in between.
+    """Return 0 for outputs that nothing separates from the first of their settings; 1, 2 … after text in between, or
+    other text before the command.
 
     `targets` are those of the outputs, as far as words tell them apart.
     """
-    sections: dict[Hashable, list[int]] = defaultdict(list)
+    sections: dict[Hashable, list[Hashable]] = defaultdict(list)
     found = []
+    before: dict[Hashable, tuple[str, str]] = {}
     for output, target in zip(outputs, targets, strict=True):
         if output.group or output.tool == "csv":
             found.append(0)
             continue
+        folder, text = before.get((output.tool, output.place), ("", ""))
+        if output.command is not None:
+            prefix = prefix_of(output.command)
+            # a program without its folder may be the same one
+            folder, text = prefix.folder or folder, prefix.text
+            before[output.tool, output.place] = folder, text
         seen = sections[target, _settings(output)]
-        if output.section not in seen:
-            seen.append(output.section)
-        found.append(seen.index(output.section))
+        apart = (output.section, folder, text)
+        if apart not in seen:
+            seen.append(apart)
+        found.append(seen.index(apart))
     return found
 
 

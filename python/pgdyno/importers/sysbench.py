@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from pgdyno.importers.documents.command_lines import sysbench_command
-from pgdyno.importers.documents.passwords import server_parts
+from pgdyno.importers.documents.command_lines import prefix_of, sysbench_command, without_prefix
+from pgdyno.importers.documents.passwords import connection_options, server_parts
 from pgdyno.importers.parsed import Moment, Output, Unread, number, whole
 from pgdyno.messages import Message
 
@@ -210,7 +210,9 @@ _OPTION = re.compile(r"--(?P<name>[\w-]{1,60})(?:=(?P<value>'[^']{0,300}'|\"[^\"
 
 
 def _options(output: Output, command: str, line: int) -> None:
-    others = []
+    prefix = prefix_of(command)
+    command = without_prefix(command)
+    others = list(prefix.options)
     server: list[str] = []
     found = [(match["name"], (match["value"] or "").strip("'\"")) for match in _OPTION.finditer(command)]
     for name, value in found:
@@ -231,7 +233,7 @@ def _options(output: Output, command: str, line: int) -> None:
             others.append(f"--{name}={value}" if value else f"--{name}")
     _limits(output, {name.replace("_", "-"): value for name, value in found})
     output.options = " ".join(sorted(others))
-    output.server = ":".join(server)
+    output.server = ":".join(server or prefix.server.values())
     script = re.search(r"(?P<name>[\w./-]{1,200}?)(?:\.lua)?\s+(?:--\S{1,300}\s+){0,60}run\b", command[:4000])
     named = re.search(r"--test=(?P<name>\S{1,200})", command)
     name = named["name"] if named else script["name"] if script and script["name"] != "sysbench" else None
@@ -258,3 +260,4 @@ _APART = frozenset([
     "report_checkpoints",
 ])  # fmt: skip
 """Options that a point or the workload contains, or that do not change the load."""
+            others += connection_options(value)

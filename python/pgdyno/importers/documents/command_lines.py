@@ -6,7 +6,8 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from pgdyno.importers.documents.passwords import server_parts
+from pgdyno.importers.documents.command_prefixes import Prefix, program_folder, read_prefix
+from pgdyno.importers.documents.passwords import connection_options, server_parts
 from pgdyno.importers.parsed import Fact, Output, number
 
 _PROMPT = r"(?:^|[$#>%]\s{0,8}|\s|`)"
@@ -39,33 +40,62 @@ _HOST = re.compile(
 _BUILTIN = {"S": "select-only", "N": "simple-update"}
 
 
+LONGEST_PREFIX = 300
+_NO_PREFIX = re.compile(r"[\s\-*•+|]*[$#%>]?\s*")
+"""List marks, and a prompt without words."""
+
+
 def pgbench_command(text: str) -> str | None:
-    """Return pgbench's command line in `text`, or None."""
+    """Return pgbench's command line in `text` with what precedes it, such as `ssh db1`; None without one."""
     return _found(_PGBENCH, text) if "pgbench" in text else None
 
 
 def sysbench_command(text: str) -> str | None:
-    """Return sysbench's command line of a run in `text`, or None."""
+    """Return sysbench's command line of a run in `text` with what precedes it, such as `ssh db1`; None without one."""
     command = _found(_SYSBENCH, text) if "sysbench" in text else None
-    return command if command is not None and re.search(r"\brun\b", command) else None
+    return command if command is not None and re.search(r"\brun\b", without_prefix(command)) else None
 
 
 def _found(pattern: re.Pattern[str], text: str) -> str | None:
     match = pattern.search(text)
-    return match["command"].partition("`")[0].strip() if match else None
+    if match is None:
+        return None
+    command = match["command"].partition("`")[0].strip()
+    before = text[: match.start("command")].rpartition("`")[2]
+    before = before[_NO_PREFIX.match(before).end() :].lstrip()  # type: ignore[union-attr]
+    return f"{before[-LONGEST_PREFIX:].lstrip()}{command}"
+
+
+def without_prefix(command: str) -> str:
+    """Return `command` from its program on."""
+    return command[_program_at(command) :]
+
+
+def prefix_of(command: str) -> Prefix:
+    """Return what precedes the program in `command`, with the program's folder if the line shows it."""
+    at = _program_at(command)
+    prefix = read_prefix(command[:at])
+    prefix.folder = program_folder(prefix, command[at:].split(maxsplit=1)[0])
+    return prefix
+
+
+def _program_at(command: str) -> int:
+    found = [match.start("command") for each in (_PGBENCH, _SYSBENCH) if (match := each.search(command))]
+    return min(found, default=0)
 
 
 def is_initialization(command: str) -> bool:
     """Return whether `command` only initializes pgbench's tables."""
-    return any(option == "i" for option, _ in _options(_words(command)[1:]))
+    return any(option == "i" for option, _ in _options(_words(without_prefix(command))[1:]))
 
 
 def read_options(output: Output, command: str, line: int) -> None:
     """Keep what a pgbench command line shows and the summary may not: scale, variables, rate, script."""
-    server: dict[str, str] = {}
+    prefix = prefix_of(command)
+    server = dict(prefix.server)
     scripts: list[str] = []
-    others: list[str] = []
-    for option, value in _options(_words(command)[1:]):
+    others = list(prefix.options)
+    for option, value in _options(_words(without_prefix(command))[1:]):
         if option == "D" and value and "=" in value:
             name, _, text = value.partition("=")
             output.variables[name] = text
@@ -75,6 +105,7 @@ def read_options(output: Output, command: str, line: int) -> None:
             scripts.append(_BUILTIN.get(option) or (value or "").rsplit("/", 1)[-1])
         elif option in ("h", "p", "d") and value:
             server |= server_parts(value) if option == "d" else {option: value}
+            others += connection_options(value) if option == "d" else []
         elif option in _WITH_VALUE:
             figure = _maybe(value or "")
             if figure is not None:
@@ -95,14 +126,15 @@ def host_of(command: str) -> str | None:
 
     Empty if it names none; None if it is a variable, and for another database's driver.
     """
-    words = _words(command)
+    words = _words(without_prefix(command))
     options = _options(words[1:])
     if words and words[0].rsplit("/", 1)[-1].startswith("sysbench"):
         host = next((value for option, value in options if option == "pgsql-host"), "localhost")
         if not any(option.startswith("pgsql") or value == "pgsql" for option, value in options):
             return None
     else:
-        host = next((value for option, value in options if option == "h"), "")
+        named = prefix_of(command).server.get("h", "")
+        host = next((value for option, value in options if option == "h"), named)
         for match in (_HOST.search(value) for option, value in options if option == "d" and value):
             host = (match["key"] or match["uri"]) if match is not None else host
     return None if host is None or "$" in host or "{" in host else host

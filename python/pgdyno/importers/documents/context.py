@@ -10,6 +10,7 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 
+from pgdyno.importers.documents.command_lines import without_prefix
 from pgdyno.importers.parsed import Claim, Output
 
 _CLAIM = re.compile(
@@ -264,7 +265,7 @@ class Context:
             self._section += 1
         output.section = self._section
         if output.command is not None and "#" in output.command:
-            comment = output.command.partition("#")[2]
+            comment = without_prefix(output.command).partition("#")[2]
             if is_warmup(comment):
                 self._warmup = comment.strip()
         headings = [text for _, text in self._headings]

@@ -7,6 +7,7 @@ password.
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
 _URI = re.compile(
     r"postgres(?:ql)?://(?:[^/@]{0,4000}@)?(?P<hosts>[^/?]{0,1000})(?:/(?P<database>[^?]{0,200}))?(?:\?(?P<query>.*))?"
@@ -29,6 +30,21 @@ def server_parts(text: str) -> dict[str, str]:
     if uri is not None:
         pairs = {"host": uri["hosts"], "dbname": uri["database"] or ""} | pairs
     return {part: pairs[key] for key, part in _PARTS.items() if pairs.get(key)}
+
+
+_NOT_LOAD = frozenset([
+    "user", "password", "passfile", "application_name", "fallback_application_name", "connect_timeout", "sslcert",
+    "sslkey", "sslpassword", "sslrootcert", "sslcrl", "client_encoding", *_PARTS,
+])  # fmt: skip
+"""Parameters of libpq that do not change the load."""
+
+
+def connection_options(text: str) -> list[str]:
+    """Return what a connection string sets besides its server: `options=-c work_mem=4MB`, `sslmode=require`."""
+    uri = _URI.fullmatch(text)
+    pairs = _PAIR.finditer((uri["query"] or "") if uri else text)
+    found = {match["key"]: match["value"].strip("'") for match in pairs if match["key"] not in _NOT_LOAD}
+    return [f"{key}={unquote(value) if uri else value}" for key, value in sorted(found.items())]
 
 
 MASK = "***"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 
+from pgdyno.importers.documents.command_lines import prefix_of
 from pgdyno.importers.parsed import Output
 from pgdyno.importers.repeats import variants
 
@@ -15,11 +16,13 @@ _PARTS: Sequence[Callable[[Output], str]] = (
     lambda output: ", ".join(output.place[:-1]),
     lambda output: ", ".join(output.place),
     lambda output: output.server,
+    lambda output: output.words.get("route", ""),
+    lambda output: output.words.get("prompt", ""),
     lambda output: f"{output.tool} {output.version}" if output.version is not None else "",
     lambda output: output.words.get("server_version", ""),
 )
 """Additions to names that would be equal, in this order: rows of a table, the machine, the heading, the headings above
-it, the server of the command line, the versions of tool and server.
+it, the server of the command line, what runs it elsewhere, the host of its prompt, the versions of tool and server.
 """
 
 
@@ -51,18 +54,33 @@ def name_targets(outputs: Sequence[Output], fallback: str, wanted: str | None = 
 
 
 def _fill_servers(outputs: Sequence[Output]) -> None:
-    """Fill in missing servers: an output without a command line has the server of the one before it; a single server is
-    no distinction.
+    """Fill in missing servers, routes and hosts of prompts: an output without a command line has those of the one
+    before it; if all are equal, they are no distinction.
     """
     by_place: dict[Hashable, list[Output]] = defaultdict(list)
     for output in outputs:
         by_place[output.tool, output.place].append(output)
     for alike in by_place.values():
-        known = {output.server for output in alike if output.server}
-        last = ""
-        for output in alike:
-            last = output.server or last
-            output.server = last if len(known) > 1 else ""
+        prefixes = [None if output.command is None else prefix_of(output.command) for output in alike]
+        # a command line without a server or a route uses its own machine's, but a prompt may show no host
+        servers = _filled([output.server or (None if output.command is None else "") for output in alike])
+        routes = _filled([None if prefix is None else prefix.route for prefix in prefixes])
+        hosts = _filled([None if prefix is None else prefix.host or None for prefix in prefixes])
+        for output, server, route, host in zip(alike, servers, routes, hosts, strict=True):
+            output.server = server
+            output.words |= {name: value for name, value in (("route", route), ("prompt", host)) if value}
+
+
+def _filled(values: Sequence[str | None]) -> list[str]:
+    """Return `values` with the last known one in place of None; all are empty if all known ones are equal."""
+    known = [value for value in values if value is not None]
+    if len(set(known)) < 2:
+        return [""] * len(values)
+    filled, last = [], ""
+    for value in values:
+        last = last if value is None else value
+        filled.append(last)
+    return filled
 
 
 def identities(outputs: Sequence[Output], fallback: str) -> list[Hashable]:
