@@ -229,6 +229,7 @@ def _options(output: Output, command: str, line: int) -> None:
         elif re.fullmatch(r"\w{1,20}_(?:host|port|db|socket)", plain):
             # libpq takes a connection string in place of the database
             server += server_parts(value).values()
+            others += connection_options(value)
         elif plain not in _APART and not plain.endswith(("_user", "_password")) and (plain, value) not in _UNLIMITED:
             others.append(f"--{name}={value}" if value else f"--{name}")
     _limits(output, {name.replace("_", "-"): value for name, value in found})
@@ -260,4 +261,3 @@ _APART = frozenset([
     "report_checkpoints",
 ])  # fmt: skip
 """Options that a point or the workload contains, or that do not change the load."""
-            others += connection_options(value)
