@@ -8,8 +8,9 @@ from dataclasses import fields as dataclass_fields
 
 import pytest
 
+from pgdyno.analyse.pairs import Metric
 from pgdyno.audit import Severity, audit
-from pgdyno.audit.pairing import Pairing, pairing_between, pairing_within
+from pgdyno.audit.pairing import Pairing, pairing_between, pairing_of_arms, pairing_within
 from pgdyno.audit.setting_values import setting_value
 from pgdyno.records import NetworkPathRecord, TrialRecord
 from pgdyno.store.trial_tables import SeriesRow, SettingRow
@@ -163,6 +164,28 @@ def test_settings_of_the_sessions_are_compared_as_those_of_the_server() -> None:
     assert topics(paired(kept(base, rows), kept(in_sessions("two", jit="off"), rows))) == []
     of_one = changed(own(), lambda trial: {"session_settings": {"jit": "off"} if trial.target == "b" else {}})
     assert differing(of_one) == ["jit"]
+
+
+def test_latencies_of_two_programs_are_confounded() -> None:
+    """pgbench leaves out the time in which its threads serve other clients."""
+    alone = own(run="one")
+    by_tool = {
+        name: printed(*[replace(ROW, tool=name)] * 2) for name in ("pgbench", "pgbench-log", "sysbench", "table")
+    }
+
+    def found(base: FakeRun, other: FakeRun, metric: Metric = Metric.MEAN) -> list[str]:
+        return [
+            each.field for each in pairing_between(base, other, metric=metric).confounders if "load" not in each.field
+        ]
+
+    assert found(by_tool["pgbench"], by_tool["sysbench"]) == ["latency"]
+    assert found(by_tool["pgbench"], by_tool["sysbench"], Metric.TPS) == []
+    assert found(by_tool["pgbench"], by_tool["pgbench-log"]) == []
+    assert found(by_tool["pgbench"], by_tool["table"]) == []
+    assert "latency" in found(alone, by_tool["pgbench"], Metric.P99)
+    both = printed(replace(ROW, tool="pgbench"), replace(ROW, tool="sysbench", target="b"))
+    (confounder,) = pairing_of_arms(both, "target", "a", "b", Metric.MEAN).confounders
+    assert str(confounder.message).startswith("latency: pgbench vs sysbench: ")
 
 
 def test_versions_that_outputs_print_are_what_imported_targets_are_compared_by() -> None:

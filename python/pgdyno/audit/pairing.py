@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pgdyno.analyse.pairs import VERSION, Confounder, differing_parameters
+from pgdyno.analyse.pairs import VERSION, Confounder, Metric, arm_name, differing_parameters
 from pgdyno.analyse.series import named
 from pgdyno.audit.arms import PairRun, Side
 from pgdyno.audit.finding import Finding, Severity
+from pgdyno.audit.latency_differences import latency_differences
 from pgdyno.audit.rules import (
     cache_differs,
     dataset_differs,
@@ -110,7 +111,7 @@ class Pairing:
     """Lesser differences, and what is unknown."""
 
 
-def pairing_between(base: AuditRun, other: AuditRun, by: str | None = None) -> Pairing:
+def pairing_between(base: AuditRun, other: AuditRun, by: str | None = None, metric: Metric = Metric.TPS) -> Pairing:
     """Return what differs between two runs besides `by`; a differing server version counts as compared unless `by`
     names it.
 
@@ -125,6 +126,7 @@ def pairing_between(base: AuditRun, other: AuditRun, by: str | None = None) -> P
         *_of_plans(base.manifest, other.manifest),
         *_of_loads(base, other),
         *_of_unused_items(base, other),
+        *(latency_differences(base.trials, other.trials) if metric.is_latency else ()),
     ]
     prints = [_print_of(run) for run in (base, other)]
     if prints[0] is not None and prints[1] is not None:
@@ -163,12 +165,21 @@ def pairing_within(run: AuditRun, by: str, base: Iterable[str], other: Iterable[
     return found
 
 
-def pairing_of_arms(run: AuditRun, by: str, base: str, other: str) -> Pairing:
-    """Return what differs between two arms of a run if `by` is `target` or `version`; arms of one target share
-    everything else.
+def pairing_of_arms(run: AuditRun, by: str, base: str, other: str, metric: Metric = Metric.TPS) -> Pairing:
+    """Return what differs between two arms of a run that are compared by `metric`.
 
     `base` and `other` are named as in `analyse.pairs.within`.
     """
+    found = _pairing_of_servers(run, by, base, other)
+    if metric.is_latency:
+        name_of = arm_name(run.manifest, run.trials, by)
+        arms = [[trial for trial in run.trials if name_of(trial) == arm] for arm in (base, other)]
+        _sort(latency_differences(*arms), by, found)
+    return found
+
+
+def _pairing_of_servers(run: AuditRun, by: str, base: str, other: str) -> Pairing:
+    """Return what differs between the servers of two arms; arms of one target share them."""
     if by == "target":
         return pairing_within(run, by, [base], [other])
     if by != VERSION:

@@ -142,6 +142,8 @@ TOPICS = {
     "host.tuning": "kernel",
     "host.virtualisation": "hypervisor",
     "generator": "placement",
+    "latency": "latency definition",
+    "skipped": "skipped transactions",
     "workload.capture": "capture",
     "workload.pace": "pace",
     "workload.scale": "scale",

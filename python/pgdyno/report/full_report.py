@@ -14,6 +14,7 @@ from pgdyno.analyse.pairs import between, differing_parameters, usual_metric
 from pgdyno.analyse.price import PriceList, prices_of
 from pgdyno.analyse.series import Series
 from pgdyno.audit import Finding, judged
+from pgdyno.audit.latency_differences import overloaded
 from pgdyno.audit.pairing import measures_otherwise, sides_of, without_alike
 from pgdyno.audit.setting_values import alike_settings
 from pgdyno.audit.subject import Subject
@@ -198,7 +199,8 @@ def _extras(
     prices: PriceList | None = None,
 ) -> Extras:
     findings = _audited(subjects)
-    left_out = left_out_of(of, findings) if len(runs) == 1 else frozenset()
+    late = overloaded(runs[0], usual_metric(runs[0]))
+    left_out = left_out_of(of, findings, late) if len(runs) == 1 else frozenset()
     return Extras(
         findings=findings,
         comparisons=_compared(of, runs, left_out),

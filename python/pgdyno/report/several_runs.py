@@ -10,7 +10,15 @@ from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.pairs import Arms, Confounder, Metric, between, usual_metric, usual_split, within
 from pgdyno.analyse.series import Series, text
 from pgdyno.audit import Finding
-from pgdyno.audit.pairing import of_single_trials, pairing_between, pairing_of_arms, topic_of_pair, trials_of, words_of
+from pgdyno.audit.latency_differences import overloaded
+from pgdyno.audit.pairing import (
+    of_single_trials,
+    pairing_between,
+    pairing_of_arms,
+    topic_of_pair,
+    trials_of,
+    words_of,
+)
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint.differences import topic_of
 from pgdyno.messages import Message
@@ -140,14 +148,17 @@ def short_name(run: str) -> str:
     return rest if dash and time[:8].isdigit() else run
 
 
-def left_out_of(of: Digest, findings: Sequence[Finding]) -> frozenset[int]:
-    """Return the trials that a comparison of the arms leaves out, because `findings` are invalid.
+def left_out_of(of: Digest, findings: Sequence[Finding], late: Sequence[Finding] = ()) -> frozenset[int]:
+    """Return the trials that a comparison of the arms leaves out, because `findings` are invalid, and those of `late`
+    (`audit.latency_differences.overloaded`).
 
-    Empty if an arm would have none left: the comparison is then shown, and void.
+    Empty if `findings` leave an arm no trial: the comparison is then shown, and void.
     """
     invalid = frozenset(trials_of(of_single_trials(findings)[1]))
     arms = _arms(of, invalid)
-    return frozenset() if not arms or any(each.is_empty for each in arms) else invalid
+    if not arms or any(each.is_empty for each in arms):
+        return frozenset()
+    return invalid | trials_of(late)
 
 
 def comparisons_of(of: Digest, left_out: Collection[int] = ()) -> list[Comparison]:
@@ -161,7 +172,7 @@ def with_confounders(comparisons: Sequence[Comparison], run: StoredRun) -> list[
     if by is None:
         return list(comparisons)
     return [
-        replace(each, confounders=tuple(pairing_of_arms(run, by, each.base, each.other).confounders))
+        replace(each, confounders=tuple(pairing_of_arms(run, by, each.base, each.other, each.metric).confounders))
         for each in comparisons
     ]
 
@@ -191,7 +202,8 @@ def arms_between(base: StoredRun, other: StoredRun, metric: Metric) -> Arms:
     `pgdyno compare` refuses runs that measured different things; a page for both shows them, and names the reasons in
     the same place.
     """
-    found = pairing_between(base, other)
+    found = pairing_between(base, other, metric=metric)
     refused = [Confounder(topic_of(each.field), each.field, words_of(each)) for each in found.refused]
     refused += [Confounder(topic_of_pair(each), each.rule, each.translatable_message) for each in found.invalid]
-    return replace(between(base, other, metric), confounders=(*refused, *found.confounders))
+    late = (trials_of(overloaded(base, metric)), trials_of(overloaded(other, metric)))
+    return replace(between(base, other, metric, late), confounders=(*refused, *found.confounders))

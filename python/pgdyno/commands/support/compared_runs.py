@@ -12,6 +12,7 @@ from pgdyno.analyse.pairs import Arms, Metric, between, usual_metric, usual_spli
 from pgdyno.analyse.price import PriceComparison, PriceList, compare_prices, prices_of
 from pgdyno.analyse.series import Series, varying
 from pgdyno.audit import Finding, Severity, audit
+from pgdyno.audit.latency_differences import overloaded
 from pgdyno.audit.pairing import (
     FACTORS,
     Pairing,
@@ -187,7 +188,11 @@ class ComparedRuns:
     @cached_property
     def _audited(self) -> dict[Path, tuple[list[Finding], list[Finding]]]:
         prices = None if self.what.price is None else read_prices(self.what.price)
-        return {_place(run): of_single_trials(audit(run, prices=prices)) for run in self._taking_part}
+        found = {}
+        for run in self._taking_part:
+            whole, single = of_single_trials(audit(run, prices=prices))
+            found[_place(run)] = whole, [*single, *overloaded(run, self.metric())]
+        return found
 
     def _findings(self, run: RunData) -> tuple[list[Finding], list[Finding]]:
         """Findings that say invalid: of the whole run, and of some of its trials."""
@@ -213,10 +218,10 @@ class ComparedRuns:
     def _pairing(self) -> Pairing:
         if self.second is None:
             return Pairing()
-        return pairing_between(self.first, self.second, self.what.by)
+        return pairing_between(self.first, self.second, self.what.by, self.metric())
 
     def _pairing_of(self, arms: Arms) -> Pairing:
-        return pairing_of_arms(self.first, self._by, arms.base, arms.other)
+        return pairing_of_arms(self.first, self._by, arms.base, arms.other, arms.metric)
 
     def _refused_pair(self) -> list[Reason]:
         if self.second is None:
