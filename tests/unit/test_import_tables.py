@@ -121,7 +121,15 @@ def test_rows_that_cannot_be_read_are_listed_and_the_table_goes_on() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["we saw 12,000 TPS", "latency: 3.2 ms at 8", "NOPM 50123", "TPM = 115377", "5000 transactions", "latency 12"],
+    [
+        "we saw 12,000 TPS",
+        "we saw 1.2M TPM",
+        "latency: 3.2 ms at 8",
+        "NOPM 50123",
+        "TPM = 115377",
+        "5000 transactions",
+        "latency 12",
+    ],
 )
 def test_a_line_with_a_figure_that_nothing_reads_is_listed(line: str) -> None:
     assert [each.text for each in read_document(f"text\n{line}\n").unread] == [line]
@@ -160,3 +168,124 @@ def test_a_table_of_settings_is_no_table_of_figures() -> None:
     )
     document = read_document(text)
     assert (document.outputs, document.unread) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "Time (seconds),Throughput (requests/second),Average Latency (millisecond)\n0,1002.6,8.8\n5,1009.9,8.4\n",
+        "Time (seconds),Requests,Throughput (requests/second)\n0,1000,1002.6\n1,1010,1009.9\n",
+        "| time | clients | TPS |\n|---|---|---|\n| 12:00:01 | 8 | 1002 |\n| 12:00:02 | 8 | 1003 |\n",
+        "| elapsed_s | PG14 TPS | PG15 TPS |\n|---|---|---|\n| 1 | 1002 | 1003 |\n| 2 | 1003 | 1004 |\n",
+        "| server | second | TPS |\n|---|---|---|\n| a | 1 | 1002 |\n| a | 2 | 1003 |\n| b | 1 | 1004 |\n",
+        "| second | 1 | 2 | 3 |\n|---|---|---|---|\n| TPS | 1002 | 1003 | 1004 |\n",
+    ],
+)
+def test_seconds_of_a_run_are_no_trials(table: str) -> None:
+    document = read_document(f"text\n\n{table}")
+    assert document.outputs == []
+    (unread,) = document.unread
+    assert unread.line == 3
+    assert "the rows are moments of one run (column '" in unread.text
+    assert "import its summary" in unread.text
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "| time (s) | clients | TPS |\n|---|---|---|\n| 60.1 | 8 | 1002 |\n| 60.2 | 8 | 1003 |\n",
+        "| clients | time | TPS |\n|---|---|---|\n| 8 | 10.2 s | 1002 |\n| 16 | 12.5 s | 1003 |\n",
+        "| run | time | TPS |\n|---|---|---|\n| 1 | 10.2 s | 1002 |\n| 2 | 12.5 s | 1003 |\n",
+        "| server | time | TPS |\n|---|---|---|\n| a | 12:00 | 1002 |\n| b | 13:00 | 1003 |\n",
+    ],
+)
+def test_runs_with_their_lengths_or_times_are_trials(table: str) -> None:
+    document = read_document(f"text\n\n{table}")
+    assert ([each.tps for each in document.outputs], document.unread) == ([1002, 1003], [])
+
+
+@pytest.mark.parametrize(
+    ("head", "cell", "field", "value"),
+    [
+        ("TPM", "1.2M", "tpm", 1_200_000),
+        ("TPM", "900k", "tpm", 900_000),
+        ("TPM", "1.2 million", "tpm", 1_200_000),
+        ("TPS", "12,5 k", "tps", 12_500),
+        ("TPS (k)", "12.5", "tps", 12_500),
+        ("TPS (K)", "12.5k", "tps", 12_500),
+        ("TPS (thousands)", "12.5", "tps", 12_500),
+        ("TPS in thousands", "12.5", "tps", 12_500),
+        ("TPS x1000", "12.5", "tps", 12_500),
+        ("TPS (x 1,000)", "12.5", "tps", 12_500),
+        ("TPS/1000", "12.5", "tps", 12_500),
+        ("kTPS", "12.5", "tps", 12_500),
+        ("k transactions/s", "12.5", "tps", 12_500),
+        ("TPM (millions)", "1.2", "tpm", 1_200_000),
+        ("NOPM", "50123 /min", "nopm", 50_123),
+    ],
+)
+def test_thousands_and_millions_of_cells_and_headings_count(head: str, cell: str, field: str, value: float) -> None:
+    (found,) = read_document(f"| target | clients | {head} |\n|---|---|---|\n| a | 8 | {cell} |\n").outputs
+    assert (found.target, getattr(found, field)) == ("a", value)
+
+
+def test_the_heading_above_compared_columns_may_say_thousands() -> None:
+    text = "TPS (thousands)\n\n| clients | PG14 | PG15 |\n|---|---|---|\n| 8 | 12.5 | 13k |\n"
+    assert [(each.target, each.tps) for each in read_document(text).outputs] == [("PG14", 12_500), ("PG15", 13_000)]
+
+
+@pytest.mark.parametrize("cell", ["1200 tpm", "1200 ms", "1200 clients", "5 min"])
+def test_a_rate_with_a_unit_of_something_else_is_listed(cell: str) -> None:
+    document = read_document(f"| target | clients | TPS |\n|---|---|---|\n| a | 8 | {cell} |\n")
+    assert (document.outputs, [each.line for each in document.unread]) == ([], [3])
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["TPS/$", "TPS/vCPU", "TPS per client", "TPS per dollar", "Cost per TPS", "Failed TPS", "TPS (errors)",
+     "tp (req/s) scaled"],
+)  # fmt: skip
+def test_rates_per_something_and_of_failures_are_no_throughput(head: str) -> None:
+    text = f"| target | clients | TPS | {head} |\n|---|---|---|---|\n| a | 8 | 1200 | 30.5 |\n"
+    (found,) = read_document(text).outputs
+    assert (found.target, found.tps) == ("a", 1200)
+    alone = read_document(f"| target | clients | {head} |\n|---|---|---|\n| a | 8 | 30.5 |\n")
+    assert (alone.outputs, [each.line for each in alone.unread]) == ([], [3])
+
+
+@pytest.mark.parametrize(
+    ("head", "cell"),
+    [
+        ("Latency (ns)", "6500000"),
+        ("Latency (usec)", "6500"),
+        ("Latency (microsec)", "6500"),
+        ("Average Latency (microsecond)", "6500"),
+        ("Average Latency (millisecond)", "6.5"),
+        ("Latency", "6500 usec"),
+        ("Latency", "6500000 ns"),
+    ],
+)
+def test_latencies_have_many_units(head: str, cell: str) -> None:
+    (found,) = read_document(f"| clients | tps | {head} |\n|---|---|---|\n| 8 | 1200 | {cell} |\n").outputs
+    assert found.latency_mean_ms == pytest.approx(6.5)
+
+
+@pytest.mark.parametrize(("head", "cell"), [("Latency", "65 ticks/s"), ("Latency", "3.2-3.5"), ("p95", "5 min")])
+def test_a_latency_that_is_not_read_is_listed(head: str, cell: str) -> None:
+    document = read_document(f"| clients | tps | {head} |\n|---|---|---|\n| 8 | 1200 | {cell} |\n")
+    assert [each.tps for each in document.outputs] == [1200]
+    assert [str(each.what) for each in document.unread] == [f"figure under '{head}' not understood: {cell}"]
+
+
+def test_a_comma_is_decimal_where_semicolons_separate_cells() -> None:
+    (found,) = read_document("server;clients;TPS;avg latency (ms)\npg17;8;456,789;17,514\n").outputs
+    assert (found.tps, found.latency_mean_ms) == (456.789, 17.514)
+    (found,) = read_document("server;clients;TPS;avg latency (ms)\npg17;8;456,789;17.5\n").outputs
+    assert (found.tps, found.latency_mean_ms) == (456_789, 17.5)
+
+
+def test_a_cell_of_a_compared_column_that_is_not_read_is_listed() -> None:
+    text = "| threads (TPS) | PG14 | PG15 |\n|---|---|---|\n| 8 | 1200 | 1300 tpm |\n| 16 | 2200 | - |\n"
+    document = read_document(text)
+    assert [each.tps for each in document.outputs] == [1200, 2200]
+    assert [each.line for each in document.unread] == [3]

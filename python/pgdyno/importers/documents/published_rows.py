@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pgdyno.importers.documents.context import ORDINAL, is_warmup
 from pgdyno.importers.documents.table_cells import (
     MODES,
+    NO_FIGURES,
     TARGET,
     WORKLOADS,
     Column,
@@ -19,11 +20,15 @@ from pgdyno.importers.documents.table_cells import (
     figure_of,
     plain,
     style_of,
+    without_factor,
 )
 from pgdyno.importers.documents.text_tables import RATES, Grid, transposed
+from pgdyno.importers.documents.time_columns import moments, names_times, time_column
 from pgdyno.importers.parsed import Output, Unread
+from pgdyno.messages import Message
 
 _WHOLE = frozenset(["clients", "workers", "scale", "warehouses", "reads", "writes", "others", "errors", "transactions"])
+_ROW_NUMBERS = ("#", "n", "no", "no.", "№")
 _PROTOCOLS = ("simple", "extended", "prepared")
 _BUILTIN = {"tpcb-like", "simple-update", "select-only"}
 _LITTLE = (0.0005, 0.002)
@@ -53,16 +58,16 @@ def trials_of_grid(grid: Grid, caption: str, units: frozenset[str]) -> GridTrial
         return _by_rows(grid, columns)
     turned = transposed(grid)
     if turned is not None:
+        if names_times(grid.head[0]):
+            turned.head[0] = grid.head[0]
         return _by_rows(turned, [column_of(head) for head in turned.head])
     found = _wide(grid, columns, caption, units)
     if found is not None:
         return found
-    latencies = [at for at, column in enumerate(columns) if _is_latency(column) and column.has_unit]
-    if latencies and any(column.field == "clients" for column in columns):
-        return GridTrials(
-            unread=[_unread(line, text) for line, cells, text in grid.rows if _has_figure(cells, latencies)]
-        )
-    return GridTrials()
+    unread = [at for at, column in enumerate(columns) if column.field == "derived"]
+    if any(column.field == "clients" for column in columns):
+        unread += [at for at, column in enumerate(columns) if column.is_latency and column.has_unit]
+    return GridTrials(unread=[_unread(line, text) for line, cells, text in grid.rows if _has_figure(cells, unread)])
 
 
 # ---- a trial per row ----
@@ -71,11 +76,14 @@ def trials_of_grid(grid: Grid, caption: str, units: frozenset[str]) -> GridTrial
 def _by_rows(grid: Grid, columns: Sequence[Column]) -> GridTrials:
     found = GridTrials()
     rates = [at for at, column in enumerate(columns) if column.field in RATES]
-    figures_at = [
-        at for at, column in enumerate(columns) if column.field not in ("label", "ignored", "clients/workers")
-    ]
+    figures_at = [at for at, column in enumerate(columns) if column.field not in (*NO_FIGURES, "clients/workers")]
     styles = _styles(grid, columns, figures_at)
     labels = _labels(columns, rates[0])
+    texts = [at for at in labels if any(at < len(cells) and figure_of(cells[at]) is None for _, cells, _ in grid.rows)]
+    moment = time_column(grid.head, [cells for _, cells, _ in grid.rows], [*texts, *_settings(columns)])
+    if moment is not None:
+        return GridTrials(unread=[moments(grid.line, grid.head[moment])])
+    measured_at = [at for at in figures_at if columns[at].field in RATES or columns[at].is_latency]
     carried: dict[int, str] = {}
     for line, cells, text in grid.rows:
         row = _Row(line, text, cells, columns, styles)
@@ -83,6 +91,8 @@ def _by_rows(grid: Grid, columns: Sequence[Column]) -> GridTrials:
             value = _text(cells[at]) if at < len(cells) else ""
             carried[at] = value or (carried.get(at, "") if at == 0 else "")
         outputs = row.outputs(rates)
+        if outputs:
+            found.unread += row.unread(measured_at, outputs)
         for output in outputs:
             _label(output, columns, labels, carried)
             output.group = grid.line
@@ -96,12 +106,21 @@ def _by_rows(grid: Grid, columns: Sequence[Column]) -> GridTrials:
     return found
 
 
+def _settings(columns: Sequence[Column]) -> list[int]:
+    """Return columns that distinguish runs besides labels: clients, scales, and numbers of repeats."""
+    fields = ("clients", "clients/workers", "workers", "scale", "warehouses")
+    return [
+        at for at, column in enumerate(columns)
+        if column.field in fields or (column.field == "ordinal" and plain(column.head) not in _ROW_NUMBERS)
+    ]  # fmt: skip
+
+
 def _styles(grid: Grid, columns: Sequence[Column], figures_at: Sequence[int]) -> dict[int, Style]:
     by_column = {
         at: [figure for _, cells, _ in grid.rows if at < len(cells) and (figure := figure_of(cells[at]))]
         for at in figures_at
     }
-    whole = style_of([figure for each in by_column.values() for figure in each])
+    whole = style_of([figure for each in by_column.values() for figure in each], grid.separator)
     styles = {}
     for at, figures in by_column.items():
         own = style_of(figures)
@@ -198,7 +217,7 @@ class _Row:
 
     def _complete(self, output: Output) -> None:
         for at, column in enumerate(self.columns):
-            if column.field in ("label", "ignored", *RATES) or at >= len(self.cells):
+            if column.field in (*NO_FIGURES, *RATES) or at >= len(self.cells):
                 continue
             if column.target is not None and column.target != output.target:
                 continue
@@ -228,19 +247,28 @@ class _Row:
         figure = figure_of(self.cells[at]) if at < len(self.cells) else None
         if figure is None:
             return None
-        column = self.columns[at]
         try:
-            value = self.styles.get(at, Style()).value(figure)
+            return self.columns[at].value(figure, self.styles.get(at, Style()))
         except ValueError:
             return None
-        if column.field == "duration_s":
-            if figure.unit in ("s", "sec", "secs", "seconds") or re.search(r"\bs\b|sec|elaptime", plain(column.head)):
-                return value
-            return None
-        if _is_latency(column):
-            own = figure.to_ms
-            return round(value * (own if own is not None else column.factor), 9)
-        return value
+
+    def unread(self, places: Sequence[int], outputs: Sequence[Output]) -> list[Unread]:
+        """Return the figures in the columns `places` that none of `outputs` has."""
+        targets = {output.target for output in outputs}
+        return [
+            Unread(
+                self.line,
+                Message(
+                    "cell-unread",
+                    "figure under '{column}' not understood: {cell}",
+                    column=self.columns[at].head,
+                    cell=self.cells[at].strip()[:100],
+                ),
+            )
+            for at in places
+            if _has_digit(self.cells, [at])
+            and (self._value(at) is None or self.columns[at].target not in (None, *targets))
+        ]
 
 
 # ---- columns are the compared targets ----
@@ -274,8 +302,9 @@ def _wide(grid: Grid, columns: Sequence[Column], caption: str, units: frozenset[
     ]
     if not figures:
         return None
-    unit = _unit_of(" ".join([first.head, caption]))
-    style = style_of(figures)
+    words, factor = without_factor(" ".join([first.head, caption]).lower())
+    unit = _unit_of(words)
+    style = style_of(figures, grid.separator)
     is_latency = re.search(r"\bms\b|latency|latencies|seconds|%", caption.lower()) is not None
     if unit is None and not is_latency and len(units) == 1:
         (unit,) = units
@@ -283,21 +312,23 @@ def _wide(grid: Grid, columns: Sequence[Column], caption: str, units: frozenset[
     if assumed:
         assumed = statistics.median(_values(style, figures) or [0.0]) >= _PLAUSIBLE_RATE
         unit = "tps" if assumed else None
+    measured = Column(unit, caption, factor=factor) if unit is not None else None
     found = GridTrials()
     for line, cells, text in grid.rows:
-        outputs = _wide_row(columns, cells, line, text, unit, style, in_rows) if unit is not None else []
+        outputs = _wide_row(columns, cells, line, text, measured, style, in_rows) if measured is not None else []
         for output in outputs:
             output.group = grid.line
             if assumed:
                 output.words["unit"] = ASSUMED
         found.outputs += outputs
-        if not outputs and _has_figure(cells, range(1, len(cells))):
+        printed = sum(_has_digit(cells, [at]) for at in range(1, len(columns)))
+        if (outputs and len(outputs) < printed) or (not outputs and _has_figure(cells, range(1, len(cells)))):
             found.unread.append(_unread(line, text))
     return found
 
 
 def _wide_row(
-    columns: Sequence[Column], cells: Sequence[str], line: int, text: str, unit: str, style: Style, in_rows: bool
+    columns: Sequence[Column], cells: Sequence[str], line: int, text: str, measured: Column, style: Style, in_rows: bool
 ) -> list[Output]:
     outputs = []
     clients = figure_of(cells[0]) if in_rows else None
@@ -309,14 +340,16 @@ def _wide_row(
         if figure is None or count is None:
             continue
         try:
-            value, number = style.value(figure), Style().value(count)
+            value, number = measured.value(figure, style), Style().value(count)
         except ValueError:
+            continue
+        if value is None:
             continue
         output = Output(
             "table", line, line, target=columns[at].head.strip("*` ") if in_rows else _text(cells[0]) or None
         )
         output.put("clients", int(number), line, text)
-        output.put(unit, value, line, text)
+        output.put(measured.field, value, line, text)
         outputs.append(output)
     return outputs
 
@@ -343,10 +376,6 @@ def units_in(text: str) -> frozenset[str]:
     if re.search(r"transactions? (?:per|a) second|transactions?/s", text, re.IGNORECASE):
         found.add("tps")
     return frozenset(found)
-
-
-def _is_latency(column: Column) -> bool:
-    return column.field.startswith("latency_") or re.fullmatch(r"p[\d.]+", column.field) is not None
 
 
 def _text(cell: str) -> str:

@@ -16,7 +16,7 @@ from pgdyno.importers.parsed import Document, Output, Unread
 from pgdyno.messages import Message
 
 _FIGURES = re.compile(
-    r"(?<![\w.,])\d[\d.,]{0,30}\s{0,3}k?\s{0,3}(?:tps|tpmc?|nopm|qps|ms|transactions)\b|"
+    r"(?<![\w.,])\d[\d.,]{0,30}\s{0,3}[km]?\s{0,3}(?:tps|tpmc?|nopm|qps|ms|transactions)\b|"
     r"\b(?:tps|tpmc?|nopm|qps|latency|transactions)\b\W{0,12}\d",
     re.IGNORECASE,
 )

@@ -6,11 +6,25 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pgdyno.importers.parsed import LONGEST_NUMBER
+from pgdyno.importers.parsed import LONGEST_NUMBER, bounded
 
+_TO_MS = {
+    unit: factor
+    for factor, units in (
+        (1e-6, "ns nsec nsecs nanosec nanosecs nanosecond nanoseconds"),
+        (1e-3, "µs μs us usec usecs microsec microsecs microsecond microseconds"),
+        (1.0, "ms msec msecs millisec millisecs millisecond milliseconds"),
+        (1e3, "s sec secs second seconds"),
+    )
+    for unit in units.split()
+}
+"""Factors from units of time to milliseconds."""
+_TIME_UNITS = "|".join(sorted(_TO_MS, key=len, reverse=True))
+_THOUSAND, _MILLION = r"k|thousands?|tsd", r"m|mm|mn|mio|mln|millions?"
 _CELL = re.compile(
-    r"[~≈]?\s?(?P<digits>\d(?:[\d.,'’\u00a0\u202f\u2009 ](?=\d)|\d){0,38})(?P<thousand>[kK](?![a-zA-Z]))?"  # noqa: RUF001
-    r"\s?(?P<unit>milliseconds|msec|ms|µs|μs|us|seconds|secs?|s|min|m|tps|qps|tpmc|tpm|nopm|/s|clients?|threads?|"
+    r"[~≈]?\s?(?P<digits>\d(?:[\d.,'’\u00a0\u202f\u2009 ](?=\d)|\d){0,38})"  # noqa: RUF001
+    rf"(?:\s?(?:(?P<thousand>{_THOUSAND})|(?P<million>{_MILLION}))\.?(?![a-z0-9]))?"
+    rf"\s?(?P<unit>{_TIME_UNITS}|minutes?|min|tps|qps|tpmc|tpm|nopm|/\s?s|/\s?min|clients?|threads?|"
     r"connections?|users?|vus?|c)?(?P<rest>.*)$",
     re.IGNORECASE,
 )
@@ -18,7 +32,10 @@ _SPACED = re.compile(r"\d{1,3}(?:[\u00a0\u202f\u2009 '’]\d{3})+(?:[.,]\d+)?") 
 _NOTE = re.compile(r"\s|[(\[{<‹«←*†‡¹²³,;!✓✅⚠]|--|/s")  # noqa: RUF001
 _NO_FIGURE = re.compile(r"\s?[/%–-]\s?\d|\s?%|\s?x\b|\s?×")  # noqa: RUF001
 """After a number: the rest of a range, of a pair, of a share or of a ratio."""
-_FACTORS = {"s": 1e3, "sec": 1e3, "secs": 1e3, "seconds": 1e3, "µs": 1e-3, "μs": 1e-3, "us": 1e-3}
+_RATE_UNITS = {
+    "tps": ("tps", "/s"), "qps": ("qps", "/s"), "nopm": ("nopm", "tpmc", "/min"), "tpm": ("tpm", "/min"),
+}  # fmt: skip
+"""Units in cells, by the rate in the heading: `900 tpm` under TPS is not a figure of that column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +43,9 @@ class Figure:
     """A number as printed in a cell."""
 
     digits: str
-    thousand: bool
+    factor: float
+    """1,000 after `k`, 1,000,000 after `M`."""
     unit: str
-
-    @property
-    def to_ms(self) -> float | None:
-        """Return the factor from its unit to milliseconds; None without a unit."""
-        return _FACTORS.get(self.unit, 1.0) if self.unit else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +65,7 @@ class Style:
             digits,
         ):
             raise ValueError(f"{figure.digits!r} is not a number")
-        value = float(digits.replace(thousands, "").replace(self.decimal, "."))
-        return value * 1000 if figure.thousand else value
+        return bounded(float(digits.replace(thousands, "").replace(self.decimal, ".")) * figure.factor, figure.digits)
 
 
 def figure_of(cell: str) -> Figure | None:
@@ -70,15 +82,18 @@ def figure_of(cell: str) -> Figure | None:
         rest = f" {more}{rest}"
     if rest and (not _NOTE.match(rest) or _NO_FIGURE.match(rest)):
         return None
-    return Figure(digits, bool(match["thousand"]), (match["unit"] or "").lower())
+    factor = 1e3 if match["thousand"] else 1e6 if match["million"] else 1.0
+    return Figure(digits, factor, re.sub(r"\s", "", match["unit"] or "").lower())
 
 
-def style_of(figures: Sequence[Figure]) -> Style:
-    """Return the number format of `figures`, of one table: with a decimal comma only if nothing else makes sense."""
+def style_of(figures: Sequence[Figure], separator: str = "") -> Style:
+    """Return the number format of `figures`, of one table: with a decimal comma only if nothing else makes sense, or if
+    semicolons separate its cells, which programs write where the comma is the decimal sign.
+    """
     comma = any(
         re.fullmatch(r"\d+(?:\.\d{3})*,\d{1,2}|\d+,\d{4,}|0,\d+|\d{1,3}(?:\.\d{3})+,\d+", each.digits)
         for each in figures
-    )
+    ) or (separator == ";" and any("," in each.digits for each in figures))
     dotted = any(re.fullmatch(r"\d{1,3}(?:\.\d{3}){2,}", each.digits) for each in figures)
     english = any(
         re.fullmatch(r"\d+(?:,\d{3})*\.(?:\d{1,2}|\d{4,})|\d{1,3}(?:,\d{3})+\.\d+|0\.\d+", each.digits)
@@ -114,9 +129,8 @@ _LATENCY = re.compile(
     r"(?<![a-z])(?:latency|latencies|latencia|latência|lat|response time|resp\.? time|"
     r"レイテンシ|延迟|时延|지연|задержка)(?![a-z])"
 )
-_UNIT = re.compile(r"(?<![a-zµμ])(?P<unit>ms|msec|milliseconds|µs|μs|us|microseconds|s|sec|seconds)(?![a-z/])")
-_SCALES = {"ms": 1.0, "msec": 1.0, "milliseconds": 1.0, "µs": 1e-3, "μs": 1e-3, "us": 1e-3, "microseconds": 1e-3,
-           "s": 1e3, "sec": 1e3, "seconds": 1e3}  # fmt: skip
+_UNIT = re.compile(rf"(?<![a-zµμ])(?P<unit>{_TIME_UNITS})(?![a-z/])")
+_SECONDS = re.compile(r"\bs\b|sec|elaptime")
 _PERCENTILE = re.compile(
     r"(?<![a-z0-9])(?:p(?P<p>\d{2,4}(?:\.\d{1,4})?)|(?P<q>\d{2}(?:\.\d{1,4})?)\s?(?:%|th(?:\s?percentile)?|パーセンタイル))"
 )
@@ -133,11 +147,32 @@ _STATISTICS = (
 _DERIVED = re.compile(
     r"[δΔ∆%±×]|(?<![a-z])(?:vs\.?|versus|delta|diff(?:erence)?|change|gain|ratio|speed-?up|improvement|loss|overhead|"  # noqa: RUF001
     r"target|projected|expected|estimated|theoretical|efficiency|relative|normali[sz]ed|cv|stddev|stdev|std|min|max|"
-    r"minimum|maximum|per core|per vcpu|steady|limit|drop|increase|decrease|variance|ci|p\d{2,4})(?![a-z])"
+    r"minimum|maximum|per|cost|price|scaled|failed|failures?|(?<!excluding )(?<!without )errors?|steady|limit|drop|"
+    r"increase|decrease|variance|ci|p\d{2,4})(?![a-z])|[$€£¥]"
 )
 """Words in the heading of a column whose rates were not measured."""
+_OVER = re.compile(r"\s?/\s?(?!(?:s|sec|min)\b)[^\W\d]")
+"""After a rate in a heading: `TPS/vCPU`."""
 _NO_LATENCY = re.compile(
     r"[δΔ∆×]|(?<![a-z])(?:vs\.?|change|delta|reduction|improvement|ratio|target|limit)(?![a-z])"  # noqa: RUF001
+)
+_RATE_WORD = r"(?:tps|qps|rps|tpmc?|nopm|tx|txns?|trans|transactions?|req|requests?|queries)(?![a-z])"
+_FACTORS = tuple(
+    (
+        re.compile(
+            # kTPS, thousands of TPS
+            rf"(?<![a-z0-9-])(?:{words})(?:\s?of)?\s?(?={_RATE_WORD})|"
+            # TPS (k), TPS (x1000), TPS [in thousands]
+            rf"[(\[]\s?(?:in\s)?(?:[x×*/]\s?)?(?:{words}|{digits})\s?[)\]]|"  # noqa: RUF001
+            # TPS, k; TPS in thousands; TPS x1000
+            rf"(?:,\s?|\sin\s)(?:{words})(?![a-z0-9])|\s?[x×*/]\s?{digits}(?![\d,.])"  # noqa: RUF001
+        ),
+        factor,
+    )
+    for words, digits, factor in (
+        (_MILLION, r"(?:1[,.' ]?000[,.' ]?000|10\^?6)", 1e6),
+        (_THOUSAND, r"(?:1[,.' ]?000|10\^?3)", 1e3),
+    )
 )
 _QUALIFIER = re.compile(
     r"(?<![a-z])(?:avg\.?|average|mean|median|média|peak|total|overall|measured|result|results|throughput|excl?\.?|"
@@ -156,6 +191,8 @@ TARGET = frozenset([
     "host", "service", "name", "postgres", "postgresql", "product", "vm", "arm", "variant", "build", "branch",
     "commit", "node", "cloud", "platform", "solution", "",
 ])  # fmt: skip
+NO_FIGURES = ("label", "ordinal", "derived", "ignored")
+"""Kinds of columns: what distinguishes rows, numbers of repeats, rates that were not measured, and the rest."""
 MODES = frozenset(["mode", "protocol", "query mode", "protocol mode"])
 WORKLOADS = frozenset(["workload", "script", "benchmark", "scenario", "test", "test case", "type", "builtin"])
 
@@ -165,17 +202,41 @@ class Column:
     """The meaning of a column's cells."""
 
     field: str
-    """A field of Output; `p95` for a percentile; `label` for a column that distinguishes rows, `ignored` for the
-    rest.
-    """
+    """A field of Output; `p95` for a percentile; or one of `NO_FIGURES`."""
     head: str
     target: str | None = None
     """The target that its heading names besides the figure."""
     clients: int | None = None
     """The clients in its heading."""
     factor: float = 1.0
-    """Converts from the unit in its heading to milliseconds."""
+    """Converts from the unit in its heading to milliseconds, or from `TPS (k)` to transactions per second."""
     has_unit: bool = False
+
+    @property
+    def is_rate(self) -> bool:
+        return self.field in _RATE_UNITS
+
+    @property
+    def is_latency(self) -> bool:
+        return self.field.startswith("latency_") or re.fullmatch(r"p[\d.]+", self.field) is not None
+
+    def value(self, figure: Figure, style: Style) -> float | None:
+        """Return the value of a cell, in milliseconds for latencies; None if its unit belongs to another column. Raises
+        ValueError.
+        """
+        value = style.value(figure)
+        if self.is_rate:
+            if figure.unit and figure.unit not in _RATE_UNITS[self.field]:
+                return None
+            return value if figure.factor != 1 else bounded(value * self.factor, figure.digits)
+        if self.field == "duration_s":
+            is_seconds = _TO_MS.get(figure.unit) == 1e3 or (not figure.unit and _SECONDS.search(plain(self.head)))
+            return value if is_seconds and figure.factor == 1 else None
+        if self.is_latency:
+            if figure.factor != 1 or (figure.unit and figure.unit not in _TO_MS):
+                return None
+            return round(value * (_TO_MS[figure.unit] if figure.unit else self.factor), 9)
+        return value
 
 
 def plain(head: str) -> str:
@@ -200,25 +261,34 @@ def column_of(head: str) -> Column:
         return Column(_PLAIN[name], head)
     if without_unit in ("scale", "scale factor", "duration", "transactions", "errors"):
         return Column(_PLAIN[without_unit], head)
-    rate = _RATE.search(text)
-    return _rate(text, rate, head) if rate is not None else _latency(text, head) or _other(name, head)
+    unscaled, factor = without_factor(text)
+    rate = _RATE.search(unscaled)
+    return _rate(unscaled, rate, head, factor) if rate is not None else _latency(text, head) or _other(name, head)
 
 
 def _other(name: str, head: str) -> Column:
     if name in _WORKERS:
         return Column("workers", head)
-    return Column("ignored" if _ORDINAL.fullmatch(name) else "label", head)
+    return Column("ordinal" if _ORDINAL.fullmatch(name) else "label", head)
 
 
-def _rate(text: str, rate: re.Match[str], head: str) -> Column:
-    field = next(group for group in ("tps", "qps", "nopm", "tpm") if rate[group])
+def without_factor(text: str) -> tuple[str, float]:
+    """Return `text`, in lower case, without the factor of its rate, and that factor: 1,000 for `ktps`, `tps (k)`."""
+    for pattern, factor in _FACTORS:
+        if pattern.search(text):
+            return pattern.sub(" ", text), factor
+    return text, 1.0
+
+
+def _rate(text: str, rate: re.Match[str], head: str, factor: float) -> Column:
+    field = next(group for group in _RATE_UNITS if rate[group])
     rest = text[: rate.start()] + " " + text[rate.end() :]
     clients = _CLIENTS_IN.search(rest)
     if clients is not None:
         rest = rest[: clients.start()] + " " + rest[clients.end() :]
-    if _DERIVED.search(rest):
-        return Column("ignored", head)
-    return Column(field, head, _left(rest, head), int(clients["clients"]) if clients else None)
+    if _DERIVED.search(rest) or _OVER.match(text, rate.end()):
+        return Column("derived", head)
+    return Column(field, head, _left(rest, head), int(clients["clients"]) if clients else None, factor)
 
 
 def _latency(text: str, head: str) -> Column | None:
@@ -241,7 +311,7 @@ def _latency(text: str, head: str) -> Column | None:
     rest = rest.replace("percentile", " ")
     if _NO_LATENCY.search(rest):
         return Column("ignored", head)
-    factor = _SCALES[unit["unit"]] if unit is not None else 1.0
+    factor = _TO_MS[unit["unit"]] if unit is not None else 1.0
     return Column(field, head, _left(rest, head), factor=factor, has_unit=unit is not None)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pgdyno.importers.documents.table_cells import column_of, figure_of, plain
+from pgdyno.importers.documents.table_cells import NO_FIGURES, column_of, figure_of, plain
 from pgdyno.importers.parsed import Output, number, whole
 
 MOST_ROWS = 2000
@@ -33,6 +33,8 @@ class Grid:
     """Line number, cells, and the line itself."""
     taken: int
     """Lines, including the heading."""
+    separator: str = ""
+    """The character between cells of a row without bars."""
 
 
 def grid_at(lines: Sequence[str], at: int) -> Grid | None:
@@ -55,7 +57,10 @@ def grid_at(lines: Sequence[str], at: int) -> Grid | None:
             found = _gather(
                 lines, at, lambda row, mark=separator: [cell.strip().strip('"') for cell in row.split(mark)]
             )
-            return found if found is not None and _has_rate(found) else None
+            if found is None or not _has_rate(found):
+                return None
+            found.separator = separator
+            return found
     return _fixed(lines, at)
 
 
@@ -138,7 +143,7 @@ def _fixed(lines: Sequence[str], at: int) -> Grid | None:
         columns = [column_of(cell) for cell in head]
         if not any(column.field in RATES for column in columns):
             continue
-        known = sum(column.field not in ("label", "ignored") for column in columns)
+        known = sum(column.field not in NO_FIGURES for column in columns)
         if known < 2 and not (pattern == r"\s{2,}" and len(head) == 2):
             continue
         if pattern == r"\s+" and known < len(head) - 1:
@@ -187,7 +192,7 @@ def transposed(grid: Grid) -> Grid | None:
         (line, [grid.head[at], *(cells[at] if at < len(cells) else "" for _, cells, _ in grid.rows)], text)
         for at in range(1, width)
     ]
-    return Grid(grid.line, head, rows, grid.taken)
+    return Grid(grid.line, head, rows, grid.taken, grid.separator)
 
 
 Rows = Sequence[tuple[int, str]]
