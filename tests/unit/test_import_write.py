@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import re
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -195,6 +196,93 @@ def test_other_words_are_mapped_and_strange_ones_told(tmp_path: Path) -> None:
     assert (trial.target, trial.point.clients) == ("a", 8)
     assert run.manifest.imported is not None
     assert [line.line for line in run.manifest.imported.unread] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "second,tps\n1,1005.9\n2,1011.2\n",
+        "time,clients,tps\n1,8,1005.9\n2,8,1011.2\n",
+        "Sekunde;tps\n1;1005,9\n2;1011,2\n",
+        "timestamp,target,tps\n2026-11-27T12:00:01Z,a,1005.9\n2026-11-27T12:00:02Z,a,1011.2\n",
+        "epoch,clients,tps\n1700000001,8,1005.9\n1700000002,8,1011.2\n",
+        "elapsed_s,clients,tps\n1,8,1005.9\n2,8,1011.2\n1,8,1005.9\n",
+    ],
+)
+def test_seconds_of_a_run_are_no_repeats(table: str, tmp_path: Path) -> None:
+    column = re.split("[,;]", table)[0]
+    with pytest.raises(StoreError) as caught:
+        imported(tmp_path, table, "t.csv")
+    told = (
+        f"t.csv:1: the rows are moments of one run (column '{column}'): import its summary; if they are runs, name it"
+    )
+    assert told in str(caught.value.hint)
+    run = imported(tmp_path, table, "t.csv", mapping=mapping_of([f"repeat={column}"]))
+    assert len(run.trials) == len(table.splitlines()) - 1
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "time,clients,tps\n60.1,8,1005.9\n60.3,8,1011.2\n",
+        "timestamp,clients,tps\n1700000001,8,1005.9\n1700000300,16,1011.2\n",
+        "timestamp,host,tps\n1700000001,a,1005.9\n1700000300,b,1011.2\n",
+        "time,repeat,tps\n12:00,1,1005.9\n13:00,2,1011.2\n",
+    ],
+)
+def test_rows_with_the_lengths_or_times_of_runs_are_trials(table: str, tmp_path: Path) -> None:
+    assert [trial.summary.tps for trial in imported(tmp_path, table, "t.csv").trials if trial.summary] == [
+        1005.9,
+        1011.2,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("table", "figures"),
+    [
+        ("target;clients;tps;latency_mean_ms;p95_ms\npg17;8;456,789;17,514;21,3\n", (456.789, 17.514, 21.3)),
+        ("target;clients;tps;latency_mean_ms;p95_ms\npg17;8;456,789;17,514;21,345\n", (456.789, 17.514, 21.345)),
+        ("target;clients;tps;latency_mean_ms;p95_ms\npg17;8;456.789;17.514;21.3\n", (456.789, 17.514, 21.3)),
+        ("target;clients;tps;latency_mean_ms;p95_ms\npg17;8;456,789;17.514;21.3\n", (456_789, 17.514, 21.3)),
+        ("target\tclients\ttps\tlatency_mean_ms\tp95_ms\npg17\t8\t1.456,789\t17,514\t21\n", (1456.789, 17.514, 21)),
+        ('target,clients,tps,latency_mean_ms,p95_ms\npg17,8,"456,789",17.514,21.3\n', (456_789, 17.514, 21.3)),
+        ('target,clients,tps,latency_mean_ms,p95_ms\npg17,8,"456,789","17,514","21,3"\n', (456.789, 17.514, 21.3)),
+    ],
+)
+def test_a_table_has_one_decimal_sign(table: str, figures: tuple[float, float, float], tmp_path: Path) -> None:
+    (trial,) = imported(tmp_path, table, "t.csv").trials
+    assert trial.imported is not None
+    found = trial.imported.figures
+    assert (found["tps"], found["latency_mean_ms"], found["latency_p95_ms"]) == figures
+
+
+@pytest.mark.parametrize("name", ["cpu.user", "latency.avg", "tps.max", "words.x", "asked.x", "shown.x", "."])
+def test_a_column_with_a_dot_is_unknown_unless_it_is_ours(name: str, tmp_path: Path) -> None:
+    run = imported(tmp_path, f"target,clients,tps,{name},settings.jit\npg17,8,1000,55,off\n", "t.csv")
+    (trial,) = run.trials
+    assert trial.point.settings == {"jit": "off"}
+    assert trial.imported is not None
+    assert (trial.imported.words, trial.imported.load) == ({}, {})
+    assert run.manifest.imported is not None
+    assert [line.id for line in run.manifest.imported.unread] == ["column-unknown"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("t.csv", "target,clients,tps\npg17,99999999999999999999,1000\n"),
+        ("t.csv", "target,clients,tps,p99_ms\npg17,8,1000,99999999999999999999\n"),
+        ("t.md", "| clients | tps |\n|---|---|\n| 8 | 99999999999999999999 |\n"),
+        (
+            "t.summary.json",
+            '{\n "Throughput (requests/second)": 100.5,\n "terminals": "99999999999999999999",\n "scalefactor": 1\n}\n',
+        ),
+    ],
+)
+def test_a_figure_that_no_run_can_hold_is_refused(name: str, text: str, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no output of a known tool") as caught:
+        imported(tmp_path, text, name)
+    assert "99999999999999999999" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize("pair", ["clients", "nothing=x", "clients="])

@@ -11,7 +11,9 @@ from pgdyno.errors import UsageError
 from pgdyno.importers.documents.context import ORDINAL
 from pgdyno.importers.documents.passwords import MASK, names_password, without_passwords
 from pgdyno.importers.documents.read_document import LONGEST_SHOWN
-from pgdyno.importers.parsed import Document, Output, Unread, number, whole
+from pgdyno.importers.documents.table_cells import Figure, Style, style_of
+from pgdyno.importers.documents.time_columns import moments, time_column
+from pgdyno.importers.parsed import LONGEST_NUMBER, Document, Output, Unread, number, whole
 from pgdyno.messages import Message
 
 _WHOLE = (
@@ -28,6 +30,7 @@ _PERCENTILES = {
     "p50_ms": 50.0, "p75_ms": 75.0, "p90_ms": 90.0, "p95_ms": 95.0, "p99_ms": 99.0, "p999_ms": 99.9,
     "p9999_ms": 99.99, "latency_p50_ms": 50.0, "latency_p95_ms": 95.0, "latency_p99_ms": 99.0,
 }  # fmt: skip
+_FIGURES = frozenset([*_WHOLE, *_NUMBERS, *_SAME, *_PERCENTILES])
 _TEXTS = ("target", "workload", "protocol")
 _WORDS = {"connections": "rows", "checkpoints": "checkpoints", "server_version": "server_version"}
 _PAIRS = ("settings", "variables")
@@ -40,6 +43,11 @@ _NEEDLESS = (
 """Columns of pgdyno's export that are derived from others, or that only pgdyno's own runs have."""
 _OUTCOME = ("outcome", "failure")
 _RATES = ("tps", "tpm", "nopm")
+_SETTINGS = frozenset([
+    *_TEXTS, *_WORDS, *_PAIRS, "scale", "warehouses", "clients", "workers", "transactions_per_client", "rate",
+    "repeat", "trial", "run",
+])  # fmt: skip
+"""Columns that distinguish runs; `variables.NAME` and `settings.NAME` do, too."""
 
 LONGEST_HEADER = 65_536
 
@@ -54,20 +62,24 @@ OURS = frozenset([
 """Columns that need no mapping; `variables.NAME` and `settings.NAME` are also accepted."""
 
 
+def _is_ours(column: str) -> bool:
+    return column in OURS or column.startswith(_PREFIXES)
+
+
 def is_table(first_line: str, mapping: Mapping[str, str]) -> bool:
     """Return whether `first_line` is a heading that can be imported: separated cells, one of them a rate."""
     if len(first_line) > LONGEST_HEADER:
         return False
     cells = [mapping.get(cell, cell) for cell in _header(first_line)]
-    known = sum(cell in OURS or "." in cell for cell in cells)
+    known = sum(map(_is_ours, cells))
     return len(cells) > 1 and any(cell in _RATES for cell in cells) and 2 * known >= len(cells)
 
 
 def read_table(text: str, mapping: Mapping[str, str]) -> Document:
     """Return every row of `text`; `mapping` gives pgdyno's names of columns with other names.
 
-    Rows with invalid cells, and unknown columns, are unread. Raises UsageError for a mapping that names an unknown
-    column on either side.
+    Rows with invalid cells, rows that are moments of one run, and unknown columns are unread. Raises UsageError for a
+    mapping that names an unknown column on either side.
     """
     lines = text.splitlines()
     names = _header(lines[0])
@@ -75,20 +87,26 @@ def read_table(text: str, mapping: Mapping[str, str]) -> Document:
     if strange:
         raise UsageError(f"--map: the table has no column {', '.join(strange)}", hint=f"it has {', '.join(names)}")
     columns = [mapping.get(name, name) for name in names]
+    rows = list(_numbered(csv.reader(lines[1:], delimiter=_delimiter(lines[0]))))
     document = Document()
+    unknown_names = ["" if _is_ours(column) else name for name, column in zip(names, columns, strict=True)]
+    moment = time_column(unknown_names, [cells for _, cells in rows], _settings(columns, rows))
+    if moment is not None:
+        document.unread.append(moments(1, names[moment]))
+        return document
     for name in columns:
-        if name not in OURS and not name.startswith(_PREFIXES):
+        if not _is_ours(name):
             unknown = Message(
                 "column-unknown", "unknown column '{column}'; map it with --map OURS={column}", column=name
             )
             document.unread.append(Unread(1, unknown))
-    rows = csv.reader(lines[1:], delimiter=_delimiter(lines[0]))
-    for line, read in _numbered(rows):
+    read_number = _number_format(columns, [cells for _, cells in rows], _delimiter(lines[0]))
+    for line, read in rows:
         if not any(cell.strip() for cell in read):
             continue
         cells = _masked(columns, read)
         try:
-            document.outputs.append(_row(columns, cells, line))
+            document.outputs.append(_row(columns, cells, line, read_number))
         except ValueError as error:
             row = ",".join(cells)[:LONGEST_SHOWN]
             document.unread.append(Unread(line, Message("row-invalid", "{why}: {row}", why=str(error), row=row)))
@@ -122,8 +140,7 @@ def mapping_of(pairs: Sequence[str]) -> dict[str, str]:
     mapping = {}
     for pair in pairs:
         ours, equals, theirs = pair.partition("=")
-        known = ours in OURS or ours.startswith(_PREFIXES)
-        if not equals or not theirs or not known:
+        if not equals or not theirs or not _is_ours(ours):
             wrong = f"{ours!r} is not a column of pgdyno" if equals else "expected OURS=THEIRS"
             raise UsageError(
                 f"--map {pair}: {wrong}",
@@ -151,13 +168,36 @@ def _masked(columns: Sequence[str], cells: Sequence[str]) -> list[str]:
     return [MASK if at in hidden and cell else without_passwords(cell) for at, cell in enumerate(cells)]
 
 
-def _row(columns: Sequence[str], cells: Sequence[str], line: int) -> Output:
+def _settings(columns: Sequence[str], rows: Sequence[tuple[int, Sequence[str]]]) -> list[int]:
+    """Return the columns that distinguish runs."""
+    return [
+        at
+        for at, name in enumerate(columns)
+        if name in _SETTINGS
+        or name.startswith(_PREFIXES)
+        or (
+            not _is_ours(name) and any(_is_description(name, cells[at].strip()) for _, cells in rows if at < len(cells))
+        )
+    ]
+
+
+def _number_format(columns: Sequence[str], rows: Sequence[Sequence[str]], delimiter: str) -> Callable[[str], float]:
+    """Return what reads the numbers of a table, all of which have the same decimal sign."""
+    places = [at for at, name in enumerate(columns) if name in _FIGURES]
+    figures = [Figure(cells[at].strip(), 1.0, "") for cells in rows for at in places if at < len(cells)]
+    style = style_of(figures, delimiter)
+    if style == Style():
+        return number
+    return lambda cell: style.value(Figure(cell, 1.0, "")) if len(cell) <= LONGEST_NUMBER else number(cell)
+
+
+def _row(columns: Sequence[str], cells: Sequence[str], line: int, read_number: Callable[[str], float]) -> Output:
     if len(cells) != len(columns):
         raise ValueError(f"{len(cells)} cells under {len(columns)} columns")
     output = Output("csv", line, line, group=1)
     for name, cell in zip(columns, (cell.strip() for cell in cells), strict=True):
         if cell:
-            _take(output, name, cell, line)
+            _take(output, name, cell, line, read_number)
     if all(getattr(output, rate) is None for rate in _RATES):
         raise ValueError("no throughput")
     return output
@@ -171,15 +211,15 @@ def _is_description(name: str, cell: str) -> bool:
     return "version" in name.lower() or not (_FIGURE_OR_TIME.fullmatch(cell) or ORDINAL.fullmatch(cell))
 
 
-def _take(output: Output, name: str, cell: str, line: int) -> None:
+def _take(output: Output, name: str, cell: str, line: int, read_number: Callable[[str], float]) -> None:
     field = _SAME.get(name, name)
     shown = f"{name} = {cell}"
     if name in _PERCENTILES:
-        output.percentiles_ms[_PERCENTILES[name]] = number(cell)
+        output.percentiles_ms[_PERCENTILES[name]] = read_number(cell)
         output.printed["percentiles_ms"] = (line, shown)
     elif field in _WHOLE or field in _NUMBERS:
-        read: Callable[[str], float] = whole if field in _WHOLE else number
-        output.put(field, read(cell), line, shown)
+        value = read_number(cell)
+        output.put(field, whole(cell, value) if field in _WHOLE else value, line, shown)
     elif name in _TEXTS:
         setattr(output, name, cell.removeprefix("'"))
     elif name in _WORDS:
@@ -189,9 +229,9 @@ def _take(output: Output, name: str, cell: str, line: int) -> None:
         getattr(output, name).update({key.strip(): value.strip() for key, _, value in pairs})
     elif name == "outcome" and cell != "finished":
         raise ValueError(f"the trial {cell}")
-    elif name not in OURS and not name.startswith(_PREFIXES) and _is_description(name, cell):
+    elif not _is_ours(name) and _is_description(name, cell):
         # rows that differ in it are no repeats
         output.shown[name] = cell[:LONGEST_SHOWN]
-    elif "." in name:
+    elif name.startswith(_PREFIXES):
         group, _, key = name.partition(".")
         getattr(output, group)[key] = cell

@@ -17,8 +17,8 @@ from pgdyno.importers.documents.read_document import read_document
 from pgdyno.importers.documents.target_names import identities, name_targets
 from pgdyno.importers.formats import FILES
 from pgdyno.importers.hammerdb_jobs import SQLITE, read_job_store
-from pgdyno.importers.imported_trials import Place, Trial, slug, throughput
-from pgdyno.importers.parsed import Document, Output
+from pgdyno.importers.imported_trials import FIGURES, Place, Trial, slug, throughput
+from pgdyno.importers.parsed import LARGEST_NUMBER, Document, Output
 from pgdyno.importers.pgbench_log import LINE_BYTES, LogKind, LogTrial, log_kind, read_log
 from pgdyno.importers.repeats import undecided
 from pgdyno.messages import Message
@@ -203,12 +203,21 @@ def _decoded(place: str, content: bytes) -> str:
 
 def _with_throughput(document: Document, file: str, part: Part) -> Iterator[Output]:
     for output in document.outputs:
-        if throughput(output) is not None:
+        if _has_large_figure(output):
+            printed = "; ".join(dict.fromkeys(text[:100] for _, text in output.printed.values()))
+            large = Message("figure-too-large", "no result: a figure is too large: {printed}", printed=printed)
+            part.unread.append(_unused(file, output.line, large))
+        elif throughput(output) is not None:
             yield output
         else:
             printed = "; ".join(dict.fromkeys(text for _, text in output.printed.values()))
             what = Message("output-without-throughput", "no transactions: {printed}", printed=printed)
             part.unread.append(_unused(file, output.line, what))
+
+
+def _has_large_figure(output: Output) -> bool:
+    figures = (getattr(output, name) for name in FIGURES)
+    return any(each is not None and each > LARGEST_NUMBER for each in (*figures, *output.percentiles_ms.values()))
 
 
 @dataclass(frozen=True, slots=True)
