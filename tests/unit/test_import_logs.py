@@ -129,6 +129,29 @@ def test_a_log_under_a_rate_is_an_open_loop(log: str, lag_ms: float | None, tmp_
     assert of("skipped", run) == []
 
 
+def test_logs_of_other_loads_are_no_repeats_even_if_a_target_is_given(tmp_path: Path) -> None:
+    logs = {"a.1": closed(), "a.2": closed(), "b.1": paced(lambda number: f" {number}")}
+    run = imported(tmp_path, logs, target="pg")
+    assert [(trial.repeat, trial.point.variables) for trial in run.trials] == [
+        (1, {"loop": "closed"}), (2, {"loop": "closed"}), (1, {"loop": "open"}),
+    ]  # fmt: skip
+    assert {trial.target for trial in run.trials} == {"pg"}
+
+
+def test_logs_of_other_lengths_are_no_repeats_unless_their_transactions_are_as_many(tmp_path: Path) -> None:
+    short, long = intervals([1000] * 10), intervals([1000] * 60)
+    run = imported(tmp_path, {"a.1": short, "a.2": long, "a.3": long}, target="pg")
+    assert [trial.repeat for trial in run.trials] == [1, 1, 2]
+    assert len({trial.point.variables["duration_s"] for trial in run.trials}) == 2
+    (tmp_path / "t").mkdir()
+    same = imported(
+        tmp_path / "t",
+        {"a.1": intervals([1, 300, 300]), "a.2": intervals([1, 100, 100, 100, 100, 100, 100])},
+        target="pg",
+    )
+    assert [(trial.repeat, trial.point.variables) for trial in same.trials] == [(1, {}), (2, {})]
+
+
 def test_skipped_transactions_of_a_log_are_a_caution(tmp_path: Path) -> None:
     time = ["skipped", "900", "900", "900"]
     (finding,) = of("skipped", imported(tmp_path, {"log.7": paced(lambda _: " 40", lambda number: time[number % 4])}))

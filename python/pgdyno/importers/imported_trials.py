@@ -71,6 +71,28 @@ def trials_of(places: Sequence[Place], first: int = 1) -> list[Trial]:
     return trials
 
 
+def tell_apart(logs: Sequence[TrialRecord], others: Sequence[TrialRecord]) -> list[TrialRecord]:
+    """Return the records of `logs` with points and repeats that distinguish them from each other and from `others`."""
+    places = [Place(_output_of_log(record), "", record.target) for record in logs]
+    repeats = Counter(f"{record.target} {record.point.model_dump_json()}" for record in others)
+    found = []
+    for record, told in zip(logs, _points(places), strict=True):
+        point = record.point.model_copy(update={"variables": told.variables})
+        same = f"{record.target} {point.model_dump_json()}"
+        repeats[same] += 1
+        found.append(record.model_copy(update={"point": point, "repeat": repeats[same]}))
+    return found
+
+
+def _output_of_log(record: TrialRecord) -> Output:
+    """Return what a log shows of its load."""
+    output = Output("pgbench-log", 1, 1, clients=record.point.clients, workers=record.point.workers)
+    output.duration_s = record.duration_s
+    output.transactions = record.summary.scheduled if record.summary is not None else None
+    output.shown = dict(record.imported.load) if record.imported is not None else {}
+    return output
+
+
 def throughput(output: Output) -> float | None:
     """Return transactions per second, computed from transactions or TPC-C's new orders per minute if there is nothing
     else.

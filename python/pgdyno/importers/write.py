@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,7 +15,7 @@ from typing import Any
 from pgdyno import __version__
 from pgdyno.errors import StoreError
 from pgdyno.importers.hammerdb import unused_item_of
-from pgdyno.importers.imported_trials import Place, Trial, trials_of
+from pgdyno.importers.imported_trials import Place, Trial, tell_apart, trials_of
 from pgdyno.importers.parsed import Output
 from pgdyno.importers.pgbench_log import LogKind, by_run
 from pgdyno.importers.sources import Logs, Part, full_place, read_logs, read_source
@@ -176,15 +175,16 @@ def _write(
         for trial in trials:
             _store(folder, trial)
         records = [trial.record for trial in trials]
-        repeats = Counter(f"{record.target} {record.point}" for record in records)
+        of_logs: list[TrialRecord] = []
         for trial, file in over(partial(read_logs, target), _by_run(logs, len(trials) + 1)):
             # they may have many seconds: each is written immediately
-            same = f"{trial.record.target} {trial.record.point}"
-            repeats[same] += 1
-            trial.record = trial.record.model_copy(update={"repeat": repeats[same]})
             _store(folder, trial)
-            records.append(trial.record)
+            of_logs.append(trial.record)
             gathered.files.append(file)
+        for record, told in zip(of_logs, tell_apart(of_logs, records), strict=True):
+            if told != record:
+                folder.replace_record(told)
+            records.append(told)
     except BaseException:
         shutil.rmtree(folder.path, ignore_errors=True)
         raise

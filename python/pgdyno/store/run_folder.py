@@ -231,6 +231,12 @@ class RunFolder:
 
         return TrialWriter(self.path, slug)
 
+    def replace_record(self, record: TrialRecord) -> None:
+        """Replace the record of a completed trial atomically on disk. Raises StoreError."""
+        path = self.trials_path / record.slug / RECORD
+        with storing("write", path):
+            replace_durably(path, (record.model_dump_json(indent=2) + "\n").encode())
+
     @property
     def trials_path(self) -> Path:
         """Return the folder of the completed trials."""
