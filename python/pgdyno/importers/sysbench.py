@@ -19,18 +19,21 @@ _N = r"\d{1,15}(?:\.\d{1,9})?"
 _INTERVALS = (
     re.compile(
         rf"\[\s{{0,8}}(?P<at>\d{{1,9}}(?:\.\d{{1,3}})?)s \] thds: (?P<threads>\d{{1,9}}) tps: (?P<tps>{_N}) qps: {_N}"
-        rf".{{0,120}}?lat \(ms,\s?(?P<percentile>{_N})%\): (?P<lat>{_N})"
+        rf".{{0,120}}?lat \(ms,\s?(?P<percentile>{_N})%\): (?P<lat>{_N})(?: err/s: (?P<errors>{_N}))?"
     ),
     # up to 0.5
     re.compile(
         rf"\[\s{{0,8}}(?P<at>\d{{1,9}})s\] threads: (?P<threads>\d{{1,9}}), tps: (?P<tps>{_N})"
-        rf".{{0,120}}?response time: (?P<lat>{_N})ms \((?P<percentile>{_N})%\)"
+        rf".{{0,120}}?response time: (?P<lat>{_N})ms \((?P<percentile>{_N})%\)(?:, errors: (?P<errors>{_N}))?"
     ),
 )
+_TIME = re.compile(r"\[\s{0,8}\d{1,9}(?:\.\d{1,3})?s \] ")
+"""Before the queue's length and a checkpoint's report."""
 _PER_SECOND = re.compile(rf"(?P<count>\d{{1,15}})\s{{0,20}}\((?P<rate>{_N}) per sec\.?\)")
 _PERCENTILE = re.compile(r"(?:approx\.\s{1,8})?(?P<percentile>\d{1,3}(?:\.\d{1,4})?)(?:th)? percentile")
 _TARGET_RATE = re.compile(rf"Target transaction rate: (?P<rate>{_N})/sec")
-_HISTOGRAM = re.compile(r"\d{1,12}\.\d{1,6} \|\*{0,200}\s{1,200}\d{1,15}$")
+_UNNAMED = re.compile(r"\d{1,12}\.\d{1,6} (?:\|\*{0,200}\s{1,200}\d{1,15}$|MiB transferred)")
+"""Lines without a name: of a histogram, and of the test of memory."""
 
 
 def _seconds(text: str) -> float:
@@ -66,10 +69,16 @@ _RATES: dict[str, tuple[tuple[str, str], ...]] = {
 """Lines `key: count (rate per sec.)`: the field, and which of the two it stores."""
 
 _STATISTICS = ("SQL statistics:", "OLTP test statistics:")
-_STARTS = (*_STATISTICS, "Throughput:", "Running the test with following options:")
+_HEAD = "Running the test with following options:"
+_CHECKPOINT = "Checkpoint report:"
+_STARTS = (*_STATISTICS, "Throughput:", _HEAD, _CHECKPOINT)
+_OTHER_TESTS = ("cpu", "memory", "threads", "mutex", "fileio")
+"""Tests of sysbench that use no database."""
+_OF_OTHER_TESTS = ("Prime numbers limit:", "CPU speed:", "Running memory speed test")
+"""Lines that only these tests print, before their throughput."""
 _KNOWN = (
-    *_STATISTICS,
-    "queries performed:", "General statistics:", "Throughput:", "Latency (ms):", "Threads fairness:", "total:",
+    *_STARTS,
+    "queries performed:", "General statistics:", "Latency (ms):", "Threads fairness:", "total:",
     "execution time (avg/stddev):", "sum:", "queue length:", "Initializing",
     "Threads started!", "Report intermediate results", "total number of events:", "Prewarm",
     "Test execution summary:", "per-request statistics:", "response time:", "total time taken by event execution:",
@@ -77,6 +86,9 @@ _KNOWN = (
     "No DB drivers specified", "Doing OLTP test", "Running mixed OLTP test", "Running simple OLTP test",
     "Doing read-only test", "Using ", "Skipping BEGIN", "Maximum number of requests", "Random number generator seed",
     "Unrestricted", "Forcing shutdown", "Latency histogram", "value  ---", "Creating ", "Warmup",
+    "percentile stats:", "Report checkpoint",
+    # of tests that use no database
+    *_OF_OTHER_TESTS, "events per second:", "block size:", "total size:", "operation:", "scope:", "Total operations:",
 )  # fmt: skip
 
 
@@ -90,6 +102,11 @@ class SysbenchParser:
         self._open: Output | None = None
         self._version: str | None = None
         self._command: tuple[int, str] | None = None
+        self._has_head = False
+        """The open output begins where a report does, so that its statistics would follow."""
+        self._has_checkpoints = False
+        self._is_other_test = False
+        """The report that begins, or the open output, is of a test that uses no database."""
 
     def read(self, text: str, line: int) -> bool:
         """Process one line; False if it is not sysbench's."""
@@ -97,38 +114,67 @@ class SysbenchParser:
         command = sysbench_command(text)
         if command is not None:
             self.end()
+            self._is_other_test = False
             self._command = (line, command)
             return True
         banner = _BANNER.match(stripped)
         if banner is not None:
             self.end()
+            self._is_other_test = False
             self._version = banner["version"]
             return True
-        if stripped.startswith(_STARTS) and (
-            self._open is None or (self._open.tps is not None and (stripped != "Throughput:" or self._has_latency()))
-        ):
+        plain = _TIME.sub("", stripped, count=1)
+        self._is_other_test = self._is_other_test or plain.startswith(_OF_OTHER_TESTS)
+        if self._starts(plain):
             self.end()
             self._begin(line)
-            return True
         if self._open is None:
             return self._takes_interval(stripped, line)
+        self._has_head = self._has_head or plain.startswith(_HEAD)
+        self._has_checkpoints = self._has_checkpoints or plain.startswith(_CHECKPOINT)
         try:
-            return self._takes_interval(stripped, line) or self._takes_figure(self._open, stripped, line)
+            return self._takes_interval(stripped, line) or self._takes_figure(self._open, plain, line)
         except ValueError:
             # an invalid figure: the line is listed
             return False
+
+    def _starts(self, plain: str) -> bool:
+        """Return whether the line begins an output."""
+        if self._open is None or not plain.startswith(_STARTS):
+            return plain.startswith(_STARTS)
+        if self._has_checkpoints:
+            return plain.startswith(_HEAD)
+        return self._open.tps is not None and (plain != "Throughput:" or self._has_latency())
 
     def end(self) -> None:
         """Finish an open output; one without a rate is unread."""
         output, self._open = self._open, None
         if output is None:
             return
-        if output.tps is not None:
+        if output.tps is not None and self._has_checkpoints:
+            why = Message(
+                "sysbench-checkpoints",
+                "no throughput of the whole run: sysbench's statistics begin anew at each checkpoint "
+                "(--report-checkpoints)",
+            )
+            self.unread.append(Unread(output.line, why))
+        elif output.tps is not None and self._uses_no_database(output):
+            why = Message("sysbench-other-test", "not a result: a test of sysbench that uses no database")
+            self.unread.append(Unread(output.line, why))
+            self._is_other_test = False
+        elif output.tps is not None:
             _settle(output)
             self.found.append(output)
         elif output.progress or output.reads is not None:
             why = Message("sysbench-incomplete", "no throughput: the output ends before its rate")
             self.unread.append(Unread(output.last_line, why))
+
+    def _uses_no_database(self, output: Output) -> bool:
+        """Return whether a report has no statistics of queries, or the command names a test without any."""
+        if output.workload is not None:
+            return output.workload in _OTHER_TESTS
+        has_statistics = output.transactions is not None or output.reads is not None or bool(output.progress)
+        return not has_statistics and (self._has_head or self._is_other_test)
 
     def _has_latency(self) -> bool:
         """Return whether the open output has its latencies, which end an output: what follows belongs to another."""
@@ -136,6 +182,7 @@ class SysbenchParser:
 
     def _begin(self, line: int) -> Output:
         output = self._open = Output("sysbench", line, line, version=self._version)
+        self._has_head = self._has_checkpoints = False
         if self._command is not None:
             output.line, output.command = self._command
             _options(output, self._command[1], self._command[0])
@@ -148,11 +195,13 @@ class SysbenchParser:
         match = next((found for each in _INTERVALS if (found := each.match(stripped))), None)
         if match is None:
             return False
-        if self._open is not None and self._open.tps is not None:
+        if self._open is not None and self._open.tps is not None and not self._has_checkpoints:
             self.end()
         output = self._open or self._begin(line)
         p95 = float(match["lat"]) if float(match["percentile"]) == 95 else None
-        output.progress.append(Moment(line, float(match["at"]), float(match["tps"]), p95_ms=p95))
+        at_s, before_s = float(match["at"]), output.progress[-1].at_s if output.progress else 0.0
+        failed = None if match["errors"] is None else float(match["errors"]) * (at_s - before_s)
+        output.progress.append(Moment(line, at_s, float(match["tps"]), p95_ms=p95, failed=failed))
         output.clients = int(match["threads"])
         output.last_line = line
         return True
@@ -177,7 +226,7 @@ class SysbenchParser:
                 output.put(name, convert(value), line, stripped)
         elif (rated := _TARGET_RATE.match(stripped)) is not None:
             output.put("rate", number(rated["rate"]), line, stripped)
-        elif stripped and not stripped.startswith(_KNOWN) and not _HISTOGRAM.match(stripped):
+        elif stripped and not stripped.startswith(_KNOWN) and not _UNNAMED.match(stripped):
             self.end()
             return False
         return True
