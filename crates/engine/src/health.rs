@@ -3,7 +3,7 @@
 //! The counters change once a turn of a worker or once an interval, never once a transaction.
 
 use crate::clock::Nanos;
-use crate::recorder::Moments;
+use crate::latencies::Moments;
 
 /// The load of one worker in one interval, or in all of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::clock::Nanos;
 use crate::health::Health;
-use crate::recorder::Moments;
+use crate::latencies::Moments;
 use crate::recorder::ScriptRecord;
 use crate::stall::{self, Stretch};
 

@@ -15,6 +15,7 @@ mod client_abort;
 #[cfg(test)]
 mod client_tests;
 pub mod clock;
+pub mod command_record;
 pub mod commit_ledger;
 mod connections;
 mod departures;
@@ -26,6 +27,7 @@ mod handover;
 pub mod health;
 mod initial_connections;
 pub mod interval;
+pub mod latencies;
 mod listener;
 pub mod load_share;
 mod log;

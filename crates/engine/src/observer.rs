@@ -10,8 +10,8 @@ use crate::worker_count_search::Choice;
 
 /// Receives events of the load as they happen.
 pub trait Observer {
-    /// Called when all clients are connected, with the time that took; returns when the load
-    /// begins: immediately, unless the observer waits for other generators.
+    /// Called when all clients exist and are connected, with the time that connecting took; returns
+    /// when the load begins: immediately, unless the observer waits for other generators.
     ///
     /// # Errors
     /// The load must not begin.

@@ -2,8 +2,9 @@
 //! ended.
 
 use crate::clock::{Nanos, SECOND};
+use crate::latencies::{Latencies, Moments};
 use crate::phases::Phases;
-use crate::recorder::{Counts, Latencies, Moments, ScriptRecord};
+use crate::recorder::{Counts, ScriptRecord};
 
 /// The results of one phase. `scheduled() = succeeded + failed + skipped + in flight`.
 #[derive(Debug)]

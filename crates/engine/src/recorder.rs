@@ -1,15 +1,11 @@
 //! Counts what happens where it happens: each worker has one recorder, without locks, and without
 //! allocations between two transactions.
 
-use hdrhistogram::Histogram;
 use pgdyno_wire::SqlState;
 
-use crate::clock::{Nanos, SECOND};
-
-/// Higher latencies are recorded as this value.
-pub const HIGHEST_LATENCY: Nanos = 3600 * SECOND;
-/// Significant decimal digits that histograms keep.
-pub const SIGNIFICANT_DIGITS: u8 = 3;
+use crate::clock::Nanos;
+use crate::command_record::CommandRecord;
+use crate::latencies::{Latencies, Moments};
 
 /// How a transaction ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,136 +108,6 @@ impl Counts {
     }
 }
 
-/// Exact moments in addition to a histogram: a mean from buckets would be off by their width.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Moments {
-    /// Number of recorded values.
-    pub count: u64,
-    /// Sum, nanoseconds.
-    pub sum: f64,
-    /// Sum of the squares, nanoseconds squared.
-    pub sum_of_squares: f64,
-    /// Largest value, nanoseconds.
-    pub max: Nanos,
-    /// Smallest value, nanoseconds; 0 without values.
-    pub min: Nanos,
-}
-
-impl Moments {
-    /// Counts one value.
-    #[inline]
-    pub fn record(&mut self, value: Nanos) {
-        let v = value as f64;
-        self.min = if self.count == 0 {
-            value
-        } else {
-            self.min.min(value)
-        };
-        self.max = self.max.max(value);
-        self.count += 1;
-        self.sum += v;
-        self.sum_of_squares += v * v;
-    }
-
-    /// Adds `other` to these.
-    pub fn add(&mut self, other: &Self) {
-        if other.count == 0 {
-            return;
-        }
-        self.min = if self.count == 0 {
-            other.min
-        } else {
-            self.min.min(other.min)
-        };
-        self.max = self.max.max(other.max);
-        self.count += other.count;
-        self.sum += other.sum;
-        self.sum_of_squares += other.sum_of_squares;
-    }
-
-    /// Arithmetic mean, nanoseconds; 0 without values.
-    #[must_use]
-    pub fn mean(&self) -> f64 {
-        if self.count == 0 {
-            0.0
-        } else {
-            self.sum / self.count as f64
-        }
-    }
-
-    /// Standard deviation of the population, nanoseconds.
-    #[must_use]
-    pub fn stddev(&self) -> f64 {
-        if self.count == 0 {
-            return 0.0;
-        }
-        let mean = self.mean();
-        (self.sum_of_squares / self.count as f64 - mean * mean)
-            .max(0.0)
-            .sqrt()
-    }
-}
-
-/// Latencies: a histogram, and the exact moments of its values.
-#[derive(Debug, Clone)]
-pub struct Latencies {
-    /// HDR histogram, nanoseconds.
-    pub histogram: Histogram<u64>,
-    /// Count, sums, minimum and maximum, exact.
-    pub moments: Moments,
-}
-
-impl Default for Latencies {
-    fn default() -> Self {
-        let histogram = Histogram::new_with_bounds(1, HIGHEST_LATENCY, SIGNIFICANT_DIGITS)
-            .expect("the bounds are constants that the histogram takes");
-        Self {
-            histogram,
-            moments: Moments::default(),
-        }
-    }
-}
-
-impl Latencies {
-    /// Counts one latency; one out of range is clamped.
-    #[inline]
-    pub fn record(&mut self, latency: Nanos) {
-        self.histogram.saturating_record(latency.max(1));
-        self.moments.record(latency);
-    }
-
-    /// The latency that the fraction `quantile` (0 to 1) of the values does not exceed. The end of
-    /// the histogram's bucket may lie beyond every value in it, and values above
-    /// [`HIGHEST_LATENCY`] lie beyond its last bucket: the result stays within the exact smallest
-    /// and largest value.
-    #[must_use]
-    pub fn at_quantile(&self, quantile: f64) -> Nanos {
-        let Moments { min, max, .. } = self.moments;
-        if quantile >= 1.0 {
-            return max;
-        }
-        self.histogram.value_at_quantile(quantile).clamp(min, max)
-    }
-
-    /// Adds `other` to these.
-    pub fn add(&mut self, other: &Self) {
-        if other.moments.count > 0 {
-            self.histogram
-                .add(&other.histogram)
-                .expect("all histograms have the same bounds");
-            self.moments.add(&other.moments);
-        }
-    }
-
-    /// Empties the record without releasing memory.
-    pub fn clear(&mut self) {
-        if self.moments.count > 0 {
-            self.histogram.reset();
-            self.moments = Moments::default();
-        }
-    }
-}
-
 /// One script's transactions in a period.
 #[derive(Debug, Clone, Default)]
 pub struct ScriptRecord {
@@ -317,34 +183,6 @@ impl ScriptRecord {
     }
 }
 
-/// One command's executions since measuring began.
-#[derive(Debug, Clone, Default)]
-pub struct CommandRecord {
-    /// Latency of one execution.
-    pub latency: Latencies,
-    /// Executions that failed and were not retried.
-    pub failures: u64,
-    /// Executions that failed and were retried.
-    pub retries: u64,
-}
-
-impl CommandRecord {
-    /// Adds `other` to this.
-    pub fn add(&mut self, other: &Self) {
-        self.latency.add(&other.latency);
-        self.failures += other.failures;
-        self.retries += other.retries;
-    }
-
-    /// Empties the record without touching memory that was never written to: a script may have many
-    /// commands.
-    pub fn clear(&mut self) {
-        self.latency.clear();
-        self.failures = 0;
-        self.retries = 0;
-    }
-}
-
 /// What a worker has recorded and not yet reported.
 #[derive(Debug)]
 pub struct Recorder {
@@ -389,7 +227,7 @@ impl Recorder {
     #[inline]
     pub fn command(&mut self, script: usize, command: usize, latency: Nanos) {
         if let Some(record) = &mut self.commands[script][command] {
-            record.latency.record(latency);
+            record.record(latency);
         }
     }
 
@@ -427,64 +265,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_exact() {
-        let mut moments = Moments::default();
-        for value in [2, 4, 4, 4, 5, 5, 7, 9] {
-            moments.record(value);
-        }
-        assert_eq!((moments.mean(), moments.stddev()), (5.0, 2.0));
-        assert_eq!((moments.min, moments.max), (2, 9));
-    }
-
-    #[test]
-    fn merging_equals_recording_together() {
-        let (mut a, mut b, mut both) = (
-            Latencies::default(),
-            Latencies::default(),
-            Latencies::default(),
-        );
-        for value in 1..1000u64 {
-            let target = if value % 3 == 0 { &mut a } else { &mut b };
-            target.record(value * 1000);
-            both.record(value * 1000);
-        }
-        a.add(&b);
-        assert_eq!(a.histogram, both.histogram);
-        assert_eq!(a.moments, both.moments);
-    }
-
-    #[test]
-    fn latencies_out_of_range_are_kept() {
-        let mut latencies = Latencies::default();
-        latencies.record(0);
-        latencies.record(2 * HIGHEST_LATENCY);
-        assert_eq!(latencies.histogram.len(), 2);
-        assert_eq!(latencies.moments.max, 2 * HIGHEST_LATENCY);
-    }
-
-    #[test]
-    fn quantiles_lie_between_the_least_and_the_greatest() {
-        let quantiles = [0.0, 1e-9, 0.5, 0.95, 0.9999, 1.0];
-        let long = HIGHEST_LATENCY * 5;
-        for values in [
-            &[1_234_567, 7_654_321][..],
-            &[987_654_321],
-            &[0],
-            &[long, long + 7],
-        ] {
-            let mut latencies = Latencies::default();
-            values.iter().for_each(|value| latencies.record(*value));
-            let (least, most) = (values[0], values[values.len() - 1]);
-            for quantile in quantiles {
-                let at = latencies.at_quantile(quantile);
-                assert!((least..=most).contains(&at), "{values:?} {quantile}: {at}");
-            }
-            assert_eq!(latencies.at_quantile(1.0), most, "{values:?}");
-        }
-        assert_eq!(Latencies::default().at_quantile(0.5), 0);
-    }
-
-    #[test]
     fn a_warm_up_leaves_no_command_behind() {
         let mut recorder = Recorder::new(&[vec![true, false]], 1);
         recorder.command(0, 0, 5);
@@ -492,7 +272,7 @@ mod tests {
         recorder.begin_measuring();
         recorder.command(0, 0, 7);
         let record = recorder.commands[0][0].as_ref().expect("it is timed");
-        assert_eq!(record.latency.moments.sum, 7.0);
+        assert_eq!(record.moments.sum, 7.0);
         assert!(recorder.commands[0][1].is_none());
     }
 }

@@ -3,13 +3,15 @@
 use std::collections::HashMap;
 
 use crate::clock::Nanos;
+use crate::command_record::CommandRecord;
 use crate::commit_ledger::ClientLedger;
 use crate::health::Healths;
 use crate::interval::{ErrorNote, Merged, Phase};
+use crate::latencies::{Latencies, Moments};
 use crate::outage::Outages;
 use crate::phase_report::{PhaseEnd, PhaseReport, counts, in_order, lag, latency, measured};
 use crate::phases::Phases;
-use crate::recorder::{CommandRecord, Counts, Latencies, Moments, ScriptRecord, Statements};
+use crate::recorder::{Counts, ScriptRecord, Statements};
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

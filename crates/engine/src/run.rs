@@ -39,9 +39,9 @@ const LONGEST_SLEEP: Nanos = SECOND / 10;
 /// How many sets of records a worker of a run with phases has in reserve.
 const SPARE_RECORDS: usize = 2;
 
-/// The result of a worker's connecting.
+/// Whether a worker can begin.
 enum Ready {
-    /// The start and the end of connecting.
+    /// It can, with the start and the end of its connecting.
     Connected(Nanos, Nanos),
     Failed(RunError),
 }
@@ -113,7 +113,7 @@ struct BegunWorkers {
     /// Pass each worker its start.
     starts: Vec<Sender<Timetable>>,
     channels: Vec<Channels>,
-    /// On which each worker reports that it has connected.
+    /// On which each worker reports that it can begin.
     readiness: Receiver<Ready>,
 }
 
@@ -234,13 +234,15 @@ fn work<P: Poller>(
             return;
         }
     };
-    let _ = ready.send(Ready::Connected(from, clock.now()));
+    let connected = clock.now();
+    // all of this takes time, so it comes before the load's origin
+    let shared = Shared::new(number, spec, templates, clock, stop);
+    let clients = share.iter().map(|id| Client::new(*id, &shared)).collect();
+    let _ = ready.send(Ready::Connected(from, connected));
     // without a start, the run does not begin
     let Ok(timetable) = started.recv() else {
         return;
     };
-    let shared = Shared::new(number, spec, templates, clock, stop);
-    let clients = share.iter().map(|id| Client::new(*id, &shared)).collect();
     let origin = timetable.origin;
     let worker = Worker::new(number, clients, connections, shared, timetable, links);
     delay.fetch_max(await_instant(origin, clock, stop), Ordering::Relaxed);
@@ -284,7 +286,7 @@ fn connect_all<P: Poller>(
     Ok(connections)
 }
 
-/// Waits until every worker is connected; returns how long that took.
+/// Waits until every worker can begin; returns how long connecting took.
 fn await_all(
     readiness: &Receiver<Ready>,
     workers: usize,

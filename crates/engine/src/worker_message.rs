@@ -3,9 +3,9 @@
 use std::io;
 
 use crate::clock::Nanos;
+use crate::command_record::CommandRecord;
 use crate::commit_ledger::ClientLedger;
 use crate::interval::{ErrorNote, Interval};
-use crate::recorder::CommandRecord;
 
 /// What a worker reports to the engine.
 #[derive(Debug)]

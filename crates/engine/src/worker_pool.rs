@@ -456,6 +456,14 @@ pub fn added_worker<P: Poller>(
             log.map_or(Ok(()), crate::log_spec::LogFile::create)?;
             Ok(connections)
         });
+    let Context {
+        spec,
+        templates,
+        clock,
+        stop,
+        ..
+    } = context;
+    let shared = Shared::new(number, spec, templates, clock, stop);
     let (result, connections) = match ready {
         Ok(connections) => (Ok(()), Some(connections)),
         Err(error) => (Err(error), None),
@@ -466,14 +474,6 @@ pub fn added_worker<P: Poller>(
     let (Some(connections), Ok(from)) = (connections, begun.recv()) else {
         return;
     };
-    let Context {
-        spec,
-        templates,
-        clock,
-        stop,
-        ..
-    } = context;
-    let shared = Shared::new(number, spec, templates, clock, stop);
     let mut worker = Worker::new(number, Vec::new(), connections, shared, timetable, links);
     worker.begin_idle(from);
     worker.run();

@@ -1,7 +1,7 @@
 //! The generator's own load, for events.
 
 use pgdyno_engine::health::{Health, Healths};
-use pgdyno_engine::recorder::Moments;
+use pgdyno_engine::latencies::Moments;
 use serde_json::{Value, json};
 
 use crate::host_counters::peak_resident_bytes;

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use pgdyno_engine::clock::{Nanos, SECOND};
 use pgdyno_engine::interval::{Merged, Phase};
-use pgdyno_engine::recorder::Latencies;
+use pgdyno_engine::latencies::Latencies;
 
 use crate::histogram_encoder::HistogramEncoder;
 

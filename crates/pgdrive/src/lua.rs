@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pgdyno_connect::{Host, Params};
-use pgdyno_engine::recorder::CommandRecord;
+use pgdyno_engine::command_record::CommandRecord;
 use pgdyno_engine::report::Report;
 use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::{Limit, Seeds, Sessions, Spec, WeightedProgram};
@@ -212,7 +212,7 @@ pub fn name_statements(load: &mut Spec, report: &mut Report, workload: &Workload
         }
         for record in records {
             let is_met = |record: &CommandRecord| {
-                record.latency.moments.count + record.failures + record.retries > 0
+                record.moments.count + record.failures + record.retries > 0
             };
             if !record.as_ref().is_some_and(is_met) {
                 *record = None;

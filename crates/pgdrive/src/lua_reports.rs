@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use pgdyno_engine::clock::{Nanos, SECOND};
 use pgdyno_engine::interval::Merged;
-use pgdyno_engine::recorder::{Latencies, Statements};
+use pgdyno_engine::latencies::Latencies;
+use pgdyno_engine::recorder::Statements;
 use pgdyno_engine::report::Report;
 use pgdyno_lua::{Hook, Workload};
 

@@ -3,8 +3,9 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use pgdyno_engine::latencies::Moments;
 use pgdyno_engine::pacing::{LONGEST_IN_MEANS, Pacing, Pause};
-use pgdyno_engine::recorder::{Moments, ScriptRecord};
+use pgdyno_engine::recorder::ScriptRecord;
 use serde_json::{Value, json};
 
 /// A pause for an event, with the time `spent` in it by the end; null without a pause.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use pgdyno_engine::recorder::Latencies;
+use pgdyno_engine::latencies::Latencies;
 
 use crate::messages::Failure;
 

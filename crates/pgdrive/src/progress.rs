@@ -5,7 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use pgdyno_engine::clock::{Nanos, SECOND};
 use pgdyno_engine::interval::Merged;
-use pgdyno_engine::recorder::{Counts, Moments};
+use pgdyno_engine::latencies::Moments;
+use pgdyno_engine::recorder::Counts;
 
 /// What the line contains in addition to throughput and latency.
 #[derive(Debug, Clone, Copy)]

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use pgdyno_engine::recorder::{Latencies, Moments};
+use pgdyno_engine::latencies::{Latencies, Moments};
 use pgdyno_replay::{Outcome, Pace, Replay, ReplayError, ReplayFile};
 use serde_json::{Value, json};
 

@@ -224,18 +224,18 @@ fn script_end(spec: &Spec, report: &Report, number: usize, events: &mut Events) 
         .filter(|(_, (command, _))| command.statement.is_some())
         .filter_map(|(id, (command, record))| {
             let record = record.as_ref()?;
+            let latencies = record.latencies();
             let mut statement = json!({
                 "id": id,
-                "executions": record.latency.moments.count,
+                "executions": record.moments.count,
                 "failures": record.failures,
                 "retries": record.retries,
-                "latency_ns": events::latency(&record.latency),
+                "latency_ns": events::latency(&latencies),
             });
             // percentiles of shares, and of equal statements of several scripts, cannot be merged, but
             // histograms can
-            if (spec.share.is_some() || spec.programs.len() > 1) && record.latency.moments.count > 0
-            {
-                statement["histogram"] = json!(events.histogram(&record.latency.histogram));
+            if (spec.share.is_some() || spec.programs.len() > 1) && record.moments.count > 0 {
+                statement["histogram"] = json!(events.histogram(&latencies.histogram));
             }
             // a statement that was not known at the `start` event
             if command.line == 0 {

@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 
 use pgdyno_engine::clock::Nanos;
-use pgdyno_engine::recorder::{CommandRecord, Counts, Moments, ScriptRecord};
+use pgdyno_engine::command_record::CommandRecord;
+use pgdyno_engine::latencies::Moments;
+use pgdyno_engine::recorder::{Counts, ScriptRecord};
 use pgdyno_engine::report::Report;
 use pgdyno_engine::spec::{Limit, OnError, OnLoss, Pipelining, Sessions, Spec, Tries};
 use pgdyno_engine::worker_scaling::Scaling;
@@ -382,7 +384,7 @@ fn commands(
     let commands = &shown.spec.programs[script].program.commands;
     for (command, record) in commands.iter().zip(records) {
         let Some(record) = record else { continue };
-        let mean_ms = record.latency.moments.mean() / 1e6;
+        let mean_ms = record.moments.mean() / 1e6;
         write!(out, "   {mean_ms:11.3}  {:10} ", record.failures)?;
         if shown.spec.tries.may_retry() {
             write!(out, "{:10} ", record.retries)?;
@@ -402,7 +404,7 @@ fn command_percentiles(
     let commands = &shown.spec.programs[script].program.commands;
     for (command, record) in commands.iter().zip(&report.commands[script]) {
         let Some(record) = record else { continue };
-        percentiles.write_columns(out, &record.latency)?;
+        percentiles.write_columns(out, &record.latencies())?;
         writeln!(out, "  {}", command.text)?;
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! What a replay did, and where it disagreed with the capture.
 
 use pgdyno_engine::clock::Nanos;
-use pgdyno_engine::recorder::Latencies;
+use pgdyno_engine::latencies::Latencies;
 
 /// A start within this time counts as exact.
 const EXACT: Nanos = 1_000_000;

@@ -11,7 +11,7 @@ use pgdyno_connect::{CancelToken, Interrupt, Params, Patience, Session, SessionE
 use pgdyno_dataset::tpcc::DISTRICTS;
 use pgdyno_dataset::tpcc::routines::Transaction;
 use pgdyno_engine::clock::{Clock, Nanos};
-use pgdyno_engine::recorder::Latencies;
+use pgdyno_engine::latencies::Latencies;
 
 use crate::database_setup;
 use crate::messages::Failure;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pgdyno_dataset::tpcc::Profile;
 use pgdyno_dataset::tpcc::routines::Transaction;
-use pgdyno_engine::recorder::Latencies;
+use pgdyno_engine::latencies::Latencies;
 use pgdyno_engine::report::{Outcome, Report};
 use pgdyno_engine::spec::Spec;
 use serde_json::{Value, json};
