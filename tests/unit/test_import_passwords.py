@@ -64,6 +64,12 @@ tpcc {pg_count_ware 40 pg_pass sEcret pg_num_vu 4 pg_superuserpass {a {sEcret} b
 {"password": "sE\"cret sEcret", "tps": 5}
 :password => 'sEcret',
 password: sEcret
+ALTER USER u WITH ENCRYPTED PASSWORD $$sE cret$$; -- 100 tps
+ALTER ROLE u PASSWORD $q$sE$$cret$q$ LOGIN
+psql -c "ALTER USER u PASSWORD \\$\\$sE cret\\$\\$"
+CREATE ROLE u PASSWORD $$sE cret
+CREATE ROLE u PASSWORD U&'sE cret'
+OPTIONS (user 'u', password = $$sE cret$$)
 """.strip("\n").splitlines()
 
 
@@ -84,6 +90,7 @@ def test_passwords_are_removed_from_a_line(line: str) -> None:
         ("pgbench -d \"host=h password='x y' port=1\"", "pgbench -d \"host=h password='***' port=1\""),
         ("pgbench postgresql://u:x@h1:5432/db", "pgbench postgresql://u:***@h1:5432/db"),
         ("pgbench postgresql://h/db?password=x&port=1", "pgbench postgresql://h/db?password=***&port=1"),
+        ("ALTER ROLE u PASSWORD $$x y$$ LOGIN", "ALTER ROLE u PASSWORD *** LOGIN"),
         ('{"password": "x", "tps": 5}', '{"password": "***", "tps": 5}'),
         ("{pg_pass x pg_count_ware 40}", "{pg_pass *** pg_count_ware 40}"),
         ("{pg_count_ware 40 pg_pass x}", "{pg_count_ware 40 pg_pass ***}"),
@@ -109,6 +116,7 @@ def test_what_surrounds_a_password_is_kept(line: str, shown: str) -> None:
         "bypass = on",
         "postgresql://h1:5432,h2:5433/db?user=a@b",
         '{"password": null, "tps": 5}',
+        "ALTER ROLE u PASSWORD $1",
     ],
 )
 def test_lines_without_a_password_are_as_they_were(line: str) -> None:
@@ -117,7 +125,8 @@ def test_lines_without_a_password_are_as_they_were(line: str) -> None:
 
 @pytest.mark.parametrize(
     "part",
-    ["://a:", "://:", "password=", "'password='", '"--password=', "--password ", "password=\\", "passwd\\'", "_pass ",
+    ["password $$", "password $a", "://a:", "://:", "password=",
+     "'password='", '"--password=', "--password ", "password=\\", "passwd\\'", "_pass ",
      "x_pass {", "&password=", "<password>", "Value x for ", "Changed ", "set password ", "password=a'b", "password='"],
 )  # fmt: skip
 def test_the_time_grows_with_the_length_of_a_line(part: str) -> None:

@@ -76,6 +76,11 @@ _PATTERNS = (
     # a quoted word: "--pgsql-password=a b", 'PGPASSWORD=a b'
     _pattern(rf"'(?:--[\w-]{{0,60}}|\w{{1,60}}){_KEY}=(?!{_MASKED})", rf"[^']+(?:'(?=['\"\w]){_JOINED})?"),
     _pattern(rf"\"(?:--[\w-]{{0,60}}|\w{{1,60}}){_KEY}=(?!{_MASKED})", rf"(?:\\.|[^\"\\])+(?:\"(?=['\"\w]){_JOINED})?"),
+    # SQL's dollar quotes, in a shell's quotes with backslashes: $$a b$$, $tag$a b$tag$
+    _pattern(
+        rf"{_KEY}[\"']?\s{{0,4}}(?:=>?|:)?\s{{0,4}}",
+        r"(?P<tag>\\{0,4}\$\w{0,60}\\{0,4}\$).*?(?:(?P=tag)|$)",
+    ),
     # libpq skips spaces after the = of password; after any other =, a space means an empty value
     _pattern(rf"(?<![\w-]){_KEY}\s{{0,4}}=>?\s{{0,4}}", _VALUE),
     _pattern(rf"{_KEY}(?:[\"']?\s{{1,4}}:?=>?\s{{0,4}}|[\"']?\s{{0,4}}:\s{{0,4}}|[\"']?=>?)", _VALUE),
@@ -84,7 +89,7 @@ _PATTERNS = (
     _pattern(rf"\bset(?:env)?(?:\s{{1,4}}-\w{{1,4}})?\s{{1,4}}\w{{0,60}}{_KEY}\s{{1,4}}(?![=:])", _TCL_WORD),
     _pattern(rf"(?:\w_pass(?:word)?|userpass)\s{{1,4}}(?![=:|]|{_MASKED}|from {_MASKED}|is the same)", _TCL_WORD),
     _pattern(r"\bsshpass\s{1,4}-p\s{0,4}", _VALUE),
-    _pattern(r"\bpassword\s{1,4}(?=E?')", _VALUE),
+    _pattern(r"\bpassword\s{1,4}(?=(?:E|U&)?')", _VALUE),
     # BenchBase's configuration
     _pattern(rf"<\w{{0,40}}{_KEY}>", r"[^<]+"),
 )
