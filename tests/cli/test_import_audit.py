@@ -125,6 +125,63 @@ def _job_store(path: Path) -> None:
         connection.commit()
 
 
+def _rates(run: Run, folder: Path, **columns: float) -> str:
+    """Import seven rows that have the given columns about their values; return the run."""
+    name = "-".join(columns)
+    rows = [",".join(["pg", "8", *(f"{value + 13 * at:g}" for value in columns.values())]) for at in range(7)]
+    (folder / f"{name}.csv").write_text("\n".join([f"target,clients,{','.join(columns)}", *rows, ""]))
+    done = run("pgdyno", "import", f"{name}.csv", "--into", "runs", "--json")
+    return str(json.loads(done.stdout)["run"])
+
+
+def test_new_orders_and_transactions_are_not_compared(run: Run, tmp_path: Path) -> None:
+    orders, transactions = _rates(run, tmp_path, nopm=10_000), _rates(run, tmp_path, tpm=23_000)
+    for words in (["compare"], ["gate", "--max-regression", "3%"]):
+        done = run("pgdyno", *words, orders, transactions)
+        assert done.returncode == ExitCode.INVALID, done.stdout
+        assert "unit: new orders vs transactions: different units of throughput" in done.stdout
+        assert "remedy: import figures of one unit" in done.stdout
+    assert run("pgdyno", "compare", transactions, _rates(run, tmp_path, tps=380)).returncode == ExitCode.OK
+
+
+def test_new_orders_are_compared_if_all_trials_have_them(run: Run, tmp_path: Path) -> None:
+    orders, both = _rates(run, tmp_path, nopm=10_000), _rates(run, tmp_path, nopm=10_000, tpm=23_000)
+    done = run("pgdyno", "compare", orders, both)
+    assert done.returncode == ExitCode.OK, done.stdout
+    assert "is the same as" in done.stdout
+    assert "note: throughput here is new orders (NOPM divided by 60)" in done.stdout
+
+
+def test_targets_of_which_one_has_no_transactions_are_compared_by_new_orders(run: Run, tmp_path: Path) -> None:
+    rows = [f"pg16,8,{10_000 + at},{23_000 + at}\npg17,8,{10_000 + at},\n" for at in range(7)]
+    (tmp_path / "both.csv").write_text("target,clients,nopm,tpm\n" + "".join(rows))
+    imported = run("pgdyno", "import", "both.csv", "--into", "runs", "--json")
+    assert json.loads(imported.stdout)["notes"][0].startswith("throughput of 14 trials was printed as nopm")
+    stored = str(json.loads(imported.stdout)["run"])
+    done = run("pgdyno", "compare", stored, "--by", "target")
+    assert "pg17 is the same as pg16" in done.stdout
+    # a run of an earlier version, which took the transactions where there were any
+    for record in (tmp_path / "runs").glob("*/trials/*/trial.json"):
+        told = json.loads(record.read_text())
+        if "tpm" in told["imported"]["figures"]:
+            told["summary"]["tps"] = told["imported"]["figures"]["tpm"] / 60
+            record.write_text(json.dumps(told))
+    done = run("pgdyno", "compare", stored, "--by", "target")
+    assert "pg17 is the same as pg16" in done.stdout, done.stdout
+
+
+def test_units_that_differ_within_an_import_are_points(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "n.csv").write_text("target,clients,nopm\npg,8,10000\n")
+    (tmp_path / "t.csv").write_text("target,clients,tpm\npg,8,23000\n")
+    done = run("pgdyno", "import", "n.csv", "t.csv", "--into", "runs", "--json")
+    (note,) = json.loads(done.stdout)["note_details"]
+    assert (note["id"], note["parameters"]["unit"]) == ("rate-per-minute", "tpm, nopm")
+    records = [json.loads(path.read_text()) for path in sorted((tmp_path / "runs").glob("*/trials/*/trial.json"))]
+    assert [(each["repeat"], each["point"]["variables"]) for each in records] == [
+        (1, {"unit": "new orders"}), (1, {"unit": "transactions"}),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("tool", [*WITH_PASSWORDS, "hammerdb-store"])
 def test_a_password_is_neither_stored_nor_printed(tool: str, run: Run, tmp_path: Path) -> None:
     if tool == "hammerdb-store":

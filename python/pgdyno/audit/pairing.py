@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pgdyno.analyse.pairs import VERSION, Confounder, Metric, arm_name, differing_parameters
+from pgdyno.analyse.rate_unit import rate_unit
 from pgdyno.analyse.series import named
 from pgdyno.audit.arms import PairRun, Side
 from pgdyno.audit.finding import Finding, Severity
@@ -42,7 +43,7 @@ from pgdyno.fingerprint.differences import (
 )
 from pgdyno.fingerprint.differences import Severity as Weight
 from pgdyno.messages import Message
-from pgdyno.records import Fingerprint, Manifest
+from pgdyno.records import Fingerprint, Manifest, TrialRecord
 from pgdyno.records.tpcc_profile import unused_item
 
 TOPICS = {
@@ -126,6 +127,7 @@ def pairing_between(base: AuditRun, other: AuditRun, by: str | None = None, metr
         *_of_plans(base.manifest, other.manifest),
         *_of_loads(base, other),
         *_of_unused_items(base, other),
+        *(() if metric.is_latency else _of_units(base.trials, other.trials)),
         *(latency_differences(base.trials, other.trials) if metric.is_latency else ()),
     ]
     prints = [_print_of(run) for run in (base, other)]
@@ -171,10 +173,9 @@ def pairing_of_arms(run: AuditRun, by: str, base: str, other: str, metric: Metri
     `base` and `other` are named as in `analyse.pairs.within`.
     """
     found = _pairing_of_servers(run, by, base, other)
-    if metric.is_latency:
-        name_of = arm_name(run.manifest, run.trials, by)
-        arms = [[trial for trial in run.trials if name_of(trial) == arm] for arm in (base, other)]
-        _sort(latency_differences(*arms), by, found)
+    name_of = arm_name(run.manifest, run.trials, by)
+    arms = [[trial for trial in run.trials if name_of(trial) == arm] for arm in (base, other)]
+    _sort(latency_differences(*arms) if metric.is_latency else _of_units(*arms), by, found)
     return found
 
 
@@ -477,6 +478,16 @@ def _of_unused_items(base: AuditRun, other: AuditRun) -> Iterator[Difference]:
     )
 
 
+def _of_units(base: Iterable[TrialRecord], other: Iterable[TrialRecord]) -> Iterator[Difference]:
+    """Compare what the throughput of imported trials counts."""
+    units = [{rate_unit(trial) for trial in of if trial.summary is not None} for of in (base, other)]
+    if all(units) and units[0] != units[1]:
+        a, b = (", ".join(sorted(of)) for of in units)
+        yield Difference(UNIT, a, b, Weight.REFUSED, Message("other-rate-unit", "different units of throughput"))
+
+
+UNIT = "unit"
+"""The field of differences between units of throughput."""
 UNKNOWN_ITEM = "unknown"
 
 

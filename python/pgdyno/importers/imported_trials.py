@@ -99,8 +99,23 @@ def throughput(output: Output) -> float | None:
     """
     if output.tps is not None:
         return output.tps
-    per_minute = output.tpm if output.tpm is not None else output.nopm
+    per_minute = output.tpm if unit_of(output) == "tpm" else output.nopm
     return None if per_minute is None else per_minute / 60
+
+
+def unit_of(output: Output) -> str:
+    """Return the unit in which the throughput of `output` was printed: `tps`, `tpm` or `nopm`."""
+    if output.tps is not None:
+        return "tps"
+    return "tpm" if output.tpm is not None and not output.is_by_new_orders else "nopm"
+
+
+def prefer_new_orders(outputs: Sequence[Output]) -> None:
+    """Take new orders as the throughput of all outputs per minute if some have nothing else, and all have them."""
+    by_minute = [output for output in outputs if output.tps is None]
+    if any(unit_of(output) == "nopm" for output in by_minute) and all(output.nopm is not None for output in by_minute):
+        for output in by_minute:
+            output.is_by_new_orders = True
 
 
 def slug(number: int, target: str, clients: int) -> str:
@@ -111,6 +126,13 @@ def slug(number: int, target: str, clients: int) -> str:
 def _points(places: Sequence[Place]) -> list[Point]:
     """Return the point of each output; other differences between outputs become variables of the point."""
     points = [_point(place.output) for place in places]
+    counted = ["new orders" if unit_of(place.output) == "nopm" else "transactions" for place in places]
+    if len(set(counted)) > 1:
+        # rates of transactions and of new orders are not compared
+        points = [
+            point.model_copy(update={"variables": point.variables | {"unit": unit}})
+            for point, unit in zip(points, counted, strict=True)
+        ]
     alike: dict[str, list[int]] = {}
     for at, (place, point) in enumerate(zip(places, points, strict=True)):
         alike.setdefault(f"{place.target} {point}", []).append(at)

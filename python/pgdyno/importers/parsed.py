@@ -142,6 +142,8 @@ class Output:
     """By field: the line and the text of each figure, as evidence."""
     shown: dict[str, str] = field(default_factory=dict)
     """Parts of `load` that the tool's parser found."""
+    is_by_new_orders: bool = False
+    """Throughput is new orders although transactions are known, too."""
     is_ended_by_count: bool = False
     """A number of transactions ended the run, so that `duration_s` is a result."""
 

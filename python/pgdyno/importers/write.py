@@ -15,7 +15,7 @@ from typing import Any
 from pgdyno import __version__
 from pgdyno.errors import StoreError
 from pgdyno.importers.hammerdb import unused_item_of
-from pgdyno.importers.imported_trials import Place, Trial, tell_apart, trials_of
+from pgdyno.importers.imported_trials import Place, Trial, prefer_new_orders, tell_apart, trials_of, unit_of
 from pgdyno.importers.parsed import Output
 from pgdyno.importers.pgbench_log import LogKind, by_run
 from pgdyno.importers.sources import Logs, Part, full_place, read_logs, read_source
@@ -80,6 +80,7 @@ def import_files(
             hint = f"{number} warm-up run{'' if number == 1 else 's'} left out; {hint}"
         raise StoreError(f"cannot import {', '.join(named)}: no output of a known tool is in it", hint=hint)
     _refuse_other_work(gathered)
+    prefer_new_orders([place.output for place in gathered.places])
     return _write(gathered, logs, _notes(gathered, copies), into, target, over)
 
 
@@ -268,7 +269,7 @@ def _notes(gathered: Part, copies: Sequence[tuple[str, str]]) -> list[Message]:
                 "throughput of {count} trial was printed as {unit}, and is shown divided by 60",
                 "throughput of {count} trials was printed as {unit}, and is shown divided by 60",
                 count=len(minutes),
-                unit="tpm" if any(output.tpm is not None for output in minutes) else "nopm",
+                unit=", ".join(sorted({unit_of(output) for output in minutes}, reverse=True)),
             )
         )
     if gathered.undecided:

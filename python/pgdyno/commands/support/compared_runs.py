@@ -10,11 +10,13 @@ from pgdyno.analyse.comparison import Comparison
 from pgdyno.analyse.noise_floor import FloorRefusal, NoiseFloor, noise_floor
 from pgdyno.analyse.pairs import Arms, Metric, between, usual_metric, usual_split, within
 from pgdyno.analyse.price import PriceComparison, PriceList, compare_prices, prices_of
+from pgdyno.analyse.rate_unit import in_one_unit
 from pgdyno.analyse.series import Series, varying
 from pgdyno.audit import Finding, Severity, audit
 from pgdyno.audit.latency_differences import overloaded
 from pgdyno.audit.pairing import (
     FACTORS,
+    UNIT,
     Pairing,
     left_out,
     of_single_trials,
@@ -83,6 +85,8 @@ class ComparedRuns:
     first: RunData
     second: RunData | None
     floor: RunData | None
+    is_by_new_orders: bool = False
+    """Throughput is new orders, although some of the runs' reports show transactions."""
 
     @classmethod
     def of(cls, what: Compared) -> ComparedRuns:
@@ -98,7 +102,8 @@ class ComparedRuns:
                 f"{what.first} and {what.second} are the same run: {first.folder.path}",
                 hint="name two runs; one run is compared by what its trials differ in",
             )
-        return cls(what, first, second, floor)
+        one_unit = _in_one_unit(first, second)
+        return cls(what, *one_unit, floor, is_by_new_orders=one_unit != (first, second))
 
     def arms(self) -> list[Arms]:
         """Arms to compare, with what confounds them; trials that are invalid are left out, unless forced."""
@@ -128,6 +133,13 @@ class ComparedRuns:
 
     def notes(self) -> list[Message]:
         found = list(self._pairing.cautions) if self.second is not None else []
+        if self.is_by_new_orders:
+            found.append(
+                Message(
+                    "compared-by-new-orders",
+                    "throughput here is new orders (NOPM divided by 60), because not all trials have transactions",
+                )
+            )
         if self.floor is not None:
             other = pairing_between(self.first, self.floor).refused
             found += [
@@ -225,7 +237,9 @@ class ComparedRuns:
 
     def _refused_pair(self) -> list[Reason]:
         if self.second is None:
-            return []
+            of_arms = [each for arms in self.arms() for each in self._pairing_of(arms).refused if each.field == UNIT]
+            refused = [_finding("pair", _difference(each), _remedy(each.field)) for each in of_arms[:1]]
+            return [Reason(self.first.manifest.run, each, Grounds.PAIR) for each in refused]
         names = f"{self.first.manifest.run} and {self.second.manifest.run}"
         differences = [_finding("pair", _difference(each), _remedy(each.field)) for each in self._pairing.refused]
         return [Reason(names, each, Grounds.PAIR) for each in [*differences, *self._pairing.invalid]]
@@ -252,7 +266,17 @@ def _place(run: RunData) -> Path:
     return run.folder.path.resolve()
 
 
+def _in_one_unit(first: RunData, second: RunData | None) -> tuple[RunData, RunData | None]:
+    """Returns the runs with new orders as throughput if only these are known for all trials."""
+    runs = [run for run in (first, second) if run is not None]
+    trials = in_one_unit([run.trials for run in runs])
+    found = [run if of == list(run.trials) else replace(run, trials=of) for run, of in zip(runs, trials, strict=True)]
+    return found[0], found[1] if second is not None else None
+
+
 def _remedy(field: str) -> str:
+    if field == UNIT:
+        return "import figures of one unit; HammerDB prints new orders (NOPM) and transactions (TPM)"
     if field in ("workload.profile", "unused_item"):
         return (
             "repeat one of the runs with the profile of the other; docs/guides/tpcc.md lists those that do the "
