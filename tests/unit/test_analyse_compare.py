@@ -450,10 +450,15 @@ def test_a_noise_floor_is_the_far_end_of_the_interval() -> None:
     assert not found.warnings
 
 
-def test_equal_arms_that_differ_are_warned_of() -> None:
+def test_equal_arms_that_differ_are_warned_of_and_refused_beyond_delta() -> None:
     base = [1000.0, 1001.0, 999.0, 1000.0, 1002.0, 998.0]
-    found = noise_floor(arms_of((base, [value * 1.1 for value in base])))
-    assert any("although they should be equal" in str(warning) for warning in found.warnings)
+    words = "although they should be equal"
+    close = noise_floor(arms_of((base, [value * 1.005 for value in base])))
+    assert close.refusal is None
+    assert any(words in str(warning) for warning in close.warnings)
+    apart = noise_floor(arms_of((base, [value * 1.05 for value in base])))
+    assert words in str(present(apart.refusal).why)
+    assert not any(words in str(warning) for warning in apart.warnings)
 
 
 def test_pairs_for_an_effect() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgdyno.analyse.alpha_spending import look_level
-from pgdyno.analyse.comparison import LEAST_DELTA, POWER, compare
+from pgdyno.analyse.comparison import LEAST_DELTA, POWER, Verdict, compare
 from pgdyno.analyse.intervals import CONFIDENCE, Interval, paired_interval
 from pgdyno.analyse.pairs import Arms
 from pgdyno.messages import Message
@@ -19,6 +19,13 @@ WIDEST_FLOOR = 0.10
 """Relative. With a wider floor, differences that users notice would count as none."""
 EFFECTS = (0.01, 0.02, 0.05, 0.10)
 """Differences for which `pairs_for` is reported."""
+
+
+FIND_DISTURBANCE = Message(
+    "find-disturbance",
+    "find what disturbs the two equal arms (pgdyno audit), run longer trials or more repeats, or compare without a "
+    "floor",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,10 @@ class NoiseFloor:
     few: tuple[tuple[Message, int], ...]
     """Points with fewer than six pairs, with their number of pairs."""
     warnings: tuple[Message, ...]
+    differences: tuple[str, ...] = ()
+    """In what the arms are known to differ: then they are not equal, and their difference is no noise."""
+    apart: tuple[Message, ...] = ()
+    """Points at which the comparison calls one arm faster."""
 
     @property
     def floor(self) -> float:
@@ -70,6 +81,21 @@ class NoiseFloor:
     @property
     def refusal(self) -> FloorRefusal | None:
         """Return why it must not be the floor of a comparison; None if it may. No other code decides this."""
+        if self.differences:
+            return FloorRefusal(
+                Message(
+                    "floor-arms-unequal",
+                    "its arms {base} and {other} are not equal: {differences}",
+                    base=self.base,
+                    other=self.other,
+                    differences="; ".join(self.differences),
+                ),
+                Message(
+                    "measure-equal-arms",
+                    "measure the noise with two targets of the same version and settings, as pgdyno run noise-floor "
+                    "does",
+                ),
+            )
         if self.few or not self.points:
             what = ", ".join(f"{pairs} at {label}" for label, pairs in self.few) or "none"
             return FloorRefusal(
@@ -96,12 +122,10 @@ class NoiseFloor:
                     widest_percent=100 * WIDEST_FLOOR,
                     point=widest.label,
                 ),
-                Message(
-                    "find-disturbance",
-                    "find what disturbs the two equal arms (pgdyno audit), run longer trials or more repeats, or "
-                    "compare without a floor",
-                ),
+                FIND_DISTURBANCE,
             )
+        if self.apart:
+            return FloorRefusal(self.apart[0], FIND_DISTURBANCE)
         return None
 
 
@@ -113,8 +137,12 @@ class FloorRefusal:
     remedy: Message
 
 
-def noise_floor(arms: Arms) -> NoiseFloor:
+def noise_floor(arms: Arms, unequal: Sequence[Message] = ()) -> NoiseFloor:
     """Return the floor from two equal arms.
+
+    `unequal` is in what they are known to differ, besides a parameter of the sweep. Arms that the comparison shows to
+    be faster or slower, with Holm's correction over all points, are not equal either; an interval that merely excludes
+    zero is a warning, because that of equal arms does so in 5 of 100 cases.
 
     delta is the end of the A/A interval that is further from zero: as far as these pairs show, two equal servers may
     truly differ by that much on this set-up (their position on the disk, their order in a block). The interval of the
@@ -123,6 +151,7 @@ def noise_floor(arms: Arms) -> NoiseFloor:
     """
     (comparison,) = compare([arms])
     found, warnings = [], list(comparison.warnings)
+    apart: list[Message] = []
     for point, pairs in zip(comparison.points, arms.points, strict=True):
         differences = [pairs.log_ratio(each) for each in pairs.repeats]
         rule, level = arms.stopping, CONFIDENCE
@@ -140,18 +169,19 @@ def noise_floor(arms: Arms) -> NoiseFloor:
             continue
         found.append(noise)
         if noise.differs and noise.pairs >= FEWEST_PAIRS:
-            warnings.append(
-                Message(
-                    "noise-arms-differ",
-                    "{base} and {other} differ at {point} although they should be equal: find the cause before "
-                    "comparing anything",
-                    base=arms.base,
-                    other=arms.other,
-                    point=str(point.label),
-                )
+            differ = Message(
+                "noise-arms-differ",
+                "{base} and {other} differ at {point} although they should be equal: find the cause before "
+                "comparing anything",
+                base=arms.base,
+                other=arms.other,
+                point=str(point.label),
             )
+            (apart if point.verdict in (Verdict.FASTER, Verdict.SLOWER) else warnings).append(differ)
     few = tuple((point.label, point.pairs) for point in comparison.points if point.pairs < FEWEST_PAIRS)
-    return NoiseFloor(arms.base, arms.other, tuple(found), few, tuple(warnings))
+    swept = [f"{arms.by} is {arms.base} or {arms.other}"] if arms.by not in (None, "target") else []
+    known = (*swept, *map(str, unequal))
+    return NoiseFloor(arms.base, arms.other, tuple(found), few, tuple(warnings), known, tuple(apart))
 
 
 def _noise(label: Message, differences: Sequence[float], level: float) -> PointNoise | None:

@@ -191,6 +191,33 @@ def _pairing_of_servers(run: AuditRun, by: str, base: str, other: str) -> Pairin
     return pairing_within(run, by, targets.get(base, []), targets.get(other, []))
 
 
+def inequalities(run: AuditRun, base: str, other: str) -> list[Message]:
+    """Return in what two targets of a run differ that are to be equal; figures of their trials do not count."""
+    sides = (Side(run, base), Side(run, other))
+    a, b = (_of_target(_print_of(run), name) for name in (base, other))
+    differences = without_alike(comparable(a, b), [sides]) if a is not None and b is not None else []
+    differences = [each for each in differences if _makes_unequal(each)]
+    found = Pairing()
+    _add_findings(sides, "", found)
+    known = {topic_of(each.field) for each in differences} | CHANGING
+    return [
+        *map(words_of, differences),
+        *(each.translatable_message for each in found.invalid if topic_of_pair(each) not in known),
+        *(each.message for each in found.confounders if each.topic not in known),
+    ]
+
+
+CHANGING = {TOPICS[rule.id] for rule in (cache_differs.RULE, dataset_differs.RULE, network_floor.RULE)}
+"""Topics of rules that judge by the trials' figures, which differ by chance between equal targets."""
+
+
+def _makes_unequal(difference: Difference) -> bool:
+    topic = topic_of(difference.field)
+    if difference.severity in (Weight.REFUSED, Weight.CONFOUNDER) or topic == VERSION:
+        return difference.why != UNKNOWN
+    return _CHANGED in difference.field and topic not in settings_differ.ITS_OWN
+
+
 def _factor(by: str | None) -> str:
     if by is None:
         return VERSION

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.cells import cell_len
 
 from pgdyno.analyse.comparison import Comparison, Gate, GateVerdict, compare, gate
-from pgdyno.analyse.noise_floor import NoiseFloor, noise_floor
+from pgdyno.analyse.noise_floor import NoiseFloor
 from pgdyno.analyse.noise_grade import grade_against_none
 from pgdyno.commands.support.compared_runs import Compared, ComparedRuns
 from pgdyno.commands.support.report_files import check_report_file, raise_first, unwritten, write_report_file
@@ -52,7 +52,7 @@ def compare_runs(what: Compared, *, noise: bool, json: bool) -> ExitCode:
         _print_refusal(reasons, json=json)
         return ExitCode.INVALID
     if noise:
-        floors = [noise_floor(arms) for arms in runs.arms()]
+        floors = runs.noise_floors()
         _print_noise(floors, reasons, json=json)
         return ExitCode.INVALID if any(each.refusal is not None for each in floors) else ExitCode.OK
     comparisons = compare(runs.arms(), floor=runs.floor_ratio())

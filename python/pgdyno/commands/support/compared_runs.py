@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +19,7 @@ from pgdyno.audit.pairing import (
     FACTORS,
     UNIT,
     Pairing,
+    inequalities,
     left_out,
     of_single_trials,
     pairing_between,
@@ -141,14 +143,17 @@ class ComparedRuns:
                 )
             )
         if self.floor is not None:
-            other = pairing_between(self.first, self.floor).refused
+            other = pairing_between(self.first, self.floor, metric=self.metric())
+            # targets of other names are not compared
+            differences = [words_of(each) for each in other.refused if each.field != "servers"]
+            differences += [each.message for each in other.confounders]
             found += [
                 Message(
                     "other-floor",
-                    "the noise floor was measured under other conditions than the comparison: {field}",
-                    field=each.field,
+                    "the noise floor was measured under other conditions than the comparison: {difference}",
+                    difference=each,
                 )
-                for each in other[:1]
+                for each in differences
             ]
             found += [
                 Message("floor-warning", "noise floor: {warning}", warning=warning)
@@ -182,6 +187,10 @@ class ComparedRuns:
         if self.second is None:
             return changed_plans([self.first], self._by, self.what.base)
         return changed_plans([self.first, self.second])
+
+    def noise_floors(self) -> list[NoiseFloor]:
+        """Returns the noise floor of each arm of the first run compared with the baseline."""
+        return _floors_of(self.first, self.arms())
 
     def floor_ratio(self) -> float:
         """Returns the noise floor of the A/A run; 0 without one, and where `--force` overrides a refusal."""
@@ -259,7 +268,11 @@ class ComparedRuns:
             return []
         removed = self._invalid(self.floor)
         arms = within(self.floor, _first_difference(self.floor), self.metric(), removed=removed)
-        return [noise_floor(each) for each in arms]
+        return _floors_of(self.floor, arms)
+
+
+def _floors_of(run: RunData, arms: Sequence[Arms]) -> list[NoiseFloor]:
+    return [noise_floor(each, inequalities(run, each.base, each.other) if each.by == "target" else ()) for each in arms]
 
 
 def _place(run: RunData) -> Path:
