@@ -100,19 +100,13 @@ def test_prices_of_the_plan_are_shown(run: Run, tmp_path: Path) -> None:
         assert "pg18: 63,564.00 EUR over 3 years" in " ".join(run("pgdyno", command, str(path)).stdout.split())
 
 
-def test_the_first_run_of_a_folder_begins_a_history(run: Run, tmp_path: Path) -> None:
-    stored(tmp_path / "runs", {"pg18": 600.0}, repeats=2)
-    begun = run("pgdyno", "history", "runs")
-    assert begun.returncode == ExitCode.OK, begun.stderr
-    assert "throughput of 1 run, " in begun.stdout
-    assert "1 run is too few for change points" in begun.stdout
-    (found,) = json.loads(run("pgdyno", "history", "runs", "--json").stdout)
-    assert len(found["points"]) == 1
-    # of several runs, a point that one of them measured is no history
-    stored(tmp_path / "runs", {"pg17": 600.0}, repeats=2)
-    apart = run("pgdyno", "history", "runs")
-    assert apart.returncode == ExitCode.USAGE
-    assert "has no point that was measured by two runs" in apart.stderr
+def test_a_history_needs_a_point_that_two_runs_measured(run: Run, tmp_path: Path) -> None:
+    for target in ("pg18", "pg17"):
+        stored(tmp_path / "runs", {target: 600.0}, repeats=2)
+        done = run("pgdyno", "history", "runs")
+        assert (done.returncode, done.stdout) == (ExitCode.STORE, "")
+        assert "runs has no point that at least two runs measured" in done.stderr
+        assert json.loads(run("pgdyno", "history", "runs", "--json").stdout) == []
 
 
 def test_the_history_of_a_folder(run: Run, tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_prose_in_a_pipe_has_a_line_for_each_sentence(tmp_path: Path) -> None:
     assert wrong.returncode == ExitCode.PLAN
     assert "1,000,000 clients are more than PostgreSQL accepts; the maximum is 262,043\n" in wrong.stderr
     checked = ran("pgdyno plan check power8-select-only --on embedded", tmp_path)
-    assert "there and back, 6 blocks\n" in checked.stdout
+    assert "settings alternate A B B A; 6 blocks\n" in checked.stdout
 
 
 def in_terminal(words: list[str], columns: int, cwd: Path, **variables: str) -> list[str]:
@@ -138,6 +138,14 @@ def test_a_list_in_a_terminal_cuts_workloads_and_targets_first(columns: int, tmp
     assert heading.split() == ["run", "workload", "targets", "trials", "outcome"]
     assert row.startswith(f"{folder.name}  place-order")
     assert row.split()[-2:] == ["0/120", "unfinished"]
+
+
+def test_a_list_in_a_narrow_terminal_has_a_line_for_each_long_name(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, sample_manifest(workload="w" * 10, trials_planned=12))
+    name = f"{folder.name}-{'long' * 10}"
+    folder.path.rename(tmp_path / name)
+    shown = in_terminal(["list", "--runs", str(tmp_path)], 80, tmp_path)
+    assert shown == [name, "  wwwwwwwwww; pg18; 0/12 trials; unfinished"]
 
 
 @pytest.mark.parametrize(

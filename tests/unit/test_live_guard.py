@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,6 +54,11 @@ def test_an_address_that_is_taken() -> None:
         assert url_of(listening) == f"http://127.0.0.1:{port}"
         with pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1:{port}: address already in use"):
             Address(port=port).listen()
+
+
+def test_the_address_to_open_names_the_host_when_it_listens_on_all_addresses() -> None:
+    with Address("0.0.0.0", 0).listen() as listening:
+        assert url_of(listening) == f"http://{socket.gethostname()}:{listening.getsockname()[1]}"
 
 
 def test_every_address_but_the_loopback_one_has_a_token() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.errors import StoreError
+from pgdyno.errors import UsageError
 from pgdyno.metrics import Catalogue, openmetrics
 from pgdyno.metrics.text import BOUNDS_S, Buckets
 from pgdyno.programs import locate
@@ -88,8 +88,9 @@ def test_a_stored_run_is_openmetrics_with_times(run: RunFolder) -> None:
 def test_a_single_trial_can_be_exported(run: RunFolder) -> None:
     families = parsed(exported(run, 2))
     assert {each.labels["trial"] for family in families.values() for each in family.samples} == {"2"}
-    with pytest.raises(StoreError, match="has no trial 9"):
+    with pytest.raises(UsageError, match="has no trial 9") as caught:
         exported(run, 9)
+    assert caught.value.hint == "its trials are 1 to 2"
 
 
 def test_buckets_are_those_of_the_histogram() -> None:

@@ -76,7 +76,7 @@ def test_arms_that_are_not_interleaved_are_warned_of(plan: Path) -> None:
 def test_one_arm_without_points_for_a_peak_is_warned_of() -> None:
     ((field, message, hint),) = warned("quick", "sweep.clients=8")
     assert field == "target"
-    assert message == "one arm and 1 number of clients: there is nothing to compare, and no peak to find"
+    assert message == "one target at one number of clients: there is nothing to compare, and no peak to find"
     assert "second target" in hint
     assert warned("quick", "sweep.clients=8", "sweep.rate=1000") == []
     assert [each[0] for each in warned("quick", "trial.repeats=1")] == ["trial.repeats"]

@@ -151,7 +151,7 @@ def test_a_lua_script_is_listed_with_what_it_may(tmp_path: Path) -> None:
     assert "--allow-lua-system" in workload_options(loaded.plan.workload, ())
     assert Plan.from_resolved(loaded.plan.as_resolved()).workload.allow_lua_system
     path.write_text(LUA + 'name = "oltp-insert"\n')
-    assert executed_lines(load_plan(path)) == ["this plan runs no commands of its own on this host"]
+    assert executed_lines(load_plan(path)) == ["the plan has no hooks or commands that run on this host"]
 
 
 def test_only_a_lua_script_is_let_out_of_the_sandbox(tmp_path: Path) -> None:

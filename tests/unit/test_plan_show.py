@@ -64,7 +64,7 @@ def test_the_trials_of_a_plan_hold_80_columns() -> None:
     assert "36 trials, 3m00s of measuring, plus starting servers and loading (1 dataset)" in text
     assert "target pg18: PostgreSQL 18, embedded, 1 setting changed" in text
     assert "before each trial: vacuum tellers and branches, empty the history; checkpoint" in text
-    assert "about 1m03s more, with the steps before each trial and the checks after it" in text
+    assert "plus about 1m03s for the steps before each trial and the checks after it" in text
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,22 @@ def test_no_runs_yet(tmp_path: Path) -> None:
     assert "pgdyno run" in (caught.value.hint or "")
 
 
+def test_a_path_that_exists_and_is_no_run_says_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").touch()
+    run = RunFolder.create(tmp_path / "many", sample_manifest())
+    for name, message in (
+        ("empty", "empty is a folder without runs"),
+        ("file", "file is a file, not a run"),
+        ("many", "many is a folder of runs"),
+    ):
+        with pytest.raises(StoreError) as caught:
+            find_run(name, tmp_path / "runs")
+        assert caught.value.message == message
+    assert caught.value.hint == f"name one of them, such as many/{run.name}"
+
+
 def test_a_parent_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("")
     with pytest.raises(StoreError, match=re.escape(str(tmp_path / "runs"))):

@@ -22,14 +22,15 @@ def show_history(folder: Path, metric: Metric, target: str | None, workload: str
     runs = {entry.name: load_run(entry.path) for entry in list_runs(folder) if entry.manifest is not None}
     chosen = {name: run for name, run in runs.items() if workload in (None, run.manifest.workload)}
     of_target = {name: _of_target(run, target) for name, run in chosen.items()}
-    # the first run of a folder is the beginning of a history
-    found = histories(of_target, metric) or histories(of_target, metric, fewest_runs=1 if len(of_target) == 1 else 2)
+    found = histories(of_target, metric)
     if json:
         print(json_module.dumps([_history_json(each, runs) for each in found], indent=2))
         return
     if not found:
-        raise UsageError(
-            f"{folder} has no point that was measured by two runs",
+        # without a filter, the command is valid, and the folder lacks runs
+        error = StoreError if target is None and workload is None else UsageError
+        raise error(
+            f"{folder} has no point that at least two runs measured",
             hint="a history compares runs with the same workload, point and trial length",
         )
     console = Console()

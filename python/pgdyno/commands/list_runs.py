@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import json as json_module
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from rich.table import Table
 from rich.text import Text
 
+from pgdyno.commands.arguments.options import DEFAULT_RUNS
 from pgdyno.console import Console
+from pgdyno.errors import StoreError
+from pgdyno.mounts import is_folder
 from pgdyno.safe_output import visible
 from pgdyno.store import RunEntry
 from pgdyno.store import list_runs as stored_runs
 
+_HEADINGS = ("run", "workload", "targets", "trials", "outcome")
+_LONGEST_WORD = 12
+"""Longer words of an outcome are paths in the reason why a run cannot be read."""
+
 
 def list_runs(runs: Path, *, json: bool) -> None:
-    """Prints the runs of a folder, newest first; an unreadable run is listed with the reason."""
+    """Prints the runs of a folder, newest first; an unreadable run is listed with the reason.
+
+    Raises StoreError if there is no such folder; the default one may be missing.
+    """
+    if runs != DEFAULT_RUNS and not is_folder(runs):
+        raise StoreError(f"folder {runs} does not exist", hint="name a folder that contains runs")
     entries = stored_runs(runs)
     if json:
         print(json_module.dumps([_as_json(entry) for entry in entries], indent=2))
@@ -24,18 +38,36 @@ def list_runs(runs: Path, *, json: bool) -> None:
     if not entries:
         console.print(f"no runs in {runs}")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    # names are for copying: a terminal that is too narrow cuts the other columns
-    table.add_column("run", no_wrap=True, min_width=max(len(entry.name) for entry in entries))
-    table.add_column("workload")
-    table.add_column("targets")
     rows = [_cells(entry) for entry in entries]
-    table.add_column("trials", justify="right", no_wrap=True, min_width=max(len(trials) for *_, trials, _ in rows))
-    table.add_column("outcome")
+    table = _table(rows)
+    is_narrow = console.is_terminal and sum(_least_widths(rows)) + 2 * (len(_HEADINGS) - 1) > console.width
+    with console.paged():
+        if not is_narrow:
+            console.print_table(table)
+            return
+        for name, workload, targets, trials, outcome in rows:
+            others = [workload, targets, f"{trials} trials" if trials else "", outcome]
+            console.print(visible(name), style="bold", soft_wrap=True)
+            console.print(visible("  " + "; ".join(each for each in others if each)))
+
+
+def _least_widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Returns the fewest columns of each cell: names and trials whole, headings and outcomes without a broken word."""
+    whole = {heading: max(len(row[at]) for row in rows) for at, heading in enumerate(_HEADINGS)}
+    outcome = max(len(word) for row in rows for word in [*row[-1].split(" "), "outcome"] if len(word) <= _LONGEST_WORD)
+    return [whole["run"], len("workload"), len("targets"), max(whole["trials"], len("trials")), outcome]
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading, width in zip(_HEADINGS, _least_widths(rows), strict=True):
+        # names are for copying: a terminal that is too narrow cuts workloads and targets
+        is_whole = heading in ("run", "trials")
+        justify: Literal["left", "right"] = "right" if heading == "trials" else "left"
+        table.add_column(heading, no_wrap=is_whole, min_width=width, justify=justify)
     for name, workload, targets, trials, outcome in rows:
         table.add_row(name, _cut(workload), _cut(targets), trials, outcome)
-    with console.paged():
-        console.print_table(table)
+    return table
 
 
 def _cut(text: str) -> Text:

@@ -80,7 +80,7 @@ def check(
     try:
         loaded = within_budget(load_plan(source, overrides, on), budget)
         scripts = workload_options(loaded.plan.workload, BUILTIN_SCRIPTS)
-        check_scripts(find_engine(), scripts, loaded.source, loaded.folder)
+        check_scripts(find_engine(), scripts, loaded)
     except PlanError as error:
         if not json:
             raise

@@ -20,6 +20,9 @@ def serve_runs(runs: Path, listen: str | None) -> None:
     def say(url: str) -> None:
         console.print(url, soft_wrap=True)
         if not address.is_loopback:
-            console.print("The token after the # is shown only here. It is sent unencrypted: see the guide.")
+            console.print(
+                "The token after the # is shown only here. The connection is not encrypted: use an SSH tunnel or a"
+            )
+            console.print("TLS proxy (docs/guides/live.md, 'Who may look').")
 
     serve(runs, address, say)

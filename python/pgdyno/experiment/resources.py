@@ -103,10 +103,10 @@ def open_resources(
     use = use or Use(loaded.plan.name)
     engine = find_engine()
     # this comes first: a script with an error must not cost rented servers
-    check_scripts(engine, scripts_of(loaded), loaded.source, loaded.folder, execute=True)
+    check_scripts(engine, scripts_of(loaded), loaded, execute=True)
     if loaded.plan.replica_load is not None:
         replica_options = script_options(loaded.plan.replica_load.scripts, BUILTIN_SCRIPTS)
-        check_scripts(engine, replica_options, loaded.source, loaded.folder, "replica_load.scripts")
+        check_scripts(engine, replica_options, loaded, "replica_load")
     check_copies(loaded)
     home = Home.locate()
     guard = DiskGuard(loaded.plan.trial.min_free_disk)

@@ -12,7 +12,7 @@ from typing import Any
 
 from prometheus_client import Metric
 
-from pgdyno.errors import StoreError
+from pgdyno.errors import StoreError, UsageError
 from pgdyno.metrics.catalogue import Catalogue, Family, Lasting, lasting
 from pgdyno.metrics.text import Buckets, Labels, Sample, text_of, with_samples
 from pgdyno.records import TrialRecord
@@ -47,10 +47,11 @@ class _Trial:
 
 
 def openmetrics(run: RunData, trial: int | None, catalogue: Catalogue) -> Iterator[bytes]:
-    """Yield the text of trial number `trial`, or of all, in pieces. Raises StoreError."""
+    """Yield the text of trial number `trial`, or of all, in pieces. Raises UsageError."""
     numbers = {record.number for record in run.trials}
     if trial is not None and trial not in numbers:
-        raise StoreError(f"run {run.folder.name} has no trial {trial}")
+        last = max(numbers, default=0)
+        raise UsageError(f"run {run.folder.name} has no trial {trial}", hint=f"its trials are 1 to {last}")
     trials = [_trial(run, record) for record in run.trials if trial in (None, record.number)]
     return text_of(_families(run, trials, catalogue))
 

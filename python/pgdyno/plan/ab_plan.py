@@ -16,7 +16,7 @@ from pgdyno.mounts import expanded
 from pgdyno.plan.checks.read_only import LIFTING, READ_ONLY, first_write
 from pgdyno.plan.model import BUILTIN_SCRIPTS, Plan
 from pgdyno.plan.optional_sections import checked_margin
-from pgdyno.plan.values import NAME, refuse_undecodable, repeats
+from pgdyno.plan.values import NAME, refuse_undecodable, refused_option, repeats
 from pgdyno.plan.workload import ScriptChoice, parse_script
 from pgdyno.records.base import FEWEST_PAIRS
 from pgdyno.units import parse_duration_s
@@ -36,6 +36,7 @@ _OPTIONS = {
 }
 """The options that become these keys of the plan, apart from --set."""
 _SETTING = re.compile(r"sweep\.(?:session_)?settings\.(.+)")
+_TARGET = re.compile(r"target\.[^.]+\.(version|bin)")
 _INDEX = re.compile(r"\[\d+\]$")
 
 
@@ -138,6 +139,9 @@ def in_options(error: PlanError) -> UsageError | None:
 
 def _option(path: str) -> str | None:
     key = _INDEX.sub("", path)
+    target = _TARGET.fullmatch(key)
+    if target is not None:
+        return f"--{target[1]}"
     setting = _SETTING.fullmatch(key)
     return _OPTIONS.get(key) if setting is None else f"--set {setting[1]}"
 
@@ -254,11 +258,9 @@ def _existing(given: Sequence[str]) -> dict[str, dict[str, object]]:
         try:
             parameters = {name: str(value) for name, value in conninfo_to_dict(text).items()}
         except psycopg.ProgrammingError as error:
-            # libpq quotes the text that it could not parse, which may contain a password; an option's name is safe
-            is_name = str(error).startswith("invalid connection option") and "password" not in text.lower()
-            said = f": {str(error).strip()}" if is_name else ""
             raise UsageError(
-                f"--dsn is not a connection string{said}", hint='such as "host=db dbname=app" or postgresql://db/app'
+                f"--dsn is not a connection string{refused_option(text, error)}",
+                hint='such as "host=db dbname=app" or postgresql://db/app',
             ) from error
         if "password" in parameters:
             raise UsageError(

@@ -64,7 +64,7 @@ def executed_lines(loaded: LoadedPlan) -> list[str]:
     """Returns the list as `plan check` prints it."""
     found = executed(loaded)
     if not found:
-        return ["this plan runs no commands of its own on this host"]
+        return ["the plan has no hooks or commands that run on this host"]
     return ["this plan runs on this host:", *(f"  {each.text()}" for each in found)]
 
 

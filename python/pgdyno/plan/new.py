@@ -20,7 +20,7 @@ _EMBEDDED = """\
 kind = "embedded"            # fetched by pgdyno; "local" is an installation of this machine
 version = "18"               # the newest 18; "18.1" would be just that one
 
-# Lines of postgresql.conf; all others stay as PostgreSQL's own defaults are:
+# Lines of postgresql.conf; all others keep PostgreSQL's defaults:
 # [target.pg18.settings]
 # shared_buffers = "1GB"
 """
@@ -31,7 +31,7 @@ _LOCAL = """\
 kind = "local"               # an installation of this machine; "embedded" is fetched by pgdyno
 bin = {bin}
 
-# Lines of postgresql.conf; all others stay as PostgreSQL's own defaults are:
+# Lines of postgresql.conf; all others keep PostgreSQL's defaults:
 # [target.local.settings]
 # shared_buffers = "1GB"
 """

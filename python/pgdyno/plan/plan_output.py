@@ -312,7 +312,7 @@ def total(plan: Plan) -> str:
         fewest, most = plan.trial.fewest_repeats, plan.trial.most_repeats
         lines.append(f"each point stops when it is decided, after {fewest} to {most} repeats")
     around = format_duration(around_s(plan, plan.points()))
-    lines.append(f"about {around} more, with {around_each_trial(plan)}")
+    lines.append(f"plus about {around} for {around_each_trial(plan)}")
     return "\n".join(lines)
 
 
@@ -343,7 +343,7 @@ def _on_top(plan: Plan, trials: Sequence[PlannedTrial]) -> str:
 
 _ORDERS = {
     "as-listed": "as listed: all points once, then all again",
-    "interleaved": "interleaved: each point under every target and setting, there and back",
+    "interleaved": "interleaved: at each point, targets and settings alternate A B B A",
     "randomised": "randomised: each point under every target and setting, shuffled",
     "duet": "duet: both targets at the same time, each on half of the processors",
 }
@@ -354,7 +354,7 @@ def _order(plan: Plan, trials: Sequence[PlannedTrial]) -> str:
     blocks = trials[-1].block
     open_ = plan.trial.seed is None and by_chance(order, list(plan.target), plan.points())
     drawn = "; each run draws its own order; this is the order of seed 0" if open_ else ""
-    in_blocks = f", {counted(blocks, 'block')}" if order != "as-listed" else ""
+    in_blocks = f"; {counted(blocks, 'block')}" if order != "as-listed" else ""
     return f"order {_ORDERS[order]}{in_blocks}{drawn}"
 
 

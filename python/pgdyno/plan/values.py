@@ -33,6 +33,16 @@ def refuse_undecodable(what: str, text: str) -> None:
         raise UsageError(f"{what} is not valid UTF-8", hint="write it in UTF-8; rename the file or folder") from error
 
 
+def refused_option(text: str, error: Exception) -> str:
+    """Returns `: invalid connection option "hst"` if libpq refuses the connection string `text` because of that.
+
+    Any other message of libpq quotes what it could not parse, which may be a part of a password.
+    """
+    is_name = str(error).startswith("invalid connection option")
+    has_secret = any(word in text.lower() for word in ("password", "secret"))
+    return f": {str(error).strip()}" if is_name and not has_secret else ""
+
+
 class Model(BaseModel):
     """Immutable; refuses unknown keys, and text or booleans in place of numbers.
 

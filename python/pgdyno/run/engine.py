@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pgdyno.errors import EngineError, PlanError, Problem
+from pgdyno.errors import EngineError, PlanError
+from pgdyno.plan import LoadedPlan
 from pgdyno.plan.model import PhaseSpec, Plan, Workload
 from pgdyno.programs import ENGINE, Engine
 from pgdyno.records import Point, ReplayFigures, StatementCounts, TpccFigures, TpccType, TpchFigures
@@ -55,25 +56,26 @@ def lua_options(values: Mapping[str, object]) -> list[str]:
 def check_scripts(
     engine: Engine,
     options: Sequence[str],
-    source: str,
-    folder: Path,
-    field: str = "workload.scripts",
+    loaded: LoadedPlan,
+    section: str = "workload",
     *,
     execute: bool = False,
 ) -> None:
-    """Makes the engine compile the scripts of `options`, for the field of the plan `source` in `folder`.
+    """Makes the engine compile the scripts of `options`, which are those of a section of the plan.
 
     With `execute`, a Lua script's top level and init() also run, which declare its options and commands. Raises
-    PlanError with the engine's message, which has file, line and column.
+    PlanError with the engine's message, which has file, line and column of the script.
     """
     if not options:
         # a replay has no scripts
         return
     command = [str(engine.path), "--check=execute" if execute else "--check", *options]
-    done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", errors="replace", check=False)
+    done = subprocess.run(
+        command, cwd=loaded.folder, capture_output=True, encoding="utf-8", errors="replace", check=False
+    )
     if done.returncode != 0:
         said = "\n".join(line.removeprefix(f"{ENGINE}: error: ") for line in done.stderr.strip().splitlines())
-        raise PlanError(source, [Problem(path=field, message=said)])
+        raise PlanError(loaded.source, [loaded.document.problem((section, "scripts"), said)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -107,7 +108,7 @@ def find_run(text: str, parent: Path) -> RunFolder:
     if text == LATEST:
         newest = next(newest_first(parent), None)
         if newest is None:
-            raise StoreError(f"there are no runs in {parent}", hint="pgdyno run quick makes one")
+            raise StoreError(f"there are no runs in {_named(parent)}", hint="pgdyno run quick makes one")
         return RunFolder.open(newest)
     paths = _folders(parent)
     matches = [path for path in paths if path.name == text]
@@ -116,10 +117,31 @@ def find_run(text: str, parent: Path) -> RunFolder:
         names = ", ".join(path.name for path in matches[:5]) + (", ..." if len(matches) > 5 else "")
         raise UsageError(f"{text} is ambiguous: it matches {len(matches)} runs: {names}", hint="type more of the name")
     if not matches:
+        other = _not_a_run(Path(text)) if text else None
+        if other is not None:
+            raise other
         close = get_close_matches(text, [path.name for path in paths], n=1)
         hint = f"did you mean {close[0]}?" if close else "to list all runs: pgdyno list"
-        raise StoreError(f"there is no run {text} in {parent}", hint=hint)
+        raise StoreError(f"there is no run {text} in {_named(parent)}", hint=hint)
     return RunFolder.open(matches[0])
+
+
+def _named(parent: Path) -> str:
+    return f"{parent}" if is_folder(parent) else f"{parent}: the folder does not exist"
+
+
+def _not_a_run(path: Path) -> StoreError | None:
+    """Return the error for a path that exists and is no run; None if it does not exist."""
+    if is_file(path):
+        return StoreError(f"{path} is a file, not a run", hint="name the run's folder")
+    if not is_folder(path):
+        return None
+    runs = [entry.name for entry in list_runs(path) if entry.manifest is not None]
+    if not runs:
+        return StoreError(f"{path} is a folder without runs", hint="to list all runs: pgdyno list")
+    return StoreError(
+        f"{path} is a folder of runs", hint=f"name one of them, such as {shlex.quote(str(path / runs[0]))}"
+    )
 
 
 _WILD = re.compile(r"[*?\[]")

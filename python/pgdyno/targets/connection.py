@@ -14,7 +14,7 @@ from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pgdyno.errors import TargetError, UsageError
-from pgdyno.plan.values import refuse_undecodable
+from pgdyno.plan.values import refuse_undecodable, refused_option
 from pgdyno.targets import response_limits
 from pgdyno.targets.response_limits import HINT, Look, SilentServerError, WatchedConnection, answering, connected_within
 
@@ -48,7 +48,7 @@ SECRETS_WITHOUT_VARIABLE = {
 def given_parameters(text: str) -> dict[str, str]:
     """Returns libpq's parameters in `text`: the name of a database, a connection string or a URI, as for psql.
 
-    Raises UsageError, whose message contains nothing of `text`.
+    Raises UsageError, whose message contains nothing of `text` but the name of an invalid option.
     """
     refuse_undecodable("the connection string", text)
     if text and "=" not in text and not text.startswith(("postgres://", "postgresql://")):
@@ -56,8 +56,7 @@ def given_parameters(text: str) -> dict[str, str]:
     try:
         found = {name: str(value) for name, value in conninfo_to_dict(text).items()}
     except psycopg.ProgrammingError as error:
-        # libpq's message repeats parts of the text, and a password may be among them
-        message = "libpq does not accept the connection string"
+        message = f"libpq does not accept the connection string{refused_option(text, error)}"
         raise UsageError(message, hint='write postgresql://user@host/database or "host=... dbname=..."') from error
     for name, hint in SECRETS_WITHOUT_VARIABLE.items():
         if name in found:
@@ -119,7 +118,9 @@ class Address:
         except psycopg.errors.ConnectionTimeout as error:
             raise SilentServerError(f"cannot connect to {reached}: {str(error).strip()}", hint=HINT) from error
         except psycopg.Error as error:
-            raise TargetError(f"cannot connect to {reached}: {_once(error)}", hint=_hint(str(error))) from error
+            raise TargetError(
+                f"cannot connect to {reached}: {_once(error)}", hint=connecting_hint(str(error))
+            ) from error
         except TimeoutError as error:
             raise SilentServerError(f"cannot connect to {reached}: not done within {limit_s:g} s", hint=HINT) from error
         if isinstance(connection, WatchedConnection):
@@ -181,7 +182,8 @@ _REMEDIES = {
 """What to do, by a pattern of libpq's message."""
 
 
-def _hint(message: str) -> str | None:
+def connecting_hint(message: str) -> str | None:
+    """Returns the remedy for libpq's message about a failed connection; None if there is none."""
     return next((hint for pattern, hint in _REMEDIES.items() if re.search(pattern, message)), None)
 
 

@@ -13,7 +13,13 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.connection import SECRETS_WITHOUT_VARIABLE, TolerantText, connecting_limit_s, given_parameters
+from pgdyno.targets.connection import (
+    SECRETS_WITHOUT_VARIABLE,
+    TolerantText,
+    connecting_hint,
+    connecting_limit_s,
+    given_parameters,
+)
 from pgdyno.targets.response_limits import answering, connected_within
 from pgdyno.watch.polling import Connection
 
@@ -149,7 +155,7 @@ def _session(parameters: dict[str, Any]) -> Connection:
 def _hint(error: psycopg.OperationalError) -> str | None:
     if error.pgconn is not None and error.pgconn.needs_password:
         return "give the password in PGPASSWORD, ~/.pgpass or a service file"
-    return None
+    return connecting_hint(str(error))
 
 
 def _own_port(connection: Connection) -> int | None:

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 
 from pgdyno.capture.logs.log_events import OWN_SESSIONS
-from pgdyno.errors import TargetError
+from pgdyno.errors import TargetError, UsageError
 from pgdyno.targets.connection import Address, TolerantText, given_parameters
 from pgdyno.targets.response_limits import answering
 
@@ -62,12 +62,17 @@ def reach_server(dsn: str, ask_password: Callable[[], str] | None) -> CapturedSe
     """Connects to the database that `dsn` names, as psql would, and returns where it is.
 
     `ask_password` is called if the server requires a password that was not given; None if it cannot be asked for.
-    Raises UsageError for an invalid connection string, TargetError.
+    Raises UsageError for a connection string that is invalid or has a password, TargetError.
     """
     given = given_parameters(dsn)
-    dbname, password = given.pop("dbname", None), given.pop("password", None)
+    if "password" in given:
+        raise UsageError(
+            "password is not allowed in the connection string: other users can see it in the process list",
+            hint="use PGPASSWORD or ~/.pgpass",
+        )
+    dbname = given.pop("dbname", None)
     given.pop("application_name", None)
-    address = Address(given, password)
+    address = Address(given)
     try:
         connection = address.connect(dbname, application_name=OWN_SESSIONS)
     except TargetError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -118,7 +119,7 @@ MetricName = Literal["tps", "p99", "mean", "composite"]
 MetricOption = Annotated[MetricName, typer.Option(help="Metric to compare.")]
 ComparedOption = Annotated[
     MetricName | None,
-    typer.Option(help="Metric to compare.  [default: tps, at a fixed rate p99, of tpch composite]"),
+    typer.Option(help="Metric to compare.  [default: tps; p99 at a fixed rate; composite for tpch]"),
 ]
 ByOption = Annotated[
     str | None,
@@ -165,6 +166,13 @@ MaxCostOption = Annotated[
 ]
 
 
+_LIMIT = re.compile(r"Input should be (greater|less) than or equal to")
+
+
+def _bound(limit: re.Match[str]) -> str:
+    return "must be at least" if limit[1] == "greater" else "must be at most"
+
+
 class Command(TyperCommand):
     """Formats arguments as manual pages do, `PLAN` and `[RUN]...`; Typer would show Python types."""
 
@@ -173,7 +181,7 @@ class Command(TyperCommand):
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
             # the words of pydantic, which Typer uses
-            error.message = error.message.removeprefix("Value error, ")
+            error.message = _LIMIT.sub(_bound, error.message.removeprefix("Value error, "))
             raise
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401 - of click, or of Typer's copy of it

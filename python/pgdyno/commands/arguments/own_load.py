@@ -11,7 +11,11 @@ from pgdyno.commands.arguments.options import QuietOption
 def capture(
     folder: Annotated[Path, typer.Option("--into", metavar="DIR", help="New folder for the capture.")],
     dsn: Annotated[
-        str | None, typer.Argument(metavar="DSN", help="Database, connection string or URI, as for psql.")
+        str | None,
+        typer.Argument(
+            metavar="DSN",
+            help="Database, connection string or URI, as for psql. No passwords: use PGPASSWORD or ~/.pgpass.",
+        ),
     ] = None,
     log: Annotated[
         list[str] | None,

@@ -70,7 +70,10 @@ def show(
         Literal["points", "sysbench"], typer.Option(help="Table layout: points, or trials with sysbench's columns.")
     ] = "points",
     timeline: Annotated[
-        bool, typer.Option("--timeline", help="Plot one trial over time: the median trial of the highest peak.")
+        bool,
+        typer.Option(
+            "--timeline", help="Plot one trial over time: the median trial at the point with the highest throughput."
+        ),
     ] = False,
     trial: Annotated[int | None, typer.Option(metavar="NUMBER", help="Plot this trial over time.")] = None,
 ) -> None:

@@ -197,10 +197,11 @@ def reap(
     dry_run: Annotated[bool, typer.Option("--dry-run", "--look", help="List resources without removing them.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Remove what others created, too, without asking.")] = False,
 ) -> None:
-    """Remove rented resources, and give back borrowed hosts, that runs left behind.
+    """Remove or give back servers that runs left behind.
 
-    Finds them by pgdyno's rental journal and by tags; safe to repeat. Asks before it removes what another identity
-    created. Prints what remains, and exits with 4 if something does.
+    Removes rented resources, and gives back borrowed hosts. Finds them by pgdyno's rental journal and by tags; safe to
+    repeat. Asks before it removes what another identity created. Prints what remains, and exits with 4 if something
+    does.
     """
     from pgdyno.commands.target import Asked
     from pgdyno.commands.target import reap as take

@@ -7,7 +7,11 @@ import typer
 
 def watch(
     target: Annotated[
-        str | None, typer.Argument(metavar="DSN", help="Database, connection string or URI, as for psql.")
+        str | None,
+        typer.Argument(
+            metavar="DSN",
+            help="Database, connection string or URI, as for psql. No passwords: use PGPASSWORD or ~/.pgpass.",
+        ),
     ] = None,
     interval: Annotated[int, typer.Option(metavar="SECONDS", help="Seconds per frame: 1, 2, 5, 10, 30 or 60.")] = 1,
     once: Annotated[bool, typer.Option("--once", help="Print one frame as text and exit.")] = False,

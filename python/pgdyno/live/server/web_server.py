@@ -154,6 +154,9 @@ class Address:
 
 def url_of(listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
+    if ipaddress.ip_address(host).is_unspecified:
+        # no other machine can open 0.0.0.0
+        host = socket.gethostname()
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 

@@ -88,8 +88,8 @@ def _one_arm(plan: Plan, points: list[Point], document: Document) -> Iterator[Pr
     asks_more = plan.phase or plan.event or plan.published or all(point.rate is not None for point in points)
     clients = len({point.clients for point in points})
     if not asks_more and clients < FEWEST_POINTS:
-        counted = "1 number of clients" if clients == 1 else f"{clients} numbers of clients"
-        message = f"one arm and {counted}: there is nothing to compare, and no peak to find"
+        counted = "one number of clients" if clients == 1 else f"{clients} numbers of clients"
+        message = f"one target at {counted}: there is nothing to compare, and no peak to find"
         hint = "add a second target or a list under sweep.settings for a verdict, more sweep.clients for a peak"
         yield document.problem(("target",), message, hint)
 
