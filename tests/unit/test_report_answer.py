@@ -19,7 +19,7 @@ from pgdyno.analyse.comparison import compare
 from pgdyno.analyse.pairs import Confounder, within
 from pgdyno.audit import Finding, Severity
 from pgdyno.messages import Message
-from pgdyno.records import ConfirmedDifference, KeptMessage, PhaseFigures, Point, SearchRecord, SettingLine
+from pgdyno.records import ConfirmedDifference, Imported, KeptMessage, PhaseFigures, Point, SearchRecord, SettingLine
 from pgdyno.report.answers.answer import Answer, answer
 from pgdyno.report.answers.comparison import comparison_lines, comparison_sentence
 from pgdyno.report.charts.page_figures import curves_figure
@@ -31,6 +31,7 @@ from pgdyno.report.terminal.run_report import print_report
 from pgdyno.report.terminal.text_drawing import wrapped
 from pgdyno.report.translation import Language, use_language
 from pgdyno.report.translation import sentence as text_of
+from tests.present import present
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, render_html, sweep, with_knee
 from tests.unit.test_report_html import Page
 
@@ -292,6 +293,20 @@ def test_an_arm_without_a_result_is_named() -> None:
     said = answered(run)
     assert said.text == "Nothing to compare: pg18 has no finished trial"
     assert said.details == ("trial 25: no such setting: io_method",)
+
+
+def test_a_fixed_rate_without_percentiles_is_answered_by_its_mean_latency() -> None:
+    run = at_rates([1000.0])
+    imported = Imported(file="pgbench.txt", line=1, last_line=9, tool="pgbench")
+    run.blobs = {}
+    for at, trial in enumerate(run.trials):
+        summary = present(trial.summary)
+        latency = present(summary.latency_ns).model_copy(
+            update={"mean": 3.72e6} | dict.fromkeys(("p50", "p90", "p95", "p99", "p999"))
+        )
+        without = summary.model_copy(update={"latency_ns": latency})
+        run.trials[at] = trial.model_copy(update={"summary": without, "imported": imported})
+    assert " has a mean latency of 3.72 ms; its percentiles are unknown (" in answered(run).text
 
 
 def test_a_fixed_rate_is_answered_by_its_latency() -> None:

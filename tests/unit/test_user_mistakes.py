@@ -16,10 +16,13 @@ from typer.testing import CliRunner
 
 from pgdyno.cli import app, configured
 from pgdyno.commands.arguments.options import complete_plans
+from pgdyno.commands.compare import compare_runs, print_comparisons, run_gate
 from pgdyno.commands.plan import check
 from pgdyno.commands.selftest import keys_of
 from pgdyno.commands.serve import serve_runs
+from pgdyno.commands.support.compared_runs import Compared
 from pgdyno.commands.support.report_files import read_prices, write_report_file
+from pgdyno.console import Console
 from pgdyno.errors import ExitCode, PgdynoError, PlanError, StoreError, UsageError
 from pgdyno.plan import load_plan
 from pgdyno.store import RunFolder
@@ -102,6 +105,21 @@ def test_a_report_cannot_replace_a_folder(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(StoreError, match=f"^cannot write {path}: is a directory$"):
         write_report_file(Path(path), "report")
     assert list(tmp_path.iterdir()) == [tmp_path / "folder"]
+
+
+def test_a_run_without_finished_trials_is_not_compared(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, sample_manifest(trials_planned=40))
+    what = Compared(str(folder.path), None, tmp_path, None, None, None, None)
+    message = f"run {folder.manifest.run} has no finished trials to compare \\(0 of 40 ran\\)"
+    with pytest.raises(UsageError, match=message):
+        compare_runs(what, noise=False, json=False)
+    with pytest.raises(UsageError, match=message):
+        run_gate(what, "3%", junit=None, md=None, json=False)
+
+
+def test_a_note_about_both_runs_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    print_comparisons([], [], ["not recorded in the run: storage"] * 2, Console())
+    assert capsys.readouterr().out.count("not recorded") == 1
 
 
 def test_serve_needs_its_folder(tmp_path: Path) -> None:

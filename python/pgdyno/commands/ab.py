@@ -35,6 +35,7 @@ from pgdyno.mounts import exists, is_file
 from pgdyno.plan import LoadedPlan, load_plan
 from pgdyno.plan.ab_plan import Question, ab_plan, fitted, in_options
 from pgdyno.plan.reading.read_plan import load_text
+from pgdyno.records import Outcome
 from pgdyno.report.answers.comparison import low_to_high, percent
 from pgdyno.report.answers.comparison_export import comparison_json
 from pgdyno.report.answers.refusal import reasons_json, refusal_headline
@@ -199,7 +200,7 @@ def _answer(finished: Finished, how: How, asked: Question) -> ExitCode:
         reasons, comparisons = [], []
     if reasons and code is ExitCode.OK:
         code = ExitCode.INVALID
-    lines = [verdict_line(each) for each in comparisons] or ["no answer: the trials of one arm are missing"]
+    lines = [verdict_line(each) for each in comparisons] or [_no_answer(finished)]
     if reasons:
         lines = [f"no answer: {refusal_headline(reasons)}; see the report"]
     if output.json:
@@ -223,6 +224,12 @@ def _answer(finished: Finished, how: How, asked: Question) -> ExitCode:
         _print_end([*pages, *_failure_lines(finished, asked)], lines, console)
     raise_first(errors)
     return code
+
+
+def _no_answer(finished: Finished) -> str:
+    if any(record.outcome is Outcome.FINISHED for record in finished.records):
+        return "no answer: the trials of one arm are missing"
+    return "no answer: no trial finished"
 
 
 def _print_end(before: Sequence[str], answer: Sequence[str], console: Console) -> None:

@@ -18,6 +18,7 @@ from pgdyno.commands.support.report_files import check_report_file, raise_first,
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.messages import Message, message_json
+from pgdyno.records import Outcome
 from pgdyno.report.answers.comparison import comparison_lines, confounded_line, noise_lines, stopping_line
 from pgdyno.report.answers.comparison_export import comparison_json, noise_json
 from pgdyno.report.answers.gate_export import gate_json, gate_junit, gate_markdown, gate_verdict_words, gate_words
@@ -46,7 +47,7 @@ def compare_runs(what: Compared, *, noise: bool, json: bool) -> ExitCode:
     """Prints the comparison, the noise floor, or the reasons for a refusal. Raises StoreError and UsageError."""
     if noise and (what.second is not None or what.floor_from is not None):
         raise UsageError("--noise-floor takes one run", hint="pgdyno compare RUN --noise-floor")
-    runs = ComparedRuns.of(what)
+    runs = _with_trials(ComparedRuns.of(what))
     reasons = runs.reasons()
     if reasons and not what.force:
         _print_refusal(reasons, json=json)
@@ -68,6 +69,18 @@ def compare_runs(what: Compared, *, noise: bool, json: bool) -> ExitCode:
         return ExitCode.OK
     print_comparisons(comparisons, reasons, list(map(str, notes)), Console(), runs)
     return ExitCode.OK
+
+
+def _with_trials(runs: ComparedRuns) -> ComparedRuns:
+    """Returns `runs`. Raises UsageError if one of them has no finished trial."""
+    for run in (runs.first, runs.second):
+        if run is not None and not any(trial.outcome is Outcome.FINISHED for trial in run.trials):
+            name, planned = run.manifest.run, run.manifest.trials_planned
+            raise UsageError(
+                f"run {name} has no finished trials to compare ({len(run.trials)} of {planned} ran)",
+                hint=f"to see why: pgdyno show {name}",
+            )
+    return runs
 
 
 def print_comparisons(
@@ -105,7 +118,7 @@ def run_gate(
     for path in (junit, md):
         if path is not None:
             check_report_file(path)
-    runs = ComparedRuns.of(what)
+    runs = _with_trials(ComparedRuns.of(what))
     reasons = runs.reasons()
     if reasons and not what.force:
         for path, refused in ((junit, refused_junit), (md, refused_markdown)):
@@ -236,7 +249,8 @@ def _print_notes(notes: Sequence[str], console: Console, confounders: Sequence[s
         console.print()
     for confounder in confounders:
         _print_wrapped(f"confounder: {confounder}", console, "yellow")
-    for note in notes:
+    # both runs may have the same note
+    for note in dict.fromkeys(notes):
         _print_wrapped(f"note: {note}", console, "yellow")
 
 

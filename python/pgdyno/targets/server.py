@@ -72,7 +72,7 @@ def read_facts(connection: psycopg.Connection[tuple[Any, ...]], session_settings
     )
 
 
-CORRECT_SESSION_SETTINGS = "correct session_settings in the plan"
+CORRECT_SESSION_SETTINGS = "correct session_settings"
 """The remedy of a session setting that the server refuses."""
 
 

@@ -146,7 +146,7 @@ class TrialSequence:
                 return Message("no-target-available", "no target can be started or reached")
             failed = any(record.outcome is not Outcome.FINISHED for record in records)
             if failed and plan.trial.on_failure == "stop":
-                return Message("stopped-on-failure", 'the plan says on_failure = "stop"')
+                return Message("stopped-on-failure", 'the run ends after its first failed trial (on_failure = "stop")')
         return None
 
     def _after(self, records: Sequence[TrialRecord]) -> None:

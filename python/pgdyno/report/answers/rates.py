@@ -31,6 +31,15 @@ def rates_text(of: Digest) -> str | None:
     if len(points) == 1:
         latency, n = points[0].latency, len(points[0].finished)
         assert latency is not None
+        if latency.p99_ns is None and latency.mean_ns is not None:
+            return gettext(
+                "At {rate} transactions a second, {name} has a mean latency of {mean} ms; its percentiles are "
+                "unknown ({trials})",
+                rate=_rate(points[0]),
+                name=name,
+                mean=numbers.ms(latency.mean_ns),
+                trials=numbers.trials(n),
+            )
         return gettext(
             "At {rate} transactions a second, {name} has a p99 of {p99} ms and a p50 of {p50} ms ({trials})",
             rate=_rate(points[0]),

@@ -23,7 +23,7 @@ from pgdyno.targets.cluster.subprocesses import spawn
 from pgdyno.targets.home import no_space_hint, storing
 from pgdyno.targets.server_user import Account
 
-CORRECT_SETTINGS = "correct settings in the plan"
+CORRECT_SETTINGS = "correct settings"
 """The remedy of a setting that the server refuses."""
 TAIL_LINES = 10
 TAIL_BYTES = 64 * 1024
