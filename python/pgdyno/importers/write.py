@@ -182,10 +182,10 @@ def _write(
             _store(folder, trial)
             of_logs.append(trial.record)
             gathered.files.append(file)
-        for record, told in zip(of_logs, tell_apart(of_logs, records), strict=True):
-            if told != record:
-                folder.replace_record(told)
-            records.append(told)
+        for record, distinct in zip(of_logs, tell_apart(of_logs, records), strict=True):
+            if distinct != record:
+                folder.replace_record(distinct)
+            records.append(distinct)
     except BaseException:
         shutil.rmtree(folder.path, ignore_errors=True)
         raise

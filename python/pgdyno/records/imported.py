@@ -39,8 +39,8 @@ class Imported(Record):
     load: dict[str, str] = Field(default_factory=dict)
     """What the output says about its load besides clients, workers, protocol, scale and rate. Keys that it does not
     show are absent: `scripts`, `options`, `transactions` (of each client), `duration_s`, `loop` (open or closed),
-    `connections` (each transaction, or kept), `partitions`, `max_tries`, `driver`, settings of HammerDB, words in unknown
-    columns of CSV; see the guide.
+    `connections` (each transaction, or kept), `partitions`, `max_tries`, `driver`, settings of HammerDB, and words in
+    unknown columns of CSV; see the guide.
     """
 
 
