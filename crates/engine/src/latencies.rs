@@ -117,7 +117,10 @@ impl Latencies {
         if quantile >= 1.0 {
             return max;
         }
-        self.histogram.value_at_quantile(quantile).clamp(min, max)
+        let count = self.histogram.len() as f64;
+        // the middle of the rank: the product with the count then rounds up to the rank itself
+        let middle = (rank(quantile, self.histogram.len()) - 0.5) / count.max(1.0);
+        self.histogram.value_at_quantile(middle).clamp(min, max)
     }
 
     /// Adds `other` to these.
@@ -137,6 +140,14 @@ impl Latencies {
             self.moments = Moments::default();
         }
     }
+}
+
+/// How many of `count` values the fraction `quantile` includes, at least one. 99.9 / 100 is the
+/// next number above 0.999, so a product that exceeds an integer by no more than rounding is that
+/// integer.
+fn rank(quantile: f64, count: u64) -> f64 {
+    let product = quantile * count as f64;
+    (product * (1.0 - 4.0 * f64::EPSILON)).ceil().max(1.0)
 }
 
 #[cfg(test)]
@@ -177,6 +188,30 @@ mod tests {
         latencies.record(2 * HIGHEST_LATENCY);
         assert_eq!(latencies.histogram.len(), 2);
         assert_eq!(latencies.moments.max, 2 * HIGHEST_LATENCY);
+    }
+
+    #[test]
+    fn a_percentage_and_its_fraction_have_the_same_rank() {
+        for (percent, fraction) in [(99.9, 0.999), (7.0, 0.07), (99.99, 0.9999), (50.0, 0.5)] {
+            for count in [100, 1000, 10_000, 30_000, 1_000_000, 10_000_000_000] {
+                let exact = (percent * 100.0_f64).round() as u64 * count;
+                let expected = exact.div_ceil(10_000) as f64;
+                assert_eq!(rank(percent / 100.0, count), expected, "{percent} {count}");
+                assert_eq!(rank(fraction, count), expected, "{fraction} {count}");
+            }
+        }
+        assert_eq!(rank(0.0, 10), 1.0);
+    }
+
+    #[test]
+    fn one_slow_value_in_a_thousand_is_above_the_last_per_mille() {
+        let mut latencies = Latencies::default();
+        (0..999).for_each(|_| latencies.record(1_000_000));
+        latencies.record(SECOND);
+        for quantile in [0.999, 99.9 / 100.0] {
+            assert!(latencies.at_quantile(quantile) < 1_001_000, "{quantile}");
+        }
+        assert_eq!(latencies.at_quantile(0.9991), SECOND);
     }
 
     #[test]
