@@ -32,7 +32,7 @@ fn parse_pairs(text: &str) -> Result<Settings, ParamError> {
         let end = rest.find(|c| c == '=' || is_space(c)).unwrap_or(rest.len());
         let name = &rest[..end];
         // The text after a password may be a part of it whose quotes were forgotten.
-        let unknown = keyword::find(name).is_none();
+        let unknown = !keyword::is_known(name);
         let shown = if after_secret && unknown { "***" } else { name };
         let after = rest[end..].trim_start_matches(is_space);
         let Some(after) = after.strip_prefix('=') else {
@@ -44,7 +44,7 @@ fn parse_pairs(text: &str) -> Result<Settings, ParamError> {
         if unknown {
             return Err(ParamError::UnknownOption(shown.to_owned()));
         }
-        settings.set(name, value)?;
+        settings.set_or_translate(name, value)?;
         after_secret = uri::is_secret(name);
         rest = tail.trim_start_matches(is_space);
     }

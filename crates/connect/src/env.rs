@@ -1,6 +1,7 @@
 //! The environment in which parameters are resolved: variables, the user, the home directory.
 
 use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use nix::unistd::{Uid, User};
@@ -15,7 +16,7 @@ const SYSTEM_CONFIG_DIRS: [&str; 2] = ["/etc/postgresql-common", "/etc"];
 /// Environment variables and what the system knows about the user, as a value.
 #[derive(Clone)]
 pub struct Env {
-    vars: HashMap<String, String>,
+    vars: HashMap<String, OsString>,
     user: UserSource,
     socket_dirs: Vec<PathBuf>,
 }
@@ -30,10 +31,11 @@ enum UserSource {
 }
 
 impl Env {
-    /// The environment of this process. Variables that are not UTF-8 are left out.
+    /// The environment of this process.
     pub fn from_process() -> Self {
+        // no variable that has a meaning here has a name that is not UTF-8
         let vars = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
             .collect();
         Env {
             vars,
@@ -53,7 +55,7 @@ impl Env {
 
     /// Returns the environment with a variable set.
     #[must_use]
-    pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+    pub fn with(mut self, name: impl Into<String>, value: impl Into<OsString>) -> Self {
         self.vars.insert(name.into(), value.into());
         self
     }
@@ -66,8 +68,20 @@ impl Env {
     }
 
     /// The value of a variable.
-    pub fn var(&self, name: &str) -> Option<&str> {
-        self.vars.get(name).map(String::as_str)
+    ///
+    /// # Errors
+    /// It is not UTF-8: to leave it out would mean another role or server.
+    pub fn var(&self, name: &str) -> Result<Option<&str>, ParamError> {
+        let Some(value) = self.path(name) else {
+            return Ok(None);
+        };
+        let not_utf8 = || ParamError::NotUtf8(name.to_owned());
+        value.to_str().ok_or_else(not_utf8).map(Some)
+    }
+
+    /// The value of a variable that is a path.
+    fn path(&self, name: &str) -> Option<&OsStr> {
+        self.vars.get(name).map(OsString::as_os_str)
     }
 
     /// Directories in which sockets may be when no host is given.
@@ -88,7 +102,7 @@ impl Env {
 
     /// The user's home directory: HOME, otherwise that of the user database.
     pub fn home(&self) -> Option<PathBuf> {
-        if let Some(home) = self.var("HOME").filter(|home| !home.is_empty()) {
+        if let Some(home) = self.path("HOME").filter(|home| !home.is_empty()) {
             return Some(PathBuf::from(home));
         }
         match self.user {
@@ -99,7 +113,7 @@ impl Env {
 
     /// The system-wide service files that may exist, in the order in which they are tried.
     pub fn system_service_files(&self) -> Vec<PathBuf> {
-        match self.var("PGSYSCONFDIR") {
+        match self.path("PGSYSCONFDIR") {
             Some(dir) => vec![Path::new(dir).join("pg_service.conf")],
             None => SYSTEM_CONFIG_DIRS
                 .iter()
@@ -134,6 +148,8 @@ pub(crate) fn name_of(uid: u32) -> Result<String, ParamError> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use super::*;
 
     #[test]
@@ -151,6 +167,21 @@ mod tests {
             name_of(4_000_000_000).map_err(|e| e.to_string()),
             Err("local user with ID 4000000000 does not exist".to_owned())
         );
+    }
+
+    #[test]
+    fn a_variable_that_is_not_utf8_is_an_error_without_its_value() {
+        let latin1 = OsString::from_vec(b"caf\xe9".to_vec());
+        let env = Env::empty("alice")
+            .with("PGPASSWORD", latin1.clone())
+            .with("HOME", latin1.clone());
+        let error = env.var("PGPASSWORD").expect_err("it is not UTF-8");
+        assert_eq!(
+            error.to_string(),
+            "environment variable \"PGPASSWORD\" is not UTF-8"
+        );
+        assert_eq!(env.home(), Some(PathBuf::from(latin1)));
+        assert_eq!(env.var("PGUSER"), Ok(None));
     }
 
     #[test]

@@ -76,7 +76,7 @@ fn password_file(text: &[u8]) {
             dbname: "bench",
             user: "alice",
         };
-        if let Some(secret) = file.find(key) {
+        if let Ok(Some(secret)) = file.find(key) {
             assert!(!secret.reveal().is_empty());
             assert!(text.contains(&b':'));
         }

@@ -59,6 +59,14 @@ const KEYWORDS: &[(&str, Option<&str>)] = &[
     ("user", Some("PGUSER")),
 ];
 
+/// An option of connection strings only, which libpq translates into another.
+const REQUIRESSL: &str = "requiressl";
+
+/// Whether a connection string may have this option.
+pub(crate) fn is_known(name: &str) -> bool {
+    name == REQUIRESSL || find(name).is_some()
+}
+
 /// The option of this name.
 pub fn find(name: &str) -> Option<&'static str> {
     let known = KEYWORDS.iter().map(|(known, _)| *known);
@@ -90,6 +98,22 @@ impl Settings {
         let name = find(name).ok_or_else(|| ParamError::UnknownOption(name.to_owned()))?;
         self.0.insert(name, value.into());
         Ok(())
+    }
+
+    /// Sets an option of a connection string, which may also be `requiressl`, sslmode's predecessor.
+    ///
+    /// # Errors
+    /// There is no such option.
+    pub(crate) fn set_or_translate(&mut self, name: &str, value: String) -> Result<(), ParamError> {
+        if name != REQUIRESSL {
+            return self.set(name, value);
+        }
+        let sslmode = if value.starts_with('1') {
+            "require"
+        } else {
+            "prefer"
+        };
+        self.set("sslmode", sslmode)
     }
 
     /// Sets a known option, unless it was given before.

@@ -35,6 +35,10 @@ pub enum ParamError {
     InvalidPort(String),
     /// A service that cannot be found or read; the whole message.
     Service(String),
+    /// The environment variable that is not UTF-8.
+    NotUtf8(String),
+    /// A password that is not UTF-8; the whole message.
+    Password(String),
     /// The name of the user cannot be determined; the whole message.
     User(String),
 }
@@ -53,12 +57,14 @@ impl fmt::Display for ParamError {
                 f,
                 "invalid integer value \"{value}\" for connection option \"{option}\""
             ),
+            ParamError::NotUtf8(name) => write!(f, "environment variable \"{name}\" is not UTF-8"),
             ParamError::InvalidPort(port) => write!(f, "invalid port number: \"{port}\""),
             ParamError::Syntax(text)
             | ParamError::Unsupported(text)
             | ParamError::RequireAuth(text)
             | ParamError::HostLists(text)
             | ParamError::Service(text)
+            | ParamError::Password(text)
             | ParamError::User(text) => f.write_str(text),
         }
     }

@@ -1,6 +1,6 @@
 //! All parameters of a connection, resolved once.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pgdyno_wire::binding::{Binding, Channel, Wanted};
@@ -154,12 +154,13 @@ impl Params {
             dbname: owned("dbname").unwrap_or_else(|| user.clone()),
             user,
             password: given("password").map(Secret::new),
-            application_name: owned("application_name")
-                .or_else(|| owned("fallback_application_name")),
+            application_name: application_name(&settings),
             options: owned("options"),
-            client_encoding: given("client_encoding").map(|name| encoding(name, env)),
+            client_encoding: given("client_encoding")
+                .map(|name| encoding(name, env))
+                .transpose()?,
             replication: owned("replication"),
-            session_settings: session_settings(env),
+            session_settings: session_settings(env)?,
             connect_timeout: seconds(&settings, "connect_timeout")?,
             sslmode,
             tls,
@@ -185,7 +186,7 @@ impl Params {
             tls_config: TlsConfigCell::default(),
         };
         if params.password.is_none() {
-            params.read_password_file(given("passfile"), env);
+            params.read_password_file(given("passfile"), env)?;
         }
         Ok(params)
     }
@@ -259,25 +260,45 @@ impl Params {
     }
 
     /// Looks for a password of each host.
-    fn read_password_file(&mut self, given: Option<&str>, env: &Env) {
+    fn read_password_file(&mut self, given: Option<&str>, env: &Env) -> Result<(), ParamError> {
         let default = || env.home().map(|home| home.join(".pgpass"));
         let Some(path) = given.map(PathBuf::from).or_else(default) else {
-            return;
+            return Ok(());
         };
         let (file, warning) = PasswordFile::read(&path);
         self.warnings.extend(warning);
         for host in &mut self.hosts {
-            host.password = host.password_hosts(env).iter().find_map(|name| {
-                file.find(Key {
-                    host: name,
+            for name in host.password_hosts(env) {
+                let key = Key {
+                    host: &name,
                     port: host.port,
                     dbname: &self.dbname,
                     user: &self.user,
-                })
-            });
+                };
+                host.password = file.find(key).map_err(|_| not_utf8(&name, &path))?;
+                if host.password.is_some() {
+                    break;
+                }
+            }
             host.password_file = host.password.as_ref().map(|_| path.clone());
         }
+        Ok(())
     }
+}
+
+/// An empty name counts: libpq then sends none, and does not fall back.
+fn application_name(settings: &Settings) -> Option<String> {
+    let name = settings
+        .get("application_name")
+        .or_else(|| settings.get("fallback_application_name"))?;
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+fn not_utf8(host: &str, path: &Path) -> ParamError {
+    let path = path.display();
+    ParamError::Password(format!(
+        "the password for host \"{host}\" in file \"{path}\" is not UTF-8"
+    ))
 }
 
 /// Combines all sources, the strongest first.
@@ -292,9 +313,16 @@ fn gather(sources: Sources<'_>, env: &Env) -> Result<Settings, ParamError> {
     set_all(&mut settings, sources.overrides)?;
     service::apply(&mut settings, env)?;
     for (name, variable) in keyword::with_variable() {
-        if let Some(value) = env.var(variable) {
+        if settings.get(name).is_none()
+            && let Some(value) = env.var(variable)?
+        {
             settings.set_default(name, value);
         }
+    }
+    // the predecessor of PGSSLMODE
+    let required = env.var("PGREQUIRESSL")?;
+    if required.is_some_and(|value| value.starts_with('1')) {
+        settings.set_default("sslmode", "require");
     }
     Ok(settings)
 }
@@ -383,24 +411,27 @@ fn seconds(settings: &Settings, name: &'static str) -> Result<Option<Duration>, 
 }
 
 /// `auto` is the encoding of the locale: UTF-8 or unspecified.
-fn encoding(name: &str, env: &Env) -> String {
+fn encoding(name: &str, env: &Env) -> Result<String, ParamError> {
     if name != "auto" {
-        return name.to_owned();
+        return Ok(name.to_owned());
     }
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
-        .into_iter()
-        .find_map(|variable| env.var(variable).filter(|text| !text.is_empty()))
-        .unwrap_or("C")
-        .to_ascii_lowercase();
+    let mut locale = "C";
+    // the last one that is set counts
+    for variable in ["LANG", "LC_CTYPE", "LC_ALL"] {
+        let given = env.var(variable)?;
+        locale = given.filter(|text| !text.is_empty()).unwrap_or(locale);
+    }
+    let locale = locale.to_ascii_lowercase();
     let utf8 = locale.ends_with("utf-8") || locale.ends_with("utf8");
-    if utf8 { "UTF8" } else { "SQL_ASCII" }.to_owned()
+    Ok(if utf8 { "UTF8" } else { "SQL_ASCII" }.to_owned())
 }
 
-fn session_settings(env: &Env) -> Vec<(String, String)> {
-    let given = |(variable, name): (&str, &str)| {
-        let value = env.var(variable)?;
-        let wanted = !value.eq_ignore_ascii_case("default");
-        wanted.then(|| (name.to_owned(), value.to_owned()))
-    };
-    SESSION_VARIABLES.into_iter().filter_map(given).collect()
+fn session_settings(env: &Env) -> Result<Vec<(String, String)>, ParamError> {
+    let mut settings = Vec::new();
+    for (variable, name) in SESSION_VARIABLES {
+        let given = env.var(variable)?;
+        let wanted = given.filter(|value| !value.eq_ignore_ascii_case("default"));
+        settings.extend(wanted.map(|value| (name.to_owned(), value.to_owned())));
+    }
+    Ok(settings)
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::str::Utf8Error;
 
 use zeroize::Zeroizing;
 
@@ -45,7 +46,10 @@ impl PasswordFile {
     }
 
     /// The password of the first line that matches. An empty password counts as none.
-    pub fn find(&self, key: Key<'_>) -> Option<Secret> {
+    ///
+    /// # Errors
+    /// The password is not UTF-8.
+    pub fn find(&self, key: Key<'_>) -> Result<Option<Secret>, Utf8Error> {
         let port = key.port.to_string();
         let wanted = [key.host, &port, key.dbname, key.user];
         let line = self.text.split(|&byte| byte == b'\n').find_map(|line| {
@@ -55,10 +59,13 @@ impl PasswordFile {
             }
             let fits = |rest, want: &&str| match_field(rest, want.as_bytes());
             wanted.iter().try_fold(line, fits)
-        })?;
+        });
+        let Some(line) = line else {
+            return Ok(None);
+        };
         let password = unescape(line);
-        let text = std::str::from_utf8(&password).ok()?;
-        (!text.is_empty()).then(|| Secret::new(text))
+        let text = std::str::from_utf8(&password)?;
+        Ok((!text.is_empty()).then(|| Secret::new(text)))
     }
 }
 
@@ -146,7 +153,8 @@ mod tests {
             dbname,
             user,
         };
-        file.find(key).map(|secret| secret.reveal().to_owned())
+        let found = file.find(key).expect("UTF-8");
+        found.map(|secret| secret.reveal().to_owned())
     }
 
     #[test]
@@ -176,6 +184,19 @@ mod tests {
     }
 
     #[test]
+    fn a_password_that_is_not_utf8_is_an_error() {
+        let file = PasswordFile::of(b"caf\xe9:*:*:*:pw\nh:*:*:*:caf\xe9\n");
+        let key = |host| Key {
+            host,
+            port: 1,
+            dbname: "d",
+            user: "u",
+        };
+        assert!(file.find(key("h")).is_err());
+        assert_eq!(file.find(key("other")), Ok(None));
+    }
+
+    #[test]
     fn files_of_others_are_ignored_with_a_warning() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("pgpass");
@@ -189,7 +210,7 @@ mod tests {
         for (mode, works) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false)] {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("own file");
             let (file, warning) = PasswordFile::read(&path);
-            assert_eq!(file.find(key).is_some(), works, "{mode:o}");
+            assert_eq!(file.find(key) != Ok(None), works, "{mode:o}");
             assert_eq!(warning.is_none(), works, "{mode:o}");
         }
         let (_, warning) = PasswordFile::read(&path);
@@ -203,6 +224,6 @@ mod tests {
         let (_, warning) = PasswordFile::read(dir.path());
         assert!(warning.is_some_and(|text| text.ends_with("is not a plain file")));
         let (file, warning) = PasswordFile::read(&dir.path().join("missing"));
-        assert!(file.find(key).is_none() && warning.is_none());
+        assert!(file.find(key) == Ok(None) && warning.is_none());
     }
 }

@@ -17,13 +17,14 @@ const MAX_LINE_BYTES: usize = 1023;
 /// # Errors
 /// The service is in no file, or the file cannot be read.
 pub fn apply(settings: &mut Settings, env: &Env) -> Result<(), ParamError> {
-    let named = settings.get("service").or_else(|| env.var("PGSERVICE"));
-    let Some(service) = named.map(str::to_owned) else {
+    let given = |name, variable| match settings.get(name) {
+        Some(value) => Ok(Some(value)),
+        None => env.var(variable),
+    };
+    let Some(service) = given("service", "PGSERVICE")?.map(str::to_owned) else {
         return Ok(());
     };
-    let given = settings
-        .get("servicefile")
-        .or_else(|| env.var("PGSERVICEFILE"));
+    let given = given("servicefile", "PGSERVICEFILE")?;
     let own = match given {
         Some(path) => Some((PathBuf::from(path), true)),
         None => env
@@ -77,7 +78,14 @@ pub(crate) fn read_section(
                 "line {number} too long in service file \"{shown}\""
             ));
         }
-        let line = String::from_utf8_lossy(line);
+        let Ok(line) = std::str::from_utf8(line) else {
+            if found && !line.trim_ascii_start().starts_with(b"#") {
+                return fail(format!(
+                    "line {number} is not UTF-8 in service file \"{shown}\""
+                ));
+            }
+            continue;
+        };
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;

@@ -142,7 +142,7 @@ fn take_query(query: &str, settings: &mut Settings) -> Result<(), ParamError> {
         match (name.as_str(), value.as_str()) {
             // JDBC's spelling.
             ("ssl", "true") => settings.set("sslmode", "require")?,
-            (name, _) if keyword::find(name).is_some() => settings.set(name, value)?,
+            (name, _) if keyword::is_known(name) => settings.set_or_translate(name, value)?,
             _ => return Err(ParamError::UnknownUriParameter(name)),
         }
     }

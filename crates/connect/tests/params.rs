@@ -100,6 +100,45 @@ fn application_names() {
         with("fallback_application_name=f application_name=a").as_deref(),
         Some("a")
     );
+    // an empty name is a name, of which libpq sends nothing
+    let empty = "fallback_application_name=f application_name=''";
+    assert_eq!(with(empty), None);
+    let env = env().with("PGAPPNAME", "");
+    assert_eq!(
+        resolve("fallback_application_name=f", &env).application_name,
+        None
+    );
+}
+
+#[test]
+fn the_predecessor_of_sslmode_counts_below_it() {
+    let old = env().with("PGREQUIRESSL", "1");
+    let mode = |target, env: &Env| resolve(target, env).sslmode;
+    assert_eq!(mode("", &old), SslMode::Require);
+    assert_eq!(mode("sslmode=allow", &old), SslMode::Allow);
+    assert_eq!(
+        mode("", &old.clone().with("PGSSLMODE", "disable")),
+        SslMode::Disable
+    );
+    assert_eq!(mode("", &env().with("PGREQUIRESSL", "0")), SslMode::Prefer);
+    assert_eq!(mode("requiressl=1", &env()), SslMode::Require);
+    assert_eq!(mode("requiressl=0", &old), SslMode::Prefer);
+    assert_eq!(
+        mode("postgresql:///d?requiressl=1", &env()),
+        SslMode::Require
+    );
+}
+
+#[test]
+fn text_that_is_not_utf8_is_refused_where_it_counts() {
+    use std::os::unix::ffi::OsStringExt;
+    let env = env().with("PGUSER", std::ffi::OsString::from_vec(vec![0xe9]));
+    let error = Params::resolve(None, &[], &env).expect_err("it is not UTF-8");
+    assert_eq!(
+        error.to_string(),
+        "environment variable \"PGUSER\" is not UTF-8"
+    );
+    assert_eq!(resolve("user=u", &env).user, "u");
 }
 
 #[test]
