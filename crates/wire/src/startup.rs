@@ -274,6 +274,8 @@ impl Startup {
                     self.facts.set_parameter(name, value);
                 }
                 b'K' => self.facts.cancel_key = Some(cancel_key(body)?),
+                // a login trigger may listen
+                b'A' => {}
                 _ => return Ok(Progress::Ready(TxStatus::parse(body)?)),
             }
         }
@@ -295,6 +297,8 @@ impl Startup {
 fn kept(kind: u8) -> Kept {
     match kind {
         b'R' | b'S' | b'K' | b'v' | b'Z' => Some(u32::MAX),
+        // a notification, which no caller reads
+        b'A' => Some(0),
         b'E' | b'N' => Some(MAX_ERROR_BYTES),
         _ => None,
     }

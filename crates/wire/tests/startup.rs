@@ -96,6 +96,16 @@ fn trust_collects_the_facts_at_every_cut() {
 }
 
 #[test]
+fn a_notification_before_the_first_query_is_skipped() {
+    let notification = message(b'A', b"\0\0\0\x07channel\0payload\0");
+    let messages = [auth(0, b""), notification.clone(), ready(b'I')];
+    let (progress, _) = play(&mut Startup::new(params(None)), &messages).expect("ready");
+    assert_eq!(progress, Progress::Ready(TxStatus::Idle));
+    let early = play(&mut Startup::new(params(None)), &[notification]);
+    assert!(matches!(early, Err(StartupError::Protocol(_))));
+}
+
+#[test]
 fn long_cancel_keys_are_tolerated() {
     let key = [&b"\0\0\0\x07"[..], &[9; 256]].concat();
     let messages = [auth(0, b""), message(b'K', &key), ready(b'I')];
