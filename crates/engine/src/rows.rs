@@ -24,7 +24,7 @@ struct Wanted {
     /// The columns of the current result, or of the one before; a result with rows may have no
     /// columns.
     columns: Vec<String>,
-    last: Vec<Option<String>>,
+    last: Vec<Option<Vec<u8>>>,
     /// Number of rows of the current result; None while its columns have not been described, as for
     /// a command.
     count: Option<usize>,
@@ -32,7 +32,7 @@ struct Wanted {
     last_count: Option<usize>,
     /// The values for variables; with several results, those of the last. There are never more than
     /// variables, however many results a server sends.
-    assigned: Vec<(SlotId, String)>,
+    assigned: Vec<(SlotId, Vec<u8>)>,
     /// The first column whose name cannot be that of a variable.
     refused: Option<(String, InvalidName)>,
     /// Number of the result with that column.
@@ -147,7 +147,7 @@ impl Wanted {
             Reply::Row(row) => {
                 self.last = row
                     .values()
-                    .map(|value| value.map(|v| String::from_utf8_lossy(v).into_owned()))
+                    .map(|value| value.map(<[u8]>::to_vec))
                     .collect();
                 self.count = self.count.map(|count| count + 1);
             }
@@ -196,7 +196,7 @@ impl Wanted {
             return Err(Abort::new(Form::Rows, message).because(error));
         }
         for (slot, value) in self.assigned.drain(..) {
-            vars.set_text(slot, value.as_bytes());
+            vars.set_text(slot, &value);
         }
         Ok(())
     }
@@ -237,7 +237,15 @@ mod tests {
         }
         assert_eq!(rows.unfit_query(), 88, "all were seen");
         let wanted = rows.wanted.expect("rows are wanted");
-        assert_eq!(wanted.assigned, [(slot, "98".to_owned())]);
+        assert_eq!(wanted.assigned, [(slot, b"98".to_vec())]);
+    }
+
+    #[test]
+    fn values_keep_the_clients_encoding() {
+        let latin1 = b"caf\xe9";
+        let row = [b"\0\x01\0\0\0\x04", &latin1[..]].concat();
+        let messages = [(b'T', COLUMN_A), (b'D', &row[..]), (b'C', b"SELECT 1\0")];
+        assert_eq!(gset_bytes(&messages), Ok(latin1.to_vec()));
     }
 
     const COLUMN_A: &[u8] = b"\0\x01a\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0";
@@ -246,6 +254,10 @@ mod tests {
 
     /// The value of `a` after `\gset` with these messages, or the error.
     fn gset(messages: &[(u8, &[u8])]) -> Result<String, String> {
+        gset_bytes(messages).map(|value| String::from_utf8(value).expect("text"))
+    }
+
+    fn gset_bytes(messages: &[(u8, &[u8])]) -> Result<Vec<u8>, String> {
         let mut symbols = Symbols::new();
         let slot = symbols.slot("a");
         let symbols = std::sync::Arc::new(symbols);
@@ -265,7 +277,7 @@ mod tests {
             .map_err(|abort| format!("query {}: {}", rows.unfit_query(), abort.message))?;
         let mut value = Vec::new();
         vars.write_text(slot, &mut value);
-        Ok(String::from_utf8(value).expect("text"))
+        Ok(value)
     }
 
     #[test]

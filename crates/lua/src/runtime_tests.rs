@@ -397,6 +397,22 @@ fn a_seed_gives_the_same_draws_again() {
 }
 
 #[test]
+fn texts_of_a_script_keep_their_encoding() {
+    let name = format!("pgdyno-latin1-{}.lua", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let text = b"function thread_init() con = sysbench.sql.driver():connect() end
+        function event() con:query('SELECT \xe9') end";
+    std::fs::write(&path, text).expect("a file");
+    let script = Script::find(&path.to_string_lossy()).expect("it is there");
+    std::fs::remove_file(&path).expect("it is ours");
+    let workload = Workload::open(script, settings("run", &[])).expect("it is right");
+    let mut client = Client::of(&workload);
+    client.connect().begin();
+    let sent = client.sent.windows(8).any(|bytes| bytes == b"SELECT \xe9");
+    assert!(sent, "{}", client.sent());
+}
+
+#[test]
 fn modules_are_found_beside_the_script_and_have_its_globals() {
     let folder = std::env::temp_dir().join(format!("pgdyno-lua-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");

@@ -20,7 +20,8 @@ const WORDS_OF_ROWS: [&str; 6] = [
 ];
 
 /// Whether code with this text may read rows.
-fn reads_rows(text: &str) -> bool {
+fn reads_rows(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
     WORDS_OF_ROWS.iter().any(|word| text.contains(word))
 }
 
@@ -42,7 +43,8 @@ pub struct Script {
     pub name: String,
     /// Path of its file; None for a workload of this crate.
     pub path: Option<PathBuf>,
-    text: String,
+    /// In any encoding, as for Lua itself.
+    text: Vec<u8>,
     /// Folders in which modules are searched for, in order.
     folders: Vec<PathBuf>,
     /// Modules of this crate, by name; they come first.
@@ -70,7 +72,7 @@ impl Script {
         Ok(Self {
             name: name.to_owned(),
             path: Some(path),
-            text: String::from_utf8_lossy(&text).into_owned(),
+            text,
             folders,
             modules: &[],
         })
@@ -82,7 +84,7 @@ impl Script {
         Self {
             name: name.to_owned(),
             path: None,
-            text: text.to_owned(),
+            text: text.into(),
             folders: Vec::new(),
             modules,
         }
@@ -141,7 +143,7 @@ impl Script {
         reach: Option<&Reach>,
     ) -> mlua::Result<Option<Maker>> {
         if let Some((name, text)) = self.modules.iter().find(|(known, _)| *known == name) {
-            return maker(lua, text, name).map(Some);
+            return maker(lua, text.as_bytes(), name).map(Some);
         }
         let below = format!("{}.lua", name.replace('.', "/"));
         let Some(path) = self
@@ -167,24 +169,24 @@ pub(crate) fn file(lua: &Lua, path: &Path) -> mlua::Result<Maker> {
     let shown = path.display().to_string();
     let text = std::fs::read(path)
         .map_err(|error| mlua::Error::runtime(format!("cannot open {shown}: {error}")))?;
-    maker(lua, &String::from_utf8_lossy(&text), &shown)
+    maker(lua, &text, &shown)
 }
 
 /// Compiles `text` as the body of a function that a function returns: each call returns a new
 /// closure with the same code.
-fn maker(lua: &Lua, text: &str, shown: &str) -> mlua::Result<Maker> {
-    let text = match text.strip_prefix("#!") {
-        Some(rest) => format!("--{rest}"),
+fn maker(lua: &Lua, text: &[u8], shown: &str) -> mlua::Result<Maker> {
+    let text = match text.strip_prefix(b"#!") {
+        Some(rest) => [b"--", rest].concat(),
         None => text.to_owned(),
     };
     let name = format!("@{shown}");
     // errors are reported for the text without the wrapper
-    let compile = |text: &str| {
+    let compile = |text: &[u8]| {
         let chunk = lua.load(text).set_name(&name);
         chunk.set_mode(ChunkMode::Text).into_function()
     };
     compile(&text)?;
-    let function = compile(&format!("return function(...) {text}\nend"))?;
+    let function = compile(&[b"return function(...) ", &text[..], b"\nend"].concat())?;
     Ok(Maker {
         function,
         reads_rows: reads_rows(&text),
