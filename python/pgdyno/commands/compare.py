@@ -34,7 +34,7 @@ from pgdyno.report.answers.refusal import (
     refused_junit,
     refused_markdown,
 )
-from pgdyno.report.costs import price_comparison_lines
+from pgdyno.report.costs import price_basis_line, price_comparison_lines
 from pgdyno.report.report_tables import table_lines
 from pgdyno.report.sections.statement_tables import plan_tables
 from pgdyno.report.terminal.text_drawing import wrapped
@@ -99,6 +99,9 @@ def print_comparisons(
         prices = [] if runs is None else runs.prices(comparison)
         for line in price_comparison_lines(comparison.base, comparison.other, prices):
             console.print(line, soft_wrap=True)
+        lists = None if runs is None else runs.price_lists(comparison)
+        if lists is not None:
+            _print_wrapped(price_basis_line(*lists), console)
     for table in [] if runs is None else plan_tables(runs.changed_plans()):
         console.print()
         _print_wrapped(table.caption, console)
@@ -182,7 +185,9 @@ def _ratio(text: str) -> float:
 
 
 def _with_prices(of: Comparison, runs: ComparedRuns) -> dict[str, object]:
-    return {**comparison_json(of), "prices": [asdict(each) for each in runs.prices(of)]}
+    lists = runs.price_lists(of)
+    bases = [each.model_dump(mode="json", exclude={"target", "latency"}) for each in lists or ()]
+    return {**comparison_json(of), "prices": [asdict(each) for each in runs.prices(of)], "price_lists": bases}
 
 
 def _print_refusal(reasons: Sequence[Reason], *, json: bool) -> None:

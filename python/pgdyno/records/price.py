@@ -126,5 +126,10 @@ class PriceList(BaseModel):
         return self.target[target].total(self.years) / (self.years * HOURS_A_YEAR)
 
 
+def comparable_prices(a: PriceList, b: PriceList) -> bool:
+    """Return whether prices of two lists count the same things in the same money; their dates may differ."""
+    return (a.currency, a.years, {*a.left_out}) == (b.currency, b.years, {*b.left_out})
+
+
 def _sum(parts: Sequence[_Part]) -> float:
     return math.fsum(part.amount * part.count for part in parts)

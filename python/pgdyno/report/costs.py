@@ -10,7 +10,7 @@ from pgdyno.analyse.capacity import Capacity, capacity_at
 from pgdyno.analyse.price import Price, PriceComparison, PriceList, price_of
 from pgdyno.analyse.scaling import ScalingCurve
 from pgdyno.records import Manifest, Outcome, RentRecord, TrialRecord
-from pgdyno.records.price import LatencyLimit, latency_limit
+from pgdyno.records.price import LatencyLimit, comparable_prices, latency_limit
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
 from pgdyno.report.report_content import Digest
@@ -101,6 +101,18 @@ def price_comparison_lines(base: str, other: str, found: Sequence[PriceCompariso
             f"{numbers.rounded(each.base_per_tps)}, {percent(each.change)} ({100 * each.level:.3g} % interval "
             f"{interval}): {other} is {_WORDS[each.verdict]} {base}"
         )
+
+
+def price_basis_line(base: PriceList, other: PriceList) -> str:
+    """Return what the prices of two arms are based on, or why they are not compared."""
+    left_out = [", ".join(sorted(each.left_out)) or "nothing" for each in (base, other)]
+    if not comparable_prices(base, other):
+        years = [numbers.span_of_years(each.years) for each in (base, other)]
+        pairs = {"currency": [base.currency, other.currency], "period": years, "left out": left_out}
+        differing = [f"{name}: {a} vs {b}" for name, (a, b) in pairs.items() if a != b]
+        return f"price per tps: not compared, because the price lists differ; {'; '.join(differing)}"
+    dates = " vs ".join(dict.fromkeys(each.date.isoformat() for each in (base, other)))
+    return f"prices in {base.currency} over {numbers.span_of_years(base.years)}, as of {dates}; left out: {left_out[0]}"
 
 
 _WORDS = {

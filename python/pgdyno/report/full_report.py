@@ -22,6 +22,7 @@ from pgdyno.errors import UsageError
 from pgdyno.fingerprint import Difference, comparable
 from pgdyno.messages import Message
 from pgdyno.records import Outcome, TrialRecord
+from pgdyno.records.price import comparable_prices
 from pgdyno.report.answers.plan_changes import arms_of_run, arms_of_runs, plan_changes
 from pgdyno.report.export import markdown_of
 from pgdyno.report.preloaded_run import Gathered, without_collector
@@ -284,8 +285,8 @@ def _courses(of: Digest, own: Mapping[int, tuple[int, int]], at: int) -> dict[in
 
 
 def _planned_prices(runs: Sequence[Gathered], source: RunSource) -> PriceList | None:
-    """Return the prices of the plans: of the first that has some, and of those with the same currency and period; with
-    the report's names of targets.
+    """Return the prices of the plans: of the first that has some, and of those that compare with it; with the report's
+    names of targets.
     """
     found: PriceList | None = None
     names = target_names(runs) if isinstance(source, Together) else [{}]
@@ -296,7 +297,7 @@ def _planned_prices(runs: Sequence[Gathered], source: RunSource) -> PriceList | 
         renamed = {shown.get(name, name): costs for name, costs in prices.target.items()}
         if found is None:
             found = prices.model_copy(update={"target": renamed})
-        elif (found.currency, found.years) == (prices.currency, prices.years):
+        elif comparable_prices(found, prices):
             found = found.model_copy(update={"target": {**renamed, **found.target}})
     return found
 

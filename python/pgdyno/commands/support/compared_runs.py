@@ -32,6 +32,7 @@ from pgdyno.commands.support.report_files import read_prices
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint.differences import Difference, topic_of
 from pgdyno.messages import Message
+from pgdyno.records.price import comparable_prices
 from pgdyno.report.answers.refusal import Grounds, Reason
 from pgdyno.report.full_report import changed_plans
 from pgdyno.report.report_content import PlanChange
@@ -54,11 +55,6 @@ def total_of(prices: PriceList | None, target: str | None) -> float | None:
     if prices is None or target is None or target not in prices.target:
         return None
     return prices.target[target].total(prices.years)
-
-
-def alike(a: PriceList | None, b: PriceList | None) -> bool:
-    """Tells whether two price lists share a currency and a period."""
-    return a is not None and b is not None and (a.currency, a.years) == (b.currency, b.years)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +169,25 @@ class ComparedRuns:
         ]
 
     def prices(self, of: Comparison) -> list[PriceComparison]:
-        """Returns the price of throughput under both arms; empty if an arm has no price."""
-        second = self.second or self.first
-        lists = (arm_prices(self.first, self.what.price), arm_prices(second, self.what.price))
-        names = (of.base, of.other) if self.second is None else (alone(self.first), alone(second))
-        totals = [total_of(prices, name) for prices, name in zip(lists, names, strict=True)]
-        if totals[0] is None or totals[1] is None or not alike(*lists):
+        """Returns the price of throughput under both arms; empty if an arm has no price, or they do not compare."""
+        lists = self.price_lists(of)
+        if lists is None or not comparable_prices(*lists):
             return []
-        return compare_prices(of, totals[0], totals[1])
+        totals = [total_of(prices, name) for prices, name in zip(lists, self._priced_targets(of), strict=True)]
+        return [] if totals[0] is None or totals[1] is None else compare_prices(of, totals[0], totals[1])
+
+    def price_lists(self, of: Comparison) -> tuple[PriceList, PriceList] | None:
+        """Returns the price lists of both arms; None if an arm has no price, or `of` compares no throughput."""
+        lists = [arm_prices(run, self.what.price) for run in (self.first, self.second or self.first)]
+        priced = [
+            prices
+            for prices, name in zip(lists, self._priced_targets(of), strict=True)
+            if prices is not None and total_of(prices, name)
+        ]
+        return (priced[0], priced[1]) if of.metric is Metric.TPS and len(priced) == 2 else None
+
+    def _priced_targets(self, of: Comparison) -> tuple[str | None, str | None]:
+        return (of.base, of.other) if self.second is None else (alone(self.first), alone(self.second))
 
     def changed_plans(self) -> list[PlanChange]:
         """Returns the statements whose query plans differ between the arms. Raises StoreError."""
