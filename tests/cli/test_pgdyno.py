@@ -93,15 +93,13 @@ def test_a_plan_with_three_mistakes_names_all_with_their_lines(run: Run, tmp_pat
 
 def test_a_script_that_does_not_parse_is_a_problem_of_the_plan(run: Run, tmp_path: Path) -> None:
     (tmp_path / "bad.sql").write_text("SELECT 1;\n\\if 1 +\nSELECT 2;\n\\endif\n")
-    (tmp_path / "plan.toml").write_text(
-        THREE_MISTAKES.replace("three mistakes", "script")
-        .replace("eighteen", "18")
-        .replace("[0]", "[1]")
-        .replace("select-only", "bad.sql")
-    )
+    plan = THREE_MISTAKES.replace("three mistakes", "script").replace("eighteen", "18")
+    plan = plan.replace("[0]", "[1]").replace("select-only", "bad.sql")
+    (tmp_path / "plan.toml").write_text(plan)
     done = run("pgdyno", "plan", "check", "plan.toml")
     assert done.returncode == ExitCode.PLAN
-    assert "bad.sql:2: " in done.stderr
+    line = plan.splitlines().index('scripts = ["bad.sql"]') + 1
+    assert f"plan.toml:{line}: workload.scripts: bad.sql:2: " in done.stderr
     assert "    \\if 1 +\n" in done.stderr
     assert "^ error found here" in done.stderr
 

@@ -265,7 +265,8 @@ def test_resuming_with_another_kernel_or_engine_is_noted(warm_home: Home, tmp_pa
     assert "host.tuning.swappiness is " in said
     assert "and was 7 in earlier trials: different kernel settings" in said
     settings = "servers.a.settings_changed.shared_buffers is 16MB now, and was 8MB in earlier trials"
-    assert f"{settings}: a setting that decides what a commit waits for, or what is cached; these cannot be" in said
+    why = "a setting that affects commits, caching, I/O, JIT compilation or background processes"
+    assert f"{settings}: {why}; these cannot be" in said
     assert said.count("in earlier trials") == 5, said
 
 

@@ -124,7 +124,7 @@ HEAVY_SETTINGS = frozenset(
         "jit",
     ]
 )
-"""Settings that determine what a commit waits for, what is cached, and which processes run during the load."""
+"""Settings that affect commits, caching, I/O, JIT compilation or background processes."""
 
 
 TOPICS = {
@@ -308,7 +308,7 @@ def _rule(field: str) -> tuple[Severity, Message]:
         parts[1] = "*"
     if parts[2:3] == ["settings_changed"] and parts[-1] in HEAVY_SETTINGS:
         return Severity.CONFOUNDER, Message(
-            "heavy-setting", "a setting that decides what a commit waits for, or what is cached"
+            "heavy-setting", "a setting that affects commits, caching, I/O, JIT compilation or background processes"
         )
     general = ".".join(parts)
     fitting = [rule for rule in RULES if general == rule[0] or general.startswith(f"{rule[0]}.")]
