@@ -2,6 +2,7 @@
 
 use pgdyno_connect::{Env, Params, Sources};
 
+use crate::called_as::CalledAs;
 use crate::messages::{Failure, Messages};
 use crate::options::{Connection, ScramKeys};
 
@@ -15,16 +16,20 @@ pub fn resolve_params(connection: &Connection, messages: &Messages) -> Result<Pa
         overrides,
         scram_keys,
     } = connection;
-    let dbname = dbname.as_deref();
+    let env = Env::from_process();
+    let default = match messages.called_as() {
+        CalledAs::Pgbench => Some(default_database(&env)?),
+        CalledAs::Pgdrive => None,
+    };
     let mut options: Vec<(&str, String)> = overrides.to_vec();
     options.push(("fallback_application_name", messages.program().to_owned()));
     // a connection string takes precedence over -h, -p and -U, as in pgbench
     let sources = Sources {
         options: &options,
-        target: dbname,
+        target: dbname.as_ref().or(default.as_ref()).map(String::as_str),
         ..Sources::default()
     };
-    let params = Params::resolve_from(sources, &Env::from_process()).map_err(Failure::new)?;
+    let params = Params::resolve_from(sources, &env).map_err(Failure::new)?;
     params
         .warnings
         .iter()
@@ -33,4 +38,31 @@ pub fn resolve_params(connection: &Connection, messages: &Messages) -> Result<Pa
         ScramKeys::Kept => params,
         ScramKeys::Derived => params.without_scram_cache(),
     })
+}
+
+/// The database, or connection string, that pgbench uses if the command line names none. libpq
+/// itself would prefer that of a service, and the name that `-U` gives.
+fn default_database(env: &Env) -> Result<String, Failure> {
+    for variable in ["PGDATABASE", "PGUSER"] {
+        let given = env.var(variable).map_err(Failure::new)?;
+        if let Some(name) = given.filter(|name| !name.is_empty()) {
+            return Ok(name.to_owned());
+        }
+    }
+    env.user_name().map_err(Failure::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_database_is_pgbenchs() {
+        let database = |env: &Env| default_database(env).expect("a name");
+        let env = Env::empty("os");
+        assert_eq!(database(&env), "os");
+        let env = env.with("PGDATABASE", "").with("PGUSER", "role");
+        assert_eq!(database(&env), "role");
+        assert_eq!(database(&env.with("PGDATABASE", "d")), "d");
+    }
 }

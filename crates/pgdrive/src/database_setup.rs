@@ -59,21 +59,18 @@ pub fn look(
             ));
         }
         database.scale = Some(scale);
-        database.partitions = partitions(session)?;
+        database.partitions = partitions(session, params)?;
     }
     Ok(database)
 }
 
 fn branches(session: &mut Session, params: &Params) -> Result<i64, Failure> {
-    let counted = session.query_one_value("select count(*) from pgbench_branches");
-    let text = counted.map_err(|error| {
-        let failure = Failure::new(format!("could not count number of branches: {error}"));
+    let sql = "select count(*) from pgbench_branches";
+    let text = session.query_one_value(sql).map_err(|error| {
+        let why = describe(&error, sql);
+        let failure = Failure::new(format!("could not count number of branches: {why}"));
         if error.server_error().map(ServerError::sqlstate) == Some(SqlState::UNDEFINED_TABLE) {
-            let dbname = &params.dbname;
-            let advice = format!(
-                "Perhaps you need to do initialization (\"pgbench -i\") in database \"{dbname}\"."
-            );
-            return failure.hint(advice);
+            return failure.hint(initialization_advice(params));
         }
         failure
     })?;
@@ -85,24 +82,47 @@ fn branches(session: &mut Session, params: &Params) -> Result<i64, Failure> {
     })
 }
 
-fn partitions(session: &mut Session) -> Result<Option<Partitions>, Failure> {
+fn initialization_advice(params: &Params) -> String {
+    let dbname = &params.dbname;
+    format!("Perhaps you need to do initialization (\"pgbench -i\") in database \"{dbname}\".")
+}
+
+/// The error with the statement's line and a caret, as libpq shows it.
+fn describe(error: &SessionError, sql: &str) -> String {
+    match error.server_error() {
+        Some(error) => error.display_with_query(sql),
+        None => error.to_string(),
+    }
+}
+
+fn partitions(session: &mut Session, params: &Params) -> Result<Option<Partitions>, Failure> {
     // servers before 10 do not have this catalog
     if session.server_version_num < 100_000 {
         return Ok(None);
     }
-    let sql = "select p.partstrat, (select count(*) from pg_catalog.pg_inherits i where i.inhparent = p.partrelid) \
-               from pg_catalog.pg_partitioned_table p where p.partrelid = 'pgbench_accounts'::pg_catalog.regclass";
-    let failed = |error: SessionError| {
-        Failure::new(format!(
-            "could not read the partitions of pgbench_accounts: {error}"
-        ))
+    let sql = "select p.partstrat, (select count(*) from pg_catalog.pg_inherits i where i.inhparent = a.oid) \
+               from (select pg_catalog.to_regclass('pgbench_accounts') as oid) a \
+               left join pg_catalog.pg_partitioned_table p on p.partrelid = a.oid where a.oid is not null";
+    let results = match session.simple_query(sql) {
+        Ok(results) => results,
+        // only the summary needs them, so pgbench continues without
+        Err(error) if error.server_error().is_some() => return Ok(None),
+        Err(error) => {
+            return Err(Failure::new(format!(
+                "could not read the partitions of pgbench_accounts: {error}"
+            )));
+        }
     };
-    let results = session.simple_query(sql).map_err(failed)?;
     let Some(row) = results.first().and_then(|result| result.rows.first()) else {
-        return Ok(None);
+        let message = "no pgbench_accounts table found in \"search_path\"";
+        return Err(Failure::new(message).hint(initialization_advice(params)));
     };
     let value = |at: usize| row.get(at).and_then(Option::as_deref).unwrap_or_default();
-    let method = if value(0) == "h" { "hash" } else { "range" };
+    let method = match value(0) {
+        "" => return Ok(None),
+        "h" => "hash",
+        _ => "range",
+    };
     Ok(Some(Partitions {
         method: method.to_owned(),
         count: value(1).parse().unwrap_or(0),
@@ -137,7 +157,7 @@ pub fn vacuum(session: &mut Session, vacuum: Vacuum, messages: &Messages) {
 fn error_of(session: &mut Session, sql: &str) -> Option<String> {
     let failed = session.execute(sql).err();
     session.print_notices();
-    failed.map(|error| error.to_string())
+    failed.map(|error| describe(&error, sql))
 }
 
 fn stage(title: &str, messages: &Messages, work: impl FnOnce() -> Vec<String>) {

@@ -19,8 +19,11 @@ mod resolve;
 mod tpcc_options;
 mod tpch_options;
 
+use std::ffi::OsString;
+
 use crate::called_as::CalledAs;
 use crate::getopt::{Found, parse};
+use crate::messages::Failure;
 pub use benchmark_options::Benchmark;
 pub use initialize_options::Initialize;
 pub use lua_options::{Check, LuaChoice, LuaSource};
@@ -36,6 +39,20 @@ pub use request::{Request, UsageError};
 use resolve::resolve;
 pub use tpcc_options::{TpccCheck, TpccLoad};
 pub use tpch_options::TpchQueries;
+
+/// The words of the command line as text.
+///
+/// # Errors
+/// A word is not UTF-8.
+pub fn words(args: impl Iterator<Item = OsString>) -> Result<Vec<String>, UsageError> {
+    let word = |word: OsString| {
+        word.into_string().map_err(|word| {
+            let shown = word.display();
+            Failure::new(format!("command-line argument \"{shown}\" is not UTF-8")).into()
+        })
+    };
+    args.map(word).collect()
+}
 
 /// Parses the command line (without the program's name).
 ///

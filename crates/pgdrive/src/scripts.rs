@@ -130,16 +130,28 @@ fn driven(origin: &Origin) -> Program {
 /// The file cannot be read.
 pub fn read(path: &str) -> Result<String, Failure> {
     let read = if path == "-" {
-        let mut text = String::new();
-        io::stdin().read_to_string(&mut text).map(|_| text)
+        let mut bytes = Vec::new();
+        io::stdin().read_to_end(&mut bytes).map(|_| bytes)
     } else {
-        std::fs::read_to_string(path)
+        std::fs::read(path)
     };
-    read.map_err(|error| match error.kind() {
+    let bytes = read.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
             Failure::new(format!("could not open file \"{path}\": {}", plain(&error)))
         }
         _ => Failure::new(format!("could not read file \"{path}\": {}", plain(&error))),
+    })?;
+    utf8(bytes, path)
+}
+
+fn utf8(bytes: Vec<u8>, path: &str) -> Result<String, Failure> {
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
+        Failure::new(format!(
+            "could not read file \"{path}\": line {line} is not UTF-8"
+        ))
+        .hint("Convert the file, for example with iconv, and set PGCLIENTENCODING to UTF8.")
     })
 }
 

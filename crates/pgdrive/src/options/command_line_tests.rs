@@ -31,6 +31,42 @@ fn request_as(called_as: CalledAs, args: &[&str]) -> Result<Request, String> {
 }
 
 #[test]
+fn a_word_that_is_not_utf8_is_refused() {
+    use std::os::unix::ffi::OsStringExt;
+    let args = ["-D", "x=caf\u{e9}"].map(|word| {
+        let latin1 = word.chars().map(|c| c as u8).collect();
+        OsString::from_vec(latin1)
+    });
+    let error = words(args.into_iter()).expect_err("it is not UTF-8");
+    let UsageError::Failure(failure) = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(
+        failure.message,
+        "command-line argument \"x=caf\u{fffd}\" is not UTF-8"
+    );
+}
+
+#[test]
+fn seeds_are_read_as_by_strtoul() {
+    for (text, expected) in [
+        ("0", Some(0)),
+        (" +7", Some(7)),
+        ("-1", Some(u64::MAX)),
+        ("-2", Some(u64::MAX - 1)),
+        ("18446744073709551616", Some(u64::MAX)),
+        ("", None),
+        ("-", None),
+        ("1 ", None),
+        ("1.5", None),
+        ("- 1", None),
+    ] {
+        let seed = seed(text, "test").ok();
+        assert_eq!(seed, expected.map(Seed::Fixed), "{text:?}");
+    }
+}
+
+#[test]
 fn pgbench_takes_whole_seconds_only() {
     assert_eq!(
         load(&["-T", "2.5"]).limit,

@@ -342,12 +342,29 @@ pub(super) fn seed(text: &str, source: &str) -> Result<Seed, Failure> {
     match text {
         "time" => Ok(Seed::Time),
         "rand" => Ok(Seed::Strong),
-        _ => text.parse().map(Seed::Fixed).map_err(|_| {
+        _ => unsigned(text).map(Seed::Fixed).ok_or_else(|| {
             Failure::new(format!("unrecognized random seed option \"{text}\""))
                 .detail("Expecting an unsigned integer, \"time\" or \"rand\".")
                 .also(format!("error while setting random seed from {source}"))
         }),
     }
+}
+
+/// An integer as C's `strtoul` reads it: -1 is the largest one, as is one that is too large.
+fn unsigned(text: &str) -> Option<u64> {
+    let text = text.trim_start_matches([' ', '\t', '\n', '\r', '\x0b', '\x0c']);
+    let (is_negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    Some(match digits.parse::<u64>() {
+        Ok(number) if is_negative => number.wrapping_neg(),
+        Ok(number) => number,
+        Err(_) => u64::MAX,
+    })
 }
 
 pub(super) fn steps(text: &str) -> Result<Vec<Step>, Failure> {
