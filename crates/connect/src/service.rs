@@ -175,6 +175,21 @@ mod tests {
     }
 
     #[test]
+    fn a_setting_that_is_not_utf8_is_an_error() {
+        let read = |text: &[u8]| {
+            let mut settings = Settings::default();
+            let read = read_section(Path::new("F"), text, "s", &mut settings);
+            read.map_err(|error| error.to_string())
+        };
+        let wrong = b"[other]\nuser=caf\xe9\n[s]\n# caf\xe9\nuser=caf\xe9\n";
+        assert_eq!(
+            read(wrong),
+            Err("line 5 is not UTF-8 in service file \"F\"".to_owned())
+        );
+        assert_eq!(read(&wrong[..28]), Ok(true), "the comment");
+    }
+
+    #[test]
     fn the_systems_file_is_second() {
         let place = Place::new();
         place.file(
