@@ -112,7 +112,7 @@ def test_an_inconclusive_comparison_says_what_would_settle_it() -> None:
     page = page_of(run, extras_of(run, prices=PRICES, arms=arms))
     assert "a million" not in page.text("h1")
     assert page.text("h1").startswith("Inconclusive: pg18 vs pg17 by throughput: +")
-    assert re.search(r"a new run of about \d+ pairs, analysed without these, would reach a verdict", page.text("p"))
+    assert re.search(r"(?i)a new run of about \d+ pairs, analysed without these, would reach a verdict", page.text("p"))
     assert "Fewer than 6 pairs: too few for a claim" in page.text("p")
 
 
