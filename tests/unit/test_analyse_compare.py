@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pgdyno.analyse.comparison import GateVerdict, Verdict, compare, gate, new_run_pairs, verdict_of
+from pgdyno.analyse.comparison import Verdict, compare, new_run_pairs, verdict_of
+from pgdyno.analyse.gate import GateVerdict, gate
 from pgdyno.analyse.intervals import Interval, Method, paired_interval, t_quantile, unpaired_interval
 from pgdyno.analyse.noise_floor import noise_floor, pairs_for
 from pgdyno.analyse.noise_grade import grade_of_comparison

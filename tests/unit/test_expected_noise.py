@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.analyse.comparison import gate
+from pgdyno.analyse.gate import gate
 from pgdyno.analyse.noise_grade import expected_grade, grade_against_none
 from pgdyno.commands.compare import run_gate
 from pgdyno.commands.plan import check

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.analyse.comparison import Gate, GateVerdict, gate
+from pgdyno.analyse.gate import Gate, GateVerdict, gate
 from pgdyno.commands.support import gate_confirmation
 from pgdyno.commands.support.compared_runs import Compared, ComparedRuns
 from pgdyno.errors import PgdynoError, UsageError

@@ -11,7 +11,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from pgdyno.analyse.comparison import compare, gate
+from pgdyno.analyse.comparison import compare
+from pgdyno.analyse.gate import gate
 from pgdyno.analyse.intervals import paired_interval
 from pgdyno.analyse.noise_floor import noise_floor
 from pgdyno.analyse.pairs import Arms, Metric

@@ -12,7 +12,8 @@ import pytest
 from scipy import special
 
 from pgdyno.analyse.alpha_spending import look_level, look_levels
-from pgdyno.analyse.comparison import GateVerdict, Verdict, compare, gate
+from pgdyno.analyse.comparison import Verdict, compare
+from pgdyno.analyse.gate import GateVerdict, gate
 from pgdyno.analyse.noise_floor import noise_floor
 from pgdyno.records import StoppingRule
 from pgdyno.report.answers.comparison import comparison_sentence

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from rich.cells import cell_len
 
-from pgdyno.analyse.comparison import Comparison, Gate, GateVerdict, compare, gate
+from pgdyno.analyse.comparison import Comparison, compare
+from pgdyno.analyse.gate import Gate, GateVerdict, gate
 from pgdyno.analyse.noise_floor import NoiseFloor
 from pgdyno.analyse.noise_grade import grade_against_none
 from pgdyno.commands.support.compared_runs import Compared, ComparedRuns

@@ -11,13 +11,12 @@ from pgdyno.analyse.comparison import Comparison
 from pgdyno.analyse.noise_floor import FloorRefusal, NoiseFloor, noise_floor
 from pgdyno.analyse.pairs import Arms, Metric, between, usual_metric, usual_split, within
 from pgdyno.analyse.price import PriceComparison, PriceList, compare_prices, prices_of
-from pgdyno.analyse.rate_unit import in_one_unit
 from pgdyno.analyse.series import Series, varying
 from pgdyno.audit import Finding, Severity, audit
 from pgdyno.audit.latency_differences import overloaded
+from pgdyno.audit.load_differences import UNIT
 from pgdyno.audit.pairing import (
     FACTORS,
-    UNIT,
     Pairing,
     inequalities,
     left_out,
@@ -27,6 +26,7 @@ from pgdyno.audit.pairing import (
     trials_of,
     words_of,
 )
+from pgdyno.audit.rate_unit import in_one_unit
 from pgdyno.commands.arguments.options import MetricName
 from pgdyno.commands.support.report_files import read_prices
 from pgdyno.errors import UsageError

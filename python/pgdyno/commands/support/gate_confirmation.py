@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pgdyno.analyse.comparison import Gate, GateVerdict, gate
+from pgdyno.analyse.gate import Gate, GateVerdict, gate
 from pgdyno.commands.run import Output, Rent, carry_out, exit_code, experiment_of
 from pgdyno.commands.support.compared_runs import Compared, ComparedRuns
 from pgdyno.errors import ExitCode, PgdynoError, UsageError

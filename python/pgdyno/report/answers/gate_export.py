@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pgdyno.analyse.comparison import Gate, GatePoint, GateVerdict
+from pgdyno.analyse.gate import Gate, GatePoint, GateVerdict
 from pgdyno.analyse.noise_grade import grade_against_none
 from pgdyno.report.answers.comparison import (
     comparison_sentence,

@@ -1,0 +1,114 @@
+"""The gate: whether a candidate is worse than its baseline by more than is allowed, at any point."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from pgdyno.analyse.comparison import Comparison, PointComparison, Verdict, compare, needed_units
+from pgdyno.analyse.pairs import Arms, PointPairs
+from pgdyno.messages import Message
+
+
+class GateVerdict(StrEnum):
+    """The result of a gate."""
+
+    OK = "ok"
+    REGRESSION = "regression"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True, slots=True)
+class GatePoint:
+    """A point with its verdict against the limit."""
+
+    compared: PointComparison
+    verdict: GateVerdict
+    new_run_pairs: int | None
+    """Pairs of a new run that would settle it, as in `PointComparison`, against the limit."""
+    new_run_instances: int | None = None
+    """Instances of each arm, in place of pairs, if these are the unit."""
+    reason: Message | None = None
+    """Why it is not ok, although its figures allow it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """The result over all points."""
+
+    comparison: Comparison
+    limit: float
+    """Relative: 0.03 for 3 %."""
+    points: tuple[GatePoint, ...]
+
+    @property
+    def verdict(self) -> GateVerdict:
+        """Return regression if one point has one, ok if all are ok, else inconclusive."""
+        verdicts = {point.verdict for point in self.points}
+        if GateVerdict.REGRESSION in verdicts:
+            return GateVerdict.REGRESSION
+        return GateVerdict.OK if verdicts == {GateVerdict.OK} else GateVerdict.INCONCLUSIVE
+
+
+def gate(arms: Arms, limit: float) -> Gate:
+    """Judge every point against `limit`, the largest relative change for the worse that is allowed.
+
+    Worse is log(base / other) for throughput, log(other / base) for latency: a limit of 3 % lets a latency rise to 1.03
+    of the baseline's, and a throughput fall to 1 / 1.03. Intervals are Holm's over the points, because a false alarm is
+    one at any point. That all points are clear needs no correction (Berger 1982: an intersection-union test), but the
+    wider interval is used for both, so that the printed interval is the judged one.
+    """
+    # the limit decides here, in place of the margin for which the run stopped
+    rule = None if arms.stopping is None else arms.stopping.model_copy(update={"margin": 0.0})
+    (comparison,) = compare([replace(arms, stopping=rule)], delta=limit)
+    points = [_judged(*each, arms, limit) for each in zip(comparison.points, arms.points, strict=True)]
+    return Gate(comparison, limit, (*points, *(_missing(label, arms) for label in arms.missing)))
+
+
+def _judged(point: PointComparison, pairs: PointPairs, arms: Arms, limit: float) -> GatePoint:
+    verdict = _verdict(point, arms.metric.sign, math.log1p(limit))
+    if verdict is GateVerdict.OK and pairs.broken:
+        # what works in some trials only is not as good as before
+        return GatePoint(point, GateVerdict.INCONCLUSIVE, None, None, _broken(arms.other, pairs.broken))
+    if verdict is not GateVerdict.INCONCLUSIVE:
+        return GatePoint(point, verdict, 0, 0)
+    needed = needed_units(point.interval, point.spread, point.instances, limit, paired=arms.paired)
+    return GatePoint(point, verdict, needed, None) if point.instances == 1 else GatePoint(point, verdict, None, needed)
+
+
+def _broken(arm: str, trials: int) -> Message:
+    return Message(
+        "candidate-broken",
+        "{trials} trial of {arm} failed, was interrupted or had errors",
+        "{trials} trials of {arm} failed, were interrupted or had errors",
+        trials=trials,
+        arm=arm,
+    )
+
+
+def _missing(label: Message, arms: Arms) -> GatePoint:
+    """Return a point that only the baseline has: the candidate may not work there."""
+    reason = Message("candidate-missing", "{arm} has no finished trial there", arm=arms.other)
+    compared = PointComparison(
+        label=label,
+        pairs=0,
+        base=math.nan,
+        other=math.nan,
+        interval=None,
+        verdict=Verdict.INCONCLUSIVE,
+        detectable=None,
+        new_run_pairs=None,
+        reason=reason,
+    )
+    return GatePoint(compared, GateVerdict.INCONCLUSIVE, None)
+
+
+def _verdict(point: PointComparison, sign: int, edge: float) -> GateVerdict:
+    interval = point.interval
+    if interval is None or point.pairs < point.fewest:
+        return GateVerdict.INCONCLUSIVE
+    best, worst = (-interval.high, -interval.low) if sign > 0 else (interval.low, interval.high)
+    if best > edge:
+        return GateVerdict.REGRESSION
+    return GateVerdict.OK if worst < edge else GateVerdict.INCONCLUSIVE
