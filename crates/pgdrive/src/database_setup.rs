@@ -27,6 +27,15 @@ pub struct Partitions {
     pub count: i64,
 }
 
+/// The partitions of the first pgbench_accounts of the search path; no row if there is none. pgnull
+/// knows the query by its beginning, which is that of pgbench's.
+const PARTITIONS: &str = "select o.n, p.partstrat, \
+    (select count(*) from pg_catalog.pg_inherits i where i.inhparent = c.oid) \
+    from pg_catalog.pg_class c join pg_catalog.pg_namespace s on s.oid = c.relnamespace \
+    cross join lateral (select pg_catalog.array_position(pg_catalog.current_schemas(true), s.nspname)) as o(n) \
+    left join pg_catalog.pg_partitioned_table p on p.partrelid = c.oid \
+    where c.relname = 'pgbench_accounts' and o.n is not null order by 1 limit 1";
+
 /// Connects for the set-up.
 pub fn connect(params: &Params) -> Result<Session, Failure> {
     let mut session = Session::connect(params)
@@ -100,10 +109,7 @@ fn partitions(session: &mut Session, params: &Params) -> Result<Option<Partition
     if session.server_version_num < 100_000 {
         return Ok(None);
     }
-    let sql = "select p.partstrat, (select count(*) from pg_catalog.pg_inherits i where i.inhparent = a.oid) \
-               from (select pg_catalog.to_regclass('pgbench_accounts') as oid) a \
-               left join pg_catalog.pg_partitioned_table p on p.partrelid = a.oid where a.oid is not null";
-    let results = match session.simple_query(sql) {
+    let results = match session.simple_query(PARTITIONS) {
         Ok(results) => results,
         // only the summary needs them, so pgbench continues without
         Err(error) if error.server_error().is_some() => return Ok(None),
@@ -118,14 +124,14 @@ fn partitions(session: &mut Session, params: &Params) -> Result<Option<Partition
         return Err(Failure::new(message).hint(initialization_advice(params)));
     };
     let value = |at: usize| row.get(at).and_then(Option::as_deref).unwrap_or_default();
-    let method = match value(0) {
+    let method = match value(1) {
         "" => return Ok(None),
         "h" => "hash",
         _ => "range",
     };
     Ok(Some(Partitions {
         method: method.to_owned(),
-        count: value(1).parse().unwrap_or(0),
+        count: value(2).parse().unwrap_or(0),
     }))
 }
 
