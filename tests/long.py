@@ -136,6 +136,8 @@ LONG = (
     r"test_resume.py::test_a_script_that_changes",
     r"test_resume.py::test_settings_of_a_point.*\[work_mem",
     r"test_profiles.py::",
+    # a machine that stands still for half a second misses the lowest rate's target
+    r"test_search.py::test_the_capacity_of_a_server_that_sleeps",
     r"test_reset_runs.py::test_a_later_run_finds_what_an_earlier_one_made",
     r"test_capture_server.py::test_what_a_capture_of_statistics_prints\[13\]",
     r"test_pgdrive_tls.py::test_transactions_run_encrypted\[TLSv1.2-(prepared|extended)",

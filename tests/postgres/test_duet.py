@@ -108,7 +108,8 @@ def test_pairs_run_on_halves_and_are_resumed_as_pairs(
     assert [trial.started_at == before.started_at for trial, before in zip(after, trials, strict=True)] == [
         True, True, False, False,
     ]  # fmt: skip
-    refused = pgdyno(warm_home, tmp_path, "compare", folder.name, folder.name, "--force")
+    other = shutil.copytree(folder.path, tmp_path / "other")
+    refused = pgdyno(warm_home, tmp_path, "compare", folder.name, str(other), "--force")
     assert refused.returncode == ExitCode.USAGE
     assert re.search(r"run \S+ is a duet", refused.stderr)
 

@@ -93,6 +93,9 @@ def running_sshd(
             process.wait()
 
 
+SET_ENV = "SetEnv "
+
+
 def start_sshd(
     folder: Path, address: str, port: int, lines: Sequence[str] = (), within: Sequence[str] = ()
 ) -> subprocess.Popen[bytes]:
@@ -100,6 +103,9 @@ def start_sshd(
     if os.geteuid() == 0:
         # as its init script does
         Path("/run/sshd").mkdir(exist_ok=True)
+    # at this level bash does not read the .bashrc of whoever runs the tests, which may start more than the command
+    # does; of several such lines, sshd follows the first
+    variables = ["SHLVL=1", *(line.removeprefix(SET_ENV) for line in lines if line.startswith(SET_ENV))]
     (folder / "sshd_config").write_text(
         "\n".join(
             [
@@ -111,9 +117,8 @@ def start_sshd(
                 "KbdInteractiveAuthentication no",
                 "StrictModes no",
                 "UsePAM no",
-                # bash does not read the .bashrc of whoever runs the tests, which may start more than the command does
-                "SetEnv SHLVL=1",
-                *lines,
+                f"SetEnv {' '.join(variables)}",
+                *(line for line in lines if not line.startswith(SET_ENV)),
                 "",
             ]
         )
