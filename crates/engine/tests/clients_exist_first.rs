@@ -2,23 +2,21 @@
 //! count as part of the load.
 
 mod common;
+mod faultless;
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use common::Server;
+use faultless::Faultless;
 use pgdyno_connect::{Env, Params};
 use pgdyno_engine::clock::{Clock, Nanos};
 use pgdyno_engine::driver::{Driver, Drivers, Event, Outgoing, Request};
-use pgdyno_engine::interval::{ErrorNote, Merged};
-use pgdyno_engine::observer::Added;
-use pgdyno_engine::outage::OutageNote;
 use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::spec::{Limit, Seeds, WeightedProgram};
-use pgdyno_engine::{Connected, Observer, RunError, Spec, run};
+use pgdyno_engine::{Spec, run};
 use pgdyno_script::{Program, Rng, Symbols};
 
 const CLIENTS: usize = 4;
@@ -44,39 +42,6 @@ impl Driver for Idle {
     }
 }
 
-/// Notes how many clients exist when the load begins.
-struct Starter {
-    existing: Counted,
-    at_origin: usize,
-}
-
-impl Observer for Starter {
-    fn ready(&mut self, clock: Clock, _: Nanos) -> Result<Nanos, RunError> {
-        self.at_origin = self.existing.0.load(Ordering::Relaxed);
-        Ok(clock.now())
-    }
-
-    fn connected(&mut self, _: &Connected) {}
-
-    fn interval(&mut self, _: &Merged) {}
-
-    fn error(&mut self, note: &ErrorNote) {
-        panic!("{note:?}");
-    }
-
-    fn outage(&mut self, note: &OutageNote) {
-        panic!("{note:?}");
-    }
-
-    fn worker_added(&mut self, added: &Added) {
-        panic!("{added:?}");
-    }
-
-    fn worker_refused(&mut self, why: &io::Error) {
-        panic!("{why}");
-    }
-}
-
 #[test]
 fn all_clients_exist_when_the_load_begins() {
     let server = Server::start(Duration::ZERO);
@@ -96,12 +61,15 @@ fn all_clients_exist_when_the_load_begins() {
         seeds,
         ..Spec::default()
     };
-    let mut starter = Starter {
-        existing,
-        at_origin: 0,
-    };
-    let report = run(&spec, Clock::start(), &AtomicBool::new(false), &mut starter);
+    let mut at_origin = 0;
+    let mut observer = Faultless(|| at_origin = existing.0.load(Ordering::Relaxed));
+    let report = run(
+        &spec,
+        Clock::start(),
+        &AtomicBool::new(false),
+        &mut observer,
+    );
     report.expect("the load begins");
-    assert_eq!(starter.at_origin, CLIENTS);
+    assert_eq!(at_origin, CLIENTS);
     assert_eq!(server.counts(), [0; CLIENTS]);
 }

@@ -2,24 +2,22 @@
 //! meantime.
 
 mod common;
+mod faultless;
 
-use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use common::Server;
+use faultless::Faultless;
 use pgdyno_connect::{Env, Params};
 use pgdyno_engine::clock::{Clock, Nanos};
 use pgdyno_engine::driver::{Driver, Drivers, Event, Outgoing, Request};
-use pgdyno_engine::interval::{ErrorNote, Merged};
-use pgdyno_engine::observer::Added;
-use pgdyno_engine::outage::OutageNote;
 use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::report::Outcome;
 use pgdyno_engine::spec::{Io, Limit, Seeds, WeightedProgram};
-use pgdyno_engine::{Connected, Observer, Spec, run};
+use pgdyno_engine::{Spec, run};
 use pgdyno_script::{Program, Rng, Symbols};
 
 const SLEEP: Duration = Duration::from_millis(30);
@@ -92,30 +90,6 @@ fn spec(server: &Server, drivers: Sleepers, io: Io) -> Spec {
     }
 }
 
-struct Deaf;
-
-impl Observer for Deaf {
-    fn connected(&mut self, _: &Connected) {}
-
-    fn interval(&mut self, _: &Merged) {}
-
-    fn error(&mut self, note: &ErrorNote) {
-        panic!("{note:?}");
-    }
-
-    fn outage(&mut self, note: &OutageNote) {
-        panic!("{note:?}");
-    }
-
-    fn worker_added(&mut self, added: &Added) {
-        panic!("{added:?}");
-    }
-
-    fn worker_refused(&mut self, why: &io::Error) {
-        panic!("{why}");
-    }
-}
-
 #[test]
 fn the_work_of_one_client_does_not_lengthen_anothers_sleep() {
     // the second is io_uring where it works
@@ -137,7 +111,12 @@ fn lateness(io: Io) -> Vec<Nanos> {
     let drivers = Sleepers::default();
     let late = Arc::clone(&drivers.late);
     let spec = spec(&server, drivers, io);
-    let report = run(&spec, Clock::start(), &AtomicBool::new(false), &mut Deaf);
+    let report = run(
+        &spec,
+        Clock::start(),
+        &AtomicBool::new(false),
+        &mut Faultless(|| ()),
+    );
     assert_eq!(report.expect("it begins").outcome, Outcome::Finished);
     assert_eq!(server.counts(), [0, 0]);
     let late = late.lock().expect("no panic").clone();
