@@ -27,8 +27,8 @@ pub struct Partitions {
     pub count: i64,
 }
 
-/// The partitions of the first pgbench_accounts of the search path; no row if there is none. pgnull
-/// knows the query by its beginning, which is that of pgbench's.
+/// Partitions of the first pgbench_accounts in the search path; no row without such a table. pgnull
+/// recognises the query by its beginning, which is that of pgbench's.
 const PARTITIONS: &str = "select o.n, p.partstrat, \
     (select count(*) from pg_catalog.pg_inherits i where i.inhparent = c.oid) \
     from pg_catalog.pg_class c join pg_catalog.pg_namespace s on s.oid = c.relnamespace \

@@ -71,10 +71,8 @@ class History:
     """None below 12 runs, which are too few for change points."""
 
 
-def histories(runs: Mapping[str, RunSource], metric: Metric, fewest_runs: int = 2) -> list[History]:
-    """Return the history of every point that at least `fewest_runs` of `runs` have, by folder name; in order of
-    occurrence.
-    """
+def histories(runs: Mapping[str, RunSource], metric: Metric) -> list[History]:
+    """Return the history of every point that at least two of `runs` have, by folder name; in order of occurrence."""
     found: dict[tuple[str, float | None, Series, int], list[HistoryPoint]] = defaultdict(list)
     for folder, run in sorted(runs.items(), key=lambda each: each[1].manifest.started_at):
         figures: dict[tuple[str, float | None, Series, int], list[float]] = defaultdict(list)
@@ -87,7 +85,7 @@ def histories(runs: Mapping[str, RunSource], metric: Metric, fewest_runs: int = 
         for key, logs in figures.items():
             mean = math.exp(math.fsum(logs) / len(logs))
             found[key].append(HistoryPoint(folder, run.manifest.started_at, mean, len(logs)))
-    kept = {key: points for key, points in found.items() if len(points) >= fewest_runs}
+    kept = {key: points for key, points in found.items() if len(points) > 1}
     names = varying([series for _, _, series, _ in kept])
     made = []
     for (workload, length_s, series, clients), points in kept.items():

@@ -346,8 +346,12 @@ def _arms(
     base, other = (_figures(each, metric, key) for each in kept)
     left_out = [_figures(each, metric, key) for each in gone]
     # the audit finds a trial without a transaction invalid, too
-    dead = [_dead(each, figures, key) for each, figures in zip(trials, (base, other), strict=True)]
-    broken = _broken(trials[1], other, gone[1], key)
+    dead = [
+        _without_figure([trial for trial in each if _is_dead(trial)], figures, key)
+        for each, figures in zip(trials, (base, other), strict=True)
+    ]
+    wrong = [trial for trial in trials[1] if _is_dead(trial) or trial.outcome is Outcome.INTERRUPTED]
+    broken = _without_figure([*wrong, *filter(_has_errors, gone[1])], other, key)
     base_instances, other_instances = (_instances(each, metric, key) for each in kept)
     keys = list(dict.fromkeys(key(trial) for each in trials for trial in each))
     labels = _labels(keys)
@@ -395,35 +399,26 @@ def _figures(
     return found
 
 
-def _dead(
+def _without_figure(
     trials: Sequence[TrialRecord],
     figures: Mapping[PointKey, Mapping[int, float]],
     key: Callable[[TrialRecord], PointKey],
 ) -> dict[PointKey, set[int]]:
-    """Return by point the repeats that have no figure because their trial failed or completed no transaction."""
+    """Return by point the repeats of `trials` that have no figure."""
     found: dict[PointKey, set[int]] = {}
     for trial in trials:
-        is_idle = trial.summary is not None and trial.summary.rate_tps == 0
-        if (trial.outcome is Outcome.FAILED or is_idle) and trial.repeat not in figures.get(key(trial), {}):
+        if trial.repeat not in figures.get(key(trial), {}):
             found.setdefault(key(trial), set()).add(trial.repeat)
     return found
 
 
-def _broken(
-    trials: Sequence[TrialRecord],
-    figures: Mapping[PointKey, Mapping[int, float]],
-    left_out: Sequence[TrialRecord],
-    key: Callable[[TrialRecord], PointKey],
-) -> dict[PointKey, set[int]]:
-    """Return by point the repeats that are no sound measurement, because of what the trial itself did."""
-    found = _dead(trials, figures, key)
-    for trial in trials:
-        if trial.outcome is Outcome.INTERRUPTED and trial.repeat not in figures.get(key(trial), {}):
-            found.setdefault(key(trial), set()).add(trial.repeat)
-    for trial in left_out:
-        if trial.summary is not None and trial.summary.failed and trial.repeat not in figures.get(key(trial), {}):
-            found.setdefault(key(trial), set()).add(trial.repeat)
-    return found
+def _is_dead(trial: TrialRecord) -> bool:
+    """Return whether a trial failed or completed no transaction."""
+    return trial.outcome is Outcome.FAILED or (trial.summary is not None and trial.summary.rate_tps == 0)
+
+
+def _has_errors(trial: TrialRecord) -> bool:
+    return trial.summary is not None and trial.summary.failed > 0
 
 
 def _duets(

@@ -277,16 +277,14 @@ WIDEST = 60
 def history_lines(of: History, metric: Metric, differences: Mapping[int, Sequence[str]]) -> Iterator[str]:
     """Return a heading, the course, and a line for each change with `differences` of the runs, by its index."""
     first, last = of.points[0], of.points[-1]
-    runs = "1 run" if len(of.points) == 1 else f"{len(of.points)} runs"
     yield (
-        f"{printable(of.workload)}, {printable(of.label)}: {metric.words} of {runs}, "
+        f"{printable(of.workload)}, {printable(of.label)}: {metric.words} of {len(of.points)} runs, "
         f"{first.started_at:%Y-%m-%d} to {last.started_at:%Y-%m-%d}"
     )
     figures = [point.figure for point in of.points]
     yield f"  {sparkline(figures, WIDEST)}  {_shown(min(figures), metric)} to {_shown(max(figures), metric)}"
     if of.changes is None:
-        few = "1 run is" if len(of.points) == 1 else f"{len(of.points)} runs are"
-        yield f"  {few} too few for change points, which need at least {FEWEST_RUNS}"
+        yield f"  {len(of.points)} runs are too few for change points, which need at least {FEWEST_RUNS}"
     elif not of.changes:
         yield "  no change of level"
     for change in of.changes or ():

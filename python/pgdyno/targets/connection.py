@@ -183,7 +183,7 @@ _REMEDIES = {
 
 
 def connecting_hint(message: str) -> str | None:
-    """Returns the remedy for libpq's message about a failed connection; None if there is none."""
+    """Returns the remedy for a failed connection, by libpq's message, or None if no remedy is known."""
     return next((hint for pattern, hint in _REMEDIES.items() if re.search(pattern, message)), None)
 
 
