@@ -136,6 +136,13 @@ LONG = (
     r"test_resume.py::test_a_script_that_changes",
     r"test_resume.py::test_settings_of_a_point.*\[work_mem",
     r"test_profiles.py::",
+    r"test_cluster.py::test_three_nodes",
+    r"test_aws_runs.py::test_a_run_on_aurora",
+    r"test_probe_ssh.py::test_activity_of_the_host",
+    r"test_cheapest.py::test_the_cheapest_is_found_again",
+    r"test_tpcc_run.py::test_a_wrong_mix",
+    r"test_tpcc_load.py::test_a_violated_condition_is_found\[spoilers[12]",
+    r"test_folder_names.py::test_a_capture_has_its_own_statements\[(a\*b|back)",
     # a machine that stands still for half a second misses the lowest rate's target
     r"test_search.py::test_the_capacity_of_a_server_that_sleeps",
     r"test_reset_runs.py::test_a_later_run_finds_what_an_earlier_one_made",
