@@ -12,7 +12,7 @@ CATALOGUES := $(wildcard python/pgdyno/report/languages/*/LC_MESSAGES/*.po)
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(shell find crates -name '*.rs' -o -name '*.lua' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo build docs messages check check-rust check-units test test-packages test-binaries test-long test-tap test-rust test-python lint lint-source lint-rust lint-python advisories format bench bench-probe bench-packages simulations fuzz fuzz-python fuzz-rust static-programs engines dist wheels dist-check image-check lint-workflows pins kills clean
+.PHONY: help demo build docs messages check check-rust check-units test test-packages test-long test-tap test-rust test-python lint lint-source lint-rust lint-python advisories format bench bench-probe bench-packages simulations fuzz fuzz-python fuzz-rust static-programs engines dist wheels dist-check image-check lint-workflows pins kills clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -22,10 +22,9 @@ demo: build ## measure a PostgreSQL 18 here: a sweep of clients, a table, an HTM
 
 build: $(PROGRAMS) .venv/.installed $(CATALOGUES:.po=.mo) ## .venv/bin/pgdyno, target/release/pgdrive, pgprobe and pgnull
 
-# linking the programs uses one thread: meanwhile, make compiles the binaries of the tests, and fetches libraries and
-# packages. Rust's tests mostly wait, and run while Python's do
+# Rust's tests are compiled and run while Python's run: compilers link with one thread, and tests wait for servers
 test: ## every test but the long ones (installs missing Debian packages with apt); CI runs it, and lint-source
-	$(MAKE) --no-print-directory --jobs=4 test-packages build test-binaries
+	$(MAKE) --no-print-directory --jobs=3 test-packages build
 	$(MAKE) --no-print-directory --jobs=2 test-rust test-python
 
 # without root, Debian packages or a server: what to run before each commit
@@ -199,9 +198,6 @@ test-packages:
 
 # Debian packages that benchmarks compare with.
 bench-packages: test-packages
-
-test-binaries:
-	$(CARGO) test --workspace --locked --quiet --no-run
 
 # the crates' own tests, among them those that need a server: its path is passed to them. Cargo gets no MAKEFLAGS, as
 # it would miss the jobserver that they name
