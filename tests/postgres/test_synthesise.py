@@ -112,8 +112,10 @@ def test_a_known_mix_is_captured_modelled_and_run(logging: Server, warm_home: Ho
     done = pgdyno(warm_home, tmp_path, "synthesise", "shop", "--min-share", "1", "--json")
     assert done.returncode == 0, done.stderr
     made = json.loads(done.stdout)
-    assert sum(script["weight"] for script in made["scripts"]) == 6_000
-    assert len(made["scripts"]) == 3
+    # on a busy machine, the query by which pgdrive finds the scale takes more than 1 % of the time
+    scripts = [script for script in made["scripts"] if "pg_inherits" not in script["name"]]
+    assert sum(script["weight"] for script in scripts) == 6_000
+    assert len(scripts) == 3
     assert (made["modelled"] > 0.95, made["protocol"]) == (True, "prepared")
     texts = {path.name: path.read_text() for path in (tmp_path / "shop-model").glob("*.sql")}
     (tpcb,) = [text for text in texts.values() if "pgbench_history" in text]
