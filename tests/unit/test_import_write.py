@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import random
 import re
 import statistics
@@ -18,10 +19,15 @@ from pgdyno.importers.write import import_files
 from pgdyno.messages import Message
 from pgdyno.published import COLUMNS, published
 from pgdyno.records import Latency, Outcome, TrialRecord
-from pgdyno.report.export import CSV_HEADER, to_csv
+from pgdyno.report.export import CSV_HEADER, to_csv, to_json
 from pgdyno.report.full_report import judged_run
+from pgdyno.report.numbers import format_count
+from pgdyno.report.report_content import NO_EXTRAS, digest
+from pgdyno.report.report_tables import point_rows, trial_table
+from pgdyno.report.sections.key_figures import peaks_table
 from pgdyno.report.terminal.run_report import print_report
 from pgdyno.store import RunData, load_run
+from tests.present import present
 from tests.unit import documents_sample as documents
 from tests.unit.report_sample import render_html
 
@@ -358,3 +364,45 @@ def test_a_log_with_a_broken_line_is_refused(tmp_path: Path) -> None:
         file.write("0 3 garbage\n")
     with pytest.raises(StoreError, match="cannot read the log"):
         import_files([tmp_path / "pgbench_log.5"], tmp_path / "runs")
+
+
+HAMMERDB = """\
+Vuser 1:1 Active Virtual Users configured
+Vuser 1:TEST RESULT : System achieved 9000 NOPM from 20000 PostgreSQL TPM
+"""
+PGBENCH_13 = """\
+transaction type: <builtin: select only>
+scaling factor: 1
+query mode: simple
+number of clients: 4
+number of threads: 1
+duration: 10 s
+number of transactions actually processed: 1000
+latency average = 40.000 ms
+tps = 100.000000 (including connections establishing)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "failed"),
+    [
+        ("target,clients,tps\na,4,1000\n", "figures.csv", None),
+        ("target,clients,tps,errors\na,4,1000,3\n", "figures.csv", 3),
+        ("target,clients,tps,errors\na,4,1000,0\n", "figures.csv", 0),
+        (HAMMERDB, "report.txt", None),
+        # it ends a client at its first failure, and prints that
+        (PGBENCH_13, "report.txt", 0),
+    ],
+    ids=["csv", "csv with errors", "csv without any", "hammerdb", "pgbench 13"],
+)
+def test_failures_that_were_not_counted_are_not_none(text: str, name: str, failed: int | None, tmp_path: Path) -> None:
+    run = imported(tmp_path, text, name)
+    (trial,) = run.trials
+    assert present(trial.summary).failed == failed
+    of = digest(run)
+    cell = format_count(failed)
+    assert [row.errors for row in point_rows(of)] == [cell]
+    table = trial_table(of)
+    assert table.rows[0][table.headings.index("errors")] == cell
+    assert json.loads(to_json(of, NO_EXTRAS))["points"][0]["failed"] == failed
+    assert [row[-1] for row in peaks_table(of, NO_EXTRAS).rows] == [cell]

@@ -418,7 +418,7 @@ def _is_dead(trial: TrialRecord) -> bool:
 
 
 def _has_errors(trial: TrialRecord) -> bool:
-    return trial.summary is not None and trial.summary.failed > 0
+    return trial.summary is not None and bool(trial.summary.failed)
 
 
 def _duets(

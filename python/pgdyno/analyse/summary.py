@@ -103,7 +103,8 @@ class PointLatency:
 class Losses:
     """Transactions that failed or were late, and retries; sums over finished trials."""
 
-    failed: int = 0
+    failed: int | None = 0
+    """None if it is unknown, because imported sources did not count them."""
     skipped: int = 0
     clients_aborted: int = 0
     retried: int = 0
@@ -112,9 +113,10 @@ class Losses:
     """Further tries of those."""
 
     @property
-    def errors(self) -> int:
-        """Return the failed and skipped transactions, and the clients that aborted."""
-        return self.failed + self.skipped + self.clients_aborted
+    def errors(self) -> int | None:
+        """Return the failed and skipped transactions, and the clients that aborted; None if nothing was counted."""
+        known = (self.failed or 0) + self.skipped + self.clients_aborted
+        return None if self.failed is None and not known else known
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,7 @@ def _point(run: RunSource, series: Series, trials: Sequence[TrialRecord]) -> Poi
         histogram = histogram.within(_smallest(latencies), _largest(latencies))
     printed = any(trial.imported for trial, _ in finished)
     latency = _latency(counted, histogram, printed=printed)
-    losses = _losses(summaries)
+    losses = losses_of(summaries)
     return PointSummary(
         series=series,
         clients=trials[0].point.clients,
@@ -269,9 +271,11 @@ def _smallest(latencies: Iterable[Latency]) -> int | None:
     return min(known) if known and len(known) == len(each) else None
 
 
-def _losses(summaries: Sequence[Summary]) -> Losses:
+def losses_of(summaries: Sequence[Summary]) -> Losses:
+    """Return the sums over trials; the failed transactions are unknown if a trial's are and no other trial had any."""
+    failed = [summary.failed for summary in summaries]
     return Losses(
-        failed=sum(summary.failed for summary in summaries),
+        failed=None if None in failed and not any(failed) else sum(each or 0 for each in failed),
         skipped=sum(summary.skipped for summary in summaries),
         clients_aborted=sum(summary.clients_aborted for summary in summaries),
         retried=sum(summary.retried for summary in summaries),
@@ -338,7 +342,7 @@ def _of_figures(
     elif summaries and histogram is None:
         yield HISTOGRAM_MISSING
     if losses.errors:
-        yield errors(losses.failed, losses.skipped, losses.clients_aborted)
+        yield errors(losses.failed or 0, losses.skipped, losses.clients_aborted)
 
 
 @dataclass(frozen=True, slots=True)

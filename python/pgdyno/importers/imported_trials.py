@@ -268,13 +268,17 @@ def _summary(output: Output) -> Summary:
     tps = throughput(output)
     assert tps is not None, "outputs without a throughput are unread"
     succeeded = output.transactions
-    lost = (output.failed or output.errors or 0, output.skipped or 0)
+    failed = output.failed if output.failed is not None else output.errors
+    if failed is None and output.tool == "pgbench":
+        # releases that do not print failures end a client at its first error
+        failed = 0
+    skipped = output.skipped or 0
     return Summary(
         measured_s=output.duration_s,
-        scheduled=None if succeeded is None else succeeded + sum(lost),
+        scheduled=None if succeeded is None else succeeded + (failed or 0) + skipped,
         succeeded=succeeded,
-        failed=lost[0],
-        skipped=lost[1],
+        failed=failed,
+        skipped=skipped,
         in_flight=None,
         retried=output.retried or 0,
         retries=output.retries or 0,

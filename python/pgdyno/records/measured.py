@@ -237,13 +237,14 @@ class PhaseFigures(Record):
 class Summary(Record):
     """The measured part of a trial: scheduled = succeeded + failed + skipped + in_flight.
 
-    In an imported trial, figures that were not printed are None; a tool that does not report failures counts none.
+    In an imported trial, figures that were not printed are None.
     """
 
     measured_s: float | None
     scheduled: int | None
     succeeded: int | None
-    failed: int
+    failed: int | None
+    """None only if it was imported from a source that counts no failures; earlier versions stored 0 for those."""
     skipped: int
     in_flight: int | None
     retried: int

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from pgdyno.analyse.series import heading, text
-from pgdyno.analyse.summary import PointSummary
+from pgdyno.analyse.summary import PointSummary, losses_of
 from pgdyno.records import StatementCounts, Summary, TpccFigures, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest
@@ -78,7 +78,7 @@ def _point_row(of: Digest, point: PointSummary) -> PointRow:
         p95=numbers.ms(latency.p95_ns if latency is not None else None),
         p99=numbers.ms(latency.p99_ns if latency is not None else None),
         max=numbers.ms(latency.max_ns if latency is not None else None),
-        errors=f"{point.losses.errors:,}" if finished else numbers.NOTHING,
+        errors=numbers.format_count(point.losses.errors if finished else None),
         trials=trials,
     )
 
@@ -165,9 +165,7 @@ def trial_table(of: Digest) -> Table:
                 *([str(trial.duet.partner) if trial.duet is not None else numbers.NOTHING] if paired else []),
                 gettext(trial.outcome.value),
                 *(_query_figures(summary) if of.manifest.scale_factor is not None else _figures(summary)),
-                f"{summary.failed + summary.skipped + summary.clients_aborted:,}"
-                if summary is not None
-                else numbers.NOTHING,
+                numbers.format_count(losses_of([summary]).errors if summary is not None else None),
                 f"{summary.retries:,}" if summary is not None else numbers.NOTHING,
             )
         )
@@ -220,7 +218,7 @@ def _sweep_cells(trial: TrialRecord, summary: Summary, counts: StatementCounts) 
         *(str(count) for count in (counts.reads, counts.writes, counts.others)),
         f"{summary.tps:.2f}",
         f"{counts.queries / seconds:.2f}" if seconds else numbers.NOTHING,
-        str(counts.ignored_errors + summary.failed),
+        str(counts.ignored_errors + (summary.failed or 0)),
         *(f"{figure / 1e6:.2f}" if figure is not None else numbers.NOTHING for figure in figures),
     )
 

@@ -31,11 +31,13 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
 
 
 def _begun(sample: Sample) -> int:
-    return (sample.summary.succeeded or 0) + sample.summary.failed
+    """Return the transactions that succeeded or failed; 0 if failures were not counted."""
+    summary = sample.summary
+    return 0 if summary.failed is None else (summary.succeeded or 0) + summary.failed
 
 
 def _count(what: str, sample: Sample) -> int:
-    return sample.summary.failed if what == "failed" else sample.summary.retried
+    return (sample.summary.failed or 0) if what == "failed" else sample.summary.retried
 
 
 def _more(what: str, arms: Mapping[str, Sequence[Sample]]) -> Iterator[RuleFinding]:

@@ -99,7 +99,7 @@ def _completed_per_s(sample: Sample) -> float:
     """
     summary = sample.summary
     if _mean(sample) == "latency_with_failures_ms" and summary.succeeded:
-        return summary.tps * (summary.succeeded + summary.failed) / summary.succeeded
+        return summary.tps * (summary.succeeded + (summary.failed or 0)) / summary.succeeded
     return sample.figures.get("requests_per_s", summary.tps)
 
 
@@ -141,7 +141,7 @@ def _failed_share(sample: Sample) -> float:
     """Return the share of transactions that pgbench counts in no latency, although a client spent all of its tries on
     each of them.
     """
-    failed, succeeded = sample.summary.failed, sample.summary.succeeded
+    failed, succeeded = sample.summary.failed or 0, sample.summary.succeeded
     return failed / (succeeded + failed) if succeeded and "latency_mean_ms" in sample.figures else 0.0
 
 
