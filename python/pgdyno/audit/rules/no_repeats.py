@@ -27,7 +27,8 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             Severity.CAUTION,
             Message(
                 "no-repeats",
-                "{points} of {all} points were measured once: the spread between trials is unknown",
+                "{points} point of {all} was measured once: the spread between trials is unknown",
+                "{points} points of {all} were measured once: the spread between trials is unknown",
                 points=len(once),
                 all=len(counts),
             ),
