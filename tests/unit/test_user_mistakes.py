@@ -15,7 +15,7 @@ from typer.core import TyperCommand
 from typer.testing import CliRunner
 
 from pgdyno.cli import app, configured
-from pgdyno.commands.arguments.options import complete_plans
+from pgdyno.commands.arguments.options import PLAN_KEYS, complete_plans
 from pgdyno.commands.compare import compare_runs, print_comparisons, run_gate
 from pgdyno.commands.plan import check
 from pgdyno.commands.selftest import keys_of
@@ -155,6 +155,23 @@ def test_plan_check_as_json_has_problems_and_the_exit_code(tmp_path: Path, capsy
     )
     assert check(str(tmp_path / "plan.toml"), ["target.pg.version=18"], runs=tmp_path, json=True) is ExitCode.OK
     assert json.loads(capsys.readouterr().out)["valid"]
+
+
+@pytest.mark.parametrize("option", ["-c", "--client", "--clients", "-j", "-T", "--time", "--rate", "-s", "-M"])
+def test_an_option_of_pgbench_is_answered_with_the_plan_s_key(option: str) -> None:
+    for command in (["run", "quick"], ["tune", "plan.toml"], ["plan", "check", "quick"]):
+        done = CliRunner().invoke(app, [*command, option, "4"])
+        assert (done.exit_code, done.stderr.splitlines()[-1]) == (
+            2,
+            f"Error: No such option: {option}; the plan sets this: --set {PLAN_KEYS[option]}",
+        )
+    without_a_plan = CliRunner().invoke(app, ["show", "latest", option, "4"])
+    assert "the plan" not in without_a_plan.stderr
+
+
+def test_the_keys_for_options_of_pgbench_are_a_plan_s() -> None:
+    sweep = load_plan("quick", sorted(set(PLAN_KEYS.values()))).plan.sweep
+    assert (sweep.clients, sweep.workers, sweep.protocol) == ([4], [2], ["prepared"])
 
 
 def test_completes_plans_of_the_catalogue_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

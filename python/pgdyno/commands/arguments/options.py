@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -173,6 +174,16 @@ def _bound(limit: re.Match[str]) -> str:
     return "must be at least" if limit[1] == "greater" else "must be at most"
 
 
+PLAN_KEYS = dict.fromkeys(("-c", "--client", "--clients", "--threads"), "sweep.clients=4") | {
+    **dict.fromkeys(("-j", "--jobs", "--workers"), "sweep.workers=2"),
+    **dict.fromkeys(("-T", "--time", "--duration"), "trial.duration=60s"),
+    **dict.fromkeys(("-R", "--rate"), "sweep.rate=500"),
+    **dict.fromkeys(("-s", "--scale"), "workload.scale=10"),
+    **dict.fromkeys(("-M", "--protocol"), "sweep.protocol=prepared"),
+}
+"""Options of pgbench and sysbench, and what they are in a plan."""
+
+
 class Command(TyperCommand):
     """Formats arguments as manual pages do, `PLAN` and `[RUN]...`; Typer would show Python types."""
 
@@ -182,6 +193,13 @@ class Command(TyperCommand):
         except typer.BadParameter as error:
             # the words of pydantic, which Typer uses
             error.message = _LIMIT.sub(_bound, error.message.removeprefix("Value error, "))
+            raise
+        except Exception as error:
+            # NoSuchOption of click, or of Typer's copy of it
+            unknown: Any = error if hasattr(error, "possibilities") else None
+            if unknown is not None and unknown.option_name in PLAN_KEYS and _has_plan(self.get_params(ctx)):
+                unknown.message += f"; the plan sets this: --set {PLAN_KEYS[unknown.option_name]}"
+                unknown.possibilities = None
             raise
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401 - of click, or of Typer's copy of it
@@ -203,6 +221,10 @@ class Command(TyperCommand):
             else:
                 options.append(shown)
         return [(title, rows) for title, rows in (("Arguments", arguments), ("Options", options)) if rows]
+
+
+def _has_plan(params: Sequence[Any]) -> bool:
+    return any(each.metavar == "PATH=VALUE" for each in params)
 
 
 def _is_argument(each: Any) -> bool:  # noqa: ANN401 - a parameter of click's
