@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import optimize
@@ -164,6 +166,15 @@ def test_dips_of_a_trial_count_from_its_start() -> None:
     values[20:25] = 100
     (found,) = trial_dips(a_trial(list(values)), 1)
     assert (found.from_s, found.to_s, found.loss) == (22, 27, 4_500)
+
+
+def test_dips_after_a_phase_without_a_result_keep_their_times() -> None:
+    values = np.full(100, 1_000.0)
+    values[28:30] = values[50:52] = values[80:85] = 100
+    run = a_trial(list(values))
+    run.rows[1] = [replace(row, phase="warm-up") if 32 <= row.second < 52 else row for row in run.rows[1]]
+    found = trial_dips(run, 1)
+    assert [(dip.from_s, dip.to_s, dip.loss) for dip in found] == [(30, 32, 1_800), (52, 54, 1_800), (82, 87, 4_500)]
 
 
 def histogram_of(latencies: Array) -> LatencyHistogram:

@@ -122,6 +122,28 @@ def test_the_bottleneck_of_a_trial(run: RunFolder) -> None:
     assert max(len(line) for line in lines) <= 80
 
 
+def test_a_phase_without_a_result_is_not_in_the_averages(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, sample_manifest())
+    events = sample_events(4, 18, 500, 900)
+    for event in events:
+        if event["event"] == "interval" and 8 <= event["from_us"] / 1e6 < 14:
+            event["phase"] = "warm-up"
+    path = add_trial(folder, 1, events)
+    wait = {"backend_type": "client backend", "wait_type": "Lock", "wait": "tuple", "query_id": None, "sessions": 4}
+    lines: list[dict[str, object]] = []
+    for second in range(1, 19):
+        at = {"t_us": second * 1_000_000, "wall_us": second * 1_000_000}
+        inside = 9 <= second <= 13
+        row = {"values": {"user": 0.9 if inside else 0.2, "steal": 0.0}}
+        lines.append({**at, "event": "sample", "source": "cpu", "span_us": 1_000_000, "rows": [row]})
+        lines.append({**at, "event": "waits", "rows": [wait] if inside else []})
+    probe = tmp_path / "probe.jsonl"
+    probe.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    write_probed(path, 1, [PlacedLines(probe, 0)])
+    (found,) = probe_averages(load_run(folder))
+    assert (found.cpu, found.waits) == (pytest.approx(0.2), ())
+
+
 LOCK = ("Lock", "tuple", 1.0)
 WORK = ("CPU", "", 3.0)
 

@@ -158,13 +158,19 @@ _QUERY = """
 WITH origin AS (
     SELECT trial, any_value(CAST(detail->>'origin_us' AS BIGINT)) AS origin_us FROM events
     WHERE kind = 'connected' GROUP BY 1),
+measured AS (SELECT DISTINCT trial, from_us, to_us FROM intervals WHERE phase = 'measure'),
+parts AS (
+    -- phases without a result may interrupt the measured part
+    SELECT trial, from_us, to_us, sum(begins) OVER (PARTITION BY trial ORDER BY from_us) AS part
+    FROM (SELECT *, CASE WHEN from_us > lag(to_us) OVER (PARTITION BY trial ORDER BY from_us) THEN 1 ELSE 0 END
+          AS begins FROM measured)),
 bounds AS (
     SELECT trial, min(from_us) + any_value(origin_us) AS begin_us, max(to_us) + any_value(origin_us) AS end_us
-    FROM intervals JOIN origin USING (trial) WHERE phase = 'measure' GROUP BY 1),
+    FROM parts JOIN origin USING (trial) GROUP BY trial, part),
 inside AS (
     -- a sample is about the time before it: its middle decides
     SELECT series.* FROM series JOIN bounds USING (trial)
-    WHERE span_us IS NOT NULL AND t_us - span_us / 2 BETWEEN begin_us AND end_us),
+    WHERE span_us IS NOT NULL AND t_us - span_us / 2 >= begin_us AND t_us - span_us / 2 < end_us),
 cpu AS (
     SELECT trial, sum(value * span_us) FILTER (WHERE metric IN ('user', 'system', 'irq', 'guest'))
                   / sum(span_us) FILTER (WHERE metric = 'user') AS busy,
@@ -178,7 +184,7 @@ disks AS (
     SELECT trial, labels->>'device' AS device, sum(value * span_us) / sum(span_us) AS utilisation FROM inside
     WHERE source = 'disk' AND metric = 'utilisation' AND labels->>'holds' <> '' GROUP BY ALL),
 disk AS (SELECT trial, arg_max(device, utilisation) AS device, max(utilisation) AS utilisation FROM disks GROUP BY 1),
-seen AS (SELECT waits.* FROM waits JOIN bounds USING (trial) WHERE t_us BETWEEN begin_us AND end_us),
+seen AS (SELECT waits.* FROM waits JOIN bounds USING (trial) WHERE t_us >= begin_us AND t_us < end_us),
 looks AS (SELECT trial, count(DISTINCT t_us) AS looks FROM seen GROUP BY 1),
 sums AS (
     SELECT trial, wait_type, coalesce(wait, '') AS wait, sum(sessions) / any_value(looks) AS sessions
@@ -196,8 +202,8 @@ active AS (
     SELECT trial, list((wait_type, wait, sessions) ORDER BY sessions DESC, wait DESC) AS waits FROM sums GROUP BY 1)
 SELECT trial, CASE WHEN NOT is_parallel AND seconds >= {seconds} THEN counted.sessions END, transactions,
        busy, steal, waits, bytes_per_s, device, utilisation
-FROM bounds LEFT JOIN counted USING (trial) LEFT JOIN made USING (trial) LEFT JOIN parallel USING (trial)
-     LEFT JOIN cpu USING (trial) LEFT JOIN wal USING (trial)
+FROM (SELECT DISTINCT trial FROM bounds) LEFT JOIN counted USING (trial) LEFT JOIN made USING (trial)
+     LEFT JOIN parallel USING (trial) LEFT JOIN cpu USING (trial) LEFT JOIN wal USING (trial)
      LEFT JOIN disk USING (trial) LEFT JOIN active USING (trial)
 WHERE coalesce(busy, len(waits), bytes_per_s) IS NOT NULL ORDER BY trial
 """

@@ -21,6 +21,8 @@ WINDOW = 61
 LEAST_DEPTH = 0.05
 LEAST_MADS = 3.0
 SHORTEST_S = 2.0
+INTERRUPTION_S = 1.0
+"""Seconds that do not count, between two that do, from which on they separate parts of a trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,15 @@ def trial_dips(run: RunSource, trial: int) -> list[Dip]:
 def dips_of(timeline: Timeline) -> list[Dip]:
     """Return the dips in the measured part of a trial."""
     measured = timeline.measured_part
-    return dips(measured.tps, measured.to_s - measured.from_s, float(measured.from_s[0]) if len(measured) else 0.0)
+    # a phase without a result interrupts the measured part: what follows it has other times and another level
+    ends = np.flatnonzero(measured.from_s[1:] - measured.to_s[:-1] >= INTERRUPTION_S) + 1
+    columns = (np.split(each, ends) for each in (measured.tps, measured.from_s, measured.to_s))
+    return [
+        dip
+        for tps, from_s, to_s in zip(*columns, strict=True)
+        if len(tps)
+        for dip in dips(tps, to_s - from_s, float(from_s[0]))
+    ]
 
 
 def rolling_median(values: Array, window: int = WINDOW) -> Array:
