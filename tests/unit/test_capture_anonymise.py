@@ -135,6 +135,27 @@ def test_json_keeps_its_keys_and_numbers_and_stays_json(value: dict[str, object]
     assert "Erika" not in ONE.value('{"name": "Erika Mustermann", "age": 42}')
 
 
+@pytest.mark.parametrize(
+    "elements",
+    [
+        ["alice", "bob smith", "NULL", "true", "7"],
+        ["7411111111111111111", "4111111111111111"],
+        ["0a0b0c0d-0a0b-0a0b-0a0b-0a0b0c0d0e0f"],
+        ["10.0.0.1", "2026-11-23"],
+    ],
+)
+def test_an_element_of_an_array_becomes_what_an_equal_value_becomes(elements: list[str]) -> None:
+    found = ",".join(map(ONE.value, elements))
+    assert ONE.value("{" + ",".join(elements) + "}") == "{" + found + "}"
+    assert ONE.value("{{" + ", ".join(elements) + "}}") == "{{" + found.replace(",", ", ") + "}}"
+
+
+def test_a_quoted_element_of_an_array_stays_quoted() -> None:
+    assert ONE.value(r'{"Erika, \"M\\","NULL",x}') == r'{{"{}","NULL",{}}}'.format(
+        ONE.value('Erika, "M\\').replace("\\", r"\\").replace('"', r"\""), ONE.value("x")
+    )
+
+
 @given(ANY)
 def test_a_literal_stays_a_literal(text: str) -> None:
     literal = "'" + text.replace("'", "''") + "'"

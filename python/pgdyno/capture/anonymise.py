@@ -22,6 +22,7 @@ class _Shape(Enum):
     INTEGER8 = auto()
     NUMBER = auto()
     JSON = auto()
+    ARRAY = auto()
     ADDRESS = auto()
     TEXT = auto()
 
@@ -50,12 +51,21 @@ _LARGE_NUMBER = re.compile(r"[+-]?[1-9]\d*(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII
 _PARTS = re.compile(r"([+-]?)([\d.]+)(.*)", re.ASCII)
 _BYTE = r"(?:\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])"
 _ADDRESS = re.compile(rf"({_BYTE})\.({_BYTE})\.({_BYTE})\.({_BYTE})(/\d{{1,2}})?", re.ASCII)
-_PATTERNS = {_Shape.NUMBER: _LARGE_NUMBER, _Shape.UUID: _UUID, _Shape.HEX: _HEX, _Shape.ADDRESS: _ADDRESS}
 _RADIX = tuple("xXoObB")
 """Follow the zero of numbers that are not decimal."""
 _SURELY_TEXT = re.compile(r"[A-Za-z][\w-]*[^\w-]", re.ASCII)
 """Matches most texts of several words, what stands for them, and nothing of another shape."""
 _JSON_VALUE = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?|-?\d[\d.eE+-]*', re.DOTALL | re.ASCII)
+_ARRAY = re.compile(r'\{(?:"(?:[^"\\]|\\.)*"|[^"\\])*\}', re.DOTALL)
+_ELEMENT = re.compile(r'"((?:[^"\\]|\\.)*)"|[^{},"\s](?:[^{},"]*[^{},"\s])?', re.DOTALL)
+"""Of an array, without the spaces around it."""
+_PATTERNS = {
+    _Shape.NUMBER: _LARGE_NUMBER,
+    _Shape.UUID: _UUID,
+    _Shape.HEX: _HEX,
+    _Shape.ADDRESS: _ADDRESS,
+    _Shape.ARRAY: _ARRAY,
+}
 _DEEPEST_JSON = 2000
 """Brackets that open: more could be too deep for the parser."""
 
@@ -139,6 +149,16 @@ class Anonymiser:
         # half a character, which JSON may have, exists in escapes only
         return json.dumps(found, ensure_ascii=re.search("[\ud800-\udfff]", found) is not None)
 
+    def _array(self, text: str) -> str:
+        return _ELEMENT.sub(self._element, text)
+
+    def _element(self, match: re.Match[str]) -> str:
+        # equal to what stands for the same value elsewhere; NULL stays
+        if match[1] is None:
+            return self.value(match[0])
+        found = self.value(re.sub(r"\\(.)", r"\1", match[1], flags=re.DOTALL)) if match[1] else ""
+        return '"' + re.sub(r'(["\\])', r"\\\1", found) + '"'
+
     def _text(self, text: str) -> str:
         if text.isascii():
             codes = text.encode()
@@ -203,6 +223,7 @@ class Anonymiser:
         _Shape.INTEGER8: _integer,
         _Shape.NUMBER: _number,
         _Shape.ADDRESS: _address,
+        _Shape.ARRAY: _array,
         _Shape.TEXT: _text,
     }
 
