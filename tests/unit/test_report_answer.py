@@ -329,6 +329,34 @@ def test_rates_have_a_row_each_and_one_that_is_too_high_is_told() -> None:
     assert said.details[:2] == (kept, behind)
 
 
+def test_a_rate_at_which_nothing_succeeded_is_told() -> None:
+    run = at_rates([500.0])
+    point = Point(clients=8, protocol="prepared", rate=4000.0)
+    add_trial(run, "pg18", 8, 0, 900, seconds=2, point=point, failed=8_000, with_latency=False)
+    said = answered(run)
+    assert said.table is not None
+    assert [row[:3] for row in said.table.rows] == [("500", "500", "100"), ("4,000", "0", "0")]
+    behind = "PostgreSQL 18.6 does not keep up with 4,000 transactions a second: it serves 0, 0 % of those due"
+    assert behind in said.details
+
+
+@pytest.mark.parametrize(
+    ("tps", "counted", "keeps_up"), [(3_000.0, True, False), (3_000.0, False, False), (3_970.0, True, True)]
+)
+def test_an_imported_rate_is_kept_up_with_only_if_throughput_reaches_it(
+    tps: float, counted: bool, keeps_up: bool
+) -> None:
+    run = SampleRun(manifest())
+    point = Point(clients=8, protocol="prepared", rate=4000.0)
+    # pgbench counts no transactions that were due and had not started at the end
+    record = add_trial(run, "pg18", 8, tps, 900, seconds=10, point=point)
+    unknown: dict[str, object] = {} if counted else {"scheduled": None, "succeeded": None, "in_flight": None}
+    summary = present(record.summary).model_copy(update=unknown)
+    imported = Imported(file="pgbench.txt", line=1, last_line=9, tool="pgbench")
+    run.trials[0] = record.model_copy(update={"summary": summary, "imported": imported})
+    assert ("keeps up with 4,000" in " ".join(answered(run).details)) == keeps_up
+
+
 @pytest.mark.parametrize("served", [1.0, 0.9])
 def test_whether_a_rate_was_kept_up_with_is_said_in_the_terminal_and_on_the_page(served: float) -> None:
     run = at_rates([1000.0], served=served)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from pgdyno.analyse.series import label, varying
 from pgdyno.analyse.summary import PointSummary
+from pgdyno.records import Summary
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest
 from pgdyno.report.report_tables import Table
@@ -148,18 +150,38 @@ def rate_table(of: Digest) -> Table | None:
 
 
 def rated_points(of: Digest) -> Sequence[PointSummary]:
-    """Return the points that have a result, by their rates; none if a point has no rate."""
+    """Return the points that have a result, by their rates; none if a point has no rate, or no rate has a latency."""
     if not has_rates(of):
         return []
-    there = [point for point in of.points if point.latency is not None and point.tps is not None]
+    # a server that served nothing at a rate has no latency there
+    there = [point for point in of.points if point.tps is not None]
+    if all(point.latency is None for point in there):
+        return []
     return sorted(there, key=lambda point: point.point.rate or 0.0)
+
+
+SPREAD = 3.0
+"""Standard deviations by which the arrivals of a Poisson process may fall short of their mean."""
 
 
 def served_share(of: Digest, point: PointSummary) -> float:
     """Return the served share of the due transactions."""
-    summaries = [trial.summary for trial in of.run.trials if trial.number in point.finished and trial.summary]
-    due = sum(each.due for each in summaries)
-    return sum(each.succeeded or 0 for each in summaries) / due if due else 1.0
+    trials = [trial for trial in of.run.trials if trial.number in point.finished]
+    summaries = [trial.summary for trial in trials if trial.summary is not None]
+    due, served = float(sum(each.due for each in summaries)), float(sum(each.succeeded or 0 for each in summaries))
+    if any(trial.imported is not None for trial in trials):
+        # other programs do not count what was due and had not started at the end, and some count nothing
+        arrived = (point.point.rate or 0.0) * math.fsum(map(_seconds, summaries))
+        due = max(due, arrived - SPREAD * math.sqrt(arrived))
+        served = math.fsum(each.tps * _seconds(each) for each in summaries)
+    return min(served / due, 1.0) if due > 0 else 1.0
+
+
+def _seconds(of: Summary) -> float:
+    """Return the measured seconds; 1 if neither they nor the counts are known."""
+    if of.measured_s:
+        return of.measured_s
+    return of.succeeded / of.tps if of.succeeded and of.tps > 0 else 1.0
 
 
 def _rate(point: PointSummary) -> str:
