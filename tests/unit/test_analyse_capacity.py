@@ -9,10 +9,12 @@ import pytest
 from pgdyno.analyse.capacity import capacity_at
 from pgdyno.analyse.comparison import compare
 from pgdyno.analyse.pairs import Metric
-from pgdyno.analyse.price import PriceVerdict, compare_prices
+from pgdyno.analyse.price import PriceList, PriceVerdict, compare_prices
 from pgdyno.analyse.summary import summarise
+from pgdyno.records import Point
 from pgdyno.records.price import latency_limit
-from pgdyno.report.costs import price_comparison_lines
+from pgdyno.report.costs import price_comparison_lines, price_lines, priced_curves
+from pgdyno.report.report_content import digest
 from tests.unit.comparison_sample import arms_of
 from tests.unit.report_sample import SampleRun, add_trial, manifest
 
@@ -28,6 +30,29 @@ def test_the_highest_throughput_that_meets_the_target() -> None:
     assert met is not None
     assert met.closed_loop
     assert met.tps.mean == pytest.approx(1_800, rel=0.02)
+
+
+def test_a_rate_that_was_not_served_meets_no_target() -> None:
+    run = SampleRun(manifest(trials_planned=2))
+    for rate, tps, skipped in ((500.0, 500.0, 0), (4_000.0, 600.0, 6_800)):
+        point = Point(clients=8, protocol="prepared", rate=rate)
+        add_trial(run, "pg18", 8, tps, 900, seconds=2, skipped=skipped, point=point)
+    found = capacity_at(summarise(run), latency_limit("p99 < 100ms"))
+    assert found is not None
+    assert found.point.point.rate == 500
+
+
+def test_a_target_that_served_nothing_is_not_missing_in_the_price_list() -> None:
+    run = SampleRun(manifest(("pg18", "pg17")))
+    add_trial(run, "pg18", 4, 0, 900, failed=8, with_latency=False)
+    add_trial(run, "pg17", 4, 100, 900)
+    prices = PriceList.model_validate(
+        {"currency": "USD", "date": "2026-01-01", "years": 3, "target": {"pg18": {"hourly": [{"amount": 1}]}}}
+    )
+    assert list(price_lines(priced_curves(digest(run), prices), prices))[:2] == [
+        "pg18: no transaction succeeded, so throughput has no price",
+        "pg17: the price list has no target pg17",
+    ]
 
 
 @pytest.mark.parametrize("text", ["p99", "p99 > 10ms", "p42 < 1ms", "p99 < 10", "p99 < 0ms"])

@@ -27,6 +27,10 @@ _FIELDS = {
 }  # fmt: skip
 
 
+SERVED_SHARE = 0.99
+"""Share of the due transactions that must succeed: otherwise the rate was not kept, whatever the latency."""
+
+
 @dataclass(frozen=True, slots=True)
 class Capacity:
     """The capacity of one curve."""
@@ -45,7 +49,7 @@ class Capacity:
 
 def capacity_at(points: Sequence[PointSummary], limit: LatencyLimit) -> Capacity | None:
     """Return the highest throughput of `points` whose latency is under `limit`; None if there is none, or none is
-    known.
+    known. A point that did not serve `SERVED_SHARE` of the due transactions does not count: the others have no latency.
 
     A point's percentile is that of its trials' merged histograms. The result is a measured point, without
     interpolation; a search (`find = "capacity"`) comes closer.
@@ -53,7 +57,10 @@ def capacity_at(points: Sequence[PointSummary], limit: LatencyLimit) -> Capacity
     met = [
         Capacity(limit, point, point.tps, figure, point.point.rate is None)
         for point in points
-        if point.tps is not None and (figure := latency_of(point, limit)) is not None and figure < limit.limit_ns
+        if point.tps is not None
+        and (point.served is None or point.served >= SERVED_SHARE)
+        and (figure := latency_of(point, limit)) is not None
+        and figure < limit.limit_ns
     ]
     return max(met, key=lambda each: each.tps.mean, default=None)
 

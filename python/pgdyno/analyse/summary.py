@@ -139,6 +139,8 @@ class PointSummary:
     histogram: LatencyHistogram | None
     losses: Losses
     scheduled: int
+    served: float | None
+    """Share of the due transactions that succeeded; None if an imported source does not count them."""
     errors: tuple[ErrorCount, ...]
     """By count, most frequent first."""
     seconds: tuple[float, ...]
@@ -191,6 +193,7 @@ def _point(run: RunSource, series: Series, trials: Sequence[TrialRecord]) -> Poi
         histogram=histogram,
         losses=losses,
         scheduled=sum(summary.scheduled or 0 for summary in summaries),
+        served=_served(summaries),
         errors=_errors(summaries),
         seconds=_seconds(run, numbers) if counted else (),
         warnings=(
@@ -281,6 +284,11 @@ def losses_of(summaries: Sequence[Summary]) -> Losses:
         retried=sum(summary.retried for summary in summaries),
         retries=sum(summary.retries for summary in summaries),
     )
+
+
+def _served(summaries: Sequence[Summary]) -> float | None:
+    due = sum(summary.due for summary in summaries)
+    return sum(summary.succeeded or 0 for summary in summaries) / due if due > 0 else None
 
 
 def _errors(summaries: Sequence[Summary]) -> tuple[ErrorCount, ...]:

@@ -26,7 +26,7 @@ class PricedCurve:
     clients: int
     """At its peak."""
     price: Price | None
-    """At its peak; None if the price list lacks the target."""
+    """At its peak; None if the price list lacks the target, or nothing succeeded."""
     limit: LatencyLimit | None
     capacity: Capacity | None
     """At `limit`; None if no point met it."""
@@ -58,8 +58,11 @@ def price_lines(curves: Sequence[PricedCurve], prices: PriceList) -> Iterator[st
     """Return a line each, and the date of the prices."""
     for curve in curves:
         price = curve.price
-        if price is None:
+        if curve.target not in prices.target:
             yield f"{curve.name}: the price list has no target {curve.target}"
+            continue
+        if price is None:
+            yield f"{curve.name}: no transaction succeeded, so throughput has no price"
             continue
         yield (
             f"{curve.name}: {price.total:,.2f} {prices.currency} over {numbers.span_of_years(prices.years)}; "

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pgdyno.analyse.capacity import CapacityInterval, capacity_interval
+from pgdyno.analyse.capacity import SERVED_SHARE, CapacityInterval, capacity_interval
 from pgdyno.experiment.search.search_arm import Arm
 from pgdyno.messages import Message
 from pgdyno.plan.optional_sections import LatencyTarget, latency_words, parse_target, share_of
@@ -115,10 +115,6 @@ def _middle(low: float, high: float, span: RateSpan) -> float | None:
 
 def _rounded(rate: float) -> float:
     return float(f"{rate:.{_DIGITS}g}")
-
-
-SERVED_SHARE = 0.99
-"""Share of the due transactions that must succeed: otherwise the rate was not kept, whatever the latency."""
 
 
 @dataclass(frozen=True, slots=True)

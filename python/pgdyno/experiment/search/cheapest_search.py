@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
 
+from pgdyno.analyse.capacity import SERVED_SHARE
 from pgdyno.analyse.intervals import Estimate, mean_interval
 from pgdyno.analyse.price import prices_of
 from pgdyno.experiment.run_progress import RunProgress
-from pgdyno.experiment.search.capacity_search import SERVED_SHARE, limited_latencies
+from pgdyno.experiment.search.capacity_search import limited_latencies
 from pgdyno.experiment.search.cheapest_order import Verdict, best_price, next_target, open_targets
 from pgdyno.experiment.search.search_arm import sentence_of
 from pgdyno.experiment.servers import Servers
