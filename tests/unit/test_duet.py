@@ -33,7 +33,9 @@ from pgdyno.report.export import to_csv
 from pgdyno.report.report_content import digest
 from pgdyno.report.report_tables import trial_table
 from pgdyno.report.sentences import conditions
+from pgdyno.report.several_runs import Together
 from pgdyno.run import TrialResult
+from tests.present import present
 from tests.unit.comparison_sample import arms_of
 from tests.unit.report_sample import SampleRun, add_trial, manifest
 
@@ -263,6 +265,12 @@ def test_a_run_of_pairs_is_compared_by_the_ratios_of_its_records() -> None:
     # latencies have no ratio by second
     (latency,) = within(duet_run(), "target", Metric.P99)
     assert latency.points[0].duets == {}
+
+
+def test_of_two_runs_the_partner_of_a_trial_has_its_number_there() -> None:
+    both = Together([duet_run("x"), duet_run("y")])
+    partners = [present(trial.duet).partner for trial in both.trials]
+    assert partners == [number + 1 if number % 2 else number - 1 for number in range(1, 25)]
 
 
 def test_its_figures_are_compared_with_nothing_else() -> None:

@@ -6,6 +6,7 @@ from pgdyno.records import Point
 from pgdyno.report.charts.layout import Layout
 from pgdyno.report.numbers import NOTHING
 from pgdyno.report.report_content import Extras, digest
+from pgdyno.report.sections.key_figures import near
 from pgdyno.report.sections.latency import is_closed, loops_figure
 from tests.present import present
 from tests.unit.report_sample import SampleRun, add_trial, manifest, render_html, sweep
@@ -75,3 +76,20 @@ def test_runs_without_a_common_point_stand_beside_each_other_and_are_not_compare
     assert "It has no point in common with the first run" in page.text("li")
     assert "20261120T101500Z-open-3f9a" in page.text("li")
     assert "closed loop" in page.text("td")
+
+
+def test_the_latency_below_the_peak_is_that_of_the_same_series() -> None:
+    run = SampleRun(manifest())
+    for protocol, tps in (("prepared", 1_000.0), ("simple", 500.0)):
+        for clients, share in ((1, 0.2), (4, 1.0)):
+            add_trial(run, "pg18", clients, tps * share, 900, point=Point(clients=clients, protocol=protocol))
+    # 80 % of the other protocol's peak
+    add_trial(run, "pg18", 4, 400, 9_000, point=Point(clients=4, protocol="prepared", rate=400.0))
+    of = digest(run)
+    prepared, _, simple = of.curves
+    assert (near(of, prepared), near(of, simple)) == (None, None)
+    add_trial(run, "pg18", 4, 405, 9_000, point=Point(clients=4, protocol="simple", rate=405.0))
+    of = digest(run)
+    found = near(of, next(each for each in of.curves if each.series == simple.series))
+    assert found is not None
+    assert (found.series.protocol, found.series.rate) == ("simple", 405)

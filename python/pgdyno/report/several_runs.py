@@ -52,10 +52,14 @@ class Together:
         self._places: dict[int, _Place] = {}
         self._trials: list[TrialRecord] = []
         for at, run in enumerate(runs):
+            numbers = {trial.number: len(self._trials) + place for place, trial in enumerate(run.trials, start=1)}
             for trial in run.trials:
-                number = len(self._trials) + 1
+                number = numbers[trial.number]
                 self._places[number] = _Place(run, trial.number)
-                named = {"number": number, "target": self._names[at][trial.target]}
+                named: dict[str, object] = {"number": number, "target": self._names[at][trial.target]}
+                if trial.duet is not None:
+                    partner = numbers.get(trial.duet.partner, trial.duet.partner)
+                    named["duet"] = trial.duet.model_copy(update={"partner": partner})
                 self._trials.append(trial.model_copy(update=named))
         self._manifest = self._joined([run.manifest for run in runs])
 

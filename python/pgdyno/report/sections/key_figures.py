@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pgdyno.analyse.noise_grade import NoiseGrade
 from pgdyno.analyse.price import Price, PriceList, price_of
@@ -58,14 +58,16 @@ def noise_number(grade: NoiseGrade | None) -> BigNumber:
 
 
 def near(of: Digest, curve: ScalingCurve) -> PointSummary | None:
-    """Return the point of the curve's target nearest to 80 % of the peak, below the peak's clients or at a rate."""
-    peak = curve.peak
+    """Return the point nearest to 80 % of the peak: below the peak's clients on the curve, or of its series at a rate."""
+    peak, series = curve.peak, replace(curve.series, rate=None)
     there = [
         (abs(point.tps.mean / peak.tps.mean - LOAD), point)
         for point in of.points
         if point.tps is not None
-        and point.series.target == curve.series.target
-        and (point.series == curve.series or point.point.rate is not None)
+        and (
+            point.series == curve.series
+            or (point.point.rate is not None and replace(point.series, rate=None) == series)
+        )
         and (point.clients < peak.clients or point.point.rate is not None)
         and point.latency is not None
         and point.latency.p99_ns is not None
