@@ -220,10 +220,36 @@ def test_logs_of_text_have_the_codes_of_frequent_errors(message: str, sqlstate: 
         (["SELECT 1; BEGIN", "SELECT 2", "COMMIT; SELECT 3", "SELECT 4"], [0, 0, 0, None]),
         (["BEGIN", "PREPARE TRANSACTION 'a'", "COMMIT PREPARED 'a'"], [0, 0, None]),
         (["BEGIN", "BEGIN", "SELECT 1", "/* x */ COMMIT", "SELECT 2"], [0, 0, 0, 0, None]),
+        (["BEGIN", "COMMIT; BEGIN", "SELECT 1", "END", "SELECT 2"], [0, 0, 1, 1, None]),
+        (["BEGIN", "COMMIT; BEGIN; SELECT 1; COMMIT", "SELECT 2"], [0, 0, None]),
     ],
 )
 def test_transactions_are_blocks(statements: list[str], expected: list[int | None], tmp_path: Path) -> None:
     found = captured(tmp_path, csvlog([done(each) for each in statements]))
+    assert [row["transaction"] for row in found.statements] == expected
+    assert found.left_out == {}
+
+
+@pytest.mark.parametrize(
+    ("first", "failed", "sqlstate", "expected"),
+    [
+        ("SELECT 1", "COMMIT AND CHAIN", "25P01", [None, None, None]),
+        ("BEGIN", "COMMIT AND CHAIN", "23503", [0, 0, None]),
+        ("BEGIN", "COMMIT", "23503", [0, 0, None]),
+        ("BEGIN", "SELECT 1/0; COMMIT", "22012", [0, 0, 0]),
+        ("BEGIN", "COMMIT; SELECT 1/0", "22012", [0, 0, None]),
+        ("BEGIN", "BEGIN", "25P02", [0, 0, 0]),
+        ("SELECT 1", "BEGIN; SELECT 1/0", "22012", [None, 0, 0]),
+        ("SELECT 1", "BEGIN; SELECT 1/0; COMMIT", "22012", [None, 0, 0]),
+        ("SELECT 1", "BEGIN; SELEKT; COMMIT", "42601", [None, None, None]),
+        ("SELECT 1", "SELECT 1/0; BEGIN", "22012", [None, None, None]),
+        ("SELECT 1", "BEGIN ISOLATION LEVEL SERIALIZABLE", "0A000", [None, None, None]),
+    ],
+)
+def test_statements_that_fail_leave_the_transaction_as_the_server_does(
+    first: str, failed: str, sqlstate: str, expected: list[int | None], tmp_path: Path
+) -> None:
+    found = captured(tmp_path, csvlog([done(first), error(failed, sqlstate), done("SELECT 2")]))
     assert [row["transaction"] for row in found.statements] == expected
     assert found.left_out == {}
 

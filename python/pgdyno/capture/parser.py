@@ -36,6 +36,8 @@ class ParsedText:
     fingerprint: str | None
     """None if the parser refuses the text."""
     effect: Effect | None
+    failed: Effect | None
+    """What it does to the transaction block if it fails while it runs."""
 
 
 def _pglast() -> ModuleType:
@@ -69,13 +71,14 @@ def parse(sql: str) -> ParsedText:
     """Returns what the parser says of `sql`. Raises UsageError if the parser is not installed."""
     pglast = _pglast()
     if len(sql) > LONGEST:
-        return ParsedText(_beginning(sql) + CUT_OFF, None, effect_of([sql]))
+        return ParsedText(_beginning(sql) + CUT_OFF, None, effect_of([sql]), effect_of_failure([sql]))
     try:
         text, fingerprint = str(pglast.normalize(sql)), str(pglast.fingerprint(sql))
         words = [word for piece in pglast.split(sql) if (word := _FIRST_WORDS.match(piece)) is not None]
-        return ParsedText(text, fingerprint, effect_of([word[1] for word in words]))
+        statements = [word[1] for word in words]
+        return ParsedText(text, fingerprint, effect_of(statements), effect_of_failure(statements))
     except (pglast.Error, UnicodeError, RecursionError):
-        return ParsedText(without_constants(sql), None, effect_of([sql]))
+        return ParsedText(without_constants(sql), None, effect_of([sql]), effect_of_failure([sql]))
 
 
 _FIRST_WORDS = re.compile(rf"{BLANKS}([A-Za-z]+(?:\s+[A-Za-z]+)*)")
@@ -89,16 +92,30 @@ _CHAINS = re.compile(r"\band\s+chain\b", re.IGNORECASE)
 
 def effect_of(statements: Sequence[str]) -> Effect | None:
     """Returns what `statements`, sent together, do to a transaction block; None if it is as before, or unknown."""
-    effect, in_own_block = None, False
+    effect: Effect | None = None
+    before: Effect | None = None
+    in_own_block = False
     for each in statements:
         words = each.lstrip()
         if _OPENS.match(words):
-            effect, in_own_block = Effect.OPEN, True
+            before, in_own_block = effect, True
+            effect = Effect.OPEN if effect is None else Effect.CHAIN
         elif _CLOSES.match(words):
-            closes = None if in_own_block else Effect.CLOSE
+            closes = before if in_own_block else Effect.CLOSE
             effect = Effect.CHAIN if _CHAINS.search(words) else closes
             in_own_block = False
     return effect
+
+
+def effect_of_failure(statements: Sequence[str]) -> Effect | None:
+    """Returns what `statements`, sent together, do to a transaction block if one of them fails while it runs.
+
+    The first one counts: what ends a block ends it also if it fails, and what follows BEGIN fails in the new block.
+    """
+    first = statements[0].lstrip() if statements else ""
+    if _OPENS.match(first) and len(statements) > 1:
+        return Effect.OPEN
+    return Effect.CLOSE if _CLOSES.match(first) else None
 
 
 _CONSTANTS = re.compile(r"'(?:[^']|'')*'|\b\d+(?:\.\d*)?(?:[eE][+-]?\d+)?\b")

@@ -52,7 +52,7 @@ def fitting(classes: Iterable[StatementClass]) -> tuple[list[StatementClass], in
 
 _TABLE = """
 CREATE TABLE template_class (
-    template UBIGINT, statement INTEGER, effect VARCHAR, reason VARCHAR, parameters INTEGER
+    template UBIGINT, statement INTEGER, effect VARCHAR, failed VARCHAR, reason VARCHAR, parameters INTEGER
 )
 """
 _NEW = """
@@ -64,7 +64,7 @@ SELECT template, place, sql FROM {lines} JOIN (
 _ADD = """
 INSERT INTO template_class
 SELECT unnest($template::UBIGINT[]), unnest($statement::INTEGER[]), unnest($effect::VARCHAR[]),
-       unnest($reason::VARCHAR[]), unnest($parameters::INTEGER[])
+       unnest($failed::VARCHAR[]), unnest($reason::VARCHAR[]), unnest($parameters::INTEGER[])
 """
 # time in three digits: percentiles of any number of statements from few counts
 _TIMES = """
@@ -104,14 +104,14 @@ class Classes:
     def learn(self, cursor: duckdb.DuckDBPyConnection, lines: str) -> None:
         """Adds the new templates of the table `ended` of `cursor`, whose texts are in `lines`, to `template_class`."""
         columns: dict[str, list[object]] = {
-            name: [] for name in ("template", "statement", "effect", "reason", "parameters")
+            name: [] for name in ("template", "statement", "effect", "failed", "reason", "parameters")
         }
         for template, place, sql in cursor.execute(_NEW.format(lines=lines)).fetchall():
             judged, parsed = self._templates.known[template], parse(sql)
             # texts that are too long may have the same beginning
             key = f"template {template}" if len(sql) > LONGEST else parsed.fingerprint or parsed.text
             number = self._number(key, parsed, place)
-            row = (template, number, parsed.effect, judged.reason, judged.parameters)
+            row = (template, number, parsed.effect, parsed.failed, judged.reason, judged.parameters)
             for name, value in zip(columns, row, strict=True):
                 columns[name].append(value)
         if columns["template"]:
@@ -126,7 +126,7 @@ class Classes:
             self._numbers[key] = self._add(parsed)
             return self._numbers[key]
         if self._others is None:
-            self._others = self._add(ParsedText(OTHER_STATEMENTS, None, None))
+            self._others = self._add(ParsedText(OTHER_STATEMENTS, None, None, None))
             self._first_other = place
         return self._others
 

@@ -179,6 +179,9 @@ def choose_database(connection: duckdb.DuckDBPyConnection, wanted: str | None) -
 
 EARLY_US = 1_000_000
 """A statement that began earlier than this before the log is left out; others begin with it."""
+NOT_RUN = "('42601', '25P01', '25P02')"
+"""SQLSTATEs of texts of which nothing ran: syntax errors, and what is refused without a transaction or in a failed one.
+"""
 MOST_OPEN = 100
 """Lines of a statement that has not ended that are kept from one block to the next, besides its text."""
 
@@ -266,7 +269,7 @@ _JUDGED = f"""
 CREATE OR REPLACE TEMP TABLE judged AS
 WITH known AS (
     SELECT ended.* EXCLUDE (reason, template), statement,
-           CASE WHEN effect = 'open' AND sqlstate IS NOT NULL THEN NULL ELSE effect END AS mark,
+           CASE WHEN sqlstate IS NULL THEN effect WHEN sqlstate NOT IN {NOT_RUN} THEN failed END AS mark,
            coalesce(ended.reason, found.reason,
                     CASE WHEN source IS NULL AND parameters > 0 THEN 'no-parameters' END,
                     CASE WHEN began < $began - {EARLY_US} THEN 'began-before' END) AS reason
