@@ -50,9 +50,10 @@ def test_it_fits_the_terminal(width: int) -> None:
 def test_every_strip_says_what_it_shows() -> None:
     lines = drawn(80, **PROBED)
     assert lines[0] == "trial 3: pg18, 16 clients, repeat 1"
-    assert lines[1] == "throughput: 1,000 to 2,100 transactions a second"
-    assert "p99: 2.00 to 12.0 ms, log axis" in lines
-    assert "active sessions: CPU 50 %, Lock 50 %; 8 processors" in lines
+    # without the two steps of warm-up
+    assert lines[1] == "throughput: 1,200 to 2,100 transactions a second"
+    assert "p99: 3.00 to 12.0 ms, log axis" in lines
+    assert "active sessions: Lock 55 %, CPU 45 %; 8 processors" in lines
     assert "        CPU: 50.0 to 70.0 %" in lines
     assert "        6 s: checkpoint (time)" in lines
     assert "        10 to 14 s: dip" in lines
@@ -84,7 +85,7 @@ def test_plain_lines_where_nobody_looks() -> None:
 def test_a_load_without_a_rate_has_only_what_the_probe_saw() -> None:
     none: list[float | None] = [None] * 12
     lines = drawn(80, tps=none, p99=none, **PROBED)
-    assert lines[1] == "active sessions: CPU 50 %, Lock 50 %; 8 processors"
+    assert lines[1] == "active sessions: Lock 55 %, CPU 45 %; 8 processors"
     assert not [line for line in lines if "throughput" in line or "p99" in line]
     columns = drawn(None, tps=none, p99=none, **PROBED)[1].split()
     assert columns == ["from,", "s", "active", "CPU,", "%", "WAL,", "MB/s"]
@@ -92,9 +93,16 @@ def test_a_load_without_a_rate_has_only_what_the_probe_saw() -> None:
     assert not [title for title in titles if "Throughput" in title or "p99" in title]
 
 
+def test_processors_are_not_idle_in_a_step_without_a_sample() -> None:
+    cpu = {"user": [50.0] * 6 + [None] + [60.0] * 5, "system": [20.0] * 6 + [None] + [10.0] * 5}
+    titles = [each.title for each in strip_figures(trial(colour=0, cpu=cpu), 8)]
+    assert titles[-1] == "Processors of the host: 70.0 % busy"
+    assert "        CPU: 70.0 to 70.0 %" in drawn(80, cpu=cpu)
+
+
 def test_without_colours_waits_are_letters() -> None:
     lines = [line.plain for line in timeline_lines(trial(12, **PROBED), 8, 80, colours=False)]
-    assert "active sessions: C CPU 50 %, L Lock 50 %; 8 processors" in lines
+    assert "active sessions: L Lock 55 %, C CPU 45 %; 8 processors" in lines
     drawn_waits = [line[8:] for line in lines if set(line[8:]) <= set("CL ") and line[6:8] in (" \u2524", " \u2502")]
     assert [row[-1] for row in drawn_waits if row.strip()] == ["L", "L", "L", "C"]
     assert [row[0] for row in drawn_waits if row.strip()][-1] == "C"

@@ -98,7 +98,11 @@ def _strips(trial: Mapping[str, Any], cores: int | None) -> list[Strip]:
         title += gettext("; dashed: {count} processors", count=cores) if cores else ""
         strips.append(Strip(title, "", waits, stacked=True, rule=cores, hz=trial.get("hz")))
     if trial.get("cpu"):
-        busy = [min(value, 100.0) for value in _sums([v for name, v in trial["cpu"].items() if name != "iowait"])]
+        parts = [values for name, values in trial["cpu"].items() if name != "iowait"]
+        busy = [
+            None if all(value is None for value in step) else min(sum(value or 0.0 for value in step), 100.0)
+            for step in zip(*parts, strict=True)
+        ]
         title = gettext("Processors of the host: {range} % busy", range=span(busy))
         strips.append(Strip(title, "%", trial["cpu"], stacked=True, top=100))
     disks = trial.get("disk") or {}

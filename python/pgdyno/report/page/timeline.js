@@ -69,7 +69,11 @@
       var waits = lines(trial.waits), most = waits.slice().sort(function (a, b) { return sum(measured(b.values)) - sum(measured(a.values)); })[0];
       made.push({ title: gettext("Active sessions: most in {wait}", { wait: gettext(most.name) }) + (data.cores ? gettext("; dashed: {count} processors", { count: data.cores }) : ""), unit: "sessions", stack: true, lines: waits, rule: data.cores, hz: trial.hz });
     }
-    if (trial.cpu) made.push({ title: gettext("Processors of the host: {range} % busy", { range: range(stacked(lines(trial.cpu).filter(function (line) { return line.name !== "iowait"; }), trial.tps.length).map(function (value) { return Math.min(value, 100); })) }), unit: "%", stack: true, lines: lines(trial.cpu), high: 100 });
+    // a step without a sample is unknown, not idle
+    function share(parts) {
+      return stacked(parts, trial.tps.length).map(function (value, step) { return parts.some(function (part) { return typeof part.values[step] === "number"; }) ? Math.min(value, 100) : null; });
+    }
+    if (trial.cpu) made.push({ title: gettext("Processors of the host: {range} % busy", { range: range(share(lines(trial.cpu).filter(function (line) { return line.name !== "iowait"; }))) }), unit: "%", stack: true, lines: lines(trial.cpu), high: 100 });
     var busy = {}, rate = {};
     Object.keys(trial.disk || {}).forEach(function (name) { (/busy, %$/.test(name) ? busy : rate)[name] = trial.disk[name]; });
     if (Object.keys(busy).length) made.push({ title: gettext("Disk ({disk}): {range} % of the time busy", { disk: Object.keys(busy)[0].replace(/: busy, %$/, ""), range: range(lines(busy)[0].values) }), unit: "%", lines: lines(busy), high: 100 });

@@ -58,7 +58,7 @@ def noise_number(grade: NoiseGrade | None) -> BigNumber:
 
 
 def near(of: Digest, curve: ScalingCurve) -> PointSummary | None:
-    """Return the point nearest to 80 % of the peak: below the peak's clients on the curve, or of its series at a rate."""
+    """Return the point of the series nearest to 80 % of the peak, below the peak's clients or at a rate."""
     peak, series = curve.peak, replace(curve.series, rate=None)
     there = [
         (abs(point.tps.mean / peak.tps.mean - LOAD), point)

@@ -54,19 +54,26 @@ def timeline_lines(
         yield from map(Text, _plain(trial))
         return
     wide = max((width - LABELS - 1) // len(trial["tps"]), 1)
+    skip = _warm_steps(trial)
     # tpch has no throughput over time
     if any(value is not None for value in trial["tps"]):
-        yield Text(_range("throughput", trial["tps"], "transactions a second"))
+        yield Text(_range("throughput", trial["tps"][skip:], "transactions a second"))
         yield from _bars(trial["tps"], HEIGHT, wide, ACCENT)
     if any(value is not None for value in trial["p99"]):
-        yield Text(_range("p99", trial["p99"], "ms, log axis"))
+        yield Text(_range("p99", trial["p99"][skip:], "ms, log axis"))
         yield from _bars(trial["p99"], LOWER, wide, ACCENT, log=True)
     if trial.get("waits"):
-        yield _waits_title(trial["waits"], cores, colours=colours)
+        measured = {name: values[skip:] for name, values in trial["waits"].items()}
+        yield _waits_title(measured, cores, colours=colours)
         yield from _stacked(trial["waits"], LOWER, wide, colours=colours)
     yield _axis(trial, wide)
     yield from _rows(trial, wide)
     yield from _happened(trial, wide)
+
+
+def _warm_steps(trial: Mapping[str, Any]) -> int:
+    """Return the number of steps of the warm-up, which no figure includes."""
+    return math.ceil(float(trial["warm"]) / float(trial["step"]))
 
 
 def _range(name: str, values: Values, unit: str) -> str:
@@ -159,7 +166,7 @@ def _rows(trial: Mapping[str, Any], wide: int) -> Iterator[Text]:
         line = sparkline(known, len(known), 100.0 if unit == "%" else None)
         text = Text().append(f"{name:>{LABELS - 2}}  ", "dim").append("".join(each * wide for each in line), ACCENT)
         yield text
-        yield Text(" " * LABELS + _range(name, values, unit), "dim")
+        yield Text(" " * LABELS + _range(name, values[_warm_steps(trial) :], unit), "dim")
 
 
 def _happened(trial: Mapping[str, Any], wide: int) -> Iterator[Text]:
