@@ -9,9 +9,13 @@ from pathlib import Path
 
 import duckdb
 
-from pgdyno.records import PlacedLines
+from pgdyno.records import PlacedLines, ProbeRecord
+from pgdyno.store import RunFolder, load_run
+from pgdyno.store.probe_queries import series_steps
 from pgdyno.store.probe_tables import write_probed
 from pgdyno.store.trial_tables import ServerStatementRow, StandbyWaitRow, columns
+from tests.unit.events_sample import ORIGIN_US, sample_events
+from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record
 
 NAMES = ("series", "waits", "standby_series", "standby_waits")
 LABELS = {"query_id": "-7000000000000000001", "user": "ann", "database": "shop"}
@@ -57,6 +61,24 @@ def test_standbys_have_tables_of_their_own(tmp_path: Path) -> None:
     ]
     assert tables["standby_waits"].columns == list(columns(StandbyWaitRow))
     assert len(tables["standby_waits"]) == 2 * len(tables["waits"]) == 2
+
+
+def test_a_sample_is_in_the_step_that_it_is_about(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, sample_manifest())
+    events = sample_events(4, 4, 500, 900)
+    record = sample_record(1, events).model_copy(update={"probe": ProbeRecord()})
+    path = folder.begin_trial(record.slug).commit(record, events=events, settings=SETTINGS)
+    lines = []
+    for second in range(1, 5):
+        # the probe samples just after the second
+        at = {"t_us": ORIGIN_US + second * 1_000_000 + 300, "wall_us": 1, "span_us": 1_000_000}
+        row = {"values": {"user": second / 10}}
+        lines.append({**at, "event": "sample", "source": "cpu", "rows": [row]})
+    probe = tmp_path / "probe.jsonl"
+    probe.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_probed(path, 1, [PlacedLines(probe, 0)])
+    found = series_steps(load_run(folder), {1: 1_000_000})
+    assert [(each.step, each.value) for each in found] == [(0, 0.1), (1, 0.2), (2, 0.3), (3, 0.4)]
 
 
 _WRITE = """

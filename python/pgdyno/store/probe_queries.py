@@ -77,9 +77,10 @@ def series_steps(run: RunData, widths_us: Mapping[int, int]) -> list[SeriesStep]
     values = ", ".join(f"({quoted(source)}, {quoted(metric)}, {rate})" for source, metric, rate in wanted)
     query = f"""
         WITH wanted (source, metric, is_amount) AS (VALUES {values}), chosen AS (
-            SELECT s.trial, floor((s.t_us - coalesce(o.origin_us, 0)) / w.width_us)::INTEGER AS step,
-                   source, metric, is_amount, value, span_us, json_extract_string(labels, '$.holds') AS holds,
-                   json_extract_string(labels, '$.device') AS device
+            -- a sample is about the time before it: its middle decides
+            SELECT s.trial, (s.t_us - coalesce(s.span_us, 0) / 2 - coalesce(o.origin_us, 0)) / w.width_us AS middle,
+                   floor(middle)::INTEGER AS step, source, metric, is_amount, value, span_us,
+                   json_extract_string(labels, '$.holds') AS holds, json_extract_string(labels, '$.device') AS device
             FROM {{series}} s JOIN wanted USING (source, metric) JOIN widths w USING (trial)
             LEFT JOIN origins o USING (trial)
         )
