@@ -126,6 +126,26 @@ def test_statements_without_durations_have_no_time(tmp_path: Path) -> None:
     assert [each.total_us for each in found.capture.statements] == [None]
 
 
+def test_the_error_of_a_text_that_the_parser_refuses_is_its_own(tmp_path: Path) -> None:
+    log = [Entry("statement: SELECT 1"), error("SELEKT 2", "42601"), Entry("statement: SELECT 3")]
+    rows = captured(tmp_path, csvlog(log)).statements
+    assert [(row["sql"], row["sqlstate"]) for row in rows] == [
+        ("SELECT 1", None), ("SELEKT 2", "42601"), ("SELECT 3", None),
+    ]  # fmt: skip
+
+
+def test_a_statement_that_is_logged_before_it_runs_has_the_times_of_its_parse_and_bind(tmp_path: Path) -> None:
+    log = [
+        done("SELECT 1", ms=0),
+        Entry(f"duration: 10.000 ms  parse <unnamed>: {QUERY}", ms=20),
+        Entry(f"duration: 20.000 ms  bind <unnamed>: {QUERY}", DETAIL, ms=40),
+        Entry(f"execute <unnamed>: {QUERY}", DETAIL, ms=40),
+        Entry("duration: 1.000 ms", ms=41),
+    ]
+    _, row = captured(tmp_path, csvlog(log)).statements
+    assert (row["us"], row["at_us"]) == (31_000, 10_000)
+
+
 def test_times_without_texts_are_an_error_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="1 time of a statement without its text") as caught:
         captured(tmp_path, csvlog([Entry("duration: 0.500 ms")]))

@@ -205,16 +205,21 @@ CREATE TABLE lost (session UBIGINT, reason VARCHAR, count BIGINT, place BIGINT)
 
 # ---- the lines of one statement ----
 
-# a statement that was sent lasts until its duration, its error or the next one; what was done ends what came before
+# a statement that was sent lasts until its duration, its error or the next one; what was done ends what came before,
+# and so does the error of another text: the parser refuses texts before they are logged
 _UNITS = f"""
 CREATE OR REPLACE TEMP TABLE unit_event AS
-SELECT *, sum(CASE WHEN kind IN ('sent', 'done') AND before = 'sent' THEN 1 ELSE 0 END) OVER upto
+SELECT *, sum(CASE WHEN before = 'sent' AND (kind IN ('sent', 'done') OR is_other_error) THEN 1 ELSE 0 END) OVER upto
           + coalesce(sum(CASE WHEN kind IN ('done', 'duration', 'error') THEN 1 ELSE 0 END) OVER earlier, 0) AS unit
 FROM (
     SELECT {_COLUMNS},
            last_value(CASE WHEN kind IN ('sent', 'done', 'duration', 'error') THEN kind END IGNORE NULLS)
-              OVER (PARTITION BY session ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+              OVER preceding AS before,
+           kind = 'error' AND template IS NOT NULL
+           AND template <> last_value(CASE WHEN kind = 'sent' THEN template END IGNORE NULLS) OVER preceding
+              AS is_other_error
     FROM {_LINES} WHERE kind NOT IN ('received', 'connect', 'disconnect')
+    WINDOW preceding AS (PARTITION BY session ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 )
 WINDOW upto AS (PARTITION BY session ORDER BY place ROWS UNBOUNDED PRECEDING),
        earlier AS (PARTITION BY session ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
@@ -236,7 +241,8 @@ WITH event AS (
     SELECT * FROM unit_event ANTI JOIN open_unit USING (session, unit)
 ), main AS (
     SELECT * FROM event
-    WHERE kind IN ('sent', 'done') OR (kind = 'error' AND template IS NOT NULL AND before IS DISTINCT FROM 'sent')
+    WHERE kind IN ('sent', 'done')
+          OR (kind = 'error' AND template IS NOT NULL AND (before IS DISTINCT FROM 'sent' OR is_other_error))
 ), other AS (
     SELECT main.place, max(event.sqlstate) AS sqlstate,
            max(event.us) FILTER (event.kind = 'duration') AS duration_us,
@@ -252,8 +258,8 @@ WITH event AS (
     GROUP BY main.place
 )
 SELECT session, place,
-       CASE kind WHEN 'done' THEN us + coalesce(before_us, 0) WHEN 'sent' THEN duration_us END AS us,
-       logged_us - CASE kind WHEN 'done' THEN main.us + coalesce(before_us, 0)
+       CASE kind WHEN 'done' THEN us WHEN 'sent' THEN duration_us END + coalesce(before_us, 0) AS us,
+       logged_us - CASE kind WHEN 'done' THEN main.us + coalesce(before_us, 0) WHEN 'sent' THEN coalesce(before_us, 0)
                              WHEN 'error' THEN coalesce(logged_us - bind.logged_us, other.lock_us, 0)
                              ELSE 0 END AS began,
        CASE kind WHEN 'error' THEN bind.name ELSE main.name END AS name,
