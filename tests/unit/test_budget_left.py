@@ -88,6 +88,18 @@ def test_leaves_out_points_when_trials_take_longer() -> None:
     assert left.is_used_up
 
 
+def test_pauses_between_trials_take_their_time() -> None:
+    clock, of = Clock(), plan()
+    of = of.model_copy(update={"trial": of.trial.model_copy(update={"pause": 30.0})})
+    trials = planned_trials(of)
+    left = BudgetLeft(of, budget(of, 200), clock)
+    measured(left, clock, trials[0], 12)
+    kept, dropped = left.fitting(trials[1:])
+    assert dropped is not None
+    # 12 s are over, and each of these takes 42 s
+    assert len(kept) * 42 <= 188
+
+
 def test_a_load_that_took_long_leaves_out_other_scales() -> None:
     clock, of = Clock(), plan(clients=4, scale=[1, 10])
     trials = planned_trials(of)

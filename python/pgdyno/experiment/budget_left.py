@@ -170,7 +170,7 @@ class BudgetLeft:
     def fitting(self, todo: Sequence[PlannedTrial]) -> tuple[list[PlannedTrial], Message | None]:
         """Return the trials of `todo` whose points fit into the time that is left, and what was left out."""
         left_s = self._budget.seconds - ENDING_S - self.used_s
-        if not self._each_s or self._needed_s(todo) <= left_s:
+        if not self._each_s or self._with_pauses_s(todo) <= left_s:
             return list(todo), None
         kept = self._kept(todo, left_s)
         points, fewer = _points(todo), len(_points(kept))
@@ -210,7 +210,7 @@ class BudgetLeft:
         for count in range(len(_points(todo)) - 1, 0, -1):
             chosen = thinned(self._plan, count)
             kept = [trial for trial in todo if trial.point in chosen]
-            if kept and self._needed_s(kept) <= left_s:
+            if kept and self._with_pauses_s(kept) <= left_s:
                 return kept
         # no other dataset can be loaded
         return [trial for trial in todo if (trial.server, trial.point.scale) in self._loaded]
@@ -233,6 +233,10 @@ class BudgetLeft:
         if self._plan.workload.is_tpch:
             return queries_s(self._plan, point)
         return (trial_s(self._plan) or 0.0) / self._plan.at_once
+
+    def _with_pauses_s(self, todo: Sequence[PlannedTrial]) -> float:
+        """Return the seconds of `todo` with the pause before each of them."""
+        return self._needed_s(todo) + self._plan.trial.pause * math.ceil(len(todo) / self._plan.at_once)
 
     def _needed_s(self, todo: Sequence[PlannedTrial]) -> float:
         """Return the seconds of `todo`; datasets that are not loaded yet count in proportion to those that are."""
