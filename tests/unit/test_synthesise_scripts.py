@@ -364,6 +364,11 @@ def test_several_statements_in_one_message_stay_together(tmp_path: Path) -> None
     assert text.endswith("SELECT ';' -- a\n\\; SELECT :value;\n")
 
 
+def test_a_transaction_in_one_message_is_complete(tmp_path: Path) -> None:
+    text = of_one(lambda rng, _: f"START TRANSACTION; SELECT {rng.integers(1, 1_000)}; COMMIT", tmp_path)
+    assert text.endswith("START TRANSACTION\\; SELECT :value\\; COMMIT;\n")
+
+
 def test_pauses_within_transactions_are_kept(tmp_path: Path) -> None:
     load = CapturedLoad()
     for number in range(100):
@@ -377,7 +382,11 @@ def test_pauses_within_transactions_are_kept(tmp_path: Path) -> None:
     [
         (("BEGIN", "SELECT 2"), Left.CUT),
         (("COMMIT",), Left.CUT),
+        (("COMMIT PREPARED 'a'",), Left.CUT),
+        (("BEGIN", "SELECT 2", "COMMIT AND CHAIN"), Left.CUT),
+        (("BEGIN", "SELECT 2", "COMMIT; BEGIN"), Left.CUT),
         (("EXECUTE q(1)",), Left.SESSION_STATE),
+        (("PREPARE q AS SELECT 1",), Left.SESSION_STATE),
         (("COPY t FROM STDIN",), Left.COPY),
         (("CREATE TABLE t ()",), Left.DEFINES),
         (("BEGIN", "/* x */ vacuum", "COMMIT"), Left.DEFINES),

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import duckdb
 
+from pgdyno.capture.parser import Effect, parse
 from pgdyno.errors import StoreError
 from pgdyno.plan.sql_comments import BLANKS
 from pgdyno.records.capture import CAPTURE_FILE, StatementClass
@@ -40,7 +41,7 @@ class Left(Enum):
 
     FAILED = "a statement failed: a model has only the errors that its own load causes"
     CUT = "the capture has only a part of them"
-    SESSION_STATE = "they need what their session did before (EXECUTE of a statement that SQL prepared)"
+    SESSION_STATE = "they need or change what their session prepared in SQL (PREPARE, EXECUTE, DEALLOCATE)"
     COPY = "they copy from the client, and the capture does not have the rows"
     DEFINES = "they define or maintain objects (CREATE, ALTER, DROP, TRUNCATE, VACUUM, …)"
     RARE = "their class takes less of the time than --min-share"
@@ -363,6 +364,8 @@ class Kind(Enum):
 
     BEGIN = "begin"
     END = "end"
+    CHAIN = "chain"
+    """It ends a block and begins the next, which no script may leave open."""
     EXECUTE = "execute"
     COPY = "copy"
     DEFINES = "defines"
@@ -374,7 +377,7 @@ class Kind(Enum):
 _KINDS = (
     (Kind.BEGIN, r"begin|start\s+transaction"),
     (Kind.END, r"commit|end|rollback(?!(\s+(work|transaction))?\s+to)|abort|prepare\s+transaction"),
-    (Kind.EXECUTE, r"execute|deallocate(?!\s+(prepare\s+)?all\b)"),
+    (Kind.EXECUTE, r"prepare|execute|deallocate(?!\s+(prepare\s+)?all\b)"),
     (Kind.COPY, r"copy\s.*\sfrom\s+stdin"),
     (
         Kind.DEFINES,
@@ -385,7 +388,14 @@ _PATTERNS = [(kind, re.compile(rf"{BLANKS}(?:{words})\b", re.IGNORECASE | re.DOT
 
 
 def statement_kind(text: str) -> Kind:
-    return next((kind for kind, pattern in _PATTERNS if pattern.match(text)), Kind.OTHER)
+    kind = next((kind for kind, pattern in _PATTERNS if pattern.match(text)), Kind.OTHER)
+    if kind not in (Kind.BEGIN, Kind.END):
+        return kind
+    effect = parse(text).effect
+    if effect is Effect.CHAIN:
+        return Kind.CHAIN
+    # what has its own COMMIT is complete
+    return Kind.OTHER if kind is Kind.BEGIN and effect is None else kind
 
 
 def unusable(kinds: Sequence[Kind], *, is_block: bool) -> Left | None:
@@ -394,7 +404,7 @@ def unusable(kinds: Sequence[Kind], *, is_block: bool) -> Left | None:
         return Left.UNREADABLE
     if is_block and (kinds[0] is not Kind.BEGIN or kinds[-1] is not Kind.END):
         return Left.CUT
-    if not is_block and kinds[0] in (Kind.BEGIN, Kind.END):
+    if not is_block and kinds[0] in (Kind.BEGIN, Kind.END, Kind.CHAIN):
         return Left.CUT
     for kind, reason in (
         (Kind.EXECUTE, Left.SESSION_STATE),
