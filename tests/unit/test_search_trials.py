@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from pgdyno.analyse.pairs import Metric
 from pgdyno.errors import PlanError
 from pgdyno.experiment.search.capacity_search import meets
 from pgdyno.experiment.search.search_arm import Arm, arms_of
+from pgdyno.experiment.search.settings.settings_trials import SettingsSearch
 from pgdyno.plan import Plan, load_plan, planned_trials
 from pgdyno.plan.plan_output import search_lines
 from pgdyno.records import Latency, Outcome, Point, ScriptSummary, SearchRecord, Summary, TrialRecord
@@ -44,6 +46,19 @@ def load(folder: Path, text: str) -> Plan:
     path = folder / "mine.toml"
     path.write_text(text)
     return load_plan(path).plan
+
+
+def test_a_configuration_that_does_not_serve_its_rate_breaks_a_promise(tmp_path: Path) -> None:
+    text = PLAN.replace("clients = [1, 8]\nscale = [1, 2]", "clients = 4\nrate = 100")
+    text = text.replace('find = "peak"', 'find = "settings"\nover = { work_mem = "1MB..64MB" }')
+    plan = load(
+        tmp_path, text.replace('[target.b]\nkind = "embedded"\nversion = "17"\n', "").replace("= 2\n[s", "= 6\n[s")
+    )
+    own = SettingsSearch.of(plan)
+    kept, broken = (own.seen(record(1, "a", own.start, served=served)) for served in (995, 600))
+    assert own.metric is Metric.P99
+    assert kept.violation == 0
+    assert broken.violation == pytest.approx(0.39)
 
 
 def latency(p99_ms: float) -> Latency:

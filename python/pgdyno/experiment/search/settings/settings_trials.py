@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import psycopg
 
+from pgdyno.analyse.capacity import SERVED_SHARE
 from pgdyno.analyse.pairs import Metric, value_of
 from pgdyno.analyse.price import PriceList, prices_of
 from pgdyno.errors import PgdynoError, StopRunError, StoreError
@@ -111,6 +112,9 @@ class SettingsSearch:
             # a limit that is met exactly is broken, as in a search for a capacity
             violation = max((ns / target.limit_ns - 1 or 1e-9 for target, ns in limited), default=0.0)
             violation = min(max(violation, 0.0), MOST_VIOLATION)
+        if self.start.rate is not None and record.summary is not None and record.summary.due:
+            # a transaction that fails or is skipped has no latency, which must not make the others look better
+            violation = max(violation, SERVED_SHARE - (record.summary.succeeded or 0) / record.summary.due)
         took_s = (record.ended_at - record.started_at).total_seconds() if record.ended_at and record.started_at else 0.0
         return Seen(figure, violation, took_s + (record.prepare.seconds if record.prepare is not None else 0.0))
 
