@@ -50,6 +50,22 @@ def test_the_beginning_of_a_text_is_that_of_the_whole_without_constants(sql: str
     assert parse(sql).text == without_constants(sql)[:1000] + CUT_OFF
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("SELECT a FROM t WHERE k = 1", "SELECT a FROM t WHERE k = ANY('{1,2}')", False),
+        ("SELECT a FROM t WHERE k = 1", "SELECT a FROM t WHERE k IN (1)", False),
+        ("SELECT a FROM t WHERE k IN (1)", "select a from t where k in (1, 2)", True),
+        ("SELECT a FROM one.t", "SELECT a FROM other.t", False),
+        ("UPDATE one.t SET a = 1", 'UPDATE "other".t SET a = 1', False),
+        ("SAVEPOINT a", "SAVEPOINT b", True),
+    ],
+)
+def test_schemas_and_lists_make_classes_of_their_own(one: str, other: str, is_same: bool, tmp_path: Path) -> None:
+    found = captured(tmp_path, csvlog([done(one), done(other)])).capture.statements
+    assert len(found) == (1 if is_same else 2)
+
+
 def test_classes_that_do_not_fit_are_one_which_the_capture_reports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

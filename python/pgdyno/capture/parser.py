@@ -81,6 +81,18 @@ def parse(sql: str) -> ParsedText:
         return ParsedText(without_constants(sql), None, effect_of([sql]), effect_of_failure([sql]))
 
 
+_APART = re.compile(
+    r"\b(?:from|join|into|update|only)\s+(\"[^\"]+\"|[a-z_]\w*)\s*\.|\b(in|any|some)\s*\(", re.IGNORECASE
+)
+
+
+def kept_apart(text: str) -> str:
+    """Returns what distinguishes normalised texts with one fingerprint: it has no schemas, nor whether a value is
+    compared with one other or with a list.
+    """
+    return " ".join(schema or word.lower().replace("some", "any") for schema, word in _APART.findall(text))
+
+
 _FIRST_WORDS = re.compile(rf"{BLANKS}([A-Za-z]+(?:\s+[A-Za-z]+)*)")
 _OPENS = re.compile(r"begin\b|start\s+transaction\b", re.IGNORECASE)
 _CLOSES = re.compile(

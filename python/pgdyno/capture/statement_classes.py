@@ -10,7 +10,7 @@ import duckdb
 
 from pgdyno.capture.left_out import Losses
 from pgdyno.capture.logs.log_statements import Templates
-from pgdyno.capture.parser import LONGEST, ParsedText, parse
+from pgdyno.capture.parser import LONGEST, ParsedText, kept_apart, parse
 from pgdyno.records.capture import OTHER_STATEMENTS, StatementClass
 
 MOST_BYTES = 24 << 20
@@ -109,7 +109,9 @@ class Classes:
         for template, place, sql in cursor.execute(_NEW.format(lines=lines)).fetchall():
             judged, parsed = self._templates.known[template], parse(sql)
             # texts that are too long may have the same beginning
-            key = f"template {template}" if len(sql) > LONGEST else parsed.fingerprint or parsed.text
+            key = f"template {template}" if len(sql) > LONGEST else parsed.text
+            if parsed.fingerprint is not None:
+                key = f"{parsed.fingerprint} {kept_apart(parsed.text)}"
             number = self._number(key, parsed, place)
             row = (template, number, parsed.effect, parsed.failed, judged.reason, judged.parameters)
             for name, value in zip(columns, row, strict=True):
