@@ -13,6 +13,7 @@ from pgdyno.analyse.price import PriceList, PriceVerdict, compare_prices
 from pgdyno.analyse.summary import summarise
 from pgdyno.records import Point
 from pgdyno.records.price import latency_limit
+from pgdyno.report.analysis import analyse_run, analysis_lines
 from pgdyno.report.costs import price_comparison_lines, price_lines, priced_curves
 from pgdyno.report.report_content import digest
 from tests.unit.comparison_sample import arms_of
@@ -52,6 +53,28 @@ def test_a_target_that_served_nothing_is_not_missing_in_the_price_list() -> None
     assert list(price_lines(priced_curves(digest(run), prices), prices))[:2] == [
         "pg18: no transaction succeeded, so throughput has no price",
         "pg17: the price list has no target pg17",
+    ]
+
+
+def test_the_rates_of_an_open_loop_have_one_capacity() -> None:
+    run = SampleRun(manifest(trials_planned=2))
+    for rate in (500.0, 1_000.0):
+        point = Point(clients=8, protocol="prepared", rate=rate)
+        add_trial(run, "pg18", 8, rate, 900, seconds=2, point=point)
+    prices = PriceList.model_validate(
+        {"currency": "USD", "date": "2026-01-01", "years": 1, "target": {"pg18": {"purchase": [{"amount": 1_000}]}}}
+    )
+    limit = latency_limit("p99 < 100ms")
+    lines = list(analysis_lines(analyse_run(run, prices, limit)))
+    assert [line.partition(" and ")[0] for line in lines if "tps at p99" in line] == [
+        "pg18: 1,000 tps at p99 < 100ms, with 8 clients, rate 1,000,"
+    ]
+    # the plan sets the throughput of an open loop
+    told = [line.partition(" per tps")[0] for line in lines if "per tps" in line]
+    assert told == [
+        "rate 500: 1,000.00 USD over 1 year; at its rate (8 clients) 2.00",
+        "pg18: at p99 < 100ms (rate 1,000) 1.00",
+        "rate 1,000: 1,000.00 USD over 1 year; at its rate (8 clients) 1.00",
     ]
 
 

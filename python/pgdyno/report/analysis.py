@@ -25,7 +25,15 @@ from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
 from pgdyno.report.answers.endurance import trends, trends_json
 from pgdyno.report.answers.tpch_figures import queries_json, query_tables
-from pgdyno.report.costs import capacity_of, price_lines, priced_curves, rent_lines, rents
+from pgdyno.report.costs import (
+    capacity_name,
+    capacity_of,
+    first_of_rates,
+    price_lines,
+    priced_curves,
+    rent_lines,
+    rents,
+)
 from pgdyno.report.report_content import Digest, digest
 from pgdyno.report.report_tables import table_lines
 from pgdyno.report.terminal.text_drawing import printable, sparkline
@@ -187,16 +195,22 @@ def _range(value: Range) -> str:
 def _capacity_lines(found: RunAnalysis) -> Iterator[str]:
     if found.latency is None:
         return
-    for curve in found.curves:
+    first = first_of_rates(found.of)
+    for curve, drawn in zip(found.curves, found.of.curves, strict=True):
+        if drawn.series not in first:
+            continue
+        name = capacity_name(found.of, drawn.series)
         if curve.capacity is None:
-            yield f"{curve.name}: no measured point meets {found.latency.text}"
+            yield f"{name}: no measured point meets {found.latency.text}"
             continue
         of, tps = curve.capacity, curve.capacity.tps
         half = "" if tps.half is None else f" (95 %: {numbers.rounded(tps.low)} to {numbers.rounded(tps.high)})"
         loop = "closed loop: users would see more" if of.closed_loop else "open loop"
+        rate = of.point.point.rate
+        where = numbers.clients(of.point.clients) + ("" if rate is None else f", rate {rate:,.10g},")
         yield (
-            f"{curve.name}: {numbers.rounded(tps.mean)} tps{half} at {found.latency.text}, with "
-            f"{numbers.clients(of.point.clients)} and {numbers.ms(of.latency_ns)} ms ({loop})"
+            f"{name}: {numbers.rounded(tps.mean)} tps{half} at {found.latency.text}, with "
+            f"{where} and {numbers.ms(of.latency_ns)} ms ({loop})"
         )
 
 

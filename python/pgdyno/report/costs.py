@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pgdyno.analyse.capacity import Capacity, capacity_at
 from pgdyno.analyse.price import Price, PriceComparison, PriceList, price_of
 from pgdyno.analyse.scaling import ScalingCurve
+from pgdyno.analyse.series import Series, label
 from pgdyno.records import Manifest, Outcome, RentRecord, TrialRecord
 from pgdyno.records.price import LatencyLimit, comparable_prices, latency_limit
 from pgdyno.report import numbers
@@ -25,9 +26,14 @@ class PricedCurve:
     target: str
     clients: int
     """At its peak."""
+    rate: float | None
+    """The rate of an open loop, which the plan sets: it is no peak."""
     price: Price | None
     """At its peak; None if the price list lacks the target, or nothing succeeded."""
     limit: LatencyLimit | None
+    """None without a latency target, and if an earlier curve differs only in its rate: they have one capacity."""
+    capacity_name: str
+    """The name without the rate."""
     capacity: Capacity | None
     """At `limit`; None if no point met it."""
     at_capacity: Price | None
@@ -36,7 +42,26 @@ class PricedCurve:
 def priced_curves(of: Digest, prices: PriceList, latency: LatencyLimit | None = None) -> list[PricedCurve]:
     """Return every curve; `latency` overrides the price list's target."""
     latency_target = latency_limit(prices.latency) if prices.latency is not None else None
-    return [_priced(of, curve, prices, latency or latency_target) for curve in of.curves]
+    first = first_of_rates(of)
+    return [
+        _priced(of, curve, prices, (latency or latency_target) if curve.series in first else None)
+        for curve in of.curves
+    ]
+
+
+def first_of_rates(of: Digest) -> frozenset[Series]:
+    """Return the series of curves without those that differ from an earlier one only in their rate."""
+    found: dict[Series, Series] = {}
+    for curve in of.curves:
+        found.setdefault(replace(curve.series, rate=None), curve.series)
+    return frozenset(found.values())
+
+
+def capacity_name(of: Digest, series: Series) -> str:
+    """Return the name of `series` without its rate, which a capacity does not have."""
+    if all(each.rate is None for each in of.named):
+        return of.named[series].name
+    return label(series, [name for name in of.parameters if name != "rate" and name not in of.following])
 
 
 def capacity_of(of: Digest, curve: ScalingCurve, limit: LatencyLimit) -> Capacity | None:
@@ -51,7 +76,17 @@ def _priced(of: Digest, curve: ScalingCurve, prices: PriceList, limit: LatencyLi
     capacity = capacity_of(of, curve, limit) if limit is not None else None
     at_peak = None if costs is None else price_of(costs, prices.years, curve.peak.tps)
     at_capacity = None if costs is None or capacity is None else price_of(costs, prices.years, capacity.tps)
-    return PricedCurve(of.named[curve.series].name, target, curve.peak.clients, at_peak, limit, capacity, at_capacity)
+    return PricedCurve(
+        name=of.named[curve.series].name,
+        target=target,
+        clients=curve.peak.clients,
+        rate=curve.peak.summary.point.rate,
+        price=at_peak,
+        limit=limit,
+        capacity_name=capacity_name(of, curve.series),
+        capacity=capacity,
+        at_capacity=at_capacity,
+    )
 
 
 def price_lines(curves: Sequence[PricedCurve], prices: PriceList) -> Iterator[str]:
@@ -66,7 +101,7 @@ def price_lines(curves: Sequence[PricedCurve], prices: PriceList) -> Iterator[st
             continue
         yield (
             f"{curve.name}: {price.total:,.2f} {prices.currency} over {numbers.span_of_years(prices.years)}; "
-            f"at the peak ({numbers.clients(curve.clients)}) {_each(price)}"
+            f"at {'the peak' if curve.rate is None else 'its rate'} ({numbers.clients(curve.clients)}) {_each(price)}"
         )
         if curve.limit is not None:
             yield _at_limit(curve, curve.limit)
@@ -77,11 +112,11 @@ def price_lines(curves: Sequence[PricedCurve], prices: PriceList) -> Iterator[st
 
 def _at_limit(curve: PricedCurve, limit: LatencyLimit) -> str:
     if curve.capacity is None or curve.at_capacity is None:
-        return f"{curve.name}: no measured point meets {limit.text}"
+        return f"{curve.capacity_name}: no measured point meets {limit.text}"
     point = curve.capacity.point.point
     where = numbers.clients(point.clients) if point.rate is None else f"rate {point.rate:,.10g}"
     loop = ", closed loop" if curve.capacity.closed_loop else ""
-    return f"{curve.name}: at {limit.text} ({where}{loop}) {_each(curve.at_capacity)}"
+    return f"{curve.capacity_name}: at {limit.text} ({where}{loop}) {_each(curve.at_capacity)}"
 
 
 def _each(price: Price) -> str:

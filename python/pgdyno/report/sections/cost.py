@@ -79,7 +79,9 @@ def _at_targets(of: Digest, prices: PriceList) -> Table | None:
     limit = latency_limit(prices.latency) if prices.latency is not None else None
     if limit is None:
         return None
-    rows = tuple(_at_target(curve) for curve in priced_curves(of, prices) if curve.price is not None)
+    rows = tuple(
+        _at_target(curve) for curve in priced_curves(of, prices) if curve.price is not None and curve.limit is not None
+    )
     headings = (
         *gettext_each("series", "point", "tps"),
         gettext("per tps, {currency}", currency=prices.currency),
@@ -90,13 +92,13 @@ def _at_targets(of: Digest, prices: PriceList) -> Table | None:
 
 def _at_target(curve: PricedCurve) -> tuple[str, ...]:
     if curve.capacity is None or curve.at_capacity is None:
-        return (curve.name, gettext("no measured point meets it"), *[numbers.NOTHING] * 3)
+        return (curve.capacity_name, gettext("no measured point meets it"), *[numbers.NOTHING] * 3)
     point, price = curve.capacity.point.point, curve.at_capacity
     where = [numbers.clients(point.clients)]
     where += [gettext("rate {rate}", rate=f"{point.rate:,.10g}")] if point.rate is not None else []
     where += [gettext("closed loop")] if curve.capacity.closed_loop else []
     figures = (numbers.estimate(curve.capacity.tps), numbers.rounded(price.per_tps), numbers.rounded(price.per_million))
-    return (curve.name, gettext(", ").join(where), *figures)
+    return (curve.capacity_name, gettext(", ").join(where), *figures)
 
 
 def _rates(name: str, costs: Costs) -> Sequence[tuple[str, ...]]:
