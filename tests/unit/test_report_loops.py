@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pgdyno.records import Point
 from pgdyno.report.charts.layout import Layout
 from pgdyno.report.numbers import NOTHING
 from pgdyno.report.report_content import Extras, digest
-from pgdyno.report.sections.key_figures import near
+from pgdyno.report.sections.key_figures import near, peak_numbers
 from pgdyno.report.sections.latency import is_closed, loops_figure
+from pgdyno.report.sentences import latency_title
 from tests.present import present
 from tests.unit.report_sample import SampleRun, add_trial, manifest, render_html, sweep
 from tests.unit.test_report_html import Page
@@ -76,6 +79,18 @@ def test_runs_without_a_common_point_stand_beside_each_other_and_are_not_compare
     assert "It has no point in common with the first run" in page.text("li")
     assert "20261120T101500Z-open-3f9a" in page.text("li")
     assert "closed loop" in page.text("td")
+
+
+@pytest.mark.parametrize("rates", [(1_000.0,), (500.0, 1_000.0)])
+def test_an_open_loop_has_no_peak_and_does_not_rise(rates: tuple[float, ...]) -> None:
+    run = SampleRun(manifest())
+    for rate in rates:
+        for clients in (4, 8, 16):
+            point = Point(clients=clients, protocol="prepared", rate=rate)
+            add_trial(run, "pg18", clients, rate + clients / 10, 900, point=point)
+    of = digest(run)
+    assert "peak" not in latency_title(of)
+    assert all("rising" not in each.about for each in peak_numbers(of, of.curves[0], Extras()))
 
 
 def test_the_latency_below_the_peak_is_that_of_the_same_series() -> None:

@@ -228,15 +228,16 @@ def dots_title(of: Digest, points: Sequence[ScalingPoint], extras: Extras = NO_E
 
 
 def latency_title(of: Digest) -> str:
-    """Describe latency by clients: p99 at the ends and at the peak, or at each peak."""
+    """Describe latency by clients: p99 at the ends and at the peak, or at each peak; open loops have no peak."""
+    is_open = any(curve.peak.summary.point.rate is not None for curve in of.curves)
     if len(of.curves) == 1:
         curve = of.curves[0]
         parts = []
-        for point in (curve.points[0], curve.peak, curve.points[-1]):
+        for point in (curve.points[0], *(() if is_open else (curve.peak,)), curve.points[-1]):
             latency = point.summary.latency
             if latency is not None and latency.p99_ns is not None:
                 at = {"ms": numbers.ms(latency.p99_ns), "clients": numbers.clients(point.clients)}
-                at_peak = point is curve.peak
+                at_peak = point is curve.peak and not is_open
                 said = (
                     gettext("{ms} ms at {clients} (the peak)", **at)
                     if at_peak
@@ -253,7 +254,7 @@ def latency_title(of: Digest) -> str:
         for curve in of.curves
         if (latency := curve.peak.summary.latency) is not None and latency.p99_ns is not None
     ]
-    if not peaks:
+    if not peaks or is_open:
         return gettext("Latency by clients")
     if len(peaks) <= NAMED_AT_MOST:
         parts = [gettext("{ms} ms on {name}", ms=numbers.ms(p99), name=name) for name, p99 in peaks]

@@ -41,7 +41,9 @@ def peak_numbers(of: Digest, curve: ScalingCurve, extras: Extras) -> list[BigNum
     if len(of.curves) > 1:
         about.append(of.named[curve.series].name)
     limit = limit_at(of, curve, extras)
-    edge = gettext("still rising at the most clients; ") if len(curve.points) > 1 and peak is curve.points[-1] else ""
+    # in an open loop, the plan sets the throughput
+    is_rising = len(curve.points) > 1 and peak is curve.points[-1] and peak.summary.point.rate is None
+    edge = gettext("still rising at the most clients; ") if is_rising else ""
     name = gettext("peak throughput") if len(curve.points) > 1 else gettext("throughput")
     return [
         BigNumber(name, numbers.estimate(peak.tps), "tps", gettext(", ").join(about)),
