@@ -451,6 +451,17 @@ def test_verbose_errors_have_their_code(tmp_path: Path) -> None:
     assert [(row["sql"], row["sqlstate"]) for row in rows] == [("SELECT 1", None), ("SELECT 1/0", "22012")]
 
 
-@pytest.mark.parametrize(("zone", "hour"), [("UTC", 10), ("CET", 9), ("+0530", 4), ("-03", 13), ("EST", 15)])
+@pytest.mark.parametrize(
+    ("zone", "hour"), [("UTC", 10), ("CET", 9), ("+0530", 4), ("-03", 13), ("EST", 15), ("WIB", 3), ("EAT", 7)]
+)
 def test_the_beginning_of_a_capture_knows_the_zone_of_the_log(zone: str, hour: int, tmp_path: Path) -> None:
     assert captured(tmp_path, csvlog([done("SELECT 1")]).replace("UTC", zone)).capture.began.hour == hour
+
+
+@pytest.mark.parametrize(("summer", "winter"), [("CEST", "CET"), ("IDT", "IST"), ("ACDT", "ACST"), ("HDT", "HST")])
+def test_the_end_of_summer_time_is_no_step_of_the_clock(summer: str, winter: str, tmp_path: Path) -> None:
+    before = csvlog([done("SELECT 1", ms=3_599_000)]).replace("UTC", summer)
+    after = csvlog([done("SELECT 2", ms=2_000)]).replace("UTC", winter)
+    found = captured(tmp_path, before + after)
+    assert found.left_out == {}
+    assert [row["at_us"] for row in found.statements] == [0, 2_999_000]

@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from pgdyno.store.duckdb_session import session
 
 _ZONES_H = {
-    "UTC": 0, "GMT": 0, "Z": 0, "WET": 0, "BST": 1, "IST": 5.5, "WEST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3,
-    "MSK": 3, "SAST": 2, "PKT": 5, "HKT": 8, "SGT": 8, "JST": 9, "KST": 9, "AWST": 8, "ACST": 9.5, "AEST": 10,
-    "AEDT": 11, "NZST": 12, "NZDT": 13, "NST": -3.5, "NDT": -2.5, "AST": -4, "ADT": -3, "EST": -5, "EDT": -4,
-    "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7, "AKST": -9, "AKDT": -8, "HST": -10,
+    "UTC": 0, "GMT": 0, "Z": 0, "WET": 0, "WAT": 1, "BST": 1, "WEST": 1, "CET": 1, "CEST": 2, "CAT": 2, "EET": 2,
+    "EEST": 3, "EAT": 3, "MSK": 3, "SAST": 2, "PKT": 5, "IST": 5.5, "IDT": 6.5, "WIB": 7, "WITA": 8, "HKT": 8, "SGT": 8,
+    "WIT": 9, "JST": 9, "KST": 9, "AWST": 8, "ACST": 9.5, "ACDT": 10.5, "AEST": 10, "AEDT": 11, "NZST": 12, "NZDT": 13,
+    "NST": -3.5, "NDT": -2.5, "AST": -4, "ADT": -3, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6,
+    "PST": -8, "PDT": -7, "AKST": -9, "AKDT": -8, "HST": -10, "HDT": -9,
 }  # fmt: skip
-"""Hours that abbreviations are ahead of UTC; others count as UTC, which shifts all times alike."""
+"""Hours that abbreviations are ahead of UTC, in pairs where clocks change; others count as UTC, which shifts all times
+alike, and so does one that several countries use: IST is India's, and IDT, which Israel has with it, an hour later.
+"""
 
 
 def epoch_us(stamp: str) -> str:
