@@ -228,6 +228,13 @@ def test_text_that_nothing_recognises_is_left_out(sql: str, tmp_path: Path) -> N
     assert _anonymised(tmp_path, "SELECT a$b", sql).left_out == {"not-anonymised": (1, "2")}
 
 
+@pytest.mark.parametrize("rest", ["-- it's", "/* it's */", """AS "it's" """])
+def test_constants_that_go_on_after_a_backslash_are_left_out(rest: str, tmp_path: Path) -> None:
+    found = _anonymised(tmp_path, rf"SELECT 'O\'Mustermann' {rest}", rf"SELECT 'a' LIKE 'b' ESCAPE '\' {rest}")
+    assert [text[:8] for text in found.texts] == ["SELECT '"]
+    assert found.left_out == {"not-anonymised": (1, "1")}
+
+
 def test_large_numbers_are_replaced_alike_wherever_they_stand(tmp_path: Path) -> None:
     card = 4111111111111111
     found = _anonymised(

@@ -37,6 +37,15 @@ _WITH_CREDENTIALS = f"""
     OR has_credentials
 """
 _DOLLARS = f"regexp_matches(sql, {quoted(DOLLARS)})"
+# without standard_conforming_strings, a constant that seems to end with a backslash goes on: its rest would be no
+# constant, and the quotes are balanced if a comment or a name has another one
+_GOES_ON = f"""
+    contains(sql, '\\''')
+    AND len(list_filter(regexp_extract_all(sql, {quoted(TOKENS)}), lambda token:
+            regexp_matches(token, '--|/[*]|"') AND contains(token, ''''))) > 0
+    AND len(list_filter(regexp_extract_all(sql, {quoted(TOKENS)}), lambda token:
+            regexp_matches(token, '(?s)^''.+\\\\''$'))) > 0
+"""
 _TOKENS = f"""
 CREATE OR REPLACE TEMP TABLE token AS
 SELECT line, false AS is_parameter, template, unnest(tokens) AS token, generate_subscripts(tokens, 1) AS number
@@ -115,7 +124,7 @@ def store_statements(
     cursor.execute(_STATEMENTS)
     found = templates.learn(cursor)
     parts = {"file": number, "sql": "sql", "parameters": "parameters", "joins": ""}
-    reason = _reason(_DOLLARS if anonymiser else "false")
+    reason = _reason(_DOLLARS, _GOES_ON) if anonymiser else _reason("false", "false")
     if anonymiser is not None:
         _replace(cursor, [(each, templates.known[each]) for each in found], anonymiser)
         parts |= {
@@ -128,10 +137,14 @@ def store_statements(
         cursor.execute(f"DROP TABLE IF EXISTS {table}")
 
 
-def _reason(code: str) -> str:
-    """Returns SQL for the reason to leave a statement out; `code` is SQL that tells whether it has code."""
+def _reason(code: str, unclear: str) -> str:
+    """Returns SQL for the reason to leave a statement out.
+
+    `code` is SQL that tells whether it has code, `unclear` whether its constants may be others.
+    """
     return f"""
         CASE WHEN {_WITH_CREDENTIALS} THEN 'credentials' WHEN {code} THEN 'code'
+             WHEN {unclear} THEN 'not-anonymised'
              WHEN kind IN ('done', 'sent') AND len(parameters) = 0 AND regexp_matches(form, '\\$[0-9]+{MARK}')
                  THEN 'no-parameters' END
     """
