@@ -273,6 +273,14 @@ def test_of_two_runs_the_partner_of_a_trial_has_its_number_there() -> None:
     assert partners == [number + 1 if number % 2 else number - 1 for number in range(1, 25)]
 
 
+def test_the_lengths_of_two_runs_trials_are_both_named() -> None:
+    runs = [SampleRun(manifest(run=name)) for name in ("x", "y")]
+    for run, seconds in zip(runs, (10, 30), strict=True):
+        add_trial(run, "pg18", 4, 1_000, 900, seconds=seconds)
+    said = conditions(digest(Together(runs)))
+    assert "trials of 10 s after 2 s of warm-up, trials of 30 s after 2 s of warm-up" in said
+
+
 def test_its_figures_are_compared_with_nothing_else() -> None:
     plain = SampleRun(manifest(("a", "b")))
     for target in ("a", "b"):

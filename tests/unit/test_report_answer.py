@@ -215,6 +215,18 @@ def test_a_title_names_the_most_only_where_the_comparison_settles_it() -> None:
         assert re.fullmatch(r"At 8 clients, throughput lies between [\d,]+ and [\d,]+ transactions a second", unsettled)
 
 
+def test_a_title_names_no_common_number_of_clients_if_there_is_none() -> None:
+    run = SampleRun(manifest(("pg18", "pg17")))
+    add_trial(run, "pg18", 8, 900, 900)
+    add_failure(run, "pg18", 4)
+    add_trial(run, "pg17", 4, 500, 900)
+    add_failure(run, "pg17", 8)
+    figure = curves_figure(digest(run))
+    assert figure is not None
+    assert "900 transactions a second with 8 clients" in figure.title
+    assert "500 with 4 clients" in figure.title
+
+
 def test_the_ends_of_many_curves_are_named_only_where_the_comparison_settles_it() -> None:
     names = ("pg14", "pg15", "pg16", "pg17")
     for gains, repeats, named in (((1.0, 1.02, 1.03, 1.06), 8, True), ((1.0, 1.02, 1.03, 1.06), 2, False)):

@@ -56,7 +56,9 @@ def conditions(of: Digest) -> str:
     if of.manifest.scale_factor is not None:
         parts.append(gettext("scale factor {factor}", factor=f"{of.manifest.scale_factor:g}"))
     parts += _same_everywhere(of)
-    parts += [_length(trial) for trial in of.run.trials[:1] if trial.imported is None]
+    measured = [trial for trial in of.run.trials if trial.summary is not None] or of.run.trials[:1]
+    # the trials of two runs may differ in length
+    parts += dict.fromkeys(_length(trial) for trial in measured if trial.imported is None)
     repeats = max((trial.repeat for trial in of.run.trials), default=0)
     if repeats:
         parts.append(ngettext("one trial per point", "{count:,} trials per point", repeats))
@@ -201,7 +203,12 @@ def _one_curve(curve: ScalingCurve) -> str:
 
 
 def dots_title(of: Digest, points: Sequence[ScalingPoint], extras: Extras = NO_EXTRAS) -> str:
-    """Describe throughput at the only number of clients; name the highest only if the comparison is significant."""
+    """Describe throughput at the only number of clients; name the highest only if the comparison is significant.
+
+    If trials failed, each series may have another number of clients.
+    """
+    if len({point.clients for point in points}) > 1:
+        return scaling_title(of, extras)
     ordered = sorted(points, key=lambda point: -point.tps.mean)
     first, last = ordered[0], ordered[-1]
     # in a search for settings, the highest is the best observation, which is not a result
