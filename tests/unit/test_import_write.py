@@ -404,5 +404,7 @@ def test_failures_that_were_not_counted_are_not_none(text: str, name: str, faile
     assert [row.errors for row in point_rows(of)] == [cell]
     table = trial_table(of)
     assert table.rows[0][table.headings.index("errors")] == cell
-    assert json.loads(to_json(of, NO_EXTRAS))["points"][0]["failed"] == failed
+    (point,) = json.loads(to_json(of, NO_EXTRAS))["points"]
+    assert point["failed"] == failed
+    assert point["scheduled"] == present(trial.summary).scheduled
     assert [row[-1] for row in peaks_table(of, NO_EXTRAS).rows] == [cell]

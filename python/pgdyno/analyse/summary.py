@@ -138,7 +138,8 @@ class PointSummary:
     """None if nothing succeeded."""
     histogram: LatencyHistogram | None
     losses: Losses
-    scheduled: int
+    scheduled: int | None
+    """None if imported sources do not count them."""
     served: float | None
     """Share of the due transactions that succeeded; None if an imported source does not count them."""
     errors: tuple[ErrorCount, ...]
@@ -192,7 +193,7 @@ def _point(run: RunSource, series: Series, trials: Sequence[TrialRecord]) -> Poi
         latency=latency,
         histogram=histogram,
         losses=losses,
-        scheduled=sum(summary.scheduled or 0 for summary in summaries),
+        scheduled=_scheduled(summaries),
         served=_served(summaries),
         errors=_errors(summaries),
         seconds=_seconds(run, numbers) if counted else (),
@@ -284,6 +285,11 @@ def losses_of(summaries: Sequence[Summary]) -> Losses:
         retried=sum(summary.retried for summary in summaries),
         retries=sum(summary.retries for summary in summaries),
     )
+
+
+def _scheduled(summaries: Sequence[Summary]) -> int | None:
+    known = [summary.scheduled for summary in summaries if summary.scheduled is not None]
+    return None if summaries and not known else sum(known)
 
 
 def _served(summaries: Sequence[Summary]) -> float | None:

@@ -13,7 +13,7 @@ from pgdyno.analyse.history import FEWEST_RUNS, History
 from pgdyno.analyse.over_time.dips import Dip, trial_dips
 from pgdyno.analyse.over_time.endurance import Endurance, trial_endurance
 from pgdyno.analyse.over_time.steady_state import SHORTEST, SteadyClass, SteadyState, trial_steady_state
-from pgdyno.analyse.over_time.timeline import RunSource
+from pgdyno.analyse.over_time.timeline import RunSource, Timeline, trial_timeline
 from pgdyno.analyse.pairs import Metric
 from pgdyno.analyse.price import Price, PriceList, price_of, prices_of
 from pgdyno.analyse.scaling import NotFitted, Range, UslFit, fit_curve
@@ -139,12 +139,16 @@ def _steady_lines(found: RunAnalysis) -> Iterator[str]:
         yield "steady state: " + ", ".join(f"{counts[kind]} {kind.value}" for kind in SteadyClass if counts[kind])
     for trial, steady in known:
         if steady.kind is not SteadyClass.FLAT:
-            yield f"  {_name(found, trial)}: {steady.kind.value}, {_levels(steady)}"
+            measured = trial_timeline(found.of.run, trial.number).measured_part
+            yield f"  {_name(found, trial)}: {steady.kind.value}, {_levels(steady, measured)}"
 
 
-def _levels(steady: SteadyState) -> str:
+def _levels(steady: SteadyState, measured: Timeline) -> str:
+    """Return the levels with their times from the start of the trial, as those of dips."""
+    from_s, to_s = measured.from_s, measured.to_s
     return ", ".join(
-        f"{numbers.rounded(segment.level)} tps from {segment.first} to {segment.end} s" for segment in steady.segments
+        f"{numbers.rounded(each.level)} tps from {from_s[each.first]:.0f} to {to_s[each.end - 1]:.0f} s"
+        for each in steady.segments
     )
 
 
