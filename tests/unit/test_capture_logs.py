@@ -418,6 +418,13 @@ def test_each_usual_prefix_is_recognised(text: str) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"), [("stderr of RDS", True), ("stderr of Debian", False), ("csvlog", False)]
+)
+def test_a_log_without_milliseconds_says_so(name: str, expected: bool, tmp_path: Path) -> None:
+    assert captured(tmp_path, FORMATS[name]).capture.has_whole_seconds is expected
+
+
 def test_another_prefix_is_given(tmp_path: Path) -> None:
     log = stderr([done("SELECT 1"), error("SELECT 2", "22012")], "<{sqlstate}|{pid}|{database}> {stamp} ")
     with pytest.raises(UsageError, match=r"0\.log:1: ") as caught:

@@ -459,6 +459,17 @@ def test_sessions_that_pause_are_an_open_load(tmp_path: Path) -> None:
     assert "\nrate = 50.05\n" in plan_text("x", model)
 
 
+def test_a_log_of_whole_seconds_shows_no_pauses(tmp_path: Path) -> None:
+    load = CapturedLoad()
+    for number in range(400):
+        load.add(0, number // 10 * 1_000_000, "SELECT 1", us=0)
+    folder = load.write(tmp_path / "load")
+    assert model_log(folder, load.capture(), 0).arrivals.rate is None
+    arrivals = model_log(folder, load.capture().model_copy(update={"has_whole_seconds": True}), 0).arrivals
+    assert arrivals.rate == pytest.approx(10, rel=0.05)
+    assert "whole seconds" in arrivals.reason
+
+
 def test_without_times_statements_count(tmp_path: Path) -> None:
     load = CapturedLoad()
     for number in range(200):

@@ -116,6 +116,8 @@ class Capture(Record):
     waits: list[Wait] = Field(default_factory=list)
     """Empty if pg_stat_activity was not sampled."""
     left_out: list[LeftOut] = Field(default_factory=list)
+    has_whole_seconds: bool = False
+    """Whether the log has times without milliseconds, which show no pauses."""
     ended: Ended = Ended.TIME
     notes: list[KeptMessage] = Field(default_factory=list)
     """What the server did not log or show, and what went wrong meanwhile."""

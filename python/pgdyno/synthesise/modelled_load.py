@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgdyno.capture.server.server_session import Connection
@@ -49,9 +49,12 @@ def closed_clients(found: Activity) -> int | None:
     """Decides whether the load is closed, and returns how many clients it then has; None for an open loop.
 
     If sessions mostly went on at once, or paused for a commit, the server set the pace: a closed loop, with as many
-    clients as sessions worked at a time. Otherwise the users did, whose number and pauses a log does not show.
+    clients as sessions worked at a time. Otherwise the users did, whose number and pauses a log does not show. A log of
+    whole seconds shows neither.
     """
-    if found.pause_us is not None and (found.pause_us < SHORTEST_PAUSE_US or found.at_most_10_ms >= MOST_COMMITS):
+    if found.has_whole_seconds or found.pause_us is None:
+        return None
+    if found.pause_us < SHORTEST_PAUSE_US or found.at_most_10_ms >= MOST_COMMITS:
         return max(1, round(found.at_once))
     return None
 
@@ -73,10 +76,12 @@ def find_arrivals(found: Activity, modelled: int, span_us: int, most_sessions: i
     rate = modelled / (span_us / 1e6)
     clients = max(1, most_sessions, math.ceil(HEADROOM * found.working))
     paused = "" if found.pause_us is None else f" for {found.pause_us / 1_000:,.0f} ms (median)"
+    pace = f"sessions paused between transactions{paused}, so their users set the pace"
+    if found.has_whole_seconds:
+        pace = "the times of the log are whole seconds, which show no pauses (%m in log_line_prefix has milliseconds)"
     reason = (
-        f"sessions paused between transactions{paused}, so their users set the pace: the mean rate of {modelled:,} "
-        f"transactions in {span_us / 1e6:,.0f} s. At most {most_sessions:,} sessions were open; "
-        f"{found.working:.2f} were in a transaction on average"
+        f"{pace}: the mean rate of {modelled:,} transactions in {span_us / 1e6:,.0f} s. "
+        f"At most {most_sessions:,} sessions were open; {found.working:.2f} were in a transaction on average"
     )
     return Arrivals(clients, float(f"{rate:.4g}"), reason)
 
@@ -127,7 +132,7 @@ def model_log(folder: Path, capture: Capture, least: float) -> Model:
             notes.append(note)
             protocol = "simple"
         left = list(classes.left)
-        activity = statements.activity()
+        activity = replace(statements.activity(), has_whole_seconds=capture.has_whole_seconds)
         clients = closed_clients(activity)
         sessions = statements.busiest(clients) if clients is not None else []
         is_simple = protocol == "simple"

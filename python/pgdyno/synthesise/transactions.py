@@ -190,6 +190,8 @@ class Activity:
     """Sessions in a transaction, on average."""
     at_once: float
     """Sessions in a transaction or in a pause of at most 10 ms before one, on average."""
+    has_whole_seconds: bool = False
+    """Whether the times of the log have no milliseconds: then the pauses say nothing."""
 
 
 class CapturedStatements:

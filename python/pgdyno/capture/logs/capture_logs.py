@@ -94,7 +94,7 @@ def capture_logs(
         partial = folder / STATEMENTS_FILE
         capture = write_table(connection, statements.files, partial, found, classes, losses)
         partial.replace(into / STATEMENTS_FILE)
-    return capture
+    return capture.model_copy(update={"has_whole_seconds": any(each.has_whole_seconds for each in logs)})
 
 
 def _have_ids(logs: Sequence[LogFile]) -> bool:

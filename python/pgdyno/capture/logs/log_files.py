@@ -72,6 +72,11 @@ class LogFile:
             return self.prefix.first_line()
         return _CSV_START if self.format is LogFormat.CSV else _JSON_START
 
+    @property
+    def has_whole_seconds(self) -> bool:
+        """Whether its times have no milliseconds: `%t` in the prefix."""
+        return "." not in self.began
+
     def begins_like(self, other: LogFile) -> bool:
         """Whether the first entries of both are the same, as far as both have them."""
         return self.opening.startswith(other.opening) or other.opening.startswith(self.opening)
