@@ -235,6 +235,13 @@ def test_constants_that_go_on_after_a_backslash_are_left_out(rest: str, tmp_path
     assert found.left_out == {"not-anonymised": (1, "1")}
 
 
+@pytest.mark.parametrize("operator", ["<->", "<<->", "<->>", "@->", "##>"])
+def test_constants_after_operators_that_end_like_those_of_json_are_data(operator: str, tmp_path: Path) -> None:
+    (text,) = _anonymised(tmp_path, f"SELECT a->'key' FROM t ORDER BY a {operator} 'Mustermann'").texts
+    assert "'key'" in text
+    assert "Mustermann" not in text
+
+
 def test_large_numbers_are_replaced_alike_wherever_they_stand(tmp_path: Path) -> None:
     card = 4111111111111111
     found = _anonymised(

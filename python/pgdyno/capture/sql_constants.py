@@ -71,7 +71,8 @@ _SETS = re.compile(
     re.IGNORECASE,
 )
 _BEFORE_KEPT = re.compile(
-    r"(?:->>?|#>>?|\binterval|\bat\s+time\s+zone"
+    # not the end of another operator, such as the distance <->
+    r"(?:(?<![-+*/<>=~!@#%^&|`?])(?:->>?|#>>?)|\binterval|\bat\s+time\s+zone"
     r"|\b(?:date_trunc|date_part|nextval|currval|setval|set_config|current_setting|to_regclass|timezone)\s*\()\s*$",
     re.IGNORECASE,
 )
