@@ -168,6 +168,22 @@ def test_dips_of_a_trial_count_from_its_start() -> None:
     assert (found.from_s, found.to_s, found.loss) == (22, 27, 4_500)
 
 
+@pytest.mark.parametrize("length", [10, 20, 25, 29])
+def test_a_dip_at_an_end_is_found_whole(length: int) -> None:
+    values = np.full(120, 1_000.0)
+    values[:length] = 500
+    for series, span in ((values, (0, length)), (values[::-1], (120 - length, 120))):
+        (found,) = dips(series)
+        assert (found.from_s, found.to_s, found.loss) == (*span, 500 * length)
+
+
+@pytest.mark.parametrize("length", [31, 40, 60])
+def test_a_lower_level_of_half_a_minute_at_an_end_is_no_dip(length: int) -> None:
+    values = np.full(120, 1_000.0)
+    values[:length] = 500
+    assert dips(values) == dips(values[::-1]) == []
+
+
 def test_dips_after_a_phase_without_a_result_keep_their_times() -> None:
     values = np.full(100, 1_000.0)
     values[28:30] = values[50:52] = values[80:85] = 100

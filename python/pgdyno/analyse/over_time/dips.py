@@ -45,7 +45,7 @@ def dips(
 
     A value counts as low if it is under median - max(5 % of the median, 3 x 1.4826 MAD): the median over 61 seconds
     around it, and the median absolute deviation of all values from theirs. A dip is a run of low values of at least 2
-    s.
+    s, with the neighbours that are as low, up to half of the 61 seconds.
     """
     values = np.asarray(series, dtype=np.float64)
     if not len(values):
@@ -83,9 +83,24 @@ def _low(values: Array) -> tuple[Array, list[tuple[int, int]]]:
     """Return the rolling median, and the runs of values well below it, as half-open ranges."""
     median = rolling_median(values)
     spread = 1.4826 * float(np.median(np.abs(values - median)))
-    low = values < median - np.maximum(LEAST_DEPTH * median, LEAST_MADS * spread)
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], low.astype(np.int8), [0]])))
-    return median, [(int(first), int(end)) for first, end in list(pairwise(edges))[::2]]
+    least = median - np.maximum(LEAST_DEPTH * median, LEAST_MADS * spread)
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], (values < least).astype(np.int8), [0]])))
+    found: list[tuple[int, int]] = []
+    for first, end in list(pairwise(edges.tolist()))[::2]:
+        begin, stop = first, end
+        # near an end of the series, the median may follow a long dip: its seconds are as low as those next to them
+        earliest = max(found[-1][1] if found else 0, end - WINDOW)
+        while begin > earliest and values[begin - 1] < least[first]:
+            begin -= 1
+        while stop < min(len(values), first + WINDOW) and values[stop] < least[end - 1]:
+            stop += 1
+        is_longer = (begin, stop) != (first, end) and stop - begin <= WINDOW // 2
+        if is_longer:
+            median[begin:stop] = median[first:end].max()
+        # the one before may have been extended over this one
+        if not found or first >= found[-1][1]:
+            found.append((begin, stop) if is_longer else (first, end))
+    return median, found
 
 
 def trial_dips(run: RunSource, trial: int) -> list[Dip]:
