@@ -242,6 +242,16 @@ def test_constants_after_operators_that_end_like_those_of_json_are_data(operator
     assert "Mustermann" not in text
 
 
+def test_parameters_that_are_no_data_stay(tmp_path: Path) -> None:
+    query = "SELECT set_config($1, $2, $3), nextval( $4 ), a->$5, $6::regclass, a <-> $7, $10"
+    values = ["app.user", "Mustermann", "true", "orders_id", "street", "orders", "Muster", "8", "9", "Erika"]
+    detail = "Parameters: " + ", ".join(f"${number} = '{value}'" for number, value in enumerate(values, 1))
+    log = csvlog([Entry(f"duration: 1.0 ms  execute a: {query}", detail)])
+    (row,) = captured(tmp_path, log, options=ANONYMISED).statements
+    same = [found == value for found, value in zip(row["parameters"], values, strict=True)]
+    assert same == [True, False, True, True, True, True, False, True, True, False]
+
+
 def test_large_numbers_are_replaced_alike_wherever_they_stand(tmp_path: Path) -> None:
     card = 4111111111111111
     found = _anonymised(

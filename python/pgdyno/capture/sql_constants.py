@@ -50,6 +50,7 @@ _CREDENTIALS = re.compile(
     rf"|\bpassword\s*{MARK}",
     re.IGNORECASE,
 )
+_PARAMETER = re.compile(r"\$(\d{1,5})\Z")
 _PARAMETERS = re.compile(rf"\$(\d{{1,5}}){MARK}")
 # at the begin of a statement: from each further "copy" of a long one, another look to its end would take hours
 _COPY = rf"(?:\A|;){_GAP}*+copy\b[^;]*\b"
@@ -87,6 +88,8 @@ class Template:
     """Why they are left out."""
     kept: tuple[int, ...]
     """Places of the constants that an anonymised statement keeps, because they are no data; from 1."""
+    kept_parameters: tuple[int, ...]
+    """Numbers of the parameters that stand where a constant is no data."""
     parameters: int
     """The highest number of a parameter; 0 without parameters."""
 
@@ -94,16 +97,22 @@ class Template:
 def judged(template: str, *, anonymised: bool) -> Template:
     """Returns what is done with the statements of `template`."""
     pieces = template.split(MARK)
-    kept = {
-        place
-        for place in range(1, len(pieces))
-        if _BEFORE_KEPT.search(pieces[place - 1]) or _AFTER_KEPT.match(pieces[place])
-    }
+    kept: set[int] = set()
+    kept_parameters: set[int] = set()
+    for place in range(1, len(pieces)):
+        parameter = _PARAMETER.search(pieces[place - 1])
+        before = pieces[place - 1][: parameter.start()] if parameter is not None else pieces[place - 1]
+        if _BEFORE_KEPT.search(before) or _AFTER_KEPT.match(pieces[place]):
+            kept.add(place)
+            if parameter is not None:
+                kept_parameters.add(int(parameter[1]))
     if _SETS.match(template):
         # what a client sends together with SET is another statement
         kept.update(range(1, template.partition(";")[0].count(MARK) + 1))
     numbers = [int(each) for each in _PARAMETERS.findall(template)]
-    return Template(_reason(template, anonymised), tuple(sorted(kept)), max(numbers, default=0))
+    return Template(
+        _reason(template, anonymised), tuple(sorted(kept)), tuple(sorted(kept_parameters)), max(numbers, default=0)
+    )
 
 
 def _reason(template: str, anonymised: bool) -> str | None:

@@ -55,7 +55,7 @@ FROM (
           OR regexp_matches(sql, {quoted(LARGE_NUMBER)})
 )
 UNION ALL
-SELECT line, true, NULL, unnest(parameters), generate_subscripts(parameters, 1) FROM statement
+SELECT line, true, template, unnest(parameters), generate_subscripts(parameters, 1) FROM statement
 WHERE len(parameters) > 0
 """
 _NUMBER = "regexp_full_match(token, '''?-?[1-9]?[0-9]{0,8}(\\.[0-9]+)?''?')"
@@ -69,7 +69,7 @@ WHERE token IS NOT NULL AND NOT {_NUMBER}
 _REPLACED = f"""
 CREATE OR REPLACE TEMP TABLE replaced AS
 SELECT line, is_parameter, list(CASE
-    WHEN is_parameter THEN coalesce(value, token)
+    WHEN is_parameter THEN CASE WHEN is_kept THEN token ELSE coalesce(value, token) END
     WHEN token[1] = '"' OR regexp_full_match(token, '\\$[0-9]+') OR starts_with(token, '--') THEN ''
     WHEN starts_with(token, '/*') AND NOT regexp_full_match(token, {quoted(KEPT_COMMENT)}) THEN ' '
     WHEN is_kept THEN token
@@ -77,8 +77,9 @@ SELECT line, is_parameter, list(CASE
 FROM token
 LEFT JOIN (SELECT unnest($flags::BOOLEAN[]) AS is_parameter, unnest($tokens::VARCHAR[]) AS token,
                   unnest($values::VARCHAR[]) AS value) USING (is_parameter, token)
-LEFT JOIN (SELECT unnest($templates::UBIGINT[]) AS template, unnest($numbers::BIGINT[]) AS number, true AS is_kept)
-    USING (template, number)
+LEFT JOIN (SELECT unnest($templates::UBIGINT[]) AS template, unnest($numbers::BIGINT[]) AS number,
+                  unnest($of_parameters::BOOLEAN[]) AS is_parameter, true AS is_kept)
+    USING (template, number, is_parameter)
 GROUP BY line, is_parameter
 """
 _JOINED = f"""
@@ -153,15 +154,17 @@ def _reason(code: str, unclear: str) -> str:
 def _replace(cursor: duckdb.DuckDBPyConnection, templates: list[tuple[int, Template]], anonymiser: Anonymiser) -> None:
     cursor.execute(_TOKENS)
     values = cursor.execute(_VALUES).fetchall()
-    kept = [(hash_, number) for hash_, template in templates for number in template.kept]
+    kept = [(hash_, number, False) for hash_, template in templates for number in template.kept]
+    kept += [(hash_, number, True) for hash_, template in templates for number in template.kept_parameters]
     cursor.execute(
         _REPLACED,
         {
             "flags": [is_parameter for is_parameter, _ in values],
             "tokens": [token for _, token in values],
             "values": [_replacement(anonymiser, token, is_parameter) for is_parameter, token in values],
-            "templates": [hash_ for hash_, _ in kept],
-            "numbers": [number for _, number in kept],
+            "templates": [hash_ for hash_, _, _ in kept],
+            "numbers": [number for _, number, _ in kept],
+            "of_parameters": [is_parameter for _, _, is_parameter in kept],
         },
     )
 
