@@ -67,6 +67,16 @@ def test_a_uuid_becomes_a_uuid(value: uuid.UUID) -> None:
     assert ONE.value(str(value).upper()) == found
 
 
+@given(st.ip_addresses(v=6))
+def test_an_address_of_ipv6_becomes_one(value: ipaddress.IPv6Address) -> None:
+    assert ipaddress.IPv6Address(ONE.value(str(value)))
+
+
+@given(st.from_regex(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", fullmatch=True))
+def test_an_address_of_a_network_card_becomes_one(value: str) -> None:
+    assert re.fullmatch(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", ONE.value(value))
+
+
 @given(st.ip_addresses(v=4))
 def test_an_address_becomes_an_address(value: ipaddress.IPv4Address) -> None:
     assert str(ipaddress.ip_address(ONE.value(str(value)))) == ONE.value(str(value))

@@ -23,6 +23,7 @@ class _Shape(Enum):
     NUMBER = auto()
     JSON = auto()
     ARRAY = auto()
+    COLONS = auto()
     ADDRESS = auto()
     TEXT = auto()
 
@@ -51,9 +52,12 @@ _LARGE_NUMBER = re.compile(r"[+-]?[1-9]\d*(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII
 _PARTS = re.compile(r"([+-]?)([\d.]+)(.*)", re.ASCII)
 _BYTE = r"(?:\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])"
 _ADDRESS = re.compile(rf"({_BYTE})\.({_BYTE})\.({_BYTE})\.({_BYTE})(/\d{{1,2}})?", re.ASCII)
+_GROUP = r"[0-9a-fA-F]{0,4}"
+_COLONS = re.compile(rf"(?:{_GROUP}:){{5,7}}{_GROUP}|(?=[^.]*::)(?:{_GROUP}:){{2,7}}{_GROUP}", re.ASCII)
+"""Matches addresses of IPv6 and of network cards."""
 _RADIX = tuple("xXoObB")
 """Follow the zero of numbers that are not decimal."""
-_SURELY_TEXT = re.compile(r"[A-Za-z][\w-]*[^\w-]", re.ASCII)
+_SURELY_TEXT = re.compile(r"[A-Za-z][\w-]*[^\w:-]", re.ASCII)
 """Matches most texts of several words, what stands for them, and nothing of another shape."""
 _JSON_VALUE = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?|-?\d[\d.eE+-]*', re.DOTALL | re.ASCII)
 _ARRAY = re.compile(r'\{(?:"(?:[^"\\]|\\.)*"|[^"\\])*\}', re.DOTALL)
@@ -64,6 +68,7 @@ _PATTERNS = {
     _Shape.UUID: _UUID,
     _Shape.HEX: _HEX,
     _Shape.ADDRESS: _ADDRESS,
+    _Shape.COLONS: _COLONS,
     _Shape.ARRAY: _ARRAY,
 }
 _DEEPEST_JSON = 2000
@@ -223,6 +228,7 @@ class Anonymiser:
         _Shape.INTEGER8: _integer,
         _Shape.NUMBER: _number,
         _Shape.ADDRESS: _address,
+        _Shape.COLONS: _hex,
         _Shape.ARRAY: _array,
         _Shape.TEXT: _text,
     }
