@@ -6,6 +6,7 @@ import pytest
 
 from pgdyno.records import Point
 from pgdyno.report.charts.layout import Layout
+from pgdyno.report.charts.page_figures import spectrum_figure
 from pgdyno.report.numbers import NOTHING
 from pgdyno.report.report_content import Extras, digest
 from pgdyno.report.sections.key_figures import near, peak_numbers
@@ -91,6 +92,15 @@ def test_an_open_loop_has_no_peak_and_does_not_rise(rates: tuple[float, ...]) ->
     of = digest(run)
     assert "peak" not in latency_title(of)
     assert all("rising" not in each.about for each in peak_numbers(of, of.curves[0], Extras()))
+
+
+def test_of_few_transactions_none_is_slower_than_the_slowest() -> None:
+    run = SampleRun(manifest())
+    add_trial(run, "pg18", 1, 3, 900, seconds=10, tail=1)
+    figure = spectrum_figure(digest(run))
+    assert figure is not None
+    assert "one in 1,000" not in figure.title
+    assert figure.title.endswith(", largest 2.77 ms")
 
 
 def test_the_latency_below_the_peak_is_that_of_the_same_series() -> None:

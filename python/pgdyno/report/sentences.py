@@ -278,7 +278,16 @@ def latency_title(of: Digest) -> str:
 
 def spectrum_title(line: SpectrumLine) -> str:
     """Describe the spectrum of the best point."""
-    half, rare = line.histogram.percentile_ns(50), line.histogram.percentile_ns(99.9)
+    half, p99, rare = line.histogram.percentiles_ns([50, 99, 99.9])
+    if line.histogram.count < 1_000:
+        # none is slower than the slowest
+        return gettext(
+            "{name}: p50 {p50}, p99 {p99}, largest {largest} ms",
+            name=line.name,
+            p50=numbers.ms(half),
+            p99=numbers.ms(p99),
+            largest=numbers.ms(line.histogram.max_ns),
+        )
     return gettext(
         "{name}: half of the transactions take at most {half} ms, one in 1,000 more than {rare} ms",
         name=line.name,
