@@ -540,6 +540,14 @@ def test_a_rule_without_its_input_says_so() -> None:
     } <= unchecked
 
 
+def test_a_mix_that_changes_from_phase_to_phase_is_not_compared_with_the_weights() -> None:
+    steady, mixing = {"name": "rise", "duration": "20s", "clients": 8}, {"mix": {"read": 1, "write": 9}}
+    (finding,) = of("mix-off", own(summary=mixed(0.56), plan={"phase": [steady]}))
+    assert finding.severity is Severity.INVALID
+    (finding,) = of("mix-off", own(summary=mixed(0.56), plan={"phase": [steady, steady | mixing]}))
+    assert not finding.checked
+
+
 def test_dips_that_no_probe_saw_are_not_called_healthy() -> None:
     run = own(seconds=dipping(6))
     blind = replace(run, trials=[trial.model_copy(update={"probe": None}) for trial in run.trials])

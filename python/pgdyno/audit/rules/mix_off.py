@@ -19,7 +19,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     counted = [sample for sample in subject.samples if sample.summary.scripts]
     if not counted:
         raise MissingError(Message("no-mix", "the number of executions of each script is unknown"))
-    if subject.manifest.plan.get("phases"):
+    if any(phase.get("mix") for phase in subject.manifest.plan.get("phase") or ()):
         raise MissingError(Message("mix-by-phase", "the weights change from phase to phase"))
     for severity, least, most in (
         (Severity.INVALID, INVALID_POINTS, 1.1),
