@@ -9,7 +9,17 @@ import pytest
 
 from pgdyno.audit import RULES, Finding, Severity, audit, worst
 from pgdyno.audit.subject import AuditRun
-from pgdyno.records import Check, CheckVerdict, DuetRecord, Fingerprint, HostPrint, Likeness, Outcome, ScriptSummary
+from pgdyno.records import (
+    Check,
+    CheckVerdict,
+    DuetRecord,
+    Fingerprint,
+    HostPrint,
+    Likeness,
+    Outcome,
+    ScriptSummary,
+    TrialRecord,
+)
 from tests import audit_page
 from tests.unit.audit_disturbed import NOISE, failing, hits, lagging, on_host, planned, ran, rated, sized
 from tests.unit.audit_sample import (
@@ -629,3 +639,54 @@ def test_rows_under_two_numbers_of_clients_are_both_named() -> None:
     (finding,) = of("identical-rows", printed(replace(ROW, clients=512), OTHER, replace(ROW, clients=1024)))
     assert finding.message == "512 clients of a and 1024 clients of a have the same figures"
     assert finding.trials == [1, 3]
+
+
+def phased(*phases: dict[str, object]) -> dict[str, object]:
+    return {"name": "x", "trial": {"seed": 1}, "phase": [{"name": f"p{at}", **each} for at, each in enumerate(phases)]}
+
+
+def test_throughput_that_phases_change_is_not_called_unsteady() -> None:
+    swinging = [100.0] * 30 + [400.0] * 30
+    for plan in (
+        phased({"rate": 100}, {"rate": 400}),
+        phased({"clients": {"from": 1, "to": 4}}),
+        phased({"mix": {"a": 1}}, {"mix": {"a": 2}}),
+    ):
+        for rule in ("unsteady", "dips-unexplained"):
+            (finding,) = of(rule, own(seconds=swinging, plan=plan))
+            assert not finding.checked, finding
+    # a phase without a result is no part of the figures
+    assert worst(of("unsteady", own(seconds=swinging, plan=phased({"result": False}, {})))) is CAUTION
+
+
+def test_transactions_that_phases_require_and_nobody_starts_are_reported() -> None:
+    skipping = {"scheduled": 600_000, "skipped": 12_000}
+    assert worst(of("skipped", own(summary=skipping, plan=phased({"rate": 10_000})))) is CAUTION
+
+
+def test_proposals_of_a_search_for_settings_are_no_arms() -> None:
+    run = own(plan={"name": "x", "trial": {"seed": 1}, "search": {"find": "settings"}})
+
+    def proposed(trial: TrialRecord) -> dict[str, object]:
+        point = trial.point.model_copy(update={"settings": {"work_mem": f"{trial.number}MB"}})
+        return {"point": point, "target": "a", "outcome": Outcome.FAILED if trial.number == 3 else trial.outcome}
+
+    run = probed(changed(run, proposed), ran(where="a", trials=[5]))
+    assert of("maintenance-one-arm", run) == []
+    assert of("errors-one-arm", run) == []
+
+
+def test_a_dataset_fits_into_the_memory_of_its_own_machine_at_its_own_scale() -> None:
+    far = own(dataset_bytes=1 << 30, kind_b="dsn", asked_b={"dsn": "host=far"})
+    (finding,) = of("cache-resident", far)
+    assert [each.figures["target"] for each in finding.evidence] == ["a"]
+    (finding,) = of("cache-resident", changed(far, lambda _: {"target": "b"}))
+    assert not finding.checked
+
+    def scaled(trial: TrialRecord) -> dict[str, object]:
+        small = trial.number < 9
+        point = trial.point.model_copy(update={"scale": 10 if small else 5_000})
+        return {"prepare": {"dataset_bytes": 1 << (30 if small else 37)}, "point": point}
+
+    (finding,) = of("cache-resident", changed(own(), scaled))
+    assert "1.07 GB" in finding.message

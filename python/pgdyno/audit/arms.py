@@ -39,8 +39,18 @@ def point_of(trial: TrialRecord) -> str:
     return trial.point.model_copy(update={"settings": {}, "protocol": ""}).model_dump_json()
 
 
+def compares_no_arms(manifest: Manifest) -> bool:
+    """Return whether the arms of a run are the proposals of a search, or targets that it holds against a promise."""
+    return manifest.finds_settings or manifest.finds_cheapest
+
+
 def compared_arms(subject: Subject) -> Arms:
-    """Return arms with their trials at the points that at least two arms share; empty if nothing can be compared."""
+    """Return arms with their trials at the points that at least two arms share; empty if nothing can be compared.
+
+    A search compares none of the arms that it tries, except in pairs of its own.
+    """
+    if compares_no_arms(subject.manifest):
+        return {}
     names = arms_of(subject.run.trials)
     by_point: dict[str, dict[str, list[Sample]]] = defaultdict(lambda: defaultdict(list))
     for sample in subject.samples:
@@ -111,7 +121,9 @@ class PairRun:
             for side, name in zip(self._sides, self._names, strict=True)
             if side.record is not None
         ]
-        changes: dict[str, object] = {"targets": targets, "preflight": [], "attempts": [], "host": None}
+        # two runs of searches are compared, although each of them compares no arms
+        plan = {name: each for name, each in base.plan.items() if name != "search"}
+        changes: dict[str, object] = {"targets": targets, "plan": plan, "preflight": [], "attempts": [], "host": None}
         if base.fingerprint is not None and other.fingerprint is not None:
             disks = {**self._sides[0].disks(self._names[0]), **self._sides[1].disks(self._names[1])}
             host = base.fingerprint.host.model_copy(update={"disks": disks})

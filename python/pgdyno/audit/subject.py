@@ -21,6 +21,7 @@ from pgdyno.analyse.over_time.dips import (
 from pgdyno.analyse.over_time.probe_series import Span, SummedProbe, origin_us
 from pgdyno.analyse.over_time.timeline import Timeline, timeline_of
 from pgdyno.analyse.price import PriceList, prices_of
+from pgdyno.messages import Message
 from pgdyno.records import GeneratorHost, ImportedLine, Latency, Manifest, Outcome, Summary, TrialRecord
 from pgdyno.store.probe_tables import Metric, Shares, Stretches
 from pgdyno.store.read_runs import KeptPlan
@@ -362,6 +363,17 @@ class Subject:
     @cached_property
     def _events(self) -> Mapping[int, Sequence[EventRow]]:
         return _by_trial(self.run.events())
+
+    @property
+    def changing_load(self) -> Message | None:
+        """Return what phases change during a trial; None if every phase with a result has the same load."""
+        phases = [each for each in self.manifest.plan.get("phase") or () if each.get("result", True)]
+        loads = [(each.get("rate"), each.get("clients")) for each in phases]
+        if any(load != loads[0] or any(isinstance(each, Mapping) for each in load) for load in loads):
+            return Message("load-by-phase", "phases change the clients or the rate during a trial")
+        if any(each.get("mix") != phases[0].get("mix") for each in phases):
+            return Message("mix-by-phase", "the weights change from phase to phase")
+        return None
 
     @property
     def only_reads(self) -> bool | None:

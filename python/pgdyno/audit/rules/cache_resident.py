@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.rules.generator_on_server import HERE
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
 from pgdyno.units import format_size
@@ -12,13 +13,16 @@ from pgdyno.units import format_size
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
     host = subject.manifest.host
-    if host is None:
+    here = {target.name for target in subject.manifest.targets if target.kind in HERE}
+    samples = [sample for sample in subject.samples if sample.target in here]
+    # the host's memory is not that of a server elsewhere
+    if host is None or (subject.samples and not samples):
         raise MissingError(
             Message("no-dataset-and-memory-size", "neither the size of the dataset nor that of memory is known")
         )
     sizes = {
-        sample.target: (sample.number, sample.trial.prepare.dataset_bytes)
-        for sample in subject.samples
+        (sample.target, sample.trial.point.scale): (sample.number, sample.trial.prepare.dataset_bytes)
+        for sample in samples
         if sample.trial.prepare is not None and sample.trial.prepare.dataset_bytes is not None
     }
     if not sizes:
@@ -28,7 +32,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 "the size of the dataset was not recorded: [reset] with restart or prewarm records it",
             )
         )
-    inside = {target: found for target, found in sizes.items() if (found[1] or 0) < host.memory_bytes / 2}
+    inside = {place: found for place, found in sizes.items() if (found[1] or 0) < host.memory_bytes / 2}
     if inside:
         size = max(size or 0 for _, size in inside.values())
         yield RuleFinding(
@@ -42,7 +46,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             [],
             [
                 Evidence(at=f"trial {number}", figures={"target": target, "dataset_bytes": size or 0})
-                for target, (number, size) in inside.items()
+                for (target, _), (number, size) in inside.items()
             ],
             "to measure storage, use a scale several times as large as memory",
         )

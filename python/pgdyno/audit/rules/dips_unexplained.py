@@ -15,6 +15,8 @@ LEAST_LOSS = 0.01
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
+    if (changing := subject.changing_load) is not None:
+        raise MissingError(changing)
     if not any(len(course.measured_part) for course in subject.courses.values()):
         raise MissingError(Message("no-intervals", "no trial has figures by second"))
     dipping = {each: subject.courses[each.number] for each in subject.samples if subject.dips[each.number]}

@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from pgdyno.audit.arms import arms_of, compared_arms
+from pgdyno.audit.arms import arms_of, compared_arms, compares_no_arms
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.rules.errors import CAUTION_SHARE
 from pgdyno.audit.subject import Sample, Subject
@@ -70,6 +70,8 @@ def _more(what: str, arms: Mapping[str, Sequence[Sample]]) -> Iterator[RuleFindi
 
 def _failed_trials(subject: Subject) -> Iterator[RuleFinding]:
     """Report trials that failed in one arm only: the comparison then covers only the trials that succeeded."""
+    if compares_no_arms(subject.manifest):
+        return
     names = arms_of(subject.run.trials)
     by_arm: dict[str, list[TrialRecord]] = defaultdict(list)
     for trial in subject.run.trials:

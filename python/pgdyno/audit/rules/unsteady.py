@@ -18,6 +18,8 @@ LOW_SHARE = 0.75
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
+    if (changing := subject.changing_load) is not None:
+        raise MissingError(changing)
     ranges = [(sample, found) for sample in subject.samples if (found := _range(subject, sample)) is not None]
     if not ranges:
         raise MissingError(
