@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import subprocess
 import sys
@@ -206,6 +208,35 @@ def test_a_server_that_goes_away_comes_back(installed: Installation, scratch: Pa
     assert away["active"] is None
     assert away["tps"] is None
     assert back["sessions"] == 0
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_the_processors_are_those_that_the_server_may_use(installed: Installation, scratch: Path) -> None:
+    own = OwnServer.make(installed, scratch / "own")
+    own.start(within=["taskset", "--cpu-list", str(min(os.sched_getaffinity(0)))])
+    try:
+        frame = json.loads(once(own.environment(), "--json").stdout)
+    finally:
+        own.stop("immediate")
+    assert frame["processors"] == 1
+
+
+def test_a_dropped_database_does_not_make_rates_negative(server: Server) -> None:
+    with server.connect() as connection:
+        connection.execute("CREATE DATABASE dropped_in_watch")
+    with server.connect("dropped_in_watch") as elsewhere:
+        elsewhere.execute("SET work_mem = '64kB'")
+        elsewhere.execute("SELECT count(*) FROM (SELECT generate_series(1, 1000000) ORDER BY 1) AS sorted")
+    with objects(server.environment()) as told:
+        told.wait_for(lambda each: each["tps"] is not None)
+        begun = len(told.seen)
+        with server.connect() as connection:
+            connection.execute("DROP DATABASE dropped_in_watch")
+        for _ in range(3):
+            told.wait_for(lambda each: each["tps"] is not None)
+    rates = [each["temp_bytes_per_s"] for each in told.seen[begun:] if each["tps"] is not None]
+    assert rates
+    assert min(rates) >= 0
 
 
 def test_statements_that_take_the_time_are_shown_without_what_is_in_them(

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.watch.buckets import Fold, Session
+from pgdyno.watch.buckets import Bucket, Fold, Row, Session
 from pgdyno.watch.chart import class_of
 from pgdyno.watch.frame import Blocker, Cpu, Disk, Frame, Point, Process, frame_of, stepped
-from pgdyno.watch.polling import Statement
-from tests.unit.watch_sample import buckets, connected, history, line, row, sample, second, session, start, waits
+from pgdyno.watch.polling import Statement, Totals
+from tests.unit.watch_sample import CPU, buckets, connected, history, line, row, sample, second, session, start, waits
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "watch.md"
 
@@ -158,3 +158,42 @@ def test_statements_are_those_of_the_last_sample_the_dearest_first() -> None:
         told.add(bucket)
     assert told.frame(1).away == "gone"
     assert told.frame(1).statements == []
+
+
+def test_a_dropped_database_and_reset_statistics_do_not_lower_the_totals() -> None:
+    totals = Totals()
+    small, large = [1.0, 0.0, 10.0, 90.0, 0.0, 0.0], [9.0, 1.0, 5000.0, 90000.0, 0.0, 0.0]
+    assert totals.add({1: small, 2: large}) == [0.0] * 6
+    more = [201.0, 0.0, 110.0, 1090.0, 0.0, 0.0]
+    assert totals.add({1: more}) == [200.0, 0.0, 100.0, 1000.0, 0.0, 0.0]
+    # what was counted after the reset, and a database that is new
+    reset = [3.0, 0.0, 1.0, 2.0, 0.0, 0.0]
+    assert totals.add({1: reset, 3: reset}) == [206.0, 0.0, 102.0, 1004.0, 0.0, 0.0]
+
+
+def test_counters_of_another_session_give_no_rate_until_it_has_two() -> None:
+    told = buckets(3)
+    *_, last = told
+    assert last.polled is not None
+    last.polled = replace(last.polled, session=1)
+    assert frame_of(told, None, queries=False).tps is None
+    last.polled = replace(last.polled, session=0)
+    assert frame_of(told, None, queries=False).tps is not None
+
+
+def test_a_process_that_was_sampled_late_used_no_more_than_its_core() -> None:
+    bucket = Bucket(2.0)
+    bucket.samples["cpu"] = [Row(2.0, {}, CPU)]
+    bucket.samples["process"] = [Row(2.0, {"pid": "7", "kind": "walwriter"}, {"cpu": 1.5e6, "written": 4e6})]
+    (process,) = frame_of([bucket], None, queries=False).processes
+    assert (process.cpu, process.written_bytes_per_s) == (0.75, 2e6)
+
+
+def test_busy_cores_are_not_busier_than_all_of_the_time() -> None:
+    bucket = Bucket(1.0)
+    # as the kernel counted on two busy cores
+    bucket.samples["cpu"] = [Row(1.000016, {}, CPU | {"user": 0.995, "system": 0.01, "iowait": 0.0, "steal": 0.0})]
+    cpu = frame_of([bucket], None, queries=False).cpu
+    assert cpu is not None
+    assert cpu.busy == pytest.approx(1.0)
+    assert cpu.busy <= 1.0

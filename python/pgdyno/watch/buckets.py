@@ -67,7 +67,10 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """Counters of all databases at a time of the server's clock, and its sessions."""
+    """Counters of all databases at a time of the server's clock, and its sessions.
+
+    They count from the start of one session of pgdyno's; those of another cannot be compared with them.
+    """
 
     at_s: float
     commits: float
@@ -77,6 +80,8 @@ class Polled:
     temp_bytes: float
     deadlocks: float
     sessions: Sequence[Session] = ()
+    session: int = 0
+    """The number of pgdyno's session."""
 
 
 @dataclass(slots=True)

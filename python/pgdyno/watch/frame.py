@@ -201,7 +201,8 @@ def frame_of(
 
 def _polled(buckets: Sequence[Bucket], before: Polled | None) -> dict[str, float | None]:
     polled = [bucket.polled for bucket in buckets if bucket.polled is not None]
-    first = before or (polled[0] if polled else None)
+    comparable = (each for each in (before, *polled) if each is not None and each.session == polled[-1].session)
+    first = next(comparable, None) if polled else None
     names = ("tps", "rollbacks_per_s", "cache_hit", "reads_per_s", "temp_bytes_per_s", "deadlocks_per_s")
     if first is None or not polled or polled[-1].at_s <= first.at_s or polled[-1].commits < first.commits:
         return dict.fromkeys(names)
@@ -225,7 +226,9 @@ def _cpu(buckets: Sequence[Bucket]) -> Cpu | None:
     shares = {name: average(rows, name) for name in ("user", "system", "iowait", "irq", "steal", "guest")}
     if any(share is None for share in shares.values()):
         return None
-    known = {name: share or 0.0 for name, share in shares.items()}
+    # the kernel counts in ticks, so that busy cores may gain one more than fits into the time
+    excess = max(sum(share or 0.0 for share in shares.values()), 1.0)
+    known = {name: (share or 0.0) / excess for name, share in shares.items()}
     system = known["system"] + known["irq"]
     busy = known["user"] + system + known["guest"]
     running = last(rows_of(buckets, "kernel"), "running")
@@ -254,13 +257,15 @@ def _disks(buckets: Sequence[Bucket]) -> list[Disk]:
 def _processes(buckets: Sequence[Bucket]) -> list[Process]:
     """Sort by bytes read and written, then by CPU."""
     rows = rows_of(buckets, "process")
-    processes = [_process(pid, of_pid, len(buckets)) for pid, of_pid in by_label(rows, "pid").items() if pid]
+    # the probe samples both in the same tick; a process that is idle, or has ended, has no row
+    seconds = sum(row.span_s or 0.0 for row in rows_of(buckets, "cpu")) or len(buckets)
+    processes = [_process(pid, of_pid, seconds) for pid, of_pid in by_label(rows, "pid").items() if pid]
     return sorted(
         processes, key=lambda each: (each.read_bytes_per_s + each.written_bytes_per_s, each.cpu), reverse=True
     )
 
 
-def _process(pid: str, rows: Sequence[Row], seconds: int) -> Process:
+def _process(pid: str, rows: Sequence[Row], seconds: float) -> Process:
     labels = rows[-1].labels
 
     def a_second(metric: str) -> float:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import sys
 import termios
 import tty
 from types import FrameType, TracebackType
+
+_SEQUENCE = re.compile(r"\x1b(?:\[[0-9;<?]*[^0-9;<?]?|O?.?)", re.DOTALL)
+"""The bytes of a function key, a cursor key, or a key with Alt: F2 ends with a Q."""
 
 
 class Keys:
@@ -32,7 +36,7 @@ class Keys:
             termios.tcsetattr(self._file, termios.TCSAFLUSH, self._before)
 
     def wait(self, seconds: float) -> str:
-        """Return keys, waiting up to `seconds` for one; possibly empty."""
+        """Return letters and other characters, waiting up to `seconds` for one; possibly empty."""
         files = [] if self._file is None else [self._file]
         ready, _, _ = select.select(files, [], [], seconds)
         if not ready or self._file is None:
@@ -41,7 +45,7 @@ class Keys:
         if not typed:
             # the terminal was closed
             self._file = None
-        return typed.decode(errors="replace")
+        return _SEQUENCE.sub("", typed.decode(errors="replace"))
 
 
 class Suspension:

@@ -171,14 +171,20 @@ class Watcher:
             title=self.found.title,
             version=self.fold.version,
             interval=1,
-            processors=None if self._place is None else _processors(bucket),
+            processors=None if self._place is None else _processors(self._place, bucket),
             colours=not os.environ.get("NO_COLOR"),
             queries=self.history.queries,
         )
 
 
-def _processors(bucket: Bucket) -> float | None:
-    """Return the number of cores that the server may use: the host's, or fewer by its control group."""
-    cores = float(os.cpu_count() or 1)
+def _processors(place: Place, bucket: Bucket) -> float | None:
+    """Return the number of cores that the server may use: those of its affinity or cpuset, or fewer by its control
+    group's quota.
+    """
+    try:
+        cores = float(len(os.sched_getaffinity(place.postmaster)))
+    except OSError:
+        # it has ended
+        cores = float(os.cpu_count() or 1)
     limit = last(rows_of([bucket], "cgroup"), "cpu_limit")
     return cores if limit is None else min(cores, limit)

@@ -135,10 +135,8 @@ _SETTINGS = (
     "SET lock_timeout = '1s'",
 )
 _TOTALS = """
-    SELECT /* pgprobe */ extract(epoch FROM clock_timestamp())::float8, coalesce(sum(xact_commit), 0)::float8,
-           coalesce(sum(xact_rollback), 0)::float8, coalesce(sum(blks_read), 0)::float8,
-           coalesce(sum(blks_hit), 0)::float8, coalesce(sum(temp_bytes), 0)::float8,
-           coalesce(sum(deadlocks), 0)::float8
+    SELECT /* pgprobe */ extract(epoch FROM clock_timestamp())::float8, datid, xact_commit::float8,
+           xact_rollback::float8, blks_read::float8, blks_hit::float8, temp_bytes::float8, deadlocks::float8
     FROM pg_catalog.pg_stat_database
 """
 _SESSIONS = """
@@ -165,6 +163,28 @@ _TEXTS = """
     SELECT /* pgprobe */ queryid::text, max(left(query, 1000)) FROM {}.pg_stat_statements(true)
     WHERE queryid::text = ANY(%s) AND query NOT ILIKE '%%password%%' GROUP BY 1
 """
+
+
+class Totals:
+    """Counters of all databases together during one session.
+
+    They grow even if a database is dropped or its statistics are reset: a sum over the databases would decrease.
+    """
+
+    def __init__(self) -> None:
+        self._sums = [0.0] * 6
+        self._before: dict[int, Sequence[float]] | None = None
+
+    def add(self, counters: Mapping[int, Sequence[float]]) -> Sequence[float]:
+        """Return the increases since the first call, of which `counters` are the current values by database."""
+        for database, now in counters.items():
+            # a database that is new since the last call began at 0
+            before = now if self._before is None else self._before.get(database, [0.0] * len(now))
+            is_reset = any(new < old for new, old in zip(now, before, strict=True))
+            gained = now if is_reset else [new - old for new, old in zip(now, before, strict=True)]
+            self._sums = [total + more for total, more in zip(self._sums, gained, strict=True)]
+        self._before = dict(counters)
+        return list(self._sums)
 
 
 class Polling:
@@ -203,7 +223,7 @@ class Polling:
         self._wanted = frozenset(query_ids)
 
     def _run(self) -> None:
-        is_new = True
+        is_new, sessions, totals = True, 0, Totals()
         while not self._stop.is_set():
             try:
                 came_back = self._connection is None
@@ -216,8 +236,9 @@ class Polling:
                     if is_new:
                         for setting in _SETTINGS:
                             self._connection.execute(setting)
-                        is_new = False
-                    self.answers.put(_ask(self._connection))
+                        # counters of another session may be those of another server
+                        is_new, sessions, totals = False, sessions + 1, Totals()
+                    self.answers.put(replace(_ask(self._connection, totals), session=sessions))
                     self._learn(self._connection)
             except TargetError:
                 # it is silent, endless, or no PostgreSQL
@@ -241,9 +262,11 @@ class Polling:
             self._connection = None
 
 
-def _ask(connection: Connection) -> Polled:
-    totals: Any = connection.execute(_TOTALS).fetchone()
+def _ask(connection: Connection, totals: Totals) -> Polled:
+    rows = connection.execute(_TOTALS).fetchall()
+    # the row of objects that belong to no database has no statistics of some kinds
+    sums: Any = totals.add({database or 0: [each or 0.0 for each in counters] for _, database, *counters in rows})
     copies = _COPIES if connection.info.server_version >= 140_000 else _COPIES_UNTIL_13
     query = sql.SQL(_SESSIONS).format(sql.SQL(copies))
     sessions = connection.execute(query, [MOST_SESSIONS]).fetchall()
-    return replace(Polled(*totals), sessions=[Session(*row) for row in sessions])
+    return replace(Polled(rows[0][0], *sums), sessions=[Session(*row) for row in sessions])
