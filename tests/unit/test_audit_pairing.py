@@ -266,3 +266,12 @@ def test_a_changed_setting_is_found_between_two_runs() -> None:
     assert topics(paired(base, other)) == ["max_wal_size"]
     rows = ("max_wal_size", "1024", "MB")
     assert topics(paired(kept(base, rows), kept(other, rows))) == []
+
+
+def test_processors_of_one_class_confound_two_targets_of_a_run() -> None:
+    def rented(cpu: str) -> FakeRun:
+        ways = lambda _, target: way(200, "eu-1a", "eu-1a", cpu if target == "b" else "Xeon 8259CL")  # noqa: E731
+        return own(ways=ways, fingerprint=BASE)
+
+    assert topics(pairing_within(rented("Xeon 8124M"), "target", ["a"], ["b"])) == ["processor"]
+    assert topics(pairing_within(rented("Xeon 8259CL"), "target", ["a"], ["b"])) == []

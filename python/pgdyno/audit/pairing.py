@@ -136,6 +136,10 @@ def pairing_within(run: AuditRun, by: str, base: Iterable[str], other: Iterable[
         if prints[0] is not None and prints[1] is not None:
             _sort(without_alike(comparable(prints[0], prints[1]), [sides]), factor, found)
         _add_findings(sides, factor, found)
+        machines = list(_of_servers(*sides))
+        if all(each.field != CLASS for each in machines):
+            # of one class, which the plan chose, servers may have other processors, which it did not
+            _sort(machines, factor, found)
     # the plan chose the lesser differences within one run, and the audit names them
     found.cautions.clear()
     return found
@@ -324,6 +328,10 @@ def _is_of_pair(finding: Finding) -> bool:
         named = {str(each.figures["arm"]).partition(",")[0] for each in finding.evidence}
         return len(named) > 1
     return finding.severity is not Severity.NOTE
+
+
+CLASS = "way.instance"
+"""The field of differences between the classes of rented servers."""
 
 
 def _of_servers(base: Side, other: Side) -> Iterator[Difference]:
