@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 import numpy as np
@@ -75,3 +75,18 @@ def test_the_same_point_is_followed_over_runs_in_their_order() -> None:
     assert "+20.0 %" in lines[2]
     assert "folder-7" in lines[2]
     assert lines[3].strip() == "server version: 17 before, 18 after"
+
+
+def test_datasets_of_other_sizes_have_histories_of_their_own() -> None:
+    runs = _Runs()
+    for at in range(4):
+        runs.add(1_000)
+        made = runs.made[-1]
+        workload = {"scale_factor": 10.0} if at < 2 else {"tables": 4}
+        plan = {**made.manifest.plan, "workload": {**made.manifest.plan["workload"], **workload}}
+        runs.made[-1] = replace(made, manifest=made.manifest.model_copy(update={"plan": plan}))
+    found = histories({f"folder-{at}": run for at, run in enumerate(runs.made)}, Metric.TPS)
+    assert [(each.label, len(each.points)) for each in found] == [
+        ("pg18, 4 clients, scale factor 10, 2 s", 2),
+        ("pg18, 4 clients, 4 tables, 2 s", 2),
+    ]

@@ -17,6 +17,7 @@ from pgdyno.analyse.over_time.steady_state import segments_of, without_memory
 from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.pairs import Metric, value_of
 from pgdyno.analyse.series import Series, label, varying
+from pgdyno.records import Manifest
 from pgdyno.units import counted
 
 FEWEST_RUNS = 12
@@ -71,26 +72,39 @@ class History:
     """None below 12 runs, which are too few for change points."""
 
 
+_Key = tuple[str, str, float | None, Series, int]
+"""Workload, size of the dataset as far as points do not contain it, length of trials, and point."""
+
+
+def _size(manifest: Manifest) -> str:
+    workload = manifest.plan.get("workload") or {}
+    factor, tables = manifest.scale_factor, workload.get("tables") or 1
+    return (f", scale factor {factor:g}" if factor is not None else "") + (f", {tables} tables" if tables != 1 else "")
+
+
 def histories(runs: Mapping[str, RunSource], metric: Metric) -> list[History]:
     """Return the history of every point that at least two of `runs` have, by folder name; in order of occurrence."""
-    found: dict[tuple[str, float | None, Series, int], list[HistoryPoint]] = defaultdict(list)
+    found: dict[_Key, list[HistoryPoint]] = defaultdict(list)
     for folder, run in sorted(runs.items(), key=lambda each: each[1].manifest.started_at):
-        figures: dict[tuple[str, float | None, Series, int], list[float]] = defaultdict(list)
+        figures: dict[_Key, list[float]] = defaultdict(list)
+        size = _size(run.manifest)
         for trial in run.trials:
             # a trial of a duet ran on half of the processors, next to another load
             figure = value_of(trial, metric) if trial.duet is None else None
             if figure is not None:
                 series = Series.of(trial.target, trial.point)
-                figures[run.manifest.workload, trial.duration_s, series, trial.point.clients].append(math.log(figure))
+                figures[run.manifest.workload, size, trial.duration_s, series, trial.point.clients].append(
+                    math.log(figure)
+                )
         for key, logs in figures.items():
             mean = math.exp(math.fsum(logs) / len(logs))
             found[key].append(HistoryPoint(folder, run.manifest.started_at, mean, len(logs)))
     kept = {key: points for key, points in found.items() if len(points) > 1}
-    names = varying([series for _, _, series, _ in kept])
+    names = varying([series for *_, series, _ in kept])
     made = []
-    for (workload, length_s, series, clients), points in kept.items():
+    for (workload, size, length_s, series, clients), points in kept.items():
         length = f", {length_s:g} s" if length_s is not None else ""
-        name = f"{label(series, names)}, {counted(clients, 'client')}{length}"
+        name = f"{label(series, names)}, {counted(clients, 'client')}{size}{length}"
         made.append(History(name, workload, tuple(points), change_points([point.figure for point in points])))
     return made
 
