@@ -13,10 +13,14 @@ from pgdyno.records import (
     Check,
     CheckVerdict,
     DuetRecord,
+    EventEffect,
+    EventOutcome,
+    EventRecord,
     Fingerprint,
     HostPrint,
     Likeness,
     Outcome,
+    ReplayFigures,
     ScriptSummary,
     TrialRecord,
 )
@@ -690,3 +694,83 @@ def test_a_dataset_fits_into_the_memory_of_its_own_machine_at_its_own_scale() ->
 
     (finding,) = of("cache-resident", changed(own(), scaled))
     assert "1.07 GB" in finding.message
+
+
+def test_littles_law_allows_for_failures_and_outages_of_own_trials() -> None:
+    failing_ones = {"failed": 30_000, "succeeded": 570_000, "tps": 9_500.0}
+    assert of("littles-law", own(summary=failing_ones)) == []
+    assert worst(of("littles-law", own(summary={**failing_ones, "failed": 3_000}))) is CAUTION
+    effect = EventEffect(
+        nobody_served_s=3.0, first_success_s=3.0, failed=0, lost=0, connections_lost=4, all_away_s=3.0, before_tps=None,
+        lowest_tps=None, recovered_s=None,
+    )  # fmt: skip
+    event = EventRecord(number=1, do="restart", at_s=1, began_s=1, seconds=3, outcome=EventOutcome.DONE, effect=effect)
+    outage = own(summary={"tps": 9_500.0})
+    assert worst(of("littles-law", outage)) is CAUTION
+    assert of("littles-law", changed(outage, lambda _: {"events": [event]})) == []
+
+
+def test_one_point_that_was_measured_once_is_singular() -> None:
+    run = own(repeats=1)
+    (finding,) = of("no-repeats", replace(run, trials=run.trials[:1]))
+    assert finding.message == "1 point of 1 was measured once: the spread between trials is unknown"
+
+
+def test_drift_of_a_search_for_settings_biases_no_comparison() -> None:
+    def proposed(trial: TrialRecord) -> dict[str, object]:
+        point = trial.point.model_copy(update={"settings": {"work_mem": f"{1 + trial.number // 4}MB"}})
+        return {"point": point, "target": "a"}
+
+    searched = changed(rated(lambda trial: 0.97**trial.number), proposed)
+    assert worst(of("drift", searched)) is INVALID
+    plan = {"name": "x", "trial": {"seed": 1}, "search": {"find": "settings"}}
+    manifest = searched.manifest.model_copy(update={"plan": plan})
+    assert worst(of("drift", replace(searched, manifest=manifest))) is NOTE
+
+
+def test_repeats_of_a_run_without_a_finished_trial_are_not_checked() -> None:
+    (finding,) = of("repeats-spread", replace(own(), trials=[]))
+    assert not finding.checked
+
+
+def test_the_files_of_a_cluster_are_no_settings_that_differ() -> None:
+    assert of("settings-differ", own(changed_b={"hba_file": "/etc/postgresql/17/b/pg_hba.conf"})) == []
+
+
+@pytest.mark.parametrize(
+    ("dsn", "differs"),
+    [
+        ("host=localhost", "connection"),
+        ("host=/var/run/postgresql", None),
+        ("postgresql://%2Fvar%2Frun/postgres", None),
+        ("postgresql:///x?host=far", "machine"),
+        ("postgresql://user@[2001:db8::2]:5432/x", "machine"),
+    ],
+)
+def test_a_server_at_an_address_of_this_machine_is_not_on_another(dsn: str, differs: str | None) -> None:
+    found = of("placement-differs", own(kind_b="dsn", asked_b={"dsn": dsn}))
+    assert [set(each.evidence[1].figures) - {"target"} for each in found] == ([{differs}] if differs else [])
+
+
+def test_two_addresses_of_ipv6_are_two_machines() -> None:
+    run = own(kind_b="dsn", asked_b={"dsn": "postgresql://[2001:db8::2]:5432/x"})
+    a, b = run.manifest.targets
+    near = a.model_copy(update={"kind": "dsn", "asked": {"dsn": "postgresql://[2001:db8::1]:5432/x"}})
+    (finding,) = of("placement-differs", replace(run, manifest=run.manifest.model_copy(update={"targets": [near, b]})))
+    assert "a: 2001:db8::1; b: 2001:db8::2" in finding.message
+
+
+def test_the_trials_choose_between_singular_and_plural_of_disagreements() -> None:
+    names = ("sessions", "sessions_begun", "sessions_lost", "statements", "done", "not_started")
+    replay = ReplayFigures.model_validate({**dict.fromkeys(names, 9), "disagreements": {"new_errors": 6}})
+    run = own(summary={"replay": replay})
+    (finding,) = of("unlike-capture", replace(run, trials=run.trials[:1]))
+    assert "6 statements of a replay returned" in finding.message
+    assert "in 1 trial:" in finding.message
+
+
+def test_standbys_and_generators_of_a_trial_are_no_other_load() -> None:
+    busy = on_host(others=0.3)
+    assert worst(of("other-load", own(probe_rows=busy))) is CAUTION
+    assert of("other-load", replace(lagging(), probe_rows=busy)) == []
+    assert of("other-load", by_hosts(own(probe_rows=busy), (2, 5_000.0, 0.3), (2, 5_000.0, 0.3))) == []

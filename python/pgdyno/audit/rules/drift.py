@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from pgdyno.analyse.intervals import two_sided_quantile
-from pgdyno.audit.arms import arms_of, point_of
+from pgdyno.audit.arms import arms_of, compares_no_arms, point_of
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
@@ -52,7 +52,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         raise MissingError(Message("few-repeats-for-drift", "too few repeats to distinguish drift from noise"))
     if not found.is_certain:
         return
-    biased = list(_biased(groups, places, found.slope))
+    biased = [] if compares_no_arms(subject.manifest) else list(_biased(groups, places, found.slope))
     change = math.expm1(found.slope * (max(places.values()) - min(places.values())))
     figures: dict[str, float | str] = {
         "change_per_trial": round(math.expm1(found.slope), 5),

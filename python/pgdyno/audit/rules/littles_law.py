@@ -108,8 +108,12 @@ def _severity(sample: Sample, ratio: float) -> Severity | None:
     mean_ms = sample.figures[_mean(sample)]
     # rounding, and transactions that the ends of the trial cut off
     rounding = sample.rounding(_mean(sample)) / mean_ms + sample.rounding("tps") / sample.summary.tps
-    cut = (mean_ms / 1000 + (_drain_s(sample) if ratio < 1 else 0.0)) / sample.length_s if sample.length_s else 0.0
+    waited_s = _drain_s(sample) + _outage_s(sample) if ratio < 1 else 0.0
+    cut = (mean_ms / 1000 + waited_s) / sample.length_s if sample.length_s else 0.0
     if off <= TOLERANCE + rounding + cut:
+        return None
+    if ratio < 1 and sample.tool is None and _failed_share(sample) > FAILED_SHARE:
+        # the rule `errors` reports the failures
         return None
     if ratio < 1 and (off <= _left_out(sample) + rounding + cut):
         return Severity.NOTE
@@ -126,6 +130,13 @@ def _drain_s(sample: Sample) -> float:
     return max(0.0, sample.length_s - planned)
 
 
+def _outage_s(sample: Sample) -> float:
+    """Return how long events of the plan left clients without a connection: a client that reconnects has no
+    transaction.
+    """
+    return sum(event.effect.nobody_served_s for event in sample.trial.events if event.effect is not None)
+
+
 def _left_out(sample: Sample) -> float:
     """Return the share of the clients' time that the tool counts in no latency."""
     imported = sample.trial.imported
@@ -138,8 +149,8 @@ def _left_out(sample: Sample) -> float:
 
 
 def _failed_share(sample: Sample) -> float:
-    """Return the share of transactions that pgbench counts in no latency, although a client spent all of its tries on
-    each of them.
+    """Return the share of transactions that pgbench and pgdrive count in no latency, although a client spent all of its
+    tries on each of them.
     """
     failed, succeeded = sample.summary.failed or 0, sample.summary.succeeded
     return failed / (succeeded + failed) if succeeded and "latency_mean_ms" in sample.figures else 0.0

@@ -29,6 +29,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 "no-repeats",
                 "{points} point of {all} was measured once: the spread between trials is unknown",
                 "{points} points of {all} were measured once: the spread between trials is unknown",
+                count=len(once),
                 points=len(once),
                 all=len(counts),
             ),

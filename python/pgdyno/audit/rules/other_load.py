@@ -141,8 +141,10 @@ def _load(subject: Subject, sample: Sample, span_us: float, shares: Mapping[Metr
 
 def _known_us(subject: Subject, sample: Sample) -> float | None:
     """Return the CPU time of server, generator and probe in the measured part, in a duet of both trials; None unless
-    all are known.
+    all are known: nobody counts that of standbys and of the load on them.
     """
+    if sample.trial.replication or sample.trial.replica_load or sample.hosts:
+        return None
     if sample.trial.duet is None:
         return _own_us(subject, sample)
     partner = next((each for each in subject.samples if each.number == sample.trial.duet.partner), None)

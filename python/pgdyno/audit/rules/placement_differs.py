@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.rules.generator_on_server import HERE
@@ -12,7 +13,12 @@ from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 from pgdyno.records import TargetRecord
 
-_HOST = re.compile(r"(?:^|\s)host(?:addr)?\s*=\s*'?(?P<host>[^\s']+)|://(?:[^@/]*@)?(?P<of_uri>[^:/?,]+)")
+_HOST = re.compile(
+    r"(?:^|[\s?&])host(?:addr)?\s*=\s*'?(?P<keyword>[^\s'&]+)"
+    r"|://(?:[^@/]*@)?(?:\[(?P<ipv6>[^\]]+)\]|(?P<uri>[^\[:/?,]+))"
+)
+_LOADS = "the load's zone"
+"""The machine of a target on which the load runs, too."""
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
@@ -107,9 +113,8 @@ def _place(subject: Subject, target: TargetRecord) -> dict[str, str]:
         # each rented server has its own machine; what counts is the distance between load and server
         return {"availability zone": ", ".join(sorted(each for each in zones if each))}
     if target.kind not in HERE:
-        match = _HOST.search(str(target.asked.get("dsn", "")))
-        return {"machine": (match["host"] or match["of_uri"]) if match is not None else "where libpq finds it"}
-    place = {"machine": "the load's zone", "connection": str(target.asked.get("connect", "unix"))}
+        return _by_address(str(target.asked.get("dsn", "")))
+    place = {"machine": _LOADS, "connection": str(target.asked.get("connect", "unix"))}
     fingerprint = subject.manifest.fingerprint
     disks = fingerprint.host.disks if fingerprint is not None else {}
     asked = target.asked.get("environment") or {}
@@ -118,6 +123,19 @@ def _place(subject: Subject, target: TargetRecord) -> dict[str, str]:
         if on is not None or asked.get(key) is not None:
             place[f"storage of {what}"] = on or str(asked[key])
     return place
+
+
+def _by_address(dsn: str) -> dict[str, str]:
+    # a run without such a target needs no parsers of documents
+    from pgdyno.importers.documents.command_lines import is_local
+
+    match = _HOST.search(dsn)
+    if match is None or match.lastgroup is None:
+        return {"machine": "where libpq finds it"}
+    host = unquote(match[match.lastgroup])
+    if not is_local(host):
+        return {"machine": host}
+    return {"machine": _LOADS, "connection": "unix" if host.startswith(("/", "@")) else "tcp"}
 
 
 RULE = Rule(

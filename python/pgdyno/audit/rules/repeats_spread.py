@@ -27,7 +27,7 @@ FEWEST, FEWEST_FOR_OUTLIERS = 3, 5
 def _check(subject: Subject) -> Iterator[RuleFinding]:
     names = arms_of(subject.run.trials)
     groups = [samples for samples in _repeats(subject, names) if len(samples) >= FEWEST]
-    if not groups and all(sample.trial.duet is not None for sample in subject.samples):
+    if not groups and subject.samples and all(sample.trial.duet is not None for sample in subject.samples):
         return
     if not groups:
         raise MissingError(Message("few-repeats", "no point has {least} trials", least=FEWEST))

@@ -12,8 +12,11 @@ from pgdyno.fingerprint.differences import HEAVY_SETTINGS
 from pgdyno.messages import Message
 
 ITS_OWN = frozenset(
-    ["port", "listen_addresses", "unix_socket_directories", "cluster_name", "data_directory", "config_file"]
-)
+    [
+        "port", "listen_addresses", "unix_socket_directories", "cluster_name", "data_directory", "config_file",
+        "hba_file", "ident_file", "external_pid_file",
+    ]
+)  # fmt: skip
 """Settings whose values differ on every server, without any effect on speed."""
 EVERYWHERE = "fsync"
 """A setting of every version: if it was recorded, all were."""

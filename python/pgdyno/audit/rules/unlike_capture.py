@@ -67,11 +67,11 @@ def _disagreements(samples: list[Sample]) -> Iterator[RuleFinding]:
             Severity.CAUTION,
             Message(
                 "unlike-capture-results",
-                "{count} statements of a replay returned other results than in the capture, in {trials} trial: the "
-                "database may have been in another state",
-                "up to {count} statements of a replay returned other results than in the capture, in {trials} "
+                "{statements} statements of a replay returned other results than in the capture, in {trials} trial: "
+                "the database may have been in another state",
+                "up to {statements} statements of a replay returned other results than in the capture, in {trials} "
                 "trials: the database may have been in another state",
-                count=max(map(_disagreed, samples)),
+                statements=max(map(_disagreed, samples)),
                 trials=len(samples),
             ),
             [sample.number for sample in samples],
