@@ -9,7 +9,7 @@ import pytest
 
 from pgdyno.errors import UsageError
 from pgdyno.metrics.endpoint import parse_address
-from pgdyno.metrics.meter import Meter
+from pgdyno.metrics.meter import Meter, Sampled
 from pgdyno.metrics.text import text_of
 from tests.unit.events_sample import sample_events
 from tests.unit.openmetrics_check import CATALOGUE, parsed, probe_lines
@@ -67,3 +67,20 @@ def test_addresses_are_on_loopback_unless_another_is_named(text: str, expected: 
 def test_a_malformed_address_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="needs an address and a port"):
         parse_address(text)
+
+
+def test_sessions_of_a_server_that_went_away_are_not_shown_for_ever(tmp_path: Path) -> None:
+    row = {"backend_type": "client backend", "wait_type": "CPU", "wait": None, "sessions": 8}
+    look = {"event": "waits", "t_us": 1_000_000, "rows": [row]}
+    of_host = [
+        {"event": "sample", "source": "cpu", "t_us": at * 1_000_000, "rows": [{"labels": {}, "values": {"user": 0.1}}]}
+        for at in range(1, 9)
+    ]
+    lines = tmp_path / "probe.jsonl"
+
+    def shown(*each: object) -> dict[str, int]:
+        lines.write_text("".join(f"{json.dumps(line)}\n" for line in each))
+        return {family.name: len(family.samples) for family in Sampled(lines).families(CATALOGUE, {})}
+
+    assert shown(look, *of_host[:4]) == {"pgdyno_active_sessions": 1, "pgdyno_cpu_user_ratio": 1}
+    assert shown(look, *of_host) == {"pgdyno_active_sessions": 0, "pgdyno_cpu_user_ratio": 1}

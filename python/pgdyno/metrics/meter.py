@@ -69,6 +69,8 @@ class Sampled:
             yield with_samples(family.name, family.type, family.help, samples, family.unit)
 
     def _active(self, labels: Labels) -> Iterator[Sample]:
+        if self._looks and self._now_us - self._looks[-1][0] > GONE_US:
+            return
         sums: Counter[tuple[str, str, str]] = Counter()
         for _, look in self._looks:
             sums.update(look)
