@@ -228,6 +228,29 @@ def sample(wall_s: float, source: str, labels: dict[str, str], **values: float) 
     return {"event": "sample", "wall_us": int(wall_s * 1e6), "source": source, "span_us": 1_000_000, "rows": [row]}
 
 
+def test_what_a_silent_server_did_last_is_not_shown_for_ever() -> None:
+    wait = {"backend_type": "client backend", "wait_type": "Lock", "wait": "tuple", "sessions": 3}
+    process = {"labels": {"pid": "3", "kind": "checkpointer"}, "values": {"cpu": 5e5}}
+    cpu = {"event": "sample", "source": "cpu", "span_us": 1e6, "rows": [{"labels": {}, "values": {"user": 0.1}}]}
+    sampled = Sampled()
+    sampled.add(
+        [
+            {"event": "waits", "wall_us": 10_000_000, "rows": [wait]},
+            {"event": "blockers", "wall_us": 10_100_000, "rows": [{"blocked_by": 2, "state": "active"}]},
+            {"event": "sample", "source": "process", "wall_us": 10_200_000, "span_us": 1e6, "rows": [process]},
+            *({**cpu, "wall_us": at * 1_000_000} for at in range(11, 14)),
+        ]
+    )
+    shown = {"wait": sampled.wait, "blocker": sampled.blocker, "process": sampled.process}
+    assert shown == {
+        "wait": "Lock tuple: 3.0 sessions",
+        "blocker": "process 2 (active) blocks 1",
+        "process": "checkpointer (3): 50 % of a core",
+    }
+    sampled.add([{**cpu, "wall_us": at * 1_000_000} for at in range(14, 20)])
+    assert [sampled.wait, sampled.blocker, sampled.process] == [None] * 3
+
+
 def test_samples_of_the_probe_by_second() -> None:
     sampled = Sampled()
     sampled.add(

@@ -16,6 +16,9 @@ MB = 1e6
 MOST_SECONDS = 3_600
 """Seconds that are kept; of a longer trial, the last ones."""
 
+GONE_S = 5
+"""Seconds without a sample after which the last one is not current."""
+
 
 class Sampled:
     """Collects a probe's lines of one trial; `rows` are the complete seconds."""
@@ -31,6 +34,7 @@ class Sampled:
         self.process: str | None = None
         self._second: dict[str, Any] = {}
         self._looks = 0
+        self._looked_at = self._processes_at = 0
         self._sessions: Counter[str] = Counter()
         self._waits: Counter[str] = Counter()
 
@@ -73,6 +77,12 @@ class Sampled:
             self.wait = f"{busiest[0][0]}: {busiest[0][1] / self._looks:.1f} sessions" if busiest else None
             if not any(name.startswith("Lock") for name in self._waits):
                 self.blocker = None
+            self._looked_at = self._second["t"]
+        at = self._second.get("t", 0)
+        if at - self._looked_at > GONE_S:
+            self.wait = self.blocker = None
+        if at - self._processes_at > GONE_S:
+            self.process = None
         if len(self._second) > 1:
             self.rows.append(self._second)
         self._looks = 0
@@ -116,6 +126,7 @@ class Sampled:
             who = " ".join(filter(None, (labels.get("kind"), labels.get("activity"), f"({labels.get('pid')})")))
             cpu_us[who] += row["values"].get("cpu", 0)
         busiest = max(cpu_us.items(), key=lambda each: each[1], default=None)
+        self._processes_at = self._second["t"]
         self.process = f"{busiest[0]}: {busiest[1] / 1e4 / span_s:.0f} % of a core" if busiest else None
 
 
