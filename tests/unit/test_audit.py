@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import fields, replace
 
 import pytest
 
@@ -24,6 +25,7 @@ from pgdyno.records import (
     ScriptSummary,
     TrialRecord,
 )
+from pgdyno.store.trial_tables import EventRow
 from tests import audit_page
 from tests.unit.audit_disturbed import NOISE, failing, hits, lagging, on_host, planned, ran, rated, sized
 from tests.unit.audit_sample import (
@@ -774,3 +776,45 @@ def test_standbys_and_generators_of_a_trial_are_no_other_load() -> None:
     assert worst(of("other-load", own(probe_rows=busy))) is CAUTION
     assert of("other-load", replace(lagging(), probe_rows=busy)) == []
     assert of("other-load", by_hosts(own(probe_rows=busy), (2, 5_000.0, 0.3), (2, 5_000.0, 0.3))) == []
+
+
+def test_a_replay_is_not_judged_as_a_load_that_is_constant() -> None:
+    plan = {"name": "x", "trial": {"seed": 1}, "workload": {"replay": "captured", "pace": "max"}}
+    run = own(plan=plan, summary={"tps": 5_000.0}, seconds=[100.0] * 30 + [400.0] * 30)
+    for rule in ("unsteady", "dips-unexplained", "littles-law"):
+        (finding,) = of(rule, run)
+        assert finding.message == "not checked: the capture determines the load during a trial"
+
+
+@pytest.mark.parametrize(("ramp", "severity"), [(4, CAUTION), ({"from": 1, "to": 4}, None)])
+def test_clients_that_a_phase_adds_late_are_not_served_unequally(ramp: object, severity: Severity | None) -> None:
+    unequal = {"workers": [{"cpu_share": 0.3}], "statements": {"fairness": {"mean": 100.0, "stddev": 50.0}}}
+
+    class Unequal(FakeRun):
+        def events(self) -> Sequence[EventRow]:
+            return [replace(row, detail=json.dumps(unequal)) if row.kind == "end" else row for row in super().events()]
+
+    run = own(plan=phased({"clients": ramp}))
+    served = Unequal(**{each.name: getattr(run, each.name) for each in fields(run)})
+    assert worst(of("load-imbalance", served)) is severity
+
+
+def test_one_trial_without_a_probe_hides_no_dip_of_the_others() -> None:
+    run = changed(own(seconds=dipping(4)), lambda trial: {"probe": None} if trial.number == 2 else {})
+    assert worst(of("dips-unexplained", run)) is CAUTION
+
+
+def test_an_arm_without_counts_hides_no_failed_trial() -> None:
+    def broken(trial: TrialRecord) -> dict[str, object]:
+        if trial.number == 1:
+            return {"outcome": Outcome.FAILED}
+        return {"summary": {"succeeded": 0, "tps": 0.0}} if trial.target == "a" else {}
+
+    (finding,) = of("errors-one-arm", changed(own(), broken))
+    assert (finding.id, finding.trials) == ("errors-one-arm-trials", [1])
+
+
+def test_a_minimum_latency_of_one_target_only_is_not_enough() -> None:
+    slow = replace(OTHER, figures={name: each for name, each in OTHER.figures.items() if name != "latency_min_ms"})
+    (finding,) = of("network-floor", printed(ROW.but(latency_min_ms=1.0), slow))
+    assert finding.message == "not checked: the minimum latency of only a is reported"

@@ -366,7 +366,9 @@ class Subject:
 
     @property
     def changing_load(self) -> Message | None:
-        """Return what phases change during a trial; None if every phase with a result has the same load."""
+        """Return what changes the load during a trial: a capture, or phases that differ; None if it is constant."""
+        if (self.manifest.plan.get("workload") or {}).get("replay") is not None:
+            return Message("load-by-capture", "the capture determines the load during a trial")
         phases = [each for each in self.manifest.plan.get("phase") or () if each.get("result", True)]
         loads = [(each.get("rate"), each.get("clients")) for each in phases]
         if any(load != loads[0] or any(isinstance(each, Mapping) for each in load) for load in loads):

@@ -21,8 +21,13 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         raise MissingError(Message("no-intervals", "no trial has figures by second"))
     dipping = {each: subject.courses[each.number] for each in subject.samples if subject.dips[each.number]}
     seen = {sample: subject.explained.get(sample.number) for sample in dipping}
+    left_over = {
+        sample: left
+        for sample, found in seen.items()
+        if (left := [each for each in found or [] if not each.coincidences])
+    }
     blind = [sample.number for sample, found in seen.items() if found is None]
-    if blind:
+    if blind and not left_over:
         numbers = ", ".join(map(str, blind[:10])) + (" and more" if len(blind) > 10 else "")
         raise MissingError(
             Message(
@@ -36,9 +41,8 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     for severity in (Severity.CAUTION, Severity.NOTE):
         of_it = [
             (sample, left)
-            for sample, found in seen.items()
-            if (left := [each for each in found or [] if not each.coincidences])
-            and (_loss(left, dipping[sample]) >= LEAST_LOSS) == (severity is Severity.CAUTION)
+            for sample, left in left_over.items()
+            if (_loss(left, dipping[sample]) >= LEAST_LOSS) == (severity is Severity.CAUTION)
         ]
         if of_it:
             yield _finding(severity, of_it, dipping)

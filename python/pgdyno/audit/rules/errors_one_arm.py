@@ -20,13 +20,15 @@ WHAT = {"failed": "failed", "retried": "were retried"}
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
     arms = compared_arms(subject)
-    yield from _failed_trials(subject)
+    failed = list(_failed_trials(subject))
+    yield from failed
     counted = {name: [each for each in samples if _begun(each)] for name, samples in arms.items()}
-    if arms and not all(counted.values()):
+    is_counted = all(counted.values())
+    if not is_counted and not failed:
         raise MissingError(
             Message("no-failures-in-every-arm", "transactions and failures were not counted in every arm")
         )
-    for what in WHAT if counted else ():
+    for what in WHAT if counted and is_counted else ():
         yield from _more(what, counted)
 
 

@@ -25,6 +25,8 @@ FAILED_SHARE = 0.01
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
+    if (changing := subject.changing_load) is not None:
+        raise MissingError(changing)
     if subject.manifest.plan.get("phase"):
         raise MissingError(Message("load-by-phase", "phases change the clients or the rate during a trial"))
     ratios = [(sample, ratio) for sample in subject.samples if (ratio := _ratio(sample)) is not None]

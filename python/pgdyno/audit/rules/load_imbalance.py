@@ -145,7 +145,9 @@ def _latest_s(sample: Sample) -> Mapping[str, float]:
 
 
 def _fairness(subject: Subject, sample: Sample) -> float | None:
-    """Return the relative spread of transactions per client, if the tool reports it."""
+    """Return the relative spread of transactions per client, if the tool reports it and the load is constant."""
+    if subject.changing_load is not None:
+        return None
     imported = sample.trial.imported
     if imported is not None:
         mean, spread = (imported.figures.get(f"client_transactions_{name}") for name in ("mean", "stddev"))

@@ -188,6 +188,12 @@ def _by_latency(subject: Subject) -> Iterator[RuleFinding]:
             floors[target] = min(known, key=_least_ms)
     if not floors:
         raise MissingError(Message("no-least-latency", "no minimum latency is reported"))
+    if len(floors) == 1 and len(subject.by_target) > 1:
+        raise MissingError(
+            Message(
+                "few-least-latencies", "the minimum latency of only {target} is reported", target=next(iter(floors))
+            )
+        )
     if len(floors) < 2:
         return
     low, high = min(floors.values(), key=_least_ms), max(floors.values(), key=_least_ms)
