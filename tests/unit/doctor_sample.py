@@ -24,6 +24,6 @@ def tree(root: Path, files: Mapping[str, str]) -> System:
 
 def meminfo(**values: int) -> dict[str, str]:
     """Returns /proc/meminfo with these values: in kB, and numbers of huge pages."""
-    counts = {"HugePages_Total", "HugePages_Free", "HugePages_Rsvd"}
+    counts = {f"HugePages_{kind}" for kind in ("Total", "Free", "Rsvd", "Surp")}
     lines = [f"{name}: {value:8}{'' if name in counts else ' kB'}" for name, value in values.items()]
     return {"proc/meminfo": "\n".join(lines) + "\n"}

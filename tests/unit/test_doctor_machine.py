@@ -45,6 +45,11 @@ def test_a_server_with_its_processes_is_one(tmp_path: Path) -> None:
     assert (check.verdict, check.found) == ("note", "1 postgres")
 
 
+def test_a_server_that_has_ended_is_none(tmp_path: Path) -> None:
+    files = {"proc/20/stat": "20 (postgres) Z 1 0 0"}
+    assert machine.others(tree(tmp_path, OWN | files), 11).verdict == "good"
+
+
 def test_another_run_is_worse_than_a_server(tmp_path: Path) -> None:
     files = stat(20, "postgres", 1) | stat(30, "pgdyno", 1) | stat(31, "a (b) c", 30) | stat(32, "pgbench", 31)
     check = machine.others(tree(tmp_path, OWN | files), 11)

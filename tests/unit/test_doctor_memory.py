@@ -130,6 +130,21 @@ def test_huge_pages(tmp_path: Path, free: int, asked: Needs, verdict: str) -> No
         assert "vm.nr_hugepages=2253" in check.change
 
 
+def test_huge_pages_that_the_kernel_has_added_are_not_added_twice(tmp_path: Path) -> None:
+    pages = meminfo(MemTotal=SIXTEEN, Hugepagesize=2048, HugePages_Total=100, HugePages_Free=0, HugePages_Surp=100)
+    check = memory.huge_pages(
+        tree(tmp_path, pages | {"proc/sys/vm/nr_overcommit_hugepages": "100\n"}), needs(GIB // 8, huge_pages="on")
+    )
+    assert check.verdict == "stop"
+
+
+def test_huge_pages_of_other_programs_are_not_taken_from_them(tmp_path: Path) -> None:
+    pages = meminfo(MemTotal=SIXTEEN, Hugepagesize=2048, HugePages_Total=1000, HugePages_Free=50, HugePages_Rsvd=40)
+    check = memory.huge_pages(tree(tmp_path, pages), needs(GIB // 8, huge_pages="on"))
+    # 990 are in use or promised, and 1.1 times 128 MiB are 71
+    assert check.change.startswith("sysctl vm.nr_hugepages=1061 ")
+
+
 @pytest.mark.parametrize(
     ("enabled", "defrag", "verdict"),
     [

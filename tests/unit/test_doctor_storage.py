@@ -86,6 +86,13 @@ def test_disks(tmp_path: Path, device: str, folder: str, rotational: str, kind: 
     assert storage.file_system(tree(tmp_path, files), PLACE).found.endswith(f"{device}, {kind}")
 
 
+@pytest.mark.parametrize(("flags", "kind"), [("fpu hypervisor", "virtual disk"), ("fpu", "rotating disk")])
+def test_a_logical_volume_of_a_virtual_machine_does_not_rotate(tmp_path: Path, flags: str, kind: str) -> None:
+    files = {"sys/dev/block/8:1/queue/rotational": "1\n", "proc/cpuinfo": f"flags\t: {flags}\n"}
+    files["proc/self/mountinfo"] = mountinfo(device="/dev/mapper/vg-data")
+    assert storage.file_system(tree(tmp_path, files), PLACE).found.endswith(f"/dev/mapper/vg-data, {kind}")
+
+
 def test_a_partition_has_its_disks_queue(tmp_path: Path) -> None:
     system = tree(
         tmp_path,

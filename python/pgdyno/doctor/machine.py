@@ -16,6 +16,8 @@ BUSY_NOTE, BUSY_WARNING = 0.03, 0.10
 """Shares of all processors."""
 SERVERS = frozenset({"postgres", "postmaster", "mysqld", "mariadbd"})
 GENERATORS = frozenset({"pgdyno", "pgdrive", "pgbench", "sysbench", "hammerdbcli", "pgnull"})
+ENDED = frozenset({"Z", "X"})
+"""States of processes that have ended (proc(5))."""
 SPARE_FILES = 64
 """Files of the engine in addition to its connections."""
 SPARE_TASKS = 64
@@ -32,14 +34,14 @@ class Process:
 
 
 def processes(system: System) -> dict[int, Process]:
-    """Returns all visible processes by number."""
+    """Returns all visible processes by number, without those that have ended and wait for their parent."""
     found = {}
     for text in system.texts("proc/[0-9]*/stat"):
         # the name is in parentheses and may hold any character (proc(5))
         head, _, tail = text.rpartition(")")
         number, _, name = head.partition(" (")
         fields = tail.split()
-        if number.isdigit() and len(fields) >= 2:
+        if number.isdigit() and len(fields) >= 2 and fields[0] not in ENDED:
             found[int(number)] = Process(int(number), name, int(fields[1]))
     return found
 

@@ -167,8 +167,9 @@ def huge_pages(system: System, needs: Needs) -> Check:
     total, room = system.memory_bytes("HugePages_Total"), available_bytes(system)
     if page is None or free is None or total is None or not room:
         return unknown(name, NONE_REPORTED)
-    spare = system.number("proc/sys/vm/nr_overcommit_hugepages") or 0
-    reserved = system.memory_bytes("HugePages_Rsvd") or 0
+    reserved, surplus = (system.memory_bytes(f"HugePages_{kind}") or 0 for kind in ("Rsvd", "Surp"))
+    # pages that the kernel may still add; those that it has added are among the total
+    spare = max((system.number("proc/sys/vm/nr_overcommit_hugepages") or 0) - surplus, 0)
     free_bytes = (free - reserved + spare) * page
     shared = sum(needs.shared_buffers)
     # shared memory also contains locks, WAL buffers and process state
@@ -182,7 +183,9 @@ def huge_pages(system: System, needs: Needs) -> Check:
         free=free - reserved,
     )
     pages = -(-wanted // page)
-    change = f"sysctl vm.nr_hugepages={max(pages, 1)} before the servers start"
+    # other programs keep theirs
+    used = total - (free - reserved)
+    change = f"sysctl vm.nr_hugepages={max(used + pages, 1)} before the servers start"
     if not shared:
         return good(name, found)
     found = Message("huge-pages-setting", "{pages}; setting {setting}", pages=found, setting=needs.huge_pages)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.doctor.check import good, graded, note, stop, unknown, warning
+from pgdyno.doctor.cpu import virtualised
 from pgdyno.doctor.needs import Needs, Place
 from pgdyno.doctor.system import System
 from pgdyno.messages import Message
@@ -46,8 +47,8 @@ def disk_kind(system: System, mount: Mount) -> str | None:
         except OSError:
             continue
         cache = system.text(str((folder / "queue/write_cache").relative_to(system.root)))
-        # virtual disks report themselves as rotating
-        virtual = mount.device.startswith(VIRTUAL)
+        # virtual disks report themselves as rotating, also below LVM or under another name
+        virtual = mount.device.startswith(VIRTUAL) or (rotational == "1" and virtualised(system))
         kind = "virtual disk" if virtual else "rotating disk" if rotational == "1" else "solid state"
         return f"{kind}, {cache} cache" if cache else kind
     return None
