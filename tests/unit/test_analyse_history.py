@@ -10,6 +10,7 @@ import pytest
 
 from pgdyno.analyse.history import FEWEST_RUNS, change_points, histories
 from pgdyno.analyse.pairs import Metric
+from pgdyno.records import Imported
 from pgdyno.report.analysis import history_lines
 from tests.unit.report_sample import SampleRun, add_trial, manifest
 from tests.unit.store_sample import STARTED
@@ -90,3 +91,14 @@ def test_datasets_of_other_sizes_have_histories_of_their_own() -> None:
         ("pg18, 4 clients, scale factor 10, 2 s", 2),
         ("pg18, 4 clients, 4 tables, 2 s", 2),
     ]
+
+
+def test_elapsed_times_of_imported_trials_split_no_history() -> None:
+    imported = Imported(file="sysbench.txt", line=1, last_line=9, tool="sysbench", command=None)
+    runs = _Runs()
+    for elapsed_s in (60.0012, 60.0031):
+        runs.add(1_000)
+        for at, trial in enumerate(runs.made[-1].trials):
+            runs.made[-1].trials[at] = trial.model_copy(update={"duration_s": elapsed_s, "imported": imported})
+    (found,) = histories({f"folder-{at}": run for at, run in enumerate(runs.made)}, Metric.TPS)
+    assert found.label == "pg18, 4 clients, 60 s"

@@ -17,7 +17,7 @@ from pgdyno.analyse.over_time.steady_state import segments_of, without_memory
 from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.pairs import Metric, value_of
 from pgdyno.analyse.series import Series, label, varying
-from pgdyno.records import Manifest
+from pgdyno.records import Manifest, TrialRecord
 from pgdyno.units import counted
 
 FEWEST_RUNS = 12
@@ -82,6 +82,12 @@ def _size(manifest: Manifest) -> str:
     return (f", scale factor {factor:g}" if factor is not None else "") + (f", {tables} tables" if tables != 1 else "")
 
 
+def _length_s(trial: TrialRecord) -> float | None:
+    """Return the length of a trial; of an imported one in whole seconds, because tools print times that elapsed."""
+    length_s = trial.duration_s
+    return length_s if trial.imported is None or length_s is None else round(length_s) or length_s
+
+
 def histories(runs: Mapping[str, RunSource], metric: Metric) -> list[History]:
     """Return the history of every point that at least two of `runs` have, by folder name; in order of occurrence."""
     found: dict[_Key, list[HistoryPoint]] = defaultdict(list)
@@ -93,9 +99,8 @@ def histories(runs: Mapping[str, RunSource], metric: Metric) -> list[History]:
             figure = value_of(trial, metric) if trial.duet is None else None
             if figure is not None:
                 series = Series.of(trial.target, trial.point)
-                figures[run.manifest.workload, size, trial.duration_s, series, trial.point.clients].append(
-                    math.log(figure)
-                )
+                key = (run.manifest.workload, size, _length_s(trial), series, trial.point.clients)
+                figures[key].append(math.log(figure))
         for key, logs in figures.items():
             mean = math.exp(math.fsum(logs) / len(logs))
             found[key].append(HistoryPoint(folder, run.manifest.started_at, mean, len(logs)))
