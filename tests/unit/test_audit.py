@@ -818,3 +818,14 @@ def test_a_minimum_latency_of_one_target_only_is_not_enough() -> None:
     slow = replace(OTHER, figures={name: each for name, each in OTHER.figures.items() if name != "latency_min_ms"})
     (finding,) = of("network-floor", printed(ROW.but(latency_min_ms=1.0), slow))
     assert finding.message == "not checked: the minimum latency of only a is reported"
+
+
+def test_a_share_of_unsafe_trials_is_of_those_with_known_settings() -> None:
+    run = own(only_b={"fsync": "off"})
+    (finding,) = of("durability", replace(run, server={number: run.server[number] for number in range(1, 5)}))
+    assert finding.message == "fsync is off in only 2 of 4 trials"
+
+
+def test_samples_of_the_warm_up_are_due_as_well() -> None:
+    assert of("probe-gap", changed(own(probe={"late": 40}), lambda _: {"warmup_s": 60.0})) == []
+    assert worst(of("probe-gap", own(probe={"late": 40}))) is NOTE

@@ -27,7 +27,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     for name, safe in SAFE.items():
         unsafe = {number: each[name] for number, each in known.items() if name in each and each[name] not in safe}
         if unsafe:
-            yield _unsafe(subject, name, unsafe, differs=len(unsafe) < len(known))
+            yield _unsafe(subject, name, unsafe, known=len(known))
     for check in subject.manifest.preflight:
         if check.id == "storage.file-system" and check.verdict in (CheckVerdict.WARNING, CheckVerdict.STOP):
             evidence = [Evidence(at="manifest, preflight", figures={"storage.file-system": check.found})]
@@ -42,7 +42,8 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             )
 
 
-def _unsafe(subject: Subject, name: str, unsafe: dict[int, str], *, differs: bool) -> RuleFinding:
+def _unsafe(subject: Subject, name: str, unsafe: dict[int, str], *, known: int) -> RuleFinding:
+    differs = len(unsafe) < known
     value = next(iter(unsafe.values()))
     swept = {sample.number for sample in subject.samples if name in sample.trial.point.settings}
     if differs and swept >= unsafe.keys():
@@ -63,7 +64,7 @@ def _unsafe(subject: Subject, name: str, unsafe: dict[int, str], *, differs: boo
             setting=name,
             value=value,
             trials=len(unsafe),
-            all=len(subject.samples),
+            all=known,
         )
     elif subject.only_reads:
         severity = Severity.NOTE

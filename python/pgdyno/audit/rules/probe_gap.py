@@ -56,7 +56,7 @@ def _missing(sample: Sample) -> dict[str, float | str]:
     probe = sample.trial.probe
     if probe is None:
         return {}
-    due = (probe.waits_hz or 0) * (sample.length_s or 0.0)
+    due = (probe.waits_hz or 0) * (sample.trial.warmup_s + (sample.length_s or 0.0))
     late = probe.late or 0
     found: dict[str, float | str] = {"gaps": probe.gaps} if probe.gaps else {}
     return found | ({"late": late, "due": round(due)} if due and late > LATE_SHARE * due else {})
