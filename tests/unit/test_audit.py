@@ -829,3 +829,27 @@ def test_a_share_of_unsafe_trials_is_of_those_with_known_settings() -> None:
 def test_samples_of_the_warm_up_are_due_as_well() -> None:
     assert of("probe-gap", changed(own(probe={"late": 40}), lambda _: {"warmup_s": 60.0})) == []
     assert worst(of("probe-gap", own(probe={"late": 40}))) is NOTE
+
+
+@pytest.mark.parametrize(
+    ("line", "is_off"),
+    [
+        ("fsync = off    # flush data to disk for crash safety", True),
+        ("fsync\toff\ton", True),
+        ("| fsync | off | on |", True),
+        ("fsync is off", True),
+        ("fsync = 'off';", True),
+        ("fsync = on    # do not turn it off", False),
+    ],
+)
+def test_a_setting_of_a_document_is_off_in_any_column_and_before_a_comment(line: str, is_off: bool) -> None:
+    for rule, name in (("durability", "fsync"), ("autovacuum-off", "autovacuum")):
+        found = of(rule, printed(ROW, facts={name: [line.replace("fsync", name)]}))
+        assert worst(found) is (CAUTION if is_off else None)
+
+
+def test_memory_is_what_the_control_group_allows() -> None:
+    limited = on_disks("ext4", None)
+    limited = limited.model_copy(update={"host": limited.host.model_copy(update={"memory_limit_bytes": 1 << 30})})
+    assert of("cache-resident", own(dataset_bytes=1 << 30, fingerprint=limited)) == []
+    assert worst(of("cache-resident", own(dataset_bytes=1 << 30))) is NOTE

@@ -33,6 +33,14 @@ def setting_value(text: str, unit: str | None = None) -> Value:
     return text if size is None else number * times * size
 
 
+def is_off(line: str) -> bool:
+    """Return whether a document's line with a setting has it off, in any column of a table."""
+    without_comment = line.partition("#")[0]
+    values = re.sub(r"^\W*\w+\s*[=:|]?", "", without_comment)
+    cells = [words for cell in re.split(r"[\t|]|\s{2,}", values) if (words := cell.strip("'\" ;").lower().split())]
+    return any(words[at].strip("'\";") in ("off", "false") for words in cells for at in (0, -1))
+
+
 def with_session_settings(trials: Iterable[TrialRecord], target: str, changed: Mapping[str, str]) -> dict[str, str]:
     """Return `changed`, the settings of a server that are not the default, with those of the load's sessions that it
     lacks; settings of the sweep belong to points.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.setting_values import is_off
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
 
@@ -17,7 +18,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         lines = subject.facts("autovacuum")
         if not lines:
             raise MissingError(Message("no-autovacuum", "the setting autovacuum is unknown"))
-        off = [line for line in lines if line.text.replace("|", " ").split()[-1].strip("';\"") in ("off", "false")]
+        off = [line for line in lines if is_off(line.text)]
         if off:
             evidence = [Evidence(at=f"{line.file}:{line.line}", figures={"text": line.text}) for line in off]
             yield RuleFinding(severity, Message("autovacuum-off", "autovacuum is off"), (), evidence, ADVICE)

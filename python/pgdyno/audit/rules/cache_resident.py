@@ -32,7 +32,10 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 "the size of the dataset was not recorded: [reset] with restart or prewarm records it",
             )
         )
-    inside = {place: found for place, found in sizes.items() if (found[1] or 0) < host.memory_bytes / 2}
+    fingerprint = subject.manifest.fingerprint
+    limit_bytes = fingerprint.host.memory_limit_bytes if fingerprint is not None else None
+    memory_bytes = min(host.memory_bytes, limit_bytes or host.memory_bytes)
+    inside = {place: found for place, found in sizes.items() if (found[1] or 0) < memory_bytes / 2}
     if inside:
         size = max(size or 0 for _, size in inside.values())
         yield RuleFinding(
@@ -41,7 +44,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 "cache-resident",
                 "the dataset ({dataset}) fits into memory ({memory}): reads need not wait for a disk",
                 dataset=format_size(size),
-                memory=format_size(host.memory_bytes),
+                memory=format_size(memory_bytes),
             ),
             [],
             [

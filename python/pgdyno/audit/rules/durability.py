@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.setting_values import is_off
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
 from pgdyno.records import CheckVerdict
@@ -95,7 +96,7 @@ def _reported(subject: Subject) -> Iterator[RuleFinding]:
             Message("no-durability", "neither fsync, synchronous_commit, full_page_writes nor the storage is known")
         )
     for name, line in lines:
-        if name == "tmpfs" or line.text.rstrip("'\" ;").endswith(("off", "false")):
+        if name == "tmpfs" or is_off(line.text):
             memory = name == "tmpfs"
             yield RuleFinding(
                 Severity.CAUTION,
