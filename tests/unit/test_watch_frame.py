@@ -160,25 +160,34 @@ def test_statements_are_those_of_the_last_sample_the_dearest_first() -> None:
     assert told.frame(1).statements == []
 
 
-def test_a_dropped_database_and_reset_statistics_do_not_lower_the_totals() -> None:
+def test_totals_grow_when_a_database_is_dropped_and_begin_a_series_when_one_is_reset() -> None:
     totals = Totals()
     small, large = [1.0, 0.0, 10.0, 90.0, 0.0, 0.0], [9.0, 1.0, 5000.0, 90000.0, 0.0, 0.0]
     assert totals.add({1: small, 2: large}) == [0.0] * 6
     more = [201.0, 0.0, 110.0, 1090.0, 0.0, 0.0]
-    assert totals.add({1: more}) == [200.0, 0.0, 100.0, 1000.0, 0.0, 0.0]
-    # what was counted after the reset, and a database that is new
-    reset = [3.0, 0.0, 1.0, 2.0, 0.0, 0.0]
-    assert totals.add({1: reset, 3: reset}) == [206.0, 0.0, 102.0, 1004.0, 0.0, 0.0]
+    # one is gone, and another is new
+    assert totals.add({1: more, 3: small}) == [201.0, 0.0, 110.0, 1090.0, 0.0, 0.0]
+    assert totals.series == 1
+    assert totals.add({1: small, 3: small}) == [201.0, 0.0, 110.0, 1090.0, 0.0, 0.0]
+    assert totals.series == 2
 
 
-def test_counters_of_another_session_give_no_rate_until_it_has_two() -> None:
+def test_counters_of_another_series_give_no_rate_until_it_has_two() -> None:
     told = buckets(3)
     *_, last = told
     assert last.polled is not None
-    last.polled = replace(last.polled, session=1)
+    last.polled = replace(last.polled, series=1)
     assert frame_of(told, None, queries=False).tps is None
-    last.polled = replace(last.polled, session=0)
+    last.polled = replace(last.polled, series=0)
     assert frame_of(told, None, queries=False).tps is not None
+
+
+def test_wal_is_not_0_in_a_second_in_which_its_counters_were_reset() -> None:
+    bucket = Bucket(1.0)
+    bucket.samples["wal"] = [Row(1.0, {}, {})]
+    bucket.samples["wal_position"] = [Row(1.0, {}, {"inserted": 5e6})]
+    frame = frame_of([bucket], None, queries=False)
+    assert (frame.wal_bytes_per_s, frame.wal_syncs_per_s) == (5e6, None)
 
 
 def test_a_process_that_was_sampled_late_used_no_more_than_its_core() -> None:

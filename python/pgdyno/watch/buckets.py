@@ -69,7 +69,7 @@ class Session:
 class Polled:
     """Counters of all databases at a time of the server's clock, and its sessions.
 
-    They count from the start of one session of pgdyno's; those of another cannot be compared with them.
+    Those of another series cannot be compared with them: it begins with a session of pgdyno's, or a reset.
     """
 
     at_s: float
@@ -80,8 +80,7 @@ class Polled:
     temp_bytes: float
     deadlocks: float
     sessions: Sequence[Session] = ()
-    session: int = 0
-    """The number of pgdyno's session."""
+    series: int = 0
 
 
 @dataclass(slots=True)
@@ -197,18 +196,20 @@ def _waits(rows: Iterable[Line]) -> Counter[Wait]:
 
 
 def rate(rows: Sequence[Row], metric: str) -> float | None:
-    """Return an amount per second; None if nothing of the kind was sampled over a span."""
-    spans = [row for row in rows if row.span_s]
-    length = sum(row.span_s or 0.0 for row in spans)
-    # zeros may be left out of a row, so that a row without the figure means 0
-    return sum(row.values.get(metric, 0.0) for row in spans) / length if length else None
+    """Return an amount per second; None if it was not sampled over a span.
+
+    A row without it says nothing: the server does not have it, or its counter was reset meanwhile.
+    """
+    spans = [(row.values[metric], row.span_s) for row in rows if row.span_s and metric in row.values]
+    length = sum(span_s for _, span_s in spans)
+    return sum(amount for amount, _ in spans) / length if length else None
 
 
 def average(rows: Sequence[Row], metric: str) -> float | None:
-    """Return the time-weighted average of a share or a number."""
-    spans = [row for row in rows if row.span_s]
-    length = sum(row.span_s or 0.0 for row in spans)
-    return sum(row.values.get(metric, 0.0) * (row.span_s or 0.0) for row in spans) / length if length else None
+    """Return the time-weighted average of a share or a number; None as for `rate`."""
+    spans = [(row.values[metric], row.span_s) for row in rows if row.span_s and metric in row.values]
+    length = sum(span_s for _, span_s in spans)
+    return sum(share * span_s for share, span_s in spans) / length if length else None
 
 
 def mean(rows: Sequence[Row], metric: str, of: str) -> float | None:

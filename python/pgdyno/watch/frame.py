@@ -201,7 +201,7 @@ def frame_of(
 
 def _polled(buckets: Sequence[Bucket], before: Polled | None) -> dict[str, float | None]:
     polled = [bucket.polled for bucket in buckets if bucket.polled is not None]
-    comparable = (each for each in (before, *polled) if each is not None and each.session == polled[-1].session)
+    comparable = (each for each in (before, *polled) if each is not None and each.series == polled[-1].series)
     first = next(comparable, None) if polled else None
     names = ("tps", "rollbacks_per_s", "cache_hit", "reads_per_s", "temp_bytes_per_s", "deadlocks_per_s")
     if first is None or not polled or polled[-1].at_s <= first.at_s or polled[-1].commits < first.commits:

@@ -166,23 +166,34 @@ _TEXTS = """
 
 
 class Totals:
-    """Counters of all databases together during one session.
+    """Counters of all databases together.
 
-    They grow even if a database is dropped or its statistics are reset: a sum over the databases would decrease.
+    They grow even if a database is dropped: a sum over the databases would decrease.
     """
 
     def __init__(self) -> None:
+        self.series = 0
+        """The number of the first sample that later ones can be compared with."""
         self._sums = [0.0] * 6
         self._before: dict[int, Sequence[float]] | None = None
 
+    def forget(self) -> None:
+        """Begin another series: the next counters may be those of another server."""
+        self._before = None
+
     def add(self, counters: Mapping[int, Sequence[float]]) -> Sequence[float]:
-        """Return the increases since the first call, of which `counters` are the current values by database."""
-        for database, now in counters.items():
-            # a database that is new since the last call began at 0
-            before = now if self._before is None else self._before.get(database, [0.0] * len(now))
-            is_reset = any(new < old for new, old in zip(now, before, strict=True))
-            gained = now if is_reset else [new - old for new, old in zip(now, before, strict=True)]
-            self._sums = [total + more for total, more in zip(self._sums, gained, strict=True)]
+        """Return the increases since the first call; `counters` are the current values by database."""
+        before = self._before or {}
+        # a database that is new since the last call began at 0
+        gained = [
+            [new - old for new, old in zip(now, before.get(database, [0.0] * len(now)), strict=True)]
+            for database, now in counters.items()
+        ]
+        if self._before is None or any(more < 0 for each in gained for more in each):
+            # what was counted before a reset is unknown
+            self.series += 1
+        else:
+            self._sums = [total + sum(more) for total, *more in zip(self._sums, *gained, strict=True)]
         self._before = dict(counters)
         return list(self._sums)
 
@@ -223,7 +234,7 @@ class Polling:
         self._wanted = frozenset(query_ids)
 
     def _run(self) -> None:
-        is_new, sessions, totals = True, 0, Totals()
+        is_new, totals = True, Totals()
         while not self._stop.is_set():
             try:
                 came_back = self._connection is None
@@ -236,9 +247,9 @@ class Polling:
                     if is_new:
                         for setting in _SETTINGS:
                             self._connection.execute(setting)
-                        # counters of another session may be those of another server
-                        is_new, sessions, totals = False, sessions + 1, Totals()
-                    self.answers.put(replace(_ask(self._connection, totals), session=sessions))
+                        is_new = False
+                        totals.forget()
+                    self.answers.put(_ask(self._connection, totals))
                     self._learn(self._connection)
             except TargetError:
                 # it is silent, endless, or no PostgreSQL
@@ -269,4 +280,4 @@ def _ask(connection: Connection, totals: Totals) -> Polled:
     copies = _COPIES if connection.info.server_version >= 140_000 else _COPIES_UNTIL_13
     query = sql.SQL(_SESSIONS).format(sql.SQL(copies))
     sessions = connection.execute(query, [MOST_SESSIONS]).fetchall()
-    return replace(Polled(rows[0][0], *sums), sessions=[Session(*row) for row in sessions])
+    return replace(Polled(rows[0][0], *sums), sessions=[Session(*row) for row in sessions], series=totals.series)
