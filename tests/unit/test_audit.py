@@ -853,3 +853,14 @@ def test_memory_is_what_the_control_group_allows() -> None:
     limited = limited.model_copy(update={"host": limited.host.model_copy(update={"memory_limit_bytes": 1 << 30})})
     assert of("cache-resident", own(dataset_bytes=1 << 30, fingerprint=limited)) == []
     assert worst(of("cache-resident", own(dataset_bytes=1 << 30))) is NOTE
+
+
+def test_the_two_trials_of_a_duet_are_at_one_place_in_the_order() -> None:
+    falling = rated(lambda trial: 0.97 ** ((trial.number + 1) // 2) * NOISE[trial.number % 5] ** 0.1)
+
+    def paired(trial: TrialRecord) -> dict[str, object]:
+        partner = trial.number + (1 if trial.number % 2 else -1)
+        return {"duet": DuetRecord(partner=partner, processors=[0])}
+
+    assert worst(of("drift", falling)) is not NOTE
+    assert worst(of("drift", changed(falling, paired))) is NOTE

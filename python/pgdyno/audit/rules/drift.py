@@ -116,10 +116,12 @@ def _groups(subject: Subject) -> dict[_Group, list[Sample]]:
 
 
 def _places(subject: Subject) -> dict[int, float]:
-    """Return the position of each trial in the order of execution."""
+    """Return the position of each trial in the order of execution; the two of a duet ran at one time."""
     started = {each.number: each.trial.started_at for each in subject.samples}
     order = sorted(started, key=lambda number: (each.timestamp() if (each := started[number]) else 0.0, number))
-    return {number: float(place) for place, number in enumerate(order)}
+    places = {number: float(place) for place, number in enumerate(order)}
+    partners = {each.number: each.trial.duet.partner for each in subject.samples if each.trial.duet is not None}
+    return {number: min(place, places.get(partners.get(number, number), place)) for number, place in places.items()}
 
 
 def _fitted(groups: Mapping[_Group, Sequence[Sample]], places: Mapping[int, float]) -> _Drift | None:
