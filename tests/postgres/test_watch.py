@@ -239,6 +239,28 @@ def test_a_dropped_database_does_not_make_rates_negative(server: Server) -> None
     assert min(rates) >= 0
 
 
+def test_a_standby_shows_the_wal_that_it_receives(installed: Installation, scratch: Path) -> None:
+    own = OwnServer.make(installed, scratch / "own")
+    # a start notes max_connections in the cluster, which a standby compares with its own
+    own.start()
+    own.stop()
+    standby = own.copy(scratch / "standby")
+    standby.configure(f"primary_conninfo = 'host={own.folder} port={own.port} user=postgres'\n")
+    (standby.data / "standby.signal").touch()
+    own.start()
+    try:
+        standby.start()
+        with own.connect() as connection, objects(standby.environment()) as told:
+            connection.execute("CREATE TABLE written AS SELECT generate_series(1, 10) AS number")
+            told.wait_for(lambda each: each["wal_bytes_per_s"] is not None)
+            connection.execute("INSERT INTO written SELECT generate_series(1, 100000)")
+            told.wait_for(lambda each: (each["wal_bytes_per_s"] or 0) > 1e6)
+    finally:
+        if standby.is_running():
+            standby.stop("immediate")
+        own.stop("immediate")
+
+
 def test_statements_that_take_the_time_are_shown_without_what_is_in_them(
     installed: Installation, scratch: Path
 ) -> None:

@@ -162,7 +162,9 @@ def frame_of(
     sessions, control = rows_of(buckets, "sessions"), rows_of(buckets, "control")
     oldest, since = last(sessions, "oldest_transaction"), last(control, "since_checkpoint")
     wal = rate(counters["wal"], "bytes")
-    inserted = rate(rows_of(buckets, "wal_position"), "inserted")
+    positions = rows_of(buckets, "wal_position")
+    # a standby makes no WAL, and has only one of these positions
+    inserted, received = rate(positions, "inserted"), rate(positions, "received")
     syncs = rate(counters["wal"], "syncs")
     images = rate(counters["wal"], "full_page_images")
     checkpoints = [row.values for row in counters["checkpoints"] if row.span_s]
@@ -180,7 +182,7 @@ def frame_of(
         idle_in_transaction=last(sessions, "idle_in_transaction"),
         waiting_for_locks=last(sessions, "waiting_for_locks"),
         oldest_transaction_s=None if oldest is None else oldest / MS,
-        wal_bytes_per_s=inserted if wal is None else wal,
+        wal_bytes_per_s=next((each for each in (received, wal, inserted) if each is not None), None),
         wal_syncs_per_s=syncs,
         wal_full_page_images_per_s=images,
         checkpoints=sum(row.get("timed", 0) + row.get("requested", 0) for row in checkpoints) if checkpoints else None,
