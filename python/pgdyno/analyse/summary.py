@@ -115,8 +115,13 @@ class Losses:
     @property
     def errors(self) -> int | None:
         """Return the failed and skipped transactions, and the clients that aborted; None if nothing was counted."""
-        known = (self.failed or 0) + self.skipped + self.clients_aborted
-        return None if self.failed is None and not known else known
+        return sum_of_known([self.failed, self.skipped, self.clients_aborted])
+
+
+def sum_of_known(counts: Sequence[int | None]) -> int | None:
+    """Return the sum of the counts that are known; None if one is unknown and the others are 0."""
+    known = sum(count or 0 for count in counts)
+    return None if None in counts and not known else known
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,9 +282,8 @@ def _smallest(latencies: Iterable[Latency]) -> int | None:
 
 def losses_of(summaries: Sequence[Summary]) -> Losses:
     """Return the sums over trials; the failed transactions are unknown if a trial's are and no other trial had any."""
-    failed = [summary.failed for summary in summaries]
     return Losses(
-        failed=None if None in failed and not any(failed) else sum(each or 0 for each in failed),
+        failed=sum_of_known([summary.failed for summary in summaries]),
         skipped=sum(summary.skipped for summary in summaries),
         clients_aborted=sum(summary.clients_aborted for summary in summaries),
         retried=sum(summary.retried for summary in summaries),

@@ -70,6 +70,8 @@ class AuditRun(Protocol):
         """Return the samples of sessions, and their waits summed over them, by trial and number of the stretch."""
 
 
+LOAD_BY_PHASE = Message("load-by-phase", "phases change the clients or the rate during a trial")
+MIX_BY_PHASE = Message("mix-by-phase", "the weights change from phase to phase")
 ASKED_SETTINGS = ("autovacuum", "checkpoint_timeout", "fsync", "full_page_writes", "synchronous_commit")
 """The settings that any rule uses: in a large sweep, reading hundreds per trial would be slow."""
 ASKED_AMOUNTS: Sequence[Metric] = (
@@ -372,9 +374,9 @@ class Subject:
         phases = [each for each in self.manifest.plan.get("phase") or () if each.get("result", True)]
         loads = [(each.get("rate"), each.get("clients")) for each in phases]
         if any(load != loads[0] or any(isinstance(each, Mapping) for each in load) for load in loads):
-            return Message("load-by-phase", "phases change the clients or the rate during a trial")
+            return LOAD_BY_PHASE
         if any(each.get("mix") != phases[0].get("mix") for each in phases):
-            return Message("mix-by-phase", "the weights change from phase to phase")
+            return MIX_BY_PHASE
         return None
 
     @property

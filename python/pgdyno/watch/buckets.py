@@ -200,16 +200,21 @@ def rate(rows: Sequence[Row], metric: str) -> float | None:
 
     A row without it says nothing: the server does not have it, or its counter was reset meanwhile.
     """
-    spans = [(row.values[metric], row.span_s) for row in rows if row.span_s and metric in row.values]
+    spans = _spans(rows, metric)
     length = sum(span_s for _, span_s in spans)
     return sum(amount for amount, _ in spans) / length if length else None
 
 
 def average(rows: Sequence[Row], metric: str) -> float | None:
     """Return the time-weighted average of a share or a number; None as for `rate`."""
-    spans = [(row.values[metric], row.span_s) for row in rows if row.span_s and metric in row.values]
+    spans = _spans(rows, metric)
     length = sum(span_s for _, span_s in spans)
     return sum(share * span_s for share, span_s in spans) / length if length else None
+
+
+def _spans(rows: Sequence[Row], metric: str) -> list[tuple[float, float]]:
+    """Return the figures of rows that have them, each with its seconds."""
+    return [(row.values[metric], row.span_s) for row in rows if row.span_s and metric in row.values]
 
 
 def mean(rows: Sequence[Row], metric: str, of: str) -> float | None:

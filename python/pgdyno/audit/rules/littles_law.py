@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
-from pgdyno.audit.subject import Sample, Subject
+from pgdyno.audit.subject import LOAD_BY_PHASE, Sample, Subject
 from pgdyno.messages import Message
 
 TOLERANCE = 0.02
@@ -28,7 +28,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     if (changing := subject.changing_load) is not None:
         raise MissingError(changing)
     if subject.manifest.plan.get("phase"):
-        raise MissingError(Message("load-by-phase", "phases change the clients or the rate during a trial"))
+        raise MissingError(LOAD_BY_PHASE)
     ratios = [(sample, ratio) for sample in subject.samples if (ratio := _ratio(sample)) is not None]
     if not ratios and any(sample.is_undecided for sample in subject.samples):
         raise MissingError(Message("log-loop-unknown", "a log does not show whether a rate (-R) limited its load"))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
-from pgdyno.audit.subject import Sample, Subject
+from pgdyno.audit.subject import MIX_BY_PHASE, Sample, Subject
 from pgdyno.messages import Message
 
 SIGMAS = 4.0
@@ -20,7 +20,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     if not counted:
         raise MissingError(Message("no-mix", "the number of executions of each script is unknown"))
     if any(phase.get("mix") for phase in subject.manifest.plan.get("phase") or ()):
-        raise MissingError(Message("mix-by-phase", "the weights change from phase to phase"))
+        raise MissingError(MIX_BY_PHASE)
     for severity, least, most in (
         (Severity.INVALID, INVALID_POINTS, 1.1),
         (Severity.CAUTION, LEAST_POINTS, INVALID_POINTS),

@@ -167,13 +167,13 @@ SPREAD = 3.0
 def served_share(of: Digest, point: PointSummary) -> float:
     """Return the served share of the due transactions."""
     trials = [trial for trial in of.run.trials if trial.number in point.finished]
+    if all(trial.imported is None for trial in trials):
+        return 1.0 if point.served is None else min(point.served, 1.0)
+    # other programs do not count what was due and had not started at the end, and some count nothing
     summaries = [trial.summary for trial in trials if trial.summary is not None]
-    due, served = float(sum(each.due for each in summaries)), float(sum(each.succeeded or 0 for each in summaries))
-    if any(trial.imported is not None for trial in trials):
-        # other programs do not count what was due and had not started at the end, and some count nothing
-        arrived = (point.point.rate or 0.0) * math.fsum(map(_seconds, summaries))
-        due = max(due, arrived - SPREAD * math.sqrt(arrived))
-        served = math.fsum(each.tps * _seconds(each) for each in summaries)
+    arrived = (point.point.rate or 0.0) * math.fsum(map(_seconds, summaries))
+    due = max(float(sum(each.due for each in summaries)), arrived - SPREAD * math.sqrt(arrived))
+    served = math.fsum(each.tps * _seconds(each) for each in summaries)
     return min(served / due, 1.0) if due > 0 else 1.0
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pgdyno.analyse.noise_grade import NoiseGrade
 from pgdyno.analyse.price import Price, PriceList, price_of
 from pgdyno.analyse.scaling import ScalingCurve
-from pgdyno.analyse.summary import PointSummary
+from pgdyno.analyse.summary import PointSummary, sum_of_known
 from pgdyno.report import numbers
 from pgdyno.report.answers.limits import Limit, limit_of
 from pgdyno.report.answers.noise import noise_about
@@ -120,12 +120,6 @@ def curve_price(curve: ScalingCurve, prices: PriceList | None) -> Price | None:
     return price_of(costs, prices.years, curve.peak.tps) if prices is not None and costs is not None else None
 
 
-def _errors(curve: ScalingCurve) -> int | None:
-    """Return the errors at all points of a curve; None if none of them counted any."""
-    known = [each.summary.losses.errors for each in curve.points]
-    return None if known and None in known and not any(known) else sum(each or 0 for each in known)
-
-
 def limit_at(of: Digest, curve: ScalingCurve, extras: Extras) -> Limit:
     trial = median_trial(of, curve.peak.summary)
     if trial.point.rate is not None:
@@ -153,7 +147,7 @@ def peaks_table(of: Digest, extras: Extras) -> Table:
                 numbers.ms(p99),
                 numbers.ms(latency.p99_ns if latency is not None else None),
                 *([numbers.rounded(price.per_million) if price else numbers.NOTHING] if extras.prices else []),
-                numbers.format_count(_errors(curve)),
+                numbers.format_count(sum_of_known([each.summary.losses.errors for each in curve.points])),
             )
         )
     money = [gettext("a million, {currency}", currency=extras.prices.currency)] if extras.prices else []
