@@ -222,6 +222,37 @@ def test_a_value_that_the_server_refuses(theirs: Server, home: Home) -> None:
         pass
 
 
+def test_a_value_that_the_server_refuses_leaves_the_settings_as_they_were(theirs: Server, home: Home) -> None:
+    before = {"work_mem": "7MB", "random_page_cost": "2"}
+    with open_target("far", spec(theirs, settings=before), home=home, progress=SilentProgress()) as server:
+        with pytest.raises(TargetError, match="cannot change settings: invalid value"):
+            server.configure({"work_mem": "9MB", "jit_above_cost": "much"})
+        assert server.plan_settings == before
+        with server.connect() as connection:
+            assert connection.execute("SHOW work_mem").fetchone() == ("7MB",)
+            assert connection.execute("SHOW random_page_cost").fetchone() == ("2",)
+
+
+def test_a_setting_of_the_role_is_not_taken_for_the_plans(theirs: Server, home: Home) -> None:
+    wanted = spec(theirs, settings={"work_mem": "7MB"})
+    said = "cannot set work_mem = 7MB: 5MB is in effect, from a setting of the role"
+    with theirs.connect("postgres") as connection:
+        connection.execute("ALTER ROLE bench SET work_mem = '5MB'")
+    try:
+        with (
+            pytest.raises(TargetError, match=said),
+            open_target("far", wanted, home=home, progress=SilentProgress()),
+        ):
+            pass
+        with open_target("far", spec(theirs), home=home, progress=SilentProgress()) as server:
+            with pytest.raises(TargetError, match=said):
+                server.configure({"work_mem": "7MB"})
+            assert server.plan_settings == {}
+    finally:
+        with theirs.connect("postgres") as connection:
+            connection.execute("ALTER ROLE bench RESET work_mem")
+
+
 def test_the_password_may_come_from_the_service_file(
     theirs: Server, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -179,21 +179,61 @@ def refuse_others_database(server: Server) -> None:
 def _configure_database(server: Server, changed: list[str], asked: Mapping[str, str]) -> Configured:
     """Does the same over the network, where the settings belong to the database: they apply to new sessions."""
     refuse_others_database(server)
+    before = server.settings
     with server.connect(server.maintenance) as connection:
         check_contexts(connection, asked)
         try:
-            reset_settings(connection, server.dbname)
-            set_settings(connection, server.dbname, asked)
+            _replace_settings(connection, server.dbname, asked)
         except psycopg.Error as error:
             hint = CORRECT_SETTINGS if isinstance(error, psycopg.errors.InvalidParameterValue) else None
             raise TargetError(f"cannot change settings: {str(error).strip()}", hint=hint) from error
+        try:
+            values = database_values(server, changed, asked)
+        except (TargetError, psycopg.Error):
+            _replace_settings(connection, server.dbname, before)
+            raise
     server.settings = dict(asked)
+    return Configured(restarted=False, values=values)
+
+
+def _replace_settings(
+    connection: psycopg.Connection[tuple[Any, ...]], dbname: str, settings: Mapping[str, str]
+) -> None:
+    """Makes `settings` the only ones of the database, or changes nothing. Raises psycopg.Error."""
+    with connection.transaction():
+        reset_settings(connection, dbname)
+        set_settings(connection, dbname, settings)
+
+
+_STRONGER = {
+    "user": "a setting of the role",
+    "database user": "a setting of the role in this database",
+    "client": "the options of the connection",
+}
+"""Sources of pg_settings that take precedence over a database's settings."""
+
+
+def database_values(server: Server, names: Iterable[str], asked: Mapping[str, str]) -> dict[str, str]:
+    """Returns the values of `names` in new sessions by SHOW, after the database has got the settings `asked`.
+
+    Raises TargetError if a requested one is not active, psycopg.Error.
+    """
     query: LiteralString = (
-        "SELECT pg_catalog.lower(name), pg_catalog.current_setting(name) FROM pg_catalog.pg_settings"
+        "SELECT pg_catalog.lower(name), pg_catalog.current_setting(name), source FROM pg_catalog.pg_settings"
         " WHERE pg_catalog.lower(name) OPERATOR(pg_catalog.=) ANY(%s::pg_catalog.text[])"
     )
-    rows = server.read_as_is(lambda connection: connection.execute(query, [changed]).fetchall())
-    return Configured(restarted=False, values=dict(rows))
+    listed = [name.lower() for name in names]
+    rows = server.read_as_is(lambda connection: connection.execute(query, [listed]).fetchall())
+    # the session settings of the plan are meant to take precedence
+    of_sessions = {name.lower() for name in server.session_settings}
+    wanted = {name.lower(): value for name, value in asked.items() if name.lower() not in of_sessions}
+    for name, value, source in rows:
+        if name in wanted and source in _STRONGER:
+            raise TargetError(
+                f"cannot set {name} = {wanted[name]}: {value} is in effect, from {_STRONGER[source]}",
+                hint="remove that one, or put the plan's under session_settings, which take precedence",
+            )
+    return {name: value for name, value, _ in rows}
 
 
 def _changed(before: Mapping[str, str], asked: Mapping[str, str]) -> list[str]:

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.cluster.settings import refuse_others_database, reset_settings
+from pgdyno.targets.cluster.settings import database_values, refuse_others_database, reset_settings
 from pgdyno.targets.dsn.reach import Reached, check_signed, reach, sign
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.home import Home, Progress
@@ -42,6 +42,7 @@ def open_network(spec: DsnTarget, reached: Reached, use: Use, progress: Progress
                 with _refusals(f"change settings of the database {spec.database}"):
                     _forget_settings(server)
                     server.database_made()
+                    database_values(server, spec.settings, spec.settings)
             yield server
         finally:
             if made and server.settings:
