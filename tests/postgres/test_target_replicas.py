@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -16,8 +17,10 @@ from pgdyno.prepare import Dataset, Preparer
 from pgdyno.records import Preparation
 from pgdyno.run import find_engine
 from pgdyno.targets import Home, Server, SilentProgress, open_target, sweep_leftovers
+from pgdyno.targets.cluster import standbys
 from pgdyno.targets.cluster.instance_record import RECORD, InstanceRecord
 from pgdyno.targets.cluster.processes import servers_in
+from pgdyno.targets.cluster.replication import copy_cluster
 from pgdyno.targets.cluster.standbys import ReplicaSet
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.targets.local.schema import LocalTarget
@@ -196,3 +199,34 @@ def test_a_promotion_that_fails_halfway_is_undone(home: Home, monkeypatch: pytes
         trials.prepare(SMALL)
         assert on_primary(server, "SELECT pg_is_in_recovery()") is False
         assert on_replica(server, "SELECT count(*) FROM pgbench_accounts") == 100_000
+
+
+@pytest.mark.parametrize("failing", ["copy_cluster", "_STREAMING"])
+def test_replicas_that_could_not_be_made_are_made_anew(
+    home: Home, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    """Nothing of a failed attempt is in the way, and the primary waits for none of its standbys."""
+    replicas = {"count": 2, "synchronous": "on"}
+    copies = []
+
+    def fail_at_the_second(*given: Any) -> str:  # noqa: ANN401 - passed on
+        copies.append(given)
+        if len(copies) == 2:
+            Path(given[3]).mkdir()
+            raise TargetError("cannot copy the cluster: the disk is full")
+        return copy_cluster(*given)
+
+    with open_target("t", spec(replicas=replicas), home=home, progress=SilentProgress()) as server:
+        trials = preparer(server)
+        with monkeypatch.context() as patch:
+            if failing == "copy_cluster":
+                patch.setattr(standbys, failing, fail_at_the_second)
+            else:
+                patch.setattr(standbys, failing, "SELECT 0 WHERE %s::text[] IS NOT NULL")
+                patch.setattr(standbys, "CATCH_UP_S", 1.0)
+            with pytest.raises(TargetError):
+                trials.prepare(SMALL)
+        server.restart()
+        assert on_primary(server, "SELECT current_setting('synchronous_standby_names')") == ""
+        trials.prepare(SMALL)
+        assert on_replica(server, "SELECT count(*) FROM pgbench_accounts", 1) == 100_000

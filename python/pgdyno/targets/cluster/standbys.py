@@ -9,6 +9,7 @@ import shutil
 import signal
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, LiteralString
@@ -130,17 +131,26 @@ class ReplicaSet:
             self.follow(server.port, settings)
             return None
         self._settings, self._primary_port = dict(settings), server.port
+        try:
+            return self._make(server)
+        except Exception:
+            # what is there would be in the way of the next attempt, and synchronous commits would wait for it
+            with suppress(TargetError):
+                self.discard()
+            raise
+
+    def _make(self, server: Server) -> str:
         drop_slots(server)
         started = time.monotonic()
-        made = [self._make_one(server, number) for number in range(1, self._spec.count + 1)]
+        methods = [self._make_one(server, number) for number in range(1, self._spec.count + 1)]
         copied_s = time.monotonic() - started
-        size = sum(folder_bytes(standby.postmaster.data_directory) for standby, _ in made)
-        for standby, _ in made:
+        size = sum(folder_bytes(directory) for directory in self.data_directories)
+        for standby in self._standbys:
             self._start(standby, None)
         with server.connect(server.maintenance) as connection:
             self._until(connection, _STREAMING, self._names(), "do not stream")
         rate = f"{format_bytes(round(size / copied_s))}/s"
-        return f"{len(made)} by {made[0][1]}: {format_bytes(size)} in {copied_s:.1f} s, {rate}"
+        return f"{len(methods)} by {methods[0]}: {format_bytes(size)} in {copied_s:.1f} s, {rate}"
 
     def before_settings(self, settings: Mapping[str, str]) -> None:
         """Discards all standbys if the primary is about to change one of `HELD_BY_STANDBYS`.
@@ -227,7 +237,8 @@ class ReplicaSet:
 
     # ---- a single standby ----
 
-    def _make_one(self, server: Server, number: int) -> tuple[Standby, str]:
+    def _make_one(self, server: Server, number: int) -> str:
+        """Copies the primary's cluster for a standby; returns the method in words."""
         name = f"{PREFIX}{number}"
         folder = self._folder / f"replica-{number}"
         data = folder / "data"
@@ -236,17 +247,15 @@ class ReplicaSet:
             # recorded before it exists, so that a sweep finds it
             self._claim.note(replicas=[*self._claim.record.replicas, str(data)])
             ensure_folder(folder)
-        with server.connect(server.maintenance) as connection:
-            connection.execute("SELECT pg_create_physical_replication_slot(%s, true)", [name])
         assert server.password is not None
-        passfile = folder / PASSWORD_FILE
-        write_password_file(passfile, server.password, self._home.account)
-        by = copy_cluster(server, self._installation, self._home.account, data, name, passfile)
         log = self._claim.folder / f"replica-{number}.log"
         postmaster = Postmaster(self._installation, data, log, self._home.account)
-        standby = Standby(name, postmaster, Address({"host": server.host, "user": USER}, server.password))
-        self._standbys.append(standby)
-        return standby, by
+        self._standbys.append(Standby(name, postmaster, Address({"host": server.host, "user": USER}, server.password)))
+        with server.connect(server.maintenance) as connection:
+            connection.execute("SELECT pg_create_physical_replication_slot(%s, true)", [name])
+        passfile = folder / PASSWORD_FILE
+        write_password_file(passfile, server.password, self._home.account)
+        return copy_cluster(server, self._installation, self._home.account, data, name, passfile)
 
     def _start(self, standby: Standby, wanted_port: int | None) -> None:
         def launch() -> None:
