@@ -165,13 +165,16 @@ def test_standbys_of_a_killed_run_are_removed(warm_home: Home) -> None:
     assert not list(warm_home.instances.iterdir())
 
 
-def test_a_standby_that_dies_is_told_of(home: Home) -> None:
-    with open_target("t", spec(), home=home, progress=SilentProgress()) as server:
-        trials = preparer(server)
+@pytest.mark.parametrize("synchronous", ["off", "on"])
+def test_a_standby_that_dies_is_told_of(home: Home, synchronous: str) -> None:
+    replicas = {"count": 1, "synchronous": synchronous}
+    with open_target("t", spec(replicas=replicas), home=home, progress=SilentProgress()) as server:
+        trials = preparer(server, method="template")
         trials.prepare(SMALL)
         for process in servers_in(server.data_directory.with_name("replica-1") / "data"):
             process.send(signal.SIGKILL)
-        with pytest.raises(TargetError):
+        # without this check, a statement of the preparation would wait for the synchronous one for ever
+        with pytest.raises(TargetError, match="replica pgdyno_1 went down"):
             trials.prepare(SMALL)
 
 

@@ -73,6 +73,7 @@ class Preparer:
         steps = Steps(self.progress)
         known, self._balances = self._balances if dataset == self._dataset else None, None
         self._dataset = dataset
+        self.server.check_replicas()
         if dataset is not None:
             self._balances = self._bring_back(dataset, known, steps)
             steps.do("verify", "checking the dataset", lambda: self._verify(dataset))

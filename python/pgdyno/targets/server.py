@@ -367,6 +367,11 @@ class Server:
                 machine.replicas.wait_synchronous(connection)
         return made
 
+    def check_replicas(self) -> None:
+        """Raises TargetError if one of its standbys, which it may wait for at each commit, has ended."""
+        if self.machine is not None and self.machine.replicas is not None:
+            self.machine.replicas.check_alive()
+
     def wait_for_replicas(self) -> str:
         """Waits until they show all that it has committed; returns the initial lag. Raises TargetError."""
         machine = self.own("wait for replicas")

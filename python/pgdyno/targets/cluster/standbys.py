@@ -305,7 +305,7 @@ class ReplicaSet:
         """Waits until `query` counts all of `names`."""
         end = time.monotonic() + CATCH_UP_S
         while connection.execute(query, [names]).fetchone() != (len(names),):
-            self._alive()
+            self.check_alive()
             if time.monotonic() > end:
                 raise TargetError(f"the replicas {not_yet} after {CATCH_UP_S:.0f} s", hint=self._logs())
             time.sleep(_POLL_S)
@@ -326,7 +326,7 @@ class ReplicaSet:
                 first = max(row[0], 0) if first is None else first
                 if row[0] <= 0:
                     return first
-                self._alive()
+                self.check_alive()
                 if time.monotonic() > end:
                     raise TargetError(
                         f"replica {standby.name} is {format_bytes(row[0])} behind after {CATCH_UP_S:.0f} s",
@@ -334,7 +334,8 @@ class ReplicaSet:
                     )
                 time.sleep(_POLL_S)
 
-    def _alive(self) -> None:
+    def check_alive(self) -> None:
+        """Raises TargetError if one has ended: synchronous commits would wait for it for ever."""
         dead = [standby.name for standby in self._standbys if not standby.postmaster.is_alive()]
         if dead:
             raise TargetError(f"replica {dead[0]} went down", hint=self._logs())
