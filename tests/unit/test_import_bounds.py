@@ -15,8 +15,10 @@ from pgdyno.importers import sources
 from pgdyno.importers.csv_tables import is_table
 from pgdyno.importers.documents.context import LONGEST_LINE
 from pgdyno.importers.documents.read_document import read_document
-from pgdyno.importers.parsed import number
-from pgdyno.importers.write import import_files
+from pgdyno.importers.imported_trials import Place
+from pgdyno.importers.parsed import Output, number
+from pgdyno.importers.write import import_files, keep_files_apart
+from pgdyno.records import ImportedFile
 
 RESULT = "tps = 100.5 (without initial connection time)\n"
 
@@ -159,6 +161,27 @@ def test_the_time_for_a_line_grows_with_its_length_and_not_with_its_square(make:
 )  # fmt: skip
 def test_the_time_for_a_document_grows_with_its_lines(line: str) -> None:
     pairs = [(seconds(line * 200), seconds(line * 1_600)) for _ in range(3)]
+    assert statistics.median(after for _, after in pairs) < 32 * max(
+        statistics.median(before for before, _ in pairs), 0.001
+    )
+
+
+def test_names_of_files_take_time_by_their_number_and_not_by_its_square() -> None:
+    def named(count: int) -> float:
+        paths = [Path(f"/runs/{at}/pgbench.out") for at in range(count)]
+        parts = [
+            sources.Part(
+                files=[ImportedFile(path=str(path), sha256="", trials=1)],
+                places=[Place(Output("pgbench", 1, 1), path.name, path.stem)],
+            )
+            for path in paths
+        ]
+        began = time.process_time()
+        keep_files_apart(parts)
+        assert [part.places[0].target for part in parts[:2]] == ["0/pgbench", "1/pgbench"]
+        return time.process_time() - began
+
+    pairs = [(named(100), named(800)) for _ in range(3)]
     assert statistics.median(after for _, after in pairs) < 32 * max(
         statistics.median(before for before, _ in pairs), 0.001
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -242,6 +243,16 @@ def test_a_report_that_says_nothing_of_ours_is_no_run(tmp_path: Path, text: str,
         import_files([tmp_path / "job.json"], tmp_path / "runs")
     assert caught.value.hint is not None
     assert caught.value.hint.startswith("1 line ")
+
+
+@pytest.mark.parametrize("value", ["NaN", "-60000"])
+@pytest.mark.parametrize("name", ["nopm", "tpm", "virtual_users", "duration_minutes"])
+def test_a_report_with_an_impossible_figure_is_no_run(name: str, value: str, tmp_path: Path) -> None:
+    text, found = re.subn(rf'("{name}": )[\d.]+', rf"\g<1>{value}", report())
+    assert found == 1
+    (tmp_path / "job.json").write_text(text)
+    with pytest.raises(StoreError, match="no output of a known tool"):
+        import_files([tmp_path / "job.json"], tmp_path / "runs")
 
 
 LOG = """\

@@ -103,6 +103,15 @@ def test_a_log_whose_beginning_or_end_was_cut_is_whole_in_between(tmp_path: Path
     assert summary.succeeded == 600
 
 
+@pytest.mark.parametrize(
+    "more", ["0 3 500 0 99999999999 0\n", "0 3 500 0 -1700000000 0\n", "0 3 9000000000000000 0 1700000001 0\n"]
+)
+def test_a_transaction_at_a_time_without_benchmarks_is_refused(more: str, tmp_path: Path) -> None:
+    log = "0 1 500 0 1700000000 0\n0 2 500 0 1700000001 0\n"
+    with pytest.raises(StoreError, match=r"cannot read the log .*log\.7: a transaction began or ended .* after 1970"):
+        imported(tmp_path, {"log.7": log + more})
+
+
 # ---- rate and retries ----
 
 
@@ -293,6 +302,7 @@ def test_threads_that_began_on_either_side_of_a_second_are_aligned(tmp_path: Pat
     [
         (intervals([200]), "it has only one interval, whose length is unknown"),
         (intervals([200, 200]) + intervals([200]), "it has two intervals with the same start"),
+        (intervals([200, 200]) + intervals([200], 99_999_999_999), "a transaction began or ended 100,000,000,"),
     ],
 )
 def test_an_aggregate_log_of_which_nothing_is_complete_is_refused(log: str, wrong: str, tmp_path: Path) -> None:

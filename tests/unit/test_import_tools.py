@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 from pgdyno.audit import Severity, audit
+from pgdyno.errors import StoreError
 from pgdyno.importers.documents.read_document import read_document
 from pgdyno.importers.parsed import Output
 from pgdyno.importers.write import import_files
@@ -100,6 +102,16 @@ def test_progress_after_the_summary_belongs_to_it() -> None:
     document = read_document(f"{SUMMARY}{PROGRESS}\n$ pgbench -c 8 -T 60\npgbench (16.1)\n{SUMMARY}{PROGRESS}")
     assert [[moment.at_s for moment in each.progress] for each in document.outputs] == [[20, 40, 60], [20, 40, 60]]
     assert document.unread == []
+
+
+@pytest.mark.parametrize("mean", ["-nan", "nan", "-nan(ind)", "NaN", "-NaN"])
+def test_progress_without_a_transaction_is_an_interval_without_a_latency(mean: str, tmp_path: Path) -> None:
+    stalled = f"progress: 40.0 s, 0.0 tps, lat {mean} ms stddev {mean}, lag {mean} ms\n"
+    first, _, last = PROGRESS.splitlines(keepends=True)
+    run = imported(tmp_path, f"{first}{stalled}{last}{SUMMARY}")
+    rows = run.intervals(1)
+    assert [row.to_us for row in rows] == [20_000_000, 40_000_000, 60_000_000]
+    assert (rows[1].succeeded, rows[1].latency_sum_ns) == (0, None)
 
 
 def test_progress_without_a_summary_is_listed() -> None:
@@ -385,6 +397,23 @@ def test_a_rate_of_benchbase_that_cannot_be_is_listed(rate: str) -> None:
     document = read_document(BENCHBASE.replace("1000.0", rate))
     assert document.outputs == []
     assert document.unread
+
+
+@pytest.mark.parametrize(("name", "value"), [("terminals", '"-8"'), ("Elapsed Time (nanoseconds)", "-60000000000")])
+def test_a_negative_figure_of_benchbase_is_listed(name: str, value: str, tmp_path: Path) -> None:
+    (tmp_path / "report.txt").write_text(re.sub(rf"({re.escape(name)}\": ).*?,", rf"\g<1>{value},", BENCHBASE))
+    with pytest.raises(StoreError) as caught:
+        import_files([tmp_path / "report.txt"], tmp_path / "runs")
+    assert "a figure is negative" in str(caught.value.hint)
+
+
+def test_fractions_of_a_scale_of_benchbase_are_other_points(tmp_path: Path) -> None:
+    texts = [BENCHBASE.replace('"8"', f'"8",\n    "scalefactor": {scale}') for scale in ("0.1", '"0.5"', "2.0")]
+    (tmp_path / "report.txt").write_text("".join(texts))
+    run = load_run(import_files([tmp_path / "report.txt"], tmp_path / "runs", target="pg18").run)
+    assert [(trial.point.scale, trial.point.variables) for trial in run.trials] == [
+        (None, {"scalefactor": "0.1"}), (None, {"scalefactor": "0.5"}), (2, {}),
+    ]  # fmt: skip
 
 
 def test_decimal_commas_are_read_as_the_rate_shows() -> None:

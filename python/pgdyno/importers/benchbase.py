@@ -112,6 +112,9 @@ class BenchbaseParser:
         try:
             if latency is not None:
                 _put_latency(output, latency, value, line, text)
+            elif key == "scalefactor" and not float(value).is_integer():
+                # benchmarks such as TPC-H have fractions, and a point's scale has none
+                output.variables[key] = value
             elif key in _FIELDS:
                 name, convert = _FIELDS[key]
                 output.put(name, convert(value), line, text)

@@ -17,9 +17,11 @@ from pgdyno.importers.parsed import Moment, Output, ScriptPart, Statement, Unrea
 from pgdyno.messages import Message
 
 _N = r"\d{1,15}(?:\.\d{1,9})?"
+_MEAN = rf"{_N}|-?(?:NaN|nan)(?:\(ind\))?"
+"""Up to 11, pgbench divides by the number of transactions, which may be 0; the C library prints the result."""
 _PROGRESS = re.compile(
-    rf"progress: (?P<at>{_N}) s, (?P<tps>{_N}) tps, lat (?P<lat>{_N}|-?NaN) ms stddev (?P<dev>{_N}|-?NaN)"
-    rf"(?:, (?P<failed>\d{{1,15}}) failed)?(?:, lag (?P<lag>{_N}|-?NaN) ms)?(?:, (?P<skipped>\d{{1,15}}) skipped)?"
+    rf"progress: (?P<at>{_N}) s, (?P<tps>{_N}) tps, lat (?P<lat>{_MEAN}) ms stddev (?P<dev>{_MEAN})"
+    rf"(?:, (?P<failed>\d{{1,15}}) failed)?(?:, lag (?P<lag>{_MEAN}) ms)?(?:, (?P<skipped>\d{{1,15}}) skipped)?"
     r"(?:, (?P<retried>\d{1,15}) retried, (?P<retries>\d{1,15}) retries)?"
 )
 _BANNER = re.compile(r"(?:`{3}\w{0,10})?pgbench \((?:PostgreSQL\) )?(?P<version>\d[^,)\s]{0,40})")
@@ -290,7 +292,7 @@ class PgbenchParser:
         assert self._open is not None
 
         def figure(name: str) -> float | None:
-            return None if match[name] in (None, "NaN") else number(match[name])
+            return None if match[name] is None or "a" in match[name].lower() else number(match[name])
 
         self._open.progress.append(
             Moment(

@@ -10,6 +10,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -28,6 +29,7 @@ from pgdyno.importers.pgbench_log_columns import (
 )
 from pgdyno.importers.pgbench_log_counts import LogCounts, by_key
 from pgdyno.records import Latency, Summary
+from pgdyno.records.base import EARLIEST, LATEST
 from pgdyno.store import HistogramRow, IntervalRow, TrialTables
 from pgdyno.store.duckdb_session import reading
 from pgdyno.store.trial_tables import TOTAL
@@ -195,8 +197,8 @@ def _transactions(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], 
         tables,
         clients,
         lines,
-        _instant(start_us),
-        _instant(end_us),
+        _instant(start_us, paths[0]),
+        _instant(end_us, paths[0]),
         _lag_ms(connection, columns),
         # only a rate lets pgbench skip transactions
         columns.lag is not None or skipped > 0 if columns.is_decided else None,
@@ -346,10 +348,10 @@ def _aggregates(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], tr
         sum(map(_failed, counted)),
         _aggregate_latency(counted, n),
     ).model_copy(update={"retried": _total(counted, _RETRIED, width), "retries": _total(counted, _RETRIES, width)})
-    started, ended = rows[0][0] * 1_000_000, (rows[-1][0] + step_s) * 1_000_000
+    started, ended = (_instant(each * 1_000_000, paths[0]) for each in (rows[0][0], rows[-1][0] + step_s))
     lines, is_open = sum(row[-1] for row in rows), _has_rate(rows, width)
     lag_ms = _total(counted, _LAG, width) / 1e3 / n if n and is_open else None
-    return LogTrial(summary, tables, 0, lines, _instant(started), _instant(ended), lag_ms, is_open)
+    return LogTrial(summary, tables, 0, lines, started, ended, lag_ms, is_open)
 
 
 def _whole_intervals(rows: Sequence[Sequence[int]], threads: int, path: Path) -> tuple[int, int]:
@@ -447,5 +449,13 @@ def _summary(measured_s: float, succeeded: int, skipped: int, failed: int, laten
     )
 
 
-def _instant(us: int) -> datetime:
-    return datetime.fromtimestamp(us / 1e6, UTC)
+def _instant(us: int, path: Path) -> datetime:
+    """Return the time `us` microseconds after 1970. Raises StoreError for one at which no run was made."""
+    with suppress(ValueError, OverflowError, OSError):
+        instant = datetime.fromtimestamp(us / 1e6, UTC)
+        if EARLIEST <= instant.year <= LATEST:
+            return instant
+    raise StoreError(
+        f"cannot read the log {path}: a transaction began or ended {us / 1e6:,.0f} s after 1970",
+        hint="a line that was cut, or that pgbench did not write",
+    )

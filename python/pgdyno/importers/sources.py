@@ -203,10 +203,9 @@ def _decoded(place: str, content: bytes) -> str:
 
 def _with_throughput(document: Document, file: str, part: Part) -> Iterator[Output]:
     for output in document.outputs:
-        if _has_large_figure(output):
-            printed = "; ".join(dict.fromkeys(text[:100] for _, text in output.printed.values()))
-            large = Message("figure-too-large", "no result: a figure is too large: {printed}", printed=printed)
-            part.unread.append(_unused(file, output.line, large))
+        why = _impossible_figure(output)
+        if why is not None:
+            part.unread.append(_unused(file, output.line, why))
         elif throughput(output) is not None:
             yield output
         else:
@@ -215,9 +214,19 @@ def _with_throughput(document: Document, file: str, part: Part) -> Iterator[Outp
             part.unread.append(_unused(file, output.line, what))
 
 
-def _has_large_figure(output: Output) -> bool:
-    figures = (getattr(output, name) for name in FIGURES)
-    return any(each is not None and each > LARGEST_NUMBER for each in (*figures, *output.percentiles_ms.values()))
+def _impossible_figure(output: Output) -> Message | None:
+    """Return why `output` is not a result if a figure of it is beyond all benchmarks."""
+    figures = [value for name in FIGURES if (value := getattr(output, name)) is not None]
+    figures += output.percentiles_ms.values()
+    printed = "; ".join(dict.fromkeys(text[:100] for _, text in output.printed.values()))
+    if any(each > LARGEST_NUMBER for each in figures):
+        return Message("figure-too-large", "no result: a figure is too large: {printed}", printed=printed)
+    # not a number, too, which JSON may contain
+    if not all(each >= 0 for each in figures):
+        return Message(
+            "figure-negative", "no result: a figure is negative, or not a number: {printed}", printed=printed
+        )
+    return None
 
 
 @dataclass(frozen=True, slots=True)

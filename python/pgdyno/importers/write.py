@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -125,12 +126,12 @@ def keep_files_apart(parts: Sequence[Part]) -> None:
         for place in part.places:
             if not _has_target_column(place.output):
                 files.setdefault(place.target, set()).add(Path(part.files[0].path))
+    names = {target: _file_names(alike) for target, alike in files.items() if len(alike) > 1}
     for part in parts:
         path = Path(part.files[0].path)
         for place in part.places:
-            alike = files.get(place.target, set())
-            if not _has_target_column(place.output) and len(alike) > 1:
-                name = _file_name(path, alike)
+            if not _has_target_column(place.output) and place.target in names:
+                name = names[place.target][path]
                 place.target = name if place.target == path.stem else f"{name}, {place.target}"
 
 
@@ -138,12 +139,12 @@ def _has_target_column(output: Output) -> bool:
     return output.tool == "csv" and output.target is not None
 
 
-def _file_name(path: Path, files: set[Path]) -> str:
-    """Return the shortest name of `path` among `files`; with its suffix only if the names are equal without it."""
-    without = {str(file.with_suffix("")) for file in files}
-    if len(without) < len(files):
-        return _end_of(path, {str(file) for file in files})
-    return _end_of(path.with_suffix(""), without)
+def _file_names(files: set[Path]) -> dict[Path, str]:
+    """Return the shortest distinct name of each of `files`; with suffixes only if names are equal without them."""
+    without = {file: file.with_suffix("") for file in files}
+    shown = without if len(set(without.values())) == len(files) else {file: file for file in files}
+    ends = _ends_of(list(shown.values()))
+    return {file: ends[path] for file, path in shown.items()}
 
 
 def _by_run(logs: Mapping[str, LogKind], first: int) -> list[Logs]:
@@ -151,19 +152,23 @@ def _by_run(logs: Mapping[str, LogKind], first: int) -> list[Logs]:
     # in path form, folders and names compare alike for addresses
     of = {Path(place): place for place in logs}
     groups = by_run(list(of))
-    firsts = {str(group[0]) for group in groups}
+    ends = _ends_of([group[0] for group in groups])
     return [
-        Logs(number, [of[path] for path in group], logs[of[group[0]]], _end_of(group[0], firsts))
+        Logs(number, [of[path] for path in group], logs[of[group[0]]], ends[group[0]])
         for number, group in enumerate(groups, first)
     ]
 
 
-def _end_of(path: Path, paths: set[str]) -> str:
-    """Return the shortest suffix of `path` that no other of `paths` has."""
-    for length in range(1, len(path.parts)):
-        if sum(Path(other).parts[-length:] == path.parts[-length:] for other in paths) == 1:
-            return "/".join(path.parts[-length:])
-    return str(path)
+def _ends_of(paths: Sequence[Path]) -> dict[Path, str]:
+    """Return for each of `paths` its shortest end that no other of them has."""
+    common = Counter(path.parts[-length:] for path in paths for length in range(1, len(path.parts)))
+    return {
+        path: next(
+            ("/".join(end) for length in range(1, len(path.parts)) if common[end := path.parts[-length:]] == 1),
+            str(path),
+        )
+        for path in paths
+    }
 
 
 def _write(
