@@ -61,6 +61,23 @@ def test_a_plans_server_over_the_network_is_reached(
     assert 5 < trips.least_us <= trips.median_us < TOO_LONG_US
 
 
+def test_a_server_that_refuses_what_pgdyno_asks_is_a_stop(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", "x")
+    (tmp_path / "away.toml").write_text(AWAY.format(dsn=f"host={server.host} port={server.port} user=kept_short"))
+    with server.connect("postgres") as connection:
+        connection.execute("CREATE ROLE kept_short LOGIN PASSWORD 'x'")
+        connection.execute("REVOKE SELECT ON pg_roles FROM PUBLIC")
+        try:
+            servers, (check,) = reach_servers(load_plan(tmp_path / "away.toml").plan, lambda _: None)
+        finally:
+            connection.execute("GRANT SELECT ON pg_roles TO PUBLIC")
+            connection.execute("DROP ROLE kept_short")
+    assert (servers, check.verdict) == ({}, CheckVerdict.STOP)
+    assert check.found == "away: the server refused what pgdyno asked: permission denied for view pg_roles"
+
+
 def test_a_server_that_is_gone_is_unknown(server: Server) -> None:
     gone = {**server.environment(), "PGPORT": "1"}
     checks = examine(NEEDS, find_engine(), BRIEF, lambda _: None, servers={"pg18": gone})

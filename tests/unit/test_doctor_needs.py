@@ -99,6 +99,36 @@ def test_the_largest_swept_value_counts(tmp_path: Path) -> None:
     assert found.rate_per_s == 2500
 
 
+@pytest.mark.parametrize(
+    ("settings", "swept", "huge_pages"),
+    [
+        ('huge_pages = "TRY"', "", "try"),
+        ('huge_pages = "Off"', "", "off"),
+        ("", '"settings.huge_pages" = ["off", "on"]', "on"),
+        ('huge_pages = "on"', '"settings.huge_pages" = ["off", "try"]', "try"),
+    ],
+)
+def test_the_strictest_huge_pages_of_all_points_count(
+    tmp_path: Path, settings: str, swept: str, huge_pages: str
+) -> None:
+    path = tmp_path / "huge.toml"
+    path.write_text(SWEPT.format(settings=swept) + f"[target.a.settings]\n{settings}\n")
+    assert needs_of_plan(load_plan(path), Home.locate(tmp_path / "home"), []).huge_pages == huge_pages
+
+
+def test_a_value_that_no_point_has_does_not_count(tmp_path: Path) -> None:
+    path = tmp_path / "smaller.toml"
+    swept = '"settings.shared_buffers" = ["1GB", "2GB"]'
+    path.write_text(SWEPT.format(settings=swept) + '[target.a.settings]\nshared_buffers = "64GB"\n')
+    assert needs_of_plan(load_plan(path), Home.locate(tmp_path / "home"), []).shared_buffers == (2 << 30,)
+
+
+def test_sessions_that_do_not_wait_for_the_disk(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.toml"
+    path.write_text(SWEPT.format(settings="") + '[target.a.session_settings]\nsynchronous_commit = "off"\n')
+    assert not needs_of_plan(load_plan(path), Home.locate(tmp_path / "home"), []).durable
+
+
 ELSEWHERE = """\
 name = "elsewhere"
 [target.memory]

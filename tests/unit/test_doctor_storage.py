@@ -160,6 +160,12 @@ def test_free_space_limited_by_the_plan(limit: int, verdict: str) -> None:
     assert (check.verdict, "tmpfs_size" in check.change) == (verdict, verdict != "good")
 
 
+def test_a_small_limit_of_the_plan_does_not_make_the_memory_almost_full() -> None:
+    place = Place(Path("/x"), ("data of a",), bytes=GIB, in_memory=True, limit_bytes=2 * GIB)
+    assert storage.free(place, 60 * GIB, 100 * GIB).verdict == "good"
+    assert storage.free(place, 4 * GIB, 100 * GIB).verdict == "note"
+
+
 def test_memory_that_the_plan_wants_is_a_note(tmp_path: Path) -> None:
     place = Place(PLACE.path, PLACE.roles, in_memory=True)
     assert storage.file_system(mounted(tmp_path, kind="tmpfs"), place).verdict == "note"

@@ -26,6 +26,7 @@ READ_ONLY = frozenset({"select-only"})
 """Built-in scripts that only read. Files are assumed to write."""
 DEFAULTS = {"shared_buffers": "128MB", "max_wal_size": "1GB", "huge_pages": "try"}
 """initdb's defaults."""
+HUGE_PAGES = ("off", "try", "on")
 OFF = frozenset({"off", "false", "no", "0"})
 
 
@@ -136,7 +137,8 @@ def needs_of_plan(loaded: LoadedPlan, home: Home, scripts: Sequence[str]) -> Nee
     builtin = names <= STATEMENTS.keys()
     started = {name: spec for name, spec in plan.target.items() if isinstance(spec, OwnTarget)}
     # standbys inherit the settings of their primary
-    settings = [_settings(spec.settings, points) for spec in started.values() for _ in range(_servers(spec))]
+    at_points = {name: _at_points(plan, name, points) for name in started}
+    settings = [_largest(at_points[name]) for name, spec in started.items() for _ in range(_servers(spec))]
     datasets = _datasets(plan, points)
     return Needs(
         plan=loaded.source,
@@ -148,13 +150,13 @@ def needs_of_plan(loaded: LoadedPlan, home: Home, scripts: Sequence[str]) -> Nee
         scripts=tuple(scripts) if builtin else (),
         statements=max((STATEMENTS[name] for name in names), default=1) if builtin else 1,
         writes=not names <= READ_ONLY,
-        durable=not settings or any(_waits_for_disk(each, points) for each in settings),
+        durable=not settings or any(map(_waits_for_disk, at_points.values())),
         rate_per_s=_rate(plan, points),
         datasets=datasets,
         servers=len(settings),
         targets_here=sum(spec.instances for spec in started.values()),
         shared_buffers=tuple(size_of(each, "shared_buffers") for each in settings),
-        huge_pages=max((each["huge_pages"] for each in settings), key=["off", "try", "on"].index, default="try"),
+        huge_pages=max((each["huge_pages"] for each in settings), key=HUGE_PAGES.index, default="try"),
         places=_places(plan, started, points, home),
         snapshots=plan.reset.method == "snapshot",
         snapshot_way=plan.reset.snapshot,
@@ -188,23 +190,32 @@ def _servers(spec: OwnTarget) -> int:
     return spec.instances * (1 + (spec.replicas.count if spec.replicas else 0))
 
 
-def _settings(asked: Mapping[str, str], points: Sequence[Point]) -> dict[str, str]:
-    """Returns the settings of one server over all points: the target's, or the largest swept value."""
-    found = DEFAULTS | {name.lower(): value for name, value in asked.items()}
+def _at_points(plan: Plan, target: str, points: Sequence[Point]) -> list[dict[str, str]]:
+    """Returns the settings of a target's servers and sessions at each point, by name in lower case."""
+    every = []
     for point in points:
-        swept = {name.lower(): value for name, value in point.settings.items()}
-        for name in {"shared_buffers", "max_wal_size"} & swept.keys():
-            if size_of(swept, name) > size_of(found, name):
-                found[name] = swept[name]
-    if found["huge_pages"] not in ("off", "try", "on"):
-        # true, yes, 1 and their opposites
-        found["huge_pages"] = "off" if found["huge_pages"].lower() in OFF else "on"
-    return found
+        asked = {**plan.server_settings(target, point), **plan.session_settings(target, point)}
+        every.append(DEFAULTS | {name.lower(): value for name, value in asked.items()})
+    return every
 
 
-def _waits_for_disk(settings: Mapping[str, str], points: Sequence[Point]) -> bool:
+def _largest(every: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Returns the settings of one server that the doctor judges: the largest, or strictest, of all points."""
+    found = {
+        name: max((each[name] for each in every), key=lambda value: size_of({name: value}, name))
+        for name in ("shared_buffers", "max_wal_size")
+    }
+    return {**found, "huge_pages": max((_huge_pages(each["huge_pages"]) for each in every), key=HUGE_PAGES.index)}
+
+
+def _huge_pages(text: str) -> str:
+    """Returns off, try or on; the server also accepts true, yes, 1 and their opposites."""
+    text = text.lower()
+    return text if text in HUGE_PAGES else "off" if text in OFF else "on"
+
+
+def _waits_for_disk(every: Sequence[Mapping[str, str]]) -> bool:
     """Tells whether commits wait for the disk at any point."""
-    every = [{**settings, **{name.lower(): value for name, value in point.settings.items()}} for point in points]
     names = ("fsync", "synchronous_commit")
     return any(all(each.get(name, "on").lower() not in OFF for name in names) for each in every)
 
@@ -227,7 +238,7 @@ def _places(plan: Plan, targets: Mapping[str, OwnTarget], points: Sequence[Point
     stored = dataset_bytes(plan, max(point.scale or plan.workload.scale for point in points))
     for name, spec in targets.items():
         data = _servers(spec) * (CLUSTER_BYTES + stored)
-        wal = _servers(spec) * size_of(_settings(spec.settings, points), "max_wal_size")
+        wal = _servers(spec) * size_of(_largest(_at_points(plan, name, points)), "max_wal_size")
         wanted = spec.environment
         in_memory = wanted.data == TMPFS
         limit = parse_bytes(wanted.tmpfs_size) if in_memory and wanted.tmpfs_size else None

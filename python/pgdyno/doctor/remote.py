@@ -13,9 +13,8 @@ from pgdyno.plan.hosts import SshSpec
 from pgdyno.plan.targets import NetworkTarget, RentedTarget, servers_of
 from pgdyno.records import ALIGNED_US, Check
 from pgdyno.remote import RemoteError
-from pgdyno.targets import Found, Home, SilentProgress, Use, WhenBusy
+from pgdyno.targets import Found, Home, SilentProgress, Use, WhenBusy, fetch_target
 from pgdyno.targets.dsn.reach import Reached
-from pgdyno.targets.kind import kind_of
 
 if TYPE_CHECKING:
     from pgdyno.probe.over_ssh import Looked
@@ -39,9 +38,10 @@ def reach_servers(plan: Plan, say: Callable[[str], None]) -> tuple[dict[str, dic
             try:
                 # `doctor` only reads, so that it does not disturb another run
                 use = Use(when_busy=WhenBusy.ALONGSIDE)
-                found[name] = kind_of(spec).fetch(spec, Home.locate(), SilentProgress(), use)
+                found[name] = fetch_target(name, spec, home=Home.locate(), progress=SilentProgress(), use=use)
             except TargetError as error:
-                failed = Message("server-unreachable", "{target}: {error}", target=name, error=error.message)
+                why = error.message.removeprefix(f"target {name}: ")
+                failed = Message("server-unreachable", "{target}: {error}", target=name, error=why)
                 means = Message("server-needed", "the plan cannot run until the server is reachable")
                 checks.append(stop("network.round-trip", failed, means, error.hint or ""))
     return environments(found), checks

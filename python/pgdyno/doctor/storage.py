@@ -153,6 +153,7 @@ def free(place: Place, free_now: int, whole: int) -> Check:
         free=format_bytes(free_now),
         whole=format_bytes(whole),
     )
+    is_almost_full = free_now < 0.05 * whole
     if place.limit_bytes is not None:
         free_now = min(free_now, place.limit_bytes)
         found = Message(
@@ -181,7 +182,7 @@ def free(place: Place, free_now: int, whole: int) -> Check:
     if place.bytes > TIGHT * free_now:
         means = Message("disk-almost-too-small", "WAL may exceed max_wal_size under load; a full disk stops the server")
         return warning(name, found, means, change, measured)
-    if free_now < 0.05 * whole:
+    if is_almost_full:
         means = Message("disk-almost-full", "almost full file systems fragment and slow down writes")
         return note(name, found, means, change, measured)
     return good(name, found, measured)
