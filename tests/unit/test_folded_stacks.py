@@ -44,6 +44,15 @@ def test_samples_are_counted_by_stack_with_the_outermost_function_first() -> Non
     assert (found.event, found.unresolved) == ("cpu-clock:ppp", 2)
 
 
+def test_a_file_that_was_removed_is_not_part_of_a_function() -> None:
+    lines = [
+        "postgres cycles:",
+        "\t 1 hash_search (/usr/lib/postgresql/18/bin/postgres (deleted))",
+        "\t 2 [unknown] (/dev/zero (deleted))",
+    ]
+    assert fold(lines).samples == {"postgres;[zero];hash_search": 1}
+
+
 def test_hostile_names_become_harmless() -> None:
     lines = ["p;x\x1b cycles:", "\t 1 a;b\x07\u202e</script> (/lib/x)", f"\t 2 {'n' * 1_000_000} (/lib/x)"]
     (stack,) = fold(lines).samples

@@ -253,6 +253,33 @@ def test_a_budget_ends_exploring_and_leaves_lines_untested() -> None:
 def test_all_failed_trials_give_no_answer() -> None:
     found, _ = run(lambda *_: Seen(None, 1.0, 1.0), Rules(Metric.TPS, 6, 14))
     assert found.settings == {}
+    (said,) = found_messages(found, Goal(Metric.TPS))
+    assert str(said).startswith("no answer: too few trials finished")
+
+
+def test_a_starting_configuration_whose_trials_fail_is_not_called_the_same() -> None:
+    found, _ = run(
+        lambda step, n: wobbling(100, n) if step.settings else Seen(None, 1.0, 1.0), Rules(Metric.TPS, 6, 14)
+    )
+    assert found.settings == {}
+    (said,) = found_messages(found, Goal(Metric.TPS))
+    assert str(said).startswith("no answer: too few trials finished")
+
+
+def test_a_last_line_that_was_not_confirmed_alone_says_so() -> None:
+    """Both lines are needed together, and none alone is better than the starting configuration."""
+
+    def both(step: Asked, number: int) -> Seen:
+        # noise hides the first line's share while it is put back, and not in the confirmation of the other one
+        is_good = len(step.settings) == 2 or (step.stage is Stage.REDUCE and "good" in step.settings)
+        return wobbling(110 if is_good else 100, number)
+
+    found, _ = run(both, Rules(Metric.TPS, 6, 14))
+    assert found.settings.keys() == {"good", "idle"}
+    text = configuration(found, Goal(Metric.TPS), "run", "words")
+    assert "# not tested alone: the file with this line alone was not confirmed\ngood = " in text
+    assert "# no difference shown alone" in text
+    assert "budget" not in text
 
 
 def test_a_search_finds_a_hill_and_keeps_only_what_matters() -> None:

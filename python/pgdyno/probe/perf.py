@@ -84,7 +84,8 @@ def lines_of(stream: IO[bytes]) -> Iterator[str]:
 def _frame(line: str) -> tuple[str, bool]:
     """Returns the name of a frame `address symbol (file)`, and whether it has a symbol; otherwise its file's name."""
     address, _, rest = line.strip().partition(" ")
-    name, _, file = rest.removesuffix(")").rpartition(" (")
+    # the kernel adds this to a file that was removed or replaced, such as a program after an upgrade
+    name, _, file = rest.removesuffix(")").removesuffix(" (deleted)").rpartition(" (")
     if name in ("", UNKNOWN):
         file = file.rpartition("/")[2].strip("[]()")
         return (UNKNOWN if file in ("", "unknown") else f"[{_cleaned(file)}]"), False

@@ -10,7 +10,7 @@ from pgdyno.analyse.comparison import PointComparison, Verdict
 from pgdyno.analyse.intervals import Interval
 from pgdyno.analyse.pairs import Metric
 from pgdyno.experiment.search.search_arm import sentence_of
-from pgdyno.experiment.search.settings.stages import Best, Found, Line
+from pgdyno.experiment.search.settings.stages import Best, Found, Line, Untested
 from pgdyno.messages import Message
 from pgdyno.records import ConfirmedDifference, KeptMessage, Point, SearchRecord, SettingLine
 from pgdyno.report import numbers
@@ -44,11 +44,17 @@ def _why(line: Line | None, goal: Goal) -> str:
     without = line.without if line is not None else None
     if line is not None and line.is_broken:
         return "without this line, a trial failed or broke a promise"
-    if without is None or without.interval is None:
+    if line is None or line.untested is Untested.BUDGET:
         return "not tested alone: the budget was used up"
+    if line.untested is Untested.LAST:
+        return "not tested alone: the file with this line alone was not confirmed"
+    if without is None or without.interval is None:
+        return "not tested alone: too few of its trials finished"
     change = _change(without, goal)
     if without.verdict is Verdict.SLOWER:
         return f"without this line: {change}"
+    if without.verdict is Verdict.FASTER:
+        return f"without this line: {change}, but the file without such lines was not confirmed"
     return f"no difference shown alone ({change}), but the file without such lines was not confirmed"
 
 
@@ -170,6 +176,13 @@ def _said(changed: tuple[float, Interval], goal: Goal) -> dict[str, str | Messag
 def _nothing(found: Found, goal: Goal) -> list[Message]:
     confirmed = found.confirmed
     changed = goal.change(confirmed) if confirmed is not None else None
+    if found.is_unknown:
+        return [
+            Message(
+                "search-settings-unknown",
+                "no answer: too few trials finished to compare settings with the starting configuration",
+            )
+        ]
     if confirmed is None or changed is None:
         return [Message("search-settings-none", "same: no proposed configuration was better than the starting one")]
     if found.broken:

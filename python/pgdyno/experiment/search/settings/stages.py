@@ -81,6 +81,15 @@ class Rules:
     """Fresh servers at which the pairs take turns."""
 
 
+class Untested(StrEnum):
+    """Why a line was not put back."""
+
+    BUDGET = "budget"
+    """The budget was used up."""
+    LAST = "last"
+    """No other line was left: the confirmation of the file with it alone is its test."""
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """A line of the winner's configuration."""
@@ -88,10 +97,13 @@ class Line:
     name: str
     value: str
     without: PointComparison | None = None
-    """The configuration without this line compared with the one with it; None if time was up, or for the last line."""
+    """The configuration without this line compared with the one with it; None if it was not tested, or too few trials
+    finished.
+    """
     is_kept: bool = True
     is_broken: bool = False
     """Whether a trial without it failed or broke a promise."""
+    untested: Untested | None = None
 
 
 @dataclass(slots=True)
@@ -105,6 +117,8 @@ class Found:
     """
     broken: int = 0
     """Trials of that confirmation in which `settings` broke a promise."""
+    is_unknown: bool = False
+    """Whether too few trials finished for a comparison with the starting configuration."""
     lines: list[Line] = field(default_factory=list)
     """All lines that were put back once, in this order."""
     importance: dict[str, float] = field(default_factory=dict)
@@ -146,9 +160,11 @@ class _Search:
         winner = yield from self._race()
         found.importance = self._proposer.importance()
         if not winner:
+            found.is_unknown = not self._known({})
             return found
         found.confirmed, found.broken = yield from self._confirm(winner)
         if not self._is_better(found):
+            found.is_unknown = found.confirmed is None or found.confirmed.interval is None
             return found
         found.settings = winner
         yield from self._reduce(found)
@@ -254,9 +270,9 @@ class _Search:
         """Put back each line of `found.settings` in turn, and keep it out unless that makes a difference."""
         now = dict(found.settings)
         for name in sorted(now, key=lambda name: (found.importance.get(name, 0.0), name)):
-            line = Line(name, now[name])
-            # with a single line, the confirmation is its test
-            if len(now) > 1 and not self._is_over():
+            untested = Untested.LAST if len(now) == 1 else Untested.BUDGET if self._is_over() else None
+            line = Line(name, now[name], untested=untested)
+            if untested is None:
                 without = {each: value for each, value in now.items() if each != name}
                 base, other = yield from self._pairs(Stage.REDUCE, now, without)
                 compared = self._compared(base, other)
