@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from pgdyno.remote import RemoteError
+from pgdyno.remote.connect import connected
+from pgdyno.remote.install import put
 from pgdyno.remote.program_files import pack
 from pgdyno.remote.remote_host import There, through
-from tests.ssh.sshd import Sshd
+from tests.ssh.sshd import Sshd, running_sshd
 from tests.waiting import PATIENCE_S, wait_until
 
 PROGRAM = f"""#!{sys.executable}
@@ -111,6 +114,16 @@ def test_streams_files_variables_and_the_exit_code(sshd: Sshd, tmp_path: Path, p
     assert not folder.exists()
 
 
+def test_variables_of_the_other_host_do_not_count(tmp_path: Path, program: Path) -> None:
+    lines = ["SetEnv PGOPTIONS=-cwork_mem=1GB", "SetEnv PGHOST=elsewhere"]
+    with (
+        running_sshd(tmp_path / "sshd", lines=lines) as sshd,
+        relayed(sshd, tmp_path, program, PGHOST="db.example") as process,
+    ):
+        said = until(process, "pid")
+    assert [line for line in said if line.startswith("PG")] == ["PGHOST=db.example"]
+
+
 def test_a_signal_is_handed_on(sshd: Sshd, tmp_path: Path, program: Path) -> None:
     with relayed(sshd, tmp_path, program) as process:
         until(process, "pid")
@@ -126,6 +139,39 @@ def test_a_killed_relay_leaves_nothing_running_on_the_host(sshd: Sshd, tmp_path:
         process.wait()
         # loopback: the other host's processes are ours to see
         wait_until(lambda: not Path(f"/proc/{pid}").exists() and not Path(folder).exists())
+
+
+def left_files(sshd: Sshd) -> list[Path]:
+    return list(sshd.cache.glob("files-*"))
+
+
+def test_files_of_a_start_that_fails_are_removed(sshd: Sshd, tmp_path: Path, program: Path) -> None:
+    """The first file, which is on the host when the second one cannot be written, is a password file."""
+    (tmp_path / "a").write_text("*:*:*:*:secret\n")
+    # the name of a folder that the host cannot make
+    (tmp_path / ("b" * 250)).write_text("SELECT 1;\n")
+    with relayed(sshd, tmp_path, program, "-f", "b" * 250, PGPASSFILE="a") as process:
+        assert process.wait(PATIENCE_S) == 2
+        assert process.stderr is not None
+        assert "cannot copy" in process.stderr.read()
+    assert left_files(sshd) == []
+
+
+def test_files_of_an_interrupted_copy_are_removed(sshd: Sshd) -> None:
+    before = left_files(sshd)
+
+    async def interrupted() -> None:
+        async with connected(sshd.spec()) as connection:
+            content = {"a": b"*:*:*:*:secret", "b": b"x" * 200_000_000}
+            copying = asyncio.create_task(put(connection, content, str(sshd.cache), "host"))
+            while not any((each / "a").exists() for each in left_files(sshd) if each not in before):
+                await asyncio.sleep(0.01)
+            copying.cancel()
+            with suppress(asyncio.CancelledError):
+                await copying
+
+    asyncio.run(interrupted())
+    assert left_files(sshd) == before
 
 
 def test_a_host_learns_no_password_but_that_of_its_server(tmp_path: Path) -> None:

@@ -64,16 +64,22 @@ async def install(connection: asyncssh.SSHClientConnection, program: Path, folde
 async def put(connection: asyncssh.SSHClientConnection, files: Mapping[str, bytes], folder: str, host: str) -> str:
     """Writes `files`, by relative path, into a new folder below `folder`; returns it quoted. Raises RemoteError.
 
-    They may contain a password: `start` and `Started.forget` remove the folder with the program's end.
+    They may contain a password: `start` and `Started.forget` remove the folder with the program's end, and an error of
+    this function removes it.
     """
     listed = sorted(files.items())
     base = f"{folder.rstrip('/')}/files-{secrets.token_hex(8)}"
     made = await _shell(connection, f"umask 077 && mkdir -p {_quoted(base)}")
     if made.code != 0:
         raise RemoteError(f"cannot create {base} on {host}: {_last(made)}")
-    for place, content in listed:
-        inner, _, _ = f"{base}/{place}".rpartition("/")
-        await _copy(connection, content, hashlib.sha256(content).hexdigest(), _quoted(f"{base}/{place}"), inner, host)
+    try:
+        for place, content in listed:
+            inner, _, _ = f"{base}/{place}".rpartition("/")
+            digest = hashlib.sha256(content).hexdigest()
+            await _copy(connection, content, digest, _quoted(f"{base}/{place}"), inner, host)
+    except BaseException:
+        await _ask(connection, f"rm -rf {_quoted(base)}")
+        raise
     return _quoted(base)
 
 
@@ -164,10 +170,14 @@ def _quoted(path: str) -> str:
 ASK_S = 10.0
 
 
+_FORGET_LIBPQ = "unset PGHOST $(env | sed -n -e /^PGDYNO/d -e 's/^\\(PG[A-Z]*\\)=.*/\\1/p')"
+"""Removes the variables with which the host itself would redirect the load, as `without_libpq` does here."""
+
+
 def command_line(program: str, environment: Mapping[str, str], options: Sequence[str]) -> str:
     """Returns a shell command: the quoted `program` with these variables and no other variables of libpq."""
     variables = " ".join(shlex.quote(f"{name}={value}") for name, value in environment.items())
-    return f"exec env {variables} {program} {' '.join(map(shlex.quote, options))}"
+    return f"{_FORGET_LIBPQ} && exec env {variables} {program} {' '.join(map(shlex.quote, options))}"
 
 
 _REMOVE = (
@@ -189,7 +199,7 @@ class Started:
 
     def tell(self, name: str) -> None:
         """Sends it the signal `name` ("INT") without waiting."""
-        self._telling.add(asyncio.create_task(self._ask(f"kill -{name} $(cat {self._place}/.pid)")))
+        self._telling.add(asyncio.create_task(_ask(self.connection, f"kill -{name} $(cat {self._place}/.pid)")))
 
     async def ended(self) -> int | None:
         """Returns its exit code, or 128 plus the signal that killed it; None if the connection was lost.
@@ -204,21 +214,27 @@ class Started:
     async def forget(self) -> None:
         """Detaches from it and removes its remote files."""
         self.process.close()
-        await self._ask(f"rm -rf {self._place}")
+        await _ask(self.connection, f"rm -rf {self._place}")
 
-    async def _ask(self, command: str) -> None:
-        with suppress(OSError, asyncssh.Error, TimeoutError):
-            async with asyncio.timeout(ASK_S):
-                await self.connection.run(command, stdin=asyncssh.DEVNULL, request_pty=False)
+
+async def _ask(connection: asyncssh.SSHClientConnection, command: str) -> None:
+    """Runs `command` if the host still answers."""
+    with suppress(OSError, asyncssh.Error, TimeoutError):
+        async with asyncio.timeout(ASK_S):
+            await connection.run(command, stdin=asyncssh.DEVNULL, request_pty=False)
 
 
 async def start(connection: asyncssh.SSHClientConnection, place: str, command: str) -> Started:
-    """Runs the shell `command` in the quoted folder `place`, which is removed after its end.
+    """Runs the shell `command` in the quoted folder `place`, which is removed after its end, or if it does not start.
 
     Raises asyncssh.Error, OSError.
     """
     shell = f"cd {place} && echo $$ > .pid && {{ {_REMOVE} }} && {command}"
-    process: SSHClientProcess[bytes] = await connection.create_process(
-        f"exec sh -c {shlex.quote(shell)}", encoding=None, request_pty=False
-    )
+    try:
+        process: SSHClientProcess[bytes] = await connection.create_process(
+            f"exec sh -c {shlex.quote(shell)}", encoding=None, request_pty=False
+        )
+    except BaseException:
+        await _ask(connection, f"rm -rf {place}")
+        raise
     return Started(connection, process, place)
