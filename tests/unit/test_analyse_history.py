@@ -60,6 +60,12 @@ class _Runs:
             add_trial(run, target, clients, tps * each, 900, seconds=2)
         self.made.append(run)
 
+    def plan_workload(self, changes: dict[str, object]) -> None:
+        """Changes the workload of the last run's plan."""
+        made = self.made[-1]
+        plan = {**made.manifest.plan, "workload": {**made.manifest.plan["workload"], **changes}}
+        self.made[-1] = replace(made, manifest=made.manifest.model_copy(update={"plan": plan}))
+
 
 def test_the_same_point_is_followed_over_runs_in_their_order() -> None:
     runs = _Runs()
@@ -82,10 +88,7 @@ def test_datasets_of_other_sizes_have_histories_of_their_own() -> None:
     runs = _Runs()
     for at in range(4):
         runs.add(1_000)
-        made = runs.made[-1]
-        workload = {"scale_factor": 10.0} if at < 2 else {"tables": 4}
-        plan = {**made.manifest.plan, "workload": {**made.manifest.plan["workload"], **workload}}
-        runs.made[-1] = replace(made, manifest=made.manifest.model_copy(update={"plan": plan}))
+        runs.plan_workload({"scale_factor": 10.0} if at < 2 else {"tables": 4})
     found = histories({f"folder-{at}": run for at, run in enumerate(runs.made)}, Metric.TPS)
     assert [(each.label, len(each.points)) for each in found] == [
         ("pg18, 4 clients, scale factor 10, 2 s", 2),
@@ -102,3 +105,77 @@ def test_elapsed_times_of_imported_trials_split_no_history() -> None:
             runs.made[-1].trials[at] = trial.model_copy(update={"duration_s": elapsed_s, "imported": imported})
     (found,) = histories({f"folder-{at}": run for at, run in enumerate(runs.made)}, Metric.TPS)
     assert found.label == "pg18, 4 clients, 60 s"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"name": "tpcc", "profile": "spec"}, {"name": "tpcc", "profile": "hammerdb-6.1"}),
+        ({"name": "tpcc", "profile": "hammerdb-6.1"}, {"name": "tpcc", "profile": "hammerdb-6.1.1"}),
+        (
+            {"name": "tpcc", "profile": "hammerdb-6.1", "variant": "sql"},
+            {"name": "tpcc", "profile": "hammerdb-6.1", "variant": "procedures"},
+        ),
+        ({"table_size": 10_000}, {"table_size": 1_000_000}),
+        ({"options": {"range_size": "100"}}, {"options": {"range_size": "1000"}}),
+        ({"variables": {}}, {"variables": {"rows": "10"}}),
+        ({"replay": "folder", "pace": 1.0}, {"replay": "folder", "pace": 2.0}),
+    ],
+)
+def test_other_loads_of_the_same_name_have_histories_of_their_own(
+    one: dict[str, object], other: dict[str, object]
+) -> None:
+    runs = _Runs()
+    for at in range(4):
+        runs.add(1_000)
+        runs.plan_workload(one if at < 2 else other)
+    found = histories({f"folder-{at}": run for at, run in enumerate(runs.made)}, Metric.TPS)
+    assert [len(each.points) for each in found] == [2, 2]
+    assert found[0].label != found[1].label
+
+
+def test_releases_of_hammerdb_that_do_the_same_work_have_one_history() -> None:
+    runs = _Runs()
+    for profile in ("hammerdb-6.1", "hammerdb-6.1.1"):
+        runs.add(1_000)
+        runs.plan_workload({"name": "tpcc", "profile": profile, "variant": "procedures"})
+    (found,) = histories({f"folder-{at}": run for at, run in enumerate(runs.made)}, Metric.TPS)
+    assert found.label == "pg18, 4 clients, profile hammerdb (an unused item rolls back), procedures, 2 s"
+
+
+def test_lengths_in_transactions_have_histories_of_their_own() -> None:
+    runs = _Runs()
+    for transactions in (100, 100, 5_000, 5_000):
+        runs.add(1_000)
+        trials = runs.made[-1].trials
+        trials[:] = [each.model_copy(update={"duration_s": None, "transactions": transactions}) for each in trials]
+    found = histories({f"folder-{at}": run for at, run in enumerate(runs.made)}, Metric.TPS)
+    assert [each.label.rpartition(", ")[2] for each in found] == [
+        "100 transactions per client", "5,000 transactions per client",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"load": {"connections": "kept"}}, {"load": {"connections": "each transaction"}}),
+        ({"unused_item": "commits"}, {"unused_item": "rolls back"}),
+        ({"figures": {"tpm": 60_000.0, "nopm": 26_000.0}}, {"figures": {"nopm": 60_000.0}}),
+    ],
+)
+def test_imported_trials_of_other_loads_or_units_have_histories_of_their_own(
+    one: dict[str, object], other: dict[str, object]
+) -> None:
+    runs = _Runs()
+    for at in range(4):
+        runs.add(1_000)
+        told = {"file": "a.txt", "line": 1, "last_line": 9, "tool": "hammerdb", "command": None}
+        imported = Imported.model_validate(told | (one if at < 2 else other))
+        trials = runs.made[-1].trials
+        for place, trial in enumerate(trials):
+            assert trial.summary is not None
+            summary = trial.summary.model_copy(update={"tps": 1_000.0})
+            trials[place] = trial.model_copy(update={"imported": imported, "summary": summary})
+    found = histories({f"folder-{at}": run for at, run in enumerate(runs.made)}, Metric.TPS)
+    assert [len(each.points) for each in found] == [2, 2]
+    assert found[0].label != found[1].label

@@ -18,6 +18,8 @@ from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.pairs import Metric, value_of
 from pgdyno.analyse.series import Series, label, varying
 from pgdyno.records import Manifest, TrialRecord
+from pgdyno.records.rate_unit import NEW_ORDERS, rate_unit
+from pgdyno.records.tpcc_profile import UNNAMED_RELEASE, unused_item
 from pgdyno.units import counted
 
 FEWEST_RUNS = 12
@@ -72,20 +74,52 @@ class History:
     """None below 12 runs, which are too few for change points."""
 
 
-_Key = tuple[str, str, float | None, Series, int]
-"""Workload, size of the dataset as far as points do not contain it, length of trials, and point."""
+_Key = tuple[str, str, tuple[str, ...], str, Series, int]
+"""Workload, its load as far as points do not contain it, the load of an imported trial, length of trials, and point."""
+_ROWS = 10_000
+"""Rows of a table of sbtest by default."""
 
 
-def _size(manifest: Manifest) -> str:
+def _load(manifest: Manifest) -> str:
+    """Return the size of the dataset, and the parameters of the workload that make it another load."""
     workload = manifest.plan.get("workload") or {}
-    factor, tables = manifest.scale_factor, workload.get("tables") or 1
-    return (f", scale factor {factor:g}" if factor is not None else "") + (f", {tables} tables" if tables != 1 else "")
+    factor, tables, rows = manifest.scale_factor, workload.get("tables") or 1, workload.get("table_size") or _ROWS
+    parts = [f"scale factor {factor:g}"] if factor is not None else []
+    parts += [f"{tables} tables"] if tables != 1 else []
+    parts += [f"{rows} rows"] if rows != _ROWS else []
+    if workload.get("name") == "tpcc":
+        parts.append(_tpcc(str(workload.get("profile", UNNAMED_RELEASE)), str(workload.get("variant", "functions"))))
+    given = [item for group in ("options", "variables") for item in sorted((workload.get(group) or {}).items())]
+    parts += [f"{name} {value}" for name, value in given]
+    parts += [f"pace {workload['pace']}"] if workload.get("replay") and workload.get("pace", 1) != 1 else []
+    return "".join(f", {part}" for part in parts)
 
 
-def _length_s(trial: TrialRecord) -> float | None:
+def _tpcc(profile: str, variant: str) -> str:
+    """Return profile and variant; releases of HammerDB between which the server cannot tell are one profile."""
+    if profile == "spec":
+        return f"profile spec, {variant}"
+    return f"profile hammerdb (an unused item {unused_item(profile, variant)}), {variant}"
+
+
+def _imported_load(trial: TrialRecord) -> tuple[str, ...]:
+    """Return what the source of an imported trial says about its load besides its length, and what its rate counts."""
+    if trial.imported is None:
+        return ()
+    load, item = trial.imported.load, trial.imported.unused_item
+    parts = [f"{name} {value}" for name, value in sorted(load.items()) if name not in ("duration_s", "transactions")]
+    parts += [f"an unused item {item}"] if item is not None else []
+    return (*parts, *([NEW_ORDERS] if rate_unit(trial) == NEW_ORDERS else []))
+
+
+def _length(trial: TrialRecord) -> str:
     """Return the length of a trial; of an imported one in whole seconds, because tools print times that elapsed."""
+    if trial.transactions is not None:
+        return f", {counted(trial.transactions, 'transaction')} per client"
     length_s = trial.duration_s
-    return length_s if trial.imported is None or length_s is None else round(length_s) or length_s
+    if length_s is not None and trial.imported is not None:
+        length_s = round(length_s) or length_s
+    return f", {length_s:g} s" if length_s is not None else ""
 
 
 def histories(runs: Mapping[str, RunSource], metric: Metric) -> list[History]:
@@ -93,23 +127,24 @@ def histories(runs: Mapping[str, RunSource], metric: Metric) -> list[History]:
     found: dict[_Key, list[HistoryPoint]] = defaultdict(list)
     for folder, run in sorted(runs.items(), key=lambda each: each[1].manifest.started_at):
         figures: dict[_Key, list[float]] = defaultdict(list)
-        size = _size(run.manifest)
+        load = _load(run.manifest)
         for trial in run.trials:
             # a trial of a duet ran on half of the processors, next to another load
             figure = value_of(trial, metric) if trial.duet is None else None
             if figure is not None:
                 series = Series.of(trial.target, trial.point)
-                key = (run.manifest.workload, size, _length_s(trial), series, trial.point.clients)
-                figures[key].append(math.log(figure))
+                of = (run.manifest.workload, load, _imported_load(trial), _length(trial))
+                figures[*of, series, trial.point.clients].append(math.log(figure))
         for key, logs in figures.items():
             mean = math.exp(math.fsum(logs) / len(logs))
             found[key].append(HistoryPoint(folder, run.manifest.started_at, mean, len(logs)))
     kept = {key: points for key, points in found.items() if len(points) > 1}
     names = varying([series for *_, series, _ in kept])
+    common = set.intersection(*(set(told) for _, _, told, *_ in kept)) if kept else set()
     made = []
-    for (workload, size, length_s, series, clients), points in kept.items():
-        length = f", {length_s:g} s" if length_s is not None else ""
-        name = f"{label(series, names)}, {counted(clients, 'client')}{size}{length}"
+    for (workload, load, told, length, series, clients), points in kept.items():
+        also = "".join(f", {each}" for each in told if each not in common)
+        name = f"{label(series, names)}, {counted(clients, 'client')}{load}{also}{length}"
         made.append(History(name, workload, tuple(points), change_points([point.figure for point in points])))
     return made
 

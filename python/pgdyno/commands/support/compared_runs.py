@@ -26,13 +26,13 @@ from pgdyno.audit.pairing import (
     trials_of,
     words_of,
 )
-from pgdyno.audit.rate_unit import in_one_unit
 from pgdyno.commands.arguments.options import MetricName
 from pgdyno.commands.support.report_files import read_prices
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint.differences import Difference, topic_of
 from pgdyno.messages import Message
 from pgdyno.records.price import comparable_prices
+from pgdyno.records.rate_unit import in_one_unit
 from pgdyno.report.answers.refusal import Grounds, Reason
 from pgdyno.report.full_report import changed_plans
 from pgdyno.report.report_content import PlanChange

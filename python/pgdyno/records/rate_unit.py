@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from pgdyno.records import TrialRecord
+from pgdyno.records.trial import TrialRecord
 
 TRANSACTIONS, NEW_ORDERS = "transactions", "new orders"
 
