@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import random
@@ -19,6 +20,7 @@ from pgdyno.importers.write import import_files
 from pgdyno.messages import Message
 from pgdyno.published import COLUMNS, published
 from pgdyno.records import Latency, Outcome, TrialRecord
+from pgdyno.records.rate_unit import NEW_ORDERS, rate_unit
 from pgdyno.report.export import CSV_HEADER, to_csv, to_json
 from pgdyno.report.full_report import judged_run
 from pgdyno.report.numbers import format_count
@@ -186,6 +188,15 @@ def test_our_own_export_comes_back(tmp_path: Path) -> None:
         assert after.summary is not None
         assert after.summary.latency_ns == before.summary.latency_ns
         assert (after.summary.tps, after.point.clients) == (before.summary.tps, before.point.clients)
+
+
+def test_new_orders_of_our_own_export_stay_new_orders(tmp_path: Path) -> None:
+    first = imported(tmp_path, "target,clients,nopm\na,8,60000\n", "t.csv")
+    text = to_csv(first)
+    assert [row["tps_counts"] for row in csv.DictReader(io.StringIO(text))] == ["new orders"]
+    (again,) = imported(tmp_path, text, "export.csv").trials
+    assert again.summary is not None
+    assert (again.summary.tps, rate_unit(again), figures(again)["nopm"]) == (1_000.0, NEW_ORDERS, 60_000.0)
 
 
 def test_every_column_of_ours_needs_no_mapping() -> None:

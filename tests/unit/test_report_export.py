@@ -85,6 +85,16 @@ def test_csv_rows_are_the_trials() -> None:
     assert last["failure"] == "'=too many clients already"
 
 
+def test_the_scale_of_tpch_is_its_scale_factor() -> None:
+    run = SampleRun(manifest())
+    add_trial(run, "pg18", 1, 1.0, 1e6)
+    run.trials[0] = run.trials[0].model_copy(update={"point": run.trials[0].point.model_copy(update={"scale": 50})})
+    plan = {**run.manifest.plan, "workload": {"name": "tpch", "scale": 50, "scale_factor": 0.5}}
+    run.manifest = run.manifest.model_copy(update={"plan": plan})
+    (row,) = csv.DictReader(io.StringIO(to_csv(run)))
+    assert row["scale"] == "0.5"
+
+
 def test_json_holds_points_curves_and_trials() -> None:
     document = json.loads(to_json(digest(known()), NO_EXTRAS))
     assert document["format"] == 1

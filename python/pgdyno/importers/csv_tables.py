@@ -15,6 +15,7 @@ from pgdyno.importers.documents.table_cells import Figure, Style, style_of
 from pgdyno.importers.documents.time_columns import moments, time_column
 from pgdyno.importers.parsed import LONGEST_NUMBER, Document, Output, Unread, number, whole
 from pgdyno.messages import Message
+from pgdyno.records.rate_unit import NEW_ORDERS
 
 _WHOLE = (
     "scale", "warehouses", "clients", "workers", "transactions_per_client", "transactions", "reads", "writes",
@@ -42,6 +43,8 @@ _NEEDLESS = (
 )  # fmt: skip
 """Columns of pgdyno's export that are derived from others, or that only pgdyno's own runs have."""
 _OUTCOME = ("outcome", "failure")
+_COUNTED = "tps_counts"
+"""The column of pgdyno's export that says what `tps` counts."""
 _RATES = ("tps", "tpm", "nopm")
 _SETTINGS = frozenset([
     *_TEXTS, *_WORDS, *_PAIRS, "scale", "warehouses", "clients", "workers", "transactions_per_client", "rate",
@@ -57,7 +60,7 @@ class FieldError(ValueError):
 
 
 OURS = frozenset([
-    *_WHOLE, *_NUMBERS, *_SAME, *_PERCENTILES, *_TEXTS, *_WORDS, *_PAIRS, *_NEEDLESS, *_OUTCOME,
+    *_WHOLE, *_NUMBERS, *_SAME, *_PERCENTILES, *_TEXTS, *_WORDS, *_PAIRS, *_NEEDLESS, *_OUTCOME, _COUNTED,
 ])  # fmt: skip
 """Columns that need no mapping; `variables.NAME` and `settings.NAME` are also accepted."""
 
@@ -200,7 +203,16 @@ def _row(columns: Sequence[str], cells: Sequence[str], line: int, read_number: C
             _take(output, name, cell, line, read_number)
     if all(getattr(output, rate) is None for rate in _RATES):
         raise ValueError("no throughput")
+    if NEW_ORDERS in (cell.strip() for name, cell in zip(columns, cells, strict=True) if name == _COUNTED):
+        _count_new_orders(output)
     return output
+
+
+def _count_new_orders(output: Output) -> None:
+    """Take the throughput as TPC-C's new orders, which sources print per minute."""
+    if output.tps is not None and output.nopm is None:
+        output.put("nopm", output.tps * 60, *output.printed.pop("tps"))
+        output.tps = None
 
 
 _FIGURE_OR_TIME = re.compile(r"[\d.,:/+-]+(?:[T ][\d.,:/+-]+)?\s?(?:%|[A-Za-z]{1,3})?")

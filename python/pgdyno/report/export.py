@@ -17,6 +17,7 @@ from pgdyno.audit import Severity
 from pgdyno.messages import message_json
 from pgdyno.records import Latency, TrialRecord
 from pgdyno.records.manifest import masked_plan
+from pgdyno.records.rate_unit import rate_unit
 from pgdyno.report import numbers
 from pgdyno.report.answers.answer import answer, answer_json, shows_peak
 from pgdyno.report.answers.comparison import comparison_sentence, comparison_table
@@ -45,6 +46,7 @@ CSV_HEADER = (
     "in_flight", "retried", "retries", "clients_aborted", "trial", "started_at", "ended_at", "run", "server_version",
     "failure", "rate", "settings", "variables", "instance", "duet_partner", "duet_tps_ratio",
     "largest_share_difference", "disagreements", "not_started", "late_p99_ms", "power", "throughput", "composite",
+    "tps_counts",
 )  # fmt: skip
 """A test compares this list with `docs/reference/csv.md`."""
 
@@ -69,7 +71,10 @@ def to_csv(run: RunSource) -> str:
     for trial in run.trials:
         row = {**_trial_row(trial), "run": run.manifest.run, "workload": run.manifest.workload}
         row["server_version"] = versions.get(trial.target)
-        if row["scale"] is None:
+        if run.manifest.scale_factor is not None:
+            # points have it in hundredths
+            row["scale"] = run.manifest.scale_factor
+        elif row["scale"] is None:
             row["scale"] = run.manifest.plan.get("workload", {}).get("scale")
         writer.writerow({name: _cell(value) for name, value in row.items()})
     return out.getvalue()
@@ -106,6 +111,7 @@ def _trial_row(trial: TrialRecord) -> dict[str, Any]:
         names = ("measured_s", "scheduled", "succeeded", "failed", "skipped", "in_flight", "retried", "retries")
         row |= {name: getattr(summary, name) for name in (*names, "clients_aborted")}
         row["tps"] = summary.rate_tps
+        row["tps_counts"] = rate_unit(trial) if row["tps"] is not None else None
         if summary.tpch is not None:
             row |= {name: getattr(summary.tpch, name) for name in ("power", "throughput", "composite")}
         elif summary.latency_ns is not None:
