@@ -19,7 +19,7 @@ from pgdyno.records import EventOutcome, EventRecord, Outcome, TrialRecord
 from pgdyno.run.commit_ledger import Page, check_ledger
 from pgdyno.run.event_injection import Cutoff
 from pgdyno.store import RunFolder, load_run
-from pgdyno.targets import Acts, Home, Server
+from pgdyno.targets import Acts, Home, Server, event_actions
 from pgdyno.targets.cluster.postmaster import find_postmaster
 from pgdyno.targets.cluster.processes import PROC, descendants, servers_in, start_ticks
 from pgdyno.targets.event_actions import paused
@@ -287,13 +287,17 @@ def test_a_trial_that_is_over_is_no_time_for_a_statement(acts: Acts) -> None:
         acts(spec("vacuum"), cut)
 
 
-def test_a_command_is_ended_with_its_children(acts: Acts, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ignores", ["", "trap '' TERM; "])
+def test_a_command_is_ended_with_its_children(
+    acts: Acts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ignores: str
+) -> None:
+    monkeypatch.setattr(event_actions, "_END_S", 0.5)
     cut, child = Cutoff(), tmp_path / "child"
     with (
         cutting(cut, lambda: child.exists() and child.read_text() != ""),
         pytest.raises(TargetError, match="exit code"),
     ):
-        acts(spec({"command": "sleep 987 & echo $! > child; wait"}), cut)
+        acts(spec({"command": f"({ignores}exec sleep 987) & echo $! > child; wait"}), cut)
     # the signal was sent by then; the process may end later
     wait_until(lambda: start_ticks(int(child.read_text())) is None)
 

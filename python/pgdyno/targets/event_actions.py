@@ -136,12 +136,14 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
         return
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
-    try:
-        process.wait(_END_S)
-    except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        end = time.monotonic() + _END_S
+        # the shell may end before its children, which have the same time
+        while time.monotonic() < end:
+            process.poll()
+            os.killpg(process.pid, 0)
+            time.sleep(_POLL_S)
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _postmaster(server: Server) -> ProcessId:
