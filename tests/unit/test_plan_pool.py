@@ -9,7 +9,7 @@ import pytest
 
 from pgdyno.commands.plan import cost
 from pgdyno.commands.support.rental_cost import Consent, agree_for_run
-from pgdyno.errors import PlanError
+from pgdyno.errors import PlanError, TargetError
 from pgdyno.plan import load_plan
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.targets.pool import provider, rental
@@ -75,6 +75,14 @@ def test_each_instance_needs_a_host(tmp_path: Path) -> None:
     with pytest.raises(PlanError) as caught:
         load_plan(write(tmp_path, "instances = 3"))
     assert "3 servers, instances included, need as many hosts" in str(caught.value.problems)
+
+
+@pytest.mark.parametrize("argument", ["--waldir=/nvme/wal", "-D", "-kX/x", "--auth=trust"])
+def test_initdb_makes_nothing_that_the_clean_up_would_not_find(tmp_path: Path, argument: str) -> None:
+    plan = load_plan(write(tmp_path, f'initdb = ["--wal-segsize=64", "{argument}"]')).plan
+    with pytest.raises(TargetError, match=f"target db: cannot pass {argument} to initdb"):
+        provider.PROVIDER.preflight(plan, tmp_path, print, 60)
+    assert list(journals(tmp_path)) == []
 
 
 def test_a_host_of_yours_costs_nothing(

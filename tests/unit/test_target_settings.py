@@ -65,7 +65,7 @@ def test_settings_of_extensions_are_settings() -> None:
 @pytest.mark.parametrize(
     "argument",
     ["-D", "-D/x", "--pgdata=/x", "--pgd=/x", "-X/x", "--waldir", "-Ume", "--username=me", "-A", "--auth-host=trust",
-     "--pwfile=x", "-W", "--show", "--version", "--"],
+     "--pwfile=x", "-W", "--show", "--version", "--", "-kX/x", "-NgD", "-kA"],
 )  # fmt: skip
 def test_refused_arguments(argument: str) -> None:
     with pytest.raises(TargetError, match=f"cannot pass {argument} to initdb"):
@@ -74,6 +74,7 @@ def test_refused_arguments(argument: str) -> None:
 
 def test_permitted_arguments_of_initdb() -> None:
     check_arguments(["--locale=C", "-E", "UTF8", "-k", "--wal-segsize=64", "--no-data-checksums", "-c", "a=b", "-"])
+    check_arguments(["-EUTF8", "-kcDateStyle=ISO", "-LUs"])
 
 
 PREFIX = "2026-01-01 00:00:00.000 UTC [17] "

@@ -55,12 +55,14 @@ _SHORT = {
     "V": "version",
     "?": "help",
 }
+_WITH_VALUE = "cELT"
+"""Other short options of initdb, whose value may follow in the same argument."""
 
 
 def check_arguments(arguments: Sequence[str]) -> None:
     """Raises TargetError if the plan gives initdb an argument that pgdyno sets itself."""
     for argument in arguments:
-        reason = _refusal(argument)
+        reason = initdb_refusal(argument)
         if reason is not None:
             raise TargetError(f"cannot pass {argument} to initdb: {reason}", hint="remove it from the target's initdb")
 
@@ -118,14 +120,18 @@ def _checksums(installation: Installation, extra: Sequence[str]) -> list[str]:
     return list(extra) if installation.major >= 18 else [each for each in extra if each != without]
 
 
-def _refusal(argument: str) -> str | None:
+def initdb_refusal(argument: str) -> str | None:
+    """Returns why a plan must not give initdb this argument, or None."""
     if argument.startswith("--"):
         name = argument[2:].partition("=")[0]
         # getopt accepts every unambiguous prefix of an option's name
         return next((why for long, why in _REFUSED_LONG.items() if long.startswith(name)), None)
-    if argument.startswith("-") and len(argument) > 1:
-        long = _SHORT.get(argument[1])
-        return None if long is None else _REFUSED_LONG[long]
+    for letter in argument[1:] if argument.startswith("-") else "":
+        # getopt accepts several options in one argument
+        if letter in _SHORT:
+            return _REFUSED_LONG[_SHORT[letter]]
+        if letter in _WITH_VALUE:
+            break
     return None
 
 

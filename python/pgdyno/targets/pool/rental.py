@@ -22,6 +22,7 @@ from pgdyno.messages import Message
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.plan.model import Plan
 from pgdyno.plan.targets import servers_of
+from pgdyno.targets.cluster.initdb import initdb_refusal
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.estimate import Estimate
 from pgdyno.targets.home import storing
@@ -311,8 +312,18 @@ def give_back(journal: Journal, say: Say) -> list[Left]:
 
 
 def begin(plan: Plan, root: Path, say: Say, lasts_s: float) -> Rental:
-    """Starts a rental that expires in `lasts_s`, without borrowing yet. Raises TargetError for an unreachable host."""
+    """Starts a rental that expires in `lasts_s`, without borrowing yet.
+
+    Raises TargetError for an unreachable host, and for arguments of initdb whose files no clean-up would find.
+    """
     specs = pool_targets(plan)
+    for name, spec in specs.items():
+        refused = next((each for each in spec.initdb if initdb_refusal(each) is not None), None)
+        if refused is not None:
+            raise PoolError(
+                f"target {name}: cannot pass {refused} to initdb: pgdyno decides where the cluster is and who connects",
+                hint="remove it from the target's initdb",
+            )
     for name, spec in specs.items():
         for ssh in spec.hosts:
             try:
