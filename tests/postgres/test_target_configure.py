@@ -94,6 +94,14 @@ def test_refused_settings_are_reported_and_withdrawn(own: Server, name: str, val
     assert own.configure(BASE) is None
 
 
+def test_settings_with_which_no_session_begins_are_withdrawn(own: Server) -> None:
+    own.configure(BASE)
+    with pytest.raises(TargetError, match="nowhere"):
+        own.configure({**BASE, "session_preload_libraries": "nowhere"})
+    assert show(own, "work_mem") == "4MB"
+    assert own.configure(BASE) is None
+
+
 def test_a_setting_that_something_else_overrides_is_not_taken_for_ours(own: Server) -> None:
     own.configure(BASE)
     with own.connect() as connection:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, LiteralString
@@ -159,12 +160,20 @@ def configure(server: Server, asked: Mapping[str, str]) -> Configured | None:
         values = _verified(server, changed, asked)
     except TargetError:
         control.write_settings(before, server.port)
-        if server.alive() and not restart:
-            _reload(server)
-        elif server.alive():
-            server.restart()
+        if server.alive():
+            _take_back(server, restart=restart)
         raise
     return Configured(restart, values)
+
+
+def _take_back(server: Server, *, restart: bool) -> None:
+    """Makes `server` use the settings in its configuration again, after it has refused others. Raises TargetError."""
+    if not restart:
+        # with some settings, such as a library that does not exist, no session begins
+        with suppress(TargetError):
+            _reload(server)
+            return
+    server.restart()
 
 
 def refuse_others_database(server: Server) -> None:
