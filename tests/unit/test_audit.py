@@ -814,6 +814,13 @@ def test_an_arm_without_counts_hides_no_failed_trial() -> None:
     assert (finding.id, finding.trials) == ("errors-one-arm-trials", [1])
 
 
+def test_retries_that_one_arm_does_not_show_are_not_compared() -> None:
+    def told(trial: TrialRecord) -> dict[str, object]:
+        return {"summary": {"retried": 5_000 if trial.target == "a" else None}}
+
+    assert of("errors-one-arm", changed(own(), told)) == []
+
+
 def test_a_minimum_latency_of_one_target_only_is_not_enough() -> None:
     slow = replace(OTHER, figures={name: each for name, each in OTHER.figures.items() if name != "latency_min_ms"})
     (finding,) = of("network-floor", printed(ROW.but(latency_min_ms=1.0), slow))

@@ -213,7 +213,7 @@ def test_a_seventh_column_that_may_be_lag_or_retries_is_neither(tmp_path: Path) 
     run = imported(tmp_path, {"log.7": closed(lambda _: " 12")})
     _, summary, source = only(run)
     assert (source.load, source.figures) == ({}, {})
-    assert (summary.retried, summary.retries) == (0, 0)
+    assert (summary.retried, summary.retries) == (None, None)
     (finding,) = of("littles-law", run)
     assert not finding.checked
     assert "does not show whether a rate" in finding.message

@@ -395,6 +395,29 @@ tps = 100.000000 (including connections establishing)
 
 
 @pytest.mark.parametrize(
+    ("text", "name", "retries"),
+    [
+        ("target,clients,tps\na,4,1000\n", "figures.csv", None),
+        ("target,clients,tps,retried,retries\na,4,1000,2,3\n", "figures.csv", 3),
+        (HAMMERDB, "report.txt", None),
+        # without --max-tries there are none
+        (PGBENCH_13, "report.txt", 0),
+    ],
+    ids=["csv", "csv with retries", "hammerdb", "pgbench 13"],
+)
+def test_retries_that_were_not_counted_are_not_none(text: str, name: str, retries: int | None, tmp_path: Path) -> None:
+    run = imported(tmp_path, text, name)
+    (trial,) = run.trials
+    assert present(trial.summary).retries == retries
+    of = digest(run)
+    table = trial_table(of)
+    assert table.rows[0][table.headings.index("retries")] == format_count(retries)
+    assert json.loads(to_json(of, NO_EXTRAS))["points"][0]["retries"] == retries
+    (row,) = csv.DictReader(io.StringIO(to_csv(run)))
+    assert row["retries"] == ("" if retries is None else str(retries))
+
+
+@pytest.mark.parametrize(
     ("text", "name", "failed"),
     [
         ("target,clients,tps\na,4,1000\n", "figures.csv", None),

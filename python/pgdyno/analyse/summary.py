@@ -107,9 +107,9 @@ class Losses:
     """None if it is unknown, because imported sources did not count them."""
     skipped: int = 0
     clients_aborted: int = 0
-    retried: int = 0
-    """Transactions that were tried more than once."""
-    retries: int = 0
+    retried: int | None = 0
+    """Transactions that were tried more than once; None, like retries, if it is unknown, as of failed ones."""
+    retries: int | None = 0
     """Further tries of those."""
 
     @property
@@ -281,13 +281,15 @@ def _smallest(latencies: Iterable[Latency]) -> int | None:
 
 
 def losses_of(summaries: Sequence[Summary]) -> Losses:
-    """Return the sums over trials; the failed transactions are unknown if a trial's are and no other trial had any."""
+    """Return the sums over trials; failed transactions and retries are unknown if a trial's are and no other trial had
+    any.
+    """
     return Losses(
         failed=sum_of_known([summary.failed for summary in summaries]),
         skipped=sum(summary.skipped for summary in summaries),
         clients_aborted=sum(summary.clients_aborted for summary in summaries),
-        retried=sum(summary.retried for summary in summaries),
-        retries=sum(summary.retries for summary in summaries),
+        retried=sum_of_known([summary.retried for summary in summaries]),
+        retries=sum_of_known([summary.retries for summary in summaries]),
     )
 
 

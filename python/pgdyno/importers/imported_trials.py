@@ -269,9 +269,10 @@ def _summary(output: Output) -> Summary:
     assert tps is not None, "outputs without a throughput are unread"
     succeeded = output.transactions
     failed = output.failed if output.failed is not None else output.errors
-    if failed is None and output.tool == "pgbench":
-        # releases that do not print failures end a client at its first error
-        failed = 0
+    retried, retries = output.retried, output.retries
+    if output.tool == "pgbench":
+        # releases that do not print failures end a client at its first error; without --max-tries, none prints retries
+        failed, retried, retries = failed or 0, retried or 0, retries or 0
     skipped = output.skipped or 0
     return Summary(
         measured_s=output.duration_s,
@@ -280,8 +281,8 @@ def _summary(output: Output) -> Summary:
         failed=failed,
         skipped=skipped,
         in_flight=None,
-        retried=output.retried or 0,
-        retries=output.retries or 0,
+        retried=retried,
+        retries=retries,
         clients_aborted=output.clients_aborted,
         tps=tps,
         latency_ns=_latency(output),

@@ -190,7 +190,10 @@ def _transactions(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], 
         tables.histograms.append(HistogramRow(trial, TOTAL, "measure", script, total.histogram()))
     every = LogCounts.of(connection.execute(_EVERY).fetchnumpy(), slice(None))
     summary = _summary((end_us - start_us) / 1e6, every.n, skipped, failed, every.latency()).model_copy(
-        update={name: sum(counts[at] for counts in retried.values()) for at, name in enumerate(("retried", "retries"))}
+        update={
+            name: sum(counts[at] for counts in retried.values()) if columns.is_decided else None
+            for at, name in enumerate(("retried", "retries"))
+        }
     )
     return LogTrial(
         summary,

@@ -247,8 +247,9 @@ class Summary(Record):
     """None only if it was imported from a source that counts no failures; earlier versions stored 0 for those."""
     skipped: int
     in_flight: int | None
-    retried: int
-    retries: int
+    retried: int | None
+    """None, like retries, only if it was imported and the source does not show it; earlier versions stored 0."""
+    retries: int | None
     clients_aborted: int
     unstarted: int = 0
     """Open loop: due before the end, but no client was free to start them; not included in any other figure."""

@@ -166,7 +166,7 @@ def trial_table(of: Digest) -> Table:
                 gettext(trial.outcome.value),
                 *(_query_figures(summary) if of.manifest.scale_factor is not None else _figures(summary)),
                 numbers.format_count(losses_of([summary]).errors if summary is not None else None),
-                f"{summary.retries:,}" if summary is not None else numbers.NOTHING,
+                numbers.format_count(summary.retries if summary is not None else None),
             )
         )
     names = [*([gettext("instance")] if several else []), *([gettext("duet with")] if paired else [])]

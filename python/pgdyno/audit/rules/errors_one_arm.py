@@ -29,7 +29,10 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             Message("no-failures-in-every-arm", "transactions and failures were not counted in every arm")
         )
     for what in WHAT if counted and is_counted else ():
-        yield from _more(what, counted)
+        if what == "failed" or all(
+            each.summary.retried is not None for samples in counted.values() for each in samples
+        ):
+            yield from _more(what, counted)
 
 
 def _begun(sample: Sample) -> int:
@@ -39,7 +42,7 @@ def _begun(sample: Sample) -> int:
 
 
 def _count(what: str, sample: Sample) -> int:
-    return (sample.summary.failed or 0) if what == "failed" else sample.summary.retried
+    return (sample.summary.failed if what == "failed" else sample.summary.retried) or 0
 
 
 def _more(what: str, arms: Mapping[str, Sequence[Sample]]) -> Iterator[RuleFinding]:
