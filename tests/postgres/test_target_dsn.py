@@ -104,6 +104,20 @@ def test_pgdyno_creates_and_keeps_its_own_database(theirs: Server, home: Home) -
         assert connection.execute("SELECT count(*) FROM kept").fetchone() == (0,)
 
 
+def test_an_interrupt_leaves_no_database_that_seems_to_be_anothers(
+    theirs: Server, home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pgdyno.targets.dsn.kind.sign", interrupted)
+        with pytest.raises(KeyboardInterrupt), open_target("far", spec(theirs), home=home, progress=SilentProgress()):
+            pass
+    with open_target("far", spec(theirs), home=home, progress=SilentProgress()) as server:
+        assert server.owns_database
+
+
 def test_options_that_need_the_server_s_machine_are_refused(theirs: Server, home: Home) -> None:
     with open_target("far", spec(theirs), home=home, progress=SilentProgress()) as server:
         for work in (server.restart, server.stop, server.start):

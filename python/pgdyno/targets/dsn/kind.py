@@ -61,7 +61,13 @@ def get_database(server: Server, spec: DsnTarget, progress: Progress) -> bool:
         if known is None:
             progress.step(f"creating the database {server.dbname}")
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(server.dbname)))
-            sign(server.address, server.dbname)
+            try:
+                sign(server.address, server.dbname)
+            except BaseException:
+                # without its ownership comment, the next run would take it for another's
+                with suppress(psycopg.Error):
+                    connection.execute(sql.SQL("DROP DATABASE {}").format(sql.Identifier(server.dbname)))
+                raise
             return True
     return check_signed(server.address, spec)
 
