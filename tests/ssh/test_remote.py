@@ -12,7 +12,7 @@ import pytest
 
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.remote import RemoteError
-from pgdyno.remote.connect import ask, connected
+from pgdyno.remote.connect import _jump, ask, connected
 from pgdyno.remote.install import Installed, install
 from tests.postgres.probe_process import program
 from tests.ssh.sshd import Sshd, keygen, running_sshd
@@ -120,6 +120,26 @@ def test_a_jump_host_is_gone_through_and_its_key_checked(sshd: Sshd, tmp_path: P
         before = let_in(sshd)
         put(spec)
         assert (let_in(sshd), let_in(behind)) == (before + 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "hop"),
+    [
+        ("me@[fe80::1]:2222", ("fe80::1", "me", 2222)),
+        ("[::1]", ("::1", None, None)),
+        ("::1", ("::1", None, None)),
+        ("ssh://me@gate:22", ("gate", "me", 22)),
+    ],
+)
+def test_jump_hosts_are_read_as_ssh_reads_them(text: str, hop: tuple[str, str | None, int | None]) -> None:
+    found = _jump(text)
+    assert (found.host, found.user, found.port) == hop
+
+
+@pytest.mark.parametrize("line", ["Port 99999", "ProxyJump gate:99999", "ProxyJump [::1]:x"])
+def test_ports_that_cannot_be_are_errors(sshd: Sshd, tmp_path: Path, line: str) -> None:
+    (tmp_path / "config").write_text(f"{line}\n{sshd.config.read_text()}")
+    assert refused(sshd.spec(port=None, config=str(tmp_path / "config"))).message
 
 
 def test_rejected_keys_have_a_hint(sshd: Sshd, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from pgdyno.remote.remote_host import CommandError, RemoteError
 DEFAULT_FILES = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2", "/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 """The defaults of ssh(1)."""
 SSH_PORT = 22
+MOST_PORT = 65535
 
 
 class KnownHosts:
@@ -141,7 +143,8 @@ async def _reach(
             )
     except TimeoutError as error:
         raise RemoteError(f"{hop.host} did not answer over SSH within {CONNECT_S:g} s", passing=True) from error
-    except (asyncssh.Error, OSError, ValueError) as error:
+    except (asyncssh.Error, OSError, ValueError, OverflowError) as error:
+        # the config file may name a port that is too large, an OverflowError
         raise watchful.refused or _reason(hop, options.username, error) from error
     stack.push_async_callback(_close, connection)
     return connection
@@ -185,11 +188,17 @@ async def _options(hop: _Hop, given: dict[str, Any]) -> asyncssh.SSHClientConnec
     return options
 
 
+_IN_BRACKETS = re.compile(r"\[(?P<address>[^]]+)\](?::(?P<port>.*))?")
+"""An address of IPv6 in ProxyJump, with or without a port."""
+
+
 def _jump(text: str) -> _Hop:
     """Parses `[user@]host[:port]` of ProxyJump. Raises RemoteError."""
     user, _, place = text.strip().removeprefix("ssh://").rpartition("@")
     host, _, port = place.rpartition(":") if place.count(":") == 1 else (place, "", "")
-    if port and not port.isdigit():
+    if (in_brackets := _IN_BRACKETS.fullmatch(place)) is not None:
+        host, port = in_brackets["address"], in_brackets["port"] or ""
+    if port and not (port.isdigit() and int(port) <= MOST_PORT):
         raise RemoteError(f"invalid jump host {text!r}", hint="correct ProxyJump in the config file of ssh")
     return _Hop(host, user or None, int(port) if port else None)
 
