@@ -155,6 +155,12 @@ def test_a_checkout_is_known_by_its_commit(tree: Path) -> None:
         assert read_source(tree).words.startswith("commit ")
 
 
+def test_a_pipe_in_a_tree_is_not_read(tree: Path) -> None:
+    before = read_source(tree).key
+    os.mkfifo(tree / "pipe")
+    assert read_source(tree).key not in ("", before)
+
+
 def test_a_build_that_fails_tells_its_last_lines(tree: Path, warm_home: Home) -> None:
     with pytest.raises(TargetError, match="configuring failed with status 77") as caught:
         find_build(spec(tree, configure=["--without-luck"]), warm_home, SilentProgress())

@@ -166,6 +166,22 @@ def test_a_small_limit_of_the_plan_does_not_make_the_memory_almost_full() -> Non
     assert storage.free(place, 4 * GIB, 100 * GIB).verdict == "note"
 
 
+@pytest.mark.parametrize(("capabilities", "own"), [("000001ffffffffff", True), ("00000000a80425fb", False)])
+def test_a_tmpfs_of_its_own_has_the_memory_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capabilities: str, own: bool
+) -> None:
+    files = {
+        "proc/self/status": f"Name:\tpgdyno\nCapEff:\t{capabilities}\n",
+        "proc/meminfo": "MemTotal: 16777216 kB\nMemAvailable: 8388608 kB\n",
+    }
+    system = tree(tmp_path, files)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    limited = Place(tmp_path, ("data of a",), in_memory=True, limit_bytes=GIB)
+    free, whole = storage.room(system, limited)
+    assert (whole, free == 8 * GIB) == ((16 * GIB, True) if own else (free_bytes(tmp_path)[1], False))
+    assert storage.room(system, Place(tmp_path, in_memory=True, roles=()))[1] == free_bytes(tmp_path)[1]
+
+
 def test_memory_that_the_plan_wants_is_a_note(tmp_path: Path) -> None:
     place = Place(PLACE.path, PLACE.roles, in_memory=True)
     assert storage.file_system(mounted(tmp_path, kind="tmpfs"), place).verdict == "note"

@@ -94,7 +94,7 @@ def _storage(system: System, place: Place, needs: Needs, patience: Patience) -> 
     yield storage.file_system(system, place)
     yield storage.mount_options(system, place)
     try:
-        yield storage.free(place, *storage.free_bytes(place.path))
+        yield storage.free(place, *storage.room(system, place))
     except OSError as error:
         yield unknown(
             "storage.free",

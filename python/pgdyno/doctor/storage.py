@@ -28,6 +28,8 @@ COPY_ON_WRITE = frozenset({"btrfs", "zfs", "bcachefs"})
 NO_BARRIER = frozenset({"nobarrier", "barrier=0", "barrier=off"})
 VIRTUAL = ("/dev/vd", "/dev/xvd")
 SYNCHRONOUS = frozenset({"sync", "dirsync"})
+CAP_SYS_ADMIN = 1 << 21
+"""The bit of the right to mount (capabilities(7)), which root in a container usually lacks."""
 TIGHT = 0.8
 """The share of free space above which a plan's need is called tight."""
 
@@ -141,6 +143,24 @@ def free_bytes(path: Path) -> tuple[int, int]:
     """Returns the bytes available to an ordinary user at `path`, and the total. Raises OSError."""
     status = os.statvfs(path)
     return status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize
+
+
+def room(system: System, place: Place) -> tuple[int, int]:
+    """Returns the bytes that a server can use in `place`, and the total. Raises OSError.
+
+    A cluster in memory whose size the plan limits gets a tmpfs of its own if pgdyno may mount one, whatever is free in
+    /dev/shm.
+    """
+    if place.in_memory and place.limit_bytes is not None and _may_mount(system):
+        available, whole = system.memory_bytes("MemAvailable"), system.memory_bytes("MemTotal")
+        if available is not None and whole is not None:
+            return available, whole
+    return free_bytes(place.path)
+
+
+def _may_mount(system: System) -> bool:
+    capabilities = system.fields("proc/self/status").get("CapEff", "0")
+    return os.geteuid() == 0 and bool(int(capabilities, 16) & CAP_SYS_ADMIN)
 
 
 def free(place: Place, free_now: int, whole: int) -> Check:

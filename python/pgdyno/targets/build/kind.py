@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import subprocess
 import time
 from collections import deque
@@ -106,7 +107,10 @@ def _hash_files(folder: Path, files: list[Path]) -> str:
     for path in files:
         with storing(path, "cannot read"):
             status = path.lstat()
-            content = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()
+            content = os.fsencode(path.readlink()) if path.is_symlink() else b""
+            if stat.S_ISREG(status.st_mode):
+                # a pipe would never end, and a socket cannot be read
+                content = path.read_bytes()
         name = os.fsencode(path.relative_to(folder))
         total.update(b"%d %o %d %s\0" % (len(name), status.st_mode, len(content), name))
         total.update(content)
