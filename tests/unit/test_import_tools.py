@@ -79,6 +79,18 @@ def test_command_lines_have_many_forms(command: str) -> None:
     assert (found.rate, found.clients, found.workers, found.duration_s) == (100, 8, 2, 60)
 
 
+@pytest.mark.parametrize("scale", ["9" * 20, "²", "10k", ""])
+def test_a_variable_scale_that_is_no_scale_stays_a_variable(scale: str, tmp_path: Path) -> None:
+    (trial,) = imported(tmp_path, f"$ pgbench -c 8 -T 60 -D scale={scale}\n\n{SUMMARY}").trials
+    assert trial.point.variables == {"scale": scale}
+
+
+@pytest.mark.parametrize("threads", ["²", "9" * 40])
+def test_threads_that_are_no_number_are_left_to_the_report(threads: str) -> None:
+    found = only(f"$ sysbench oltp_read_only --threads={threads} run\n{SYSBENCH}")
+    assert found.clients == only(SYSBENCH).clients
+
+
 def test_a_command_that_says_something_else_is_another_runs() -> None:
     found = only(f"$ pgbench -c 64 -j 2 -T 60 -R 100\n\n{SUMMARY}")
     assert (found.command, found.rate, found.clients) == (None, None, 8)

@@ -23,6 +23,8 @@ from pgdyno.messages import Message
 
 SQLITE = b"SQLite format 3\0"
 REPORT = "hammerdb-job-report-v1"
+LONGEST_NAME = 100
+"""Characters of a job's name, database and benchmark that are kept."""
 
 
 def is_report(text: str) -> bool:
@@ -45,8 +47,8 @@ def read_report(text: str) -> Document:
         what = Message(
             "hammerdb-report-of-another",
             "a job of {database} and {benchmark}",
-            database=str(job.get("database")),
-            benchmark=str(job.get("benchmark")),
+            database=str(job.get("database"))[:LONGEST_NAME],
+            benchmark=str(job.get("benchmark"))[:LONGEST_NAME],
         )
         return Document(unread=[Unread(1, what)])
     return Document(outputs=[output])
@@ -70,7 +72,7 @@ def _of_report(told: dict[str, Any]) -> Output | None:
     if asked.get("rampup_minutes") is not None:
         put_settings(output, {"rampup": f"{float(asked['rampup_minutes']):g}"})
     if job.get("jobid"):
-        output.words["job"] = str(job["jobid"])
+        output.words["job"] = str(job["jobid"])[:LONGEST_NAME]
     return output
 
 
@@ -231,4 +233,4 @@ def _is_postgres(database: object) -> bool:
 
 
 def _version(text: object) -> str | None:
-    return str(text).removeprefix("v") if text else None
+    return str(text).removeprefix("v")[:LONGEST_NAME] if text else None

@@ -35,6 +35,7 @@ FIGURES = (
 )  # fmt: skip
 """Fields of an output that are kept as printed; percentiles are named `latency_p95_ms`."""
 _QUANTILES = {50.0: "p50", 75.0: "p75", 90.0: "p90", 95.0: "p95", 99.0: "p99", 99.9: "p999", 99.99: "p9999"}
+_SCALE = re.compile(r"[0-9]{1,12}")
 _NOT_IN_SLUGS = re.compile(r"[^\w.]+")
 _ASKED_LENGTHS = ("pgbench", "hammerdb")
 """Tools that print the length that they were asked for; others print the time that elapsed."""
@@ -192,9 +193,8 @@ def _point(output: Output) -> Point:
     variables = dict(output.variables)
     scale = output.scale if output.scale is not None else output.warehouses
     # pgbench prints the scale that it found in the tables, and a script's :scale is the value of -D
-    told = variables.pop("scale", None)
-    if told is not None and told.isdigit():
-        scale = int(told)
+    if _SCALE.fullmatch(variables.get("scale", "")):
+        scale = int(variables.pop("scale"))
     if "checkpoints" in output.words:
         variables["checkpoints"] = output.words["checkpoints"]
     return Point(

@@ -267,7 +267,7 @@ def _options(output: Output, command: str, line: int) -> None:
     for name, value in found:
         plain = name.replace("-", "_")
         if plain in ("threads", "num_threads"):
-            if value.isdigit():
+            if re.fullmatch(r"[0-9]{1,9}", value):
                 output.put("clients", int(value), line, f"--{name}={value}")
                 output.asked["clients"] = int(value)
         elif plain in ("tables", "table_size", "oltp_tables_count", "oltp_table_size"):
