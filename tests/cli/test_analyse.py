@@ -119,3 +119,13 @@ def test_the_history_of_a_folder(run: Run, tmp_path: Path) -> None:
     (found,) = json.loads(run("pgdyno", "history", "runs", "--metric", "p99", "--json").stdout)
     assert (len(found["points"]), found["changes"]) == (3, None)
     assert run("pgdyno", "history", "runs", "--target", "pg9").returncode == ExitCode.USAGE
+
+
+def test_a_damaged_run_hides_no_history_of_the_others(run: Run, tmp_path: Path) -> None:
+    for _ in range(3):
+        last = Path(stored(tmp_path / "runs", {"pg18": 600.0}, repeats=2))
+    next((last / "trials").glob("*/trial.json")).write_text("{")
+    said = run("pgdyno", "history", "runs")
+    assert said.returncode == ExitCode.STORE
+    assert "throughput of 2 runs" in said.stdout
+    assert f"error: runs/{last.name}: cannot read " in said.stderr

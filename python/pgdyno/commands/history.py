@@ -8,24 +8,38 @@ from pathlib import Path
 
 from pgdyno.analyse.history import History, histories
 from pgdyno.analyse.pairs import Metric
+from pgdyno.commands.support.cluster_and_generator_hosts import Unread, each_run, say_unread
 from pgdyno.console import Console
-from pgdyno.errors import StoreError, UsageError
+from pgdyno.errors import ExitCode, StoreError, UsageError
+from pgdyno.generators.parallel_map import in_line
 from pgdyno.mounts import is_folder
 from pgdyno.report.analysis import differing, history_lines
 from pgdyno.store import RunData, list_runs, load_run
 
 
-def show_history(folder: Path, metric: Metric, target: str | None, workload: str | None, *, json: bool) -> None:
-    """Prints the histories of a folder of runs. Raises StoreError and UsageError."""
+def show_history(folder: Path, metric: Metric, target: str | None, workload: str | None, *, json: bool) -> ExitCode:
+    """Prints the histories of a folder of runs; reports runs that cannot be read, and leaves them out.
+
+    Raises StoreError and UsageError.
+    """
     if not is_folder(folder):
         raise StoreError(f"folder {folder} does not exist", hint="name a folder that contains runs")
-    runs = {entry.name: load_run(entry.path) for entry in list_runs(folder) if entry.manifest is not None}
+    runs: dict[str, RunData] = {}
+    unread: list[Unread] = []
+    places = [str(entry.path) for entry in list_runs(folder) if entry.manifest is not None]
+    for place, run in each_run(in_line, lambda place: load_run(Path(place)), places):
+        if isinstance(run, Unread):
+            unread.append(run)
+        else:
+            runs[Path(place).name] = run
+    say_unread(unread)
+    code = unread[0].exit_code if unread else ExitCode.OK
     chosen = {name: run for name, run in runs.items() if workload in (None, run.manifest.workload)}
     of_target = {name: _of_target(run, target) for name, run in chosen.items()}
     found = histories(of_target, metric)
     if json:
         print(json_module.dumps([_history_json(each, runs) for each in found], indent=2))
-        return
+        return code
     if not found:
         # without a filter, the command is valid, and the folder lacks runs
         error = StoreError if target is None and workload is None else UsageError
@@ -38,6 +52,7 @@ def show_history(folder: Path, metric: Metric, target: str | None, workload: str
         differences = {change.at: _differences(each, change.at, runs) for change in each.changes or ()}
         for at, line in enumerate(history_lines(each, metric, differences)):
             console.print(line, style="bold" if at == 0 else "", soft_wrap=True)
+    return code
 
 
 class _OfTarget:

@@ -144,4 +144,4 @@ def history(
     from pgdyno.analyse.pairs import Metric
     from pgdyno.commands.history import show_history
 
-    show_history(runs, Metric(metric), target, workload, json=json)
+    raise typer.Exit(show_history(runs, Metric(metric), target, workload, json=json))
