@@ -6,7 +6,8 @@ import psycopg
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.targets import Home, SilentProgress, open_target
+from pgdyno.targets import Home, SilentProgress, open_target, sweep_leftovers
+from pgdyno.targets.cluster.instance_record import make_claim
 from pgdyno.targets.cluster.processes import servers_in
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.conninfo import conninfo
@@ -60,6 +61,20 @@ def test_one_cluster_is_not_used_twice_at_once(warm_home: Home) -> None:
         assert first.facts().version.startswith("18.")
     with open_target("second", kept(), home=warm_home, progress=progress) as second:
         assert second.data_directory == first.data_directory
+
+
+def test_leftovers_of_a_killed_run_do_not_stop_the_next_run_on_its_cluster(warm_home: Home) -> None:
+    with open_target("t", kept(), home=warm_home, progress=SilentProgress()) as server:
+        for name in ("killed", "killed too"):
+            # as a run leaves it that was killed after another one had looked for leftovers
+            claim = make_claim(warm_home, name)
+            claim.note(data_directory=str(server.data_directory), keep_data=True, owner_start_ticks=0)
+            claim._lock.release()
+        said = [str(each) for each in sweep_leftovers(warm_home)]
+        assert [each.startswith("found the folder of a server of target killed") for each in said] == [True, True]
+        assert server.alive()
+        assert server.facts().version.startswith("18.")
+    assert list(warm_home.instances.iterdir()) == []
 
 
 def test_a_cluster_that_could_not_be_made_is_not_kept(warm_home: Home) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Set
 from pathlib import Path
 
 from filelock import FileLock
@@ -33,9 +34,11 @@ def sweep_leftovers(home: Home) -> list[Message]:
     if not home.instances.is_dir():
         return []
     said = []
-    for folder, lock in _abandoned(home):
+    abandoned = _abandoned(home)
+    folders = {folder for folder, _ in abandoned}
+    for folder, lock in abandoned:
         try:
-            said.append(_sweep(folder, lock, home))
+            said.append(_sweep(folder, lock, home, folders))
         except TargetError as error:
             said.append(
                 Message("leftover-stays", "cannot clean up {folder}: {error}", folder=str(folder), error=error.message)
@@ -68,15 +71,19 @@ def _abandoned(home: Home) -> list[tuple[Path, FileLock]]:
     return found
 
 
-def _sweep(folder: Path, lock: FileLock, home: Home) -> Message:
+def _sweep(folder: Path, lock: FileLock, home: Home, abandoned: Set[Path]) -> Message:
     record = read_record(folder)
     data_directory = folder / "data" if record is None else Path(record.data_directory)
     for replica in [] if record is None else record.replicas:
         end_copies(Path(replica).parent)
         _stop(Path(replica), Deadlines())
-    end_copies(data_directory.parent)
-    stopped = _stop(data_directory, KEPT_DEADLINES if record is not None and record.keep_data else Deadlines())
-    ClusterCopy(data_directory, home.account, record is not None and record.keep_data).release()
+    is_kept = record is not None and record.keep_data
+    # looked for first: a later run on a kept cluster notes that before it starts its server
+    is_running, stopped = bool(servers_in(data_directory)), False
+    if not (is_kept and _is_used(data_directory, home, abandoned)):
+        end_copies(data_directory.parent)
+        stopped = is_running and _stop(data_directory, KEPT_DEADLINES if is_kept else Deadlines())
+    ClusterCopy(data_directory, home.account, is_kept).release()
     if record is not None:
         # only within the folder: a record must not make pgdyno unmount anything else
         mount = record.mount if record.mount is not None and Path(record.mount).parent == folder else None
@@ -85,6 +92,12 @@ def _sweep(folder: Path, lock: FileLock, home: Home) -> Message:
         remove_socket_folder(Path(record.socket_directory), {os.geteuid(), home.account.uid})
     remove_folder(home, folder, lock)
     return _describe(folder, record, stopped)
+
+
+def _is_used(data_directory: Path, home: Home, abandoned: Set[Path]) -> bool:
+    """Returns whether a folder that has an owner names this data directory."""
+    records = [read_record(folder) for folder in home.instances.iterdir() if folder not in abandoned]
+    return any(record is not None and record.data_directory == str(data_directory) for record in records)
 
 
 def _stop(data_directory: Path, deadlines: Deadlines) -> bool:
