@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from pgdyno.doctor.generator import null_server
+from pgdyno.errors import EngineError
 from pgdyno.generators.generator_lifecycle import Cluster
 from pgdyno.generators.merge_events import Event
-from pgdyno.generators.ssh_hosts import ssh_cluster
+from pgdyno.generators.ssh_hosts import SshGenerator, ssh_cluster
 from pgdyno.programs import find_engine
 from pgdyno.remote.remote_host import There
 from tests.signals import send_signal
@@ -155,3 +157,26 @@ def test_a_generator_s_host_is_checked(cluster: Cluster, environment: dict[str, 
     assert generator.ceiling("simple", 1, 0.2) > 0
     trips = generator.trips(environment, "simple")
     assert (trips.count > 0, 0 < trips.least_us <= trips.median_us) == (True, True)
+
+
+@pytest.mark.parametrize("has_date", [True, False])
+def test_the_clock_of_a_host_with_an_old_bash(tmp_path: Path, has_date: bool) -> None:
+    """Before version 5, bash has no EPOCHREALTIME: RHEL 8 has 4.4."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    files = {"bash": '#!/bin/bash\nexec /bin/bash -c "unset EPOCHREALTIME; $2"\n'}
+    if not has_date:
+        files["date"] = "#!/bin/sh\necho 1.%6N\n"
+    for name, text in files.items():
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    with running_sshd(tmp_path / "old", lines=[f"SetEnv PATH={programs}:{os.environ['PATH']}"]) as sshd:
+        generator = SshGenerator("generator-1", There(sshd.spec()), find_engine())
+        try:
+            if has_date:
+                assert abs(generator.clock_us() / 1e6 - time.time()) < 60
+            else:
+                with pytest.raises(EngineError, match=r"127.0.0.1 does not report its time in microseconds"):
+                    generator.clock_us()
+        finally:
+            generator.end()

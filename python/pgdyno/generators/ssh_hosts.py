@@ -7,6 +7,7 @@ end. It also carries clock requests, whose answers are the heartbeat.
 from __future__ import annotations
 
 import asyncio
+import re
 import shlex
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -36,8 +37,9 @@ UP_S = 120.0
 BEGIN_S = 60.0
 """The time limit until an engine is started with its files."""
 _CHUNK = 1 << 16
-_CLOCK = "export LC_ALL=C; while read -r number; do echo $number $EPOCHREALTIME; done"
-"""A bash loop that prints the time for each number, without starting a process."""
+_CLOCK = "export LC_ALL=C; while read -r number; do echo $number ${EPOCHREALTIME:-$(date +%s.%6N)}; done"
+"""A bash loop that prints the time for each number, from version 5 on without starting a process."""
+_TIME = re.compile(r"(\d+)\.(\d{6})")
 _LOOK = "uname -n; cat /proc/sys/kernel/random/boot_id; nproc; cat /proc/cpuinfo"
 
 
@@ -168,8 +170,15 @@ class SshGenerator:
                 asked, _, seconds = answer.strip().partition(" ")
                 # a late answer to an earlier question is skipped
                 if asked == number:
-                    return int(seconds.replace(".", ""))
+                    return self._microseconds(seconds)
         raise ConnectionError("its clock does not answer")
+
+    def _microseconds(self, seconds: str) -> int:
+        match = _TIME.fullmatch(seconds)
+        if match is None:
+            message = f"{self._there.ssh.host} does not report its time in microseconds: {seconds or 'nothing'}"
+            raise RemoteError(message, hint="install bash 5, or date of GNU coreutils, on that host")
+        return int(match[1] + match[2])
 
     async def _beat(self) -> None:
         # the clock request comes first: only an answer of the host renews the lease
