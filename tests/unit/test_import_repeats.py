@@ -142,6 +142,23 @@ def test_csv_rows_that_differ_in_an_unknown_column_of_words_are_no_repeats(tmp_p
     assert trials[2].point.variables == {"host": "b", "pg_version": "17.2"}
 
 
+@pytest.mark.parametrize(
+    "database", ["postgres://u:secret@{}/db", "'postgres://u@{}/db?sslmode=require'", '"host={} dbname=db"']
+)
+@pytest.mark.parametrize("command", ["pgbench {} -c 4 -T 10", "pgbench -c 4 -T 10 {}"])
+def test_a_connection_string_names_a_target_wherever_it_is(command: str, database: str, tmp_path: Path) -> None:
+    summary = (
+        "transaction type: <builtin: select only>\nscaling factor: 1\nquery mode: simple\nnumber of clients: 4\n"
+        "number of threads: 1\nduration: 10 s\nnumber of transactions actually processed: 1000\n"
+        "latency average = 40.000 ms\ntps = 100.000000 (without initial connection time)\n"
+    )
+    texts = [f"$ {command.format(database.format(host))}\n{summary}" for host in ("db1", "db2")]
+    (tmp_path / "report.txt").write_text("".join(texts))
+    run = load_run(import_files([tmp_path / "report.txt"], tmp_path / "runs", target="pg").run)
+    assert [trial.target for trial in run.trials] == ["pg, db1:db", "pg, db2:db"]
+    assert "secret" not in (run.folder.path / "manifest.json").read_text()
+
+
 def test_servers_of_command_lines_are_targets(tmp_path: Path) -> None:
     text = "".join(
         f"$ pgbench -h {host} -c 8 -T 60 bench\n{output(tps)}\n" for host, tps in (("a", 900.5), ("b", 1200.5))

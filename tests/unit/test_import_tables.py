@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgdyno.importers.documents.read_document import read_document
+from pgdyno.importers.documents.text_tables import MOST_ROWS
 from pgdyno.importers.parsed import Output
 
 ROWS = [(1, 950.5, 1.05), (8, 6100.0, 1.31), (32, 9800.5, 3.27)]
@@ -38,6 +39,18 @@ def test_a_row_is_a_trial_whatever_parts_the_columns(table: str) -> None:
     document = read_document(f"# a\n\ntext\n\n{table}\nmore text\n")
     assert figures(document.outputs) == ROWS
     assert document.unread == []
+
+
+def test_rows_beyond_the_limit_of_a_table_are_listed() -> None:
+    heads = ["| server | tps |\n|---|---|\n", "server  clients  tps\n"]
+    rows = ["| t{at} | {at} |\n", "t{at}  4  {at}\n"]
+    for head, row in zip(heads, rows, strict=True):
+        document = read_document(head + "".join(row.format(at=at) for at in range(1, MOST_ROWS + 3)))
+        assert len(document.outputs) == MOST_ROWS
+        line = MOST_ROWS + head.count("\n") + 1
+        assert (line, True) in [(each.line, "more than 2,000 rows" in each.text) for each in document.unread]
+        whole = read_document(head + "".join(row.format(at=at) for at in range(1, MOST_ROWS + 1)))
+        assert not [each for each in whole.unread if "2,000 rows" in each.text]
 
 
 @pytest.mark.parametrize("separator", ["| {} | {} | {} |{}", "{}\t{}\t{}\t{}", "{}  {}  {}  {}"])

@@ -11,8 +11,10 @@ from pgdyno.importers.documents.passwords import connection_options, server_part
 from pgdyno.importers.parsed import Fact, Output, number
 
 _PROMPT = r"(?:^|[$#>%]\s{0,8}|\s|`)"
+_DATABASE = r"(?:'[^'`]{1,300}'|\"[^\"`]{1,300}\"|[\w.$:/{}@?&=%*,+\[\]~-]{1,300})"
+"""A database's name or a connection string before the options."""
 _PGBENCH = re.compile(
-    _PROMPT + r"(?P<command>(?:[^\s`]{0,200}/)?pgbench(?:-?\d{1,2}(?:\.\d)?)?(?:\s+[\w.$:/{}-]{1,100})?\s+-\S.{0,8000})"
+    _PROMPT + rf"(?P<command>(?:[^\s`]{{0,200}}/)?pgbench(?:-?\d{{1,2}}(?:\.\d)?)?(?:\s+{_DATABASE})?\s+-\S.{{0,8000}})"
 )
 _SYSBENCH = re.compile(_PROMPT + r"(?P<command>(?:[^\s`]{0,200}/)?sysbench\s+\S.{0,8000})")
 _ENDS = frozenset(["|", ">", ">>", "2>", "2>&1", "&>", "&", "&&", "||", ";", "<"])

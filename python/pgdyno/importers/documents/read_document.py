@@ -204,6 +204,13 @@ class _Reader:
         self._end_all()
         self._add(found.outputs)
         self._document.unread += found.unread
+        if grid.is_cut:
+            cut = Message(
+                "table-too-long",
+                "the table has more than {most:,} rows: from here on, they are not read; give the rest a heading",
+                most=text_tables.MOST_ROWS,
+            )
+            self._document.unread.append(Unread(at + grid.taken + 1, cut))
         for number in range(at + 1, at + grid.taken):
             self._document.facts += facts_in(self._lines[number], number + 1)
         return grid.taken

@@ -10,6 +10,7 @@ from pgdyno.importers.documents.table_cells import NO_FIGURES, column_of, figure
 from pgdyno.importers.parsed import Output, number, whole
 
 MOST_ROWS = 2000
+"""Rows of a table that are read."""
 MOST_METRICS = 60
 """Rows of a table whose rows are metrics."""
 LONGEST_ROW = 2000
@@ -34,6 +35,8 @@ class Grid:
     taken: int
     """Lines, including the heading."""
     separator: str = ""
+    is_cut: bool = False
+    """Whether rows beyond `MOST_ROWS` follow."""
     """The character between cells of a row without bars."""
 
 
@@ -103,9 +106,10 @@ def _gather(lines: Sequence[str], at: int, split: object) -> Grid | None:
         number += 1
     if not rows or len(head) < 2:
         return None
+    is_cut = len(rows) == MOST_ROWS and number < len(lines) and len(split(lines[number][:LONGEST_ROW])) >= 2
     if _is_second_head(head, rows[0][1]):
         head = _joined(head, rows.pop(0)[1])
-    return Grid(at + 1, head, rows, number - at) if rows else None
+    return Grid(at + 1, head, rows, number - at, is_cut=is_cut) if rows else None
 
 
 def _is_second_head(head: Sequence[str], row: Sequence[str]) -> bool:
@@ -159,7 +163,8 @@ def _fixed(lines: Sequence[str], at: int) -> Grid | None:
                 break
             rows.append((number + 1, cells, lines[number]))
             number += 1
-        grid = Grid(at + 1, head, rows, number - at)
+        is_cut = len(rows) == MOST_ROWS and number < len(lines) and _fixed_cells(lines[number], len(head)) is not None
+        grid = Grid(at + 1, head, rows, number - at, is_cut=is_cut)
         if rows and _has_rate(grid):
             return grid
     return None
