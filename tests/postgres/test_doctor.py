@@ -80,7 +80,10 @@ def test_a_server_that_refuses_what_pgdyno_asks_is_a_stop(
 
 def test_a_server_that_is_gone_is_unknown(server: Server) -> None:
     gone = {**server.environment(), "PGPORT": "1"}
-    checks = examine(NEEDS, find_engine(), BRIEF, lambda _: None, servers={"pg18": gone})
-    (trip,) = [check for check in checks if check.id == "network.round-trip"]
-    assert trip.verdict is CheckVerdict.UNKNOWN
-    assert trip.found.startswith("not measured: ")
+    servers = {"gone": gone, "pg18": server.environment()}
+    checks = examine(NEEDS, find_engine(), BRIEF, lambda _: None, servers=servers)
+    lost, trip = [check for check in checks if check.id == "network.round-trip"]
+    assert lost.verdict is CheckVerdict.UNKNOWN
+    assert lost.found.startswith("not measured: ")
+    # one that is gone does not hide the others
+    assert trip.found.endswith(f"to pg18 at {server.host}")

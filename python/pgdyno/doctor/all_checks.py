@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from pgdyno.doctor import cpu, generator, machine, memory, remote, storage
 from pgdyno.doctor.check import CHECKS, not_fine, unknown
@@ -122,23 +123,30 @@ def _generator(system: System, needs: Needs, engine: Engine, patience: Patience)
 
 
 def _round_trips(needs: Needs, engine: Engine, servers: Servers) -> Iterator[Check]:
+    for target, environment in servers.items():
+        path = Message(
+            "path-to-server",
+            "to {target} at {host}" if "PGHOST" in environment else "to {target} at its host",
+            target=target,
+            host=environment.get("PGHOST", ""),
+        )
+        yield _trip(needs, path, partial(_median_us, engine, environment, needs.protocol))
+    if needs.on_this_host:
+        path = Message("path-over-loopback", "to pgnull over loopback")
+        if not needs.tcp:
+            path = Message("path-over-socket", "to pgnull over a socket of this machine")
+        yield _trip(needs, path, partial(generator.measure_round_trip, engine, needs))
+
+
+def _median_us(engine: Engine, environment: Mapping[str, str], protocol: str) -> float:
+    return generator.round_trips(engine, environment, protocol).median_us
+
+
+def _trip(needs: Needs, path: Message, measure: Callable[[], float]) -> Check:
     try:
-        for target, environment in servers.items():
-            median_us = generator.round_trips(engine, environment, needs.protocol).median_us
-            path = Message(
-                "path-to-server",
-                "to {target} at {host}" if "PGHOST" in environment else "to {target} at its host",
-                target=target,
-                host=environment.get("PGHOST", ""),
-            )
-            yield generator.round_trip(needs, median_us, path)
-        if needs.on_this_host:
-            path = Message("path-over-loopback", "to pgnull over loopback")
-            if not needs.tcp:
-                path = Message("path-over-socket", "to pgnull over a socket of this machine")
-            yield generator.round_trip(needs, generator.measure_round_trip(engine, needs), path)
+        return generator.round_trip(needs, measure(), path)
     except (EngineError, OSError) as error:
-        yield generator.not_measured("network.round-trip", error)
+        return generator.not_measured("network.round-trip", error)
 
 
 def preflight(
