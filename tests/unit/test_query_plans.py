@@ -20,6 +20,8 @@ JOIN = {"Node Type": "Hash Join", "Join Type": "Inner", "Plans": [SEQUENTIAL, BY
         # of a later version: a key that others lack, other numbers of aliases
         JOIN | {"Async Capable": False, "Disabled": False, "Alias": "t_1"},
         JOIN | {"Plans": [SEQUENTIAL | {"Parent Relationship": "Member"}, BY_INDEX]},
+        # a hash index before version 16
+        JOIN | {"Plans": [SEQUENTIAL, BY_INDEX | {"Scan Direction": "NoMovement"}]},
     ],
 )
 def test_costs_and_names_that_differ_between_versions_are_not_part_of_a_shape(same: dict[str, object]) -> None:

@@ -38,6 +38,11 @@ different ways.
 _IN_ORDER = ("Outer", "Inner", "Member")
 """Relationships that the order of the nodes shows; versions call the child of an UPDATE differently."""
 
+_NO_ORDER = "NoMovement"
+"""The direction in which versions up to 15 scan an index without an order, such as a hash index; later ones say
+Forward.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Explained:
@@ -113,4 +118,6 @@ def _shape(node: Mapping[str, Any]) -> dict[str, Any]:
     kept = {key: node[key] for key in _SHAPE if node.get(key)}
     if kept.get("Parent Relationship") in _IN_ORDER:
         del kept["Parent Relationship"]
+    if kept.get("Scan Direction") == _NO_ORDER:
+        kept["Scan Direction"] = "Forward"
     return kept | {"Plans": [_shape(each) for each in node.get("Plans", ())]}
