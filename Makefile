@@ -6,13 +6,19 @@ CARGO ?= cargo
 export UV_PROJECT_ENVIRONMENT := $(CURDIR)/.venv
 # the Rust tests that take seconds wait
 export RUST_TEST_THREADS ?= 6
-PROGRAMS := target/release/pgdrive target/release/pgprobe target/release/pgnull
+PROGRAMS := $(addprefix target/release/,pgdrive pgprobe pgnull)
+CHECKED := $(PROGRAMS:target/release/%=target/debug/%)
+INSTALLED := $(PROGRAMS:target/release/%=.venv/bin/%)
+# tests run programs of cargo's profile for development: compiled in a third of the time, and overflows panic in them.
+# They have an environment of their own, so that nobody measures with such programs. PROFILE=release: those of releases
+PROFILE ?= debug
+TESTS := target/$(PROFILE)/tests
 PYTHON := python tests benchmarks tools
 CATALOGUES := $(wildcard python/pgdyno/report/languages/*/LC_MESSAGES/*.po)
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(shell find crates -name '*.rs' -o -name '*.lua' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo build docs messages check check-rust check-units test test-packages test-long test-tap test-rust test-python lint lint-source lint-rust lint-python advisories format bench bench-probe bench-packages simulations fuzz fuzz-python fuzz-rust static-programs engines dist wheels dist-check image-check lint-workflows pins kills clean
+.PHONY: help demo build docs messages check check-rust check-units test test-environment test-packages test-long test-tap test-rust test-python lint lint-source lint-rust lint-python advisories format bench bench-probe bench-packages simulations fuzz fuzz-python fuzz-rust static-programs engines dist wheels dist-check image-check lint-workflows pins kills clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -20,22 +26,24 @@ help: ## this list
 demo: build ## measure a PostgreSQL 18 here: a sweep of clients, a table, an HTML report
 	$(BIN)/pgdyno run quick
 
-build: $(PROGRAMS) .venv/.installed $(CATALOGUES:.po=.mo) ## .venv/bin/pgdyno, target/release/pgdrive, pgprobe and pgnull
+build: $(INSTALLED) .venv/.complete ## .venv/bin/pgdyno, target/release/pgdrive, pgprobe and pgnull
 
 # Rust's tests are compiled and run while Python's run: compilers link with one thread, and tests wait for servers
 test: ## every test but the long ones (installs missing Debian packages with apt); CI runs it, and lint-source
-	$(MAKE) --no-print-directory --jobs=3 test-packages build
+	$(MAKE) --no-print-directory --jobs=3 test-packages test-environment
 	$(MAKE) --no-print-directory --jobs=2 test-rust test-python
 
+test-environment: $(TESTS)/.ready ## then target/debug/tests/bin/pytest tests/unit and the like work
+
 # without root, Debian packages or a server: what to run before each commit
-check: build ## lint, types, quick unit tests and the Rust tests that need no server
+check: test-environment ## lint, types, quick unit tests and the Rust tests that need no server
 	$(MAKE) --no-print-directory --jobs=3 lint-source check-rust check-units
 
-check-rust: build
+check-rust:
 	MAKEFLAGS= $(CARGO) test --workspace --locked --quiet
 
-check-units: build
-	$(BIN)/pytest --quiet --numprocesses=auto --dist=loadfile -m 'not long and not slow' tests/unit
+check-units: test-environment
+	$(TESTS)/bin/pytest --quiet --numprocesses=auto --dist=loadfile -m 'not long and not slow' tests/unit
 
 lint: lint-source target/tools/bin/cargo-deny ## rustfmt, clippy, ruff, mypy --strict; cargo deny
 	target/tools/bin/cargo-deny --locked check licenses bans sources
@@ -49,7 +57,7 @@ lint-rust:
 	MAKEFLAGS= $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 # mypy uses one core
-lint-python: build
+lint-python: .venv/.complete
 	$(BIN)/ruff format --check $(PYTHON)
 	$(BIN)/ruff check $(PYTHON)
 	$(BIN)/mypy
@@ -68,7 +76,7 @@ advisories: target/tools/bin/cargo-deny ## known vulnerabilities of the crates (
 target/tools/bin/cargo-deny:
 	$(CARGO) install cargo-deny --version 0.20.2 --locked --quiet --root target/tools
 
-format: build ## put the source in shape
+format: .venv/.installed ## put the source in shape
 	$(CARGO) fmt
 	$(BIN)/ruff format $(PYTHON)
 	$(BIN)/ruff check --fix $(PYTHON)
@@ -99,10 +107,10 @@ FUZZ_TARGETS ?= exchange startup client script conninfo pollers
 FUZZ_PYTHON ?= plans records tables bytes_of_a_run imports events journals requests
 fuzz: fuzz-python fuzz-rust ## each fuzz target for ten minutes (FUZZ_SECONDS=600 FUZZ_TARGETS=script FUZZ_PYTHON=plans FUZZ_SEED=0)
 
-fuzz-python: build
+fuzz-python: test-environment
 	for target in $(FUZZ_PYTHON); do \
 	  FUZZ_SECONDS=$(FUZZ_SECONDS) FUZZ_SEED=$(FUZZ_SEED) nice -n 19 \
-	    $(BIN)/pytest -q -s "tests/fuzz/test_fuzz.py::test_$$target[long]" || exit; done
+	    $(TESTS)/bin/pytest -q -s "tests/fuzz/test_fuzz.py::test_$$target[long]" || exit; done
 
 fuzz-rust: $(if $(strip $(FUZZ_TARGETS)),target/tools/bin/cargo-fuzz)
 	cd fuzz && for target in $(FUZZ_TARGETS); do found=../target/fuzz/$$target; mkdir -p $$found; \
@@ -201,23 +209,23 @@ bench-packages: test-packages
 
 # the crates' own tests, among them those that need a server: its path is passed to them. Cargo gets no MAKEFLAGS, as
 # it would miss the jobserver that they name
-test-rust: build
-	MAKEFLAGS= $(BIN)/python -m tests.server_for_rust $(CARGO) test --workspace --locked --quiet -- --include-ignored
+test-rust: test-environment
+	MAKEFLAGS= $(TESTS)/bin/python -m tests.server_for_rust $(CARGO) test --workspace --locked --quiet -- --include-ignored
 
 # workers that start with nothing compiled would each compile all tests and libraries: 14 s of CPU each
-.venv/.collected: .venv/.installed $(shell find tests -name '*.py')
-	@$(BIN)/pytest --collect-only --quiet >$@ || { cat $@; rm $@; exit 1; }
+$(TESTS)/.collected: $(TESTS)/.ready $(shell find tests -name '*.py')
+	@$(TESTS)/bin/pytest --collect-only --quiet >$@ || { cat $@; rm $@; exit 1; }
 
 # run files in parallel, in their order: many tests wait for servers
 # (PYTEST_WORKERS=4: four at a time, in less memory: each has up to 0.8 GB); pytest then lists the slowest tests
 PYTEST_WORKERS ?= 6
 SIDE_BY_SIDE := --numprocesses=$(PYTEST_WORKERS) --dist=loadfile --no-loadscope-reorder --durations=20
-test-python: build .venv/.collected
-	$(BIN)/pytest $(SIDE_BY_SIDE) -m 'not long' --ignore=tests/cli/test_latency_honesty.py
-	$(BIN)/pytest tests/cli/test_latency_honesty.py
+test-python: $(TESTS)/.collected
+	$(TESTS)/bin/pytest $(SIDE_BY_SIDE) -m 'not long' --ignore=tests/cli/test_latency_honesty.py
+	$(TESTS)/bin/pytest tests/cli/test_latency_honesty.py
 
-test-long: build test-packages ## what `make test` leaves out for its length (tests/long.py)
-	$(BIN)/pytest $(SIDE_BY_SIDE) -m long
+test-long: test-environment test-packages ## what `make test` leaves out for its length (tests/long.py)
+	$(TESTS)/bin/pytest $(SIDE_BY_SIDE) -m long
 
 # a source tree of PostgreSQL is too much to fetch for every `make test`
 test-tap: build ## PostgreSQL's own tests of pgbench, run with pgdrive (SOURCE=/path/to/postgresql-18)
@@ -228,9 +236,30 @@ test-tap: build ## PostgreSQL's own tests of pgbench, run with pgdrive (SOURCE=/
 	$(install_missing)
 	$(BIN)/python -m tests.pgbench_tap $(SOURCE)
 
+COMPILE := $(CARGO) build --locked --package pgdrive --package pgdyno-probe --package pgdyno-nullserver
+
 $(PROGRAMS) &: $(SOURCES)
-	$(CARGO) build --release --locked --package pgdrive --package pgdyno-probe --package pgdyno-nullserver
+	$(COMPILE) --release
 	@touch $(PROGRAMS)
+
+$(CHECKED) &: $(SOURCES)
+	$(COMPILE)
+	@touch $(CHECKED)
+
+# pgdyno takes the programs that are beside its Python
+$(INSTALLED) &: $(PROGRAMS) .venv/.installed
+	install -t .venv/bin $(PROGRAMS)
+
+# .venv with other programs: its libraries, and commands that run under a Python of their own
+$(TESTS)/.ready: .venv/.complete $(addprefix target/$(PROFILE)/,pgdrive pgprobe pgnull)
+	python3 -m venv --without-pip $(TESTS)
+	for libraries in $(CURDIR)/.venv/lib/python*/site-packages; do \
+	  echo "import site; site.addsitedir('$$libraries')" > $(TESTS)/$${libraries#*/.venv/}/project.pth; done
+	for command in pgdyno pytest; do \
+	  sed '1s,.*,#!$(CURDIR)/$(TESTS)/bin/python,' $(BIN)/$$command > $(TESTS)/bin/$$command; \
+	  chmod +x $(TESTS)/bin/$$command; done
+	install -t $(TESTS)/bin $(filter target/%,$^)
+	@touch $@
 
 # one run compiles all of them
 $(CATALOGUES:.po=.mo) &: $(CATALOGUES) tools/translations.py .venv/.installed
@@ -253,6 +282,9 @@ messages: build ## bring the reports' texts in other languages up to date with t
 	$(BIN)/uv sync --locked --quiet --inexact --no-install-project
 	@touch $@
 
-.venv/.installed: .venv/.libraries tools/hatch_build.py $(PROGRAMS)
+.venv/.installed: .venv/.libraries tools/hatch_build.py
 	$(BIN)/uv sync --locked --quiet --inexact
+	@touch $@
+
+.venv/.complete: .venv/.installed $(CATALOGUES:.po=.mo)
 	@touch $@

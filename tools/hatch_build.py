@@ -24,16 +24,21 @@ TARGET = "PGDYNO_WHEEL_TARGET"
 
 
 class EngineHook(BuildHookInterface[Any]):
-    """Runs for wheels and editable installs; a source distribution has the crates instead."""
+    """Runs for wheels and editable installs; a source distribution has the crates instead.
+
+    An editable install is read from its source, and has no programs: `make build` puts them beside it.
+    """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Adds the programs as scripts, the notices, and the platform to the wheel's name.
 
-        `version` is the build's kind; an editable one is read from its source, and carries no notices.
+        `version` is the build's kind: `standard` or `editable`.
         """
         if self.target_name != "wheel":
             return
         translations.compile_all()
+        if version == "editable":
+            return
         folder = Path(os.environ.get("CARGO_TARGET_DIR", Path(self.root) / "target"))
         target = os.environ.get(TARGET)
         if target:
@@ -48,10 +53,9 @@ class EngineHook(BuildHookInterface[Any]):
             subprocess.run(cargo, cwd=self.root, check=True)
         build_data["shared_scripts"] = {str(folder / program): program for program in third_party.PROGRAMS}
         build_data["pure_python"] = False
-        if version == "standard":
-            notices = folder / third_party.NAME
-            notices.write_text(third_party.notices(Path(self.root), target), encoding="utf-8")
-            build_data["force_include"][str(notices)] = f"pgdyno/{third_party.NAME}"
+        notices = folder / third_party.NAME
+        notices.write_text(third_party.notices(Path(self.root), target), encoding="utf-8")
+        build_data["force_include"][str(notices)] = f"pgdyno/{third_party.NAME}"
         # any Python 3 on this platform: the programs don't link to it
         build_data["tag"] = f"py3-none-{platforms(target)}"
 

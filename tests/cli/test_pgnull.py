@@ -30,12 +30,9 @@ ROUNDS = 12
 
 
 def find_pgnull() -> Path:
-    """The path in PGDYNO_PGNULL, else where cargo puts pgnull, else next to Python."""
-    if named := os.environ.get("PGDYNO_PGNULL"):
-        return Path(named)
-    root = Path(__file__).parents[2]
-    built = Path(os.environ.get("CARGO_TARGET_DIR", root / "target")) / "release" / "pgnull"
-    return built if built.is_file() else Path(sys.executable).parent / "pgnull"
+    """The path in PGDYNO_PGNULL, else next to Python."""
+    named = os.environ.get("PGDYNO_PGNULL")
+    return Path(named) if named else Path(sys.executable).parent / "pgnull"
 
 
 @dataclass

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import tarfile
 import zipfile
 from pathlib import Path
 
 import third_party
+from tests.unit.wheel_environment import without_compiler
 
 ROOT = Path(__file__).parents[2]
 UV = ROOT / ".venv" / "bin" / "uv"
-WITHOUT_BUILD = '#!/bin/sh\n[ "$1" = build ] || exec cargo "$@"\n'
-"""A cargo that compiles nothing: another test builds a wheel with its programs."""
 
 
 def wheel_files(source: Path, folder: Path, environment: dict[str, str]) -> dict[str, int]:
@@ -25,14 +23,7 @@ def wheel_files(source: Path, folder: Path, environment: dict[str, str]) -> dict
 
 
 def test_the_source_distribution_has_everything_that_a_wheel_is_built_from(tmp_path: Path) -> None:
-    programs = tmp_path / "target" / "release"
-    programs.mkdir(parents=True)
-    for program in third_party.PROGRAMS:
-        (programs / program).write_text("#!/bin/sh\n")
-    cargo = tmp_path / "cargo"
-    cargo.write_text(WITHOUT_BUILD)
-    cargo.chmod(0o755)
-    environment = {**os.environ, "CARGO": str(cargo), "CARGO_TARGET_DIR": str(tmp_path / "target")}
+    environment = without_compiler(tmp_path)
     subprocess.run([UV, "build", "--quiet", "--sdist", f"--out-dir={tmp_path}"], cwd=ROOT, check=True)
     (source,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(source) as archive:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import third_party
+from tests.unit.wheel_environment import without_compiler
 
 ROOT = Path(__file__).parents[2]
 ENTRY = re.compile(r"^(\S+) (\S+)\n  (.+); text ([\d, ]+); \S+$", re.MULTILINE)
@@ -73,7 +74,8 @@ def test_a_crate_without_a_text_is_refused(tmp_path: Path) -> None:
 
 def test_the_wheel_carries_them(notices: str, tmp_path: Path) -> None:
     uv = ROOT / ".venv" / "bin" / "uv"
-    subprocess.run([uv, "build", "--quiet", "--wheel", f"--out-dir={tmp_path}"], cwd=ROOT, check=True)
+    command = [str(uv), "build", "--quiet", "--wheel", f"--out-dir={tmp_path}"]
+    subprocess.run(command, cwd=ROOT, env=without_compiler(tmp_path), check=True)
     [wheel] = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         assert archive.read(f"pgdyno/{third_party.NAME}").decode() == notices
