@@ -124,11 +124,14 @@ class Hostile:
 def hostile(misdeed: Misdeed) -> Iterator[Hostile]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server = Hostile(listener.getsockname()[1], misdeed)
-        threading.Thread(target=server.serve, args=(listener,), daemon=True).start()
+        accepting = threading.Thread(target=server.serve, args=(listener,), daemon=True)
+        accepting.start()
         try:
             yield server
         finally:
             listener.shutdown(socket.SHUT_RDWR)
+            # otherwise it could accept for the next listener, which gets the descriptor of this one
+            accepting.join()
             for peer in server.peers:
                 with contextlib.suppress(OSError):
                     peer.socket.shutdown(socket.SHUT_RDWR)

@@ -21,7 +21,8 @@ class Relay:
         self.relayed: list[tuple[socket.socket, socket.socket]] = []
         self.unanswered: list[socket.socket] = []
         self.firsts: list[bytes] = []
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def silence_one(self) -> None:
         """Closes one connection; connections made later get no answer."""
@@ -40,7 +41,11 @@ class Relay:
 
     def close(self) -> None:
         """Stops listening, and closes all connections."""
-        for one in (self.listener, *self.unanswered, *(end for pair in self.relayed for end in pair)):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        # otherwise it could accept for the next listener, which gets the descriptor of this one
+        self._accepting.join()
+        self.listener.close()
+        for one in (*self.unanswered, *(end for pair in self.relayed for end in pair)):
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
             one.close()

@@ -52,11 +52,14 @@ class SilentProxy:
 def silent_proxy(server_port: int, trigger: bytes, *, whole: bool = True) -> Iterator[SilentProxy]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         proxy = SilentProxy(server_port, trigger, whole, listener)
-        threading.Thread(target=proxy.serve, daemon=True).start()
+        accepting = threading.Thread(target=proxy.serve, daemon=True)
+        accepting.start()
         try:
             yield proxy
         finally:
             listener.shutdown(socket.SHUT_RDWR)
+            # otherwise it could accept for the next listener, which gets the descriptor of this one
+            accepting.join()
             for each in proxy.sockets:
                 with suppress(OSError):
                     each.shutdown(socket.SHUT_RDWR)
