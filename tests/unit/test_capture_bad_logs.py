@@ -50,7 +50,7 @@ def test_a_log_that_begins_in_the_midst_of_a_long_entry(
 ) -> None:
     monkeypatch.setattr(log_files, "_HEAD_BYTES", 1000)
     monkeypatch.setattr(log_files, "_PIECE_BYTES", 300)
-    log = WRITERS[format_]([done("INSERT INTO t VALUES ('" + f"{'x' * 90}\n" * 100 + "')"), *THREE])
+    log = WRITERS[format_]([done("INSERT INTO t VALUES ('" + f"{'x' * 90}\n" * 25 + "')"), *THREE])
     # wherever the pieces that are read end
     for cut in (200, 652, 991):
         folder = tmp_path / str(cut)
