@@ -199,6 +199,18 @@ def test_new_orders_of_our_own_export_stay_new_orders(tmp_path: Path) -> None:
     assert (again.summary.tps, rate_unit(again), figures(again)["nopm"]) == (1_000.0, NEW_ORDERS, 60_000.0)
 
 
+@pytest.mark.parametrize(
+    ("text", "mapping", "said"),
+    [
+        ("target,tps,tps\na,1,2\n", [], "several columns of the table are tps: 'tps', 'tps'"),
+        ("target,tps,rate_b\na,1,2\n", ["tps=rate_b"], "several columns of the table are tps: 'tps', 'rate_b'"),
+    ],
+)
+def test_two_columns_of_one_meaning_are_refused(text: str, mapping: list[str], said: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=said):
+        imported(tmp_path, text, "t.csv", mapping=mapping_of(mapping))
+
+
 def test_every_column_of_ours_needs_no_mapping() -> None:
     assert set(CSV_HEADER) <= OURS
     assert set(COLUMNS) <= OURS

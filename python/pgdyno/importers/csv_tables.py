@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -59,6 +60,8 @@ class FieldError(ValueError):
     """A field exceeds the length limit."""
 
 
+_READ = frozenset([*_WHOLE, *_NUMBERS, *_SAME, *_PERCENTILES, *_TEXTS, *_WORDS])
+"""Columns of which a row has one value."""
 OURS = frozenset([
     *_WHOLE, *_NUMBERS, *_SAME, *_PERCENTILES, *_TEXTS, *_WORDS, *_PAIRS, *_NEEDLESS, *_OUTCOME, _COUNTED,
 ])  # fmt: skip
@@ -82,7 +85,7 @@ def read_table(text: str, mapping: Mapping[str, str]) -> Document:
     """Return every row of `text`; `mapping` gives pgdyno's names of columns with other names.
 
     Rows with invalid cells, rows that are moments of one run, and unknown columns are unread. Raises UsageError for a
-    mapping that names an unknown column on either side.
+    mapping that names an unknown column on either side, and for several columns with one meaning.
     """
     lines = text.splitlines()
     names = _header(lines[0])
@@ -90,6 +93,10 @@ def read_table(text: str, mapping: Mapping[str, str]) -> Document:
     if strange:
         raise UsageError(f"--map: the table has no column {', '.join(strange)}", hint=f"it has {', '.join(names)}")
     columns = [mapping.get(name, name) for name in names]
+    twice = next((name for name, count in Counter(columns).items() if count > 1 and name in _READ), None)
+    if twice is not None:
+        both = ", ".join(repr(name) for name, column in zip(names, columns, strict=True) if column == twice)
+        raise UsageError(f"several columns of the table are {twice}: {both}", hint="remove or rename all but one")
     rows = list(_numbered(csv.reader(lines[1:], delimiter=_delimiter(lines[0]))))
     document = Document()
     unknown_names = ["" if _is_ours(column) else name for name, column in zip(names, columns, strict=True)]
