@@ -133,6 +133,8 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "latencies": lambda n: "latency " * (n // 8),
     "brackets": lambda n: "[" * n,
     "escapes": lambda n: "\x1b[" * (n // 2),
+    "settings": lambda n: "pg_host a " * (n // 10),
+    "connection strings": lambda n: "pgbench postgres://a@b/c " * (n // 25),
     "backticks": lambda n: "`a -" * (n // 4),
 }
 

@@ -62,10 +62,11 @@ class Setting:
 def settings_in(text: str) -> dict[str, Setting]:
     """Return the settings that `text` states, by their names without `pg_`."""
     found = {}
+    states_word = _STATES_WORD.search(text) is not None
     for match in _SETTING.finditer(text):
         name, value = match["set"] or match["kept"], (match["value"] or match["same"]).rstrip(".;")
         # prose may follow the name of a setting whose value is any word
-        if re.fullmatch(_VALUES[name], value) and (_VALUES[name] is not _WORD or _STATES_WORD.search(text)):
+        if re.fullmatch(_VALUES[name], value) and (_VALUES[name] is not _WORD or states_word):
             found[name] = Setting(value, match["same"] or match["before"] or NOT_SET)
     return found
 
