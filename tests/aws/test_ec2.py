@@ -23,6 +23,7 @@ from pgdyno.targets.aws.policy import actions
 from pgdyno.targets.aws.pricing.prices import Prices
 from pgdyno.targets.aws.pricing.rental_costs import estimate
 from pgdyno.targets.aws.removal import Reaper
+from pgdyno.targets.aws.rental import standing
 from pgdyno.targets.aws.rental_journal import Kind, journals
 from pgdyno.targets.estimate import price_list
 from pgdyno.targets.provider import Wanted
@@ -173,6 +174,10 @@ def test_generators_on_spot_instances(amazon: Simulator, tmp_path: Path, monkeyp
     here = "c7i.large" if os.uname().machine == "x86_64" else "m8g.large"
     rented = rental(tmp_path, ec2(instance=f'"{here}"'), generator(instance=f'"{here}"', spot="true"))
     rented.up()
+    rented.journal.release()
+    found = standing(rented.plan, tmp_path / "home", SAID.append)
+    assert found is not None
+    found.journal.release()
     markets = [each.asked.get("InstanceMarketOptions") for each in amazon.machines.all.values()]
     # a one-time request ends with its instance; the server is never on one
     one_time = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}

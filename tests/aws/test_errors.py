@@ -16,7 +16,7 @@ from pgdyno.targets import Home
 from pgdyno.targets.aws import boto3_clients
 from pgdyno.targets.aws.boto3_clients import AwsError, CapacityError
 from pgdyno.targets.aws.removal import Reaper
-from pgdyno.targets.aws.rental import begin, standing
+from pgdyno.targets.aws.rental import begin, is_standing, standing
 from pgdyno.targets.aws.rental_journal import journals
 from pgdyno.targets.provider import Wanted
 from pgdyno.targets.rental import stamp
@@ -57,8 +57,29 @@ def test_servers_of_another_account_are_let_alone_and_those_that_are_gone_forgot
     # by tags alone, from another machine
     assert Reaper(tmp_path / "another home").reap(Wanted(), SAID.append).left == []
     assert amazon.left() == []
+    # the costs of new servers need consent, which is_standing decides first
+    assert not is_standing(asked, home)
     assert standing(asked, home, SAID.append) is None
     assert list(journals(home)) == []
+
+
+def test_a_server_that_has_expired_is_not_taken_for_one_that_is_up(
+    amazon: Simulator, tmp_path: Path, root: Path
+) -> None:
+    asked = plan(tmp_path, rds(root))
+    home = tmp_path / "home"
+    rented = begin(asked, home, SAID.append, 3600)
+    rented.up()
+    rented.journal.release()
+    assert is_standing(asked, home)
+    # as its dead-man switch does, which leaves what costs nothing
+    rented.release("rds")
+    rented.journal.path.write_text("".join(rented.journal.path.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(AwsError, match=f"servers of run {rented.journal.run} no longer exist") as caught:
+        standing(asked, home, SAID.append)
+    assert caught.value.hint == f"remove them: pgdyno reap --run {rented.journal.run}"
+    rented.down()
+    assert amazon.left() == []
 
 
 def test_no_region(amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

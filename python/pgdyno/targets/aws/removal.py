@@ -30,7 +30,8 @@ FRESH_WITHIN_S = 3600.0
 """How long, in seconds, a removal waits for fresh credentials."""
 FIXED_WITHIN_S = 60.0
 """Likewise for credentials in environment variables, which only this process can change."""
-_GOING = ("deleting", "shutting-down")
+GOING = ("deleting", "shutting-down")
+"""States of a resource that is being removed."""
 _WAVES = (
     {Kind.DB_INSTANCE, Kind.INSTANCE},
     {Kind.DB_CLUSTER},
@@ -200,7 +201,7 @@ def _stands_behind(open_: Sequence[Resource], refused: Sequence[Kind]) -> bool:
     removed.
     """
     first = min((_wave(kind) for kind in refused), default=len(_WAVES))
-    return all(_wave(each.kind) > first and each.state not in _GOING for each in open_)
+    return all(_wave(each.kind) > first and each.state not in GOING for each in open_)
 
 
 def _wave(kind: Kind) -> int:
@@ -214,7 +215,7 @@ def _first_wave(found: Sequence[Resource]) -> list[Resource]:
 
 def _ask(cloud: Cloud, resource: Resource) -> bool:
     """Requests the removal; returns False if the resource cannot be removed now, or no longer exists."""
-    if resource.state in _GOING:
+    if resource.state in GOING:
         return False
     try:
         _remove(cloud, resource)

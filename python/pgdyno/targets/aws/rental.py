@@ -23,12 +23,12 @@ from pgdyno.targets.aws.databases.dead_man import move
 from pgdyno.targets.aws.databases.rds import Rds
 from pgdyno.targets.aws.databases.service import new_password
 from pgdyno.targets.aws.hosts.instances import KeyRing
-from pgdyno.targets.aws.inventory import Maker, Search, Stop, by_name, side_by_side
+from pgdyno.targets.aws.inventory import Maker, Search, Stop, by_name, named, side_by_side
 from pgdyno.targets.aws.location import Place, keep_password, tls_root
 from pgdyno.targets.aws.network import placement_group, wait_until_it_answers
 from pgdyno.targets.aws.preflight.storage_limits import instance_limit, limits_of
 from pgdyno.targets.aws.pricing.prices import Prices
-from pgdyno.targets.aws.removal import Left, begin_removal, remove_all
+from pgdyno.targets.aws.removal import GOING, Left, begin_removal, remove_all
 from pgdyno.targets.aws.rental_journal import EXPIRES, Journal, Kind, Resource, journals
 from pgdyno.targets.aws.schema import AuroraTarget, AwsTarget, DatabaseTarget, Ec2Generator, Ec2Target, RdsTarget
 from pgdyno.targets.dsn.schema import DsnTarget
@@ -47,6 +47,8 @@ Say = Callable[[str], None]
 _ZONE = "name one for all: zones = [...]"
 _DATABASES = (Kind.DB_INSTANCE, Kind.DB_CLUSTER)
 _SERVERS = (*_DATABASES, Kind.INSTANCE)
+_MACHINES = (Kind.DB_INSTANCE, Kind.INSTANCE)
+"""The kinds without which a target has no server."""
 _SNAPSHOTS = (Kind.DB_SNAPSHOT, Kind.CLUSTER_SNAPSHOT)
 
 
@@ -529,11 +531,25 @@ def standing(plan: Plan, root: Path, say: Say) -> Rental | None:
         rental = _own(Rental(plan, root, journal, say, _clouds(plan)))
         if not journal.hold():
             raise AwsError(f"another pgdyno uses the servers of the plan {plan.name} (run {journal.run})")
-        if rental.there():
+        if _has_servers(rental):
             return rental
+        if rental.there():
+            message = f"servers of run {journal.run} no longer exist, and other resources of it do"
+            raise AwsError(message, hint=f"remove them: pgdyno reap --run {journal.run}")
         # Another machine has reaped the servers.
         journal.close()
     return None
+
+
+def _has_servers(rental: Rental) -> bool:
+    """Returns whether all servers and generators exist, which may have expired or been reaped. Raises AwsError."""
+    machines = [each for each in rental.journal.noted if each.kind in _MACHINES]
+    there = {
+        noted.target
+        for noted in machines
+        if any(each.state not in GOING for each in named(rental.clouds[noted.region], noted))
+    }
+    return there >= rental.journal.ready.keys()
 
 
 def _own(rental: Rental) -> Rental:
@@ -549,10 +565,19 @@ def _own(rental: Rental) -> Rental:
 
 
 def is_standing(plan: Plan, root: Path) -> bool:
-    """Returns whether `standing` would return servers of `plan`, or refuse them because the plan changed."""
+    """Returns whether `standing` would return servers of `plan`, or refuse them. Raises TargetError."""
     names = wanted_names(plan)
-    ready = [each for each in journals(root) if each.plan == plan.name and each.ready]
-    return any(each.digest != digest_of(plan) or each.ready.keys() == names for each in ready)
+    for journal in journals(root):
+        if journal.plan != plan.name or not journal.ready:
+            continue
+        if journal.digest != digest_of(plan):
+            return True
+        # A journal alone does not show that they exist: they may have expired, or another machine has reaped them.
+        if journal.ready.keys() == names:
+            rental = _own(Rental(plan, root, journal, lambda _: None, _clouds(plan)))
+            if rental.there():
+                return True
+    return False
 
 
 def left_of(plan: Plan, root: Path, say: Say) -> list[Rental]:
