@@ -15,8 +15,10 @@ from pgdyno.importers import sources
 from pgdyno.importers.csv_tables import is_table
 from pgdyno.importers.documents.context import LONGEST_LINE
 from pgdyno.importers.documents.read_document import read_document
+from pgdyno.importers.hammerdb import HammerdbParser
 from pgdyno.importers.imported_trials import Place
 from pgdyno.importers.parsed import Output, number
+from pgdyno.importers.repeats import variants
 from pgdyno.importers.write import import_files, keep_files_apart
 from pgdyno.records import ImportedFile
 
@@ -187,3 +189,27 @@ def test_names_of_files_take_time_by_their_number_and_not_by_its_square() -> Non
     assert statistics.median(after for _, after in pairs) < 32 * max(
         statistics.median(before for before, _ in pairs), 0.001
     )
+
+
+def results_of_one_session(count: int) -> None:
+    parser = HammerdbParser()
+    for at in range(count):
+        parser.read(f"Changed tpcc:pg_rampup from {at} to {at + 1} for PostgreSQL", 2 * at + 1)
+        parser.read(f"TEST RESULT : System achieved {at} NOPM from 2300 PostgreSQL TPM", 2 * at + 2)
+    assert len(parser.found) == count
+
+
+def outputs_with_text_between(count: int) -> None:
+    outputs = [Output("pgbench", at, at, section=at) for at in range(count)]
+    assert variants(outputs, ["pg"] * count) == list(range(count))
+
+
+@pytest.mark.parametrize("work", [results_of_one_session, outputs_with_text_between])
+def test_results_take_time_by_their_number_and_not_by_its_square(work: Callable[[int], None]) -> None:
+    def took(count: int) -> float:
+        began = time.process_time()
+        work(count)
+        return time.process_time() - began
+
+    # 16 times as many: 256 times the time if it were by the square
+    assert took(8_000) < 64 * max(took(500), 0.001)

@@ -100,6 +100,8 @@ class HammerdbParser:
         """By name: the line and the value."""
         self._session: list[tuple[Output, dict[str, str]]] = []
         """The results since HammerDB started, with their settings."""
+        self._unsettled: dict[str, int] = {}
+        """By name of a setting that was stated: how many of these results, from the first, may not have it."""
         self._minutes: tuple[int, int] | None = None
         self._version: str | None = None
         self._began: int | None = None
@@ -145,7 +147,7 @@ class HammerdbParser:
         """Forget the settings of the session before; those after its last result may belong to the new one."""
         last = self.found[-1].last_line if self.found else 0
         self._settings = {name: setting for name, setting in self._settings.items() if setting[0] >= last}
-        self._session = []
+        self._session, self._unsettled = [], {}
         self._begin_run()
 
     def _begin_run(self) -> None:
@@ -177,10 +179,14 @@ class HammerdbParser:
         found = settings_in(text) if "pg_" in text else {}
         for name, setting in found.items():
             self._settings[name] = (line, setting.value)
-            for output, settings in self._session:
+            is_first = name not in self._unsettled
+            count = self._unsettled.setdefault(name, len(self._session))
+            for output, settings in self._session[:count] if is_first or setting.before != NOT_SET else ():
                 if settings.get(name, NOT_SET) == NOT_SET:
                     settings[name] = setting.before
                     put_settings(output, settings)
+            if setting.before != NOT_SET:
+                self._unsettled[name] = 0
         return bool(found)
 
     def _takes_profile(self, text: str, line: int) -> bool:

@@ -17,7 +17,7 @@ def variants(outputs: Sequence[Output], targets: Sequence[Hashable]) -> list[int
 
     `targets` are those of the outputs, as far as words tell them apart.
     """
-    sections: dict[Hashable, list[Hashable]] = defaultdict(list)
+    sections: dict[Hashable, dict[Hashable, int]] = defaultdict(dict)
     found = []
     before: dict[Hashable, tuple[str, str]] = {}
     for output, target in zip(outputs, targets, strict=True):
@@ -32,9 +32,7 @@ def variants(outputs: Sequence[Output], targets: Sequence[Hashable]) -> list[int
             before[output.tool, output.place] = folder, text
         seen = sections[target, _settings(output)]
         apart = (output.section, folder, text)
-        if apart not in seen:
-            seen.append(apart)
-        found.append(seen.index(apart))
+        found.append(seen.setdefault(apart, len(seen)))
     return found
 
 
