@@ -134,6 +134,15 @@ def test_other_loads_of_the_same_name_have_histories_of_their_own(
     assert found[0].label != found[1].label
 
 
+def test_a_history_names_no_password_of_a_variable() -> None:
+    runs = _Runs()
+    for _ in range(2):
+        runs.add(1_000)
+        runs.plan_workload({"variables": {"password": "hunter2"}})
+    (found,) = histories({f"folder-{at}": run for at, run in enumerate(runs.made)}, Metric.TPS)
+    assert "password ***" in found.label
+
+
 def test_releases_of_hammerdb_that_do_the_same_work_have_one_history() -> None:
     runs = _Runs()
     for profile in ("hammerdb-6.1", "hammerdb-6.1.1"):

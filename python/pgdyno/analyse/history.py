@@ -19,6 +19,7 @@ from pgdyno.analyse.pairs import Metric, value_of
 from pgdyno.analyse.series import Series, label, varying
 from pgdyno.records import Manifest, TrialRecord
 from pgdyno.records.rate_unit import NEW_ORDERS, rate_unit
+from pgdyno.records.secret_settings import kept_value
 from pgdyno.records.tpcc_profile import UNNAMED_RELEASE, unused_item
 from pgdyno.units import counted
 
@@ -90,7 +91,7 @@ def _load(manifest: Manifest) -> str:
     if workload.get("name") == "tpcc":
         parts.append(_tpcc(str(workload.get("profile", UNNAMED_RELEASE)), str(workload.get("variant", "functions"))))
     given = [item for group in ("options", "variables") for item in sorted((workload.get(group) or {}).items())]
-    parts += [f"{name} {value}" for name, value in given]
+    parts += [f"{name} {kept_value(name, str(value))}" for name, value in given]
     parts += [f"pace {workload['pace']}"] if workload.get("replay") and workload.get("pace", 1) != 1 else []
     return "".join(f", {part}" for part in parts)
 
