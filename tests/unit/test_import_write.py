@@ -200,6 +200,20 @@ def test_new_orders_of_our_own_export_stay_new_orders(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "unread"),
+    [
+        # as spreadsheets write it
+        ("target,tps,\na,1,\n", []),
+        ("target,,tps\na,x,1\n", ["column 2 has no name, and is not read"]),
+    ],
+)
+def test_a_column_without_a_name_is_listed_if_it_has_cells(text: str, unread: list[str], tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    result = import_files([tmp_path / "t.csv"], tmp_path / "runs")
+    assert [line.text for line in result.unread] == unread
+
+
+@pytest.mark.parametrize(
     ("text", "mapping", "said"),
     [
         ("target,tps,tps\na,1,2\n", [], "several columns of the table are tps: 'tps', 'tps'"),

@@ -104,12 +104,15 @@ def read_table(text: str, mapping: Mapping[str, str]) -> Document:
     if moment is not None:
         document.unread.append(moments(1, names[moment]))
         return document
-    for name in columns:
-        if not _is_ours(name):
+    for at, name in enumerate(columns):
+        if name and not _is_ours(name):
             unknown = Message(
                 "column-unknown", "unknown column '{column}'; map it with --map OURS={column}", column=name
             )
             document.unread.append(Unread(1, unknown))
+        elif not name and any(at < len(cells) and cells[at].strip() for _, cells in rows):
+            unnamed = Message("column-unnamed", "column {number} has no name, and is not read", number=at + 1)
+            document.unread.append(Unread(1, unnamed))
     read_number = _number_format(columns, [cells for _, cells in rows], _delimiter(lines[0]))
     for line, read in rows:
         if not any(cell.strip() for cell in read):
