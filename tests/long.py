@@ -134,6 +134,8 @@ LONG = (
     r"test_experiment.py::test_(kept_data_is_loaded_once|json_ends_with_a_line)",
     r"test_hooks_and_limits.py::test_ctrl_c_ends_a_hook",
     r"test_resume.py::test_a_script_that_changes",
+    # make kills ends many more
+    r"test_resume.py::test_killed_thrice_at_random",
     r"test_resume.py::test_settings_of_a_point.*\[work_mem",
     r"test_profiles.py::",
     r"test_cluster.py::test_(three_nodes|a_frozen_node)",
