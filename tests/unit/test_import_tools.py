@@ -126,6 +126,20 @@ def test_progress_without_a_transaction_is_an_interval_without_a_latency(mean: s
     assert (rows[1].succeeded, rows[1].latency_sum_ns) == (0, None)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        PROGRESS.replace("60.0 s, ", "999999999999.0 s, 999999999999.0 tps, lat 1.0 ms stddev 1.0\nx ") + SUMMARY,
+        re.sub(r"(\[ *10s \] thds: .*?lat \(ms,95%\): )[\d.]+", rf"\g<1>{'9' * 30}", SYSBENCH),
+        re.sub(r"(\[ *10s \] thds: \d+ tps: )[\d.]+", rf"\g<1>{'9' * 15}", SYSBENCH),
+    ],
+)
+def test_progress_beyond_all_benchmarks_hides_no_result(text: str, tmp_path: Path) -> None:
+    (trial,) = imported(tmp_path, text).trials
+    assert trial.summary is not None
+    assert trial.summary.tps > 0
+
+
 def test_progress_without_a_summary_is_listed() -> None:
     document = read_document(f"{PROGRESS}\nsome text\n")
     assert document.outputs == []

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from pgdyno.importers.hammerdb import unused_item_of
-from pgdyno.importers.parsed import Moment, Output
+from pgdyno.importers.parsed import LARGEST_NUMBER, Moment, Output
 from pgdyno.records import (
     Failure,
     FailureId,
@@ -338,7 +338,7 @@ def _intervals(trial: int, output: Output) -> list[IntervalRow]:
     rows = []
     for second, (before, moment) in enumerate(pairwise([start, *output.progress])):
         length_s = moment.at_s - before.at_s
-        if length_s <= 0:
+        if length_s <= 0 or max(moment.tps * length_s, moment.failed or 0) > LARGEST_NUMBER:
             continue
         succeeded = round(moment.tps * length_s)
         rows.append(

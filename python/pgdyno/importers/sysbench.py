@@ -195,13 +195,18 @@ class SysbenchParser:
         match = next((found for each in _INTERVALS if (found := each.match(stripped))), None)
         if match is None:
             return False
+        try:
+            at_s, tps, latency_ms, errors = (number(match[each] or "0") for each in ("at", "tps", "lat", "errors"))
+        except ValueError:
+            # a figure that no benchmark has: the line is listed
+            return False
         if self._open is not None and self._open.tps is not None and not self._has_checkpoints:
             self.end()
         output = self._open or self._begin(line)
-        p95 = float(match["lat"]) if float(match["percentile"]) == 95 else None
-        at_s, before_s = float(match["at"]), output.progress[-1].at_s if output.progress else 0.0
-        failed = None if match["errors"] is None else float(match["errors"]) * (at_s - before_s)
-        output.progress.append(Moment(line, at_s, float(match["tps"]), p95_ms=p95, failed=failed))
+        p95 = latency_ms if float(match["percentile"]) == 95 else None
+        before_s = output.progress[-1].at_s if output.progress else 0.0
+        failed = None if match["errors"] is None else errors * (at_s - before_s)
+        output.progress.append(Moment(line, at_s, tps, p95_ms=p95, failed=failed))
         output.clients = int(match["threads"])
         output.last_line = line
         return True
