@@ -65,11 +65,13 @@ def test_the_site_has_every_page() -> None:
 
 PAPERS = [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "design").glob("*.md"))]
 PACKAGE = ROOT / "python" / "pgdyno"
+MADE = {"target", ".venv"}
+"""Folders of what is built, which a clone lacks."""
 
 
 @pytest.mark.parametrize("page", PAPERS, ids=lambda page: page.name)
 def test_files_that_a_paper_names_exist(page: Path) -> None:
-    folders = {root: {path.name for path in root.iterdir() if path.name != "target"} for root in (ROOT, PACKAGE)}
+    folders = {root: {path.name for path in root.iterdir() if path.name not in MADE} for root in (ROOT, PACKAGE)}
     sources = [path for top in ("python", "crates", "tests", "fuzz") for path in (ROOT / top).rglob("*.*")]
     missing = []
     for name in re.findall(r"`([\w.*-]+(?:/[\w.*-]*)*)`", page.read_text()):
