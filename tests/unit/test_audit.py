@@ -827,6 +827,21 @@ def test_a_minimum_latency_of_one_target_only_is_not_enough() -> None:
     assert finding.message == "not checked: the minimum latency of only a is reported"
 
 
+@pytest.mark.parametrize(
+    ("rule", "word", "reason"),
+    [
+        ("hardware-differs", "host", "no machine is named for b"),
+        ("version-differs", "server_version", "no server version is reported for b"),
+    ],
+)
+def test_what_is_named_for_one_target_only_is_not_compared(rule: str, word: str, reason: str) -> None:
+    named = replace(ROW, words={word: "x"})
+    (finding,) = of(rule, printed(named, OTHER))
+    assert finding.message == f"not checked: {reason}"
+    # with one target there is nothing to compare
+    assert of(rule, printed(named)) == []
+
+
 def test_a_share_of_unsafe_trials_is_of_those_with_known_settings() -> None:
     run = own(only_b={"fsync": "off"})
     (finding,) = of("durability", replace(run, server={number: run.server[number] for number in range(1, 5)}))

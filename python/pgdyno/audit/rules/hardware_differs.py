@@ -13,21 +13,27 @@ from pgdyno.messages import Message
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
-    yield from _of_one_class(subject)
     groups = _reported_machines(subject) if subject.imported else [_Machines(_attempts(subject), ())]
     if not any(group.hosts for group in groups):
         raise MissingError(Message("no-hardware", "the machines of the targets are unknown"))
-    for hosts, trials in ((group.hosts, group.trials) for group in groups):
-        if len(set(hosts.values())) < 2:
-            continue
-        names = ", ".join(dict.fromkeys(hosts.values()))
-        yield RuleFinding(
-            Severity.CAUTION,
-            Message("hardware-differs", "the figures are from different machines: {machines}", machines=names),
-            trials,
-            [Evidence(at=at, figures={"machine": host}) for at, host in hosts.items()],
-            "compare only figures from the same machine, unless the machine is what is compared",
+    found = [*_of_one_class(subject), *map(_between, (each for each in groups if len(set(each.hosts.values())) > 1))]
+    unknown = [target for group in groups if len(group.hosts) + len(group.unknown) > 1 for target in group.unknown]
+    if unknown and not found:
+        raise MissingError(
+            Message("no-hardware-of-all", "no machine is named for {targets}", targets=", ".join(unknown))
         )
+    yield from found
+
+
+def _between(group: _Machines) -> RuleFinding:
+    names = ", ".join(dict.fromkeys(group.hosts.values()))
+    return RuleFinding(
+        Severity.CAUTION,
+        Message("hardware-differs", "the figures are from different machines: {machines}", machines=names),
+        group.trials,
+        [Evidence(at=at, figures={"machine": host}) for at, host in group.hosts.items()],
+        "compare only figures from the same machine, unless the machine is what is compared",
+    )
 
 
 _Seen = dict[str, dict[str, dict[str, list[int]]]]
@@ -90,20 +96,24 @@ class _Machines:
     hosts: dict[str, str]
     """Machine by the place that names it."""
     trials: Sequence[int]
+    unknown: Sequence[str] = ()
+    """Targets for which none is named."""
 
 
 def _reported_machines(subject: Subject) -> list[_Machines]:
     """Return machines that a document names, by the tables whose rows compare targets."""
     found = []
     for targets in _compared(subject):
-        hosts, trials = {}, []
+        hosts, trials, unknown = {}, [], []
         for target in targets:
             samples = subject.by_target[target]
             words = samples[0].trial.imported.words if samples[0].trial.imported is not None else {}
             if "host" in words:
                 hosts[f"{samples[0].at()} ({target})"] = words["host"]
                 trials += [sample.number for sample in samples]
-        found.append(_Machines(hosts, trials))
+            else:
+                unknown.append(target)
+        found.append(_Machines(hosts, trials, unknown))
     return found
 
 

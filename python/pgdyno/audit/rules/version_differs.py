@@ -23,6 +23,12 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             [Evidence(at="manifest", figures=dict(versions))],
             "none needed if the version is what is compared",
         )
+        return
+    unknown = [target for target in subject.by_target if target not in versions]
+    if unknown:
+        raise MissingError(
+            Message("no-version-of-all", "no server version is reported for {targets}", targets=", ".join(unknown))
+        )
 
 
 def versions_of(manifest: Manifest, trials: Iterable[TrialRecord]) -> dict[str, str]:
