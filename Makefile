@@ -252,7 +252,7 @@ $(INSTALLED) &: $(PROGRAMS) .venv/.installed
 
 # .venv with other programs: its libraries, and commands that run under a Python of their own
 $(TESTS)/.ready: .venv/.complete $(addprefix target/$(PROFILE)/,pgdrive pgprobe pgnull)
-	python3 -m venv --without-pip $(TESTS)
+	$(BIN)/python -m venv --without-pip $(TESTS)
 	for libraries in $(CURDIR)/.venv/lib/python*/site-packages; do \
 	  echo "import site; site.addsitedir('$$libraries')" > $(TESTS)/$${libraries#*/.venv/}/project.pth; done
 	for command in pgdyno pytest; do \
