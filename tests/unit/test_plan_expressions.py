@@ -101,6 +101,11 @@ def test_malformed_expressions(text: str, message: str) -> None:
         ("(clients > 5) + 1", "is a condition"),
         ("settings.work_mem * 2", 'is "4MB", not a number'),
         ("protocol + 1", 'is "simple", not a number'),
+        # no float, and more digits than Python prints
+        ("clients * 1e308 * 10", "1e\\+308 exceeds 1e30"),
+        ("max(clients, 1e400)", "1e309 exceeds 1e30"),
+        ("clients" + " * 1e29" * 60, "exceeds 1e30"),
+        ("-" * 480 + "clients", "nested too deeply"),
     ],
 )
 def test_expressions_without_a_numeric_value(text: str, message: str) -> None:

@@ -145,6 +145,7 @@ WRONG = [
     ("clients = 1\nrate = 0", "rate", 2, "must be more than 0", None),
     ("clients = 1\nrate = 1e10", "rate", 2, "exceed the limit", None),
     ('clients = 1\nrate = "scale - 10"', "rate", 2, "comes to 0 for scale = 10", None),
+    ('clients = 1\nrate = "scale * 1e8"', "rate", 2, "comes to 1e+09 for scale = 10", "less than 1e+09"),
     ('clients = 1\n"settings.port" = 1', "settings.port", 2, "chooses a free one", "remove"),
     ("clients = 1\nsettings.Port = [1, 2]", "settings.Port", 2, "chooses a free one", "remove"),
     ('clients = 1\nsettings.work_mem = ["1MB",\n"1MB"]', "settings.work_mem[1]", 3, "1MB is listed twice", "repeats"),

@@ -20,6 +20,8 @@ from functools import lru_cache
 from pgdyno.errors import InvalidValueError
 
 LONGEST = 500
+LARGEST = 10**30
+"""The largest number in an expression, and the largest result of one of its operations."""
 Value = Fraction | str | bool
 _NUMBER = re.compile(r"[+-]?\d{1,30}(\.\d{1,30})?")
 FUNCTIONS = ("min", "max", "round")
@@ -53,7 +55,10 @@ class Expression:
 
     def value(self, names: Mapping[str, Value]) -> Value:
         """Evaluates the expression. Raises ValueError with the reason; KeyError for a name that `names` lacks."""
-        return _value(self._tree, names)
+        try:
+            return _value(self._tree, names)
+        except RecursionError as error:
+            raise InvalidValueError("the expression is nested too deeply", "write a shorter one") from error
 
     def number(self, names: Mapping[str, Value]) -> Fraction:
         """Evaluates a numeric expression. Raises as `value` does."""
@@ -158,7 +163,7 @@ def _value(node: ast.expr, names: Mapping[str, Value]) -> Value:
             return value
         case ast.Constant():
             # from the source text, so that 0.1 is exactly a tenth
-            return Fraction(ast.unparse(node).replace("_", ""))
+            return _bounded(node, Fraction(ast.unparse(node).replace("_", "")))
         case ast.Name() | ast.Attribute():
             return names[_dotted(node)]
         case ast.UnaryOp(op=ast.Not(), operand=operand):
@@ -181,9 +186,16 @@ def _value(node: ast.expr, names: Mapping[str, Value]) -> Value:
 
 def _computed(node: ast.expr, op: ast.operator, left: Fraction, right: Fraction) -> Fraction:
     try:
-        return _ARITHMETIC[type(op)](left, right)
+        return _bounded(node, _ARITHMETIC[type(op)](left, right))
     except ZeroDivisionError as error:
         raise ValueError(f"{_source(node)} divides by zero") from error
+
+
+def _bounded(node: ast.expr, number: Fraction) -> Fraction:
+    """Returns `number`, the value of `node`. Raises ValueError if it has too many digits to print or to measure."""
+    if abs(number) > LARGEST:
+        raise InvalidValueError(f"{_source(node)} exceeds 1e30", "use smaller numbers")
+    return number
 
 
 def _called(function: str, numbers: list[Fraction]) -> Fraction:

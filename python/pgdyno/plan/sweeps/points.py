@@ -13,6 +13,7 @@ from pgdyno.errors import InvalidValueError
 from pgdyno.plan.reading.plan_document import near
 from pgdyno.plan.sweeps.expressions import Expression, Value, parse_expression, plain_number
 from pgdyno.plan.sweeps.spec import GROUPS, SESSION, Place, PointSpec, Sweep
+from pgdyno.plan.values import HIGHEST_RATE
 from pgdyno.records import Point
 
 MOST_COMBINATIONS = 20_000
@@ -316,6 +317,9 @@ class _Resolving(Mapping[str, Value]):
             if number <= 0:
                 message = f'"{expression.text}" comes to {plain_number(number)}{self._at(expression)}'
                 raise _WrongError(message, "a rate must be above 0 transactions per second")
+            if number >= HIGHEST_RATE:
+                message = f'"{expression.text}" comes to {float(number):g}{self._at(expression)}'
+                raise _WrongError(message, f"a rate must be less than {HIGHEST_RATE:g} transactions per second")
             return number
         return plain_number(number)
 
