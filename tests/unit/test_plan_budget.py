@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from time import process_time
 from typing import Any
 
 import pytest
@@ -188,6 +189,32 @@ def test_axes_stay_crossed_when_curves_have_to_go() -> None:
         (scale, alone) for scale in (100, 3000) for alone in (True, False)
     }
     assert len(kept) == 18
+
+
+def test_levels_that_stay_are_even_over_their_axis() -> None:
+    points = [Point(clients=8, scale=1, rate=float(rate)) for rate in range(1, 41)]
+    assert [point.rate for point in thin(points, 4)] == [1, 14, 27, 40]
+
+
+def test_thousands_of_curves_are_thinned_in_seconds() -> None:
+    points = [Point(clients=8, scale=1, rate=float(rate)) for rate in range(1, 5_001)]
+    began_s = process_time()
+    assert len(thin(points, 2_500)) == 2_500
+    assert process_time() - began_s < 5
+
+
+@pytest.mark.parametrize(
+    ("condition", "kept"), [("scale > 2000", [125]), ("scale < 2000", [93])], ids=["largest", "smallest"]
+)
+def test_exclusions_hold_for_the_scales_that_the_plan_names(condition: str, kept: list[int]) -> None:
+    wanted = plan(sweep={"clients": 1, "scale": [1000, 3000], "exclude": condition})
+    assert [point.scale for point in fit(wanted, room(60, 64, 10_000)).plan.points()] == kept
+
+
+def test_clients_that_follow_a_scale_stay_when_the_scale_becomes_too_small() -> None:
+    wanted = plan(sweep={"clients": "scale / 100", "scale": [1000, 3000]})
+    points = fit(wanted, room(60, 64, 10_000)).plan.points()
+    assert [(point.clients, point.scale) for point in points] == [(10, 31), (30, 93)]
 
 
 @settings(max_examples=60, deadline=None)

@@ -179,7 +179,15 @@ def _with_scales(plan: Plan, most: int) -> Plan:
             for spec in sweep.points
         ]
         sweep = sweep.model_copy(update={"points": specs})
-    return plan.model_copy(update={"sweep": sweep, "workload": _sized(plan.workload, shrunk(plan.workload.size))})
+    workload = _sized(plan.workload, shrunk(plan.workload.size))
+    smaller = plan.model_copy(update={"sweep": sweep, "workload": workload})
+    planned = [point.model_copy(update={"scale": shrunk(point.scale or plan.workload.size)}) for point in plan.points()]
+    space = smaller.space()
+    if space.problems or (plan.sweep.exclude and any(point not in planned for point in space.points)):
+        # conditions and expressions are meant for the scales that the plan names
+        distinct = {point.model_dump_json(): point for point in planned}
+        return _with_points(plan.model_copy(update={"workload": workload}), list(distinct.values()))
+    return smaller
 
 
 def _sized(workload: Workload, size: int) -> Workload:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Hashable, Sequence
+from operator import contains
 from typing import TypeVar
 
 from pgdyno.messages import Message
@@ -36,7 +38,8 @@ def thin(points: Sequence[Point], count: int, fewest_clients: int = FEWEST_CLIEN
     kept: list[Point] = []
     for place, key in enumerate(kept_curves):
         kept += _clients(curves[key], each + (1 if place < more else 0))
-    return [point for point in points if point in kept]
+    chosen = {id(point) for point in kept}
+    return [point for point in points if id(point) in chosen]
 
 
 def _curves(points: Sequence[Point]) -> list[Curve]:
@@ -57,15 +60,28 @@ def _curves(points: Sequence[Point]) -> list[Curve]:
 
 def _crossed(curves: list[Curve], most: int) -> list[Curve]:
     """Reduces `curves` to `most` by repeatedly removing levels of the axis with the most levels."""
+    levels = _levels(curves)
+    counts = [len(each) for each in levels]
+    if math.prod(counts) == len(curves):
+        # levels that are chosen once, from all of them, are evenly spaced
+        while math.prod(counts) > most:
+            counts[counts.index(max(counts))] -= 1
+        chosen = [set(_evenly(each, count)) for each, count in zip(levels, counts, strict=True)]
+        return [curve for curve in curves if all(map(contains, chosen, curve))]
     while len(curves) > most:
-        levels = [list(dict.fromkeys(curve[axis] for curve in curves)) for axis in range(len(curves[0]))]
+        levels = _levels(curves)
         axis = max(range(len(levels)), key=lambda place: len(levels[place]))
         if len(levels[axis]) == 1:
             # explicit points: no two differ in only one axis
             return _evenly(curves, most)
-        keep = _evenly(levels[axis], len(levels[axis]) - 1)
+        keep = set(_evenly(levels[axis], len(levels[axis]) - 1))
         curves = [curve for curve in curves if curve[axis] in keep]
     return curves
+
+
+def _levels(curves: Sequence[Curve]) -> list[list[Level]]:
+    """Returns the levels of each axis."""
+    return [list(dict.fromkeys(curve[axis] for curve in curves)) for axis in range(len(curves[0]))]
 
 
 def _evenly(items: list[T], count: int) -> list[T]:
