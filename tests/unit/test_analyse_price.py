@@ -23,7 +23,7 @@ from pgdyno.analyse.price import (
     price_of,
     prices_of,
 )
-from pgdyno.errors import PlanError
+from pgdyno.errors import PlanError, StoreError
 from pgdyno.plan.model import Plan
 from pgdyno.plan.reading.read_plan import load_plan
 from pgdyno.published import published
@@ -152,6 +152,11 @@ def test_a_plan_has_prices_and_keeps_them(tmp_path: Path) -> None:
     assert prices_of(manifest()) is None
 
 
+def test_prices_of_a_damaged_manifest_are_named() -> None:
+    with pytest.raises(StoreError, match=r"plan\.price\.currency: field required"):
+        prices_of(manifest(plan={"price": {"years": 3}}))
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -159,6 +164,11 @@ def test_a_plan_has_prices_and_keeps_them(tmp_path: Path) -> None:
         (PLAN.replace("purchase", "purchases"), "purchases"),
         (PLAN.replace("p99 < 10ms", "p99 > 10ms"), "is not a latency target"),
         (PLAN.replace("years = 3", "years = 0"), "price.years"),
+        (PLAN.replace("years = 3", "years = inf"), "price.years"),
+        # so short that the price per hour would have no end
+        (PLAN.replace("years = 3", "years = 1e-320"), "price.years"),
+        (PLAN.replace("amount = 1000", "amount = inf"), "amount"),
+        (PLAN.replace("amount = 1000", "amount = 1, count = inf"), "count"),
     ],
 )
 def test_mistakes_in_a_plans_prices_are_its_problems(tmp_path: Path, wrong: str, said: str) -> None:

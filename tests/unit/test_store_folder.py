@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from pgdyno.errors import ExitCode, StoreError
 from pgdyno.records import FORMAT, Manifest, Outcome
 from pgdyno.store import RunFolder, changed_script
 from pgdyno.store.run_folder import MANIFEST
+from pgdyno.store.safe_files import parsed
 from tests.unit.store_sample import STARTED, add_trial, sample_manifest
 
 
@@ -143,6 +145,34 @@ def test_a_damaged_manifest(tmp_path: Path, content: str, message: str) -> None:
     with pytest.raises(StoreError, match=message) as caught:
         RunFolder.open(folder.path)
     assert str(folder.path / MANIFEST) in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ({"workload": 5}, "workload is not a table"),
+        ({"sweep": [1]}, "sweep is not a table"),
+        ({"sweep": {"settings": 3}}, r"sweep\.settings is not a table"),
+        ({"phase": {"a": 1}}, "phase is not a list of tables"),
+        ({"phase": [{"rate": 1}]}, "phase is not a list of tables with names"),
+        ({"description": 5}, "description is not a text"),
+        ({"workload": {"scale_factor": "x"}}, r"workload\.scale_factor is not a number"),
+    ],
+)
+def test_a_plan_in_a_damaged_manifest(tmp_path: Path, plan: dict[str, object], message: str) -> None:
+    folder = RunFolder.create(tmp_path, sample_manifest())
+    kept = json.loads((folder.path / MANIFEST).read_text())
+    (folder.path / MANIFEST).write_text(json.dumps({**kept, "plan": kept["plan"] | plan}))
+    with pytest.raises(StoreError, match=message):
+        RunFolder.open(folder.path)
+
+
+def test_a_key_that_occurs_twice_among_many_is_found_in_a_moment() -> None:
+    keys = [f'"key-{number}": 1' for number in range(100_000)]
+    began_s = time.process_time()
+    with pytest.raises(ValueError, match="'key-99999' occurs twice"):
+        parsed(f"{{{', '.join([*keys, keys[-1]])}}}")
+    assert time.process_time() - began_s < 5
 
 
 def test_a_newer_format_names_the_pgdyno_that_reads_it(tmp_path: Path) -> None:

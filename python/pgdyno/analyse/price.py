@@ -6,11 +6,12 @@ import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pgdyno.analyse.comparison import Comparison, PointComparison, Verdict, verdict_of
 from pgdyno.analyse.intervals import Estimate, Interval
 from pgdyno.analyse.pairs import Metric
+from pgdyno.errors import StoreError
 from pgdyno.records import Manifest
 from pgdyno.records.price import HOURS_A_YEAR, Costs, Hourly, Monthly, PriceList, Purchase, Subscription
 
@@ -20,9 +21,17 @@ SECONDS_A_YEAR = HOURS_A_YEAR * 3_600.0
 
 
 def prices_of(manifest: Manifest) -> PriceList | None:
-    """Return the price list of the run's plan, as it was at the start; None without one."""
+    """Return the price list of the run's plan, as it was at the start; None without one. Raises StoreError."""
     prices = manifest.plan.get("price")
-    return None if prices is None else PriceList.model_validate(prices)
+    try:
+        return None if prices is None else PriceList.model_validate(prices)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        at = ".".join(map(str, ("plan", "price", *first["loc"])))
+        raise StoreError(
+            f"cannot read the manifest of {manifest.run}: {at}: {first['msg'].lower()}",
+            hint="the file was changed or damaged",
+        ) from error
 
 
 class Price(BaseModel):

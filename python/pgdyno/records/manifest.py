@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from pgdyno.messages import Message
 from pgdyno.records.base import FORMAT, LONGEST_NOTE, Instant, KeptMessage, Outcome, Record
@@ -210,6 +210,28 @@ WORKLOAD_UNKNOWN = "workload not told"
 """`Manifest.workload` of an import that names none: run folders keep it, so it does not change."""
 
 
+_TABLES = ("workload", "sweep", "trial", "reset", "search", "published")
+_GROUPS = ("settings", "session_settings", "variables")
+
+
+def _readable(plan: dict[str, Any]) -> dict[str, Any]:
+    """Return `plan` if its tables are tables: analyses read them without a check. Raises ValueError."""
+    sweep, phases = plan.get("sweep"), plan.get("phase") or []
+    tables = {name: plan.get(name) for name in _TABLES}
+    if isinstance(sweep, Mapping):
+        tables |= {f"sweep.{name}": sweep.get(name) for name in _GROUPS}
+    wrong = next((name for name, table in tables.items() if table and not isinstance(table, Mapping)), None)
+    if wrong is not None:
+        raise ValueError(f"{wrong} is not a table")
+    if not isinstance(phases, list) or not all(isinstance(each, Mapping) and "name" in each for each in phases):
+        raise ValueError("phase is not a list of tables with names")
+    if not isinstance(plan.get("description") or "", str):
+        raise ValueError("description is not a text")
+    if not isinstance((plan.get("workload") or {}).get("scale_factor") or 0, int | float):
+        raise ValueError("workload.scale_factor is not a number")
+    return plan
+
+
 class Manifest(Record):
     """`manifest.json`: describes the run."""
 
@@ -224,7 +246,7 @@ class Manifest(Record):
     plan_source: str
     plan_folder: str | None = None
     """The folder of its script files and hooks; None in manifests of earlier versions."""
-    plan: dict[str, Any]
+    plan: Annotated[dict[str, Any], AfterValidator(_readable)]
     """The plan as resolved: every default filled in, `--set` applied."""
     workload: str
     """Short name for headings: `select-only`."""

@@ -15,6 +15,10 @@ from pgdyno.errors import InvalidValueError
 
 HOURS_A_YEAR = 8_760.0
 MONTHS_A_YEAR = 12.0
+HIGHEST = 1e15
+"""The largest amount and number of units: sums stay far below the largest float."""
+SHORTEST_YEARS, LONGEST_YEARS = 1e-6, 1_000.0
+"""The shortest period is half a minute."""
 
 _LIMIT = re.compile(
     r"\s*(?P<figure>p50|p90|p95|p99|p99\.9|mean|max)\s*<\s*(?P<value>\d+(?:\.\d+)?)\s*(?P<unit>us|ms|s)\s*"
@@ -52,9 +56,9 @@ class _Part(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
-    amount: float = Field(ge=0)
+    amount: float = Field(ge=0, le=HIGHEST)
     """Per unit, in the file's currency."""
-    count: float = Field(default=1.0, gt=0)
+    count: float = Field(default=1.0, gt=0, le=HIGHEST)
     """Number of units."""
     name: str = ""
 
@@ -109,7 +113,7 @@ class PriceList(BaseModel):
     """Date of these prices."""
     source: str = ""
     """An offer, or a price list."""
-    years: float = Field(gt=0)
+    years: float = Field(ge=SHORTEST_YEARS, le=LONGEST_YEARS)
     """The period over which purchases are spread."""
     left_out: tuple[str, ...] = ()
     """What the prices exclude: power, people, traffic."""

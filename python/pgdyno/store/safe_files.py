@@ -10,6 +10,7 @@ import math
 import os
 import stat
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -242,8 +243,8 @@ def whole_of(kind: str, detail: str, name: str) -> int | None:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        times = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in times.items() if count > 1)
         raise ValueError(f"the key {twice[:60]!r} occurs twice")
     return found
 
