@@ -199,6 +199,29 @@ def test_scripts_are_found_beside_the_plan_that_names_them(folder: Path) -> None
     assert plan(folder, 'extends = "sub/base.toml"\nworkload.scripts = ["b.sql"]\nphase = []\ntrial.duration = "1s"\n')
 
 
+@pytest.mark.parametrize("own", ["", "SELECT 2;"], ids=["alone", "beside another of its name"])
+def test_scripts_for_replicas_are_found_beside_the_plan_that_names_them(folder: Path, own: str) -> None:
+    (folder / "sub").mkdir()
+    (folder / "sub" / "a.sql").write_text("SELECT 1;")
+    if own:
+        (folder / "a.sql").write_text(own)
+    (folder / "sub" / "base.toml").write_text(
+        BASE.replace("[sweep]", '[replica_load]\nscripts = ["a.sql@2"]\nclients = 1\n[sweep]').replace(
+            "[workload]", "replicas = { count = 1 }\n[workload]"
+        )
+    )
+    load_on_replicas = plan(folder, 'extends = "sub/base.toml"\n').replica_load
+    assert load_on_replicas is not None
+    assert load_on_replicas.scripts == ["sub/a.sql@2"]
+
+
+def test_a_lua_script_is_found_beside_the_plan_that_names_it(folder: Path) -> None:
+    (folder / "sub").mkdir()
+    (folder / "sub" / "a.lua").write_text("function event() end")
+    (folder / "sub" / "base.toml").write_text(BASE.replace('scripts = ["select-only"]\nscale = 5', 'lua = "a.lua"'))
+    assert plan(folder, 'extends = "sub/base.toml"\n').workload.lua == "sub/a.lua"
+
+
 def test_what_is_extended_cannot_be_overridden(folder: Path) -> None:
     with pytest.raises(UsageError, match="cannot apply --set extends"):
         load(folder, BASE, "extends=quick")

@@ -202,22 +202,42 @@ def _forget(lines: dict[KeyPath, int], sources: dict[KeyPath, str], gone: Callab
 
 
 def _scripts_from(data: dict[str, Any], folder: FilePath, to: FilePath) -> dict[str, Any]:
-    """Rewrites paths of script files in `data`, relative to `folder`, so that they are relative to `to`."""
-    workload = data.get("workload")
-    scripts = workload.get("scripts") if isinstance(workload, dict) else None
-    if folder == to or not isinstance(workload, dict) or not isinstance(scripts, list):
+    """Rewrites paths of scripts and captures in `data`, relative to `folder`, so that they are relative to `to`."""
+    if folder == to:
         return data
-    moved = {each: _moved(each, folder, to) for each in scripts if isinstance(each, str)}
+    data = dict(data)
+    moved: dict[str, str] = {}
+    for table in ("workload", "replica_load"):
+        scripts = data[table].get("scripts") if isinstance(data.get(table), dict) else None
+        if isinstance(scripts, list):
+            moved |= {each: _moved(each, folder, to) for each in scripts if isinstance(each, str)}
+            data[table] = data[table] | {
+                "scripts": [moved[each] if isinstance(each, str) else each for each in scripts]
+            }
+    if isinstance(data.get("workload"), dict):
+        named = {key: data["workload"].get(key) for key in _NAMING_FILES}
+        data["workload"] = data["workload"] | {
+            key: os.path.relpath(folder / name, to)
+            for key, name in named.items()
+            if isinstance(name, str) and _is_relative_to(folder, name)
+        }
     names = {_name(before): _name(after) for before, after in moved.items()}
-    data = data | {"workload": workload | {"scripts": [moved.get(each, each) for each in scripts]}}
     if isinstance(data.get("phase"), list):
         data["phase"] = [_mix_moved(phase, names) for phase in data["phase"]]
     return data
 
 
+_NAMING_FILES = ("lua", "replay", "captured")
+"""Keys of a workload that name one file or folder."""
+
+
+def _is_relative_to(folder: FilePath, name: str) -> bool:
+    return not FilePath(name).is_absolute() and exists(folder / name)
+
+
 def _moved(script: str, folder: FilePath, to: FilePath) -> str:
     name = _name(script)
-    if name in BUILTIN_SCRIPTS or FilePath(name).is_absolute() or not exists(folder / name):
+    if name in BUILTIN_SCRIPTS or not _is_relative_to(folder, name):
         return script
     return os.path.relpath(folder / name, to) + script[len(name) :]
 
