@@ -259,6 +259,14 @@ def test_a_trial_that_is_set_aside_keeps_all_it_has(tmp_path: Path) -> None:
         assert folder.trials() == []
 
 
+def test_a_trial_is_set_aside_although_an_earlier_attempt_was_removed(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, sample_manifest())
+    for _ in range(2):
+        aside = folder.set_aside(add_trial(folder, 1).name)
+    (folder.path / "set-aside" / f"{aside.stem}.1").rename(tmp_path / "elsewhere")
+    assert folder.set_aside(add_trial(folder, 1).name).name == f"{aside.stem}.3"
+
+
 def test_scripts_are_kept_and_changes_are_named(tmp_path: Path) -> None:
     plans = tmp_path / "plans"
     (plans / "deep").mkdir(parents=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import stat
 import sys
 import threading
 from collections.abc import Collection, Iterator
@@ -68,6 +69,7 @@ def test_a_run_comes_back_as_it_went(
     at = upload(run, RUNS)
     assert str(at) == f"s3://bench/runs/{run.name}"
     back = copied(at, tmp_path)
+    assert stat.filemode(back.path.stat().st_mode) == "drwx------"
     ours = {name: content for name, content in contents(run.path).items() if name != ".lock"}
     assert contents(back.path) == ours
     assert sorted(path.name for path in tmp_path.iterdir()) == [run.name]

@@ -293,7 +293,9 @@ class RunFolder:
         folder = self.path / SET_ASIDE
         with storing("move", trial):
             folder.mkdir(exist_ok=True)
-            number = 1 + sum(1 for path in folder.iterdir() if path.name.rpartition(".")[0] == slug)
+            names = [path.name.rpartition(".") for path in folder.iterdir()]
+            # users may have removed some
+            number = 1 + max((int(last) for of, _, last in names if of == slug and last.isdecimal()), default=0)
             path = trial.rename(folder / f"{slug}.{number}")
             for changed in (folder, trial.parent, self.path):
                 sync(changed)

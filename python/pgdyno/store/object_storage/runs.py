@@ -68,9 +68,10 @@ def copied(at: Address, into: Path) -> RunFolder:
     # listings ignore names that begin with a dot, and two downloads of one run have separate folders
     partial = Path(into, f".{at.name}.{secrets.token_hex(4)}.partial")
     with storing("make a folder in", into):
-        partial.mkdir(parents=True)
+        # logs are private, as in a new run
+        partial.mkdir(0o700, parents=True)
     try:
-        _fetch_all(at, _below(at), partial)
+        _fetch_all(at, _below(at), partial, hint="free space, or name another folder")
         with named_as({str(partial): at}):
             RunFolder.open(partial)
         _check_free(at, into)
@@ -164,7 +165,7 @@ def _is_read(name: str, tables: Collection[str] | None) -> bool:
     return match is not None and (match["table"] is None or tables is None or match["table"] in tables)
 
 
-def _fetch_all(at: Address, found: Mapping[str, Stored], into: Path) -> None:
+def _fetch_all(at: Address, found: Mapping[str, Stored], into: Path, hint: str = "free space, or set TMPDIR") -> None:
     objects: Sequence[tuple[str, Stored]] = sorted(found.items())
     with storing("write", into):
         for folder in sorted({(into / name).parent for name, _ in objects}):
@@ -176,7 +177,7 @@ def _fetch_all(at: Address, found: Mapping[str, Stored], into: Path) -> None:
         raise StoreError(
             f"cannot read the run {at}: it has {format_bytes(needed)}, and {into.parent} has room for "
             f"{format_bytes(free_bytes)}",
-            hint="free space, or set TMPDIR",
+            hint=hint,
         )
     stopped = Event()
     with _threads() as pool:
