@@ -9,6 +9,9 @@ from pgdyno.errors import InvalidValueError
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|m|min|h|d)\s*")
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
+LONGEST_DAYS = 24_855
+"""The engine and PostgreSQL count seconds with 31 bits."""
+
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(B|kB|MB|GB|TB)\s*")
 BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 * 10**6, "d": 86400 * 10**6}
@@ -28,6 +31,8 @@ def parse_duration_s(text: str) -> float:
         raise InvalidValueError(
             f"{text!r} is not a duration", "write a number and a unit, such as 500ms, 10s, 5m or 1h30m"
         )
+    if total > LONGEST_DAYS * _SECONDS["d"]:
+        raise InvalidValueError(f"{text!r} is too long", f"write at most {LONGEST_DAYS}d")
     return total
 
 

@@ -87,6 +87,7 @@ SCHEMA = [
     ("[1, 4]", '1\nprotocol = "prepard"', "sweep.protocol", 9, '"prepared", not "prepard"', 'did you mean "prepared"?'),
     ('"10s"', '"0s"', "trial.duration", 10, "must be more than 0s", None),
     ('"10s"', '"10 parsecs"', "trial.duration", 10, "is not a duration", "500ms"),
+    ('"10s"', '"24856d"', "trial.duration", 10, "'24856d' is too long", "write at most 24855d"),
     ('"10s"', "10", "trial.duration", 10, "a unit", None),
     ('"10s"', '"10s"\ntransactions = 5', "trial", 9, "not both", None),
     ('duration = "10s"', "", "trial", 9, "give either duration or transactions", None),
