@@ -183,3 +183,25 @@ def test_the_plan_in_a_manifest_has_no_password(monkeypatch: pytest.MonkeyPatch)
             load_plan("quick", [place])
         assert [problem.message for problem in caught.value.problems] == ["unknown key"]
         assert "s3cret" not in str(caught.value.problems)
+
+
+@pytest.mark.parametrize("in_file", [True, False], ids=["file", "override"])
+def test_dotted_keys_that_nest_too_deeply(mine: Path, in_file: bool) -> None:
+    deep = "a." * 3_000 + "b = 1"
+    if in_file:
+        mine.write_text(f"{deep}\n{MINE}")
+    with pytest.raises(PlanError) as caught:
+        load_plan(str(mine), [] if in_file else [deep])
+    assert [problem.message for problem in caught.value.problems] == ["is nested too deeply"]
+
+
+def test_numbers_without_an_end_in_texts(mine: Path) -> None:
+    digits = "9" * 5_000
+    load_plan(str(mine), [f'target.pg18.settings.max_connections="{digits}"'])
+    with pytest.raises(PlanError) as caught:
+        load_plan(str(mine), [f'workload.scripts=["select-only@{digits}"]'])
+    assert [problem.message for problem in caught.value.problems] == [
+        "the weight of select-only must be at most 2147483647"
+    ]
+    with pytest.raises(UsageError, match="its elements are"):
+        load_plan(str(mine), ['sweep.clients."²"=1'])

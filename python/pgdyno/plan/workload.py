@@ -42,8 +42,10 @@ def parse_script(text: str) -> ScriptChoice:
         name, weight = text, "1"
     if not name.strip():
         raise ValueError(f"{text!r} does not name a script")
-    if not weight.isascii() or not weight.isdigit() or int(weight) > HIGHEST_WEIGHT:
+    if not weight.isascii() or not weight.isdigit():
         raise ValueError(f"the weight of {name} must be a whole number of 0 or more, not {weight!r}")
+    if len(weight.lstrip("0")) > len(str(HIGHEST_WEIGHT)) or int(weight) > HIGHEST_WEIGHT:
+        raise ValueError(f"the weight of {name} must be at most {HIGHEST_WEIGHT}")
     return ScriptChoice(name, int(weight))
 
 

@@ -18,6 +18,8 @@ from pgdyno.units import counted
 
 DEFAULT_CONNECTIONS = 100
 """initdb's default of max_connections."""
+MOST_DIGITS = 20
+"""The server refuses a longer number."""
 MOST_CONNECTIONS = 262_143 - 100
 """The largest max_connections of any version, without the sessions and processes that share its limit."""
 
@@ -154,7 +156,7 @@ def _max_connections(target: TargetSpec, point: Point) -> int | None:
         return None
     given = {key.lower(): value for key, value in (target.settings | point.settings).items()}
     asked = given.get("max_connections", str(DEFAULT_CONNECTIONS))
-    return int(asked) if asked.isascii() and asked.isdigit() else None
+    return int(asked) if asked.isascii() and asked.isdigit() and len(asked) < MOST_DIGITS else None
 
 
 def _in_file(place: Place, document: Document) -> KeyPath:

@@ -83,7 +83,7 @@ def _place(node: object, key: str | int, path: KeyPath) -> int:
         what = "a table" if isinstance(node, dict) else "one value"
         raise ValueError(f"{around} is {what}, {'not a list' if isinstance(key, int) else 'not a table'}")
     if not isinstance(key, int):
-        if not key.isdigit():
+        if not key.isdecimal():
             raise ValueError(f"{around} is a list; its elements are {around}[0] and so on")
         key = int(key)
     if key >= len(node):
@@ -146,7 +146,12 @@ def load_plan(source: str | Path, overrides: Sequence[str] = (), on: str | None 
     `on` replaces the plan's targets. Overrides are applied last. Raises UsageError if the plan does not exist or an
     override is invalid, PlanError with all problems of the plan.
     """
-    return _load(find_plan(str(source)), overrides, on)
+    file = find_plan(str(source))
+    try:
+        return _load(file, overrides, on)
+    except RecursionError as error:
+        # dotted keys nest tables without a limit
+        raise PlanError(file.source, [Problem("", "is nested too deeply")]) from error
 
 
 def load_text(text: str, folder: Path, source: str) -> LoadedPlan:
