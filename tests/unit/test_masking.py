@@ -100,3 +100,25 @@ def test_reports_of_a_run_have_them_masked() -> None:
     assert all("options=***" in each for each in shown[:3])
     # the folder keeps what a resume needs
     assert "sEcret" in str(run.manifest.plan)
+
+
+def test_secrets_in_settings_and_variables_of_a_plan_are_masked() -> None:
+    secret = {
+        "primary_conninfo": "host=a password=sEcret",
+        "archive_command": "curl -u me:sEcret http://a",
+        "work_mem": "4MB",
+    }
+    swept = {name: [value, "x"] for name, value in secret.items()}
+    run = SampleRun(manifest(("a",)))
+    plan = {
+        **run.manifest.plan,
+        "target": {"a": {"kind": "embedded", "settings": secret, "session_settings": {"app.token": "sEcret"}}},
+        "sweep": {"settings": swept, "points": [{"settings": secret}]},
+        "workload": {"scripts": ["select-only"], "variables": {"password": "sEcret", "range": "50"}},
+    }
+    run.manifest = run.manifest.model_copy(update={"plan": plan})
+    add_trial(run, "a", 2, 100.0, 900, seconds=2)
+    shown = [to_json(digest(run), NO_EXTRAS), render_html(run, "somewhere"), str(masked_plan(plan))]
+    assert not any("sEcret" in each for each in shown)
+    assert all("curl ***" in each and "4MB" in each for each in shown)
+    assert masked_plan(plan)["workload"]["variables"] == {"password": "***", "range": "50"}

@@ -1,8 +1,8 @@
 """`manifest.json`, and what a plan holds that readers of its results must not see.
 
-Masks secrets in a plan: `options` of a connection string.
+Masks secrets in a plan: those in its settings and variables, and `options` of a connection string.
 
-They are server settings, which may include a proxy's token or an application's key. A run's manifest keeps them,
+Options are server settings, which may include a proxy's token or an application's key. A run's manifest keeps them,
 because a resume needs them; everything that is displayed or exported has them masked.
 """
 
@@ -20,7 +20,7 @@ from pgdyno.records.base import FORMAT, LONGEST_NOTE, Instant, KeptMessage, Outc
 from pgdyno.records.imported import ImportRecord
 from pgdyno.records.machine import Check, Fingerprint, Host, RentRecord, TargetRecord
 from pgdyno.records.measured import Point, ProfileRecord
-from pgdyno.records.secret_settings import MASK
+from pgdyno.records.secret_settings import MASK, kept_value
 
 MOST_NOTES = 200
 """The largest number of notes that are displayed; the file has all."""
@@ -345,8 +345,21 @@ def masked_dsn(dsn: str) -> str:
 
 
 def masked_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a resolved plan, or of a part of one, with masked connection strings."""
-    return {name: _masked_value(name, value) for name, value in plan.items()}
+    """Return a copy of a resolved plan, or of a part of one, with masked connection strings, and with settings and
+    variables as a run keeps them.
+    """
+    return {
+        name: {key: _masked_setting(key, each) for key, each in value.items()}
+        if name in (*_GROUPS, "over") and isinstance(value, Mapping)
+        else _masked_value(name, value)
+        for name, value in plan.items()
+    }
+
+
+def _masked_setting(name: str, value: object) -> object:
+    if isinstance(value, list):
+        return [_masked_setting(name, each) for each in value]
+    return kept_value(name, value) if isinstance(value, str) else _masked_value(name, value)
 
 
 def _masked_value(name: str, value: object) -> object:
