@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import asyncssh
 import pytest
 
 from pgdyno.plan.hosts import SshSpec
@@ -167,6 +168,19 @@ def test_a_folder_that_cannot_be_written_is_named(sshd: Sshd) -> None:
     error = refused(sshd.spec(folder="/proc/pgdyno"))
     assert error.message.startswith("cannot copy to /proc/pgdyno on 127.0.0.1: mkdir: ")
     assert "target.NAME.ssh.folder" in (error.hint or "")
+
+
+def test_a_copy_that_fails_before_its_input_is_sent_says_why(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    create_session = asyncssh.SSHClientConnection.create_session
+
+    async def late(*args: object, **options: object) -> object:
+        created: object = await create_session(*args, **options)  # type: ignore[arg-type]
+        await asyncio.sleep(0.5)
+        return created
+
+    monkeypatch.setattr(asyncssh.SSHClientConnection, "create_session", late)
+    error = refused(sshd.spec(folder="/proc/pgdyno"))
+    assert error.message.startswith("cannot copy to /proc/pgdyno on 127.0.0.1: mkdir: ")
 
 
 def test_another_architecture_is_refused_before_anything_is_copied(sshd: Sshd, tmp_path: Path) -> None:

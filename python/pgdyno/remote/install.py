@@ -137,13 +137,15 @@ def _cannot_run(program: Path, folder: str, host: str, said: _Reply) -> RemoteEr
 async def _shell(connection: asyncssh.SSHClientConnection, script: str, content: bytes | None = None) -> _Reply:
     """Returns the output of `script`; `content` is its standard input. Raises RemoteError."""
     try:
-        done = await connection.run(
-            # independent of the user's login shell
-            f"exec sh -c {shlex.quote(script)}",
-            input=content if content is not None else b"",
-            encoding=None,
-            request_pty=False,
-        )
+        # independent of the user's login shell
+        command = f"exec sh -c {shlex.quote(script)}"
+        process = await connection.create_process(command, encoding=None, request_pty=False)
+        # a command that fails at once reads no input: what it says is the reason, not that the input was refused
+        with suppress(BrokenPipeError):
+            if content is not None:
+                process.stdin.write(content)
+            process.stdin.write_eof()
+        done = await process.wait()
     except (asyncssh.Error, OSError) as error:
         raise RemoteError(f"lost the connection: {error}", passing=True) from error
     out, errors = (_text(stream) for stream in (done.stdout, done.stderr))
