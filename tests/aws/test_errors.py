@@ -16,7 +16,7 @@ from pgdyno.targets import Home
 from pgdyno.targets.aws import boto3_clients
 from pgdyno.targets.aws.boto3_clients import AwsError, CapacityError
 from pgdyno.targets.aws.removal import Reaper
-from pgdyno.targets.aws.rental import begin, is_standing, standing
+from pgdyno.targets.aws.rental import Rental, is_standing, standing
 from pgdyno.targets.aws.rental_journal import journals
 from pgdyno.targets.provider import Wanted
 from pgdyno.targets.rental import stamp
@@ -38,14 +38,19 @@ def test_no_credentials(amazon: Simulator, tmp_path: Path, root: Path, monkeypat
     assert amazon.left() == []
 
 
+def left_up(folder: Path, root: Path) -> Rental:
+    """A rental whose servers were left up, and which nobody holds."""
+    rented = rental(folder, rds(root))
+    rented.up()
+    rented.journal.release()
+    return rented
+
+
 def test_servers_of_another_account_are_let_alone_and_those_that_are_gone_forgotten(
     amazon: Simulator, tmp_path: Path, root: Path
 ) -> None:
-    asked = plan(tmp_path, rds(root))
-    home = tmp_path / "home"
-    rented = begin(asked, home, SAID.append, 3600)
-    rented.up()
-    rented.journal.release()
+    rented = left_up(tmp_path, root)
+    asked, home = rented.plan, tmp_path / "home"
     text = rented.journal.path.read_text()
     rented.journal.path.write_text(text.replace("123456789012", "210987654321"))
     with pytest.raises(AwsError, match="belongs to account 210987654321, but these credentials belong to 123456789012"):
@@ -66,11 +71,8 @@ def test_servers_of_another_account_are_let_alone_and_those_that_are_gone_forgot
 def test_a_server_that_has_expired_is_not_taken_for_one_that_is_up(
     amazon: Simulator, tmp_path: Path, root: Path
 ) -> None:
-    asked = plan(tmp_path, rds(root))
-    home = tmp_path / "home"
-    rented = begin(asked, home, SAID.append, 3600)
-    rented.up()
-    rented.journal.release()
+    rented = left_up(tmp_path, root)
+    asked, home = rented.plan, tmp_path / "home"
     assert is_standing(asked, home)
     # as its dead-man switch does, which leaves what costs nothing
     rented.release("rds")

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.listening import end_accepting
+
 GUARD_S = 90
 """Seconds after which a pgdrive that still runs is considered hung, and the test fails."""
 
@@ -129,9 +131,7 @@ def hostile(misdeed: Misdeed) -> Iterator[Hostile]:
         try:
             yield server
         finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            # otherwise it could accept for the next listener, which gets the descriptor of this one
-            accepting.join()
+            end_accepting(listener, accepting)
             for peer in server.peers:
                 with contextlib.suppress(OSError):
                     peer.socket.shutdown(socket.SHUT_RDWR)

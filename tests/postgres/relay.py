@@ -7,6 +7,8 @@ import socket
 import struct
 import threading
 
+from tests.listening import end_accepting
+
 RECEIVE_BYTES = 65536
 
 
@@ -41,9 +43,7 @@ class Relay:
 
     def close(self) -> None:
         """Stops listening, and closes all connections."""
-        self.listener.shutdown(socket.SHUT_RDWR)
-        # otherwise it could accept for the next listener, which gets the descriptor of this one
-        self._accepting.join()
+        end_accepting(self.listener, self._accepting)
         self.listener.close()
         for one in (*self.unanswered, *(end for pair in self.relayed for end in pair)):
             with contextlib.suppress(OSError):

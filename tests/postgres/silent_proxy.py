@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
+from tests.listening import end_accepting
+
 
 @dataclass
 class SilentProxy:
@@ -57,9 +59,7 @@ def silent_proxy(server_port: int, trigger: bytes, *, whole: bool = True) -> Ite
         try:
             yield proxy
         finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            # otherwise it could accept for the next listener, which gets the descriptor of this one
-            accepting.join()
+            end_accepting(listener, accepting)
             for each in proxy.sockets:
                 with suppress(OSError):
                     each.shutdown(socket.SHUT_RDWR)

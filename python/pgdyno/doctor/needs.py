@@ -138,7 +138,9 @@ def needs_of_plan(loaded: LoadedPlan, home: Home, scripts: Sequence[str]) -> Nee
     started = {name: spec for name, spec in plan.target.items() if isinstance(spec, OwnTarget)}
     # standbys inherit the settings of their primary
     at_points = {name: _at_points(plan, name, points) for name in started}
-    settings = [_largest(at_points[name]) for name, spec in started.items() for _ in range(_servers(spec))]
+    largest = {name: _largest(every) for name, every in at_points.items()}
+    settings = [largest[name] for name, spec in started.items() for _ in range(_servers(spec))]
+    stored = dataset_bytes(plan, max(point.scale or plan.workload.scale for point in points))
     datasets = _datasets(plan, points)
     return Needs(
         plan=loaded.source,
@@ -157,7 +159,7 @@ def needs_of_plan(loaded: LoadedPlan, home: Home, scripts: Sequence[str]) -> Nee
         targets_here=sum(spec.instances for spec in started.values()),
         shared_buffers=tuple(size_of(each, "shared_buffers") for each in settings),
         huge_pages=max((each["huge_pages"] for each in settings), key=HUGE_PAGES.index, default="try"),
-        places=_places(plan, started, points, home),
+        places=_places(started, largest, stored, home),
         snapshots=plan.reset.method == "snapshot",
         snapshot_way=plan.reset.snapshot,
         hosts=_hosts(plan),
@@ -232,13 +234,14 @@ def _rate(plan: Plan, points: Sequence[Point]) -> float | None:
     return max(rates, default=None)
 
 
-def _places(plan: Plan, targets: Mapping[str, OwnTarget], points: Sequence[Point], home: Home) -> tuple[Place, ...]:
-    """Returns folders of data and WAL; folders on one file system are combined."""
+def _places(
+    targets: Mapping[str, OwnTarget], settings: Mapping[str, Mapping[str, str]], stored: int, home: Home
+) -> tuple[Place, ...]:
+    """Returns folders of data and WAL, whose dataset has `stored` bytes; folders on one file system are combined."""
     found: dict[int, Place] = {}
-    stored = dataset_bytes(plan, max(point.scale or plan.workload.scale for point in points))
     for name, spec in targets.items():
         data = _servers(spec) * (CLUSTER_BYTES + stored)
-        wal = _servers(spec) * size_of(_largest(_at_points(plan, name, points)), "max_wal_size")
+        wal = _servers(spec) * size_of(settings[name], "max_wal_size")
         wanted = spec.environment
         in_memory = wanted.data == TMPFS
         limit = parse_bytes(wanted.tmpfs_size) if in_memory and wanted.tmpfs_size else None
