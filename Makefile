@@ -6,10 +6,11 @@ CARGO ?= cargo
 export UV_PROJECT_ENVIRONMENT := $(CURDIR)/.venv
 # the Rust tests that take seconds wait
 export RUST_TEST_THREADS ?= 6
-PROGRAMS := $(addprefix target/release/,pgdrive pgprobe pgnull)
-CHECKED := $(PROGRAMS:target/release/%=target/debug/%)
-INSTALLED := $(PROGRAMS:target/release/%=.venv/bin/%)
-# tests run programs of cargo's profile for development: compiled in a third of the time, and overflows panic in them.
+NAMES := pgdrive pgprobe pgnull
+PROGRAMS := $(NAMES:%=target/release/%)
+CHECKED := $(NAMES:%=target/debug/%)
+INSTALLED := $(NAMES:%=.venv/bin/%)
+# tests run programs of cargo's profile for development: compiled in half the time, and overflows panic in them.
 # They have an environment of their own, so that nobody measures with such programs. PROFILE=release: those of releases
 PROFILE ?= debug
 TESTS := target/$(PROFILE)/tests
@@ -26,7 +27,7 @@ help: ## this list
 demo: build ## measure a PostgreSQL 18 here: a sweep of clients, a table, an HTML report
 	$(BIN)/pgdyno run quick
 
-build: $(INSTALLED) .venv/.complete ## .venv/bin/pgdyno, target/release/pgdrive, pgprobe and pgnull
+build: $(INSTALLED) .venv/.complete ## .venv/bin/pgdyno, pgdrive, pgprobe and pgnull
 
 # Rust's tests are compiled and run while Python's run: compilers link with one thread, and tests wait for servers
 test: ## every test but the long ones (installs missing Debian packages with apt); CI runs it, and lint-source
@@ -251,7 +252,7 @@ $(INSTALLED) &: $(PROGRAMS) .venv/.installed
 	install -t .venv/bin $(PROGRAMS)
 
 # .venv with other programs: its libraries, and commands that run under a Python of their own
-$(TESTS)/.ready: .venv/.complete $(addprefix target/$(PROFILE)/,pgdrive pgprobe pgnull)
+$(TESTS)/.ready: .venv/.complete $(NAMES:%=target/$(PROFILE)/%)
 	$(BIN)/python -m venv --without-pip $(TESTS)
 	for libraries in $(CURDIR)/.venv/lib/python*/site-packages; do \
 	  echo "import site; site.addsitedir('$$libraries')" > $(TESTS)/$${libraries#*/.venv/}/project.pth; done

@@ -35,9 +35,9 @@ class Grid:
     taken: int
     """Lines, including the heading."""
     separator: str = ""
+    """The character between cells of a row without bars."""
     is_cut: bool = False
     """Whether rows beyond `MOST_ROWS` follow."""
-    """The character between cells of a row without bars."""
 
 
 def grid_at(lines: Sequence[str], at: int) -> Grid | None:
