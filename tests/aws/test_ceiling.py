@@ -31,7 +31,7 @@ from pgdyno.targets.aws.schema import AuroraTarget
 from pgdyno.targets.estimate import RESERVE
 from pgdyno.targets.rental import GENERATOR, Load
 from tests.aws.account import amazon, plan, rental, root
-from tests.aws.plans import aurora, generator, rds, write_plan
+from tests.aws.plans import aurora, ec2, generator, rds, write_plan
 from tests.aws.simulator import REGION, Fault, Simulator
 
 __all__ = ["amazon", "root"]
@@ -137,6 +137,12 @@ def test_servers_outlast_the_planned_run() -> None:
     for name in CATALOGUE:
         rented = load_plan(name).plan
         assert lasts_s(rented) >= 3600 * (hours_of(rented) or 0.0)
+
+
+def test_servers_outlast_a_run_that_copies_much_data_on_a_slow_volume(tmp_path: Path) -> None:
+    changes = ["workload.scale=10000", "trial.repeats=40", "reset.method=template"]
+    rented = load_plan(write_plan(tmp_path, ec2(data='{ size = "500GB" }')), changes).plan
+    assert lasts_s(rented) >= 3600 * (hours_of(rented) or 0.0)
 
 
 @pytest.mark.usefixtures("amazon")

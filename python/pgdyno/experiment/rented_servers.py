@@ -90,8 +90,10 @@ def lasts_s(plan: Plan) -> float:
     if needed is None:
         return LONGEST_S
     trials = trial_count(plan, points) / len(plan.target)
-    restores_s = trials * sum(spec.restore_s for spec in rented_targets(plan).values())
-    return 2 * (needed + restores_s) + MARGIN_S
+    rented = rented_targets(plan).values()
+    restores_s = trials * sum(spec.restore_s for spec in rented)
+    slower_s = sum(spec.slower_s(plan) for spec in rented)
+    return 2 * (needed + restores_s + slower_s) + MARGIN_S
 
 
 def _end(rental: Rental, note: Note, keep_s: float | None) -> None:

@@ -256,6 +256,11 @@ class RentedTarget(NetworkTarget, SeveralInstances):
         """An upper estimate of the seconds for which a restore delays each trial; 0 without restores."""
         return 0.0
 
+    def slower_s(self, plan: Plan) -> float:
+        """Returns the seconds that loading and copying the data of `plan` take beyond what a local disk needs."""
+        del plan
+        return 0.0
+
     def family_and_size(self) -> tuple[str, float] | None:
         """Returns the family of its type and the rank of its size there; None if the size is not known by its name."""
         return None

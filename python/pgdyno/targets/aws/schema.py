@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -13,6 +13,9 @@ from pgdyno.plan.reading.plan_document import Document
 from pgdyno.plan.targets import RentedHosts, RentedTarget, TargetSpec, Version
 from pgdyno.plan.values import Model, Positive, Setting, Size
 from pgdyno.units import parse_duration_s
+
+if TYPE_CHECKING:
+    from pgdyno.plan.model import Plan
 
 PROVIDER = "aws"
 DEAD_MAN_ROLE = "pgdyno-dead-man"
@@ -80,6 +83,12 @@ class AwsTarget(RentedTarget):
         from pgdyno.targets.aws.checks import check_aws
 
         yield from check_aws(("target", name), self, document)
+
+    def slower_s(self, plan: Plan) -> float:
+        # This import would be circular at the top of the module.
+        from pgdyno.targets.aws.pricing.duration import copying_s
+
+        return copying_s(plan, self)
 
     def family_and_size(self) -> tuple[str, float] | None:
         """Returns `db.m7g` and 2 for `db.m7g.2xlarge`, by Amazon's names of sizes; None for another name."""
