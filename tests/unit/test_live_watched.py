@@ -258,7 +258,7 @@ def test_samples_of_the_probe_by_second() -> None:
             waits(10.1, ("CPU", None, 2), ("Lock", "transactionid", 4)),
             waits(10.6, ("CPU", None, 1), ("IO", "WalSync", 1)),
             {"event": "blockers", "wall_us": 10_600_000, "rows": [{"blocked_by": 7, "state": MARKUP}] * 3},
-            sample(10.7, "cpu", {}, user=0.5, system=0.25, iowait=0.0, steal=0.0),
+            sample(10.7, "cpu", {}, user=0.5, system=0.25, irq=0.05, iowait=0.1, steal=0.0),
             sample(10.7, "disk", {"device": "a", "holds": "data"}, utilisation=0.5, written=2_000_000, read=0),
             sample(10.7, "wal_position", {}, inserted=1_000_000),
             sample(10.7, "process", {"pid": "7", "kind": "client backend"}, cpu=250_000),
@@ -272,7 +272,7 @@ def test_samples_of_the_probe_by_second() -> None:
     assert sampled.rows == [
         {
             "t": 10,
-            "cpu": [0.5, 0.25, 0.0, 0.0],
+            "cpu": [0.5, 0.25, 0.05, 0.1, 0.0],
             "disk": [0.5, 2.0, 0.0],
             "wal": 1.0,
             "waits": {"CPU": 1.5, "Lock": 2.0, "WAL": 0.5},
@@ -289,6 +289,18 @@ def test_the_time_between_two_attempts_costs_nothing(run: Path) -> None:
     said = [json.dumps({"e": kind, "t": t, "trials": [], "text": "x", "how": "", "outcome": ""}) for kind, t in lines]
     (run / JOURNAL).write_text("\n".join(said) + "\n")
     assert Watched(run).whole()["now"]["ran_s"] == 30 + 20 + 7
+
+
+def test_a_failed_trial_that_is_repeated_counts_once(run: Path) -> None:
+    with JournalView(QuietView()) as view:
+        view.event(RunBegan(run, TRIALS[:1]))
+        one_trial(view, 1, 100, Outcome.FAILED)
+    with JournalView(QuietView()) as view:
+        view.event(RunBegan(run, TRIALS[:1]))
+        view.event(TrialStarted(1, 1, "trial 1", 2.0, later=0))
+        grid = Watched(run).whole()["grid"]
+    (cell,) = grid["cells"]
+    assert (grid["done"], cell["done"], cell["failed"], cell["running"]) == (0, 0, 0, True)
 
 
 def test_requests_reach_the_run(run: Path) -> None:

@@ -93,8 +93,8 @@ def _style() -> str:
     own = files("pgdyno.live").joinpath("static", "look.css").read_text(encoding="utf-8")
     return (
         f":root{{{light}color-scheme:light}}\n"
-        f"@media (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}color-scheme:dark}}}}\n"
-        f":root[data-theme=dark]{{{dark}color-scheme:dark}}\n"
+        f"@media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}color-scheme:dark}}}}\n"
+        f"@media screen{{:root[data-theme=dark]{{{dark}color-scheme:dark}}}}\n"
         f"{palette.fonts()}{palette.chart_css()}\n{own}"
     )
 

@@ -11,7 +11,7 @@ from pgdyno.report.sections.timelines import MARKS
 
 SESSIONS = (None, "client backend", "parallel worker")
 """Backend types whose waits count as sessions; None if the probe may not see the type."""
-SHARES = ("user", "system", "iowait", "steal")
+SHARES = ("user", "system", "irq", "iowait", "steal")
 MB = 1e6
 MOST_SECONDS = 3_600
 """Seconds that are kept; of a longer trial, the last ones."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -215,6 +216,8 @@ class Watched:
         fields: Json = {name: _figure(line[name]) for name in ("n", "total", "seconds", "left_s", "t")}
         fields["label"] = _text(line["label"])
         self._now |= {"trial": {**fields, "over": False}, "prepare": None, "progress": None, "health": None}
+        # a resumed run repeats trials that failed
+        self._results.pop(number, None)
         self._seconds.clear()
         self._sampled = Sampled()
         self._probe = Tail(partial_path(self.run, slug) / "probe.jsonl") if slug else None
@@ -265,8 +268,15 @@ class Watched:
 
     def _moment(self) -> Json:
         top = {"wait": self._sampled.wait, "blocker": self._sampled.blocker, "process": self._sampled.process}
-        ran_s = round(self._duration.seconds, 1)
-        return {**self._now, "ran_s": ran_s, "base": self._base, "top": top, "control": can_ask(self.run)}
+        ran_s, wall_s = round(self._duration.seconds, 1), round(time.time(), 3)
+        return {
+            **self._now,
+            "ran_s": ran_s,
+            "wall_s": wall_s,
+            "base": self._base,
+            "top": top,
+            "control": can_ask(self.run),
+        }
 
     def _base_of(self, number: int, slug: str | None, arm: str, clients: int) -> Json | None:
         """Return the figure of this run's first arm, if this is another one; otherwise that of an earlier run."""

@@ -11,11 +11,11 @@ const Charts = (() => {
     tps: { lines: [["tps", "--t0"], ["baseline", "--quiet", [5, 4]]], show: short },
     p99: { lines: [["p99, ms", "--t0"], ["baseline", "--quiet", [5, 4]]], show: short, log: true },
     waits: { lines: [...WAITS.slice().reverse().map(([name, at]) => [name, at, null, true]), ["cores", "--ink", [2, 3]]], show: short },
-    cpu: { lines: [["with steal", "--bad", null, true], ["with I/O wait", "--t0", null, true], ["with system", "--t4", null, true], ["user", "--t2", null, true]], show: percent, top: 1 },
+    cpu: { lines: [["with steal", "--bad", null, true], ["with I/O wait", "--t0", null, true], ["with interrupts", "--t3", null, true], ["with system", "--t4", null, true], ["user", "--t2", null, true]], show: percent, top: 1 },
     disk: { lines: [["written, MB/s", "--t1"], ["read, MB/s", "--t0", [6, 3]]], show: short },
     wal: { lines: [["WAL, MB/s", "--t5"]], show: short },
   };
-  const CPU = [["user", "--t2"], ["system", "--t4"], ["I/O wait", "--t0"], ["steal", "--bad"]];
+  const CPU = [["user", "--t2"], ["system", "--t4"], ["interrupts", "--t3"], ["I/O wait", "--t0"], ["steal", "--bad"]];
   let plots = {}, range = null, marks = [];
 
   // words over the first strip alone, the newest first, where they do not touch; every moment has its line
@@ -76,7 +76,7 @@ const Charts = (() => {
       axes: [{ ...axis, space: 90, size: 30, gap: 8, values: (_u, ticks) => ticks.map(time) }, { ...axis, ...(spec.log ? { filter: round, grid: { ...axis.grid, filter: round } } : {}), size: 52, values: (_u, ticks) => ticks.map((each) => each == null ? "" : spec.show(each)), space: 28 }],
       series: [{}, ...spec.lines.map(([label, at, dash, filled]) => ({
         label, stroke: filled ? undefined : colour(at), width: filled ? 0 : 1.75, dash: dash || undefined,
-        fill: filled ? colour(at) : undefined, points: { show: alone, size: 5, fill: colour(at) }, spanGaps: true,
+        fill: filled ? colour(at) : undefined, points: { show: alone, size: 5, fill: colour(at) },
       }))],
     };
   }

@@ -6,7 +6,7 @@
   const at = (id) => document.getElementById(id);
   const say = (id, text) => { const each = at(id); if (each.textContent !== text) each.textContent = text; };
   const address = `/live/${encodeURIComponent(run)}`;
-  const state = { grid: null, seconds: [], samples: [], feed: [], looks: [], now: null, left: null };
+  const state = { grid: null, seconds: [], samples: [], feed: [], looks: [], now: null, left: null, ahead: 0 };
 
   // ---- what comes ----
 
@@ -23,6 +23,8 @@
     state.samples.splice(0, state.samples.length - 3600);
     state.feed.splice(0, state.feed.length - 200);
     state.now = message.now;
+    // the clocks of the server and of this browser may differ
+    state.ahead = Date.now() / 1000 - message.now.wall_s;
     show();
   }
 
@@ -32,7 +34,12 @@
   source.addEventListener("all", (event) => take(JSON.parse(event.data), true));
   source.addEventListener("new", (event) => take(JSON.parse(event.data), false));
   source.addEventListener("over", () => { over = true; source.close(); link("Over", ""); show(); });
-  source.addEventListener("error", () => { if (!over) link("Connection lost; trying again", "amber"); });
+  source.addEventListener("error", () => {
+    if (over) return;
+    // a browser tries again after a lost connection, but not after a refusal
+    if (source.readyState === EventSource.CLOSED) link("The server refuses this page: load it again", "bad");
+    else link("Connection lost; trying again", "amber");
+  });
   function link(text, kind) { at("link").className = `about link ${kind}`; say("link", text); }
 
   // ---- what is shown ----
@@ -99,14 +106,14 @@
     at("busy-box").className = h && h.busy > 0.7 ? "amber" : "";
     say("health", h ? [`${h.workers} worker${h.workers === 1 ? "" : "s"}`, h.lag_ms == null ? "" : `lag ${figure(h.lag_ms)} ms`, h.failed ? `${figure(h.failed)} failed` : "", h.busy > 0.7 ? "near its ceiling" : ""].filter(Boolean).join(", ") : "");
   }
-  function tick() { if (state.left != null && !over) say("left", clock(state.left - Date.now() / 1000)); }
+  function tick() { if (state.left != null && !over) say("left", clock(state.left + state.ahead - Date.now() / 1000)); }
   setInterval(tick, 1000);
 
   function sweep(grid) {
     const planned = grid.cells.reduce((sum, each) => sum + each.planned, 0);
     // a search does not know its trials in advance
     say("trials", planned ? `${grid.done} of ${planned} trials done` : `${grid.done} trial${grid.done === 1 ? "" : "s"} done`);
-    const share = planned ? Math.round(100 * grid.done / planned) : 0, bar = at("progress");
+    const share = planned ? Math.floor(100 * grid.done / planned) : 0, bar = at("progress");
     bar.setAttribute("aria-valuenow", String(share));
     bar.firstElementChild.style.width = `${share}%`;
     const head = document.createElement("tr");
@@ -123,7 +130,7 @@
   function cell(kind, text) { const each = document.createElement(kind); each.textContent = text; return each; }
   function point(of) {
     if (!of) return cell("td", "");
-    const each = cell("td", of.mean ? figure(of.mean.tps) : of.done ? "failed" : "–"), part = document.createElement("span");
+    const each = cell("td", of.mean ? figure(of.mean.tps) : of.done > of.failed ? "done" : of.done ? "failed" : "–"), part = document.createElement("span");
     each.className = [of.running ? "running" : "", of.failed ? "bad" : "", of.done ? "" : "open"].join(" ");
     part.className = "part";
     part.textContent = of.running ? `trial ${of.done + 1} of ${of.planned}` : `${of.done} of ${of.planned}`;
@@ -175,25 +182,37 @@
     return each;
   }
 
+  // nothing is known between samples that are this far apart
+  const GONE_S = 5;
+  // the times, and what each of `get` finds at them; uPlot breaks a line at null, and draws it across undefined
+  function columns(list, ...get) {
+    const found = [[], ...get.map(() => [])];
+    list.forEach((each, n) => {
+      if (n && each.t - list[n - 1].t > GONE_S) found.forEach((column, at) => column.push(at ? null : list[n - 1].t + 1));
+      found.forEach((column, at) => column.push(at ? get[at - 1](each, n) ?? undefined : each.t));
+    });
+    return found;
+  }
+
   function strips(now) {
     const s = state.seconds, p = state.samples, base = now.base;
-    const x = s.map((each) => each.t), flat = (value) => s.map(() => value ?? null);
+    const flat = (value) => () => value;
     const w = p.filter((each) => each.waits), c = p.filter((each) => each.cpu && each.cpu.length), d = p.filter((each) => each.disk), l = p.filter((each) => each.wal != null);
     const stacked = w.map((each) => { let sum = 0; return Charts.waits.map((name) => (sum += each.waits[name] || 0)); });
     const layers = Charts.waits.map((_, n) => stacked.map((each) => each[n])).reverse();
     const sums = c.map((each) => { let sum = 0; return each.cpu.map((share) => (sum += share)); });
     const data = {
-      tps: [x, s.map((each) => each.tps), flat(base && base.tps)],
-      p99: [x, s.map((each) => each.p99), flat(base && base.p99)],
-      waits: [w.map((each) => each.t), ...layers, w.map(() => cores)],
-      cpu: [c.map((each) => each.t), ...[3, 2, 1, 0].map((n) => sums.map((each) => each[n]))],
-      disk: [d.map((each) => each.t), d.map((each) => each.disk[1]), d.map((each) => each.disk[2])],
-      wal: [l.map((each) => each.t), l.map((each) => each.wal)],
+      tps: columns(s, (each) => each.tps, flat(base && base.tps)),
+      p99: columns(s, (each) => each.p99, flat(base && base.p99)),
+      waits: columns(w, ...layers.map((layer) => (_, n) => layer[n]), flat(cores)),
+      cpu: columns(c, ...[4, 3, 2, 1, 0].map((part) => (_, n) => sums[n][part])),
+      disk: columns(d, (each) => each.disk[1], (each) => each.disk[2]),
+      wal: columns(l, (each) => each.wal),
     };
-    const all = [...x, ...p.map((each) => each.t)];
-    Charts.draw(data, all.length ? Math.min(all[0], ...(p.length ? [p[0].t] : [])) : null, all.length ? Math.max(x[x.length - 1] || 0, p.length ? p[p.length - 1].t : 0) : null, moments());
+    const ends = [s, p].filter((list) => list.length);
+    Charts.draw(data, ends.length ? Math.min(...ends.map((list) => list[0].t)) : null, ends.length ? Math.max(...ends.map((list) => list[list.length - 1].t)) : null, moments());
     const tail = (list, get) => list.length ? get(list[list.length - 1]) : null;
-    const sessions = tail(w, (each) => Object.values(each.waits).reduce((a, b) => a + b, 0)), cpu = tail(sums, (each) => each[3] - 0), disk = tail(d, (each) => each.disk), wal = tail(l, (each) => each.wal);
+    const sessions = tail(w, (each) => Object.values(each.waits).reduce((a, b) => a + b, 0)), cpu = tail(c, ({ cpu: [user, system, irq, , steal] }) => Math.min(user + system + irq + steal, 1)), disk = tail(d, (each) => each.disk), wal = tail(l, (each) => each.wal);
     const n = (list) => !list.length ? ": nothing yet" : `; n = ${figure(list.length, 6)} second${list.length === 1 ? "" : "s"}`;
     say("strip-tps-title", `Throughput, tps${n(s)}${base ? `; dashed: ${base.of}, n = ${base.n} trial${base.n === 1 ? "" : "s"}` : ""}`);
     say("strip-p99-title", `p99 latency of each second, ms, log axis${n(s)}`);
