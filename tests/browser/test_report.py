@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import pytest
 
 from pgdyno.analyse.comparison import compare
@@ -10,6 +13,7 @@ from pgdyno.audit import Evidence, Finding, Severity
 from pgdyno.records import ErrorCount, Point
 from pgdyno.report.report_content import Extras, ProbeSamples
 from pgdyno.report.sections.timelines import Steps
+from pgdyno.report.translation import Language, use_language
 from pgdyno.store.probe_queries import ProcessSum, SeriesStep, WaitStep
 from pgdyno.store.trial_tables import StatementRow
 from tests.browser.conftest import Opens, serious
@@ -95,6 +99,39 @@ def test_the_cursor_goes_by_key_and_says_the_figures_below_it(opened: Opens, pag
     assert "Lock 3" in said
     places = {line.get_attribute("x1") for line in page.locator("#strips .cur").all()}
     assert len(places) == 1
+
+
+def test_what_was_not_sampled_is_left_empty_and_zero_is_said(opened: Opens) -> None:
+    run = sweep(clients=(4,), repeats=1, seconds=60)
+    # a second without transactions at 30 s, and one second alone between two of them
+    run.rows[1] = [
+        replace(row, succeeded=0) if row.second == 30 else replace(row, p99_ns=None) if row.second in (40, 42) else row
+        for row in run.rows[1]
+    ]
+    probed = samples(1, steps=62)
+    probed.series[:] = [each for each in probed.series if not 20 <= each.step < 30]
+    probed.waits[:] = [each for each in probed.waits if not 20 <= each.step < 30]
+    probed.series.append(SeriesStep(1, 11, "checkpoints", "timed", "", 1.0))
+    with use_language(Language.JAPANESE):
+        html = render_html(run, "here", Extras([], probe_samples={1: probed}))
+    page = opened(html).page
+    page.locator("#strips").focus()
+    page.keyboard.press("Home")
+    for _ in range(30):
+        page.keyboard.press("ArrowRight")
+    assert page.locator("#cursor").inner_text().startswith("30 s · tps 0 · ")
+    assert page.locator("#cursor").get_attribute("aria-live") == "polite"
+    throughput, p99, waits, cpu, *_ = page.locator("#strips svg[role=img]").all()
+    assert (throughput.locator("path").count(), p99.locator("path").count()) == (1, 1)
+    assert len(re.findall("M", p99.locator("path").get_attribute("d") or "")) == 3
+    for stacked in (waits, cpu):
+        for shape in stacked.locator("path").all():
+            assert len(re.findall("M", shape.get_attribute("d") or "")) == 2
+    # two marks whose words would touch are in two rows
+    boxes = [each.bounding_box() for each in throughput.locator("text.halo").all()]
+    assert len({box["y"] for box in boxes if box}) == 2
+    # the dip has no known cause, so that there is nothing to try
+    assert page.locator("#dips ~ h3:not([id])").count() == 0
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(400, "light"), (1280, "dark"), (2560, "light")])

@@ -100,6 +100,19 @@ def test_processors_are_not_idle_in_a_step_without_a_sample() -> None:
     assert "        CPU: 70.0 to 70.0 %" in drawn(80, cpu=cpu)
 
 
+def test_on_paper_steps_without_samples_are_left_empty() -> None:
+    none: list[float | None] = [None]
+    apart = [5.0] * 5 + none * 4 + [5.0] + none + [5.0]
+    of = trial(12, colour=0, tps=apart, p99=none * 12, waits={"CPU": apart}, wal=apart)
+    for figure in strip_figures(of, 8):
+        shapes = re.findall(r'<path d="M([^"]+)"', figure.wide)
+        assert len(shapes) == 3
+        # also those of one step have a width
+        assert all(len({point.partition(",")[0] for point in re.split("[ Z]", shape) if point}) > 1 for shape in shapes)
+    lines = drawn(None, tps=apart, p99=none * 12, waits={"CPU": apart}, marks=[], dips=[])
+    assert [line.split()[-1] for line in lines[-7:]] == ["-", "-", "-", "-", "5.00", "-", "5.00"]
+
+
 def test_without_colours_waits_are_letters() -> None:
     lines = [line.plain for line in timeline_lines(trial(12, **PROBED), 8, 80, colours=False)]
     assert "active sessions: L Lock 55 %, C CPU 45 %; 8 processors" in lines

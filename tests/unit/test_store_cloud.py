@@ -81,7 +81,7 @@ def test_a_step_has_the_minute_that_it_lies_in_and_a_gap_stays_one(run: RunData)
     assert cpu["n"] == "n = 3 minutes"
     sessions = strips["Active sessions (provider's samples)"]
     assert list(sessions["lines"]) == ["CPU", "WAL"]
-    assert sessions["lines"]["WAL"][5:25] == [0.25] * 5 + [0] * 10 + [0.25] * 5
+    assert sessions["lines"]["WAL"][5:25] == [0.25] * 5 + [None] * 10 + [0.25] * 5
     assert (sessions["gaps"], cpu["gaps"]) == ([[10, 20]], [[90, 150]])
     # no probe looked at the server's counters
     assert made["marks"] == [[33.0, "checkpoint (time)"]]

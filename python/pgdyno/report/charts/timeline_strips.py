@@ -217,14 +217,16 @@ def _ground(drawing: Drawing, trial: Mapping[str, Any], box: Box, x: Scale) -> N
 
 
 def _stack(drawing: Drawing, strip: Strip, step: float, x: Scale, y: Scale) -> None:
+    runs = _runs([any(value is not None for value in at) for at in zip(*strip.lines.values(), strict=True)])
     under = [0.0] * len(next(iter(strip.lines.values())))
     ends = []
     for name, values in strip.lines.items():
         over = [low + (value or 0.0) for low, value in zip(under, values, strict=True)]
-        edge = [(x((at + 0.5) * step), y(value)) for at, value in enumerate(over)]
-        back = [(x((at + 0.5) * step), y(value)) for at, value in enumerate(under)]
-        drawing.add(path([*edge, *reversed(back)], TIMELINE_COLOURS.get(name, "f4"), close=True))
-        ends.append((name, (edge[-1][1] + back[-1][1]) / 2, TIMELINE_COLOURS.get(name, "f4")))
+        for run in runs:
+            edge, back = (_places(run, of, step, x, y) for of in (over, under))
+            drawing.add(path([*edge, *reversed(back)], TIMELINE_COLOURS.get(name, "f4"), close=True))
+        if runs:
+            ends.append((name, (edge[-1][1] + back[-1][1]) / 2, TIMELINE_COLOURS.get(name, "f4")))
         under = over
     # the topmost first, like the names at the side
     _names(drawing, list(reversed(ends)), x.end)
@@ -234,13 +236,32 @@ def _lines(drawing: Drawing, strip: Strip, step: float, x: Scale, y: Scale) -> N
     ends = []
     for at, (name, values) in enumerate(strip.lines.items()):
         colour = strip.colour if strip.colour is not None else at % 6
-        places = [(x((step_at + 0.5) * step), y(value)) for step_at, value in enumerate(values) if value is not None]
-        if len(places) > 1:
+        known = [value or 0.0 for value in values]
+        runs = [_places(run, known, step, x, y) for run in _runs([value is not None for value in values])]
+        for places in runs:
             drawing.add(path(places, f"s thin t{colour}"))
-        if places:
-            ends.append((name, places[-1][1], f"f{colour}"))
+        if runs:
+            ends.append((name, runs[-1][-1][1], f"f{colour}"))
     if len(strip.lines) > 1:
         _names(drawing, ends, x.end)
+
+
+def _runs(known: Sequence[bool]) -> list[range]:
+    """Return the ranges of adjacent steps that are known."""
+    found: list[range] = []
+    for at, there in enumerate(known):
+        if there and found and found[-1].stop == at:
+            found[-1] = range(found[-1].start, at + 1)
+        elif there:
+            found.append(range(at, at + 1))
+    return found
+
+
+def _places(run: range, values: Sequence[float], step: float, x: Scale, y: Scale) -> list[tuple[float, float]]:
+    """Return the middles of steps; both ends of one that is alone, whose middle would not be seen."""
+    if len(run) == 1:
+        return [(x(at * step), y(values[run[0]])) for at in (run[0], run[0] + 1)]
+    return [(x((at + 0.5) * step), y(values[at])) for at in run]
 
 
 def _names(drawing: Drawing, ends: Sequence[tuple[str, float, str]], right: float) -> None:

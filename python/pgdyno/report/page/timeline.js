@@ -133,21 +133,31 @@
     evenly(end, width < 600 ? 4 : 8).forEach(function (tick, place, all) {
       if (tick <= end) svg.appendChild(make("text", { x: x(tick), y: HEIGHT - 3, "text-anchor": tick === 0 ? "start" : tick > end * 0.97 ? "end" : "middle", "class": "tick" }, figure(tick) + (place === 0 ? " s" : "")));
     });
-    function points(values) {
-      var parts = [], drawing = false;
-      values.forEach(function (value, step) {
-        if (value === null) { drawing = false; return; }
-        parts.push((drawing ? "L" : "M") + x((step + 0.5) * shown.step).toFixed(1) + "," + y(value).toFixed(1));
-        drawing = true;
+    // the ranges of adjacent steps that are known
+    function runs(known) {
+      var found = [];
+      known.forEach(function (there, step) {
+        if (there && step && known[step - 1]) found[found.length - 1][1] = step;
+        else if (there) found.push([step, step]);
       });
-      return parts.join("");
+      return found;
+    }
+    // the middles of steps; both ends of one that is alone, whose middle would not be seen
+    function places(run, values) {
+      var steps = run[0] === run[1] ? [[run[0], run[0]], [run[0], run[0] + 1]] : [];
+      for (var step = run[0]; step <= run[1] && run[0] !== run[1]; step++) steps.push([step, step + 0.5]);
+      return steps.map(function (each) { return x(each[1] * shown.step).toFixed(1) + "," + y(values[each[0]]).toFixed(1); });
+    }
+    function points(values) {
+      return runs(values.map(function (value) { return typeof value === "number"; })).map(function (run) { return "M" + places(run, values).join("L"); }).join("");
     }
     if (strip.stack) {
       var under = shown.tps.map(function () { return 0; });
+      var known = runs(under.map(function (_, step) { return strip.lines.some(function (line) { return typeof line.values[step] === "number"; }); }));
       strip.lines.forEach(function (line) {
         var over = under.map(function (value, step) { return value + (line.values[step] || 0); });
-        var back = under.map(function (value, step) { return "L" + x((step + 0.5) * shown.step).toFixed(1) + "," + y(value).toFixed(1); }).reverse();
-        svg.appendChild(make("path", { d: points(over) + back.join("") + "Z", "class": COLOUR[line.name] || "f4" }));
+        var areas = known.map(function (run) { return "M" + places(run, over).concat(places(run, under).reverse()).join("L") + "Z"; });
+        svg.appendChild(make("path", { d: areas.join(""), "class": COLOUR[line.name] || "f4" }));
         under = over;
       });
     } else {
@@ -168,15 +178,20 @@
     strips.appendChild(svg);
     svg.addEventListener("pointermove", function (event) {
       var box = svg.getBoundingClientRect();
+      output.setAttribute("aria-live", "off");
       move(Math.floor(((event.clientX - box.left) * width / box.width - left) / (width - left - RIGHT) * count));
     });
     return { strip: strip, cursor: cursor, x: x };
+  }
+  // an estimate: the drawing is not on the page yet
+  function room(text) {
+    return Array.prototype.reduce.call(text, function (wide, character) { return wide + (character > "\u2e80" ? 13 : 7.2); }, 0);
   }
   // the words of marks, in three rows, where they do not touch; every mark has its line
   function words(svg, x, right) {
     var free = [0, 0, 0];
     shown.marks.forEach(function (mark) {
-      var wide = 7.2 * mark[1].length, at = x(mark[0]), begin = at + 3 + wide > right ? at - 3 - wide : at + 3;
+      var wide = room(mark[1]), at = x(mark[0]), begin = at + 3 + wide > right ? at - 3 - wide : at + 3;
       var row = free.findIndex(function (end) { return end <= begin; });
       if (row < 0 || begin < x(0)) return;
       free[row] = begin + wide + 8;
@@ -221,7 +236,7 @@
     panels.forEach(function (each) {
       each.cursor.setAttribute("x1", each.x(seconds));
       each.cursor.setAttribute("x2", each.x(seconds));
-      each.strip.lines.forEach(function (line) { if (line.values[at]) said.push(shownName(line.name) + " " + figure(line.values[at])); });
+      each.strip.lines.forEach(function (line) { if (line.values[at] || line.values[at] === 0 && !each.strip.stack) said.push(shownName(line.name) + " " + figure(line.values[at])); });
     });
     shown.marks.forEach(function (mark) { if (mark[0] >= at * shown.step && mark[0] < (at + 1) * shown.step) said.push(mark[1]); });
     output.textContent = said.join(" \u00b7 ");
@@ -265,6 +280,8 @@
     var by = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity }[event.key];
     if (by === undefined) return;
     event.preventDefault();
+    // a pointer would have every step that it passes read out
+    output.setAttribute("aria-live", "polite");
     move(by === -Infinity ? 0 : by === Infinity ? shown.tps.length - 1 : at + by);
   });
   var wide = 0;

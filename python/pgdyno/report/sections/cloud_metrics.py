@@ -145,7 +145,11 @@ def _load(load: Sequence[WaitStep], count: int, skip: int) -> Iterator[dict[str,
         yield {
             "title": gettext("Active sessions (provider's samples): most in {wait}", wait=gettext(most)),
             "unit": "",
-            "lines": {name: lines[name] for name in WAIT_CLASSES if name in lines},
+            "lines": {
+                name: [value if there else None for value, there in zip(lines[name], known, strict=True)]
+                for name in WAIT_CLASSES
+                if name in lines
+            },
             "stack": True,
             "gaps": _gaps(known),
         }

@@ -171,11 +171,14 @@ def _stepped(timeline: Timeline, width: float) -> tuple[list[Any], list[Any], li
 
 
 def _probe_values(samples: ProbeSamples, count: int) -> dict[str, Any]:
-    waits: dict[str, list[float]] = {}
+    # a step without any sample is unknown, not idle
+    sampled = {each.step for each in (*samples.series, *samples.waits)}
+    idle = [0.0 if step in sampled or not samples.series else None for step in range(count)]
+    waits: dict[str, list[float | None]] = {}
     for wait in samples.waits:
         if wait.step < count:
-            sessions = waits.setdefault(wait_class(wait.wait_type, wait.wait), [0.0] * count)
-            sessions[wait.step] += wait.sessions
+            sessions = waits.setdefault(wait_class(wait.wait_type, wait.wait), list(idle))
+            sessions[wait.step] = (sessions[wait.step] or 0.0) + wait.sessions
     lines: dict[str, dict[str, list[float | None]]] = {"cpu": {}, "disk": {}, "wal": {}}
     for each in samples.series:
         line = _line(each)

@@ -63,9 +63,10 @@ def timeline_lines(
         yield Text(_range("p99", trial["p99"][skip:], "ms, log axis"))
         yield from _bars(trial["p99"], LOWER, wide, ACCENT, log=True)
     if trial.get("waits"):
-        measured = {name: values[skip:] for name, values in trial["waits"].items()}
+        waits = {name: [value or 0.0 for value in values] for name, values in trial["waits"].items()}
+        measured = {name: values[skip:] for name, values in waits.items()}
         yield _waits_title(measured, cores, colours=colours)
-        yield from _stacked(trial["waits"], LOWER, wide, colours=colours)
+        yield from _stacked(waits, LOWER, wide, colours=colours)
     yield _axis(trial, wide)
     yield from _rows(trial, wide)
     yield from _happened(trial, wide)
@@ -195,7 +196,7 @@ def _plain(trial: Mapping[str, Any]) -> Iterator[str]:
     if all(value is None for value in trial["tps"]):
         columns = {}
     if trial.get("waits"):
-        columns["active"] = [float(f"{sum(step):.3g}") for step in zip(*trial["waits"].values(), strict=True)]
+        columns["active"] = _summed(list(trial["waits"].values()))
     cpu = [values for name, values in trial.get("cpu", {}).items() if name != "iowait"]
     if cpu:
         columns["CPU, %"] = _summed(cpu)
