@@ -7,6 +7,7 @@ that name alone, and none of them comes with pgdyno.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from html import escape
@@ -168,8 +169,11 @@ class Table:
             return list(relation.columns)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a dict per row."""
+        """Return a dict per row. Raises UsageError if two columns have the same name."""
         with self._relation() as relation:
+            repeated = [name for name, times in Counter(relation.columns).items() if times > 1]
+            if repeated:
+                raise UsageError(f"the query returns several columns named {repeated[0]}", hint="name one of them by AS")
             return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
 
     def pandas(self) -> pandas.DataFrame:

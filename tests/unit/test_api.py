@@ -126,6 +126,8 @@ def test_a_notebook_shows_what_differs_between_trials(
 def test_wrong_queries_and_missing_libraries_say_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match=r"cannot run the query: .*nothing_there"):
         run.sql("SELECT * FROM nothing_there").rows()
+    with pytest.raises(UsageError, match="the query returns several columns named tps"):
+        run.sql("SELECT a.tps, b.tps FROM trials a JOIN trials b USING (clients)").rows()
     with pytest.raises(StoreError, match="has no trial 7"):
         run.histogram(7)
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)

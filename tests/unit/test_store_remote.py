@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import stat
@@ -15,6 +16,7 @@ from typing import IO, ClassVar
 
 import pytest
 
+import pgdyno
 from pgdyno.commands.analyse import analyse_stored
 from pgdyno.commands.import_export import copy_runs, import_
 from pgdyno.commands.report import Forms, write_each
@@ -102,6 +104,17 @@ def test_targets_of_symbolic_links_are_not_copied(tmp_path: Path) -> None:
     (run.path / "more").symlink_to(tmp_path / "secret")
     at = upload(run, RUNS)
     assert not [each.address for each in objects.listed(at) if each.address.name in ("notes.txt", "key")]
+
+
+@pytest.mark.usefixtures("s3")
+def test_a_notebook_opens_a_run(run: RunFolder) -> None:
+    at = upload(run, RUNS)
+
+    async def cell() -> str:
+        return pgdyno.open(str(at)).name
+
+    # a cell is executed in a running loop
+    assert asyncio.run(cell()) == run.name
 
 
 def test_a_copy_that_was_broken_off_is_done_again(s3: Bucket, run: RunFolder) -> None:

@@ -99,8 +99,15 @@ class Stored:
 def _done(work: Coroutine[object, object, T]) -> T:
     """Wait for a request: unlike the library's own wait, Ctrl-C ends this one."""
     import asyncio
+    from concurrent.futures import ThreadPoolExecutor
 
-    return asyncio.run(work)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    # a notebook's cells are executed in a loop, and a thread runs only one
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 def _store(at: Address) -> ObjectStore:
