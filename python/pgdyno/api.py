@@ -173,7 +173,7 @@ class Table:
         with self._relation() as relation:
             repeated = [name for name, times in Counter(relation.columns).items() if times > 1]
             if repeated:
-                raise UsageError(f"the query returns several columns named {repeated[0]}", hint="name one of them by AS")
+                raise UsageError(f"the query returns several columns named {repeated[0]}", hint="rename one by AS")
             return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
 
     def pandas(self) -> pandas.DataFrame:
