@@ -108,10 +108,10 @@ def test_what_was_not_sampled_is_left_empty_and_zero_is_said(opened: Opens) -> N
         replace(row, succeeded=0) if row.second == 30 else replace(row, p99_ns=None) if row.second in (40, 42) else row
         for row in run.rows[1]
     ]
-    probed = samples(1, steps=62)
-    probed.series[:] = [each for each in probed.series if not 20 <= each.step < 30]
-    probed.waits[:] = [each for each in probed.waits if not 20 <= each.step < 30]
-    probed.series.append(SeriesStep(1, 11, "checkpoints", "timed", "", 1.0))
+    every = samples(1, steps=62)
+    series = [each for each in every.series if not 20 <= each.step < 30]
+    series.append(SeriesStep(1, 11, "checkpoints", "timed", "", 1.0))
+    probed = ProbeSamples(1.0, series, [each for each in every.waits if not 20 <= each.step < 30])
     with use_language(Language.JAPANESE):
         html = render_html(run, "here", Extras([], probe_samples={1: probed}))
     page = opened(html).page

@@ -43,6 +43,7 @@ from pgdyno.report.charts.svg import (
     told_apart,
 )
 from pgdyno.report.report_content import digest
+from pgdyno.report.report_tables import point_rows
 from pgdyno.report.several_runs import comparisons_of
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, sweep, with_knee
 
@@ -315,6 +316,23 @@ def with_settings(values: Sequence[str]) -> SampleRun:
 
 def labels(drawn: str) -> list[str]:
     return re.findall("<text[^>]*>([^<]*)<", drawn)
+
+
+def slow() -> SampleRun:
+    """Returns two points of less than a transaction a second, with equal trials."""
+    run = SampleRun(manifest())
+    for repeat in (1, 2, 3):
+        for clients, tps in ((1, 0.4), (2, 0.05)):
+            add_trial(run, "pg18", clients, tps, 9e6, repeat=repeat, seconds=20)
+    return run
+
+
+def test_axes_of_less_than_a_transaction_a_second_have_their_digits() -> None:
+    curves = figures(slow())[0]
+    assert {"0.1", "0.2", "0.3", "0.4"} <= set(labels(curves.wide))
+    rows = point_rows(digest(slow()))
+    # 0.05 has no exact float: the mean of three is a little off, and no interval
+    assert [(row.tps, row.half) for row in rows] == [("0.400", "0"), ("0.0500", "0")]
 
 
 def test_charts_of_values_of_a_setting_name_each_value() -> None:

@@ -28,7 +28,9 @@ def estimate(value: Estimate | None) -> str:
 
 def half(value: Estimate | None) -> str:
     """Return half of the interval with the precision of the mean, or two digits; a dash without one."""
-    return NOTHING if value is None or value.half is None else rounded(value.half, 2)
+    if value is None or value.half is None:
+        return NOTHING
+    return rounded(0.0 if _is_noise(value) else value.half, 2)
 
 
 def low_to_high(value: Estimate) -> str:
@@ -63,9 +65,14 @@ def apart(low: float, high: float) -> tuple[str, str]:
 
 def digits_of(value: Estimate) -> int:
     """Return the significant digits of a mean: down to a tenth of its half interval, at least three."""
-    if not value.half or value.mean <= 0:
+    if not value.half or value.mean <= 0 or _is_noise(value):
         return 3
     return min(max(3, math.floor(math.log10(value.mean)) - math.floor(math.log10(value.half)) + 1), 6)
+
+
+def _is_noise(value: Estimate) -> bool:
+    """Return whether the interval is only what floats add to equal trials."""
+    return value.half is not None and value.half < 1e-12 * abs(value.mean)
 
 
 def ms(latency_ns: float | None) -> str:

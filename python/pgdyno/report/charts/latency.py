@@ -11,7 +11,7 @@ from pgdyno.analyse.series import Series
 from pgdyno.analyse.summary import PointLatency, PointSummary
 from pgdyno.report import numbers
 from pgdyno.report.charts.labels import MOST_ENDS, LineEnd, marker, name_ends, room_for
-from pgdyno.report.charts.layout import CHART_HEIGHT, Box, Layout, label_column, n_title, x_title, y_axis
+from pgdyno.report.charts.layout import CHART_HEIGHT, Box, Layout, label_column, n_title, tick_name, x_title, y_axis
 from pgdyno.report.charts.palette import Look
 from pgdyno.report.charts.scaling import Named, clients_axis, clients_scale
 from pgdyno.report.charts.svg import Drawing, Scale, line, log_ticks, path, text, text_width
@@ -54,7 +54,7 @@ def latency_chart(
     clients = [point.clients for point, _ in there]
     counts = [point.histogram.count for point, _ in there if point.histogram is not None]
     ticks = log_ticks(min(every), max(every))
-    left = max(least, label_column([tick_ms(tick) for tick in ticks]))
+    left = max(least, label_column([tick_name(tick) for tick in ticks]))
     if len({point.series for point, _ in there}) == 1:
         drawing = _one_panel(lines, ticks, clients, left, title, layout)
     else:
@@ -94,7 +94,7 @@ def _one_panel(
     box = Box(left, 30, layout.width - room, CHART_HEIGHT - 30)
     y = Scale(ticks[0], ticks[-1], box.bottom, box.top, math.log10)
     x = clients_scale(clients, box)
-    y_axis(drawing, box, y, ticks, tick_ms, gettext("latency, ms (log)"))
+    y_axis(drawing, box, y, ticks, tick_name, gettext("latency, ms (log)"))
     clients_axis(drawing, box, x, clients)
     named = [(name, group[0]) for name, group in lines.items()]
     for shape, (name, each) in enumerate(named):
@@ -114,7 +114,7 @@ def _several(lines: Sequence[_Line], clients: Sequence[int], left: float, title:
     box = Box(left, 30, layout.width - room, CHART_HEIGHT - 30)
     y = Scale(ticks[0], ticks[-1], box.bottom, box.top, math.log10)
     x = clients_scale(clients, box)
-    y_axis(drawing, box, y, ticks, tick_ms, gettext("p99, ms (log)"))
+    y_axis(drawing, box, y, ticks, tick_name, gettext("p99, ms (log)"))
     clients_axis(drawing, box, x, clients)
     for each in lines:
         _draw(drawing, each, each.look, x, y, gettext("{percentile} of {name}", percentile="p99", name=each.name))
@@ -131,10 +131,6 @@ def _draw(drawing: Drawing, each: _Line, look: Look, x: Scale, y: Scale, name: s
     for (clients, value), (at_x, at_y) in zip(each.points, places, strict=True):
         tooltip = f"{name}, {numbers.clients(clients)}: {numbers.rounded(value)} ms"
         drawing.add(marker(at_x, at_y, look, tooltip, radius))
-
-
-def tick_ms(milliseconds: float) -> str:
-    return f"{milliseconds:,.10g}" if milliseconds < 1000 else f"{milliseconds:,.0f}"
 
 
 def _description(lines: Mapping[str, Sequence[_Line]]) -> str:
@@ -179,11 +175,11 @@ def spectrum_chart(lines: Sequence[SpectrumLine], title: str, layout: Layout) ->
     names = [each.label if layout is not Layout.NARROW else each.short_name for each in lines]
     room = room_for(names)
     ticks = log_ticks(min(every), max(every))
-    left = label_column([tick_ms(tick) for tick in ticks])
+    left = label_column([tick_name(tick) for tick in ticks])
     box = Box(left, 30, layout.width - room, CHART_HEIGHT - 30)
     y = Scale(ticks[0], ticks[-1], box.bottom, box.top, math.log10)
     x = Scale(0, end, box.left, box.right)
-    y_axis(drawing, box, y, ticks, tick_ms, gettext("latency, ms (log)"))
+    y_axis(drawing, box, y, ticks, tick_name, gettext("latency, ms (log)"))
     _percentile_axis(drawing, box, x, furthest)
     n_title(drawing, [each.histogram.count for each in lines], TRANSACTIONS, gettext("latency, ms (log)"))
     ends = []

@@ -59,6 +59,11 @@ def label_column(labels: Sequence[str]) -> float:
     return max((text_width(label) for label in labels), default=0.0) + 10
 
 
+def tick_name(tick: float) -> str:
+    """Return a round figure of an axis with all its digits: 0.05, 2.5, 40,000."""
+    return f"{tick:,.10g}" if tick < 1000 else f"{tick:,.0f}"
+
+
 def y_axis(
     drawing: Drawing, box: Box, scale: Scale, ticks: Sequence[float], named: Callable[[float], str], title: str
 ) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from pgdyno.report import numbers
 from pgdyno.report.charts.labels import LineEnd, marker, name_ends, room_for
-from pgdyno.report.charts.latency import LEAST_MS, TRANSACTIONS, tick_ms
-from pgdyno.report.charts.layout import CHART_HEIGHT, Box, Layout, label_column, n_title, x_title, y_axis
+from pgdyno.report.charts.latency import LEAST_MS, TRANSACTIONS
+from pgdyno.report.charts.layout import CHART_HEIGHT, Box, Layout, label_column, n_title, tick_name, x_title, y_axis
 from pgdyno.report.charts.palette import Look
 from pgdyno.report.charts.svg import Drawing, Scale, line, linear_ticks, log_ticks, path, text
 from pgdyno.report.translation import gettext
@@ -43,15 +43,15 @@ def loops_chart(lines: Sequence[LoopLine], title: str, layout: Layout) -> Drawin
     ticks = log_ticks(min(latencies), max(latencies))
     names = [each.name if layout is not Layout.NARROW else each.short_name for each in lines]
     room = room_for(names)
-    box = Box(label_column([tick_ms(tick) for tick in ticks]), 30, layout.width - room, CHART_HEIGHT - 30)
+    box = Box(label_column([tick_name(tick) for tick in ticks]), 30, layout.width - room, CHART_HEIGHT - 30)
     across = linear_ticks(max(point.tps for point in points), 6 if layout is not Layout.NARROW else 3)
     x = Scale(0, across[-1], box.left, box.right)
     y = Scale(ticks[0], ticks[-1], box.bottom, box.top, math.log10)
-    y_axis(drawing, box, y, ticks, tick_ms, gettext("p99, ms (log)"))
+    y_axis(drawing, box, y, ticks, tick_name, gettext("p99, ms (log)"))
     n_title(drawing, [point.transactions for point in points], TRANSACTIONS, gettext("p99, ms (log)"))
     drawing.add(line(box.left, box.bottom, box.right, box.bottom, "axis"))
     for tick in across:
-        drawing.add(text(x(tick), box.bottom + 19, f"{tick:,.0f}", anchor="middle"))
+        drawing.add(text(x(tick), box.bottom + 19, tick_name(tick), anchor="middle"))
     x_title(drawing, box, gettext("transactions a second"))
     ends = []
     for each, name in zip(lines, names, strict=True):

@@ -20,7 +20,7 @@ from pgdyno.report.answers.searches import confirmed_search, confirmed_title, go
 from pgdyno.report.charts.interval_bars import confirmed_chart
 from pgdyno.report.charts.labels import marker, room_for
 from pgdyno.report.charts.latency import PERCENTILES, SpectrumLine, latency_chart, latency_drawn, spectrum_chart
-from pgdyno.report.charts.layout import Layout, label_column
+from pgdyno.report.charts.layout import Layout, label_column, tick_name
 from pgdyno.report.charts.palette import MARKERS, Look
 from pgdyno.report.charts.scaling import Fitted, dots_chart, scaling_chart
 from pgdyno.report.charts.svg import Drawing, element, line, linear_ticks
@@ -118,7 +118,7 @@ def fitted_lines(of: Digest, fits: Mapping[Series, UslFit | NotFitted]) -> Fitte
 def sides_of(of: Digest) -> tuple[float, float]:
     """Return the room left and right of both charts by clients: they are aligned on one axis."""
     most = max((point.tps.high for curve in of.curves for point in curve.points), default=0.0)
-    left = max(label_column([f"{tick:,.0f}" for tick in linear_ticks(most)]), label_column(["0.0005"]))
+    left = max(label_column([tick_name(tick) for tick in linear_ticks(most)]), label_column(["0.0005"]))
     # a single curve's percentiles are named at their ends
     return left, room_for([name for name, _ in PERCENTILES]) if len(of.curves) == 1 and latency_there(of) else 8.0
 

@@ -20,6 +20,7 @@ from pgdyno.report.charts.layout import (
     label_column,
     n_text,
     n_title,
+    tick_name,
     x_title,
     y_axis,
 )
@@ -71,11 +72,11 @@ def scaling_chart(
     is_named = 1 < len(curves) <= MOST_ENDS and layout is not Layout.NARROW
     names = [named[curve.series].name for curve in curves] if is_named else []
     room = max(room_for(names) if names else 0.0, sides[1])
-    left = max(sides[0], label_column([f"{tick:,.0f}" for tick in ticks]))
+    left = max(sides[0], label_column([tick_name(tick) for tick in ticks]))
     box = Box(left, 30, layout.width - room, CHART_HEIGHT - 30)
     y = Scale(0, ticks[-1], box.bottom, box.top)
     x = clients_scale([point.clients for curve in curves for point in curve.points], box)
-    y_axis(drawing, box, y, ticks, lambda tick: f"{tick:,.0f}", gettext("transactions a second"))
+    y_axis(drawing, box, y, ticks, tick_name, gettext("transactions a second"))
     clients_axis(drawing, box, x, [point.clients for curve in curves for point in curve.points])
     n_title(
         drawing, [point.tps.n for curve in curves for point in curve.points], TRIALS, gettext("transactions a second")
@@ -245,7 +246,7 @@ def dots_chart(points: Sequence[ScalingPoint], named: Mapping[Series, Named], ti
     x = Scale(0, ticks[-1], box.left, box.right)
     for tick in ticks:
         drawing.add(line(x(tick), box.top, x(tick), box.bottom, "axis" if tick == 0 else "hair"))
-        drawing.add(text(x(tick), box.bottom + 18, f"{tick:,.0f}", anchor="middle"))
+        drawing.add(text(x(tick), box.bottom + 18, tick_name(tick), anchor="middle"))
     drawing.add(text(box.right, box.bottom + 38, gettext("transactions a second"), "quiet", "end"))
     room = box.right - text_width(gettext("transactions a second")) - GAP
     n = n_text([point.tps.n for point in points], gettext_noop("n = {count} trials"), room)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pgdyno.analyse.over_time.timeline import Timeline, TimelineSecond
 from pgdyno.report import numbers
 from pgdyno.report.charts.latency import LEAST_MS
-from pgdyno.report.charts.layout import STRIP_HEIGHT, Box, Layout, label_column, n_title
+from pgdyno.report.charts.layout import STRIP_HEIGHT, Box, Layout, label_column, n_title, tick_name
 from pgdyno.report.charts.palette import Look
 from pgdyno.report.charts.svg import (
     WHOLE_STEPS,
@@ -75,7 +75,7 @@ def timeline_chart(
     drawing = Drawing(layout.width, STRIP_HEIGHT + 24 + below, title, _description(strips))
     ticks = linear_ticks(max((second.tps for second in every), default=0.0), 3)
     p99_ticks = log_ticks(min(p99) / 1e6 or LEAST_MS, max(p99) / 1e6 or LEAST_MS, 3) if below else []
-    left = label_column([*(f"{tick:,.0f}" for tick in ticks), *(f"{tick:g}" for tick in p99_ticks)])
+    left = label_column([tick_name(tick) for tick in (*ticks, *p99_ticks)])
     panel = (layout.width - left - GAP * (columns - 1) - 4) / columns
     drawing.add(text(0, 12, gettext("transactions a second"), "quiet"))
     n_title(drawing, [len(strip.timeline.seconds) for strip in strips], SECONDS, gettext("transactions a second"))
@@ -117,8 +117,7 @@ def _grid(drawing: Drawing, box: Box, y: Scale, ticks: Sequence[float], *, label
     for tick in ticks:
         drawing.add(line(box.left, y(tick), box.right, y(tick), "axis" if tick == 0 else "hair"))
         if labelled:
-            name = f"{tick:,.0f}" if tick >= 1000 or tick == 0 else f"{tick:g}"
-            drawing.add(text(box.left - 8, y(tick) + 4.5, name, anchor="end"))
+            drawing.add(text(box.left - 8, y(tick) + 4.5, tick_name(tick), anchor="end"))
 
 
 def _panel(drawing: Drawing, strip: TrialStrip, look: Look, x: Scale, box: Box, highest: float) -> None:

@@ -172,7 +172,7 @@ def _stepped(timeline: Timeline, width: float) -> tuple[list[Any], list[Any], li
 
 def _probe_values(samples: ProbeSamples, count: int) -> dict[str, Any]:
     # a step without any sample is unknown, not idle
-    sampled = {each.step for each in (*samples.series, *samples.waits)}
+    sampled = {each.step for each in samples.series} | {each.step for each in samples.waits}
     idle = [0.0 if step in sampled or not samples.series else None for step in range(count)]
     waits: dict[str, list[float | None]] = {}
     for wait in samples.waits:
