@@ -407,6 +407,33 @@ def test_a_load_leaves_its_mark_beside_the_users_own_words(place: Place, tmp_pat
     assert place.comment() == "it's mine \\ all"
 
 
+def test_the_users_own_words_survive_in_another_encoding(server: Server) -> None:
+    with server.connect() as connection:
+        connection.execute("DROP DATABASE IF EXISTS pgdyno_latin WITH (FORCE)")
+        connection.execute("CREATE DATABASE pgdyno_latin TEMPLATE template0 ENCODING LATIN1 LOCALE 'C'")
+    place = Place(clean_environment(**{**server.environment(), "PGDATABASE": "pgdyno_latin"}))
+    try:
+        place.execute("COMMENT ON DATABASE pgdyno_latin IS 'Größe: müller'")
+        place.load("-s", "1", "-I", "dtG")
+        assert (place.comment() or "").startswith("Größe: müller\n[pgdyno-dataset {")
+        place.load("-s", "1", "-I", "dt")
+        assert place.comment() == "Größe: müller"
+    finally:
+        with server.connect() as connection:
+            connection.execute("DROP DATABASE pgdyno_latin WITH (FORCE)")
+
+
+def test_sessions_of_a_load_do_not_conflict_where_transactions_are_serializable(place: Place) -> None:
+    place.execute(
+        "ALTER DATABASE pgdyno_load SET default_transaction_isolation = serializable",
+        # each session then reads what the others write, as it does sooner or later with an index
+        "ALTER DATABASE pgdyno_load SET enable_indexscan = off",
+        "ALTER DATABASE pgdyno_load SET enable_bitmapscan = off",
+    )
+    place.load("-s", "1", "--load-workers=4", "--load-chunk=2000")
+    assert place.query("SELECT count(*) FROM pgbench_accounts") == [(100_000,)]
+
+
 # ---- sysbench's tables ----
 
 SYSBENCH: LiteralString = """

@@ -123,6 +123,7 @@ impl<W: Watcher> Load<'_, W> {
 
     /// Reads the ledger of the load that is resumed, or removes what earlier loads left.
     fn begin(&mut self, chunks: Chunks) -> Result<(), LoadError> {
+        self.session_settings(chunks.workers)?;
         match chunks.beginning {
             Beginning::Resume => {
                 let wanted = self.identity(chunks);
@@ -142,7 +143,7 @@ impl<W: Watcher> Load<'_, W> {
             }
             Beginning::Anew => {}
         }
-        self.session_settings(chunks.workers)
+        Ok(())
     }
 
     fn identity(&self, chunks: Chunks) -> Identity {

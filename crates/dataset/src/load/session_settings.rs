@@ -5,9 +5,15 @@
 /// Together, index builds may use half of the size of shared_buffers, but each gets no less than
 /// the server's own setting: shared_buffers is usually adapted to the machine, while
 /// maintenance_work_mem mostly has its default.
+///
+/// All sessions write the ledger, so serializable transactions would fail. The database's comment is
+/// read and written again as UTF-8, which the server converts unless it does not know its own
+/// encoding.
 pub(super) fn settings(at_once: usize) -> String {
     format!(
-        "set synchronous_commit = local; \
+        "set synchronous_commit = local; set default_transaction_isolation = 'read committed'; \
+         select pg_catalog.set_config('client_encoding', 'UTF8', false) \
+         where pg_catalog.current_setting('server_encoding') <> 'SQL_ASCII'; \
          select pg_catalog.set_config('maintenance_work_mem', greatest(m.setting::int8, \
          least(b.setting::int8 * 8 / 2 / {at_once}, 2000000))::text, false) \
          from pg_catalog.pg_settings m, pg_catalog.pg_settings b \
