@@ -138,6 +138,23 @@ def test_copy_gets_the_captured_rows_or_none(table: Server, tmp_path: Path, make
     assert "number of COPY FROM STDIN without data: 1" in done.output
 
 
+def test_statements_are_utf_8_in_a_database_of_another_encoding(server: Server, tmp_path: Path) -> None:
+    with server.connect() as connection:
+        connection.execute("DROP DATABASE IF EXISTS replay_latin WITH (FORCE)")
+        connection.execute("CREATE DATABASE replay_latin TEMPLATE template0 ENCODING LATIN1 LOCALE 'C'")
+    with server.connect("replay_latin") as connection:
+        connection.execute("CREATE TABLE names AS SELECT 'Müller' AS name")
+    sample = Sample()
+    select = "SELECT FROM names WHERE name = "
+    sample.session(0, 10, simple(1, f"{select}'Müller'", rows=1), prepared(2, f"{select}$1", "Müller", rows=1))
+    try:
+        done = replay(server, tmp_path, sample, "replay_latin")
+        assert (done.code, done.disagreements) == (0, {}), done.errors
+    finally:
+        with server.connect() as connection:
+            connection.execute("DROP DATABASE replay_latin WITH (FORCE)")
+
+
 def test_cursors_live_in_their_transaction(table: Server, tmp_path: Path) -> None:
     sample = Sample()
     sample.session(

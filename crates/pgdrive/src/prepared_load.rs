@@ -143,6 +143,9 @@ pub fn prepare(
         events,
     )?;
     let (mut session, canceller) = connect(options, &params, lease, workload.as_deref(), messages)?;
+    if replay.is_some() {
+        replay::encode(&mut params, &mut session)?;
+    }
     let clock = events.clock();
     let target = look(options, &params, &mut session, (base, clock), messages)?;
     let initial = initial(options, target.scale, &random, &mut scripts.symbols)?;

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use pgdyno_connect::{Params, Session};
 use pgdyno_engine::latencies::{Latencies, Moments};
 use pgdyno_replay::{Outcome, Pace, Replay, ReplayError, ReplayFile};
 use serde_json::{Value, json};
@@ -52,6 +53,23 @@ pub fn open(mut options: Benchmark) -> Result<(Benchmark, Option<Arc<Replay>>), 
     }
     let replay = Replay::new(file, choice.pace);
     Ok((options, Some(Arc::new(replay))))
+}
+
+/// Has the server read statements as UTF-8, which a replay file is, unless the user chose another
+/// encoding. A server that does not know its own encoding converts nothing, and would only check.
+///
+/// # Errors
+/// The server's encoding cannot be read.
+pub fn encode(params: &mut Params, session: &mut Session) -> Result<(), Failure> {
+    if params.client_encoding.is_none() {
+        let encoding = session.query_one_value("show server_encoding");
+        let encoding = encoding.map_err(|error| {
+            Failure::new(format!("could not read the server's encoding: {error}"))
+        })?;
+        let is_known = encoding.is_some_and(|name| name != "SQL_ASCII");
+        params.client_encoding = is_known.then(|| "UTF8".to_owned());
+    }
+    Ok(())
 }
 
 /// The pace, in events: null for no pauses.
