@@ -249,6 +249,49 @@ def test_a_role_without_rights_is_told_once(server: Server) -> None:
     assert len(probe.of("sample", "database")) >= 2
 
 
+SLOW_STATEMENTS = """
+    CREATE EXTENSION pg_stat_statements;
+    ALTER FUNCTION pg_stat_statements(boolean) RENAME TO really;
+    CREATE TABLE pause AS SELECT 60 AS length_s;
+    CREATE FUNCTION pg_stat_statements(showtext boolean) RETURNS SETOF pg_stat_statements LANGUAGE plpgsql AS $$ BEGIN
+        PERFORM pg_sleep(length_s) FROM public.pause;
+        RETURN QUERY SELECT * FROM public.really(showtext);
+    END $$"""
+
+
+@pytest.mark.slow
+def test_statements_are_sampled_again_after_a_timeout(home: Home) -> None:
+    settings = {**SETTINGS, "shared_preload_libraries": "pg_stat_statements"}
+    spec = EmbeddedTarget(kind="embedded", version="18", settings=settings)
+    with open_target("slow", spec, home=home, progress=SilentProgress()) as server, server.connect() as connection:
+        connection.execute(SLOW_STATEMENTS)
+        with probing(server.environment(), ["--no-host"]) as probe:
+            probe.wait_for("warning", "statements")
+            connection.execute("UPDATE pause SET length_s = 0")
+
+            def is_sampled() -> bool:
+                connection.execute("SELECT 'seen'")
+                return bool(probe.of("sample", "statements"))
+
+            wait_until(is_sampled)
+    assert "statement timeout" in probe.of("warning", "statements")[0]["message"]
+    (line,) = probe.of("statements")
+    assert "SELECT $1" in {row["text"] for row in line["rows"]}
+
+
+def test_names_are_read_in_any_encoding(server: Server) -> None:
+    with server.connect() as connection:
+        connection.execute("CREATE DATABASE latin TEMPLATE template0 ENCODING LATIN1 LC_COLLATE 'C' LC_CTYPE 'C'")
+    environment = {**server.environment(), "PGDATABASE": "latin"}
+    with server.connect(dbname="latin") as connection:
+        connection.execute('CREATE TABLE "tä"()')
+        connection.execute('CREATE TABLE "tö"()')
+    with probing(environment, ["--no-host"]) as probe:
+        probe.wait_for("sample", "relations")
+    names = {row["labels"]["table"] for row in probe.of("sample", "relations")[0]["rows"]}
+    assert names == {'public."tä"', 'public."tö"'}
+
+
 def test_no_server_is_said_once_and_the_host_goes_on(scratch: Path) -> None:
     with probing({"PGHOST": str(scratch)}, []) as probe:
         probe.wait_for("sample", "cpu", 4)

@@ -131,8 +131,8 @@ const STATEMENTS: Source = Source {
     from_zero: true,
     ..of(
         "statements",
-        "`pg_stat_statements`, where the database has that extension, every 10 s: those that took the longest \
-         (`--statements`), without the probe's",
+        "`pg_stat_statements`, where the database has that extension, every 10 s, less often while the server takes \
+         more than 5 s to answer: those that took the longest (`--statements`), without the probe's",
         &[
             amount("calls", "count", "executions"),
             amount("rows", "count", "rows given or changed"),

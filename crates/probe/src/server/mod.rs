@@ -64,6 +64,7 @@ struct Server<'a> {
     cadence: Cadence,
     statements: Statements,
     next_statements: Instant,
+    statements_every: Duration,
     said: HashSet<(&'static str, String)>,
 }
 
@@ -88,6 +89,7 @@ impl<'a> Server<'a> {
             cadence: Cadence::default(),
             statements: Statements::new(statements),
             next_statements: now,
+            statements_every: top_statements::EVERY,
             said: HashSet::new(),
         }
     }
@@ -218,8 +220,8 @@ impl<'a> Server<'a> {
     /// Samples statements every ten seconds, after the counters.
     fn statements(&mut self) {
         if self.statements.are_wanted() && Instant::now() >= self.next_statements {
-            self.next_statements = Instant::now() + top_statements::EVERY;
             self.sample_statements();
+            self.next_statements = Instant::now() + self.statements_every;
         }
     }
 
@@ -229,14 +231,13 @@ impl<'a> Server<'a> {
             return;
         };
         let at = self.output.clock().now();
-        let answer = self.ask("statements", |session| session.run(&asking.counters));
+        let answer = self.ask("statements", |session| session.costs(&asking));
         let Some((answer, _)) = answer else {
-            // not loaded or not allowed, which does not change later
-            if let Some(session) = &mut self.session {
-                session.without_statements();
-            }
+            // no other sample is taken while the server is busy with this one
+            self.statements_every = (self.statements_every * 2).min(top_statements::EVERY_AT_MOST);
             return;
         };
+        self.statements_every = top_statements::EVERY;
         let (sample, hidden) = self.statements.sample(at, &answer);
         self.output.sample(&sample);
         if hidden > 0 {
@@ -273,9 +274,8 @@ impl<'a> Server<'a> {
         };
         let at = self.output.clock().now();
         let session = self.session.as_mut();
-        let line = session.and_then(|session| {
-            top_statements::line(|sql| session.run(sql), &asking, since, &rows).ok()
-        });
+        let line = session
+            .map(|session| top_statements::line(|sql| session.run(sql), &asking, since, &rows));
         if let Some(fields) = line {
             self.output.write("statements", at, fields);
         }

@@ -8,6 +8,9 @@ use super::queries::of_version;
 use super::query::{OLDEST, Query};
 use super::top_statements::{self, Asking};
 
+/// The SQLSTATE of pg_stat_statements without its library.
+const NOT_LOADED: &str = "55000";
+
 /// A session in which all statements are prepared.
 pub struct Asked {
     session: Session,
@@ -66,9 +69,14 @@ impl Asked {
         self.statements.as_ref()
     }
 
-    /// Stops sampling statements.
-    pub fn without_statements(&mut self) {
-        self.statements = None;
+    /// The costs of statements. A query that is refused is not repeated, nor is one for which the
+    /// server has not loaded the library.
+    pub fn costs(&mut self, asking: &Asking) -> Result<ResultSet, SessionError> {
+        let answer = self.run(&asking.counters);
+        if is_refusal(&answer) || code(&answer) == Some(NOT_LOADED) {
+            self.statements = None;
+        }
+        answer
     }
 
     /// Prepares the queries for counters. A missing view, as in servers that are not quite
@@ -141,14 +149,10 @@ impl Asked {
     /// The counters of the query at index `place`. A query that is refused is not repeated.
     pub fn counters(&mut self, place: usize) -> Result<ResultSet, SessionError> {
         let answer = self.run(&format!("EXECUTE pgprobe_{place}"));
-        if let Err(SessionError::Server(error)) = &answer {
-            // a syntax error, a missing right or an unsupported feature, none of which changes
-            // later
-            let code = error.code.as_ref();
-            let is_refused = code.is_some_and(|code| ["42", "0A"].contains(&code.class()));
-            if is_refused {
-                self.queries[place] = None;
-            }
+        if is_refusal(&answer) {
+            self.queries[place] = None;
+        }
+        if let Err(SessionError::Server(_)) = &answer {
             // the transaction has failed, so the other queries continue in a new one
             self.run("ROLLBACK")?;
             self.run("BEGIN")?;
@@ -162,9 +166,23 @@ impl Asked {
     }
 }
 
+/// Whether the server will refuse the query later, too: a syntax error, a missing right or an
+/// unsupported feature, but not a timeout.
+fn is_refusal(answer: &Result<ResultSet, SessionError>) -> bool {
+    code(answer).is_some_and(|code| code.starts_with("42") || code.starts_with("0A"))
+}
+
+fn code(answer: &Result<ResultSet, SessionError>) -> Option<&str> {
+    match answer {
+        Err(SessionError::Server(error)) => error.code.as_ref().map(|code| code.as_str()),
+        _ => None,
+    }
+}
+
 fn prepare(session: &mut Session, major: i32) -> Result<(), SessionError> {
     let mut settings = String::from(
         "SET search_path = pg_catalog; SET default_transaction_read_only = on;
+         SELECT set_config('client_encoding', 'UTF8', false) WHERE current_setting('server_encoding') <> 'SQL_ASCII';
          SET statement_timeout = '5s'; SET lock_timeout = '100ms'; SET max_parallel_workers_per_gather = 0;",
     );
     if major >= 11 {

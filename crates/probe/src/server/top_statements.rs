@@ -14,6 +14,8 @@ use crate::sample::{Differ, Labels, Row, Sample};
 
 /// Time between two samples.
 pub const EVERY: Duration = Duration::from_secs(10);
+/// The same, after samples that failed.
+pub const EVERY_AT_MOST: Duration = Duration::from_secs(80);
 
 /// How many statements the last line contains.
 const MOST_AT_THE_END: usize = 100;
@@ -183,21 +185,19 @@ fn sort(rows: &mut [Row]) {
     rows.sort_by(|a, b| value(&b.values, BY).total_cmp(&value(&a.values, BY)));
 }
 
-/// The fields of a `statements` line, with texts, which `query` gets from the server.
-///
-/// # Errors
-/// Those of the server or the session.
+/// The fields of a `statements` line, with texts, which `query` gets from the server. If it fails,
+/// only the texts are missing.
 pub fn line(
     query: impl FnOnce(&str) -> Result<ResultSet, SessionError>,
     asking: &Asking,
     since: Stamp,
     rows: &[Row],
-) -> Result<Map<String, Value>, SessionError> {
+) -> Map<String, Value> {
     let mut texts = HashMap::new();
     let ids: Vec<&str> = rows.iter().filter_map(|row| id(&row.labels)).collect();
     if !ids.is_empty() {
         let sql = format!("{} ({})", asking.texts, ids.join(", "));
-        for row in query(&sql)?.rows {
+        for row in query(&sql).unwrap_or_default().rows {
             if let [Some(id), text] = row.as_slice() {
                 texts.insert(id.clone(), text.clone());
             }
@@ -215,10 +215,10 @@ pub fn line(
         Value::Object(line)
     });
     let rows: Value = rows.collect();
-    Ok(Map::from_iter([
+    Map::from_iter([
         ("since_us".to_owned(), since.t_us.into()),
         ("rows".to_owned(), rows),
-    ]))
+    ])
 }
 
 /// The statement's identifier, as the server wrote it.
