@@ -15,13 +15,15 @@ from rich.cells import cell_len
 import pgdyno.report
 import translations
 from pgdyno.analyse import summary
+from pgdyno.analyse.comparison import compare
+from pgdyno.analyse.pairs import Metric, within
 from pgdyno.messages import Message
 from pgdyno.report import numbers, translation
 from pgdyno.report.export import markdown_of
 from pgdyno.report.report_content import Extras, digest
 from pgdyno.report.terminal.text_drawing import wrapped
 from pgdyno.report.translation import Language, capital, gettext, listed, translated, use_language
-from tests.unit.report_sample import render_html, sweep
+from tests.unit.report_sample import add_failure, render_html, sweep
 
 OTHERS = [language for language in Language if language is not Language.ENGLISH]
 SAME = {"CPU", "I/O", "WAL", "Lock", "LWLock", "Client"}
@@ -203,6 +205,19 @@ def test_a_page_is_in_its_language(language: Language) -> None:
     assert said
     assert [text for text in said if text in page] == []
     assert max(cell_len(line) for line in text.splitlines()) <= 80
+
+
+def test_sentences_end_with_their_language_s_full_stop() -> None:
+    run = sweep(("pg17", "other"), clients=(1, 4, 16))
+    add_failure(run, "other", 64)
+    compared = compare(within(run, "target", Metric.TPS))
+    with use_language(Language.CHINESE):
+        page = render_html(run, "here", Extras([], compared))
+    # warnings of the comparison, caveats with points, trials that failed
+    assert len(re.findall("。</(?:p|li)>", page)) > 5
+    assert re.findall(r"[\u3040-\u9fff\uff09][^<>]{0,40}(?:</\w+>)?\.</(?:p|li)>", page) == []
+    # the name of a target begins no sentence
+    assert "<li>other: " in page
 
 
 def test_lines_are_broken_where_their_script_allows() -> None:

@@ -59,7 +59,7 @@ def _reason(of: Reason) -> Block:
         "word": of.word,
         "look": of.verdict,
         "rule": of.name,
-        "message": breakable(f"{capital(of.message)}."),
+        "message": breakable(sentence(of.message)),
         "advice": breakable(f"{capital(of.advice)}.") if of.advice else "",
         "evidence": [breakable(line) for line in of.evidence],
         "source": breakable(f"{capital(of.source)}.") if of.evidence else "",
@@ -75,7 +75,7 @@ def _comparison(content: Content) -> Iterator[Block]:
         yield from [line(sentence(each.settle))] if each.settle else []
         yield from [figure(each.figure)] if each.figure is not None else []
         yield table(each.table)
-        yield from (line(f"{capital(warning)}.", "quiet") for warning in each.warnings)
+        yield from (line(sentence(warning), "quiet") for warning in each.warnings)
     if content["further"]:
         yield line(
             gettext(
@@ -128,7 +128,7 @@ def _picture(markup: str) -> Block | str:
 def _law(content: Content) -> Iterator[Block]:
     if content["usl"]:
         yield heading(gettext("The scalability law"))
-        yield listed(capital(each) for each in content["usl"])
+        yield listed(content["usl"])
 
 
 def _latency(content: Content) -> Iterator[Block]:

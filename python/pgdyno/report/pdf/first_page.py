@@ -8,7 +8,7 @@ from itertools import chain
 from pgdyno.report.html import Content, joined, where
 from pgdyno.report.pdf.page_blocks import Block, breakable, figure, heading, line, listed, section_blocks, table
 from pgdyno.report.sections.validity import Validity
-from pgdyno.report.translation import capital, gettext, ngettext, sentence
+from pgdyno.report.translation import gettext, ngettext, sentence
 
 MOST_REASONS = 5
 
@@ -48,7 +48,7 @@ def _verdict(content: Content) -> Iterator[Block]:
     yield {"kind": "verdict", "text": breakable(joined(content["headline"])), "struck": bool(struck), "keep": 0}
     if struck:
         more = f"; {gettext('and {count} more', count=len(struck) - 1)}" if len(struck) > 1 else ""
-        yield line(f"{gettext('Not valid:')} {struck[0]}{more}.", "bad")
+        yield line(gettext("{sentence}.", sentence=f"{gettext('Not valid:')} {struck[0]}{more}"), "bad")
     for each in content["details"]:
         yield line(sentence(each))
     yield line(content["conditions"], "quiet")
@@ -61,7 +61,7 @@ def _verdict(content: Content) -> Iterator[Block]:
             len(content["unfinished"]),
             all=len(content["trials"]),
         )
-        yield line(f"{gettext('Failed:')} {failed}.", "bad")
+        yield line(gettext("{sentence}.", sentence=f"{gettext('Failed:')} {failed}"), "bad")
 
 
 def _proof(content: Content) -> Iterator[Block]:
@@ -91,7 +91,7 @@ def _validity(validity: Validity | None) -> Iterator[Block]:
     if validity is None:
         return
     yield heading(gettext("Validity"))
-    yield line(f"{validity.summary}.", "quiet")
+    yield line(gettext("{sentence}.", sentence=validity.summary), "quiet")
     shown = [{"rule": gate.name, "word": gate.word, "look": gate.verdict} for gate in validity.gates]
     yield {"kind": "strip", "gates": shown, "keep": 0}
     if validity.reasons:
@@ -102,11 +102,11 @@ def _validity(validity: Validity | None) -> Iterator[Block]:
         yield {"kind": "reasons", "rows": rows, "keep": 1}
         more = len(validity.reasons) - len(heaviest)
         if more:
-            yield line(f"{gettext('and {count} more', count=more)}.", "quiet", keep=1)
+            yield line(gettext("{sentence}.", sentence=gettext("and {count} more", count=more)), "quiet", keep=1)
 
 
 def _short(message: str) -> Block:
-    return {"message": breakable(f"{capital(message)}."), "advice": "", "evidence": [], "source": ""}
+    return {"message": breakable(sentence(message)), "advice": "", "evidence": [], "source": ""}
 
 
 def _notes(content: Content) -> Iterator[Block]:
@@ -118,7 +118,7 @@ def _notes(content: Content) -> Iterator[Block]:
 def told_notes(content: Content) -> Iterator[str]:
     """Return every warning with its points."""
     for note in content["notes"]:
-        yield capital(note.message) + (f": {where(note.points)}" if note.points else "") + "."
+        yield sentence(note.message + (f": {where(note.points)}" if note.points else ""))
 
 
 def _others(content: Content) -> Iterator[Block]:
@@ -129,7 +129,7 @@ def _others(content: Content) -> Iterator[Block]:
             yield heading(gettext("Peak and knee of each series"), keep=1)
             yield table(content["peaks"], keep=1)
         return
-    others = [f"{each.sentence}." for each in comparisons[1:]]
+    others = [gettext("{sentence}.", sentence=each.sentence) for each in comparisons[1:]]
     yield heading(gettext("Comparison"), keep=3 if others else 4)
     if others:
         yield listed(others, keep=3)
