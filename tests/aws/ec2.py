@@ -236,6 +236,7 @@ class Machines:
                 "Size": volume["VolumeSize"],
                 "VolumeType": volume["VolumeType"],
                 "Iops": volume.get("Iops", 0),
+                **({"Throughput": volume["Throughput"]} if "Throughput" in volume else {}),
                 "State": "in-use",
                 "Tags": [{"Key": key, "Value": value} for key, value in machine.tags.items()],
             }

@@ -21,19 +21,20 @@ from pgdyno.targets.aws.observe.cloudwatch import asking_of_host, cloudwatch_fig
 from pgdyno.targets.aws.observe.reports import whole
 from pgdyno.targets.aws.policy import actions
 from pgdyno.targets.aws.pricing.prices import Prices
-from pgdyno.targets.aws.pricing.rental_costs import estimate
+from pgdyno.targets.aws.pricing.rental_costs import estimate, hourly_costs
 from pgdyno.targets.aws.removal import Reaper
 from pgdyno.targets.aws.rental import standing
 from pgdyno.targets.aws.rental_journal import Kind, journals
 from pgdyno.targets.estimate import price_list
 from pgdyno.targets.provider import Wanted
 from pgdyno.targets.rental import SECOND_US, Span, stamp
-from tests.aws.account import CERTIFICATE, SAID, amazon, failed, kill_at, plan, rental, without_hosts
+from tests.aws.account import CERTIFICATE, SAID, amazon, failed, kill_at, plan, rental, root, without_hosts
 from tests.aws.ec2 import CONSOLE_LATE_S, CONSOLE_POSTED_S, Machine
-from tests.aws.plans import ec2, generator, write_plan
+from tests.aws.plans import ec2, generator, rds, write_plan
 from tests.aws.simulator import REGION, Fault, Simulator
+from tests.present import present
 
-__all__ = ["amazon"]
+__all__ = ["amazon", "root"]
 VOLUMES = {
     "data": '{ size = "200GB", iops = 6000, throughput = 500, file_system = "xfs", mount_options = ["noatime"] }',
     "wal": '{ size = "50GB", type = "io2", iops = 40000 }',
@@ -513,3 +514,19 @@ def test_a_host_that_cannot_be_set_up(
     error = failed(tmp_path, ec2())
     assert "the security group allows 203.0.113.7/32, and this machine is 203.0.113.8/32" in error.message
     assert amazon.left() == []
+
+
+@pytest.mark.usefixtures("amazon")
+def test_existing_volumes_cost_what_the_plan_estimates(tmp_path: Path, root: Path) -> None:
+    data, wal = '{ size = "100GB", type = "io2", iops = 40_000 }', "{ size = '10GB', iops = 4_000, throughput = 500 }"
+    of_rds = rds(root, storage='"400GB"', iops="13000", throughput="600")
+    rented = rental(tmp_path, ec2(data=data, wal=wal), of_rds)
+    rented.up()
+    prices = Prices(tmp_path)
+    # descriptions of resources do not say these
+    unsaid = ("public address", "detailed monitoring")
+    planned = [each for each in estimate(rented.plan, prices, REGION).items if each.what not in unsaid]
+    assert {each.unit for each in planned} == {"hour", "GB", "IOPS", "MB/s"}
+    said = present(hourly_costs(rented.there(), prices))
+    assert said.parameters["hourly"] == pytest.approx(sum(each.hourly or 0.0 for each in planned))
+    assert rented.down() == []

@@ -129,6 +129,7 @@ def _instances(cloud: Cloud, **asked: str) -> Iterator[Resource]:
         # the storage of an instance in a cluster is the cluster's
         if not each.get("DBClusterIdentifier"):
             found = replace(found, size_gb=each.get("AllocatedStorage", 0), storage=each.get("StorageType", ""))
+            found = replace(found, iops=each.get("Iops") or 0, throughput=each.get("StorageThroughput") or 0)
         yield found
 
 
@@ -218,7 +219,8 @@ def _hosts(cloud: Cloud, filters: list[Answer] = _TAGGED) -> Iterator[Resource]:
 def _volumes(cloud: Cloud) -> Iterator[Resource]:
     for each in cloud.each("ec2", "describe_volumes", "Volumes", Filters=_TAGGED):
         found = _host_part(cloud, Kind.VOLUME, each["VolumeId"], each, each["State"])
-        yield replace(found, size_gb=each["Size"], storage=each.get("VolumeType", ""))
+        found = replace(found, size_gb=each["Size"], storage=each.get("VolumeType", ""))
+        yield replace(found, iops=each.get("Iops") or 0, throughput=each.get("Throughput") or 0)
     for each in cloud.each("ec2", "describe_snapshots", "Snapshots", OwnerIds=["self"], Filters=_TAGGED):
         found = _host_part(cloud, Kind.SNAPSHOT, each["SnapshotId"], each, each["State"])
         yield replace(found, size_gb=each["VolumeSize"])

@@ -70,6 +70,10 @@ class Resource:
     """The size of its storage; None without one of its own."""
     storage: str = ""
     """The type of that storage: gp3; empty for a snapshot."""
+    iops: int = 0
+    """The IOPS of that storage, as far as its description has them."""
+    throughput: int = 0
+    """Likewise its MB/s."""
 
     @property
     def words(self) -> str:

@@ -51,11 +51,7 @@ def host_items(
     yield from address_item(name, prices, region, public=spec.public)
     for each in volumes:
         yield _storage(name, each.type, gibibytes(each.size), prices, region)
-        yield from _iops(name, each, prices, region)
-        more = max(0, (each.throughput or 0) - GP3_MBS)
-        if more:
-            usage = Usage(region, EC2, "Provisioned Throughput", "EBS:VolumeP-Throughput.gp3")
-            yield Item(name, "gp3", more, "MB/s", prices.rate(usage))
+        yield from _provisioned(name, each.type, each.iops or 0, each.throughput or 0, prices, region)
 
 
 def address_item(name: str, prices: Prices, region: str, *, public: bool) -> Iterator[Item]:
@@ -75,13 +71,12 @@ def monitoring_item(name: str, prices: Prices, region: str) -> Item:
 
 
 def part_items(each: Resource, prices: Prices) -> Iterator[Item]:
-    """Yields the cost of an existing host or volume; its description does not include IOPS and throughput beyond the
-    volume's size.
-    """
+    """Yields the cost of an existing host or volume."""
     if each.kind is Kind.INSTANCE:
         yield _instance(each.name, each.instance, prices, each.region)
     elif each.storage in _NAMES and each.size_gb is not None:
         yield _storage(each.name, each.storage, each.size_gb, prices, each.region)
+        yield from _provisioned(each.name, each.storage, each.iops, each.throughput, prices, each.region)
     else:
         yield Item(each.name, each.words, 1, "hour", None)
 
@@ -95,20 +90,19 @@ def _storage(name: str, kind: str, size: int, prices: Prices, region: str) -> It
     return Item(name, kind, size, "GB", prices.rate(usage))
 
 
-def _iops(name: str, volume: Volume, prices: Prices, region: str) -> Iterator[Item]:
-    if volume.iops is None:
-        return
-    if volume.type == "io2":
-        tiers: Iterable[tuple[int | None, str]] = _IO2_TIERS
-    else:
-        tiers = [(None, _NAMES[volume.type])]
-    paid = GP3_IOPS if volume.type == "gp3" else 0
+def _provisioned(name: str, kind: str, iops: int, mb_s: int, prices: Prices, region: str) -> Iterator[Item]:
+    """Yields the IOPS and the throughput of a volume of EBS that its size does not include."""
+    tiers: Iterable[tuple[int | None, str]] = _IO2_TIERS if kind == "io2" else [(None, _NAMES[kind])]
+    paid = GP3_IOPS if kind == "gp3" else 0
     for up_to, tier in tiers:
-        count = (volume.iops if up_to is None else min(volume.iops, up_to)) - paid
+        count = (iops if up_to is None else min(iops, up_to)) - paid
         if count > 0:
             usage = Usage(region, EC2, "System Operation", f"EBS:VolumeP-IOPS.{tier}")
-            yield Item(name, volume.type, count, "IOPS", prices.rate(usage))
+            yield Item(name, kind, count, "IOPS", prices.rate(usage))
             paid += count
+    if kind == "gp3" and mb_s > GP3_MBS:
+        usage = Usage(region, EC2, "Provisioned Throughput", "EBS:VolumeP-Throughput.gp3")
+        yield Item(name, kind, mb_s - GP3_MBS, "MB/s", prices.rate(usage))
 
 
 LEFT_OUT = ("traffic", "backups")
@@ -365,15 +359,18 @@ def _volume(name: str, spec: RdsTarget, prices: Prices, region: str, engine: str
     usage = Usage(region, engine, _STORAGE, _VOLUMES[kind])
     rate = None if restored is None else prices.rate(usage)
     yield Item(name, kind, max(gibibytes(spec.storage), restored or 0), "GB", rate)
-    free = (_FREE_IOPS, _FREE_MBS) if kind == "gp3" else (0, 0)
-    more = max(0, (spec.iops or 0) - free[0])
-    if more:
+    yield from _provisioned_by_rds(name, kind, spec.iops or 0, spec.throughput or 0, prices, region)
+
+
+def _provisioned_by_rds(name: str, kind: str, iops: int, mb_s: int, prices: Prices, region: str) -> Iterator[Item]:
+    """Yields the IOPS and the throughput of a volume of RDS that its size does not include."""
+    engine, free = "PostgreSQL", (_FREE_IOPS, _FREE_MBS) if kind == "gp3" else (0, 0)
+    if kind in _IOPS and iops > free[0]:
         usage = Usage(region, engine, "Provisioned IOPS", _IOPS[kind])
-        yield Item(name, kind, more, "IOPS", prices.rate(usage))
-    more = max(0, (spec.throughput or 0) - free[1])
-    if more:
+        yield Item(name, kind, iops - free[0], "IOPS", prices.rate(usage))
+    if kind == "gp3" and mb_s > free[1]:
         usage = Usage(region, engine, "Provisioned Throughput", "RDS:GP3-Throughput")
-        yield Item(name, kind, more, "MB/s", prices.rate(usage))
+        yield Item(name, kind, mb_s - free[1], "MB/s", prices.rate(usage))
 
 
 def hourly_costs(there: Sequence[Resource], prices: Prices) -> Message | None:
@@ -415,6 +412,7 @@ def _paid(each: Resource, prices: Prices) -> Iterator[Item]:
         if each.storage in _VOLUMES and each.size_gb is not None:
             usage = Usage(each.region, engine, _STORAGE, _VOLUMES[each.storage])
             yield Item(each.name, each.storage, each.size_gb, "GB", prices.rate(usage))
+            yield from _provisioned_by_rds(each.name, each.storage, each.iops, each.throughput, prices, each.region)
     elif each.kind in (Kind.DB_SNAPSHOT, Kind.CLUSTER_SNAPSHOT):
         engine = "PostgreSQL" if each.kind is Kind.DB_SNAPSHOT else "Aurora PostgreSQL"
         yield snapshot_item(each.name, each.size_gb or 0, prices, each.region, engine)
