@@ -318,6 +318,8 @@ class Machines:
                 for id_, each in zip(machine.volumes, machine.asked["BlockDeviceMappings"], strict=True)
             ],
             "Tags": [{"Key": key, "Value": value} for key, value in machine.tags.items()],
+            # absent for an On-Demand instance
+            **({"InstanceLifecycle": "spot"} if "InstanceMarketOptions" in machine.asked else {}),
         }
         if machine.reason:
             described["StateReason"] = {"Code": machine.reason, "Message": machine.reason}

@@ -59,8 +59,8 @@ STORAGE: dict[str, dict[str, dict[str, Any]]] = {
     },
     "aurora-postgresql": {"aurora": {}, "aurora-iopt1": {}},
 }
-STANDARD, IO1, IO2 = "L-1216C47A", "L-B3A130E6", "L-8D977E7E"
-"""Codes of the quotas of vCPU of types A, C, D, H, I, M, R, T and Z, and of IOPS of io1 and io2."""
+STANDARD, STANDARD_SPOT, IO1, IO2 = "L-1216C47A", "L-34B43A08", "L-B3A130E6", "L-8D977E7E"
+"""Codes of the quotas of vCPU of types A, C, D, H, I, M, R, T and Z, On-Demand and Spot, and of IOPS of io1 and io2."""
 FAMILIES = "acdhimrtz"
 Answer = dict[str, Any]
 
@@ -71,7 +71,13 @@ class Offers:
 
     region: str
     quotas: dict[str, float] = field(
-        default_factory=lambda: {STANDARD: 256.0, IO1: 300_000.0, IO2: 100_000.0, "L-7A658B76": 50.0}
+        default_factory=lambda: {
+            STANDARD: 256.0,
+            STANDARD_SPOT: 256.0,
+            IO1: 300_000.0,
+            IO2: 100_000.0,
+            "L-7A658B76": 50.0,
+        }
     )
     databases: int = 40
     """The most database instances."""
@@ -151,8 +157,11 @@ class Offers:
                 f"Your requested instance type ({name}) is not supported in your requested Availability Zone ({zone})."
             )
             raise RefusedError("Unsupported", said)
-        used = sum(vcpus(each.asked["InstanceType"]) for each in there)
-        if name[0] in FAMILIES and used + vcpus(name) > self.quotas[STANDARD]:
+        alike = [each for each in there if is_spot(each.asked) == is_spot(asked)]
+        used = sum(vcpus(each.asked["InstanceType"]) for each in alike)
+        if is_spot(asked) and name[0] in FAMILIES and used + vcpus(name) > self.quotas[STANDARD_SPOT]:
+            raise RefusedError("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
+        if not is_spot(asked) and name[0] in FAMILIES and used + vcpus(name) > self.quotas[STANDARD]:
             said = "You have requested more vCPU capacity than your current vCPU limit"
             raise RefusedError("VcpuLimitExceeded", f"{said} of {self.quotas[STANDARD]:.0f} allows")
         for kind, code in (("io1", IO1), ("io2", IO2)):
@@ -164,6 +173,11 @@ class Offers:
 def vcpus(name: str) -> int:
     """Returns the number of vCPU of a type of EC2."""
     return int(INSTANCE_TYPES[name]["VCpuInfo"]["DefaultVCpus"])
+
+
+def is_spot(asked: Answer) -> bool:
+    """Returns whether RunInstances was asked for a Spot instance."""
+    return "InstanceMarketOptions" in asked
 
 
 def _iops(asked: Answer, kind: str) -> int:

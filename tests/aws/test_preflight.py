@@ -11,7 +11,7 @@ from moto.ec2.models import ec2_backends
 from pgdyno.errors import TargetError
 from tests.aws.account import SAID, amazon, failed, rental, root, without_hosts
 from tests.aws.identity import ACCOUNT
-from tests.aws.offers import IO2, STANDARD
+from tests.aws.offers import IO2, STANDARD, STANDARD_SPOT
 from tests.aws.plans import aurora, ec2, generator, rds
 from tests.aws.simulator import REGION, Simulator
 
@@ -75,6 +75,16 @@ def test_running_instances_count_towards_the_quota(amazon: Simulator, tmp_path: 
         rental(tmp_path, ec2()).up()
     assert len(amazon.machines.all) == 1
     assert first.down() == []
+
+
+def test_spot_instances_have_a_quota_of_their_own(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+    amazon.offers.quotas |= {STANDARD: 2.0, STANDARD_SPOT: 2.0}
+    hosts = generator(instance=f'"{HERE}"', spot="true")
+    rented = rental(tmp_path, ec2(instance=f'"{HERE}"'), hosts)
+    rented.up()
+    with pytest.raises(TargetError, match="needs 2 vCPU of Spot instances, and 0 of the quota L-34B43A08 are free"):
+        rental(tmp_path, rds(root), hosts).up()
+    assert rented.down() == []
 
 
 def test_limits_of_storage(amazon: Simulator, tmp_path: Path, root: Path) -> None:

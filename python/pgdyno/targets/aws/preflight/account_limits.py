@@ -157,6 +157,17 @@ VCPU: Mapping[str, str] = {
 }
 """Quotas of vCPU of running On-Demand instances, by the letters of the family; all others have `STANDARD`."""
 STANDARD = "L-1216C47A"
+SPOT: Mapping[str, str] = {
+    "g": "L-3819A6DF",
+    "vt": "L-3819A6DF",
+    "p": "L-7212CCBC",
+    "x": "L-E3A00192",
+    "f": "L-88CF9481",
+    "inf": "L-B5D1601B",
+    "trn": "L-6B0D517C",
+}
+"""Likewise of Spot instances, which count towards no quota of On-Demand instances."""
+STANDARD_SPOT = "L-34B43A08"
 IOPS: Mapping[str, str] = {"io1": "L-B3A130E6", "io2": "L-8D977E7E"}
 TEBIBYTES: Mapping[str, str] = {"gp3": "L-7A658B76", "io1": "L-FD252861", "io2": "L-09BD8365"}
 """Quotas of EBS by volume type."""
@@ -168,6 +179,7 @@ class Amounts:
     """vCPU, IOPS and storage by the code of their quota."""
 
     vcpu: Counter[str] = field(default_factory=Counter)
+    spot_vcpu: Counter[str] = field(default_factory=Counter)
     iops: Counter[str] = field(default_factory=Counter)
     gib: Counter[str] = field(default_factory=Counter)
     databases: int = 0
@@ -175,11 +187,15 @@ class Amounts:
     database_snapshots: int = 0
     cluster_snapshots: int = 0
 
-    def host(self, instance: str, vcpus: int, volumes: Iterable[Volume], count: int = 1) -> None:
+    def host(self, instance: str, vcpus: int, volumes: Iterable[Volume], count: int = 1, *, spot: bool = False) -> None:
         """Adds `count` hosts with their volumes."""
-        self.vcpu[vcpu_quota(instance)] += vcpus * count
+        self.processors(instance, vcpus * count, spot=spot)
         for each in volumes:
             self.volume(each.type, each.iops or 0, gibibytes(each.size), count)
+
+    def processors(self, instance: str, vcpus: int, *, spot: bool) -> None:
+        """Adds `vcpus` of instances of one type."""
+        (self.spot_vcpu if spot else self.vcpu)[vcpu_quota(instance, spot=spot)] += vcpus
 
     def volume(self, kind: str, iops: int, gib: int, count: int = 1) -> None:
         if kind in IOPS:
@@ -188,10 +204,11 @@ class Amounts:
             self.gib[TEBIBYTES[kind]] += gib * count
 
 
-def vcpu_quota(instance: str) -> str:
-    """Returns the code of the quota of an instance type."""
+def vcpu_quota(instance: str, *, spot: bool) -> str:
+    """Returns the code of the quota of an instance type, On-Demand or as a Spot instance."""
     letters = re.match(r"[a-z]+", instance)
-    return VCPU.get(letters[0] if letters else "", STANDARD)
+    family = letters[0] if letters else ""
+    return SPOT.get(family, STANDARD_SPOT) if spot else VCPU.get(family, STANDARD)
 
 
 def check_quotas(cloud: Cloud, needed: Amounts, findings: Findings) -> None:
@@ -199,6 +216,7 @@ def check_quotas(cloud: Cloud, needed: Amounts, findings: Findings) -> None:
     used = _used(cloud, needed)
     for what, service, wanted, there, unit in (
         ("vCPU of On-Demand instances", "ec2", needed.vcpu, used.vcpu, 1),
+        ("vCPU of Spot instances", "ec2", needed.spot_vcpu, used.spot_vcpu, 1),
         ("IOPS of EBS volumes", "ebs", needed.iops, used.iops, 1),
         ("TiB of EBS volumes", "ebs", needed.gib, used.gib, _GIB),
     ):
@@ -233,15 +251,13 @@ def _quota(cloud: Cloud, service: str, code: str) -> float | None:
 def _used(cloud: Cloud, needed: Amounts) -> Amounts:
     """Returns what exists in the region, of what `needed` has."""
     found = Amounts()
-    if needed.vcpu:
+    if needed.vcpu or needed.spot_vcpu:
         running = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
         for reservation in cloud.each("ec2", "describe_instances", "Reservations", Filters=running):
             for each in reservation["Instances"]:
-                if each.get("InstanceLifecycle") == "spot":
-                    continue
                 cpu = each.get("CpuOptions", {})
                 vcpus = cpu.get("CoreCount", 0) * cpu.get("ThreadsPerCore", 1)
-                found.vcpu[vcpu_quota(each["InstanceType"])] += vcpus
+                found.processors(each["InstanceType"], vcpus, spot=each.get("InstanceLifecycle") == "spot")
         for each in cloud.each("ec2", "describe_volumes", "Volumes"):
             found.volume(each.get("VolumeType", ""), each.get("Iops", 0), each["Size"])
     return found

@@ -124,7 +124,8 @@ class Checks:
         there = set(network.subnets)
         with self.findings.optional(Message("offered-types", "which types Amazon offers")):
             there &= zones_of_host(self.cloud, types)
-        self.needed.host(spec.instance, _vcpus(self.cloud, spec.instance), volumes, count)
+        spot = isinstance(spec, Ec2Generator) and spec.spot
+        self.needed.host(spec.instance, _vcpus(self.cloud, spec.instance), volumes, count, spot=spot)
         self._compare(name, spec.instance, [(each.type, attached_limit(each)) for each in volumes[1:]])
         site = self._site(name, network.vpc, there, zones)
         if site is not None:
