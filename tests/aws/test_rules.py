@@ -106,6 +106,20 @@ def test_a_server_that_still_loads_its_blocks_is_used(amazon: Simulator, tmp_pat
     assert rented.down() == []
 
 
+@pytest.mark.parametrize(("storage", "size"), [("20GB", 30), ("400GB", 400)])
+def test_a_restored_server_has_the_storage_of_the_plan_or_that_of_a_larger_snapshot(
+    amazon: Simulator, tmp_path: Path, root: Path, storage: str, size: int
+) -> None:
+    snapshot(amazon, "rds")
+    amazon.rds.database_snapshots["mine"].allocated_storage = 30
+    rented = rental(tmp_path, rds(root, snapshot='"mine"', storage=f'"{storage}"'))
+    rented.up()
+    asked = dict(zip(amazon.calls, amazon.parameters, strict=True))["rds:RestoreDBInstanceFromDBSnapshot"]
+    # the security group lets clients in at this port alone
+    assert (asked["AllocatedStorage"], asked["Port"]) == (size, 5432)
+    assert rented.down() == []
+
+
 def test_missing_capacity_is_not_asked_for_ten_times(amazon: Simulator, tmp_path: Path) -> None:
     said = "We currently do not have sufficient m7g.large capacity in the Availability Zone you requested"
     fault = Fault("RunInstances", "InsufficientInstanceCapacity", said, status=500, times=2)

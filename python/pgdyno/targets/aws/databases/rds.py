@@ -67,14 +67,18 @@ class Rds:
 
     def release(self) -> Release:
         """Returns the version that the service has for the plan or the snapshot. Raises AwsError."""
-        spec = self.spec
+        spec, cloud = self.spec, self.maker.cloud
         if spec.snapshot is None:
-            return find_release(self.maker.cloud, ENGINE, spec.version)
-        cloud, asked = self.maker.cloud, {"DBSnapshotIdentifier": spec.snapshot}
-        listed = cloud.each("rds", "describe_db_snapshots", "DBSnapshots", **asked)
-        found = one(listed, f"snapshot {spec.snapshot} of an instance in {cloud.region}")
+            return find_release(cloud, ENGINE, spec.version)
+        found = self._snapshot()
         check_snapshot(found, spec, ENGINE)
         return find_release(cloud, ENGINE, found["EngineVersion"])
+
+    def _snapshot(self) -> dict[str, Any]:
+        """Returns RDS's description of the snapshot from which the server is restored. Raises AwsError."""
+        cloud, name = self.maker.cloud, self.spec.snapshot
+        listed = cloud.each("rds", "describe_db_snapshots", "DBSnapshots", DBSnapshotIdentifier=name)
+        return one(listed, f"snapshot {name} of an instance in {cloud.region}")
 
     def _made(self, release: Release, group: str, parameters: str | None) -> Place:
         def make(instance: str, zone: str | None) -> dict[str, Any]:
@@ -119,7 +123,10 @@ class Rds:
             ),
         }
         if spec.snapshot is not None:
+            # Otherwise, RDS takes the size and the port of the server of the snapshot.
+            size = max(gibibytes(spec.storage), int(self._snapshot().get("AllocatedStorage", 0)))
             asked |= {"DBSnapshotIdentifier": spec.snapshot, "StorageType": spec.storage_type}
+            asked |= {"AllocatedStorage": size, "Port": PORT}
             self._ask("restore_db_instance_from_db_snapshot", asked)
             return
         asked |= {
