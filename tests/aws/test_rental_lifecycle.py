@@ -309,3 +309,23 @@ def test_a_journal_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path: Path, ro
     assert json.loads(file.read_bytes().splitlines()[0])["run"] == journal.run
     rented.journal.release()
     assert Reaper(tmp_path / "home").reap(Wanted(), SAID.append).left == []
+
+
+def test_servers_in_another_region_than_the_configured_one_are_not_forgotten(
+    amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rented = rental(tmp_path, rds(root))
+    rented.up()
+    rented.journal.release()
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    said = (
+        f"servers of the plan rented are up in eu-central-1 .run {rented.journal.run}., and it now asks for us-east-1"
+    )
+    with pytest.raises(TargetError, match=said):
+        life.standing(rented.plan, tmp_path / "home", SAID.append)
+    with pytest.raises(TargetError, match=said):
+        life.is_standing(rented.plan, tmp_path / "home")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    assert life.is_standing(rented.plan, tmp_path / "home")
+    assert rented.down() == []
+    assert amazon.left() == []

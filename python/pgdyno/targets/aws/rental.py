@@ -528,7 +528,7 @@ def standing(plan: Plan, root: Path, say: Say) -> Rental | None:
             raise AwsError(message, hint=f"remove them: pgdyno reap --run {journal.run}")
         if journal.ready.keys() != wanted_names(plan):
             continue
-        rental = _own(Rental(plan, root, journal, say, _clouds(plan)))
+        rental = _own(_in_its_regions(Rental(plan, root, journal, say, _clouds(plan))))
         if not journal.hold():
             raise AwsError(f"another pgdyno uses the servers of the plan {plan.name} (run {journal.run})")
         if _has_servers(rental):
@@ -550,6 +550,19 @@ def _has_servers(rental: Rental) -> bool:
         if any(each.state not in GOING for each in named(rental.clouds[noted.region], noted))
     }
     return there >= rental.journal.ready.keys()
+
+
+def _in_its_regions(rental: Rental) -> Rental:
+    """Returns `rental` if its servers are where the plan and boto3's configuration want them now. Raises AwsError."""
+    there = {each.region for each in rental.journal.noted} - rental.clouds.keys()
+    if there:
+        message = (
+            f"servers of the plan {rental.plan.name} are up in {', '.join(sorted(there))} (run {rental.journal.run}), "
+            f"and it now asks for {', '.join(rental.clouds)}, which is boto3's region"
+        )
+        hint = f"set AWS_DEFAULT_REGION to that region, or remove them: pgdyno reap --run {rental.journal.run}"
+        raise AwsError(message, hint=hint)
+    return rental
 
 
 def _own(rental: Rental) -> Rental:
@@ -574,7 +587,7 @@ def is_standing(plan: Plan, root: Path) -> bool:
             return True
         # A journal alone does not show that they exist: they may have expired, or another machine has reaped them.
         if journal.ready.keys() == names:
-            rental = _own(Rental(plan, root, journal, lambda _: None, _clouds(plan)))
+            rental = _own(_in_its_regions(Rental(plan, root, journal, lambda _: None, _clouds(plan))))
             if rental.there():
                 return True
     return False
