@@ -537,6 +537,34 @@ def test_a_load_goes_on_after_the_server_crashed(
     assert place.rows() == unbroken
 
 
+def test_keys_of_unlogged_tables_survive_a_crash_that_their_rows_do_not(own_server: OwnServer) -> None:
+    place = Place(own_server.environment())
+    options = ("-s", "2", "--unlogged-tables", "--load-workers=1", "-I", "dtgpf")
+    place.execute(
+        """CREATE FUNCTION hold() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+               IF (SELECT count(*) FROM pgdyno_load.done WHERE step = 3) = 2 THEN
+                   PERFORM pg_advisory_xact_lock_shared(7);
+               END IF;
+           END $$""",
+        "CREATE EVENT TRIGGER hold ON ddl_command_start WHEN tag IN ('ALTER TABLE') EXECUTE FUNCTION hold()",
+    )
+    blocker = place.connect()
+    blocker.execute("SELECT pg_advisory_lock(7)")
+    process = place.start(*options)
+    wait_for(process, lambda: place.query(HELD_CHUNKS) == [(1,)])
+    own_server.stop("immediate")
+    blocker.close()
+    process.communicate(timeout=PATIENCE_S)
+    own_server.start()
+    place.execute("DROP EVENT TRIGGER hold")
+    place.load(*options, "--resume")
+    assert place.query("SELECT count(*) FROM pgbench_accounts") == [(200_000,)]
+    keys: LiteralString = """
+        SELECT contype, count(*) FROM pg_constraint WHERE contype IN ('p', 'f') AND connamespace = 'public'::regnamespace
+        GROUP BY 1 ORDER BY 1"""
+    assert place.query(keys) == [("f", 5), ("p", 3)]
+
+
 def test_a_load_goes_on_after_the_disk_was_full(own_server: OwnServer, unbroken: list[list[tuple[Any, ...]]]) -> None:
     place = Place(own_server.environment())
     own_server.stop("fast")

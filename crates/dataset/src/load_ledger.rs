@@ -2,7 +2,8 @@
 //!
 //! Schema `pgdyno_load` is created in the transaction that empties the tables, and dropped when the
 //! load is complete. The entry of a chunk is written in the transaction of its rows, so that both
-//! are committed or neither.
+//! are committed or neither. Rows of unlogged tables do not survive a crash of the server, while
+//! keys do: an unlogged table of the ledger shows whether there was one.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -132,6 +133,7 @@ impl Ledger {
         if let Some(difference) = ledger.identity.difference(wanted) {
             return refused(format!("the one in this database {difference}"));
         }
+        ledger.forget_lost_rows(session)?;
         for row in query(
             session,
             "select step, item, rows, bytes from pgdyno_load.done",
@@ -148,6 +150,30 @@ impl Ledger {
         Ok(ledger)
     }
 
+    /// Removes the entries of unlogged rows that a crash of the server has removed, and those of their
+    /// vacuum, but not those of keys.
+    fn forget_lost_rows(&self, session: &mut Session) -> Result<(), LoadError> {
+        let is_unlogged = "select pg_catalog.to_regclass('pgdyno_load.no_crash_since') is not null";
+        if query(session, is_unlogged)? != [[Some("t".to_owned())]]
+            || !query(session, "select from pgdyno_load.no_crash_since")?.is_empty()
+        {
+            return Ok(());
+        }
+        let keys = self.identity.steps.char_indices();
+        let keys = keys.filter(|(_, letter)| {
+            [Step::PrimaryKeys, Step::ForeignKeys]
+                .iter()
+                .any(|step| step.letter() == *letter)
+        });
+        let keys: Vec<String> = keys.map(|(step, _)| step.to_string()).collect();
+        let sql = format!(
+            "delete from pgdyno_load.done where step <> all ('{{{}}}'::int[]); \
+             insert into pgdyno_load.no_crash_since values (true)",
+            keys.join(",")
+        );
+        execute(session, &sql).map(drop)
+    }
+
     /// Whether the session may create a ledger in the server.
     pub fn is_permitted(session: &mut Session) -> Result<bool, LoadError> {
         let sql =
@@ -158,8 +184,6 @@ impl Ledger {
 
     /// Creates the ledger in the server, in the open transaction.
     pub fn keep(&mut self, session: &mut Session, unlogged: bool) -> Result<(), LoadError> {
-        // where rows do not survive a crash, the ledger must not either
-        let unlogged = if unlogged { " unlogged" } else { "" };
         let identity = serde_json::to_string(&self.identity).unwrap_or_default();
         let identity = quoted(&identity);
         let position = self.position;
@@ -171,11 +195,13 @@ impl Ledger {
         )?;
         execute(
             session,
-            &format!(
-                "create{unlogged} table pgdyno_load.done(step int, item bigint, rows bigint not null, \
-                 bytes bigint not null, primary key (step, item))"
-            ),
+            "create table pgdyno_load.done(step int, item bigint, rows bigint not null, \
+             bytes bigint not null, primary key (step, item))",
         )?;
+        if unlogged {
+            let sql = "create unlogged table pgdyno_load.no_crash_since(is_so) as select true";
+            execute(session, sql)?;
+        }
         execute(
             session,
             &format!("insert into pgdyno_load.load values ({identity}, {position})"),
