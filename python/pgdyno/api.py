@@ -137,7 +137,8 @@ class Run:
         varied = "".join(f" {name}," for name in self._varied())
         shown = self.sql(
             f"SELECT trial, target, clients,{varied} rate, repeat, outcome,"  # noqa: S608 - our own names
-            " round(tps, 1) AS tps, round(latency_mean_ns / 1e6, 3) AS mean_ms, round(p99_ns / 1e6, 3) AS p99_ms"
+            f" {_rounded('tps', 1)} AS tps, {_rounded('latency_mean_ns / 1e6', 3)} AS mean_ms,"
+            f" {_rounded('p99_ns / 1e6', 3)} AS p99_ms"
             " FROM trials ORDER BY trial"
         )
         plan = escape(str(self.manifest.plan.get("name", "")))
@@ -247,6 +248,11 @@ def _buckets(connection: duckdb.DuckDBPyConnection, data: RunData) -> None:
                     "n": histogram.counts.tolist(),
                 },
             )
+
+
+def _rounded(figure: str, decimals: int) -> str:
+    """Return the SQL that rounds `figure` to so many decimals, or to more for three significant digits."""
+    return f"round({figure}, greatest({decimals}, 2 - floor(log10(greatest(abs({figure}), 1e-9)))::INTEGER))"
 
 
 def _cell(value: object) -> str:

@@ -17,7 +17,7 @@ import pgdyno
 from pgdyno.api import Run
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.store import RunFolder, load_run
-from tests.unit.store_sample import add_trial, sample_manifest
+from tests.unit.store_sample import add_trial, sample_events, sample_manifest, sample_record
 
 ROOT = Path(__file__).parents[2]
 
@@ -121,6 +121,15 @@ def test_a_notebook_shows_what_differs_between_trials(
     shown = pgdyno.open(folder.path)._repr_html_()
     assert f"<th>clients</th><th>{column}</th><th>rate</th>" in shown
     assert f"<td>{cell}</td>" in shown
+
+
+def test_a_notebook_shows_slow_throughput_with_its_digits(folder: RunFolder) -> None:
+    events = sample_events(4, 2, 500, 900, seed=3)
+    record = sample_record(3, events)
+    assert record.summary is not None
+    slow = record.model_copy(update={"summary": record.summary.model_copy(update={"tps": 0.041234})})
+    folder.begin_trial(slow.slug).commit(slow, events=events, settings={})
+    assert "<td>0.0412</td>" in pgdyno.open(folder.path)._repr_html_()
 
 
 def test_wrong_queries_and_missing_libraries_say_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
