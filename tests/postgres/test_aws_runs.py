@@ -70,7 +70,9 @@ class Amazon:
     @property
     def environment(self) -> dict[str, str]:
         # keys that are not in the plan are passed here
-        return {**environment(self.home), **self.simulator.environment, "PGDYNO_ADDRESS": "203.0.113.7"}
+        # the user's password of other servers is not that of rented ones
+        other = {"PGDYNO_ADDRESS": "203.0.113.7", "PGPASSWORD": "of another server"}
+        return {**environment(self.home), **self.simulator.environment, **other}
 
     @property
     def root(self) -> Path:

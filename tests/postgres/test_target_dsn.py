@@ -293,6 +293,21 @@ def test_a_password_from_the_password_file(
         assert preparer(server).prepare(SMALL).steps[0].detail == "pgbench at scale 1"
 
 
+def test_a_server_of_pgdyno_has_its_password_in_its_file_alone(
+    theirs: Server, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "pgpass"
+    file.write_text(f"*:*:*:bench:{PASSWORD}\n")
+    file.chmod(0o600)
+    monkeypatch.setenv("PGPASSWORD", "of another server")
+    where = f"host={theirs.host} port={theirs.port} user=bench passfile={file}"
+    made = DsnTarget.with_password_file(where, database="measured")
+    with open_target("far", made, home=home, progress=SilentProgress()) as server:
+        assert "PGPASSWORD" not in server.environment()
+        assert server.commands_environment()["PGPASSWORD"] == ""
+        assert preparer(server).prepare(SMALL).steps[0].detail == "pgbench at scale 1"
+
+
 def test_a_wrong_password_is_not_told(theirs: Server, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BENCH_PASSWORD", "wrong one")
     with pytest.raises(TargetError, match="password authentication failed") as caught:

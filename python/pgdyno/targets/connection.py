@@ -38,6 +38,8 @@ _ATTEMPTS = 20
 """With a statement timeout of 1 ms, most first attempts succeed."""
 
 
+USE_FILE = ""
+"""A password with which libpq ignores PGPASSWORD, and looks in the password file."""
 SECRETS_WITHOUT_VARIABLE = {
     "sslpassword": "use a client key without a passphrase",
     "oauth_client_secret": "log in with a password or a client certificate",
@@ -81,12 +83,12 @@ class Address:
     parameters: dict[str, str]
     """libpq's parameters without database and password."""
     password: str | None = field(default=None, repr=False)
-    """None if libpq finds the password itself, or none is needed."""
+    """None if libpq finds the password itself, or none is needed; see `USE_FILE`, too."""
 
     def environment(self, dbname: str) -> dict[str, str]:
         """Returns the variables with which libpq programs and pgdrive connect."""
         values = {**self.parameters, "dbname": dbname}
-        if self.password is not None:
+        if self.password:
             values["password"] = self.password
         names = variables_of_libpq()
         return {names[keyword]: value for keyword, value in values.items() if keyword in names}

@@ -103,7 +103,7 @@ class Acts:
         return f"{counted(count, 'process', 'processes')} stopped"
 
     def _command(self, command: str, wants_password: bool, until: Until) -> str:
-        environment = {**os.environ, **self.server.environment()}
+        environment = {**os.environ, **self.server.commands_environment()}
         if not wants_password:
             # the command's children would inherit it, and expose it to whoever may read their environment
             environment.pop("PGPASSWORD", None)

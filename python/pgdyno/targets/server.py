@@ -22,7 +22,7 @@ from pgdyno.targets.cluster.postmaster import CORRECT_SETTINGS, log_size
 from pgdyno.targets.cluster.processes import servers_in
 from pgdyno.targets.cluster.settings import Configured, configure, set_settings
 from pgdyno.targets.cluster.snapshots.cluster_copy import ClusterCopy
-from pgdyno.targets.connection import Address
+from pgdyno.targets.connection import USE_FILE, Address
 from pgdyno.targets.response_limits import Look, Quiet
 
 if TYPE_CHECKING:
@@ -185,6 +185,12 @@ class Server:
     def environment(self) -> dict[str, str]:
         """The variables with which libpq programs and pgdrive connect."""
         return self.address.environment(self.dbname)
+
+    def commands_environment(self) -> dict[str, str]:
+        """The variables to add to this process's for a command of the user's."""
+        # an empty variable of libpq counts as none
+        ignored = {"PGPASSWORD": ""} if self.password == USE_FILE else {}
+        return self.environment() | ignored
 
     def clients_environment(self, *, follows_primary: bool = False) -> dict[str, str]:
         """The variables with which the load connects, with its session settings.

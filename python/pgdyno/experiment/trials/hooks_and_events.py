@@ -94,7 +94,7 @@ def _of_server(server: Server) -> dict[str, str]:
     if server.has_replicas:
         values["PGDYNO_REPLICA_PORTS"] = " ".join(each["PGPORT"] for each in server.replica_environments())
         values["PGDYNO_REPLICA_DIRECTORIES"] = ":".join(map(str, server.replica_directories()))
-    return {**server.environment(), **values}
+    return {**server.commands_environment(), **values}
 
 
 T = TypeVar("T")

@@ -18,6 +18,7 @@ from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import Place
 from pgdyno.targets.aws.rental_journal import RUN, Kind
 from pgdyno.targets.aws.schema import AwsTarget
+from pgdyno.targets.connection import USE_FILE
 from pgdyno.targets.http_requests import Patience as WebPatience
 from pgdyno.targets.http_requests import fetch_text
 
@@ -146,7 +147,7 @@ def wait_until_it_answers(maker: Maker, spec: AwsTarget, place: Place, passwords
     while True:
         maker.stop.check()
         try:
-            psycopg.connect(place.dsn(passwords, root), connect_timeout=CONNECT_S).close()
+            psycopg.connect(place.dsn(passwords, root), connect_timeout=CONNECT_S, password=USE_FILE).close()
         except psycopg.OperationalError as error:
             said = " ".join(str(error).split())
             if patience.over() or "certificate" in said:

@@ -246,9 +246,8 @@ class Rental:
         """Returns how to connect to the server of target `name`. Raises TargetError."""
         spec = rented_targets(self.plan)[name]
         place = Place(**self.journal.ready[name])
-        return DsnTarget(
-            kind="dsn",
-            dsn=place.dsn(self.journal.passwords, self._tls_root(name)),
+        return DsnTarget.with_password_file(
+            place.dsn(self.journal.passwords, self._tls_root(name)),
             ssh=KeyRing(self.journal).ssh(place),
             **{
                 key: getattr(spec, key)

@@ -19,6 +19,7 @@ from pgdyno.records import CloudRecord, CloudReport, CloudSource, Outcome, Trial
 from pgdyno.targets.aws.databases.dead_man import NONE
 from pgdyno.targets.aws.removal import Reaper
 from pgdyno.targets.aws.rental import Rental, begin
+from pgdyno.targets.connection import USE_FILE
 from pgdyno.targets.estimate import Estimate, Origin
 from pgdyno.targets.provider import SelftestTrial, Tried, Wanted
 from pgdyno.targets.rental import Say, take_down
@@ -315,7 +316,7 @@ def _prices(tally: Tally, found: Estimate) -> None:
 
 def _looked(rental: Rental, name: str) -> tuple[str, str, str | None]:
     """Returns the version, work_mem, and the version of TLS. Raises psycopg.Error, TargetError."""
-    with psycopg.connect(rental.connection(name).dsn) as connection:
+    with psycopg.connect(rental.connection(name).dsn, password=USE_FILE) as connection:
         row = connection.execute(_LOOK).fetchone()
     assert row is not None
     return row[0], row[1], row[2]

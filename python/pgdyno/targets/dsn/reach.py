@@ -20,7 +20,7 @@ from pgdyno.errors import TargetError
 from pgdyno.plan.checks.targets import Abilities
 from pgdyno.targets.cluster.installation import OLDEST_MAJOR
 from pgdyno.targets.cluster.settings import check_contexts
-from pgdyno.targets.connection import Address, variables_of_libpq
+from pgdyno.targets.connection import USE_FILE, Address, variables_of_libpq
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.lock import HINT, Use, WhenBusy, server_holder
 from pgdyno.targets.response_limits import answering
@@ -127,6 +127,8 @@ def given_address(spec: DsnTarget, environ: Mapping[str, str] = os.environ) -> t
 
 
 def _password(spec: DsnTarget, environ: Mapping[str, str]) -> str | None:
+    if spec.ignores_pgpassword:
+        return USE_FILE
     if spec.password_env is None:
         return None
     password = environ.get(spec.password_env)
@@ -145,7 +147,7 @@ def _resolved(connection: psycopg.Connection[tuple[Any, ...]]) -> Address:
         if name in names and name not in _NOT_PASSED_ON
     }
     password = options["password"]
-    return Address(parameters, password.decode() if password else None)
+    return Address(parameters, None if password is None else password.decode())
 
 
 def _check_database(

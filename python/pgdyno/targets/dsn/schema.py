@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from pgdyno.errors import Problem
 from pgdyno.plan.hosts import SshSpec, check_ssh
@@ -38,6 +38,20 @@ class DsnTarget(NetworkTarget):
     """
 
     summary: ClassVar[str] = "reached over the network"
+
+    _has_password_file: bool = PrivateAttr(default=False)
+
+    @classmethod
+    def with_password_file(cls, dsn: str, **more: object) -> Self:
+        """Returns a server whose password is in the file that `dsn` names, whatever PGPASSWORD says: pgdyno made it."""
+        found = cls.model_validate({"kind": "dsn", "dsn": dsn, **more})
+        found._has_password_file = True
+        return found
+
+    @property
+    def ignores_pgpassword(self) -> bool:
+        """Whether its password is only in the file that its connection string names."""
+        return self._has_password_file
 
     @property
     def restart_command(self) -> str | None:

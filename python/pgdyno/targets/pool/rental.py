@@ -190,7 +190,7 @@ class Rental:
         )  # fmt: skip
         keys = ("database", "allow_existing", "settings")
         more = {key: getattr(spec, key) for key in keys if key in spec.model_fields_set}
-        return DsnTarget(kind="dsn", dsn=dsn, ssh=SshSpec.model_validate(place["ssh"]), **more)
+        return DsnTarget.with_password_file(dsn, ssh=SshSpec.model_validate(place["ssh"]), **more)
 
     def server_id(self, name: str) -> str:
         """Returns the host with the run: each run has a cluster of its own."""
