@@ -560,8 +560,8 @@ def test_keys_of_unlogged_tables_survive_a_crash_that_their_rows_do_not(own_serv
     place.load(*options, "--resume")
     assert place.query("SELECT count(*) FROM pgbench_accounts") == [(200_000,)]
     keys: LiteralString = """
-        SELECT contype, count(*) FROM pg_constraint WHERE contype IN ('p', 'f') AND connamespace = 'public'::regnamespace
-        GROUP BY 1 ORDER BY 1"""
+        SELECT contype, count(*) FROM pg_constraint
+        WHERE contype IN ('p', 'f') AND connamespace = 'public'::regnamespace GROUP BY 1 ORDER BY 1"""
     assert place.query(keys) == [("f", 5), ("p", 3)]
 
 
