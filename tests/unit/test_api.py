@@ -17,7 +17,8 @@ import pgdyno
 from pgdyno.api import Run
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.store import RunFolder, load_run
-from tests.unit.store_sample import add_trial, sample_events, sample_manifest, sample_record
+from tests.unit.events_sample import sample_events
+from tests.unit.store_sample import add_trial, sample_manifest, sample_record
 
 ROOT = Path(__file__).parents[2]
 
@@ -128,7 +129,7 @@ def test_a_notebook_shows_slow_throughput_with_its_digits(folder: RunFolder) -> 
     record = sample_record(3, events)
     assert record.summary is not None
     slow = record.model_copy(update={"summary": record.summary.model_copy(update={"tps": 0.041234})})
-    folder.begin_trial(slow.slug).commit(slow, events=events, settings={})
+    folder.begin_trial(slow.slug).commit(slow, events=events, settings=[])
     assert "<td>0.0412</td>" in pgdyno.open(folder.path)._repr_html_()
 
 
