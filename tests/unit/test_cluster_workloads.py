@@ -56,6 +56,11 @@ def test_outages_that_touch_are_one() -> None:
     assert (other["number"], other["began_us"], other["all_away_us"]) == (2, 20 * SECOND, 0)
 
 
+def test_a_client_that_is_lost_twice_in_one_outage_is_one_client() -> None:
+    (one,) = outages([outage(3, 1, lost=2), outage(6, 1, lost=1)], [outage(3.5, 3, lost=2)])
+    assert (one["connections_lost"], one["clients"]) == (5, 4)
+
+
 def test_an_outage_within_a_second_belongs_to_the_last_one_and_one_without_an_end_to_all() -> None:
     assert len(outages([outage(3, 1)], [outage(4.9, 1)])) == 1
     assert len(outages([outage(3, 1)], [outage(5.1, 1)])) == 2

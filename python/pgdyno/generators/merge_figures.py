@@ -155,7 +155,7 @@ DISTRICTS = 10
 _DEVIATIONS = 5.0
 _STATEMENTS = ("reads", "writes", "others", "queries", "ignored_errors", "reconnects")
 _LOSSES = ("connections_lost", "reconnects", "failed_attempts")
-_OF_OUTAGE = (*_LOSSES, "transactions_lost", "clients_never_back", "clients")
+_OF_OUTAGE = (*_LOSSES, "transactions_lost", "clients_never_back")
 
 
 def end_of_workload(each: Sequence[Event], clients: Sequence[int], merged: Event) -> Event:
@@ -166,7 +166,9 @@ def end_of_workload(each: Sequence[Event], clients: Sequence[int], merged: Event
     if all(end.get("statements") for end in each):
         fields["statements"] = _statements([end["statements"] for end in each], clients, merged)
     if all("outages" in end for end in each):
-        outages = _outages([outage for end in each for outage in end["outages"]], len(each))
+        outages = _outages(
+            [(number, outage) for number, end in enumerate(each) for outage in end["outages"]], len(each)
+        )
         fields |= added(each, _LOSSES) | {"outage_count": len(outages), "outages": outages[:MOST_OUTAGES]}
     if all(end.get("tpcc") for end in each):
         fields["tpcc"] = tpcc = _tpcc([end["tpcc"] for end in each], sum(clients), merged)
@@ -201,14 +203,17 @@ def _statements(each: Sequence[Event], clients: Sequence[int], merged: Event) ->
 # ---- outages
 
 
-def _outages(all_: Sequence[Event], generators: int) -> list[Event]:
-    """Merges stretches in which a client of any generator was disconnected; adjacent ones become one."""
-    groups: list[list[Event]] = []
+def _outages(all_: Sequence[tuple[int, Event]], generators: int) -> list[Event]:
+    """Merges stretches in which a client of any generator was disconnected; adjacent ones become one.
+
+    Each of `all_` has the number of its generator.
+    """
+    groups: list[list[tuple[int, Event]]] = []
     until = 0.0
-    for outage in sorted(all_, key=lambda outage: outage["began_us"]):
+    for number, outage in sorted(all_, key=lambda each: each[1]["began_us"]):
         if not groups or outage["began_us"] > until + TOGETHER_US:
             groups.append([])
-        groups[-1].append(outage)
+        groups[-1].append((number, outage))
         until = max(until, _ended_us(outage)) if len(groups[-1]) > 1 else _ended_us(outage)
     return [_outage(number, group, generators) for number, group in enumerate(groups, start=1)]
 
@@ -217,7 +222,12 @@ def _ended_us(outage: Event) -> float:
     return float("inf") if outage["length_us"] is None else outage["began_us"] + outage["length_us"]
 
 
-def _outage(number: int, group: Sequence[Event], generators: int) -> Event:
+def _outage(number: int, parts: Sequence[tuple[int, Event]], generators: int) -> Event:
+    group = [outage for _, outage in parts]
+    # a generator's clients may be lost in several of its outages
+    most: dict[int, int] = {}
+    for generator, outage in parts:
+        most[generator] = max(most.get(generator, 0), outage["clients"])
     began_us = group[0]["began_us"]
     ended_us = max(map(_ended_us, group))
     successes = [each["began_us"] + each["first_success_us"] for each in group if each["first_success_us"] is not None]
@@ -226,6 +236,7 @@ def _outage(number: int, group: Sequence[Event], generators: int) -> Event:
         **group[0],
         **added(group, _OF_OUTAGE),
         "number": number,
+        "clients": sum(most.values()),
         "length_us": None if ended_us == float("inf") else ended_us - began_us,
         "first_success_us": min(successes) - began_us if successes else None,
         "all_away_in_us": away,
