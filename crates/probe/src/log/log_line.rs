@@ -91,7 +91,11 @@ impl Format {
 }
 
 /// The severity comes after the prefix, whose form is unknown: the first one in the line counts.
+/// The server puts a tab before each further line of a message, whose text may contain anything.
 fn plain(line: &str) -> Option<Entry> {
+    if line.starts_with('\t') {
+        return None;
+    }
     let places = SEVERITIES.iter().filter_map(|severity| {
         let at = line.find(&format!("{severity}:  "))?;
         Some((at, *severity))
@@ -213,6 +217,22 @@ mod tests {
         assert_eq!(parsed_line(Format::Json, &json), expected);
         let entry = Format::Json.read(&json).expect("it is one");
         assert_eq!(entry.matter(), Some(Matter::Server));
+    }
+
+    #[test]
+    fn a_line_that_continues_an_entry_begins_none() {
+        for text in [
+            "PANIC:  ",
+            "LOG:  checkpoint complete: wrote 44 buffers (0.3%)",
+            "select 'ERROR:  x'",
+        ] {
+            assert_eq!(Format::Plain.read(&format!("\t{text}")), None);
+        }
+        let entry = Format::Plain.read("a\tb LOG:  database system is ready");
+        assert_eq!(
+            entry.map(|entry| entry.matter()),
+            Some(Some(Matter::Server))
+        );
     }
 
     #[test]
