@@ -118,7 +118,10 @@ def test_markdown_fits_80_columns_and_survives_names() -> None:
     run = SampleRun(manifest(("a|b<i>", "c")))
     for target in ("a|b<i>", "c"):
         add_trial(run, target, 1, 100, 900, seconds=2)
-    assert "a\\|b\\<i\\>" in to_markdown(run)
+    text = to_markdown(run)
+    assert "a\\|b\\<i\\>" in text
+    # without a dash in each cell of this line, Markdown has no table; one trial has no interval
+    assert re.fullmatch(r"\|( -+:? \|)+", text.splitlines()[1])
 
 
 @pytest.mark.parametrize(

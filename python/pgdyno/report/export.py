@@ -211,7 +211,8 @@ def points_markdown(of: Digest) -> str:
         at = table[0].index(gettext(name), named)
         table = [[*line[:at], *line[at + 1 :]] for line in table]
     pad = " " if _width(table, 3) <= COLUMNS else ""
-    widths = _widths(table)
+    # the rule of a column of figures is a dash and a colon
+    widths = [max(width, 2) if at >= named else width for at, width in enumerate(_widths(table))]
     lines = [_markdown_row(table[0], widths, named, pad)]
     rules = ["-" * width if at < named else "-" * (width - 1) + ":" for at, width in enumerate(widths)]
     lines += ["|" + "|".join(f"{pad}{rule}{pad}" for rule in rules) + "|"]
