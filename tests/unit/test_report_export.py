@@ -11,16 +11,20 @@ from pathlib import Path
 
 import pytest
 
+from pgdyno.analyse.history import histories
 from pgdyno.analyse.intervals import Estimate
-from pgdyno.records import ErrorCount
+from pgdyno.analyse.pairs import Metric
+from pgdyno.records import ErrorCount, Point
 from pgdyno.report import numbers
+from pgdyno.report.analysis import analyse_run, analysis_lines
 from pgdyno.report.answers.answer import answer
-from pgdyno.report.export import CSV_HEADER, to_csv, to_json
+from pgdyno.report.export import CSV_HEADER, markdown_of, to_csv, to_json
 from pgdyno.report.report_content import NO_EXTRAS, Extras, digest
+from pgdyno.report.report_tables import trial_table
 from pgdyno.report.several_runs import arms_of, comparisons_of
 from pgdyno.report.terminal.run_report import answer_lines, report_lines
 from tests.present import present
-from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, to_markdown
+from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, render_html, to_markdown
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -93,6 +97,25 @@ def test_the_scale_of_tpch_is_its_scale_factor() -> None:
     run.manifest = run.manifest.model_copy(update={"plan": plan})
     (row,) = csv.DictReader(io.StringIO(to_csv(run)))
     assert row["scale"] == "0.5"
+
+
+def test_no_form_says_that_an_import_without_clients_had_none() -> None:
+    run = SampleRun(manifest(("a", "b")))
+    for target in ("a", "b"):
+        for rate in (None, 50.0):
+            add_trial(run, target, 0, 100.0, 900, seconds=2, point=Point(clients=0, rate=rate))
+    assert {row["clients"] for row in csv.DictReader(io.StringIO(to_csv(run)))} == {""}
+    of = digest(run)
+    assert {row[2] for row in trial_table(of).rows} == {numbers.NOTHING}
+    (compared,) = comparisons_of(of)
+    assert [str(point.label) for point in compared.points] == [
+        "closed loop, clients unknown",
+        "rate 50, clients unknown",
+    ]
+    shown = [to_markdown(run), markdown_of(of, Extras(comparisons=[compared], arms=arms_of(of)))]
+    shown += [render_html(run, "here", Extras(comparisons=[compared])), *analysis_lines(analyse_run(run))]
+    shown += [history.label for history in histories({"x": run, "y": run}, Metric.TPS)]
+    assert not re.search(r"\b0 clients", " ".join(shown))
 
 
 def test_json_holds_points_curves_and_trials() -> None:

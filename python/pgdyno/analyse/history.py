@@ -145,7 +145,8 @@ def histories(runs: Mapping[str, RunSource], metric: Metric) -> list[History]:
     made = []
     for (workload, load, told, length, series, clients), points in kept.items():
         also = "".join(f", {each}" for each in told if each not in common)
-        name = f"{label(series, names)}, {counted(clients, 'client')}{load}{also}{length}"
+        known = counted(clients, "client") if clients else "clients unknown"
+        name = f"{label(series, names)}, {known}{load}{also}{length}"
         made.append(History(name, workload, tuple(points), change_points([point.figure for point in points])))
     return made
 

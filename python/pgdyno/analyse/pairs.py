@@ -511,15 +511,16 @@ def _labels(keys: Sequence[PointKey]) -> dict[PointKey, Message]:
     names = varying([series for series, _ in keys])
     labels = {}
     for series, clients in keys:
-        labels[series, clients] = (
-            Message(
-                "point",
-                "{series}, {count:,} client",
-                "{series}, {count:,} clients",
-                series=label(series, names),
-                count=clients,
-            )
-            if names
-            else Message("point", "{count:,} client", "{count:,} clients", count=clients)
-        )
+        labels[series, clients] = _label(label(series, names) if names else None, clients)
     return labels
+
+
+def _label(series: str | None, clients: int) -> Message:
+    # an import may not know the clients
+    if series is None and clients == 0:
+        return Message("point", "clients unknown", count=clients)
+    if series is None:
+        return Message("point", "{count:,} client", "{count:,} clients", count=clients)
+    if clients == 0:
+        return Message("point", "{series}, clients unknown", series=series, count=clients)
+    return Message("point", "{series}, {count:,} client", "{series}, {count:,} clients", series=series, count=clients)

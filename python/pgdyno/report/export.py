@@ -85,7 +85,8 @@ def _trial_row(trial: TrialRecord) -> dict[str, Any]:
     row: dict[str, Any] = {
         "target": trial.target,
         "scale": point.scale,
-        "clients": point.clients,
+        # 0 is unknown
+        "clients": point.clients or None,
         "workers": trial.generator.workers if trial.generator is not None else point.workers,
         "protocol": point.protocol,
         "repeat": trial.repeat,

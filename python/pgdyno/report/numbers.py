@@ -102,6 +102,9 @@ def axis(tick: float) -> str:
 
 
 def clients(number: int) -> str:
+    """Return the number of clients in words: an import may not know it, and has 0."""
+    if number == 0:
+        return gettext("clients unknown")
     return ngettext("{count:,} client", "{count:,} clients", number)
 
 

@@ -77,7 +77,7 @@ class Digest:
 
     def point_name(self, point: PointSummary) -> str:
         """Return `16 clients`, preceded by the series if there are several."""
-        clients = numbers.clients(point.clients) if point.clients else gettext("clients unknown")
+        clients = numbers.clients(point.clients)
         return f"{self.named[point.series].name}, {clients}" if len(self.named) > 1 else clients
 
     def server_name(self, series: Series) -> str:

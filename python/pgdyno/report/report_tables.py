@@ -69,7 +69,7 @@ def _point_row(of: Digest, point: PointSummary) -> PointRow:
     return PointRow(
         point=point,
         names=parameter_cells(point, of.parameters),
-        clients=f"{point.clients:,}" if point.clients else numbers.NOTHING,
+        clients=numbers.format_count(point.clients or None),
         mark=mark(of, point),
         tps=numbers.estimate(point.tps),
         half=numbers.half(point.tps),
@@ -159,7 +159,7 @@ def trial_table(of: Digest) -> Table:
             (
                 str(trial.number),
                 of.trial_name(trial),
-                f"{trial.point.clients:,}",
+                numbers.format_count(trial.point.clients or None),
                 str(trial.repeat),
                 *([str(trial.instance or 1)] if several else []),
                 *([str(trial.duet.partner) if trial.duet is not None else numbers.NOTHING] if paired else []),
@@ -213,7 +213,7 @@ def _sweep_cells(trial: TrialRecord, summary: Summary, counts: StatementCounts) 
     seconds, latency = summary.measured_s, summary.latency_ns
     figures = (latency.min, latency.mean, latency.max, latency.p95) if latency is not None else (None,) * 4
     return (
-        str(trial.point.clients),
+        str(trial.point.clients or numbers.NOTHING),
         f"{seconds:.0f}" if seconds is not None else numbers.NOTHING,
         *(str(count) for count in (counts.reads, counts.writes, counts.others)),
         f"{summary.tps:.2f}",
@@ -237,7 +237,8 @@ def tpcc_table(of: Digest) -> Table | None:
             limits = tuple(f"{one.name} (≤ {one.limit_s:g} s)" for one in figures.types)
             headings = (*names, *rates, *limits)
             name = of.trial_name(trial)
-            rows.append((name, f"{trial.point.clients:,}", str(trial.number), *_tpcc_cells(figures)))
+            clients = numbers.format_count(trial.point.clients or None)
+            rows.append((name, clients, str(trial.number), *_tpcc_cells(figures)))
     caption = gettext(
         "Derived from TPC-C: new orders and transactions a minute; 90th percentile of each type, in ms, with its limit"
     )

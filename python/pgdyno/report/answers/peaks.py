@@ -26,8 +26,7 @@ class Peak:
 
     @property
     def clients(self) -> str:
-        """Return the number of clients in words: an import may not know it."""
-        return numbers.clients(self.point.clients) if self.point.clients else gettext("clients unknown")
+        return numbers.clients(self.point.clients)
 
 
 def peaks(of: Digest) -> list[Peak]:

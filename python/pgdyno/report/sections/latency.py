@@ -179,7 +179,7 @@ def _table(of: Digest, loads: dict[_Load, list[PointSummary]]) -> Table:
                 (
                     _series_name(of, series),
                     _loop(is_open),
-                    f"{point.clients:,}",
+                    numbers.format_count(point.clients or None),
                     f"{point.point.rate:,.10g}" if point.point.rate is not None else numbers.NOTHING,
                     numbers.estimate(point.tps),
                     numbers.ms(latency.p50_ns),

@@ -123,7 +123,7 @@ def trial_data(
     if of.manifest.scale_factor is not None:
         # a client of tpch runs one long transaction
         tps = low = p99 = [None] * len(tps)
-    clients = numbers.clients(trial.point.clients) if trial.point.clients else gettext("clients unknown")
+    clients = numbers.clients(trial.point.clients)
     name = gettext(
         "{name}, {clients}, repeat {number}", name=of.trial_name(trial), clients=clients, number=trial.repeat
     )
