@@ -6,7 +6,9 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
+from pgdyno.records.price import latency_limit
 from pgdyno.report.analysis import analyse_run, analysis_json, analysis_lines
 from tests.unit.report_sample import SampleRun, add_trial, manifest, sweep
 
@@ -28,6 +30,21 @@ def test_the_levels_of_a_trial_have_the_times_of_its_dips() -> None:
     lines = list(analysis_lines(analyse_run(run)))
     assert lines[1].startswith("  trial 1, pg18, 4 clients: warm-up, 500 tps from 10 to 50 s, ")
     assert lines[1].endswith(" tps from 50 to 130 s")
+
+
+@pytest.mark.parametrize(
+    ("rates", "said"),
+    [
+        ((900.0, 1100.0), "1,000 tps (95 %: 0 to 2,270) at"),
+        ((71_280.0, 71_290.0), "71,280 tps (95 %: 71,220 to 71,350) at"),
+    ],
+)
+def test_the_interval_of_a_capacity_is_that_of_the_report(rates: tuple[float, float], said: str) -> None:
+    run = SampleRun(manifest(trials_planned=2))
+    for repeat, tps in enumerate(rates, start=1):
+        add_trial(run, "pg18", 4, tps, 900, repeat=repeat, seconds=2)
+    found = analyse_run(run, latency=latency_limit("p99 < 10ms"))
+    assert [line for line in analysis_lines(found) if said in line]
 
 
 def test_a_whole_curve_has_its_law() -> None:

@@ -208,12 +208,12 @@ def _capacity_lines(found: RunAnalysis) -> Iterator[str]:
             yield f"{name}: no measured point meets {found.latency.text}"
             continue
         of, tps = curve.capacity, curve.capacity.tps
-        half = "" if tps.half is None else f" (95 %: {numbers.rounded(tps.low)} to {numbers.rounded(tps.high)})"
+        half = "" if tps.half is None else f" (95 %: {numbers.low_to_high(tps)})"
         loop = "closed loop: users would see more" if of.closed_loop else "open loop"
         rate = of.point.point.rate
         where = numbers.clients(of.point.clients) + ("" if rate is None else f", rate {rate:,.10g},")
         yield (
-            f"{name}: {numbers.rounded(tps.mean)} tps{half} at {found.latency.text}, with "
+            f"{name}: {numbers.estimate(tps)} tps{half} at {found.latency.text}, with "
             f"{where} and {numbers.ms(of.latency_ns)} ms ({loop})"
         )
 
