@@ -60,11 +60,18 @@ def row(of: list[str], begins: str) -> list[str]:
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
-@pytest.mark.parametrize("targets", [("pg18",), ("pg18", "pg17", "pg16"), (LONG, "b")])
+@pytest.mark.parametrize("targets", [("pg18",), ("pg18", "pg17", "pg16"), (LONG, "b"), ("東京" * 20, "b")])
 def test_no_line_is_wider_than_the_terminal(targets: tuple[str, ...], width: int) -> None:
     run = sweep(targets, clients=(1, 8, 64))
     add_failure(run, targets[0], 128, message="x" * 300)
+    add_failure(run, targets[0], 256, message="失敗" * 100)
     assert max(line.cell_len for line in texts(run, width)) <= width
+
+
+def test_columns_are_aligned_below_names_of_wide_characters() -> None:
+    shown = texts(sweep(("pg18", "東京サーバー"), clients=(1, 8)), None)
+    table = [line for line in shown if line.plain.startswith(("target ", "pg18 ", "東京サーバー "))]
+    assert (len(table), len({line.cell_len for line in table})) == (5, 1)
 
 
 def test_80_columns_hold_the_figures_and_a_bar() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from rich.cells import cell_len
+
 from pgdyno.audit import Finding, Severity
 from pgdyno.records import (
     EventOutcome,
@@ -17,6 +19,7 @@ from pgdyno.records import (
 )
 from pgdyno.report import numbers
 from pgdyno.report.report_tables import Table
+from pgdyno.report.terminal.text_drawing import set_cell
 from pgdyno.report.translation import gettext, gettext_each, gettext_noop, ngettext, translated
 from pgdyno.units import duration_words
 
@@ -187,7 +190,7 @@ def replica_lines(trials: Sequence[TrialRecord]) -> list[str]:
         return []
     # 80 columns have no room for their waits
     headings, *shown = [row[:-1] for row in (table.headings, *table.rows[:MOST_LINES])]
-    widths = [max(map(len, column)) for column in zip(headings, *shown, strict=True)]
+    widths = [max(map(cell_len, column)) for column in zip(headings, *shown, strict=True)]
     lines = [f"{table.caption}:", *(_padded(row, widths) for row in (headings, *shown))]
     more = len(table.rows) - len(shown)
     return [*lines, f"{more} more in the HTML report"] if more else lines
@@ -195,7 +198,7 @@ def replica_lines(trials: Sequence[TrialRecord]) -> list[str]:
 
 def _padded(row: Sequence[str], widths: Sequence[int]) -> str:
     cells = [
-        cell.ljust(width) if at < TEXT_COLUMNS else cell.rjust(width)
+        set_cell(cell, width, right=at >= TEXT_COLUMNS)
         for at, (cell, width) in enumerate(zip(row, widths, strict=True))
     ]
     return " ".join(cells).rstrip()

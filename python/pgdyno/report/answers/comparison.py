@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 
 from pgdyno.analyse.comparison import Comparison, PointComparison, Verdict, few_pairs
 from pgdyno.analyse.intervals import Interval
@@ -15,7 +15,7 @@ from pgdyno.analyse.pairs import VERSION
 from pgdyno.analyse.series import heading
 from pgdyno.report import numbers
 from pgdyno.report.terminal.forest_plot import ASCII, UNICODE, Forest
-from pgdyno.report.terminal.text_drawing import printable
+from pgdyno.report.terminal.text_drawing import cut, printable
 from pgdyno.report.translation import gettext, gettext_each, gettext_noop, listed, ngettext, translated
 from pgdyno.units import counted
 
@@ -297,5 +297,4 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    shown = printable(text)
-    return shown if cell_len(shown) <= width else set_cell_size(shown, width - 1) + "…"
+    return cut(printable(text), width)

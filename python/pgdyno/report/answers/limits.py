@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from rich.cells import cell_len
+
 from pgdyno.records.wait_classes import wait_class
 from pgdyno.report import numbers
 from pgdyno.report.numbers import NOTHING
 from pgdyno.report.report_content import Digest, median_trial
-from pgdyno.report.terminal.text_drawing import printable
+from pgdyno.report.terminal.text_drawing import cut, printable, set_cell
 from pgdyno.report.translation import gettext, gettext_noop, ngettext
 from pgdyno.store.probe_queries import ProbeAverages
 from pgdyno.units import format_size
@@ -96,7 +98,7 @@ def limit_lines(trials: Sequence[ProbeAverages], of: Digest) -> list[str]:
     if not known:
         return []
     rows = [HEADINGS, *(_row(name, seen) for name, seen in known[:MOST_ROWS])]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(HEADINGS))]
+    widths = [max(cell_len(row[at]) for row in rows) for at in range(len(HEADINGS))]
     lines = [
         "in the probe's samples of the server, in the median trial of each point:",
         *(_line(row, widths) for row in rows),
@@ -110,11 +112,11 @@ def _row(point: str, seen: ProbeAverages) -> tuple[str, ...]:
     if seen.waits:
         kind, wait, sessions = seen.waits[0]
         name = f"{kind}:{wait}" if wait else kind
-        top = f"{_cut(printable(name), _WAIT)} {numbers.rounded(sessions, 2)}"
+        top = f"{cut(printable(name), _WAIT)} {numbers.rounded(sessions, 2)}"
     word = limit_of(seen).word
     wal = NOTHING if seen.wal_bytes_per_s is None else format_size(round(seen.wal_bytes_per_s))
     return (
-        _cut(printable(point), _NAME),
+        cut(printable(point), _NAME),
         _percent(seen.cpu),
         _percent(seen.steal),
         numbers.rounded(sum(each for _, _, each in seen.waits), 2) if seen.waits else NOTHING,
@@ -129,7 +131,7 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     # names at the left, figures at the right
     names = {"point", "top wait", "limit"}
     cells = [
-        cell.ljust(width) if heading in names else cell.rjust(width)
+        set_cell(cell, width, right=heading not in names)
         for heading, cell, width in zip(HEADINGS, row, widths, strict=True)
     ]
     return "  ".join(cells).rstrip()
@@ -137,7 +139,3 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 def _percent(share: float | None) -> str:
     return NOTHING if share is None else f"{share * 100:.0f} %"
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"

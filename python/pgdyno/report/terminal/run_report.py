@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.text import Text
 
@@ -29,7 +29,7 @@ from pgdyno.report.sections.likeness import MOST_COMPARED, load_lines, own_loads
 from pgdyno.report.sections.statement_tables import plan_tables
 from pgdyno.report.terminal.published import published_lines
 from pgdyno.report.terminal.scaling_chart import scaling_lines
-from pgdyno.report.terminal.text_drawing import bar, printable, sparkline
+from pgdyno.report.terminal.text_drawing import bar, cut, printable, set_cell, sparkline
 from pgdyno.report.translation import gettext, sentence
 from pgdyno.units import counted
 
@@ -64,7 +64,7 @@ class _Column:
 
     @property
     def width(self) -> int:
-        return max(len(self.heading), len(self.unit), *(len(cell) for cell in self.cells))
+        return max(map(cell_len, (self.heading, self.unit, *self.cells)))
 
 
 def print_report(of: Digest, console: Console, extras: Extras, last: Sequence[str] = ()) -> None:
@@ -258,7 +258,7 @@ def _fitting(columns: list[_Column], room: int, *, pictures: bool) -> list[_Colu
 
 def _narrowed(column: _Column, width: int) -> _Column:
     """Return `column` with its names cut to `width`; a column of figures is unchanged."""
-    return replace(column, cells=[_cut(cell, width) for cell in column.cells]) if column.left else column
+    return replace(column, cells=[cut(cell, width) for cell in column.cells]) if column.left else column
 
 
 def _width(columns: Sequence[_Column]) -> int:
@@ -277,7 +277,7 @@ def _bars(of: Digest, width: int) -> _Column:
 def _line(cells: Sequence[tuple[str, _Column]], style: str = "") -> Text:
     line = Text()
     for at, (cell, column) in enumerate(cells):
-        padded = cell.ljust(column.width) if column.left else cell.rjust(column.width)
+        padded = set_cell(cell, column.width, right=not column.left)
         line.append(" " * GAP if at else "").append(padded, style or column.style)
     line.rstrip()
     return line
@@ -303,23 +303,19 @@ def _failures(of: Digest, room: int) -> list[Text]:
     return [Text(""), *lines] if lines else []
 
 
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
-
-
 def _wrapped(text: str, room: int, indent: int = 0) -> list[str]:
     """Return `text` in lines of at most `room` columns, broken at spaces if possible; later lines indented."""
     lines, line = [], ""
     for word in re.split(" (?!%)", printable(text)):
         rest = word
-        while (line and len(line) + 1 + len(rest) > room) or len(rest) > room:
+        while (line and cell_len(line) + 1 + cell_len(rest) > room) or cell_len(rest) > room:
             if line.strip():
                 lines.append(line)
                 line = " " * indent
-            if len(line) + len(rest) > room:
-                cut = room - len(line)
-                lines.append(line + rest[:cut])
-                rest, line = rest[cut:], " " * indent
+            if cell_len(line) + cell_len(rest) > room:
+                begin = chop_cells(rest, room - cell_len(line))[0]
+                lines.append(line + begin)
+                rest, line = rest[len(begin) :], " " * indent
             else:
                 break
         line = f"{line} {rest}" if line.strip() else line + rest

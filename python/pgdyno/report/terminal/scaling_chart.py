@@ -11,7 +11,7 @@ from pgdyno.analyse.series import Series
 from pgdyno.report import numbers
 from pgdyno.report.charts.scaling import Named
 from pgdyno.report.charts.svg import Scale, client_ticks, linear_ticks
-from pgdyno.report.terminal.text_drawing import Canvas, printable
+from pgdyno.report.terminal.text_drawing import Canvas, cut, printable
 
 HEIGHT = 10
 AXIS = "  clients"
@@ -53,8 +53,7 @@ def scaling_lines(curves: Sequence[ScalingCurve], named: Mapping[Series, Named],
 
 
 def _cut(name: str, width: int) -> str:
-    shown = printable(name)
-    return shown if len(shown) <= width else shown[: max(width - 1, 1)] + "…"
+    return cut(printable(name), max(width, 2))
 
 
 def _annotate(canvas: Canvas, curve: ScalingCurve, x: Scale, y: Scale) -> None:

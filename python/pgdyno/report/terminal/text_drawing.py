@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _LEVELS = "▁▂▃▄▅▆▇█"
@@ -113,6 +113,11 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
         else:
             line = longer
     return [*lines, line] if line.strip() else lines
+
+
+def cut(text: str, width: int) -> str:
+    """Return `text` in at most `width` columns, with an ellipsis if it is longer."""
+    return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
 
 
 def set_cell(text: str, width: int, *, right: bool) -> str:
