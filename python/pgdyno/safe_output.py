@@ -104,6 +104,11 @@ def guard_streams() -> None:
         setattr(sys, name, _Guarded(stream))
 
 
+def print_data(text: str) -> None:
+    """Writes JSON or CSV as UTF-8 whatever the terminal's encoding: escapes for other encodings are no JSON."""
+    print_utf8([visible(text).encode()])
+
+
 def print_utf8(pieces: Iterable[bytes]) -> None:
     """Writes text as UTF-8 whatever the terminal's encoding, through `visible`."""
     sys.stdout.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -72,6 +73,17 @@ def test_a_dash_is_standard_output_which_then_has_nothing_else(tmp_path: Path) -
     assert printed.stdout == (tmp_path / "page.md").read_text()
     assert printed.stderr == "page.html\n"
     assert not (tmp_path / "-").exists()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_data_is_utf_8_in_every_locale(encoding: str, tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("target,clients,tps\ngröße 東京,4,100\n", encoding="utf-8")
+    imported = ran(f"PYTHONIOENCODING={encoding} pgdyno import table.csv --into runs --json", tmp_path)
+    assert json.loads(imported.stdout)["trials"] == 1, imported.stderr
+    shown = ran(f"PYTHONIOENCODING={encoding} pgdyno show runs/* --json", tmp_path)
+    assert json.loads(shown.stdout)["points"][0]["target"] == "größe 東京"
+    table = ran(f"PYTHONIOENCODING={encoding} pgdyno show runs/* --csv", tmp_path)
+    assert "größe 東京" in table.stdout
 
 
 def test_a_file_to_which_the_shell_appends_keeps_what_it_has(tmp_path: Path) -> None:

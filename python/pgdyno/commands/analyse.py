@@ -23,6 +23,7 @@ from pgdyno.report.analysis import analyse_run, analysis_json, analysis_lines
 from pgdyno.report.report_content import digest
 from pgdyno.report.terminal.published import published_lines
 from pgdyno.report.terminal.text_drawing import wrapped
+from pgdyno.safe_output import print_data
 from pgdyno.store import find_run, load_run
 from pgdyno.store.find_runs import named_runs
 from pgdyno.store.object_storage.runs import SUMMARIES, opened
@@ -124,9 +125,8 @@ def audit_run(run: str, runs: Path, *, json: bool) -> ExitCode:
     data = load_run(find_run(run, runs))
     findings = audit(data)
     if json:
-        print(
-            json_module.dumps([finding.model_dump(mode="json") for finding in findings], indent=2, ensure_ascii=False)
-        )
+        found = [finding.model_dump(mode="json") for finding in findings]
+        print_data(f"{json_module.dumps(found, indent=2, ensure_ascii=False)}\n")
     else:
         imported = data.manifest.imported is not None
         console = Console()

@@ -20,6 +20,7 @@ from pgdyno.plan import load_plan
 from pgdyno.records import Check, CheckVerdict
 from pgdyno.report.terminal.doctor_checks import check_lines
 from pgdyno.run import find_engine
+from pgdyno.safe_output import print_data
 from pgdyno.targets import Home
 
 FORMAT = 1
@@ -56,7 +57,7 @@ def doctor(
         if loaded is not None:
             checks += generator_checks(loaded.plan, engine, needs, servers, say)
     if json:
-        print(_document(source, gave_up, checks))
+        print_data(f"{_document(source, gave_up, checks)}\n")
     else:
         console = Console()
         for less in gave_up:

@@ -31,6 +31,7 @@ from pgdyno.plan.values import lasting
 from pgdyno.programs import find_engine
 from pgdyno.report.terminal.text_drawing import wrapped
 from pgdyno.run.engine import check_scripts, workload_options
+from pgdyno.safe_output import print_data
 from pgdyno.units import parse_duration_s
 
 
@@ -122,7 +123,7 @@ def _print_check(
         "gave_up_details": [] if loaded is None else [message_json(each) for each in loaded.gave_up],
         "expected_noise": expected_noise_json(noise),
     }
-    print(json_module.dumps(found, indent=2, ensure_ascii=False))
+    print_data(f"{json_module.dumps(found, indent=2, ensure_ascii=False)}\n")
 
 
 def show(
@@ -131,7 +132,7 @@ def show(
     """Prints the trials in order and the time that they take. Raises PlanError."""
     loaded = within_budget(load_plan(source, overrides, on), budget)
     if json:
-        print(show_json(loaded))
+        print_data(f"{show_json(loaded)}\n")
     else:
         console = Console()
         with console.paged():
@@ -157,7 +158,7 @@ def new(file: Path, kind: str) -> None:
 
 
 def schema() -> None:
-    print(schema_text(), end="")
+    print_data(schema_text())
 
 
 def list_catalogue() -> None:

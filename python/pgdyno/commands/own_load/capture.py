@@ -30,6 +30,7 @@ from pgdyno.messages import message_json
 from pgdyno.plan.hosts import SshSpec, generators
 from pgdyno.records.base import KeptMessage
 from pgdyno.records.capture import Capture, Source, Values
+from pgdyno.safe_output import print_data
 from pgdyno.units import counted, duration_words, format_size, parse_bytes, parse_duration_s
 
 FORMAT = 1
@@ -277,7 +278,7 @@ def _write(wanted: Wanted, found: Capture) -> None:
         raise UsageError(f"no statement to capture{_database(found)}", hint=hint)
     write_capture(wanted.folder, found)
     if wanted.json:
-        print(json_module.dumps(_document(wanted.folder, found), ensure_ascii=False))
+        print_data(f"{json_module.dumps(_document(wanted.folder, found), ensure_ascii=False)}\n")
     else:
         _show(wanted.folder, found)
 

@@ -13,6 +13,7 @@ from pgdyno.commands.support.password import password_prompt
 from pgdyno.console import Console
 from pgdyno.errors import UsageError
 from pgdyno.records.capture import Capture, Source
+from pgdyno.safe_output import print_data
 from pgdyno.synthesise.model_folder import left_share, write_model
 from pgdyno.synthesise.modelled_load import Model, model_log, model_statistics
 
@@ -34,7 +35,7 @@ def synthesise(folder: Path, into: Path | None, least: float, dsn: str | None, *
     model = _model(folder, capture, least, dsn)
     write_model(into, model)
     if json:
-        print(json_module.dumps(_document(into, model), ensure_ascii=False))
+        print_data(f"{json_module.dumps(_document(into, model), ensure_ascii=False)}\n")
     else:
         _show(into, model)
 
