@@ -113,7 +113,8 @@ def _of_instances(action: str, parameters: Mapping[str, Any], sets: Tags) -> Ite
     for kind in ("instance", "volume", "network-interface"):
         yield Judged(action, _ec2(kind), _keys("aws:RequestTag", sets) if kind in tagged else {})
     placed = ["placement-group"] if "GroupName" in parameters.get("Placement", {}) else []
-    for kind in ("image", "subnet", "security-group", *placed):
+    spot = ["spot-instances-request"] if "InstanceMarketOptions" in parameters else []
+    for kind in ("image", "subnet", "security-group", *placed, *spot):
         yield Judged(action, _ec2(kind))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -179,6 +180,13 @@ def test_the_role_of_a_fresh_account(amazon: Simulator, tmp_path: Path, root: Pa
 def test_a_request_that_the_policy_does_not_allow_is_tried_dry(amazon: Simulator, tmp_path: Path) -> None:
     amazon.denied = {"ec2:RunInstances"}
     assert "target ec2: the permission ec2:RunInstances is missing" in refused(amazon, tmp_path, ec2()).message
+
+
+def test_a_spot_generator_is_tried_dry_as_one(amazon: Simulator, tmp_path: Path) -> None:
+    amazon.policy = json.loads(json.dumps(amazon.policy).replace("spot-instances-request", "no-such-kind"))
+    hosts = ec2(instance=f'"{HERE}"'), generator(instance=f'"{HERE}"', spot="true")
+    said = "the generator: the permission ec2:RunInstances is missing"
+    assert said in refused(amazon, tmp_path, *hosts).message
 
 
 def test_a_missing_permission_of_a_check_alone_is_a_note(amazon: Simulator, tmp_path: Path, root: Path) -> None:

@@ -130,7 +130,7 @@ class Checks:
         site = self._site(name, network.vpc, there, zones)
         if site is not None:
             named = {f"/dev/sd{'fg'[at]}": each for at, each in enumerate(volumes[1:])}
-            order = Order(image, network, "", named, spec.root, "")
+            order = Order(image, network, "", named, spec.root, "", spot=spot)
             dry_run(maker, spec, order, spec.instance, network.subnets[site.zones[0]])
 
     def _site(self, name: str, vpc: str, there: Iterable[str], wanted: Sequence[str]) -> Site | None:
