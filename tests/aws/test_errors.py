@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,14 @@ import pytest
 from pgdyno.commands.support.rental_cost import Consent
 from pgdyno.commands.target import up as bring_up
 from pgdyno.errors import TargetError
-from pgdyno.experiment.rented_servers import Renting, rented
+from pgdyno.experiment.rented_servers import MARGIN_S, Renting, lasts_s, rented
 from pgdyno.messages import Message
+from pgdyno.plan import load_plan
 from pgdyno.targets import Home
 from pgdyno.targets.aws import boto3_clients
 from pgdyno.targets.aws.boto3_clients import AwsError, CapacityError
 from pgdyno.targets.aws.removal import Reaper
-from pgdyno.targets.aws.rental import Rental, is_standing, standing
+from pgdyno.targets.aws.rental import Rental, begin, is_standing, standing
 from pgdyno.targets.aws.rental_journal import journals
 from pgdyno.targets.provider import Wanted
 from pgdyno.targets.rental import stamp
@@ -145,6 +147,66 @@ def test_servers_that_stay_shorter_than_asked_for_say_so(amazon: Simulator, tmp_
     (journal,) = journals(home)
     assert stamp(journal.expires) == until
     assert Reaper(home).reap(Wanted(), SAID.append).left == []
+
+
+def up_for(seconds: float, tmp_path: Path, target: str) -> Rental:
+    """Rents as `pgdyno target up` does, for a plan whose run takes minutes."""
+    there = begin(plan(tmp_path, target, repeats=60), tmp_path / "home", SAID.append, seconds)
+    there.up()
+    there.journal.release()
+    return there
+
+
+def test_a_run_prolongs_servers_that_would_expire_before_its_end(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+    there = up_for(20.0, tmp_path, rds(root))
+    before, began = stamp(there.journal.expires), datetime.now(UTC)
+    with rented(there.plan, tmp_path / "home", SAID.append, note, Renting()) as found:
+        assert found is not None
+        until = found.journal.expires
+        assert {each.expires for each in found.there()} == {until.replace(microsecond=0)}
+    planned_s = lasts_s(there.plan) - MARGIN_S
+    assert until - began >= timedelta(seconds=planned_s)
+    assert f"the servers expire at {stamp(until)}, not at {before}: the run may take that long" in SAID[-1]
+    there.prolong(datetime.now(UTC) + timedelta(hours=1))
+    SAID.clear()
+    calls = len(amazon.calls)
+    with rented(there.plan, tmp_path / "home", SAID.append, note, Renting()) as found:
+        assert found is not None
+    assert "rds:AddTagsToResource" not in amazon.calls[calls:]
+    assert not any("expire" in each for each in SAID)
+    assert found.down() == []
+
+
+def test_a_run_refuses_servers_that_expire_before_its_end_and_cannot_be_prolonged(
+    amazon: Simulator, tmp_path: Path, root: Path
+) -> None:
+    there = up_for(20.0, tmp_path, rds(root))
+    amazon.denied = {"rds:AddTagsToResource"}
+    renting = rented(there.plan, tmp_path / "home", SAID.append, note, Renting())
+    until = stamp(there.journal.expires)
+    said = f"the servers of run {there.journal.run} expire at {until}, before the run's planned end"
+    with pytest.raises(TargetError, match=said) as caught, renting:
+        pytest.fail("it began")
+    assert "the permission rds:AddTagsToResource is missing" in caught.value.message
+    assert caught.value.hint == "rent them again for longer: pgdyno target down, then pgdyno target up --for DURATION"
+    amazon.denied = set()
+    # nothing holds them any longer
+    assert there.journal.hold()
+    assert there.down() == []
+
+
+def test_a_run_of_unknown_length_says_when_servers_expire(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+    asked = write_plan(tmp_path / "plan", rds(root))
+    asked.write_text(asked.read_text().replace('duration = "1s"', "transactions = 10"))
+    there = begin(load_plan(asked).plan, tmp_path / "home", SAID.append, 3600)
+    there.up()
+    there.journal.release()
+    with rented(there.plan, tmp_path / "home", SAID.append, note, Renting()) as found:
+        assert found is not None
+        assert stamp(found.journal.expires) in SAID[-1]
+    assert "the plan does not say how long the run takes" in SAID[-1]
+    assert found.down() == []
+    assert amazon.left() == []
 
 
 def test_a_quota(amazon: Simulator, tmp_path: Path, root: Path) -> None:

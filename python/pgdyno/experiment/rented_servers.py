@@ -17,7 +17,7 @@ from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.targets import RentedTarget, TargetSpec, rented_targets
-from pgdyno.plan.time_budget.time_and_disk import loading_s, needed_s, overhead_s, trial_count
+from pgdyno.plan.time_budget.time_and_disk import estimated_s, loading_s, needed_s, overhead_s, trial_count
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import CloudGap, CloudRecord, CloudReport, CloudSource, RentRecord, TrialRecord
 from pgdyno.records.price import PriceList
@@ -53,7 +53,8 @@ class Renting:
 def rented(plan: Plan, root: Path, step: Say, note: Note, renting: Renting) -> Iterator[Rental | None]:
     """Rent the servers of `plan` for the block; None if it rents none.
 
-    Servers that `pgdyno target up` created are used, and stay. `root` is pgdyno's home. Raises TargetError.
+    Servers that `pgdyno target up` created are used, prolonged if necessary, and stay. `root` is pgdyno's home. Raises
+    TargetError.
     """
     provider = provider_of(plan)
     if provider is None:
@@ -69,6 +70,7 @@ def rented(plan: Plan, root: Path, step: Say, note: Note, renting: Renting) -> I
             )
         )
         try:
+            _prolong_for_run(found, note)
             yield found
         finally:
             found.journal.release()
@@ -85,15 +87,57 @@ def rented(plan: Plan, root: Path, step: Say, note: Note, renting: Renting) -> I
 
 def lasts_s(plan: Plan) -> float:
     """Return after how many seconds the resources of a run of `plan` expire, unless they are removed before."""
-    points = plan.points()
-    needed = needed_s(plan, points)
-    if needed is None:
-        return LONGEST_S
-    trials = trial_count(plan, points) / len(plan.target)
+    needed = needed_s(plan, plan.points())
+    return LONGEST_S if needed is None else 2 * (needed + _rented_s(plan)) + MARGIN_S
+
+
+def _rented_s(plan: Plan) -> float:
+    """Return what rented servers add to the time that `plan` needs elsewhere."""
+    trials = trial_count(plan, plan.points()) / len(plan.target)
     rented = rented_targets(plan).values()
-    restores_s = trials * sum(spec.restore_s for spec in rented)
-    slower_s = sum(spec.slower_s(plan) for spec in rented)
-    return 2 * (needed + restores_s + slower_s) + MARGIN_S
+    return trials * sum(spec.restore_s for spec in rented) + sum(spec.slower_s(plan) for spec in rented)
+
+
+def _prolong_for_run(rental: Rental, note: Note) -> None:
+    """Make servers that are already up last for the run. Raises TargetError if they end before its planned end."""
+    plan, before, now = rental.plan, rental.journal.expires, datetime.now(UTC)
+    needed = estimated_s(plan, plan.points())
+    if needed is None:
+        note(
+            Message(
+                "rental-may-expire",
+                "the servers expire at {until}, and the plan does not say how long the run takes; to rent them for "
+                "longer: pgdyno target down, then pgdyno target up --for",
+                until=stamp(before),
+            )
+        )
+        return
+    planned_s = needed + _rented_s(plan)
+    # a run may take twice as long as planned, as for servers of its own; data of its last trial come late
+    wanted_s = 2 * planned_s + LATE_S
+    until = now + timedelta(seconds=wanted_s)
+    if before >= until:
+        return
+    try:
+        rental.prolong(until)
+    except TargetError as error:
+        end = now + timedelta(seconds=planned_s)
+        if before >= end:
+            note(_not_prolonged(rental, before, format_duration(wanted_s), error))
+            return
+        raise TargetError(
+            f"the servers of run {rental.journal.run} expire at {stamp(before)}, before the run's planned end at "
+            f"{stamp(end)}, and cannot be prolonged: {error.message}",
+            hint="rent them again for longer: pgdyno target down, then pgdyno target up --for DURATION",
+        ) from error
+    note(
+        Message(
+            "rental-prolonged",
+            "the servers expire at {until}, not at {before}: the run may take that long",
+            until=stamp(until),
+            before=stamp(before),
+        )
+    )
 
 
 def _end(rental: Rental, note: Note, keep_s: float | None) -> None:
@@ -112,16 +156,20 @@ def _end(rental: Rental, note: Note, keep_s: float | None) -> None:
         )
     except TargetError as error:
         # the run is complete: an error here must not fail it
-        stay = Message(
-            "rental-not-prolonged",
-            "the servers stay only until {until}, not for {duration}: {error}; remove them: pgdyno reap --run {rental}",
-            until=stamp(before),
-            duration=wanted,
-            error=error.message,
-            rental=run,
-        )
+        stay = _not_prolonged(rental, before, wanted, error)
     note(stay)
     rental.journal.release()
+
+
+def _not_prolonged(rental: Rental, until: datetime, wanted: str, error: TargetError) -> Message:
+    return Message(
+        "rental-not-prolonged",
+        "the servers stay only until {until}, not for {duration}: {error}; remove them: pgdyno reap --run {rental}",
+        until=stamp(until),
+        duration=wanted,
+        error=error.message,
+        rental=rental.journal.run,
+    )
 
 
 def connected(rental: Rental | None, name: str, spec: TargetSpec) -> TargetSpec:
