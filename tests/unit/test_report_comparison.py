@@ -16,6 +16,7 @@ from pgdyno.analyse.gate import gate
 from pgdyno.analyse.intervals import paired_interval
 from pgdyno.analyse.noise_floor import noise_floor
 from pgdyno.analyse.pairs import Arms, Metric
+from pgdyno.messages import Message
 from pgdyno.records.base import FEWEST_PAIRS
 from pgdyno.report.answers.comparison import comparison_lines, comparison_sentence, new_run_words, noise_lines, percent
 from pgdyno.report.answers.comparison_export import comparison_json, noise_json
@@ -171,4 +172,9 @@ def test_a_noise_floor_says_how_many_pairs_a_difference_takes() -> None:
     lines = noise_lines(found)
     assert lines[0].startswith("Noise floor: two equal arms differ by at most ")
     assert "Pairs needed" in lines[-1]
+    label = Message("point", "work_mem 64MB, shared_buffers 8GB, 1,024 clients")
+    noisy = replace(found.points[0], label=label, spread=0.123, spread_low=0.101, spread_high=0.234)
+    table = noise_lines(replace(found, points=(noisy,)))[2:4]
+    assert [len(line) for line in table] == [80, 80]
+    assert table[1].startswith("work_mem 64MB, sh…")
     assert noise_json(found)["delta"] == found.delta

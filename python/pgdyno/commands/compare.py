@@ -230,7 +230,7 @@ def _print_noise(floors: Sequence[NoiseFloor], reasons: Sequence[Reason], *, jso
     _print_reasons(reasons, console)
     for each in floors:
         for at, line in enumerate(noise_lines(each)):
-            console.print(line, style="bold" if at == 0 else "")
+            _print_wrapped(line, console, "bold" if at == 0 else "")
     _print_notes(list(dict.fromkeys(str(warning) for each in floors for warning in each.warnings)), console)
 
 

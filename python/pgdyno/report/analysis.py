@@ -39,8 +39,8 @@ from pgdyno.report.report_tables import table_lines
 from pgdyno.report.terminal.text_drawing import printable, sparkline
 from pgdyno.report.translation import gettext, translated
 
-WIDTH = 100
-"""Columns of the terminal that a table of queries may use."""
+WIDTH = 78
+"""Columns of the terminal that a table of queries may use, indented by two below the name of one of several runs."""
 
 
 @dataclass(frozen=True, slots=True)

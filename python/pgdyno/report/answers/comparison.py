@@ -20,6 +20,8 @@ from pgdyno.report.translation import gettext, gettext_each, gettext_noop, liste
 from pgdyno.units import counted
 
 LABEL = 22
+COLUMNS = 80
+"""Width of the table of a noise floor."""
 WITH_FIGURES = 100
 """Width from which on the two figures are shown next to the interval."""
 NARROWEST_PLOT, WIDEST_PLOT = 8, 40
@@ -182,8 +184,9 @@ def noise_lines(of: NoiseFloor) -> list[str]:
         spread = f"{percent(point.spread, plus=False)} ({_to(point.spread_low, point.spread_high)})"
         change = percent(math.expm1(point.interval.mean))
         rows.append([_cut(str(point.label), LABEL), change, low_to_high(point.interval), spread, str(point.pairs)])
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    lines += [_line(row, widths) for row in rows]
+    widths = [max(cell_len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    widths[0] -= max(sum(widths) + 2 * len(widths) - 2 - COLUMNS, 0)
+    lines += [_line([_cut(row[0], widths[0]), *row[1:]], widths) for row in rows]
     worst = max(of.points, key=lambda point: point.spread)
     needs = [(effect, pairs_for(effect, worst.spread, of.delta)) for effect in EFFECTS if effect > of.delta]
     words = [f"{percent(effect, plus=False)}: {pairs or 'over 1,000'}" for effect, pairs in needs]
