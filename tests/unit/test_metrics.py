@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -12,9 +14,10 @@ from pgdyno.errors import UsageError
 from pgdyno.metrics import Catalogue, openmetrics
 from pgdyno.metrics.text import BOUNDS_S, Buckets
 from pgdyno.programs import locate
-from pgdyno.records import PlacedLines
+from pgdyno.records import PlacedLines, Point
 from pgdyno.records.wait_classes import wait_class
 from pgdyno.report.answers.limits import limit_lines, limit_of
+from pgdyno.report.export import to_csv
 from pgdyno.report.report_content import digest
 from pgdyno.store import RunFolder, load_run
 from pgdyno.store.probe_queries import ProbeAverages, counted_waits, probe_averages
@@ -38,6 +41,26 @@ def run(tmp_path: Path) -> RunFolder:
 
 def exported(folder: RunFolder, trial: int | None = None) -> str:
     return b"".join(openmetrics(load_run(folder), trial, CATALOGUE)).decode()
+
+
+@pytest.mark.parametrize(
+    ("workload", "scale", "said"),
+    [
+        ({"scripts": ["select-only"], "dataset": "none"}, None, ""),
+        ({"scripts": ["select-only"], "scale": 10}, None, "10"),
+        ({"name": "tpch", "scale": 50, "scale_factor": 0.5}, 50, "0.5"),
+    ],
+)
+def test_the_scale_of_a_trial_is_that_of_the_csv(
+    workload: dict[str, object], scale: int | None, said: str, tmp_path: Path
+) -> None:
+    plan = {**sample_manifest().plan, "workload": workload}
+    folder = RunFolder.create(tmp_path, sample_manifest(plan=plan))
+    add_trial(folder, 1, point=Point(clients=4, scale=scale))
+    data = load_run(folder)
+    (row,) = csv.DictReader(to_csv(data).splitlines())
+    (info,) = (line for line in b"".join(openmetrics(data, None, CATALOGUE)).decode().splitlines() if "_info{" in line)
+    assert (row["scale"], re.findall('scale="(.*?)"', info)) == (said, [said])
 
 
 def test_names_have_base_units() -> None:

@@ -116,12 +116,13 @@ def _of(trials: Sequence[_Trial], samples: Callable[[_Trial], Iterator[Sample]])
 
 def _info(run: RunData, trial: _Trial) -> Sample:
     point = trial.record.point
+    scale = run.manifest.scale_of(point)
     details = {
         "slug": trial.record.slug,
         "workload": run.manifest.workload,
         "clients": str(point.clients),
-        "protocol": str(point.protocol),
-        "scale": str(point.scale),
+        "protocol": point.protocol,
+        "scale": "" if scale is None else f"{scale:.10g}",
         "repeat": str(trial.record.repeat),
         "outcome": trial.record.outcome.value,
     }

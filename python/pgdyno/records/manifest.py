@@ -299,6 +299,14 @@ class Manifest(Record):
         factor: float | None = (self.plan.get("workload") or {}).get("scale_factor")
         return factor
 
+    def scale_of(self, point: Point) -> float | None:
+        """The size of the dataset at `point`: the sweep's, otherwise the workload's; of tpch the scale factor."""
+        if self.scale_factor is not None:
+            # points have it in hundredths
+            return self.scale_factor
+        scale: float | None = (self.plan.get("workload") or {}).get("scale")
+        return scale if point.scale is None else point.scale
+
     @property
     def finds_settings(self) -> bool:
         """Whether the run searches for settings, and so compares only the pairs that confirm them."""

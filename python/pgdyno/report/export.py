@@ -71,11 +71,7 @@ def to_csv(run: RunSource) -> str:
     for trial in run.trials:
         row = {**_trial_row(trial), "run": run.manifest.run, "workload": run.manifest.workload}
         row["server_version"] = versions.get(trial.target)
-        if run.manifest.scale_factor is not None:
-            # points have it in hundredths
-            row["scale"] = run.manifest.scale_factor
-        elif row["scale"] is None:
-            row["scale"] = run.manifest.plan.get("workload", {}).get("scale")
+        row["scale"] = run.manifest.scale_of(trial.point)
         writer.writerow({name: _cell(value) for name, value in row.items()})
     return out.getvalue()
 
@@ -84,7 +80,6 @@ def _trial_row(trial: TrialRecord) -> dict[str, Any]:
     point, summary = trial.point, trial.summary
     row: dict[str, Any] = {
         "target": trial.target,
-        "scale": point.scale,
         # 0 is unknown
         "clients": point.clients or None,
         "workers": trial.generator.workers if trial.generator is not None else point.workers,
