@@ -80,7 +80,7 @@ def test_the_same_point_is_followed_over_runs_in_their_order() -> None:
     lines = list(history_lines(found, Metric.TPS, {7: ["server version: 17 before, 18 after"]}))
     assert "throughput of 14 runs" in lines[0]
     assert "+20.0 %" in lines[2]
-    assert "folder-7" in lines[2]
+    assert f"at {found.points[7].started_at:%Y-%m-%d %H:%M} UTC (run 8, folder-7)" in lines[2]
     assert lines[3].strip() == "server version: 17 before, 18 after"
 
 

@@ -308,7 +308,7 @@ def history_lines(of: History, metric: Metric, differences: Mapping[int, Sequenc
     for change in of.changes or ():
         point = of.points[change.at]
         yield (
-            f"  {percent(change.ratio)} at {point.started_at:%Y-%m-%d %H:%M} (run {change.at + 1}, "
+            f"  {percent(change.ratio)} at {point.started_at:%Y-%m-%d %H:%M} UTC (run {change.at + 1}, "
             f"{printable(point.run)}): {_shown(change.before, metric)} before, {_shown(change.after, metric)} after"
         )
         for line in differences.get(change.at, ()):
