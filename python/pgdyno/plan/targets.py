@@ -213,14 +213,21 @@ class NetworkTarget(TargetSpec):
 _TAG = re.compile(r"[\w .:/=+@-]+")
 _TAG_KEYS, _TAG_VALUES = 128, 256
 """The longest key and value of a tag at Amazon; other providers take as much."""
+_MOST_TAGS = 45
+"""Amazon's 50 for a resource, without pgdyno's own."""
 
 
 def _tags(found: dict[str, str]) -> dict[str, str]:
+    if len(found) > _MOST_TAGS:
+        raise InvalidValueError(f"has {len(found)} tags", f"remove some: {_MOST_TAGS} at most")
     for key, value in found.items():
         if key.lower().startswith(("aws:", "pgdyno:")) or key == "Name":
             raise InvalidValueError(f"the tag {key} is reserved", "choose another key")
         if _TAG.fullmatch(key) is None or len(key) > _TAG_KEYS or len(value) > _TAG_VALUES:
-            raise ValueError(f"the tag {key!r} is not valid: a key has 1 to {_TAG_KEYS} letters, a value {_TAG_VALUES}")
+            raise InvalidValueError(
+                f"the tag {key!r} is not valid",
+                f"use letters, digits, spaces and _.:/=+-@, at most {_TAG_KEYS} in a key and {_TAG_VALUES} in a value",
+            )
         if value and _TAG.fullmatch(value) is None:
             raise InvalidValueError(
                 f"the value of the tag {key} is not valid", "use letters, digits, spaces and _.:/=+-@"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 
@@ -273,6 +274,22 @@ def check_networks(where: _Where, allow: Sequence[str], document: Document, *, f
             yield document.problem(path, message, hint)
 
 
+_ON_HOSTS = re.compile(r"[A-Za-z0-9+=.,_:@-]+")
+_NOT_ON_HOSTS = (".", "..", "_index")
+
+
+def check_host_tags(document: Document) -> Iterator[Problem]:
+    """Yields the plan's tags that EC2 refuses for hosts, which read their expiry from the metadata of their tags.
+
+    Their keys are parts of paths there: "View tags for your EC2 instances using instance metadata" in EC2's user guide.
+    """
+    tags = document.at(("cloud", "tags"))
+    for key in tags if isinstance(tags, dict) else ():
+        if _ON_HOSTS.fullmatch(key) is None or key in _NOT_ON_HOSTS:
+            message = f"the key {key!r} is not possible for hosts at EC2"
+            yield document.problem(("cloud", "tags", key), message, "use the letters A to Z, digits and +-=.,_:@ in it")
+
+
 def _places(where: _Where, target: AwsTarget, document: Document) -> Iterator[Problem]:
     for place, zone in enumerate(target.zones):
         if target.region is not None and not zone.startswith(target.region):
@@ -284,6 +301,8 @@ def check_generator(
 ) -> Iterator[Problem]:
     """Yields what in `generator` conflicts with the rest of the plan, or would be refused."""
     yield from check_host((_GENERATOR,), generator, document)
+    if not any(isinstance(each, Ec2Target) for each in targets.values()):
+        yield from check_host_tags(document)
     yield from check_networks((_GENERATOR,), generator.allow, document, forced=generator.allow_wide)
     regions = set()
     for name, target in targets.items():

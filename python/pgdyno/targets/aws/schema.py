@@ -78,11 +78,13 @@ class AwsTarget(RentedTarget):
 
     def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
         """Yields each problem that would make its service refuse the target."""
-        del targets
         # This import would be circular at the top of the module.
-        from pgdyno.targets.aws.checks import check_aws
+        from pgdyno.targets.aws.checks import check_aws, check_host_tags
 
         yield from check_aws(("target", name), self, document)
+        # the tags are those of all hosts
+        if name == next((each for each, target in targets.items() if isinstance(target, Ec2Target)), None):
+            yield from check_host_tags(document)
 
     def slower_s(self, plan: Plan) -> float:
         # This import would be circular at the top of the module.
