@@ -228,7 +228,11 @@ def test_facts_that_an_import_lacks_refuse_no_comparison(run: Run, tmp_path: Pat
     done = run("pgdyno", "compare", *runs)
     assert done.returncode == ExitCode.OK, done.stdout + done.stderr
     assert not done.stdout.startswith("Confounded")
-    assert "so a difference cannot be excluded: hardware, settings, storage" in " ".join(done.stdout.split())
+    note = "so a difference cannot be excluded: hardware, settings, storage"
+    assert note in " ".join(done.stdout.split())
+    judged = run("pgdyno", "gate", *runs, "--md", "gate.md", "--junit", "gate.xml")
+    forms = [judged.stdout, (tmp_path / "gate.md").read_text(), (tmp_path / "gate.xml").read_text()]
+    assert [text.count(note) for text in forms] == [2, 2, 2]
     own = stored(tmp_path / "runs", {"pg18": 500.0})
     assert run("pgdyno", "compare", own, runs[0]).returncode == ExitCode.OK
 

@@ -159,7 +159,7 @@ def run_gate(
             )
         )
     files = ((junit, gate_junit), (md, gate_markdown))
-    errors = [unwritten(path, text(judged)) for path, text in files if path is not None]
+    errors = [unwritten(path, text(judged, notes)) for path, text in files if path is not None]
     if json:
         found = {"invalid": reasons_json(reasons), **_notes_json(notes), "removed": runs.removed_json()}
         noise = noise_grade_json(grade_against_none(judged.comparison))

@@ -8,6 +8,7 @@ from typing import Any
 
 from pgdyno.analyse.gate import Gate, GatePoint, GateVerdict
 from pgdyno.analyse.noise_grade import grade_against_none
+from pgdyno.messages import Message
 from pgdyno.report.answers.comparison import (
     comparison_sentence,
     confounding,
@@ -40,8 +41,10 @@ def gate_json(of: Gate) -> dict[str, Any]:
     }
 
 
-def gate_junit(of: Gate) -> str:
-    """Return JUnit XML: a test case per point; a regression is a failure, an inconclusive point an error."""
+def gate_junit(of: Gate, notes: Sequence[Message] = ()) -> str:
+    """Return JUnit XML: a test case per point; a regression is a failure, an inconclusive point an error. `notes` are
+    those of the runs.
+    """
     # imported here: only gates write XML
     from xml.etree import ElementTree
 
@@ -57,7 +60,7 @@ def gate_junit(of: Gate) -> str:
         noise_line(grade_against_none(of.comparison)),
         *([] if stopped is None else [stopped]),
         *(f"confounder: {each.message}" for each in of.comparison.confounders),
-        *map(str, of.comparison.warnings),
+        *_caveats(of, notes),
     ]
     if of.comparison.confounders:
         properties = ElementTree.SubElement(suite, "properties")
@@ -79,8 +82,10 @@ def gate_junit(of: Gate) -> str:
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def gate_markdown(of: Gate) -> str:
-    """Return a heading with the verdict, a sentence and a table, as for a comment on a change."""
+def gate_markdown(of: Gate, notes: Sequence[Message] = ()) -> str:
+    """Return a heading with the verdict, a sentence, a table, and the `notes` of the runs, as for a comment on a
+    change.
+    """
     lines = [
         f"### pgdyno gate: {_escaped(gate_verdict_words(of))}",
         "",
@@ -95,10 +100,14 @@ def gate_markdown(of: Gate) -> str:
         change = percent(point.compared.change) if math.isfinite(point.compared.change) else "–"  # noqa: RUF001
         cells = [_escaped(str(point.compared.label)), change, interval, str(point.compared.pairs)]
         lines.append(f"| {' | '.join([*cells, point.verdict.value])} |")
-    notes = [gate_words(of, point) for point in of.points if point.verdict is GateVerdict.INCONCLUSIVE]
+    unclear = [gate_words(of, point) for point in of.points if point.verdict is GateVerdict.INCONCLUSIVE]
     confounders = [f"confounder: {each.message}" for each in of.comparison.confounders]
-    warnings = [str(each) for each in of.comparison.warnings]
-    return "\n".join([*lines, *_listed(confounders), *_listed(notes), *_listed(warnings)]) + "\n"
+    return "\n".join([*lines, *_listed(confounders), *_listed(unclear), *_listed(_caveats(of, notes))]) + "\n"
+
+
+def _caveats(of: Gate, notes: Sequence[Message]) -> list[str]:
+    # both runs may have the same note
+    return list(dict.fromkeys(map(str, (*of.comparison.warnings, *notes))))
 
 
 def gate_verdict_words(of: Gate) -> str:
