@@ -126,3 +126,23 @@ def test_texts_reach_the_host_as_they_are() -> None:
     assert _quoted(["--a b", "$(x)"]) == "('--a b' '$(x)')"
     assert _quoted([]) == "()"
     assert _quoted("it's") == "'it'\"'\"'s'"
+
+
+def test_a_host_that_has_returned_itself_is_not_prolonged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = load_plan(write(tmp_path)).plan
+    expires = datetime.now(UTC) + timedelta(hours=1)
+    journal = Journal.begin(tmp_path / "home", plan.name, "0", expires)
+    for host in ("db1", "db2", "db3"):
+        journal.asking("db", SshSpec(host=host))
+    asked = []
+
+    def answer(ssh: SshSpec, command: str, *_: str) -> str:
+        asked.append((ssh.host, command))
+        return "borrowed\n" if ssh.host == "db1" else "free\n"
+
+    monkeypatch.setattr(rental, "on_host", answer)
+    said = f"the run {journal.run} no longer has db2 and db3: it expired there"
+    with pytest.raises(TargetError, match=said):
+        rental.Rental(plan, journal, lambda _: None).prolong(expires + timedelta(hours=8))
+    assert asked == [("db1", "prolong"), ("db2", "prolong"), ("db3", "prolong")]
+    assert journal.expires == expires

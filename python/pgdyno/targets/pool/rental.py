@@ -261,10 +261,18 @@ class Rental:
         return loans(self.journal)
 
     def prolong(self, expires: datetime) -> None:
-        """Gives the hosts another expiry. Raises TargetError."""
+        """Gives the hosts another expiry. Raises TargetError, also if one has expired."""
         left_s = max((expires - datetime.now(UTC)).total_seconds(), 1.0)
-        for each in self.journal.asked:
-            on_host(each.ssh, "prolong", self.journal.run, f"{left_s:.0f}")
+        lost = [
+            each.ssh.host
+            for each in self.journal.asked
+            if on_host(each.ssh, "prolong", self.journal.run, f"{left_s:.0f}").strip() != "borrowed"
+        ]
+        if lost:
+            raise PoolError(
+                f"the run {self.journal.run} no longer has {' and '.join(lost)}: it expired there",
+                hint=f"give the others back: pgdyno reap --run {self.journal.run}",
+            )
         self.journal.prolong(expires)
 
     def release(self, name: str) -> None:
