@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import pty
@@ -15,7 +17,7 @@ import pytest
 from pgdyno.errors import ExitCode
 from pgdyno.records import TargetRecord
 from pgdyno.store import RunFolder
-from tests.unit.store_sample import sample_manifest
+from tests.unit.store_sample import add_trial, sample_manifest
 
 PGDYNO = Path(sys.executable).parent / "pgdyno"
 FULL = Path("/dev/full")
@@ -84,6 +86,16 @@ def test_data_is_utf_8_in_every_locale(encoding: str, tmp_path: Path) -> None:
     assert json.loads(shown.stdout)["points"][0]["target"] == "größe 東京"
     table = ran(f"PYTHONIOENCODING={encoding} pgdyno show runs/* --csv", tmp_path)
     assert "größe 東京" in table.stdout
+
+
+def test_rows_of_many_runs_cannot_control_the_terminal(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "runs", sample_manifest())
+    record = add_trial(folder, 1) / "trial.json"
+    failed = {"outcome": "failed", "summary": None, "failure": {"stage": "run", "message": "3 %\r9 %\x1b[2Jdone"}}
+    record.write_text(json.dumps(json.loads(record.read_text()) | failed))
+    done = ran("pgdyno report --each runs --html pages --csv -", tmp_path)
+    (row,) = csv.DictReader(io.StringIO(done.stdout, newline=""))
+    assert row["failure"] == "3 %\ufffd9 %\ufffd[2Jdone"
 
 
 def test_a_file_to_which_the_shell_appends_keeps_what_it_has(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from pgdyno.report.export import csv_head, to_csv
 from pgdyno.report.full_report import WholeReport, whole_report
 from pgdyno.report.pdf.typeset import need_typst
 from pgdyno.report.translation import Language
+from pgdyno.safe_output import visible
 from pgdyno.store import find_run, load_run
 from pgdyno.store.find_runs import named_runs
 from pgdyno.store.object_storage.address import is_remote
@@ -182,7 +183,7 @@ def page_of(asked: Asked, place: str) -> Page:
         where = below(run.location, PAGE) if asked.folder is None else below(asked.folder, f"{run.name}.html")
         data = load_run(run)
         content = whole_report([data], asked.prices, asked.language).html().encode()
-        rows = to_csv(data).partition("\n")[2].encode() if asked.rows else b""
+        rows = visible(to_csv(data)).partition("\n")[2].encode() if asked.rows else b""
     if not is_remote(where):
         return Page(where, content, rows)
     write_report_at(where, content)
