@@ -15,11 +15,11 @@ _PARAMETERS = {"runs": ("runs", "into"), "language": ("language",)}
 """The parameters of commands that each key sets, unless the command line or the environment does."""
 
 
-def config_path(environ: Mapping[str, str] = os.environ) -> Path:
+def config_path() -> Path:
     """Returns `pgdyno/config.toml` in the folder of the XDG base directory specification."""
-    base = environ.get("XDG_CONFIG_HOME", "")
+    base = os.environ.get("XDG_CONFIG_HOME", "")
     # the specification ignores relative paths
-    folder = Path(base) if base.startswith("/") else Path(environ.get("HOME") or "~").expanduser() / ".config"
+    folder = Path(base) if base.startswith("/") else Path(os.environ.get("HOME") or "~").expanduser() / ".config"
     return folder / "pgdyno" / "config.toml"
 
 

@@ -405,8 +405,8 @@ def trials_interval(values: Sequence[float], instances: Sequence[int | None]) ->
     return replace(found, n=len(values), instances=len(by_instance))
 
 
-def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
-    """Return the mean of at least one value, and its t interval: mean ± t(confidence, n-1) · s / √n.
+def mean_interval(values: Sequence[float]) -> Estimate:
+    """Return the mean of at least one value, and its t interval: mean ± t(CONFIDENCE, n-1) · s / √n.
 
     `s` is the sample standard deviation (divisor n-1). The trial is the unit: `values` are one per trial, never one per
     second. The interval is Student's (1908); it assumes that the means of trials are approximately normal.
@@ -418,4 +418,4 @@ def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Es
     if n == 1:
         return Estimate(mean, None, 1)
     variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1)
-    return Estimate(mean, two_sided_quantile(confidence, n - 1) * math.sqrt(variance / n), n)
+    return Estimate(mean, two_sided_quantile(CONFIDENCE, n - 1) * math.sqrt(variance / n), n)

@@ -199,11 +199,11 @@ def fit_curve(curve: ScalingCurve) -> UslFit | NotFitted:
     return fit_usl([(point.clients, point.summary.tps_by_trial) for point in curve.points])
 
 
-def fitted_line(curve: ScalingCurve, fit: UslFit | NotFitted, steps: int = 48) -> Sequence[tuple[float, float]]:
+def fitted_line(curve: ScalingCurve, fit: UslFit | NotFitted) -> Sequence[tuple[float, float]]:
     """Return (clients, throughput) of the fitted law from a curve's fewest clients to its most; empty without a fit."""
     if isinstance(fit, NotFitted):
         return ()
-    at = np.geomspace(curve.points[0].clients, curve.points[-1].clients, steps)
+    at = np.geomspace(curve.points[0].clients, curve.points[-1].clients, 48)
     return [(float(each), float(fit.at(each))) for each in at]
 
 

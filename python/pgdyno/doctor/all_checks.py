@@ -45,7 +45,6 @@ def examine(
     notify: Callable[[str], None],
     *,
     servers: Servers | None = None,
-    system: System | None = None,
 ) -> list[Check]:
     """Looks at everything and changes nothing. Checks are in CHECKS' order.
 
@@ -53,7 +52,7 @@ def examine(
     are written and removed again where data and WAL will lie; a pgnull and a pgdrive run for a moment, and on hosts
     over SSH a pgprobe, which stays there.
     """
-    checks = list(_all(needs, engine, patience, notify, servers or {}, system or System()))
+    checks = list(_all(needs, engine, patience, notify, servers or {}, System()))
     order = list(CHECKS)
     return sorted(checks, key=lambda check: order.index(check.id))
 

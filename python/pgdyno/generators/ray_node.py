@@ -40,9 +40,9 @@ class _Process:
     system: int
 
 
-def tree_cpu_us(root: int, proc: Path = PROC) -> dict[str, int]:
+def tree_cpu_us(root: int) -> dict[str, int]:
     """Returns the CPU time of process `root` and of its living descendants in microseconds; pgdrive reports its own."""
-    found = _all(proc)
+    found = _all()
     user = system = 0
     for pid, process in found.items():
         if process.name != "pgdrive" and _is_below(pid, root, found):
@@ -51,17 +51,17 @@ def tree_cpu_us(root: int, proc: Path = PROC) -> dict[str, int]:
     return {"user": user * 1_000_000 // _TICKS, "system": system * 1_000_000 // _TICKS}
 
 
-def descendants(root: int, proc: Path = PROC) -> list[int]:
+def descendants(root: int) -> list[int]:
     """Returns the living descendants of `root`."""
-    found = _all(proc)
+    found = _all()
     return [
         pid for pid, process in found.items() if pid != root and process.state != "Z" and _is_below(pid, root, found)
     ]
 
 
-def _all(proc: Path) -> dict[int, _Process]:
+def _all() -> dict[int, _Process]:
     found = {}
-    for folder in proc.glob("[0-9]*"):
+    for folder in PROC.glob("[0-9]*"):
         try:
             text = (folder / "stat").read_text(errors="replace")
         except OSError:

@@ -39,7 +39,7 @@ class Authority:
         from cryptography.hazmat.primitives.asymmetric import ec
 
         key = ec.generate_private_key(ec.SECP256R1())
-        made = _builder("pgdyno", "pgdyno", key.public_key()).add_extension(
+        made = _builder("pgdyno", key.public_key()).add_extension(
             x509.BasicConstraints(ca=True, path_length=0), critical=True
         )
         return cls(*_pem(made, key, key))
@@ -62,9 +62,7 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         names: list[x509.GeneralName] = [x509.DNSName("localhost")]
         names += [x509.IPAddress(ipaddress.ip_address(each)) for each in addresses(head)]
-        made = _builder("node", "pgdyno", key.public_key()).add_extension(
-            x509.SubjectAlternativeName(names), critical=False
-        )
+        made = _builder("node", key.public_key()).add_extension(x509.SubjectAlternativeName(names), critical=False)
         certificate, private = _pem(made, key, signer)
         folder.mkdir(mode=0o700, exist_ok=True)
         contents = {"ca.crt": self.certificate, "node.crt": certificate, "node.key": private}
@@ -80,12 +78,12 @@ class Authority:
         }
 
 
-def _builder(name: str, issuer: str, public: EllipticCurvePublicKey) -> CertificateBuilder:
+def _builder(name: str, public: EllipticCurvePublicKey) -> CertificateBuilder:
     from cryptography import x509
     from cryptography.x509.oid import NameOID
 
     now = datetime.now(UTC)
-    subject, by = (x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, each)]) for each in (name, issuer))
+    subject, by = (x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, each)]) for each in (name, "pgdyno"))
     made = x509.CertificateBuilder().subject_name(subject).issuer_name(by).public_key(public)
     made = made.serial_number(x509.random_serial_number())
     return made.not_valid_before(now - _EARLIER).not_valid_after(now + VALID)

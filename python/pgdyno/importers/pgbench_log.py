@@ -113,11 +113,11 @@ def read_log(paths: Sequence[Path], trial: int, kind: LogKind) -> LogTrial:
             raise StoreError(f"cannot read the log {paths[0]}: {reason}", hint=hint) from error
 
 
-def _csv(paths: Sequence[Path], columns: Sequence[tuple[str, str]], *, files: bool = False) -> str:
-    """Return DuckDB's call that reads `paths`; with `files`, there is a column `filename`, too."""
+def _csv(paths: Sequence[Path], columns: Sequence[tuple[str, str]]) -> str:
+    """Return DuckDB's call that reads `paths`, with a column `filename`."""
     types = ", ".join(f"'{name}': '{sql_type}'" for name, sql_type in columns)
     form = "delim=' ', header=false, quote='', escape='', auto_detect=false"
-    return reading("read_csv", paths, f"{form}, filename={str(files).lower()}, columns={{{types}}}")
+    return reading("read_csv", paths, f"{form}, filename=true, columns={{{types}}}")
 
 
 def _width(path: Path) -> int:
@@ -212,7 +212,7 @@ def _count(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], width: 
     """Read the logs; return start and end in microseconds, clients and lines. Raises StoreError."""
     known = [name for name, _ in COLUMNS[:width]]
     more, last = (name if name in known else "NULL::BIGINT" for name in ("more", "last"))
-    log = _csv(paths, COLUMNS[:width], files=True)
+    log = _csv(paths, COLUMNS[:width])
     connection.execute(_COUNTED.format(more=more, last=last, log=log, shortest=SHORTEST_TRY_NS))
     connection.execute(_VIEWS)
     whole = connection.execute("SELECT min(first), max(ended), sum(n)::BIGINT FROM grouped").fetchone()
@@ -319,7 +319,7 @@ SELECT min(begin_s), min(step_s), count(*) FROM (
 
 def _aggregates(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], trial: int) -> LogTrial:
     width = _width(paths[0])
-    log = _csv(paths, [(f"c{at}", "BIGINT") for at in range(width)], files=True)
+    log = _csv(paths, [(f"c{at}", "BIGINT") for at in range(width)])
     connection.execute(f"CREATE TEMP TABLE lines AS FROM {log}")
     begin_s, step_s, threads = connection.execute(_STEP).fetchall()[0]
     if not step_s:

@@ -29,11 +29,11 @@ from pgdyno.store.run_folder import LOCK
 LOCKS = Path("/proc/locks")
 
 
-def is_running(run: Path, locks: Path = LOCKS) -> bool:
+def is_running(run: Path) -> bool:
     """Return whether a pgdyno works on the folder `run`, by the kernel's list of locks."""
     try:
         inode = (run / LOCK).stat().st_ino
-        lines = locks.read_text().splitlines()
+        lines = LOCKS.read_text().splitlines()
     except OSError:
         return False
     # 1: FLOCK  ADVISORY  WRITE 1234 fe:01:5678 0 EOF, with -> for a process that waits

@@ -49,8 +49,6 @@ def _docstrings(of: ast.ClassDef) -> dict[str, str]:
 DIALECT = "http://json-schema.org/draft-07/schema#"
 """The dialect that TOML editors support; pydantic's is newer, but differs only in the place of definitions."""
 
-_SECTIONS = ("target", "workload", "sweep", "trial")
-
 
 def plan_schema() -> dict[str, Any]:
     schema = Plan.model_json_schema(by_alias=True, mode="validation")

@@ -118,12 +118,12 @@ def whole_report(
         return WholeReport(of, extras, report_content(of, location, extras), language)
 
 
-def report_html(runs: Sequence[RunData], prices: PriceList | None = None) -> str:
+def report_html(runs: Sequence[RunData]) -> str:
     """Return the English page of one run, or of several with the first as the baseline. Raises StoreError and
     UsageError.
     """
     with without_collector():
-        return whole_report(runs, prices).html()
+        return whole_report(runs).html()
 
 
 def judged_run(run: RunData) -> tuple[Digest, Extras]:

@@ -192,9 +192,9 @@ def _announce(guard: subprocess.Popen[bytes], process: ProcessId) -> None:
     guard.stdin.flush()
 
 
-def wait_accepting(server: Server, deadline_s: float = START_DEADLINE_S) -> None:
+def wait_accepting(server: Server) -> None:
     """Waits until `server` accepts connections again, as after a crash. Raises TargetError if it does not."""
-    end = time.monotonic() + deadline_s
+    end = time.monotonic() + START_DEADLINE_S
     while True:
         try:
             server.connect().close()

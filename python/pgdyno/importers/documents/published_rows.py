@@ -30,7 +30,6 @@ from pgdyno.messages import Message
 _WHOLE = frozenset(["clients", "workers", "scale", "warehouses", "reads", "writes", "others", "errors", "transactions"])
 _ROW_NUMBERS = ("#", "n", "no", "no.", "№")
 _PROTOCOLS = ("simple", "extended", "prepared")
-_BUILTIN = {"tpcb-like", "simple-update", "select-only"}
 _LITTLE = (0.0005, 0.002)
 """Clients per second over throughput: about 1/1000 if the dot of a throughput separated thousands."""
 _PLAUSIBLE_RATE = 50.0

@@ -46,8 +46,9 @@ class Placer:
     bounds: Rect
     taken: list[Rect] = field(default_factory=list)
 
-    def take_mark(self, x: float, y: float, radius: float = 5.0) -> None:
+    def take_mark(self, x: float, y: float) -> None:
         """Keep labels away from a mark."""
+        radius = 5.0
         self.taken.append(Rect(x - radius, y - radius, x + radius, y + radius))
 
     def take_line(self, points: Sequence[tuple[float, float]]) -> None:

@@ -122,14 +122,13 @@ def clients_scale(clients: Sequence[int], box: Box) -> Scale:
     return Scale(min(clients), max(clients), box.left + 14, box.right - 14, math.log2)
 
 
-def clients_axis(drawing: Drawing, box: Box, scale: Scale, clients: Sequence[int], *, titled: bool = True) -> None:
+def clients_axis(drawing: Drawing, box: Box, scale: Scale, clients: Sequence[int]) -> None:
     """Draw ticks at the measured clients, as many labels as fit, and the axis' name."""
     for each in set(clients):
         drawing.add(line(scale(each), box.bottom, scale(each), box.bottom + 4, "axis"))
     for tick in client_ticks(clients, scale, lambda each: text_width(f"{each:,}") + 12):
         drawing.add(text(scale(tick), box.bottom + 19, f"{tick:,}", anchor="middle"))
-    if titled:
-        x_title(drawing, box, gettext("clients (log2)"))
+    x_title(drawing, box, gettext("clients (log2)"))
 
 
 def _curve(drawing: Drawing, curve: ScalingCurve, named: Named, x: Scale, y: Scale, placer: Placer) -> None:

@@ -54,11 +54,11 @@ def path(points: Sequence[tuple[float, float]], class_: str, *, close: bool = Fa
     return element("path", d=f"M{steps}{'Z' if close else ''}", class_=class_)
 
 
-def text_width(content: str, size: float = FONT_SIZE * 1.08) -> float:
+def text_width(content: str) -> float:
     """Estimate the width of `content` in bold; an overestimate, so that labels do not touch."""
     narrow = sum(character in " .,:;'|!()[]ijlt" for character in content)
     wide = sum(character in "MWmw@%" or ord(character) > 0x2E80 for character in content)
-    return size * (0.62 * (len(content) - narrow - wide) + 0.33 * narrow + 0.95 * wide)
+    return FONT_SIZE * 1.08 * (0.62 * (len(content) - narrow - wide) + 0.33 * narrow + 0.95 * wide)
 
 
 def shortened(content: str, width: float) -> str:

@@ -26,7 +26,6 @@ AS_NEAR = 0.05
 """Logarithms of rates that differ by less count as one rate: repeats of a replay, for instance."""
 LIKE = 0.01
 """The largest difference of a share that counts as like the capture: one point."""
-LATE_MS = 10.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,13 +95,13 @@ class Reached:
     abilities: Abilities
 
 
-def reach(spec: DsnTarget, use: Use, environ: Mapping[str, str] | None = None) -> Reached:
+def reach(spec: DsnTarget, use: Use) -> Reached:
     """Connects to the server of `spec` and examines its capabilities without changing anything.
 
     Raises TargetError if the server is unreachable, too old, or measured by another pgdyno for which `use` does not
     wait; also if it cannot provide a setting or the database of `spec`.
     """
-    given, maintenance = given_address(spec, os.environ if environ is None else environ)
+    given, maintenance = given_address(spec, os.environ)
     with given.connect(maintenance) as connection, answering(connection):
         major = connection.info.server_version // 10000
         if major < OLDEST_MAJOR:
