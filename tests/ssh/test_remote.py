@@ -15,6 +15,8 @@ from pgdyno.plan.hosts import SshSpec
 from pgdyno.remote import RemoteError
 from pgdyno.remote.connect import _jump, ask, connected
 from pgdyno.remote.install import Installed, install
+from pgdyno.remote.remote_host import CommandError
+from pgdyno.targets.pool.host_script import reached_at
 from tests.postgres.probe_process import program
 from tests.ssh.sshd import Sshd, keygen, running_sshd
 from tests.waiting import wait_until
@@ -205,3 +207,23 @@ def test_a_program_that_cannot_run_there_is_said_to(sshd: Sshd, tmp_path: Path) 
         assert "pgprobe cannot run in" in error.message
         assert "nowhere" in error.message or "not found" in error.message
     shutil.rmtree(sshd.cache)
+
+
+def test_a_login_shell_that_prints_is_named_with_the_remedy(tmp_path: Path) -> None:
+    # what bash reads before a command, as it reads ~/.bashrc under sshd
+    (tmp_path / "bashrc").write_text("echo\necho 'Welcome to db1'\n")
+    with running_sshd(tmp_path / "sshd", lines=[f"SetEnv BASH_ENV={tmp_path / 'bashrc'}"]) as sshd:
+        error = refused(sshd.spec())
+        assert error.message == "the login shell on 127.0.0.1 prints 'Welcome to db1' before the output of commands"
+        assert error.hint is not None
+        assert "~/.bashrc" in error.hint
+        assert not error.passing
+        with pytest.raises(RemoteError, match="prints 'Welcome to db1' before"):
+            reached_at(sshd.spec())
+
+
+def test_output_of_another_encoding_is_read(sshd: Sshd) -> None:
+    assert ask(sshd.spec(), r"printf 'caf\351\n'") == "caf\N{REPLACEMENT CHARACTER}\n"
+    with pytest.raises(CommandError) as caught:
+        ask(sshd.spec(), r"printf 'sudo: contrase\361a\n' >&2; exit 3")
+    assert (caught.value.status, caught.value.why) == (3, "sudo: contrase\N{REPLACEMENT CHARACTER}a")

@@ -235,7 +235,8 @@ async def _ask(spec: SshSpec, command: str, within_s: float, text: str | None) -
     async with connected(spec) as connection:
         try:
             async with asyncio.timeout(within_s):
-                done = await connection.run(command, request_pty=False, **given)
+                # the host may have another locale
+                done = await connection.run(command, request_pty=False, errors="replace", **given)
         except TimeoutError as error:
             raise RemoteError(f"{spec.host} does not answer", passing=True) from error
         except (asyncssh.Error, OSError) as error:

@@ -16,12 +16,13 @@ import asyncssh
 from asyncssh.process import SSHClientProcess
 
 from pgdyno.programs import ENGINES, for_machine
-from pgdyno.remote.remote_host import RemoteError
+from pgdyno.remote.remote_host import RemoteError, not_silent
 
 MACHINES = {62: ("x86_64", "amd64"), 183: ("aarch64", "arm64")}
 """uname's names for ELF's e_machine (elf(5))."""
 NOT_WHOLE = 3
 """Exit code for a copy with a wrong checksum."""
+_BEGIN = "pgdyno-begin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,11 @@ async def _copy(
 
 async def _suiting(connection: asyncssh.SSHClientConnection, program: Path, host: str) -> tuple[Path, bytes]:
     """Returns `program`, or its build for the host's architecture, with its content. Raises RemoteError."""
-    names = (await _shell(connection, "uname -s; uname -m")).out.splitlines()
+    # start-up files of the login shell run first, and would put text into all that programs print
+    before, begin, said = (await _shell(connection, f"echo {_BEGIN}; uname -s; uname -m")).out.partition(f"{_BEGIN}\n")
+    if begin and before:
+        raise not_silent(host, before)
+    names = said.splitlines()
     if len(names) < 2 or names[0] != "Linux":
         raise RemoteError(f"{host} does not run Linux: uname prints {' '.join(names) or 'nothing'}")
     built_for, content = _read(program)

@@ -61,3 +61,12 @@ class CommandError(RemoteError):
         """The exit code of the command; -1 if a signal ended it."""
         self.why = last_line or f"exit code {status}"
         super().__init__(f"{host}: {command}: {self.why}", passing=True)
+
+
+def not_silent(host: str, printed: str) -> RemoteError:
+    """Returns the error for a login shell that prints `printed` before the output of a command."""
+    said = next((line for line in printed.splitlines() if line.strip()), "an empty line")
+    return RemoteError(
+        f"the login shell on {host} prints {said[:80]!r} before the output of commands",
+        hint=f"let its start-up files (such as ~/.bashrc) print only in interactive shells; to see it: ssh {host} true",
+    )

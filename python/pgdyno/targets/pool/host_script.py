@@ -10,7 +10,7 @@ from importlib.resources import files
 from pgdyno.errors import TargetError
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.remote.connect import ask
-from pgdyno.remote.remote_host import CommandError
+from pgdyno.remote.remote_host import CommandError, not_silent
 
 STATE = "/var/lib/pgdyno-pool"
 _ROOT = """sh -c 'if [ "$(id -u)" = 0 ]; then exec bash -s -- "$@"; else exec sudo -n bash -s -- "$@"; fi' sh"""
@@ -30,7 +30,10 @@ class NoRootError(PoolError):
 
 def reached_at(ssh: SshSpec) -> str:
     """Returns the address of the host at which it accepted this machine's connection. Raises RemoteError."""
-    return ask(ssh, "set -- $SSH_CONNECTION; echo $3").strip()
+    *before, address = ask(ssh, "set -- $SSH_CONNECTION; echo $3").splitlines() or [""]
+    if before:
+        raise not_silent(ssh.host, "\n".join(before))
+    return address.strip()
 
 
 def on_host(
