@@ -108,13 +108,6 @@ def expected_noise_json(found: ExpectedNoise | None) -> dict[str, Any] | None:
     """Return the grade for programs; None if it is unknown."""
     if found is None:
         return None
-    grade = found.grade
-    return {
-        "grade": grade.letter,
-        "detectable": grade.detectable,
-        "repeats": grade.repeats,
-        "instances": grade.instances,
-        "compared": grade.is_compared,
-        "run": found.run,
-        "trial_s": found.trial_s,
-    }
+    from pgdyno.report.answers.noise import grade_json
+
+    return {**grade_json(found.grade), "run": found.run, "trial_s": found.trial_s}

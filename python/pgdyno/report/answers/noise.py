@@ -54,9 +54,12 @@ def noise_line(grade: NoiseGrade | None) -> str:
 
 
 def noise_json(grade: NoiseGrade | None) -> dict[str, Any] | None:
+    """Return the grade for programs; None if it is unknown."""
+    return None if grade is None else grade_json(grade)
+
+
+def grade_json(grade: NoiseGrade) -> dict[str, Any]:
     """Return the grade for programs; `docs/reference/analysis.md` describes the keys."""
-    if grade is None:
-        return None
     return {
         "grade": grade.letter,
         "detectable": grade.detectable,
