@@ -121,10 +121,13 @@ def test_the_history_of_a_folder(run: Run, tmp_path: Path) -> None:
     assert run("pgdyno", "history", "runs", "--target", "pg9").returncode == ExitCode.USAGE
 
 
-def test_a_damaged_run_hides_no_history_of_the_others(run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("damaged", ["trials/*/trial.json", "manifest.json"])
+def test_a_damaged_run_hides_no_history_of_the_others(damaged: str, run: Run, tmp_path: Path) -> None:
     for _ in range(3):
         last = Path(stored(tmp_path / "runs", {"pg18": 600.0}, repeats=2))
-    next((last / "trials").glob("*/trial.json")).write_text("{")
+    next(last.glob(damaged)).write_text("{")
+    # not a run, and no error
+    (tmp_path / "runs" / "pages").mkdir()
     said = run("pgdyno", "history", "runs")
     assert said.returncode == ExitCode.STORE
     assert "throughput of 2 runs" in said.stdout

@@ -15,6 +15,7 @@ from pgdyno.generators.parallel_map import in_line
 from pgdyno.mounts import is_folder
 from pgdyno.report.analysis import differing, history_lines
 from pgdyno.store import RunData, list_runs, load_run
+from pgdyno.store.run_folder import MANIFEST
 
 
 def show_history(folder: Path, metric: Metric, target: str | None, workload: str | None, *, json: bool) -> ExitCode:
@@ -26,7 +27,7 @@ def show_history(folder: Path, metric: Metric, target: str | None, workload: str
         raise StoreError(f"folder {folder} does not exist", hint="name a folder that contains runs")
     runs: dict[str, RunData] = {}
     unread: list[Unread] = []
-    places = [str(entry.path) for entry in list_runs(folder) if entry.manifest is not None]
+    places = [str(entry.path) for entry in list_runs(folder) if (entry.path / MANIFEST).exists()]
     for place, run in each_run(in_line, lambda place: load_run(Path(place)), places):
         if isinstance(run, Unread):
             unread.append(run)
