@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -157,6 +158,38 @@ def test_a_generator_s_host_is_checked(cluster: Cluster, environment: dict[str, 
     assert generator.ceiling("simple", 1, 0.2) > 0
     trips = generator.trips(environment, "simple")
     assert (trips.count > 0, 0 < trips.least_us <= trips.median_us) == (True, True)
+
+
+@pytest.mark.parametrize("missing", ["bash", "nproc"])
+def test_a_host_without_a_usual_program(tmp_path: Path, missing: str) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    needed = (
+        "bash",
+        "cat",
+        "chmod",
+        "cut",
+        "date",
+        "env",
+        "grep",
+        "mkdir",
+        "mv",
+        "nproc",
+        "rm",
+        "sha256sum",
+        "sh",
+        "uname",
+    )
+    for each in needed:
+        if each != missing:
+            (programs / each).symlink_to(shutil.which(each) or each)
+    with running_sshd(tmp_path / "odd", lines=[f"SetEnv PATH={programs}"]) as sshd:
+        generator = SshGenerator("generator-1", There(sshd.spec()), find_engine())
+        try:
+            assert generator.facts["cores"] >= 1
+            assert abs(generator.clock_us() / 1e6 - time.time()) < 60
+        finally:
+            generator.end()
 
 
 @pytest.mark.parametrize("has_date", [True, False])

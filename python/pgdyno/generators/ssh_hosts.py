@@ -38,9 +38,10 @@ BEGIN_S = 60.0
 """The time limit until an engine is started with its files."""
 _CHUNK = 1 << 16
 _CLOCK = "export LC_ALL=C; while read -r number; do echo $number ${EPOCHREALTIME:-$(date +%s.%6N)}; done"
-"""A bash loop that prints the time for each number, from version 5 on without starting a process."""
+"""A loop that prints the time for each number; bash does so from version 5 on without starting a process."""
+_WITH_BASH = f"if command -v bash >/dev/null; then exec bash -c {shlex.quote(_CLOCK)}; fi; {_CLOCK}"
 _TIME = re.compile(r"(\d+)\.(\d{6})")
-_LOOK = "uname -n; cat /proc/sys/kernel/random/boot_id; nproc; cat /proc/cpuinfo"
+_LOOK = "uname -n; cat /proc/sys/kernel/random/boot_id; nproc || grep -c ^processor /proc/cpuinfo; cat /proc/cpuinfo"
 
 
 class SshGenerator:
@@ -148,7 +149,7 @@ class SshGenerator:
         self._engine = installed.command
         found = await self._connection.run(f"{self._engine} --version; {_LOOK}", stdin=DEVNULL, check=True)
         version, node, boot, cores, *cpuinfo = str(found.stdout).splitlines()
-        self._clock: Process[str] = await self._connection.create_process(f"exec bash -c {shlex.quote(_CLOCK)}")
+        self._clock: Process[str] = await self._connection.create_process(f"exec sh -c {shlex.quote(_WITH_BASH)}")
         self._stack.callback(self._clock.close)
         self._one_question = asyncio.Lock()
         return {
