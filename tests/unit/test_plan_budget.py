@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from time import process_time
 from typing import Any
 
@@ -12,6 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pgdyno.analyse.series import following
+from pgdyno.commands.plan import within_budget
+from pgdyno.doctor import System
 from pgdyno.errors import UsageError
 from pgdyno.plan import Plan, catalogue, load_plan
 from pgdyno.plan.checks.question import compares_arms
@@ -366,3 +369,16 @@ def test_what_remains_after_a_long_download_may_be_too_little() -> None:
     # the next run does not wait for what is downloaded now
     again = Budget(plan(), room(needed(refused.value.hint or "") + 1)).fit().plan
     assert again.trial.repeats == 3
+
+
+def test_a_limit_of_the_control_group_is_the_machine_s_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGDYNO_HOME", str(tmp_path))
+    monkeypatch.setattr(System, "memory_limit_bytes", lambda _: GIB)
+    file = tmp_path / "limited.toml"
+    file.write_text(
+        'name = "limited"\n[target.a]\nkind = "embedded"\nversion = "18"\n[target.a.settings]\n'
+        'shared_buffers = "900MB"\n[workload]\nscripts = ["select-only"]\n[sweep]\nclients = 1\n'
+        '[trial]\nduration = "10s"\n'
+    )
+    limited = within_budget(load_plan(str(file)), "10h")
+    assert [str(each) for each in limited.gave_up] == ["shared_buffers is 256MB instead of 900MB"]

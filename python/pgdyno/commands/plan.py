@@ -17,7 +17,6 @@ from pgdyno.commands.support.expected_noise import (
 )
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, PlanError, Problem, UsageError
-from pgdyno.host import describe_host
 from pgdyno.messages import message_json
 from pgdyno.mounts import exists
 from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan, catalogue, load_plan
@@ -49,6 +48,7 @@ def within_budget(loaded: LoadedPlan, budget: str | None) -> LoadedPlan:
         update = {"search": search.model_copy(update={"budget": budget})}
         return replace(loaded, plan=loaded.plan.model_copy(update=update))
     # imported here: without a budget, `plan check` needs no code of servers
+    from pgdyno.doctor.memory import usable_bytes
     from pgdyno.plan.time_budget.time_and_disk import load_rate
     from pgdyno.targets import Home
 
@@ -56,7 +56,7 @@ def within_budget(loaded: LoadedPlan, budget: str | None) -> LoadedPlan:
     there = next(folder for folder in (root, *root.parents) if exists(folder))
     kinds = {spec.kind for spec in loaded.plan.target.values()}
     rate = load_rate(root, kinds, loaded.plan.workload.dataset)
-    room = Room(seconds, describe_host().memory_bytes, shutil.disk_usage(there).free, rate)
+    room = Room(seconds, usable_bytes(), shutil.disk_usage(there).free, rate)
     whole = Budget(loaded.plan, room)
     fitted = whole.fit()
     return replace(loaded, plan=fitted.plan, gave_up=tuple(fitted.gave_up), budget=whole)

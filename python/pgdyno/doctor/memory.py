@@ -7,6 +7,7 @@ from functools import reduce
 from pgdyno.doctor.check import NOT_REPORTED, good, graded, note, stop, unknown, warning
 from pgdyno.doctor.needs import MIB, Needs
 from pgdyno.doctor.system import System
+from pgdyno.host import describe_host
 from pgdyno.messages import Message
 from pgdyno.records import Check
 from pgdyno.units import format_bytes
@@ -28,6 +29,11 @@ def available_bytes(system: System) -> int | None:
     total = system.memory_bytes("MemTotal")
     limit = system.memory_limit_bytes()
     return min(total, limit) if total is not None and limit is not None else total
+
+
+def usable_bytes() -> int:
+    """Returns the memory that servers which pgdyno starts here can have, within the control group's limit."""
+    return available_bytes(System()) or describe_host().memory_bytes
 
 
 def size(system: System, needs: Needs) -> Check:

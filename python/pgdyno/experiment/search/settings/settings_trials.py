@@ -10,6 +10,7 @@ import psycopg
 from pgdyno.analyse.capacity import SERVED_SHARE
 from pgdyno.analyse.pairs import Metric, value_of
 from pgdyno.analyse.price import PriceList, prices_of
+from pgdyno.doctor.memory import usable_bytes
 from pgdyno.errors import PgdynoError, StopRunError, StoreError
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.search.capacity_search import limited_latencies
@@ -34,7 +35,6 @@ from pgdyno.experiment.search.settings.settings_result import (
 )
 from pgdyno.experiment.search.settings.stages import Asked, Best, Found, Rules, Seen, Settings, Stage, search
 from pgdyno.experiment.servers import Servers
-from pgdyno.host import describe_host
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.targets import NetworkTarget
@@ -197,7 +197,7 @@ def _space(own: SettingsSearch, servers: Servers) -> list[Searched]:
         server = servers.obtain(own.planned(1, Asked(Stage.EXPLORE, {}), 1))
         known = server.read_as_is(lambda connection: read_settings(connection, list(plan_search.over)))
         theirs = servers.attached(own.target) if own.plan.system_names else None
-        memory_bytes = describe_host().memory_bytes if is_here else None
+        memory_bytes = usable_bytes() if is_here else None
         if theirs is not None:
             memory_bytes = theirs.memory_bytes()
     except (PgdynoError, psycopg.Error) as error:
