@@ -71,6 +71,19 @@ def test_without_points_past_the_peak_there_is_no_fit() -> None:
     assert found.reason.id == "usl-peak-not-reached"
 
 
+@pytest.mark.parametrize(
+    "tps",
+    [
+        # the gradient is singular
+        [(5826, 52, 385), (11, 112, 484), (27, 3409, 332), (7965, 4125, 531), (29463, 3377, 17422), (233, 1495, 61)],
+        # the fitted law has no throughput at its peak
+        [(27, 65, 137), (181, 179, 2027), (77048, 12550, 14606), (10891, 2443, 46856), (5735, 1003, 20), (899, 71, 34)],
+    ],
+)
+def test_repeats_that_differ_by_powers_of_ten_have_no_fit(tps: list[tuple[float, ...]]) -> None:
+    assert isinstance(fit_usl(list(zip((1, 2, 4, 8, 16, 32), tps, strict=True))), NotFitted)
+
+
 def test_a_curve_of_a_run() -> None:
     (of_run,) = scaling(summarise(sweep(clients=(1, 2, 4, 8, 16, 32, 64, 128), seconds=2)))
     found = fit_curve(of_run)

@@ -240,6 +240,8 @@ class _Solution:
 
 _SIGMA = 1
 MOST_STEPS, LEAST_STEP = 200, 1e-12
+LEAST_TIME = 1e-3
+"""Least response time at the peak, as a part of that of one client."""
 
 
 def _solve(trials: Sequence[tuple[int, float]]) -> _Solution | None:
@@ -255,7 +257,11 @@ def _solve(trials: Sequence[tuple[int, float]]) -> _Solution | None:
     if not (_has_peak(free) and _has_peak(bounded)):
         return None
     freedom = len(over) - len(free)
-    covariance = np.linalg.inv(slopes.T @ slopes) * squares / freedom
+    try:
+        covariance = np.linalg.inv(slopes.T @ slopes) * squares / freedom
+    except np.linalg.LinAlgError:
+        # trials of a point that differ by powers of ten determine nothing
+        return None
     return _Solution(free, bounded, covariance, t_quantile(CONFIDENCE, freedom))
 
 
@@ -297,15 +303,21 @@ def _row(clients: float) -> Array:
 
 
 def _has_peak(b: Array) -> bool:
-    return bool(b[0] > 0 and b[2] > 0 and b[1] < b[0])
+    """Return whether the law has a peak, with a throughput: far from all points, a negative sigma may leave none."""
+    return bool(b[0] > 0 and b[2] > 0 and b[1] < b[0] and _row(_peak(b)) @ b > LEAST_TIME * b[0])
 
 
 def _parameters(b: Array) -> tuple[float, float, float, float, float]:
     """Return log lambda, sigma, log kappa, and the logarithms of the peak's clients and throughput."""
     contention, coherency = b[1] / b[0], max(b[2] / b[0], 1e-300)
-    peak = max(math.sqrt(max(1 - contention, 0.0) / coherency), 1.0)
+    peak = _peak(b)
     top = peak / float(_row(peak) @ b)
     return -math.log(b[0]), float(contention), math.log(coherency), math.log(peak), math.log(top)
+
+
+def _peak(b: Array) -> float:
+    """Return the number of clients with the highest throughput, at least 1."""
+    return max(math.sqrt(max(1 - b[1] / b[0], 0.0) / max(b[2] / b[0], 1e-300)), 1.0)
 
 
 def _exp(value: float) -> float:
