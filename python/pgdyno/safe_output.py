@@ -106,7 +106,7 @@ def guard_streams() -> None:
 
 def print_data(text: str) -> None:
     """Writes JSON or CSV as UTF-8 whatever the terminal's encoding: escapes for other encodings are no JSON."""
-    print_utf8([visible(text).encode()])
+    print_utf8([text.encode()])
 
 
 def print_utf8(pieces: Iterable[bytes]) -> None:

@@ -309,7 +309,7 @@ def _has_peak(b: Array) -> bool:
 
 def _parameters(b: Array) -> tuple[float, float, float, float, float]:
     """Return log lambda, sigma, log kappa, and the logarithms of the peak's clients and throughput."""
-    contention, coherency = b[1] / b[0], max(b[2] / b[0], 1e-300)
+    contention, coherency = _sigma_kappa(b)
     peak = _peak(b)
     top = peak / float(_row(peak) @ b)
     return -math.log(b[0]), float(contention), math.log(coherency), math.log(peak), math.log(top)
@@ -317,7 +317,12 @@ def _parameters(b: Array) -> tuple[float, float, float, float, float]:
 
 def _peak(b: Array) -> float:
     """Return the number of clients with the highest throughput, at least 1."""
-    return max(math.sqrt(max(1 - b[1] / b[0], 0.0) / max(b[2] / b[0], 1e-300)), 1.0)
+    contention, coherency = _sigma_kappa(b)
+    return max(math.sqrt(max(1 - contention, 0.0) / coherency), 1.0)
+
+
+def _sigma_kappa(b: Array) -> tuple[float, float]:
+    return b[1] / b[0], max(b[2] / b[0], 1e-300)
 
 
 def _exp(value: float) -> float:

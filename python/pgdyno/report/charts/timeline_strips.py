@@ -26,7 +26,7 @@ from pgdyno.report.charts.svg import (
     text,
     text_width,
 )
-from pgdyno.report.sections.cloud_metrics import Values, range_words
+from pgdyno.report.sections.cloud_metrics import Values, known_steps, range_words
 from pgdyno.report.sections.timelines import BUSY
 from pgdyno.report.translation import gettext
 
@@ -217,7 +217,7 @@ def _ground(drawing: Drawing, trial: Mapping[str, Any], box: Box, x: Scale) -> N
 
 
 def _stack(drawing: Drawing, strip: Strip, step: float, x: Scale, y: Scale) -> None:
-    runs = _runs([any(value is not None for value in at) for at in zip(*strip.lines.values(), strict=True)])
+    runs = known_steps([any(value is not None for value in at) for at in zip(*strip.lines.values(), strict=True)])
     under = [0.0] * len(next(iter(strip.lines.values())))
     ends = []
     for name, values in strip.lines.items():
@@ -237,24 +237,13 @@ def _lines(drawing: Drawing, strip: Strip, step: float, x: Scale, y: Scale) -> N
     for at, (name, values) in enumerate(strip.lines.items()):
         colour = strip.colour if strip.colour is not None else at % 6
         known = [value or 0.0 for value in values]
-        runs = [_places(run, known, step, x, y) for run in _runs([value is not None for value in values])]
+        runs = [_places(run, known, step, x, y) for run in known_steps([value is not None for value in values])]
         for places in runs:
             drawing.add(path(places, f"s thin t{colour}"))
         if runs:
             ends.append((name, runs[-1][-1][1], f"f{colour}"))
     if len(strip.lines) > 1:
         _names(drawing, ends, x.end)
-
-
-def _runs(known: Sequence[bool]) -> list[range]:
-    """Return the ranges of adjacent steps that are known."""
-    found: list[range] = []
-    for at, there in enumerate(known):
-        if there and found and found[-1].stop == at:
-            found[-1] = range(found[-1].start, at + 1)
-        elif there:
-            found.append(range(at, at + 1))
-    return found
 
 
 def _places(run: range, values: Sequence[float], step: float, x: Scale, y: Scale) -> list[tuple[float, float]]:

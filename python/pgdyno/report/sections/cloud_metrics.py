@@ -155,14 +155,17 @@ def _load(load: Sequence[WaitStep], count: int, skip: int) -> Iterator[dict[str,
         }
 
 
+def known_steps(known: Sequence[bool]) -> list[range]:
+    """Return the ranges of adjacent steps whose value is true."""
+    found: list[range] = []
+    for at, there in enumerate(known):
+        if there and found and found[-1].stop == at:
+            found[-1] = range(found[-1].start, at + 1)
+        elif there:
+            found.append(range(at, at + 1))
+    return found
+
+
 def _gaps(known: Sequence[bool]) -> list[list[int]]:
     """Return the ranges of steps without data, as half-open ranges."""
-    found: list[list[int]] = []
-    for at, there in enumerate(known):
-        if there:
-            continue
-        if found and found[-1][1] == at:
-            found[-1][1] = at + 1
-        else:
-            found.append([at, at + 1])
-    return found
+    return [[gap.start, gap.stop] for gap in known_steps([not there for there in known])]
