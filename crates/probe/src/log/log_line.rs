@@ -37,6 +37,20 @@ pub struct Entry {
 
 const SEVERITIES: [&str; 5] = ["LOG", "WARNING", "ERROR", "FATAL", "PANIC"];
 
+/// What else stands before a text of the format stderr. These lines have the prefix, too, and may
+/// quote a statement that contains anything.
+const OTHER_HEADINGS: [&str; 9] = [
+    "STATEMENT",
+    "DETAIL",
+    "HINT",
+    "CONTEXT",
+    "QUERY",
+    "LOCATION",
+    "NOTICE",
+    "INFO",
+    "DEBUG",
+];
+
 /// Column of csvlog, from 0: the same in all versions.
 const CSV_PID: usize = 3;
 const CSV_SEVERITY: usize = 11;
@@ -90,23 +104,37 @@ impl Format {
     }
 }
 
-/// The severity comes after the prefix, whose form is unknown: the first one in the line counts.
+/// The severity comes after the prefix, whose form is unknown: the first heading in the line counts.
 /// The server puts a tab before each further line of a message, whose text may contain anything.
 fn plain(line: &str) -> Option<Entry> {
     if line.starts_with('\t') {
         return None;
     }
-    let places = SEVERITIES.iter().filter_map(|severity| {
-        let at = line.find(&format!("{severity}:  "))?;
-        Some((at, *severity))
-    });
-    let (at, severity) = places.min()?;
-    let (prefix, after) = line.split_at(at);
-    Some(Entry {
-        severity: severity.to_owned(),
-        pid: in_brackets(prefix),
-        message: after[severity.len() + 3..].to_owned(),
+    let (end, heading) = line.match_indices(":  ").find_map(|(end, _)| {
+        let mut headings = SEVERITIES.iter().chain(&OTHER_HEADINGS);
+        let heading = headings.find(|heading| line[..end].ends_with(*heading))?;
+        Some((end, *heading))
+    })?;
+    SEVERITIES.contains(&heading).then(|| Entry {
+        severity: heading.to_owned(),
+        pid: in_brackets(&line[..end - heading.len()]),
+        message: without_code(&line[end + 3..]).to_owned(),
     })
+}
+
+/// With `log_error_verbosity = verbose`, the SQLSTATE and a colon come before the message.
+fn without_code(message: &str) -> &str {
+    let is_code = |code: &str| {
+        let mut bytes = code.bytes();
+        // the server's own codes have digits, and words such as "ERROR" do not
+        code.len() == 5
+            && code.contains(|char: char| char.is_ascii_digit())
+            && bytes.all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
+    };
+    match message.split_once(": ") {
+        Some((code, after)) if is_code(code) => after,
+        _ => message,
+    }
 }
 
 /// Finds `[123]`, the usual form of the process ID in `log_line_prefix`.
@@ -233,6 +261,27 @@ mod tests {
             entry.map(|entry| entry.matter()),
             Some(Some(Matter::Server))
         );
+    }
+
+    #[test]
+    fn the_code_of_a_verbose_log_is_no_part_of_the_message() {
+        for message in ["checkpoint starting: time", "redo starts at 0/3000028"] {
+            let line = format!("2026-11-21 15:18:42.123 UTC [77] LOG:  00000: {message}");
+            let entry = Format::Plain.read(&line).expect("it is one");
+            assert_eq!((entry.pid, entry.message.as_str()), (Some(77), message));
+        }
+        let line = "x [77] LOCATION:  LogCheckpointStart, xlog.c:6234";
+        assert_eq!(Format::Plain.read(line), None);
+        let entry = Format::Plain.read("x ERROR:  error: x").expect("it is one");
+        assert_eq!(entry.message, "error: x");
+    }
+
+    #[test]
+    fn a_statement_that_quotes_an_entry_begins_none() {
+        for heading in ["STATEMENT", "DETAIL", "CONTEXT"] {
+            let line = format!("x [77] {heading}:  select 'PANIC:  could not write'");
+            assert_eq!(Format::Plain.read(&line), None, "{heading}");
+        }
     }
 
     #[test]
