@@ -1,10 +1,10 @@
 //! The server's processes, one by one and as sums by kind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use super::files::{Files, field, word};
 use super::kernel::present;
-use super::postmaster::children;
+use super::postmaster::{children, parent};
 use super::title;
 use crate::catalogue::source;
 use crate::clock::Stamp;
@@ -19,6 +19,8 @@ pub struct Processes {
     differ: Differ,
     most_clients: usize,
     io_refused: bool,
+    /// The children in the last sample.
+    known: Vec<u32>,
     /// The probe's own backend, and what it had used.
     own: (u32, f64),
 }
@@ -31,6 +33,7 @@ impl Processes {
             differ: Differ::new(source("process")),
             most_clients,
             io_refused: false,
+            known: Vec::new(),
             own: (0, 0.0),
         }
     }
@@ -49,6 +52,19 @@ impl Processes {
         self.io_refused
     }
 
+    /// All children of the postmaster. The kernel's list skips some of them if others end while it
+    /// is read (`get_children_pid`), and a process that reappeared in the next sample would count
+    /// from its beginning.
+    fn children(&mut self, files: &Files, postmaster: u32) -> Vec<u32> {
+        let mut found = children(files, postmaster);
+        let listed: HashSet<u32> = found.iter().copied().collect();
+        let is_skipped =
+            |pid: &u32| !listed.contains(pid) && parent(files, *pid) == Some(postmaster);
+        found.extend(self.known.drain(..).filter(is_skipped));
+        self.known.clone_from(&found);
+        found
+    }
+
     /// The sources `process` and `processes` for this postmaster.
     pub fn samples(
         &mut self,
@@ -58,7 +74,7 @@ impl Processes {
         queries: &Queries,
     ) -> [Sample; 2] {
         let mut readings: Vec<Reading> = reading(files, postmaster, true).into_iter().collect();
-        for pid in children(files, postmaster) {
+        for pid in self.children(files, postmaster) {
             // a process that has just ended is left out
             let Some(reading) = reading(files, pid, false) else {
                 continue;
@@ -69,9 +85,9 @@ impl Processes {
                 readings.push(reading);
             }
         }
-        self.io_refused = readings
-            .iter()
-            .any(|reading| !reading.values.iter().any(|(name, _)| *name == "read"));
+        // a process that ends while it is read lacks its I/O, too
+        let lacks_io = |reading: &Reading| !reading.values.iter().any(|(name, _)| *name == "read");
+        self.io_refused = !readings.is_empty() && readings.iter().all(lacks_io);
         let states = states(&readings);
         let mut each = self.differ.sample(at, readings);
         let sums = Sample {
@@ -216,6 +232,72 @@ mod tests {
                 ("kind", kind.into()),
             ],
             values: vec![("cpu", cpu)],
+        }
+    }
+
+    /// A folder with the files of a postmaster, number 7, and two children.
+    fn server() -> (tempfile::TempDir, Files) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let put = |name: &str, text: &str| {
+            let path = folder.path().join("proc").join(name);
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+            std::fs::write(path, text).expect("a file");
+        };
+        put("7/task/7/children", "8 9");
+        for (pid, parent, title) in [(7, 1, ""), (8, 7, "walwriter"), (9, 7, "checkpointer")] {
+            let rest = "0 ".repeat(17);
+            put(
+                &format!("{pid}/stat"),
+                &format!("{pid} (postgres) S {parent} {rest}55 0"),
+            );
+            put(&format!("{pid}/cmdline"), &format!("postgres: {title}"));
+            put(&format!("{pid}/io"), "read_bytes: 4096\n");
+            put(&format!("{pid}/schedstat"), "900000000 0 0\n");
+        }
+        let files = Files::below(folder.path());
+        (folder, files)
+    }
+
+    #[test]
+    fn a_child_that_the_kernels_list_skipped_is_sampled_nevertheless() {
+        let (folder, files) = server();
+        let (mut processes, queries) = (Processes::new(9), Queries::default());
+        let clock = crate::clock::Clock::start();
+        let mut sums = || {
+            let [_, sums] = processes.samples(&files, clock.now(), 7, &queries);
+            let row = |kind| {
+                let row = sums
+                    .rows
+                    .iter()
+                    .find(|row| label(&row.labels, "kind") == kind);
+                row.map(|row| (value(row, "number"), value(row, "cpu")))
+            };
+            (row("walwriter"), row("checkpointer"))
+        };
+        let list = folder.path().join("proc/7/task/7/children");
+        let cpu = folder.path().join("proc/8/schedstat");
+        sums();
+        std::fs::write(&list, "9").expect("a file");
+        std::fs::write(&cpu, "900500000 0 0\n").expect("a file");
+        assert_eq!(sums(), (Some((1.0, 500.0)), Some((1.0, 0.0))));
+        std::fs::write(&list, "8 9").expect("a file");
+        std::fs::write(&cpu, "901500000 0 0\n").expect("a file");
+        assert_eq!(sums(), (Some((1.0, 1000.0)), Some((1.0, 0.0))));
+        std::fs::write(&list, "9").expect("a file");
+        std::fs::remove_dir_all(folder.path().join("proc/8")).expect("it is ours");
+        assert_eq!(sums(), (None, Some((1.0, 0.0))));
+    }
+
+    #[test]
+    fn io_is_refused_if_no_process_shows_it() {
+        let (folder, files) = server();
+        let (mut processes, queries) = (Processes::new(9), Queries::default());
+        let now = crate::clock::Clock::start().now();
+        for (pid, is_refused) in [(9, false), (8, false), (7, true)] {
+            // it ended between two reads, or may not be read
+            std::fs::remove_file(folder.path().join(format!("proc/{pid}/io"))).expect("removed");
+            processes.samples(&files, now, 7, &queries);
+            assert_eq!(processes.io_refused(), is_refused, "{pid}");
         }
     }
 
