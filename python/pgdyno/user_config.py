@@ -11,15 +11,18 @@ from pgdyno.errors import UsageError
 from pgdyno.mounts import expanded
 
 KEYS = {"runs": "the folder of runs", "language": "the language of reports: en, ko, ja or zh"}
-_PARAMETERS = {"runs": ("runs", "into"), "language": ("language",)}
-"""The parameters of commands that each key sets, unless the command line or the environment does."""
+_PARAMETERS = {"runs": ("runs", "import.into"), "language": ("language",)}
+"""The parameters that each key sets, unless the command line or the environment does: of every command, or of the one
+before the dot, because `--into` of another command is no folder of runs.
+"""
 
 
 def config_path() -> Path:
     """Returns `pgdyno/config.toml` in the folder of the XDG base directory specification."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
     # the specification ignores relative paths
-    folder = Path(base) if base.startswith("/") else Path(os.environ.get("HOME") or "~").expanduser() / ".config"
+    # an account may have no home directory at all, as in containers
+    folder = Path(base) if base.startswith("/") else expanded(os.environ.get("HOME") or "~") / ".config"
     return folder / "pgdyno" / "config.toml"
 
 
@@ -44,5 +47,15 @@ def read_config(path: Path) -> dict[str, str]:
 
 def defaults(config: Mapping[str, str], commands: Iterable[str]) -> dict[str, dict[str, str]]:
     """Returns `config` as defaults of each of `commands`."""
-    values = {name: value for key, value in config.items() for name in _PARAMETERS[key]}
-    return dict.fromkeys(commands, values) if values else {}
+    given = {parameter: value for key, value in config.items() for parameter in _PARAMETERS[key]}
+    return {command: _of(command, given) for command in commands} if given else {}
+
+
+def _of(command: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Returns the values of `given`, by parameter, that apply to `command`."""
+    found = {}
+    for parameter, value in given.items():
+        only, _, name = parameter.rpartition(".")
+        if only in ("", command):
+            found[name] = value
+    return found

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import typer
@@ -27,7 +28,7 @@ from pgdyno.errors import ExitCode, PgdynoError, PlanError, StoreError, UsageErr
 from pgdyno.plan import load_plan
 from pgdyno.store import RunFolder
 from pgdyno.targets.connection import Address
-from pgdyno.user_config import read_config
+from pgdyno.user_config import config_path, read_config
 from tests.commands_page import commands
 from tests.unit.store_sample import sample_manifest
 from tests.unprivileged import unprivileged
@@ -208,7 +209,10 @@ def test_the_configuration_file_has_defaults_for_every_command(tmp_path: Path, m
     (tmp_path / "pgdyno").mkdir()
     file = tmp_path / "pgdyno" / "config.toml"
     file.write_text('runs = "/srv/runs"\nlanguage = "ja"\n')
-    assert configured()["show"] == {"runs": "/srv/runs", "into": "/srv/runs", "language": "ja"}
+    assert configured()["show"] == {"runs": "/srv/runs", "language": "ja"}
+    assert configured()["import"]["into"] == "/srv/runs"
+    # the folder of a model is no folder of runs
+    assert "into" not in configured()["synthesise"]
     for text, message in [
         ("runs = 1", "must be a string"),
         ("colour = 1", "unknown key colour"),
@@ -219,6 +223,17 @@ def test_the_configuration_file_has_defaults_for_every_command(tmp_path: Path, m
         file.write_text(text)
         with pytest.raises(UsageError, match=message):
             read_config(file)
+
+
+def test_an_account_without_a_home_directory_has_no_configuration_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def unknown(number: int) -> NoReturn:
+        raise KeyError(number)
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert read_config(config_path()) == {}
 
 
 @pytest.mark.parametrize("value", ["9" * 5_000, "[" * 5_000], ids=["digits", "nested"])
