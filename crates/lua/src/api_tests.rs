@@ -137,6 +137,28 @@ fn an_error_that_is_fatal_is_a_text_to_the_script_and_the_servers_to_the_engine(
 }
 
 #[test]
+fn rows_whose_tag_has_no_number_are_counted() {
+    let (_workload, mut client) = client_of(
+        "function event()
+            local plan = con:query('EXPLAIN SELECT 1')
+            assert(plan.nrows == 2 and plan:fetch_row()[1] == 'Result' and plan:fetch_row()[1] == ' x')
+            assert(plan:fetch_row() == nil)
+            con:query(con:query_row('SHOW port'))
+         end",
+    );
+    let tagged = |values: &[Option<&str>], tag: &str| {
+        let mut bytes = rows(values);
+        bytes.truncate(bytes.len() - message(b'C', b"SELECT 1\0").len());
+        [bytes, message(b'C', tag.as_bytes())].concat()
+    };
+    client.begin();
+    client.answer(&tagged(&[Some("Result"), Some(" x")], "EXPLAIN\0"));
+    assert!(client.sent().contains("SHOW port"), "{:?}", client.last);
+    client.answer(&tagged(&[Some("5432")], "SHOW\0"));
+    assert!(client.sent().contains("5432"), "{:?}", client.last);
+}
+
+#[test]
 fn a_parameter_that_is_never_set_is_zero_or_empty() {
     let (_workload, mut client) = client_of(
         "function event()

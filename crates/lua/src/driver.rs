@@ -100,8 +100,9 @@ impl Session {
         // with several statements in one query, the last result counts
         Ok(match answer.results().last() {
             Some(result) if result.columns.is_some() || result.kind == Kind::Read => {
-                let rows = result.affected.unwrap_or(0) as usize;
                 let sent = answer.rows(answer.results().len() - 1);
+                // the tags of SHOW, EXPLAIN and CALL have no number
+                let rows = result.affected.map_or(sent.len(), |rows| rows as usize);
                 let values = match sent.is_empty() {
                     true => None,
                     false => Some(self.state.lua.create_string(sent.as_bytes())?),
