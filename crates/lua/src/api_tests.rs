@@ -1,7 +1,7 @@
 //! sysbench's API other than statements: loops of the script's own, errors that it catches,
 //! commands.
 
-use pgdyno_engine::driver::{Event, Request};
+use pgdyno_engine::driver::{Change, Event, Request};
 
 use crate::runtime_tests::{Client, message, open, refusal, rows, settings};
 use crate::{Script, Workload};
@@ -156,6 +156,69 @@ fn rows_whose_tag_has_no_number_are_counted() {
     assert!(client.sent().contains("SHOW port"), "{:?}", client.last);
     client.answer(&tagged(&[Some("5432")], "SHOW\0"));
     assert!(client.sent().contains("5432"), "{:?}", client.last);
+}
+
+#[test]
+fn a_statement_that_the_server_refused_to_prepare_is_prepared_again() {
+    let (_workload, mut client) = client_of(
+        "function event()
+            local statement = con:prepare('SELECT a FROM late')
+            local ok = pcall(statement.execute, statement)
+            if not ok then con:query('CREATE TABLE late') end
+            if not ok then statement:execute() end
+         end",
+    );
+    assert!(client.begin().sent().contains("SELECT a FROM late"));
+    let sent = client.answer(&refusal("42P01")).sent();
+    assert!(sent.contains("CREATE TABLE late"), "{sent:?}");
+    let sent = client.answer(&message(b'C', b"CREATE TABLE\0")).sent();
+    assert!(sent.contains("SELECT a FROM late"), "{sent:?}");
+    let sent = client.answer(b"1\0\0\0\x04").sent();
+    assert!(
+        sent.contains("sb_0") && !sent.contains("SELECT"),
+        "{sent:?}"
+    );
+    assert!(client.answer(&message(b'C', b"SELECT 0\0")).is_done());
+    // in the next transaction it is prepared already
+    assert!(!client.begin().sent().contains("SELECT"));
+}
+
+#[test]
+fn a_refused_statement_is_not_prepared_in_a_new_session() {
+    let (_workload, mut client) = client_of(
+        "function event()
+            local statement = con:prepare('SELECT a FROM none')
+            pcall(statement.execute, statement)
+         end",
+    );
+    client.begin();
+    assert!(client.answer(&refusal("42P01")).is_done());
+    assert!(client.connect().is_done(), "{:?}", client.sent());
+}
+
+#[test]
+fn a_connection_that_fails_leaves_the_statements_of_the_current_one() {
+    let (_workload, mut client) = client_of(
+        "function event()
+            con:prepare('SELECT 1'):execute()
+            assert(not pcall(sysbench.sql.driver().connect, sysbench.sql.driver()))
+            con:prepare('SELECT 1'):execute()
+         end",
+    );
+    assert!(client.begin().sent().contains("SELECT 1"));
+    client.answer(b"1\0\0\0\x04");
+    client.answer(&message(b'C', b"SELECT 1\0"));
+    assert!(
+        matches!(client.last, Request::Change(Change::Open(1))),
+        "{:?}",
+        client.last
+    );
+    client.go(Event::Changed(Some("too many clients".to_owned())));
+    let sent = client.sent();
+    assert!(
+        sent.contains("sb_0") && !sent.contains("SELECT"),
+        "{sent:?}"
+    );
 }
 
 #[test]

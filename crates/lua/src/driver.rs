@@ -24,8 +24,12 @@ pub(crate) struct Session {
     client: Option<Table>,
     /// Number of the current connection; the first is number 0.
     current: usize,
+    /// The connection that was current before the change that is under way.
+    left: usize,
     /// Indexed by connection and number of the statement: whether it is prepared.
     prepared: Vec<Vec<bool>>,
+    /// The statement whose preparation the server has not answered yet.
+    preparing: Option<usize>,
     letters: Letters,
     watch: Arc<Watch>,
 }
@@ -64,13 +68,32 @@ impl Session {
             thread,
             client: Some(client),
             current: 0,
+            left: 0,
             prepared: vec![Vec::new()],
+            preparing: None,
             letters: Letters::new(seed),
             watch,
         }
     }
 
+    /// Takes note of what an event means for the connections and their prepared statements.
+    fn note(&mut self, event: &Event<'_>) {
+        let preparing = self.preparing.take();
+        match event {
+            Event::Answered(answer) if answer.error().is_none() => {
+                if let Some(number) = preparing {
+                    self.prepared[self.current][number] = true;
+                }
+            }
+            // the engine kept the session that it had, or replaced it
+            Event::Changed(Some(_)) | Event::Connected => self.current = self.left,
+            Event::Changed(None) => self.left = self.current,
+            _ => {}
+        }
+    }
+
     fn word(&mut self, event: &Event<'_>) -> mlua::Result<Word> {
+        self.note(event);
         Ok(match event {
             Event::Connected => {
                 self.forget_prepared();
@@ -151,12 +174,12 @@ impl Session {
                 self.execute(number(&a)?, number(&b)?, &values?, out)?
             }
             ask::OPEN => {
-                self.current = number(&a)?;
+                self.left = std::mem::replace(&mut self.current, number(&a)?);
                 self.forget_prepared();
                 Request::Change(Change::Open(self.current))
             }
             ask::USE => {
-                self.current = number(&a)?;
+                self.left = std::mem::replace(&mut self.current, number(&a)?);
                 Request::Change(Change::Use(self.current))
             }
             ask::REPLACE => {
@@ -200,9 +223,10 @@ impl Session {
             prepared.resize(number + 1, false);
         }
         // without prepared statements, each execution sends the text
-        if !self.state.prepares || std::mem::replace(&mut prepared[number], true) {
+        if !self.state.prepares || prepared[number] {
             return Ok(Step::Answer(Word::Code(code::ANSWERED)));
         }
+        self.preparing = Some(number);
         let statements = self.state.statements();
         let statement = statements.get(number).ok_or_else(|| no_statement(number))?;
         out.parse_typed(&statement.name, &statement.sql, &statement.types)

@@ -215,7 +215,8 @@ function statement_methods:bind_create(kind, most)
    return parameters.new(kind, most)
 end
 
--- Prepares it, now that the types of its parameters are known.
+-- Prepares it, now that the types of its parameters are known. One that the server refuses is prepared
+-- again with the next execution.
 local function make(statement)
    local types = {}
    for at = 1, statement[COUNT] do
@@ -223,9 +224,10 @@ local function make(statement)
    end
    local con, query = statement[CON], statement[QUERY]
    local number = engine.statement(query, types)
+   statement[NUMBER] = false
+   ask(con, query, asks.PREPARE, number)
    statement[NUMBER] = number
    con.prepared[number + 1] = query
-   ask(con, query, asks.PREPARE, number)
 end
 
 function statement_methods:bind_param(...)
