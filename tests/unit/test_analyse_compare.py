@@ -260,6 +260,20 @@ def test_the_baseline_may_be_named_and_further_targets_are_each_set_beside_it() 
     assert {arms.other for arms in within(run, "version", Metric.TPS)} == {"17.5", "16.4"}
 
 
+def test_targets_of_one_version_are_no_arm_because_each_repeat_has_one_figure() -> None:
+    run = a_run(("pg17", "tuned", "pg18"))
+    targets = [
+        target.model_copy(update={"facts": target.facts.model_copy(update={"version": version})})
+        for target, version in zip(run.manifest.targets, ("17.5", "18.6", "18.6"), strict=True)
+        if target.facts is not None
+    ]
+    run.manifest = run.manifest.model_copy(update={"targets": targets})
+    with pytest.raises(UsageError, match=r"several targets have 18\.6 \(tuned, pg18\)") as caught:
+        within(run, "version", Metric.TPS)
+    assert caught.value.hint == "compare by target"
+    assert len(within(run, "target", Metric.TPS)) == 2
+
+
 def test_the_baseline_is_the_plan_s_first_arm_whichever_ran_first() -> None:
     run = SampleRun(manifest(("pg16", "pg17", "pg18")))
     for repeat in (1, 2):

@@ -224,8 +224,8 @@ def within(
 
     `by` is `target`, `version` or a parameter: `settings.work_mem`, `scale`, `protocol`. Repeats are paired: in an
     interleaved or randomised order, a repeat of a point is a block; in listed order, it is a round. `removed` are
-    numbers of trials that are left out, with their pairs. Raises UsageError if `by` has fewer than two values, or
-    `base` is none of them.
+    numbers of trials that are left out, with their pairs. Raises UsageError if `by` has fewer than two values, `base`
+    is none of them, or several targets have one version.
     """
     arms: dict[str, list[TrialRecord]] = defaultdict(list)
     name_of = arm_name(run.manifest, run.trials, by)
@@ -239,6 +239,8 @@ def within(
     if len(arms) < 2:
         only = f": all trials have {next(iter(arms))}" if arms else ""
         raise UsageError(f"run {run.manifest.run} has nothing to compare by {by}{only}", hint=_varying_hint(run.trials))
+    if by == VERSION:
+        _refuse_shared_version(run.manifest.run, arms)
     first = base if base is not None else next(iter(arms))
     if first not in arms:
         raise UsageError(f"{by} {first} is not in run {run.manifest.run}", hint=f"there are {', '.join(arms)}")
@@ -261,6 +263,17 @@ def within(
         if other != first
     ]
     return [replace(each, by=by) for each in compared]
+
+
+def _refuse_shared_version(run: str, arms: Mapping[str, Sequence[TrialRecord]]) -> None:
+    """Raise UsageError if two targets have one version: an arm has one figure for each repeat, and would lose one."""
+    for version, trials in arms.items():
+        targets = list(dict.fromkeys(trial.target for trial in trials))
+        if len(targets) > 1:
+            raise UsageError(
+                f"run {run} cannot be compared by version: several targets have {version} ({', '.join(targets)})",
+                hint="compare by target",
+            )
 
 
 def between(
