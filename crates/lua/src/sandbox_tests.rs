@@ -257,7 +257,9 @@ fn what_workloads_need_is_in_the_sandbox() {
            typedef uint32_t useconds_t; int usleep(useconds_t useconds); // a declaration that is not called
            /* a comment; */ struct basket { int articles; unsigned int left, right; double price; };
            typedef struct { uint64_t total; } sums;
+           struct point { int x, y; }; typedef struct point point_t; typedef point_t place;
         ]]
+        assert(ffi.new('point_t', 1, 2).y == 2 and ffi.new('place', 1, 2).x == 1)
         local basket = ffi.new('struct basket', 3, 4, 5, 0.5)
         basket.articles = basket.articles + 1
         assert(basket.articles == 4 and basket.right == 5 and basket.price == 0.5)

@@ -177,6 +177,14 @@ local function structure_of(body)
    return #text > 0 and typeof("struct { " .. concat(text, " ") .. " }", unpack(kinds)) or nil
 end
 
+-- Takes the names that typedefs in a declaration give to numbers and structures that are known.
+local function take_aliases(text)
+   for old, alias in gmatch(text, "typedef%s+([%w_%s]-)%s+([%a_][%w_]*)%s*;") do
+      numbers[alias] = numbers[alias] or numbers[words_of(old)]
+      structures[alias] = structures[alias] or structures[words_of(old)]
+   end
+end
+
 local declared = {}
 
 -- Takes from declarations the structures and the names of numbers; functions are those in ffi.C.
@@ -188,10 +196,8 @@ function safe.cdef(text)
    end
    declared[text] = true
    text = gsub(gsub(text, "/%*.-%*/", " "), "//[^\n]*", " ")
-   for old, alias in gmatch(text, "typedef%s+([%w_%s]-)%s+([%a_][%w_]*)%s*;") do
-      numbers[alias] = numbers[alias] or numbers[words_of(old)]
-      structures[alias] = structures[alias] or structures[words_of(old)]
-   end
+   -- structures have fields of these types
+   take_aliases(text)
    for name, body, alias in gmatch(text, "struct%s*([%w_]*)%s*(%b{})%s*([%w_]*)") do
       local made = structure_of(sub(body, 2, -2))
       if made and name ~= "" then
@@ -201,6 +207,8 @@ function safe.cdef(text)
          structures[alias] = made
       end
    end
+   -- and other names follow a structure
+   take_aliases(text)
 end
 
 safe.C = setmetatable({}, {
