@@ -222,6 +222,25 @@ fn a_connection_that_fails_leaves_the_statements_of_the_current_one() {
 }
 
 #[test]
+fn an_option_that_a_client_changes_stays_as_it_was_for_the_others() {
+    let text = format!(
+        "sysbench.cmdline.options = {{ rows = {{ 'rows', 100 }} }}
+         {CONNECT}
+         function event()
+            sysbench.opt.rows = sysbench.opt.rows / sysbench.opt.threads
+            sysbench.opt.mine = (sysbench.opt.mine or 0) + 1
+            con:query(sysbench.opt.rows .. ' rows, ' .. sysbench.opt.mine)
+         end"
+    );
+    let workload = open(&text, "run", &[]);
+    for _ in 0..2 {
+        let mut client = Client::of(&workload);
+        client.connect().begin();
+        assert!(client.sent().contains("50 rows, 1"), "{}", client.sent());
+    }
+}
+
+#[test]
 fn a_parameter_that_is_never_set_is_zero_or_empty() {
     let (_workload, mut client) = client_of(
         "function event()

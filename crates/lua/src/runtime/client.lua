@@ -116,7 +116,11 @@ local function globals(tid, command, sysbench)
    env.sysbench = sysbench
    env.thread_id = tid
    sysbench.tid = tid
-   sysbench.opt = engine.opt
+   -- a script may change its options, as in sysbench, where each thread has its own
+   sysbench.opt = {}
+   for name, value in pairs(engine.opt) do
+      sysbench.opt[name] = value
+   end
    sysbench.rand = random.api
    sysbench.histogram = histogram
    sysbench.db = legacy.db
