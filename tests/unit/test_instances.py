@@ -14,6 +14,7 @@ import pytest
 
 from pgdyno.analyse.comparison import Verdict, compare
 from pgdyno.analyse.intervals import Method, instances_interval, mean_interval, trials_interval
+from pgdyno.analyse.noise_floor import noise_floor
 from pgdyno.analyse.pairs import Arms, Metric, within
 from pgdyno.audit.finding import Severity
 from pgdyno.audit.rules import one_instance
@@ -125,6 +126,20 @@ def test_two_settings_are_compared_on_each_instance() -> None:
     assert found.points[0].interval is not None
     assert found.points[0].interval.method is Method.INSTANCES
     assert (found.points[0].new_run_pairs, (found.points[0].new_run_instances or 0) > 3) == (None, True)
+
+
+def test_a_noise_floor_takes_an_instance_for_one_value_as_comparisons_do() -> None:
+    """Both arms drew one fast and two slower instances: nothing says that the next ones would be as alike."""
+    figures = [1_000.0, 970.0, 940.0] * 4
+    others = [each * (1 + 0.001 * (-1) ** at) for at, each in enumerate(figures)]
+    arms = instanced(figures, others, 3)
+    found = noise_floor(arms)
+    (compared,) = compare([arms])
+    (noise,) = found.points
+    assert noise.interval == compared.points[0].interval
+    assert noise.interval.method is Method.INSTANCES
+    assert found.floor > 0.05
+    assert noise.spread < 0.002
 
 
 def test_the_interval_of_instances_needs_two_of_each() -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from pgdyno.analyse.alpha_spending import look_level
-from pgdyno.analyse.comparison import LEAST_DELTA, POWER, Verdict, compare
-from pgdyno.analyse.intervals import CONFIDENCE, Interval, paired_interval
-from pgdyno.analyse.pairs import Arms
+from pgdyno.analyse.comparison import LEAST_DELTA, POWER, Verdict, compare, logs_of_units
+from pgdyno.analyse.intervals import CONFIDENCE, Interval
+from pgdyno.analyse.pairs import Arms, PointPairs
 from pgdyno.messages import Message
 from pgdyno.records.base import FEWEST_PAIRS
 
@@ -35,7 +35,7 @@ class PointNoise:
     label: Message
     pairs: int
     interval: Interval
-    """95 % interval of the log ratio of the two equal arms."""
+    """95 % interval of the log ratio of the two equal arms, as a comparison has it."""
     spread: float
     """Standard deviation of one pair's log ratio."""
     spread_low: float
@@ -145,7 +145,8 @@ def noise_floor(arms: Arms, unequal: Sequence[Message] = ()) -> NoiseFloor:
     zero is a warning, because that of equal arms does so in 5 of 100 cases.
 
     delta is the end of the A/A interval that is further from zero: as far as these pairs show, two equal servers may
-    truly differ by that much on this set-up (their position on the disk, their order in a block). The interval of the
+    truly differ by that much on this set-up (their position on the disk, their order in a block). With several
+    instances, each is one value, as in a comparison: repeats on one show nothing about the next. The interval of the
     spread is s · sqrt((n - 1) / chi-squared), exact for normal log ratios. Points with fewer than two pairs are left
     out.
     """
@@ -153,11 +154,7 @@ def noise_floor(arms: Arms, unequal: Sequence[Message] = ()) -> NoiseFloor:
     found, warnings = [], list(comparison.warnings)
     apart: list[Message] = []
     for point, pairs in zip(comparison.points, arms.points, strict=True):
-        differences = [pairs.log_ratio(each) for each in pairs.repeats]
-        rule, level = arms.stopping, CONFIDENCE
-        if rule is not None:
-            level = look_level(CONFIDENCE, len(differences), rule.fewest, rule.most)
-        noise = _noise(pairs.label, differences, level)
+        noise = _noise(pairs, arms)
         if noise is None:
             warnings.append(
                 Message(
@@ -184,17 +181,18 @@ def noise_floor(arms: Arms, unequal: Sequence[Message] = ()) -> NoiseFloor:
     return NoiseFloor(arms.base, arms.other, tuple(found), few, tuple(warnings), known, tuple(apart))
 
 
-def _noise(label: Message, differences: Sequence[float], level: float) -> PointNoise | None:
-    interval = paired_interval(differences, level)
-    if interval is None:
+def _noise(pairs: PointPairs, arms: Arms) -> PointNoise | None:
+    differences = [pairs.log_ratio(each) for each in pairs.repeats if not pairs.duets or each in pairs.duets]
+    interval = logs_of_units(pairs, arms).interval(CONFIDENCE)
+    if interval is None or len(differences) < 2:
         return None
     # importing scipy is slow
     from scipy import special
 
     n = len(differences)
-    spread = interval.error * math.sqrt(n)
+    spread = statistics.stdev(differences)
     low, high = (spread * math.sqrt((n - 1) / special.chdtri(n - 1, tail)) for tail in (0.025, 0.975))
-    return PointNoise(label, n, interval, spread, low, high)
+    return PointNoise(pairs.label, n, interval, spread, low, high)
 
 
 def pairs_for(effect: float, spread: float, delta: float = LEAST_DELTA, most: int = 1_000) -> int | None:
