@@ -1,8 +1,9 @@
 //! Finds the postmaster, whose process changes when the server is restarted.
 
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
-use super::files::Files;
+use super::files::{Files, field};
 
 /// How the server is identified.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +71,13 @@ impl Postmaster {
             Known::No => None,
             Known::Pid(pid) => Some(*pid),
             // a small file, and the only one that shows a restart immediately
-            Known::Data(data) => Some(from_file(data).map_err(Absent::down)?),
+            Known::Data(data) => {
+                let pid = from_file(data).map_err(Absent::down)?;
+                if self.pid != Some(pid) {
+                    check_owner(files, pid, data).map_err(Absent::unknown)?;
+                }
+                Some(pid)
+            }
             Known::ClusterName(name) => self
                 .pid
                 .filter(|pid| files.path(&format!("proc/{pid}")).exists())
@@ -92,7 +99,7 @@ impl Postmaster {
     }
 }
 
-fn from_file(data: &std::path::Path) -> Result<u32, String> {
+fn from_file(data: &Path) -> Result<u32, String> {
     let path = data.join("postmaster.pid");
     let text = std::fs::read_to_string(&path)
         .map_err(|error| format!("could not read {}: {error}", path.display()))?;
@@ -101,6 +108,21 @@ fn from_file(data: &std::path::Path) -> Result<u32, String> {
         .trim()
         .parse()
         .map_err(|_| format!("{} does not begin with a process", path.display()))
+}
+
+/// A server in a container writes its process ID there, which is another process's here. The server
+/// insists on owning its data, so a process of another user is not the server.
+fn check_owner(files: &Files, pid: u32, data: &Path) -> Result<(), String> {
+    let owner = std::fs::metadata(data).map(|facts| f64::from(facts.uid()));
+    let status = files.text_if_any(&format!("proc/{pid}/status"));
+    match (owner, status.and_then(|text| field(&text, "Uid"))) {
+        (Ok(owner), Some(user)) if owner != user => Err(format!(
+            "process {pid} of {} belongs to another user than the data, \
+             perhaps because the server runs in a container: give --postmaster or --cluster-name",
+            data.join("postmaster.pid").display()
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// The parent of a process whose title contains the name.
@@ -140,4 +162,37 @@ pub fn children(files: &Files, pid: u32) -> Vec<u32> {
     let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     pids.filter(|child| parent(files, *child) == Some(pid))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_of_another_user_is_not_the_server_of_the_data() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let data = folder.path().join("data");
+        std::fs::create_dir_all(&data).expect("a folder");
+        let own = std::fs::metadata(&data).expect("it is there").uid();
+        let files = Files::below(folder.path());
+        let mut postmaster = Postmaster::new(Known::Data(data.clone()));
+        for (pid, user) in [(1, own + 1), (7, own)] {
+            let process = folder.path().join(format!("proc/{pid}"));
+            std::fs::create_dir_all(&process).expect("a folder");
+            let status = format!("Name:\tx\nUid:\t{user}\t{user}\t{user}\t{user}\n");
+            std::fs::write(process.join("status"), status).expect("a file");
+        }
+        std::fs::write(data.join("postmaster.pid"), "1\n/data\n").expect("a file");
+        let absent = postmaster.pid(&files).expect_err("it is init");
+        assert!(!absent.is_down);
+        assert!(
+            absent.problem.contains("give --postmaster"),
+            "{}",
+            absent.problem
+        );
+        std::fs::write(data.join("postmaster.pid"), "7\n/data\n").expect("a file");
+        assert_eq!(postmaster.pid(&files).expect("it is the server's"), 7);
+        std::fs::write(data.join("postmaster.pid"), "8\n/data\n").expect("a file");
+        assert!(postmaster.pid(&files).expect_err("it has ended").is_down);
+    }
 }
