@@ -9,7 +9,8 @@ import pytest
 from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
 from pgdyno.plan.optional_sections import ProbeSpec
-from pgdyno.probe import LocalProbe
+from pgdyno.probe import LocalProbe, ProbeOutput, StandbyProbes
+from pgdyno.records import ProbeRecord
 
 PLAN = """\
 name = "probed"
@@ -72,3 +73,13 @@ def test_senseless_keys_are_refused(tmp_path: Path, text: str, message: str) -> 
     assert message in problem.message
     assert problem.path.startswith("probe")
     assert problem.line is not None
+
+
+def test_a_missing_probe_is_what_a_standby_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGDYNO_PGPROBE", str(tmp_path / "none"))
+    with StandbyProbes(ProbeSpec(), ["replica-1"], [{}], tmp_path / "probe.jsonl", tmp_path) as probes:
+        pass
+    said = probes.added(ProbeOutput(ProbeRecord()), [])
+    (standby,) = said.record.standbys
+    assert (standby.name, standby.active, standby.waits) == ("replica-1", None, {})
+    assert "is not executable" in str(standby.message)

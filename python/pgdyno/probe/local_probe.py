@@ -197,6 +197,9 @@ def _activity(lines: Path) -> tuple[float | None, dict[str, float]]:
     """Returns mean numbers of active client sessions, and of all sessions by their most frequent waits."""
     sums: Counter[str] = Counter()
     clients = looks = 0
+    if not lines.exists():
+        # the probe could not be started
+        return None, {}
     with lines.open("rb") as file:
         for line in file:
             if not line.startswith(_WAITS):
