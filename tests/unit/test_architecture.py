@@ -54,7 +54,7 @@ MAY_IMPORT = {
     "remote": {"plan"},
     "doctor": {"plan", "probe", "remote", "run", "targets"},
     "generators": {"analyse", "doctor", "plan", "remote", "run"},
-    "fingerprint": {"doctor", "plan", "prepare", "run", "targets"},
+    "fingerprint": {"doctor", "plan", "prepare", "remote", "run", "targets"},
     "probe": {"plan", "remote", "run"},
     "store": set(),
     "api": {"analyse", "store", "user_config"},

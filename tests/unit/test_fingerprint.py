@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.doctor import Place
+from pgdyno.doctor import Needs, Place
 from pgdyno.fingerprint import Difference, Severity, comparable
-from pgdyno.fingerprint.collect import host_print
+from pgdyno.fingerprint.collect import host_print, take_fingerprint
 from pgdyno.fingerprint.differences import RULES
 from pgdyno.messages import Message
+from pgdyno.plan import load_plan
+from pgdyno.programs import Engine
 from pgdyno.records import Fingerprint, Host, HostPrint, Manifest, ServerPrint
 from tests.unit.doctor_sample import CGROUP_2, tree
 
@@ -219,3 +221,41 @@ def test_every_rule_is_about_a_field() -> None:
 def test_a_manifest_of_before_has_none() -> None:
     assert Manifest.model_fields["fingerprint"].default is None
     assert Manifest.model_fields["preflight"].is_required() is False
+
+
+LUA_PLAN = """\
+name = "lua"
+[target.a]
+kind = "embedded"
+version = "18"
+[workload]
+lua = "lua/own"
+[sweep]
+clients = 1
+[trial]
+duration = "1s"
+"""
+
+
+def test_files_that_a_lua_script_loads_are_part_of_the_workload(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(LUA_PLAN)
+    (tmp_path / "lua").mkdir()
+    texts = {"own.lua": "require('common')", "common.lua": "dofile('lua/deep.lua')", "deep.lua": "", "other.lua": ""}
+    for name, text in texts.items():
+        (tmp_path / "lua" / name).write_text(text)
+
+    def taken() -> Fingerprint:
+        loaded = load_plan(tmp_path / "plan.toml")
+        return take_fingerprint(loaded, Engine(Path("pgdrive"), "1.0"), 1, Needs())
+
+    before = taken()
+    assert sorted(before.workload["modules"]) == ["common.lua", "deep.lua", "own.lua"]
+    (tmp_path / "lua" / "other.lua").write_text("changed")
+    assert comparable(before, taken()) == []
+    (tmp_path / "lua" / "deep.lua").write_text("changed")
+    (found,) = comparable(before, taken())
+    assert (found.field, found.severity) == ("workload.modules.deep.lua", Severity.REFUSED)
+    # an earlier version recorded none
+    earlier = before.model_copy(update={"workload": {**before.workload}})
+    del earlier.workload["modules"]
+    assert {each.severity for each in comparable(earlier, before)} == {Severity.CAUTION}

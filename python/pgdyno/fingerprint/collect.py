@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import psycopg
 
@@ -13,6 +13,7 @@ from pgdyno.doctor.cpu import FOLDER as CLOCK
 from pgdyno.doctor.cpu import numa_nodes, threads_per_core, virtualised
 from pgdyno.doctor.memory import THP
 from pgdyno.doctor.storage import described, mount_of
+from pgdyno.errors import EngineError
 from pgdyno.host import describe_host
 from pgdyno.plan import LoadedPlan
 from pgdyno.plan.model import TPCH
@@ -22,6 +23,7 @@ from pgdyno.prepare.dataset import Dataset, read_comment, read_stamp
 from pgdyno.programs import Engine
 from pgdyno.records import Fingerprint, Host, HostPrint, ServerFacts, ServerPrint
 from pgdyno.records.capture import CAPTURE_FILE
+from pgdyno.remote.program_files import loaded_lua
 from pgdyno.targets import Server
 
 BOOT = frozenset(
@@ -166,7 +168,10 @@ HERE, ELSEWHERE = "the same machine", "another machine"
 def take_fingerprint(loaded: LoadedPlan, engine: Engine, seed: int, needs: Needs) -> Fingerprint:
     """Return what is known before any server runs."""
     resolved = loaded.plan.as_resolved()
-    workload = resolved["workload"] | {"files": _script_hashes(loaded)}
+    files = _script_hashes(loaded)
+    workload = resolved["workload"] | {"files": files}
+    if modules := _module_hashes(loaded, files):
+        workload["modules"] = modules
     # a capture is the same wherever it is; what a report compares with changes no load
     workload.pop("captured", None)
     if workload.pop("replay", None) is not None:
@@ -264,3 +269,25 @@ def _script_hashes(loaded: LoadedPlan) -> dict[str, str]:
             # the engine has just read it, and will report the error
             continue
     return found
+
+
+def _module_hashes(loaded: LoadedPlan, files: Mapping[str, str]) -> dict[str, str]:
+    """Return the SHA-256 of each file that the plan's Lua script loads by name, and of the script itself unless it is
+    among `files`: a plan may name it without its ending, and sysbench may have installed it.
+
+    Paths are relative to the script's folder, which differs between installations of sysbench.
+    """
+    name = loaded.plan.workload.lua
+    if name is None:
+        return {}
+    try:
+        found = loaded_lua(name, loaded.folder)
+    except (EngineError, OSError):
+        # the engine has just read it, and will report the error
+        return {}
+    base = next(iter(found)).parent
+    return {
+        str(file.relative_to(base) if file.is_relative_to(base) else file): hashlib.sha256(content).hexdigest()
+        for file, content in found.items()
+        if str(file) not in files
+    }

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from pgdyno.errors import EngineError
+from pgdyno.mounts import is_file
 from pgdyno.remote.remote_host import RemoteError
 
 MOST_FILES, MOST_BYTES = 200, 8_000_000
@@ -68,16 +69,38 @@ def _found(name: str, folder: Path) -> Path:
 
 
 def _loaded(name: str, text: str, base: Path, folder: Path) -> Iterator[Path]:
-    """Returns existing files that `text` names, relative to the folder or the script's folder."""
+    """Returns the files that `text` names. Raises EngineError for one outside of the script's folder."""
+    for named, file in _named(text, base, folder):
+        if not (folder / file).resolve().is_relative_to((folder / base).resolve()):
+            message = f"the Lua script {name} loads {named}, which is outside of its folder"
+            raise EngineError(message, hint="only files in its folder and below are copied to another host")
+        yield file
+
+
+def _named(text: str, base: Path, folder: Path) -> Iterator[tuple[str, Path]]:
+    """Returns existing files that `text` names, relative to the folder or the script's folder, each after its name."""
     for named in _LOADS.findall(text):
         module = f"{named.replace('.', '/')}.lua"
         for file in (base / module, base / named, Path(named)):
-            if not (folder / file).is_file():
-                continue
-            if not (folder / file).resolve().is_relative_to((folder / base).resolve()):
-                message = f"the Lua script {name} loads {named}, which is outside of its folder"
-                raise EngineError(message, hint="only files in its folder and below are copied to another host")
-            yield file
+            if is_file(folder / file):
+                yield named, file
+
+
+def loaded_lua(name: str, folder: Path) -> dict[Path, bytes]:
+    """Returns the script that the engine finds for `name` in `folder`, and all files that it and these load by name.
+
+    The paths are relative to `folder`, unless the script is installed with sysbench. Raises EngineError, OSError.
+    """
+    script = _found(name, folder)
+    waiting = [script]
+    found: dict[Path, bytes] = {}
+    while waiting and len(found) < MOST_FILES:
+        file = waiting.pop(0)
+        if file not in found:
+            found[file] = (folder / file).read_bytes()
+            text = found[file].decode(errors="replace")
+            waiting += [each for _, each in _named(text, script.parent, folder)]
+    return found
 
 
 _NAMING = ("--phases=", "--file=")
