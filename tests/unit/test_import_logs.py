@@ -10,8 +10,10 @@ import pytest
 from pgdyno.audit import Finding, Severity, audit
 from pgdyno.errors import StoreError
 from pgdyno.importers.write import import_files
+from pgdyno.metrics import openmetrics
 from pgdyno.records import Imported, Summary, TrialRecord
 from pgdyno.store import RunData, load_run
+from tests.unit.openmetrics_check import CATALOGUE, parsed
 
 START_S = 1_700_000_000
 CLIENTS = 4
@@ -262,6 +264,16 @@ def test_failures_of_every_kind_count(tmp_path: Path) -> None:
     _, summary, _ = only(run)
     assert (summary.succeeded, summary.failed, summary.retried, summary.retries) == (15_000, 45, 21, 24)
     assert [row.failed for row in run.intervals(1)] == [15] * 4
+
+
+def test_an_export_of_an_aggregate_log_lacks_what_the_log_does(tmp_path: Path) -> None:
+    """It has no distribution of latencies: a histogram of no transaction would contradict their count."""
+    run = imported(tmp_path, {"log.7": aggregates("5000 20000000 80000000000 3000 9000 0 0 0 0 0 0 0 0 0 0 0")})
+    families = parsed(b"".join(openmetrics(run, None, CATALOGUE)).decode())
+    counts = [each.value for each in families["pgdyno_transactions"].samples if each.labels["outcome"] == "succeeded"]
+    assert counts == [5000, 10_000, 15_000, 20_000]
+    assert not {"pgdyno_latency_seconds", "pgdyno_clients"} & families.keys()
+    assert families["pgdyno_trial"].samples[0].labels["clients"] == ""
 
 
 def intervals(counts: Sequence[int], start_s: int = START_S) -> str:

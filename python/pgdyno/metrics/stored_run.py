@@ -120,7 +120,7 @@ def _info(run: RunData, trial: _Trial) -> Sample:
     details = {
         "slug": trial.record.slug,
         "workload": run.manifest.workload,
-        "clients": str(point.clients),
+        "clients": str(point.clients) if point.clients else "",
         "protocol": point.protocol,
         "scale": "" if scale is None else f"{scale:.10g}",
         "repeat": str(trial.record.repeat),
@@ -164,6 +164,9 @@ def _script(trial: _Trial, script: int, names: dict[int, dict[int, str]]) -> dic
 
 def _gauges(trials: Sequence[_Trial], name: str) -> Iterator[Sample]:
     for trial in trials:
+        if name == "clients" and trial.record.point.clients == 0:
+            # the source of an import does not report them
+            continue
         for rows in trial.seconds().values():
             value = getattr(rows[0], name)
             if value is not None:
@@ -174,6 +177,9 @@ def _histograms(run: RunData, trials: Sequence[_Trial], names: dict[int, dict[in
     for trial in trials:
         blobs = {(row.script, row.second): row.histogram for row in run.histograms(trial.record.number, totals=False)}
         for script, rows in _by_script(trial).items():
+            if any(row.succeeded for row in rows) and not any((script, row.second) in blobs for row in rows):
+                # an import without a distribution: buckets of no transaction would contradict their number
+                continue
             buckets = Buckets()
             for row in rows:
                 blob = blobs.get((script, row.second))
