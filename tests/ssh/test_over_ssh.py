@@ -17,11 +17,13 @@ from typing import Any
 import pytest
 
 from pgdyno.plan.hosts import SshSpec
-from pgdyno.probe import ProbeOutput
-from pgdyno.probe.over_ssh import OverSsh, look
+from pgdyno.probe import ProbeOutput, over_ssh
+from pgdyno.probe.over_ssh import OverSsh, look, measure_ahead
 from pgdyno.probe.placed_lines import with_far
 from pgdyno.records import ClockRecord, PlacedLines
 from pgdyno.remote import RemoteError
+from pgdyno.remote.connect import Connection
+from pgdyno.remote.install import Installed, install
 from tests.postgres.probe_process import program
 from tests.postgres.relay import Relay
 from tests.ssh.sshd import FAKETIME, Sshd, running_sshd
@@ -215,6 +217,19 @@ def test_a_look_tells_who_where_and_how_far(sshd: Sshd, tmp_path: Path) -> None:
     assert abs(first.clock.ahead_us) <= first.clock.uncertainty_us
     with pytest.raises(RemoteError, match="cannot reach"):
         look(sshd.spec(port=1))
+
+
+def test_a_connection_that_is_lost_before_the_probe_starts_is_said(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def lost(connection: Connection, program: Path, folder: str, host: str) -> Installed:
+        installed = await install(connection, program, folder, host)
+        connection.abort()
+        return installed
+
+    monkeypatch.setattr(over_ssh, "install", lost)
+    for ask in (look, measure_ahead):
+        with pytest.raises(RemoteError, match="lost the connection to") as caught:
+            ask(sshd.spec())
+        assert caught.value.passing
 
 
 def test_samples_of_a_skewed_clock_are_placed_within_the_uncertainty(tmp_path: Path) -> None:

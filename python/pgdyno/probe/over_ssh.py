@@ -6,8 +6,8 @@ import asyncio
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -296,8 +296,15 @@ def look(spec: SshSpec) -> Looked:
 
     Raises RemoteError, EngineError.
     """
-    try:
+    with _lost(spec):
         return asyncio.run(_look(spec))
+
+
+@contextmanager
+def _lost(spec: SshSpec) -> Iterator[None]:
+    """Converts errors of a connection to the host of `spec` within the block into a RemoteError."""
+    try:
+        yield
     except (SshError, OSError) as error:
         raise RemoteError(f"lost the connection to {spec.host}: {error}", passing=True) from error
 
@@ -325,7 +332,7 @@ async def _look(spec: SshSpec) -> Looked:
 def measure_ahead(spec: SshSpec) -> Ahead:
     """Measures the clock of the host of `spec` by a pgprobe there. Raises RemoteError, EngineError."""
     program = locate(PROGRAM, ENVIRONMENT, "the probe")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _lost(spec):
         session = asyncio.run(_asked(spec, program, Path(folder)))
     if not session.rounds:
         raise RemoteError(f"cannot determine the clock of {spec.host}: {session.ended}", passing=True)
