@@ -385,6 +385,28 @@ fn draws_follow_the_distribution_that_was_asked_for() {
 }
 
 #[test]
+fn special_draws_of_a_small_range_are_those_of_sysbench() {
+    let text = "function event()
+        local counts = { 0, 0, 0, 0, 0, 0, 0 }
+        for _ = 1, 40000 do
+           local two, five = sysbench.rand.special(1, 2), sysbench.rand.special(1, 5)
+           counts[two], counts[2 + five] = counts[two] + 1, counts[2 + five] + 1
+        end
+        error(table.concat(counts, ' '), 0)
+     end";
+    let workload = open(text, "run", &[]);
+    let mut client = Client::of(&workload);
+    client.connect().begin();
+    let words = client.abort().lines().next().unwrap_or_default().to_owned();
+    // shares as sysbench 1.0.20 draws them
+    let expected = [0.5, 0.5, 0.0, 0.124, 0.856, 0.020, 0.0];
+    for (count, share) in words.split(' ').zip(expected) {
+        let drawn = count.parse::<f64>().expect(&words) / 40_000.0;
+        assert!((drawn - share).abs() < 0.01, "{words}");
+    }
+}
+
+#[test]
 fn a_seed_gives_the_same_draws_again() {
     let text = "function event()
         error(sysbench.rand.uniform(1, 1e9) .. sysbench.rand.string('####'), 0) end";

@@ -82,22 +82,26 @@ local special_odds = options.rand_spec_res / 100
 local pareto_power = log(options.rand_pareto_h) / log(1 - options.rand_pareto_h)
 
 -- The mean of several uniform ones: a bell that grows narrower with their number.
-local function gaussian(a, b)
+local function bell()
    local sum = 0
    for _ = 1, iterations do
       sum = sum + fraction()
    end
-   return floor(a + (b - a + 1) * sum / iterations)
+   return sum / iterations
 end
 
--- A share of the draws falls evenly on few values about the middle, the rest as a gaussian. As in
--- sysbench one number decides both, so that of the few those below the middle are fewer.
+local function gaussian(a, b)
+   return floor(a + (b - a + 1) * bell())
+end
+
+-- A share of the draws falls evenly on few values about the middle, the rest as a bell. As in
+-- sysbench one number decides both, so that of the few those below the middle are fewer, and the
+-- bell does not reach the last value.
 local function special(a, b)
-   local u = fraction()
+   local u, width = fraction(), b - a
    if u < 1 - special_odds then
-      return gaussian(a, b)
+      return floor(a + width * bell())
    end
-   local width = b - a
    local few = width * special_share
    return floor(a + width / 2 - few / 2 + u * (few + 1))
 end
