@@ -12,7 +12,8 @@ import pytest
 
 from pgdyno.errors import UsageError
 from pgdyno.metrics import Catalogue, openmetrics
-from pgdyno.metrics.text import BOUNDS_S, Buckets
+from pgdyno.metrics.meter import Meter
+from pgdyno.metrics.text import BOUNDS_S, Buckets, text_of
 from pgdyno.programs import locate
 from pgdyno.records import PlacedLines, Point
 from pgdyno.records.wait_classes import wait_class
@@ -25,7 +26,7 @@ from pgdyno.store.probe_tables import write_probed
 from tests.unit.events_sample import sample_events
 from tests.unit.openmetrics_check import CATALOGUE, parsed, probe_lines
 from tests.unit.report_sample import sweep
-from tests.unit.store_sample import add_trial, sample_manifest
+from tests.unit.store_sample import add_trial, sample_manifest, sample_record
 
 
 @pytest.fixture
@@ -106,6 +107,24 @@ def test_a_stored_run_is_openmetrics_with_times(run: RunFolder) -> None:
     assert families["pgdyno_new_thing"].type == "unknown"
     assert {each.value for each in families["pgdyno_active_sessions"].samples} == {1.5}
     assert {each.labels["trial"] for each in families["pgdyno_trial"].samples} == {"1", "2"}
+
+
+def test_scripts_of_one_name_have_series_of_their_own(tmp_path: Path) -> None:
+    events = sample_events(4, 2, 500, 900, scripts=2)
+    for script in events[0]["scripts"]:
+        script["name"] = "own.sql"
+    record = sample_record(1, events)
+    folder = RunFolder.create(tmp_path, sample_manifest())
+    folder.begin_trial(record.slug).commit(record, events=events, settings=[])
+    meter = Meter(None)
+    meter.trial_started(1, record.slug, None)
+    # all but the last, in which one client was left
+    for event in events[:-2]:
+        meter.handle(event)
+    for text in (exported(folder), b"".join(text_of(meter.collect())).decode()):
+        families = parsed(text)
+        for name in ("pgdyno_transactions", "pgdyno_latency_seconds", "pgdyno_second_latency_seconds"):
+            assert {each.labels["script"] for each in families[name].samples} == {"own.sql #1", "own.sql #2"}
 
 
 def test_a_single_trial_can_be_exported(run: RunFolder) -> None:

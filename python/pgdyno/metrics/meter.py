@@ -13,7 +13,7 @@ from prometheus_client import Metric
 from prometheus_client.registry import Collector
 
 from pgdyno.metrics.catalogue import Catalogue, Lasting, lasting
-from pgdyno.metrics.stored_run import OUTCOMES, PHASES
+from pgdyno.metrics.stored_run import OUTCOMES, PHASES, told_apart
 from pgdyno.metrics.text import Buckets, Labels, Sample, with_samples
 
 SECOND_US = 1_000_000
@@ -176,7 +176,7 @@ class _Running:
 
     def handle(self, event: Mapping[str, Any]) -> None:
         if event["event"] == "start":
-            self._names = {script["id"]: script["name"] for script in event["scripts"]}
+            self._names = told_apart({script["id"]: script["name"] for script in event["scripts"]})
             for name in self._names.values():
                 self._counts |= {(name, outcome): 0 for outcome in OUTCOMES}
         elif event["event"] == "interval":

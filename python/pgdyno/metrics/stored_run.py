@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -130,7 +130,15 @@ def _info(run: RunData, trial: _Trial) -> Sample:
 
 
 def _script_names(record: TrialRecord) -> dict[int, str]:
-    return {script.id: script.name for script in record.summary.scripts} if record.summary else {}
+    return told_apart({script.id: script.name for script in record.summary.scripts} if record.summary else {})
+
+
+def told_apart(names: Mapping[int, str]) -> dict[int, str]:
+    """Return `names` of scripts by id; a name that several have, as a file that a plan names twice, with the script's
+    place: one time series cannot have two values at one time.
+    """
+    times = Counter(names.values())
+    return {id_: name if times[name] == 1 else f"{name} #{id_ + 1}" for id_, name in names.items()}
 
 
 def _phases(trial: _Trial) -> Iterator[Sample]:
