@@ -7,6 +7,7 @@ All output passes `visible`: `print` through the streams that `guard_streams` in
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import re
 import sys
@@ -107,6 +108,17 @@ def guard_streams() -> None:
 def print_data(text: str) -> None:
     """Writes JSON or CSV as UTF-8 whatever the terminal's encoding: escapes for other encodings are no JSON."""
     print_utf8([text.encode()])
+
+
+def print_json(value: object, *, indent: int | None = None) -> None:
+    """Writes `value` and a line feed, as `json_text`."""
+    print_data(f"{json_text(value, indent=indent)}\n")
+
+
+def json_text(value: object, *, indent: int | None = None) -> str:
+    """Returns JSON in which characters that `visible` would replace are escaped, so that a program reads them."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def print_utf8(pieces: Iterable[bytes]) -> None:

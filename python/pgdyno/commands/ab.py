@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
@@ -43,6 +42,7 @@ from pgdyno.report.full_report import whole_report
 from pgdyno.report.run_events import Noted, RunBegan, RunEvent, TrialEnded
 from pgdyno.report.terminal.progress import LiveView
 from pgdyno.report.terminal.text_drawing import printable
+from pgdyno.safe_output import print_json
 from pgdyno.store import load_run
 from pgdyno.targets import Use, WhenBusy
 from pgdyno.targets.server import is_correction
@@ -214,7 +214,7 @@ def _answer(finished: Finished, how: How, asked: Question) -> ExitCode:
             "comparisons": [] if reasons else [comparison_json(each) for each in comparisons],
             "answer": lines,
         }
-        print(json_module.dumps(found))
+        print_json(found)
     else:
         console = Console()
         if comparisons:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +22,7 @@ from pgdyno.report.analysis import analyse_run, analysis_json, analysis_lines
 from pgdyno.report.report_content import digest
 from pgdyno.report.terminal.published import published_lines
 from pgdyno.report.terminal.text_drawing import wrapped
-from pgdyno.safe_output import print_data
+from pgdyno.safe_output import json_text, print_json
 from pgdyno.store import find_run, load_run
 from pgdyno.store.find_runs import named_runs
 from pgdyno.store.object_storage.runs import SUMMARIES, opened
@@ -66,7 +65,7 @@ def analyse_stored(
         if isinstance(said, Lost):
             raise EngineError(f"cannot analyse {found.places[0]}: {said.why}")
     if json:
-        print(json_module.dumps(said, indent=2))
+        print_json(said, indent=2)
     else:
         _print(said)
     return ExitCode.OK
@@ -100,14 +99,14 @@ def _print_all(found: Iterator[tuple[str, Any]], *, json: bool) -> ExitCode:
             continue
         count += 1
         if json:
-            one = json_module.dumps({"run": place, "analysis": said})
+            one = json_text({"run": place, "analysis": said})
             print(",\n" if count > 1 else "\n", one, sep="", end="")
             continue
         console.print(place, style="bold")
         _print(said, "  ")
     if json:
         left_out = [{"run": each.place, "reason": each.message, "hint": each.hint} for each in unread]
-        print(f'\n], "unread": {json_module.dumps(left_out)}}}')
+        print(f'\n], "unread": {json_text(left_out)}}}')
     else:
         console.print(f"{counted(count, 'run')} analysed" + (f", {len(unread)} not" if unread else ""))
     say_unread(unread)
@@ -126,7 +125,7 @@ def audit_run(run: str, runs: Path, *, json: bool) -> ExitCode:
     findings = audit(data)
     if json:
         found = [finding.model_dump(mode="json") for finding in findings]
-        print_data(f"{json_module.dumps(found, indent=2, ensure_ascii=False)}\n")
+        print_json(found, indent=2)
     else:
         imported = data.manifest.imported is not None
         console = Console()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -39,6 +38,7 @@ from pgdyno.report.costs import price_basis_line, price_comparison_lines
 from pgdyno.report.report_tables import table_lines
 from pgdyno.report.sections.statement_tables import plan_tables
 from pgdyno.report.terminal.text_drawing import wrapped
+from pgdyno.safe_output import print_json
 
 _PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 NARROWEST, WIDEST = 60, 120
@@ -66,7 +66,7 @@ def compare_runs(what: Compared, *, noise: bool, json: bool) -> ExitCode:
             "comparisons": [_with_prices(each, runs) for each in comparisons],
             "query_plans": [asdict(each) for each in runs.changed_plans()],
         }
-        print(json_module.dumps({"invalid": reasons_json(reasons), **found}, indent=2))
+        print_json({"invalid": reasons_json(reasons), **found}, indent=2)
         return ExitCode.OK
     print_comparisons(comparisons, reasons, list(map(str, notes)), Console(), runs)
     return ExitCode.OK
@@ -163,7 +163,7 @@ def run_gate(
     if json:
         found = {"invalid": reasons_json(reasons), **_notes_json(notes), "removed": runs.removed_json()}
         noise = noise_grade_json(grade_against_none(judged.comparison))
-        print(json_module.dumps({**found, **gate_json(judged), "noise": noise}, indent=2))
+        print_json({**found, **gate_json(judged), "noise": noise}, indent=2)
     else:
         _print_gate(judged, notes)
     raise_first(errors)
@@ -193,7 +193,7 @@ def _with_prices(of: Comparison, runs: ComparedRuns) -> dict[str, object]:
 
 def _print_refusal(reasons: Sequence[Reason], *, json: bool) -> None:
     if json:
-        print(json_module.dumps({"invalid": reasons_json(reasons), "comparisons": []}, indent=2))
+        print_json({"invalid": reasons_json(reasons), "comparisons": []}, indent=2)
         return
     console = Console()
     for at, line in enumerate(refusal_lines(reasons)):
@@ -224,7 +224,7 @@ def _warnings(comparisons: Sequence[Comparison]) -> list[str]:
 
 def _print_noise(floors: Sequence[NoiseFloor], reasons: Sequence[Reason], *, json: bool) -> None:
     if json:
-        print(json_module.dumps([noise_json(each) for each in floors], indent=2))
+        print_json([noise_json(each) for each in floors], indent=2)
         return
     console = Console()
     _print_reasons(reasons, console)

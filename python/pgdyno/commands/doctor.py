@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 import os
 from collections.abc import Sequence
 
@@ -20,7 +19,7 @@ from pgdyno.plan import load_plan
 from pgdyno.records import Check, CheckVerdict
 from pgdyno.report.terminal.doctor_checks import check_lines
 from pgdyno.run import find_engine
-from pgdyno.safe_output import print_data
+from pgdyno.safe_output import print_json
 from pgdyno.targets import Home
 
 FORMAT = 1
@@ -57,7 +56,7 @@ def doctor(
         if loaded is not None:
             checks += generator_checks(loaded.plan, engine, needs, servers, say)
     if json:
-        print_data(f"{_document(source, gave_up, checks)}\n")
+        print_json(_document(source, gave_up, checks), indent=2)
     else:
         console = Console()
         for less in gave_up:
@@ -67,8 +66,8 @@ def doctor(
     return ExitCode.PREFLIGHT if worst(checks) is CheckVerdict.STOP else ExitCode.OK
 
 
-def _document(source: str | None, gave_up: Sequence[Message], checks: Sequence[Check]) -> str:
-    found = {
+def _document(source: str | None, gave_up: Sequence[Message], checks: Sequence[Check]) -> dict[str, object]:
+    return {
         "format": FORMAT,
         "plan": source,
         "gave_up": [str(each) for each in gave_up],
@@ -76,7 +75,6 @@ def _document(source: str | None, gave_up: Sequence[Message], checks: Sequence[C
         "worst": worst(checks).value,
         "checks": [_check(check) for check in checks],
     }
-    return json_module.dumps(found, indent=2, ensure_ascii=False)
 
 
 def _check(check: Check) -> dict[str, object]:

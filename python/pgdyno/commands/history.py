@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from pgdyno.errors import ExitCode, StoreError, UsageError
 from pgdyno.generators.parallel_map import in_line
 from pgdyno.mounts import is_folder
 from pgdyno.report.analysis import differing, history_lines
+from pgdyno.safe_output import print_json
 from pgdyno.store import RunData, list_runs, load_run
 from pgdyno.store.run_folder import MANIFEST
 
@@ -39,7 +39,7 @@ def show_history(folder: Path, metric: Metric, target: str | None, workload: str
     of_target = {name: _of_target(run, target) for name, run in chosen.items()}
     found = histories(of_target, metric)
     if json:
-        print(json_module.dumps([_history_json(each, runs) for each in found], indent=2))
+        print_json([_history_json(each, runs) for each in found], indent=2)
         return code
     if not found:
         # without a filter, the command is valid, and the folder lacks runs

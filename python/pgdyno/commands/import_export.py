@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -21,7 +20,7 @@ from pgdyno.metrics import openmetrics as openmetrics_of
 from pgdyno.metrics import read_catalogue
 from pgdyno.mounts import expanded
 from pgdyno.records import Outcome
-from pgdyno.safe_output import print_data, print_utf8
+from pgdyno.safe_output import print_json, print_utf8
 from pgdyno.store import RunFolder, find_run, load_run
 from pgdyno.store.find_runs import matching_objects, named_runs
 from pgdyno.store.object_storage.address import Address, is_remote
@@ -56,7 +55,7 @@ def import_(
             "notes": [str(note) for note in result.notes],
             "note_details": [message_json(note) for note in result.notes],
         }
-        print_data(f"{json_module.dumps(said, ensure_ascii=False)}\n")
+        print_json(said)
         return
     console = Console(soft_wrap=True)
     console.print(f"{counted(result.trials, 'trial')} written to {run}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -14,7 +13,7 @@ from pgdyno.commands.arguments.options import DEFAULT_RUNS
 from pgdyno.console import Console
 from pgdyno.errors import StoreError
 from pgdyno.mounts import is_folder
-from pgdyno.safe_output import visible
+from pgdyno.safe_output import print_json, visible
 from pgdyno.store import RunEntry
 from pgdyno.store import list_runs as stored_runs
 
@@ -32,7 +31,7 @@ def list_runs(runs: Path, *, json: bool) -> None:
         raise StoreError(f"folder {runs} does not exist", hint="name a folder that contains runs")
     entries = stored_runs(runs)
     if json:
-        print(json_module.dumps([_as_json(entry) for entry in entries], indent=2))
+        print_json([_as_json(entry) for entry in entries], indent=2)
         return
     console = Console()
     if not entries:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 import shlex
 import shutil
 from collections.abc import Sequence
@@ -30,7 +29,7 @@ from pgdyno.plan.values import lasting
 from pgdyno.programs import find_engine
 from pgdyno.report.terminal.text_drawing import wrapped
 from pgdyno.run.engine import check_scripts, workload_options
-from pgdyno.safe_output import print_data
+from pgdyno.safe_output import print_data, print_json
 from pgdyno.units import parse_duration_s
 
 
@@ -123,7 +122,7 @@ def _print_check(
         "gave_up_details": [] if loaded is None else [message_json(each) for each in loaded.gave_up],
         "expected_noise": expected_noise_json(noise),
     }
-    print_data(f"{json_module.dumps(found, indent=2, ensure_ascii=False)}\n")
+    print_json(found, indent=2)
 
 
 def show(

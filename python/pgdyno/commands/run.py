@@ -32,6 +32,7 @@ from pgdyno.report.full_report import whole_report
 from pgdyno.report.run_events import Noted
 from pgdyno.report.terminal.progress import LiveView, live_view
 from pgdyno.report.terminal.run_report import print_report
+from pgdyno.safe_output import print_json
 from pgdyno.store import find_run, load_run
 from pgdyno.store.object_storage.address import is_remote
 from pgdyno.targets import SilentProgress, Use, WhenBusy, host_in_use
@@ -253,7 +254,7 @@ def _show(finished: Finished, output: Output) -> ExitCode:
         errors.append(unwritten(output.csv, to_csv(run)))
     if output.json:
         last = {"run": str(finished.folder.path), "trials": len(finished.records), "failed": len(finished.failed)}
-        print(json_module.dumps(last))
+        print_json(last)
     else:
         print_report(report.of, Console(), report.extras, shown)
     raise_first(errors)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from pgdyno.errors import ExitCode, TargetError, UsageError
 from pgdyno.plan import Plan, load_plan
 from pgdyno.plan.kinds import TARGET_KINDS
 from pgdyno.plan.targets import RentedTarget
+from pgdyno.safe_output import print_json
 from pgdyno.targets import Home
 from pgdyno.targets.provider import Provider, Wanted, needed_providers, provider_of
 from pgdyno.targets.rental import Rental, Resource, is_generator, removed, stamp, take_down
@@ -57,7 +57,7 @@ def status(source: str, overrides: Sequence[str], *, json: bool) -> None:
     rentals = [(rental, rental.there()) for rental in provider.left_of(plan, root, lambda _text: None)]
     rows = [_row(*each) for each in rentals]
     if json:
-        print(json_module.dumps(rows))
+        print_json(rows)
         return
     console = Console(soft_wrap=True)
     if not rows:
@@ -103,7 +103,7 @@ def dead_man(*, yes: bool) -> None:
         role = provider.dead_man_role()
         if role is None:
             continue
-        print(json_module.dumps(role.documents, indent=2))
+        print_json(role.documents, indent=2)
         console.print(f"role {role.name}, for the schedules that remove expired databases")
         if not yes:
             if not console.is_terminal:
@@ -119,7 +119,7 @@ def print_policy() -> None:
     if not policies:
         raise TargetError("no provider needs permissions: no package of a cloud provider is installed")
     for policy in policies:
-        print(json_module.dumps(policy, indent=2))
+        print_json(policy, indent=2)
 
 
 def _rented_plan(source: str, overrides: Sequence[str]) -> tuple[Plan, Provider]:

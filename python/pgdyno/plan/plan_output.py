@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -25,6 +24,7 @@ from pgdyno.plan.time_budget.time_and_disk import around_s, trials_s
 from pgdyno.plan.trial_table import same_for_all, trial_table
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
 from pgdyno.records.manifest import masked_plan
+from pgdyno.safe_output import json_text
 from pgdyno.units import counted, format_duration
 
 
@@ -260,7 +260,7 @@ def show_json(loaded: LoadedPlan) -> str:
         "executes": [asdict(each) for each in executed(loaded)],
         "trials": trials,
     }
-    return json.dumps(whole, indent=2, ensure_ascii=False)
+    return json_text(whole, indent=2)
 
 
 def _target(target: TargetSpec) -> str:

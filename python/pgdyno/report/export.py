@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -35,6 +34,7 @@ from pgdyno.report.sentences import conditions
 from pgdyno.report.terminal.text_drawing import set_cell, wrapped
 from pgdyno.report.translation import gettext, gettext_each, gettext_noop, translated
 from pgdyno.report.translation import sentence as sentence_of
+from pgdyno.safe_output import json_text
 
 FORMAT = 1
 """Format of the JSON and the CSV; adding a column at the end does not change the number."""
@@ -152,7 +152,7 @@ def to_json(of: Digest, extras: Extras) -> str:
         "queries": queries_json(of),
         "trials": [trial.model_dump(mode="json") for trial in of.run.trials],
     }
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return json_text(document, indent=2) + "\n"
 
 
 def _curve(curve: ScalingCurve) -> dict[str, Any]:

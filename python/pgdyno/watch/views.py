@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from rich.text import Text
 from pgdyno.report import numbers
 from pgdyno.report.numbers import NOTHING
 from pgdyno.report.terminal.text_drawing import printable
+from pgdyno.safe_output import print_json
 from pgdyno.watch import panels
 from pgdyno.watch.frame import INTERVALS, Frame, History
 from pgdyno.watch.keyboard import Keys, Suspension
@@ -270,7 +270,7 @@ class JsonView(Stepped):
     def show(self, frame: Frame, history: History, looks: Looks) -> None:
         del history
         head = {"server": looks.title, "server_version": looks.version, "processors": looks.processors}
-        print(json.dumps({**frame.as_json(), **head}), flush=True)
+        print_json({**frame.as_json(), **head})
 
 
 class PageView(Stepped):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 import shlex
 import shutil
 import time
@@ -30,7 +29,7 @@ from pgdyno.messages import message_json
 from pgdyno.plan.hosts import SshSpec, generators
 from pgdyno.records.base import KeptMessage
 from pgdyno.records.capture import Capture, Source, Values
-from pgdyno.safe_output import print_data
+from pgdyno.safe_output import print_json
 from pgdyno.units import counted, duration_words, format_size, parse_bytes, parse_duration_s
 
 FORMAT = 1
@@ -278,7 +277,7 @@ def _write(wanted: Wanted, found: Capture) -> None:
         raise UsageError(f"no statement to capture{_database(found)}", hint=hint)
     write_capture(wanted.folder, found)
     if wanted.json:
-        print_data(f"{json_module.dumps(_document(wanted.folder, found), ensure_ascii=False)}\n")
+        print_json(_document(wanted.folder, found))
     else:
         _show(wanted.folder, found)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 import shlex
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +12,7 @@ from pgdyno.commands.support.password import password_prompt
 from pgdyno.console import Console
 from pgdyno.errors import UsageError
 from pgdyno.records.capture import Capture, Source
-from pgdyno.safe_output import print_data
+from pgdyno.safe_output import print_json
 from pgdyno.synthesise.model_folder import left_share, write_model
 from pgdyno.synthesise.modelled_load import Model, model_log, model_statistics
 
@@ -35,7 +34,7 @@ def synthesise(folder: Path, into: Path | None, least: float, dsn: str | None, *
     model = _model(folder, capture, least, dsn)
     write_model(into, model)
     if json:
-        print_data(f"{json_module.dumps(_document(into, model), ensure_ascii=False)}\n")
+        print_json(_document(into, model))
     else:
         _show(into, model)
 

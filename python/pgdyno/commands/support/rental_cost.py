@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from pgdyno.errors import UsageError
 from pgdyno.messages import Message, message_json
 from pgdyno.plan import Plan
 from pgdyno.records.price import PriceList
+from pgdyno.safe_output import print_json
 from pgdyno.targets import Home
 from pgdyno.targets.estimate import CURRENCY, ONCE, STALE_DAYS, Estimate, Item, Origin, price_list
 from pgdyno.targets.provider import provider_of, providers
@@ -38,7 +38,7 @@ def print_cost(plan: Plan, *, json: bool) -> None:
         return
     found = provider.price(plan, Home.locate().root) if provider is not None else _nothing()
     if json:
-        print(json_module.dumps(as_json(found)))
+        print_json(as_json(found))
         return
     if provider is not None and not found.items:
         print(f"{provider.title} has no prices: state in [price] what the plan's servers cost")
