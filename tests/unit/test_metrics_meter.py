@@ -84,3 +84,27 @@ def test_sessions_of_a_server_that_went_away_are_not_shown_for_ever(tmp_path: Pa
 
     assert shown(look, *of_host[:4]) == {"pgdyno_active_sessions": 1, "pgdyno_cpu_user_ratio": 1}
     assert shown(look, *of_host) == {"pgdyno_active_sessions": 0, "pgdyno_cpu_user_ratio": 1}
+
+
+def test_a_gauge_is_shown_until_its_source_is_sampled_again(tmp_path: Path) -> None:
+    """Sizes of tables are sampled every 10 s, and seldom scraped within the 5 s after that."""
+
+    def sample(source: str, at_s: int, span_s: int | None, **values: float) -> dict[str, object]:
+        rows = [{"labels": {"table": "a"}, "values": values}]
+        span_us = None if span_s is None else span_s * 1_000_000
+        return {"event": "sample", "source": source, "t_us": at_s * 1_000_000, "span_us": span_us, "rows": rows}
+
+    of_host = [sample("cpu", at, 1, user=0.1) for at in range(1, 40)]
+    lines = tmp_path / "probe.jsonl"
+
+    def is_shown(at_s: int, *slow: dict[str, object]) -> bool:
+        lines.write_text("".join(f"{json.dumps(line)}\n" for line in [*slow, *of_host[:at_s]]))
+        families = Sampled(lines).families(CATALOGUE, {})
+        return any(family.samples for family in families if family.name == "pgdyno_relations_size")
+
+    first = sample("relations", 1, None, size=8)
+    second = sample("relations", 11, 10, size=8)
+    assert is_shown(10, first)
+    assert is_shown(20, first, second)
+    # a table that is no longer among those sampled, or a server that went away
+    assert not is_shown(39, first, second)

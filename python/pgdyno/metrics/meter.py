@@ -18,7 +18,9 @@ from pgdyno.metrics.text import Buckets, Labels, Sample, with_samples
 
 SECOND_US = 1_000_000
 GONE_US = 5 * SECOND_US
-"""A gauge without a sample for this long is not current."""
+"""A gauge without a sample for this long is not current, unless its source is sampled less often."""
+UNKNOWN_SPAN_US = 10 * SECOND_US
+"""The time to the next sample of a source that was sampled once: that of the slow ones, such as tables."""
 Key = tuple[str, str]
 
 
@@ -31,6 +33,7 @@ class Sampled:
         self._now_us = 0
         self._totals: dict[Key, dict[Lasting, float]] = {}
         self._last: dict[Key, dict[Lasting, tuple[int, float]]] = {}
+        self._spans_us: dict[str, int] = {}
         self._looks: deque[tuple[int, Counter[tuple[str, str, str]]]] = deque()
 
     def families(self, catalogue: Catalogue, labels: Labels) -> list[Metric]:
@@ -57,11 +60,13 @@ class Sampled:
         for source, metric in sorted(self._last):
             family = catalogue.family(source, metric)
             suffix = "_total" if family.type == "counter" else ""
+            # a sample may come a little late
+            current_us = max(GONE_US, self._spans_us.get(source, 0) * 3 // 2)
             samples: list[Sample] = []
             for kept, (at_us, value) in self._last[source, metric].items():
                 if suffix:
                     value_now = self._totals[source, metric][kept]
-                elif self._now_us - at_us <= GONE_US:
+                elif self._now_us - at_us <= current_us:
                     value_now = value
                 else:
                     continue
@@ -99,6 +104,7 @@ class Sampled:
             self._looks.popleft()
 
     def _sample(self, line: dict[str, Any]) -> None:
+        self._spans_us[line["source"]] = line.get("span_us") or UNKNOWN_SPAN_US
         for row in line["rows"]:
             kept = lasting(row.get("labels") or {})
             for metric, value in row["values"].items():
