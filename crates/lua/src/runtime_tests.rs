@@ -407,6 +407,25 @@ fn special_draws_of_a_small_range_are_those_of_sysbench() {
 }
 
 #[test]
+fn bounds_of_draws_are_numbers_of_any_kind() {
+    let text = "local rand, huge = sysbench.rand, math.huge
+        function event()
+           assert(rand.uniform(3LL, 3) == 3 and rand.default(7, 7ULL) == 7)
+           assert(sb_rand_uniq(4294967000LL, 4294967295) >= 4294967000)
+           for _, bounds in ipairs({ { 0.2, 0.8 }, { 0 / 0, 5 }, { 5, 4 }, { -5, -1 } }) do
+              local ok, why = pcall(rand.unique, unpack(bounds))
+              assert(not ok and why:find('no number of 32 bits'), why)
+           end
+           assert(#rand.varstring(4LL, 4) == 4)
+           rand.zipfian(1, huge)
+           rand.zipfian(1, 0 / 0)
+        end";
+    let workload = open(text, "run", &[]);
+    let mut client = Client::of(&workload);
+    assert!(client.connect().begin().is_done(), "{:?}", client.last);
+}
+
+#[test]
 fn a_seed_gives_the_same_draws_again() {
     let text = "function event()
         error(sysbench.rand.uniform(1, 1e9) .. sysbench.rand.string('####'), 0) end";

@@ -5,7 +5,7 @@ local engine = ...
 
 local band, bxor, lshift, rol, tobit = bit.band, bit.bxor, bit.lshift, bit.rol, bit.tobit
 local rshift = bit.rshift
-local floor, log, exp = math.floor, math.log, math.exp
+local floor, ceil, log, exp, tonumber = math.floor, math.ceil, math.log, math.exp, tonumber
 local cast = require("ffi").cast
 
 local random = {}
@@ -149,8 +149,8 @@ local shortcut = exponent > 0 and 2 - inverse(integral(2.5) - density(2)) or 1
 
 local function zipfian(a, b)
    local count = b - a + 1
-   -- a range the wrong way round has no integral, and the search would not end
-   if not (count >= 1) then
+   -- a range the wrong way round or without an end has no integral, and the search would not end
+   if not (count >= 1 and count < math.huge) then
       return a
    end
    local first = integral(1.5) - 1
@@ -192,8 +192,10 @@ end
 
 -- One that no generator of the load has given yet, between two others; they are looked for.
 function random.unique_between(a, b)
-   a, b = a or 0, b or 4294967295
-   if a > b or a > 4294967295 or b < 0 then
+   a, b = tonumber(a or 0), tonumber(b or 4294967295)
+   local least, most = ceil(a), floor(b)
+   -- NaN is in no order, and the search for a number would not end
+   if not (least <= most and least <= 4294967295 and most >= 0) then
       error("there is no number of 32 bits from " .. a .. " to " .. b, 2)
    end
    return engine.unique(a, b)
@@ -205,10 +207,10 @@ end
 
 random.seed = seed
 
--- Bounds are whole numbers, whatever the script computes them from.
+-- Bounds are whole numbers, whatever the script computes them from, such as 64-bit numbers of C's.
 local function bounded(draw)
    return function(a, b)
-      return draw(floor(a), floor(b))
+      return draw(floor(tonumber(a)), floor(tonumber(b)))
    end
 end
 
@@ -235,7 +237,7 @@ random.api = {
          error("a string is at least 1 long, and at most as long as its greatest length", 2)
       end
       local codes = {}
-      for at = 1, uniform(floor(least), floor(most)) do
+      for at = 1, uniform(floor(tonumber(least)), floor(tonumber(most))) do
          codes[at] = string.char(uniform(48, 122))
       end
       return table.concat(codes)
