@@ -9,13 +9,15 @@ import pytest
 from pgdyno.doctor import Needs, Place
 from pgdyno.fingerprint import Difference, Severity, comparable
 from pgdyno.fingerprint.collect import host_print, take_fingerprint
-from pgdyno.fingerprint.differences import RULES
+from pgdyno.fingerprint.differences import RULES, print_of
 from pgdyno.messages import Message
 from pgdyno.plan import load_plan
 from pgdyno.programs import Engine
 from pgdyno.records import Fingerprint, Host, HostPrint, Manifest, ServerPrint
+from pgdyno.store import RunFolder
 from tests.unit.doctor_sample import CGROUP_2, tree
 
+GOLDEN = Path(__file__).parents[1] / "golden"
 HOST = Host(cpu_model="X 9000", cores=8, memory_bytes=16 << 30, kernel="6.1", os="Debian", architecture="x86_64")
 FILES = CGROUP_2 | {
     "proc/cmdline": "root=/dev/sda secret=42 mitigations=off isolcpus=2-3 nosmt quiet -- mitigations=init\n",
@@ -216,6 +218,30 @@ def test_every_rule_is_about_a_field() -> None:
     fields |= Fingerprint.model_fields.keys() - {"host"}
     of_workloads = {"workload.capture", "workload.pace", "workload.profile"}
     assert {rule[0] for rule in RULES} == fields | of_workloads
+
+
+def test_what_a_run_without_a_fingerprint_does_not_record_is_unknown() -> None:
+    earlier = print_of(RunFolder.open(GOLDEN / "run-format-1").manifest)
+    assert earlier is not None
+    host = {"cpu_limit": 2.0, "boot": {"mitigations": "off"}}
+    later = earlier.model_copy(
+        update={
+            "generator": "the same machine",
+            "host": earlier.host.model_copy(update=host),
+            "workload": earlier.workload | {"files": {"own.sql": "5d"}},
+        }
+    )
+    found = comparable(earlier, later)
+    assert {each.severity for each in found} == {Severity.CAUTION}
+    assert {each.field for each in found} == {
+        "generator",
+        "host.boot.mitigations",
+        "host.cpu_limit",
+        "workload.files.own.sql",
+    }
+    # two runs that record their files have other ones
+    both = [later.model_copy(update={"workload": later.workload | {"files": files}}) for files in ({}, {"own.sql": ""})]
+    assert [each.severity for each in comparable(*both)] == [Severity.REFUSED]
 
 
 def test_a_manifest_of_before_has_none() -> None:

@@ -221,7 +221,7 @@ MAY_BE_UNKNOWN = frozenset(["numa_nodes", "threads_per_core", "virtualisation", 
 """Fields of a host that may be absent because they are unknown; limits and boot parameters are absent if none is
 set.
 """
-ABSENT_IS_NONE = frozenset(["capture", "files", "options", "pace", "replica_load", "variables"])
+ABSENT_IS_NONE = frozenset(["capture", "options", "pace", "replica_load", "variables"])
 """Fields of a workload whose absence means that they are not set. Other fields are absent in fingerprints of older
 versions.
 """
@@ -238,9 +238,13 @@ def _weighed(difference: Difference, a: Fingerprint, b: Fingerprint) -> Differen
         return replace(difference, severity=Severity.HARMLESS) if marks[0] & marks[1] else difference
     if difference.field == "workload.profile" and _do_the_same_work(a.workload, b.workload):
         return replace(difference, severity=Severity.HARMLESS)
+    # what `print_of` returns for a run without a fingerprint: its record has neither this nor limits of the machine
+    is_partial = not (a.generator and b.generator)
+    if difference.field == "generator" and is_partial:
+        return replace(difference, severity=Severity.CAUTION, why=UNKNOWN)
     if difference.a is not None and difference.b is not None:
         return difference
-    unknown = parts[0] == "host" and parts[1] in MAY_BE_UNKNOWN
+    unknown = parts[0] == "host" and (is_partial or parts[1] in MAY_BE_UNKNOWN)
     if parts[0] in ("workload", "reset") and parts[1] not in ABSENT_IS_NONE:
         unknown = any(parts[1] not in getattr(each, parts[0]) for each in (a, b))
     unknown = unknown or parts[-1] == "configure"
