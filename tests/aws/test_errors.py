@@ -177,6 +177,24 @@ def test_a_run_prolongs_servers_that_would_expire_before_its_end(amazon: Simulat
     assert found.down() == []
 
 
+def test_a_run_keeps_servers_that_were_up_for_longer_on_request(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+    there, home = up_for(20.0, tmp_path, rds(root)), tmp_path / "home"
+    began = datetime.now(UTC)
+    with rented(there.plan, home, SAID.append, note, Renting(keep_s=48 * 3600.0)) as found:
+        assert found is not None
+    assert "the servers stay for 48h00m; remove them: pgdyno reap" in SAID[-1]
+    until = found.journal.expires
+    assert until - began >= timedelta(hours=48)
+    assert {each.expires for each in found.there()} == {until.replace(microsecond=0)}
+    # --keep never shortens what `target up --for` agreed
+    with rented(there.plan, home, SAID.append, note, Renting(keep_s=3600.0)) as found:
+        assert found is not None
+    assert stamp(found.journal.expires) == stamp(until)
+    assert there.journal.hold()
+    assert found.down() == []
+    assert amazon.left() == []
+
+
 def test_a_run_refuses_servers_that_expire_before_its_end_and_cannot_be_prolonged(
     amazon: Simulator, tmp_path: Path, root: Path
 ) -> None:

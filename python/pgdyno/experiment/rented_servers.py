@@ -72,6 +72,8 @@ def rented(plan: Plan, root: Path, step: Say, note: Note, renting: Renting) -> I
         try:
             _prolong_for_run(found, note)
             yield found
+            if renting.keep_s is not None and found.journal.expires < _from_now(renting.keep_s):
+                _keep(found, note, renting.keep_s)
         finally:
             found.journal.release()
         return
@@ -100,7 +102,7 @@ def _rented_s(plan: Plan) -> float:
 
 def _prolong_for_run(rental: Rental, note: Note) -> None:
     """Make servers that are already up last for the run. Raises TargetError if they end before its planned end."""
-    plan, before, now = rental.plan, rental.journal.expires, datetime.now(UTC)
+    plan, before = rental.plan, rental.journal.expires
     needed = estimated_s(plan, plan.points())
     if needed is None:
         note(
@@ -115,13 +117,13 @@ def _prolong_for_run(rental: Rental, note: Note) -> None:
     planned_s = needed + _rented_s(plan)
     # a run may take twice as long as planned, as for servers of its own; data of its last trial come late
     wanted_s = 2 * planned_s + LATE_S
-    until = now + timedelta(seconds=wanted_s)
+    until = _from_now(wanted_s)
     if before >= until:
         return
     try:
         rental.prolong(until)
     except TargetError as error:
-        end = now + timedelta(seconds=planned_s)
+        end = _from_now(planned_s)
         if before >= end:
             note(_not_prolonged(rental, before, format_duration(wanted_s), error))
             return
@@ -141,24 +143,31 @@ def _prolong_for_run(rental: Rental, note: Note) -> None:
 
 
 def _end(rental: Rental, note: Note, keep_s: float | None) -> None:
-    run = rental.journal.run
     if keep_s is None:
         take_down(rental, note)
         return
+    _keep(rental, note, keep_s)
+    rental.journal.release()
+
+
+def _keep(rental: Rental, note: Note, keep_s: float) -> None:
     before, wanted = rental.journal.expires, format_duration(keep_s)
     try:
-        rental.prolong(datetime.now(UTC) + timedelta(seconds=keep_s))
+        rental.prolong(_from_now(keep_s))
         stay = Message(
             "rental-kept",
             "the servers stay for {duration}; remove them: pgdyno reap --run {rental}",
             duration=wanted,
-            rental=run,
+            rental=rental.journal.run,
         )
     except TargetError as error:
         # the run is complete: an error here must not fail it
         stay = _not_prolonged(rental, before, wanted, error)
     note(stay)
-    rental.journal.release()
+
+
+def _from_now(seconds: float) -> datetime:
+    return datetime.now(UTC) + timedelta(seconds=seconds)
 
 
 def _not_prolonged(rental: Rental, until: datetime, wanted: str, error: TargetError) -> Message:
