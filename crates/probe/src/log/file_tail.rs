@@ -1,5 +1,6 @@
 //! Reads what is appended to a file.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
@@ -32,8 +33,13 @@ impl Tail {
     /// Opens the file at its end or at its beginning.
     ///
     /// # Errors
-    /// The file cannot be read.
+    /// The file cannot be read, or is not a regular file.
     pub fn open(path: PathBuf, at_end: bool) -> Result<Self, String> {
+        let facts = std::fs::metadata(&path).map_err(|error| problem(&path, &error))?;
+        if !facts.is_file() {
+            // opening a pipe would wait for its other end, even after the end of the probe
+            return Err(problem(&path, &"it is not a regular file"));
+        }
         let file = File::open(&path).map_err(|error| problem(&path, &error))?;
         let facts = file.metadata().map_err(|error| problem(&path, &error))?;
         Ok(Self {
@@ -93,7 +99,7 @@ impl Tail {
     }
 }
 
-fn problem(path: &Path, error: &std::io::Error) -> String {
+fn problem(path: &Path, error: &impl Display) -> String {
     format!(
         "could not read the server's log {}: {error}",
         path.display()
@@ -125,6 +131,21 @@ mod tests {
         assert!(tail.is_of(&path));
         std::fs::remove_file(&path).expect("removed");
         assert!(!tail.is_of(&path));
+    }
+
+    #[test]
+    fn what_is_not_a_regular_file_is_refused_without_waiting_for_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.expect("mkfifo runs").success());
+        for path in [pipe, folder.path().to_owned()] {
+            let (sender, answer) = std::sync::mpsc::channel();
+            std::thread::spawn(move || sender.send(Tail::open(path, true).map(drop)));
+            let waited = answer.recv_timeout(std::time::Duration::from_secs(10));
+            let refused = waited.expect("it does not wait").expect_err("it is none");
+            assert!(refused.ends_with("it is not a regular file"), "{refused}");
+        }
     }
 
     #[test]
