@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pgdyno.analyse.history import FEWEST_RUNS, change_points, histories
-from pgdyno.analyse.pairs import Metric
+from pgdyno.analyse.pairs import Metric, value_of
 from pgdyno.records import Imported
 from pgdyno.report.analysis import history_lines
 from tests.unit.report_sample import SampleRun, add_trial, manifest
@@ -77,11 +77,29 @@ def test_the_same_point_is_followed_over_runs_in_their_order() -> None:
     assert (found.label, found.points[0].trials) == ("pg18, 4 clients, 2 s", 2)
     (change,) = found.changes or ()
     assert change.at == 7
-    lines = list(history_lines(found, Metric.TPS, {7: ["server version: 17 before, 18 after"]}))
+    lines = list(history_lines(found, {7: ["server version: 17 before, 18 after"]}))
     assert "throughput of 14 runs" in lines[0]
     assert "+20.0 %" in lines[2]
     assert f"at {found.points[7].started_at:%Y-%m-%d %H:%M} UTC (run 8, folder-7)" in lines[2]
     assert lines[3].strip() == "server version: 17 before, 18 after"
+
+
+def test_runs_are_followed_by_the_metric_by_which_they_are_compared() -> None:
+    runs = _Runs()
+    for _ in range(2):
+        runs.add(1_000)
+        runs.add(1_000, clients=8)
+        trials = runs.made[-1].trials
+        for at, trial in enumerate(trials):
+            trials[at] = trial.model_copy(update={"point": trial.point.model_copy(update={"rate": 1_000})})
+    closed, opened = histories({f"folder-{at}": run for at, run in enumerate(runs.made)})
+    assert (closed.metric, round(closed.points[0].figure, -1)) == (Metric.TPS, 1_000)
+    p99s = [value_of(trial, Metric.P99) or 0.0 for trial in runs.made[-1].trials]
+    assert opened.metric is Metric.P99
+    assert min(p99s) <= opened.points[0].figure <= max(p99s)
+    assert "p99 latency of 2 runs" in next(history_lines(opened, {}))
+    (asked,) = histories({f"folder-{at}": run for at, run in enumerate(runs.made[1::2])}, Metric.TPS)
+    assert asked.metric is Metric.TPS
 
 
 def test_datasets_of_other_sizes_have_histories_of_their_own() -> None:

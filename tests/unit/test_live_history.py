@@ -81,7 +81,7 @@ def test_single_runs_and_unknown_metrics_have_no_history(runs: Path, client: Tes
 def test_levels_changes_and_days_are_drawn(layout: Layout) -> None:
     figures = [1_000.0] * 10 + [900.0] * 10
     points = tuple(HistoryPoint(f"run {at}", STARTED + timedelta(days=at), each, 1) for at, each in enumerate(figures))
-    drawing = history_chart(History("pg", "w", points, change_points(figures)), Metric.TPS, "title", layout)
+    drawing = history_chart(History("pg", "w", Metric.TPS, points, change_points(figures)), Metric.TPS, "title", layout)
     drawn = str(drawing.render("x"))
     assert drawn.count("<circle") == 20
     assert drawn.count('class="s t0"') == 2

@@ -15,7 +15,7 @@ from pgdyno.analyse.comparison import LEAST_DELTA
 from pgdyno.analyse.intervals import Array
 from pgdyno.analyse.over_time.steady_state import segments_of, without_memory
 from pgdyno.analyse.over_time.timeline import RunSource
-from pgdyno.analyse.pairs import Metric, value_of
+from pgdyno.analyse.pairs import Metric, usual_metric, value_of
 from pgdyno.analyse.series import Series, label, varying
 from pgdyno.records import Manifest, TrialRecord
 from pgdyno.records.rate_unit import NEW_ORDERS, rate_unit
@@ -43,7 +43,7 @@ class HistoryPoint:
     """Name of its folder: a copy or a renamed folder still has the name of the original in its manifest."""
     started_at: datetime
     figure: float
-    """Geometric mean over its trials: transactions per second, or nanoseconds."""
+    """Geometric mean over its trials, as `value_of`."""
     trials: int
 
 
@@ -69,14 +69,15 @@ class History:
 
     label: str
     workload: str
+    metric: Metric
     points: tuple[HistoryPoint, ...]
     """In the order in which the runs began."""
     changes: tuple[Change, ...] | None
     """None below 12 runs, which are too few for change points."""
 
 
-_Key = tuple[str, str, tuple[str, ...], str, Series, int]
-"""Workload, its load as far as points do not contain it, the load of an imported trial, length of trials, and point."""
+_Key = tuple[Metric, str, str, tuple[str, ...], str, Series, int]
+"""Metric, workload, its load beyond its points, the load of an imported trial, length of trials, and point."""
 _ROWS = 10_000
 """Rows of a table of sbtest by default."""
 
@@ -123,31 +124,35 @@ def _length(trial: TrialRecord) -> str:
     return f", {length_s:g} s" if length_s is not None else ""
 
 
-def histories(runs: Mapping[str, RunSource], metric: Metric) -> list[History]:
-    """Return the history of every point that at least two of `runs` have, by folder name; in order of occurrence."""
+def histories(runs: Mapping[str, RunSource], asked: Metric | None = None) -> list[History]:
+    """Return the history of every point that at least two of `runs` have, by folder name; in order of occurrence.
+
+    Without a metric, each run is followed by the one by which it is compared.
+    """
     found: dict[_Key, list[HistoryPoint]] = defaultdict(list)
     for folder, run in sorted(runs.items(), key=lambda each: each[1].manifest.started_at):
         figures: dict[_Key, list[float]] = defaultdict(list)
-        load = _load(run.manifest)
+        load, metric = _load(run.manifest), asked or usual_metric(run)
         for trial in run.trials:
             # a trial of a duet ran on half of the processors, next to another load
             figure = value_of(trial, metric) if trial.duet is None else None
             if figure is not None:
                 series = Series.of(trial.target, trial.point)
-                of = (run.manifest.workload, load, _imported_load(trial), _length(trial))
+                of = (metric, run.manifest.workload, load, _imported_load(trial), _length(trial))
                 figures[*of, series, trial.point.clients].append(math.log(figure))
         for key, logs in figures.items():
             mean = math.exp(math.fsum(logs) / len(logs))
             found[key].append(HistoryPoint(folder, run.manifest.started_at, mean, len(logs)))
     kept = {key: points for key, points in found.items() if len(points) > 1}
     names = varying([series for *_, series, _ in kept])
-    common = set.intersection(*(set(told) for _, _, told, *_ in kept)) if kept else set()
+    common = set.intersection(*(set(told) for _, _, _, told, *_ in kept)) if kept else set()
     made = []
-    for (workload, load, told, length, series, clients), points in kept.items():
+    for (metric, workload, load, told, length, series, clients), points in kept.items():
         also = "".join(f", {each}" for each in told if each not in common)
         known = counted(clients, "client") if clients else "clients unknown"
         name = f"{label(series, names)}, {known}{load}{also}{length}"
-        made.append(History(name, workload, tuple(points), change_points([point.figure for point in points])))
+        changes = change_points([point.figure for point in points])
+        made.append(History(name, workload, metric, tuple(points), changes))
     return made
 
 

@@ -18,7 +18,9 @@ from pgdyno.store import RunData, list_runs, load_run
 from pgdyno.store.run_folder import MANIFEST
 
 
-def show_history(folder: Path, metric: Metric, target: str | None, workload: str | None, *, json: bool) -> ExitCode:
+def show_history(
+    folder: Path, metric: Metric | None, target: str | None, workload: str | None, *, json: bool
+) -> ExitCode:
     """Prints the histories of a folder of runs; reports runs that cannot be read, and leaves them out.
 
     Raises StoreError and UsageError.
@@ -51,7 +53,7 @@ def show_history(folder: Path, metric: Metric, target: str | None, workload: str
     console = Console()
     for each in found:
         differences = {change.at: _differences(each, change.at, runs) for change in each.changes or ()}
-        for at, line in enumerate(history_lines(each, metric, differences)):
+        for at, line in enumerate(history_lines(each, differences)):
             console.print(line, style="bold" if at == 0 else "", soft_wrap=True)
     return code
 
@@ -79,6 +81,7 @@ def _history_json(of: History, runs: dict[str, RunData]) -> dict[str, object]:
     return {
         "label": of.label,
         "workload": of.workload,
+        "metric": of.metric.value,
         "points": [asdict(point) | {"started_at": point.started_at.isoformat()} for point in of.points],
         "changes": None
         if of.changes is None

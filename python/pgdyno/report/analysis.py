@@ -292,9 +292,9 @@ def _finite(values: dict[str, Any]) -> dict[str, Any]:
 WIDEST = 60
 
 
-def history_lines(of: History, metric: Metric, differences: Mapping[int, Sequence[str]]) -> Iterator[str]:
+def history_lines(of: History, differences: Mapping[int, Sequence[str]]) -> Iterator[str]:
     """Return a heading, the course, and a line for each change with `differences` of the runs, by its index."""
-    first, last = of.points[0], of.points[-1]
+    metric, first, last = of.metric, of.points[0], of.points[-1]
     yield (
         f"{printable(of.workload)}, {printable(of.label)}: {metric.words} of {len(of.points)} runs, "
         f"{first.started_at:%Y-%m-%d} to {last.started_at:%Y-%m-%d}"

@@ -14,7 +14,6 @@ from pgdyno.commands.arguments.options import (
     FloorOption,
     ForceOption,
     JsonOption,
-    MetricOption,
     PriceOption,
     RunArgument,
     RunsArgument,
@@ -132,7 +131,7 @@ def history(
     runs: Annotated[Path, typer.Argument(metavar="DIR", envvar="PGDYNO_RUNS", help="Folder of run folders.")] = (
         DEFAULT_RUNS
     ),
-    metric: MetricOption = "tps",
+    metric: ComparedOption = None,
     target: Annotated[str | None, typer.Option(metavar="NAME", help="Show only trials of this target.")] = None,
     workload: Annotated[str | None, typer.Option(metavar="NAME", help="Show only runs of this workload.")] = None,
     json: JsonOption = False,
@@ -144,4 +143,4 @@ def history(
     from pgdyno.analyse.pairs import Metric
     from pgdyno.commands.history import show_history
 
-    raise typer.Exit(show_history(runs, Metric(metric), target, workload, json=json))
+    raise typer.Exit(show_history(runs, Metric(metric) if metric else None, target, workload, json=json))

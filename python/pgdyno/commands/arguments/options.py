@@ -117,7 +117,6 @@ BudgetOption = Annotated[
     ),
 ]
 MetricName = Literal["tps", "p99", "mean", "composite"]
-MetricOption = Annotated[MetricName, typer.Option(help="Metric to compare.")]
 ComparedOption = Annotated[
     MetricName | None,
     typer.Option(help="Metric to compare.  [default: tps; p99 at a fixed rate; composite for tpch]"),
