@@ -438,6 +438,26 @@ fn a_seed_gives_the_same_draws_again() {
 }
 
 #[test]
+fn a_script_may_begin_with_a_byte_order_mark_and_a_line_for_the_shell() {
+    for begin in [
+        "\u{feff}",
+        "#!/usr/bin/env sysbench\n",
+        "# --[[ a script\n",
+        "#[[\n",
+        "\u{feff}#!/bin/x\n",
+    ] {
+        let text = format!("{begin}function event() error('here') end");
+        let script = Script::own("test.lua", &text, &[]);
+        script.compile().expect(begin);
+        let workload = open(&text, "run", &[]);
+        let mut client = Client::of(&workload);
+        let line = 1 + begin.matches('\n').count();
+        let place = format!("test.lua:{line}: here");
+        assert!(client.connect().begin().abort().starts_with(&place));
+    }
+}
+
+#[test]
 fn texts_of_a_script_keep_their_encoding() {
     let name = format!("pgdyno-latin1-{}.lua", std::process::id());
     let path = std::env::temp_dir().join(name);

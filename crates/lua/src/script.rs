@@ -175,8 +175,11 @@ pub(crate) fn file(lua: &Lua, path: &Path) -> mlua::Result<Maker> {
 /// Compiles `text` as the body of a function that a function returns: each call returns a new
 /// closure with the same code.
 fn maker(lua: &Lua, text: &[u8], shown: &str) -> mlua::Result<Maker> {
-    let text = match text.strip_prefix(b"#!") {
-        Some(rest) => [b"--", rest].concat(),
+    // Lua accepts a byte order mark, and a first line for the shell, at the beginning only
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    let text = match text.strip_prefix(b"#") {
+        // the blank keeps a bracket from beginning a long comment
+        Some(rest) => [b"-- ", rest].concat(),
         None => text.to_owned(),
     };
     let name = format!("@{shown}");
