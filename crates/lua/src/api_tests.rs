@@ -241,6 +241,26 @@ fn an_option_that_a_client_changes_stays_as_it_was_for_the_others() {
 }
 
 #[test]
+fn what_is_no_statement_or_value_is_an_error_to_the_script() {
+    let (_workload, mut client) = client_of(
+        "function event()
+            for _, query in ipairs({ 5, {}, true }) do
+               local ok, why = pcall(function() con:query(query) end)
+               assert(not ok and why == 'test.lua:4: a query is a string, not a ' .. type(query), why)
+            end
+            local param = con:prepare('SELECT ?'):bind_create(sysbench.sql.type.INT)
+            for _, value in ipairs({ {}, print }) do
+               local ok, why = pcall(function() param:set(value) end)
+               assert(not ok and why == 'test.lua:9: a ' .. type(value) .. ' is no value of SQL', why)
+            end
+            con:query('done')
+         end",
+    );
+    let sent = client.begin().sent();
+    assert!(sent.contains("done"), "{sent:?} {:?}", client.last);
+}
+
+#[test]
 fn a_parameter_that_is_never_set_is_zero_or_empty() {
     let (_workload, mut client) = client_of(
         "function event()

@@ -54,6 +54,8 @@ function parameter_methods:set(value)
       value = tostring(cast("int64_t", value)):match("^%-?%d+")
    elseif is_of == "number" and kind.oid == BIGINT and value % 1 ~= 0 then
       value = value < 0 and math.ceil(value) or math.floor(value)
+   elseif is_of ~= "number" and is_of ~= "nil" and is_of ~= "boolean" then
+      error("a " .. is_of .. " is no value of SQL", 2)
    end
    self[VALUE], self[IS_TEMPLATE] = value, false
 end

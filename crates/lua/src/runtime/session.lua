@@ -320,6 +320,9 @@ end
 
 function connection_methods:query(query)
    check_open(self)
+   if type(query) ~= "string" then
+      error("a query is a string, not a " .. type(query), 2)
+   end
    return ask(self, query, asks.QUERY, query)
 end
 
