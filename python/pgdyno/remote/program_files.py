@@ -7,8 +7,10 @@ below the folder that one of them names in `require`, `dofile` or `loadfile`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from pgdyno.errors import EngineError
@@ -40,22 +42,34 @@ def lua_files(name: str, folder: Path) -> LuaFiles:
     """Collects the files of the script that the engine finds for `name` in `folder`. Raises EngineError, OSError."""
     script = _found(name, folder)
     base = script.parent
-    waiting = [script, *sorted(base / each.name for each in (folder / base).glob("*.lua"))]
+    first = [script, *sorted(base / each.name for each in (folder / base).glob("*.lua"))]
     files: dict[str, bytes] = {}
     size = 0
-    while waiting:
-        file = waiting.pop(0)
-        place = place_of(file)
-        if place in files:
-            continue
-        content = files[place] = (folder / file).read_bytes()
+    for file, content in _reached(first, folder, lambda text: _loaded(name, text, base, folder)):
+        files[place_of(file)] = content
         size += len(content)
         if len(files) > MOST_FILES or size > MOST_BYTES:
             message = f"the folder of the Lua script {name} has too many files to copy to another host"
             hint = f"move it with the files that it needs into a separate folder: {MOST_FILES} files and 8 MB at most"
             raise EngineError(message, hint=hint)
-        waiting += _loaded(name, content.decode(errors="replace"), base, folder)
     return LuaFiles(place_of(script), files)
+
+
+def _reached(
+    first: Sequence[Path], folder: Path, loaded: Callable[[str], Iterable[Path]]
+) -> Iterator[tuple[Path, bytes]]:
+    """Yields the files `first` and those that `loaded` finds in the text of one, each once, with its content."""
+    waiting = deque(first)
+    seen: set[str] = set()
+    while waiting:
+        file = waiting.popleft()
+        place = place_of(file)
+        if place in seen:
+            continue
+        seen.add(place)
+        content = (folder / file).read_bytes()
+        yield file, content
+        waiting += loaded(content.decode(errors="replace"))
 
 
 def _found(name: str, folder: Path) -> Path:
@@ -92,15 +106,8 @@ def loaded_lua(name: str, folder: Path) -> dict[Path, bytes]:
     The paths are relative to `folder`, unless the script is installed with sysbench. Raises EngineError, OSError.
     """
     script = _found(name, folder)
-    waiting = [script]
-    found: dict[Path, bytes] = {}
-    while waiting and len(found) < MOST_FILES:
-        file = waiting.pop(0)
-        if file not in found:
-            found[file] = (folder / file).read_bytes()
-            text = found[file].decode(errors="replace")
-            waiting += [each for _, each in _named(text, script.parent, folder)]
-    return found
+    reached = _reached([script], folder, lambda text: (file for _, file in _named(text, script.parent, folder)))
+    return dict(islice(reached, MOST_FILES))
 
 
 _NAMING = ("--phases=", "--file=")
