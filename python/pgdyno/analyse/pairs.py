@@ -224,8 +224,8 @@ def within(
 
     `by` is `target`, `version` or a parameter: `settings.work_mem`, `scale`, `protocol`. Repeats are paired: in an
     interleaved or randomised order, a repeat of a point is a block; in listed order, it is a round. `removed` are
-    numbers of trials that are left out, with their pairs. Raises UsageError if `by` has fewer than two values, `base`
-    is none of them, or several targets have one version.
+    numbers of trials that are left out, with their pairs. Raises UsageError if `by` has fewer than two values, if
+    `base` is not one of them, or if versions are compared and two targets have the same one.
     """
     arms: dict[str, list[TrialRecord]] = defaultdict(list)
     name_of = arm_name(run.manifest, run.trials, by)

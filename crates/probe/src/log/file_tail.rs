@@ -143,7 +143,8 @@ mod tests {
             let (sender, answer) = std::sync::mpsc::channel();
             std::thread::spawn(move || sender.send(Tail::open(path, true).map(drop)));
             let waited = answer.recv_timeout(std::time::Duration::from_secs(10));
-            let refused = waited.expect("it does not wait").expect_err("it is none");
+            let answer = waited.expect("it answers without waiting");
+            let refused = answer.expect_err("a pipe or a folder is refused");
             assert!(refused.ends_with("it is not a regular file"), "{refused}");
         }
     }
