@@ -392,6 +392,25 @@ def test_lines_of_other_processes_are_counted(tmp_path: Path) -> None:
     assert found.left_out == {"background": (2, "3"), "replication": (1, "2"), "other-lines": (1, "4")}
 
 
+@pytest.mark.parametrize(
+    "own",
+    [
+        [done("SET /* pgdyno */ default_transaction_read_only = on", pid=9), done("SELECT 2", pid=9)],
+        [done("SHOW lock_timeout", pid=9), done("\n    SELECT /* pgdyno */ 'active'", pid=9)],
+        [Entry("connection authorized: user=a database=b application_name=pgdyno capture", pid=9), done("A", pid=9)],
+    ],
+    ids=["a setting", "a sample", "a connection"],
+)
+def test_the_captures_own_sessions_are_left_out_where_the_log_has_no_application_names(
+    own: list[Entry], tmp_path: Path
+) -> None:
+    log = [done("SELECT 1"), *(replace(each, ms=ms) for ms, each in enumerate(own, 5000))]
+    found = captured(tmp_path, stderr(log, "{stamp} [{pid}] {user}@{database} "))
+    assert found.texts == ["SELECT 1"]
+    assert not found.left_out
+    assert found.capture.span_us < 1_000_000
+
+
 # ---- prefixes ----
 
 

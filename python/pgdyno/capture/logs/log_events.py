@@ -73,6 +73,8 @@ class Kind(StrEnum):
 
 OWN_SESSIONS = "pgdyno capture"
 """Application name of the sessions of a capture, whose statements are no part of it."""
+_OWN_STATEMENT = r"^\s*(?:SELECT|SET) /\* pgdyno \*/"
+"""Begins their statements: a log of text may have no application names."""
 _OWN = "own"
 _PARAMETER = r"\$[0-9]+ = (NULL|''(?:[^'']|'''')*'')"
 
@@ -131,6 +133,8 @@ SELECT line, logged_us, key, pid, started, process_number, kind, us,
        CASE WHEN kind IN ('{Kind.WAITING}', '{Kind.ACQUIRED}')
             THEN round(TRY_CAST(regexp_extract(message, ' after ([0-9.]+) ms', 1) AS DOUBLE) * 1000)::BIGINT
        END AS lock_us,
+       coalesce(regexp_matches(sql, {quoted(_OWN_STATEMENT)}), false)
+       OR (kind = '{Kind.CONNECT}' AND contains(message, ' application_name={OWN_SESSIONS}')) AS is_own,
        CASE WHEN kind = '{Kind.PLAN}' THEN {{plan_rows}} END AS rows,
        CASE WHEN backend = 'walsender' THEN 'replication'
             WHEN backend NOT IN ('client backend', 'not initialized') OR leader IS NOT NULL THEN 'background'

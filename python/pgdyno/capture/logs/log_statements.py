@@ -90,7 +90,7 @@ _STORE = f"""
 CREATE OR REPLACE TEMP TABLE log_event AS
 SELECT ({{file}}::BIGINT << {FILE_BITS}) + line AS place, hash(key) AS session, logged_us, key, pid, started,
        process_number, database, kind, us, name, CASE WHEN form IS NOT NULL THEN template END AS template,
-       {{sql}} AS sql, {{parameters}} AS parameters, sqlstate, lock_us, rows, {{reason}} AS reason,
+       {{sql}} AS sql, {{parameters}} AS parameters, sqlstate, lock_us, rows, is_own, {{reason}} AS reason,
        coalesce(strlen(sql), 0)
        + coalesce(list_sum(list_transform(parameters, lambda each: 16 + strlen(each))), 0)::BIGINT AS bytes
 FROM statement {{joins}}

@@ -65,7 +65,7 @@ SELECT session, any_value(key) AS key, any_value(pid) AS pid, max(started) AS st
        max(logged_us) FILTER (kind = 'disconnect') AS ended,
        count(*) FILTER (kind IN ('done', 'sent', 'error')) AS statements,
        count(*) FILTER (kind = 'sent') AS sent, count(*) FILTER (kind = 'duration') AS durations,
-       min(place) FILTER (kind = 'duration') AS first_duration
+       min(place) FILTER (kind = 'duration') AS first_duration, bool_or(is_own) AS is_own
 FROM log_event GROUP BY session
 """
 _ID_START = """
@@ -79,7 +79,7 @@ SELECT session, any_value(pid) AS pid, coalesce(max(started), {_ID_START}) AS st
        min(first_place) AS first_place, min(first_at) AS first_at, max(last_at) AS last_at,
        min(connected) AS connected, max(ended) AS ended, sum(statements)::BIGINT AS statements,
        sum(sent) AS sent, sum(durations) AS durations, min(first_duration) AS first_duration
-FROM seen_session GROUP BY session
+FROM seen_session GROUP BY session HAVING NOT bool_or(is_own)
 """
 _TWO_SERVERS = """
 SELECT pid, before, first_place FROM (

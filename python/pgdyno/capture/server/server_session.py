@@ -44,7 +44,7 @@ class CapturedServer:
             connection.adapters.register_loader(name, TolerantText)
         try:
             with answering(connection):
-                connection.execute("SET default_transaction_read_only = on")
+                connection.execute("SET /* pgdyno */ default_transaction_read_only = on")
                 if not as_others and connection.info.parameter_status("is_superuser") == "on":
                     for setting in _UNLOGGED:
                         with suppress(psycopg.errors.UndefinedObject):
