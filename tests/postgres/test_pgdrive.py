@@ -155,6 +155,15 @@ def test_events_tell_all_and_add_up(loaded: Server, tmp_path: Path) -> None:
     assert [s["executions"] for s in statements] == [end["scripts"][1]["succeeded"]] * 7
 
 
+def test_the_times_of_several_statements_of_a_script_can_be_merged(loaded: Server, tmp_path: Path) -> None:
+    script = tmp_path / "twice.sql"
+    script.write_text("SELECT 1;\nSELECT 1;\n")
+    done, events = drive_events(loaded, tmp_path, "-f", str(script), "-t", "20", "-n")
+    assert done.returncode == 0, done.stderr
+    (only,) = events[-1]["scripts"]
+    assert merged([each["histogram"] for each in only["statements"]]).get_total_count() == 40
+
+
 def test_a_warm_up_is_left_out(loaded: Server, tmp_path: Path) -> None:
     done, events = drive_events(loaded, tmp_path, "-S", "-c", "2", "-T", "1", "-R", "300", "--warmup", "1.5")
     assert done.returncode == 0, done.stderr

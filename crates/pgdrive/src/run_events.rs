@@ -232,9 +232,11 @@ fn script_end(spec: &Spec, report: &Report, number: usize, events: &mut Events) 
                 "retries": record.retries,
                 "latency_ns": events::latency(&latencies),
             });
-            // percentiles of shares, and of equal statements of several scripts, cannot be merged, but
+            // percentiles of shares, and of several statements of one class, cannot be merged, but
             // histograms can
-            if (spec.share.is_some() || spec.programs.len() > 1) && record.moments.count > 0 {
+            let may_merge =
+                spec.share.is_some() || spec.programs.len() > 1 || spec.drivers.is_none();
+            if may_merge && record.moments.count > 0 {
                 statement["histogram"] = json!(events.histogram(&latencies.histogram));
             }
             // a statement that was not known at the `start` event
