@@ -111,6 +111,14 @@ def test_the_trials_of_tpch_have_no_scale_of_another_unit() -> None:
     assert ["1", "pg18", "2", "4MB", "1", "power", "+", "throughput"] in rows
 
 
+@pytest.mark.parametrize("plan", ["pgecons-tprocc", "aurora-sysbench"])
+def test_workloads_that_send_statements_in_their_own_way_have_no_protocol(plan: str) -> None:
+    out = io.StringIO()
+    Console(file=out, width=200).print(show_lines(load_plan(plan)))
+    assert " clients " in out.getvalue()
+    assert "protocol" not in out.getvalue()
+
+
 def test_many_settings_share_a_column() -> None:
     names = ("shared_buffers", "synchronous_commit", "wal_compression", "auto_explain.log_min_duration")
     text = shown([*(f"sweep.settings.{name}=[1,2]" for name in names), "sweep.clients=4", "trial.repeats=1"])

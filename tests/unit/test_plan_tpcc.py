@@ -73,6 +73,7 @@ MISTAKES = [
     ('profile = "tpc"', "", "workload.profile", "hammerdb"),
     ("variables = { x = 1 }", "", "workload.variables.x", "needs scripts"),
     ("", '[reset]\nmethod = "vacuum"', "reset.method", "as the previous trial left them"),
+    ("", '[[sweep.points]]\nprotocol = "prepared"', "sweep.points[0].protocol", "variant defines how"),
 ]
 
 
@@ -83,6 +84,16 @@ def test_keys_that_do_not_fit_tpcc_are_refused(tmp_path: Path, workload: str, re
     (problem,) = caught.value.problems
     assert problem.path == where
     assert said in problem.message
+
+
+def test_arms_by_protocol_are_refused_because_they_would_be_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "small.toml"
+    path.write_text(PLAN.format(workload="", rest=""))
+    with pytest.raises(PlanError) as caught:
+        load_plan(str(path), ['sweep.protocol=["simple", "prepared"]'])
+    (problem,) = caught.value.problems
+    assert problem.path == "sweep.protocol"
+    assert "workload.variant" in problem.hint
 
 
 def test_phases_name_the_transactions(tmp_path: Path) -> None:

@@ -81,6 +81,14 @@ def test_the_size_of_sysbenchs_tables_is_no_scale(tables: int, said: str) -> Non
     assert "scale" not in conditions(digest(run))
 
 
+@pytest.mark.parametrize("workload", [{"name": "tpcc"}, {"name": "oltp-read-write"}, {"lua": "mine.lua"}])
+def test_workloads_that_send_statements_in_their_own_way_have_no_protocol(workload: dict[str, str]) -> None:
+    run = sweep(clients=(8, 1))
+    assert "prepared protocol" in conditions(digest(run))
+    run.manifest.plan["workload"] = {"scripts": list(workload.values()), "dataset": "none", **workload}
+    assert "protocol" not in conditions(digest(run))
+
+
 def test_several_targets_are_named_in_a_sweep() -> None:
     run = with_figures(sweep(("a", "b"), clients=(1,)), statements=statement_counts({"statements": STATEMENTS}))
     table = sweep_table(digest(run))

@@ -89,8 +89,11 @@ def _same_everywhere(of: Digest) -> list[str]:
     point, workload = of.points[0].point, of.manifest.plan.get("workload") or {}
     names = dict.fromkeys(["scale", *point.parameters()])
     if "replay" in workload or of.manifest.scale_factor is not None:
-        # a capture has the protocol of each statement, and no scale; tpch has its own scale, and always one protocol
-        names = {name: None for name in names if name not in ("scale", "protocol")}
+        # a capture has no scale, and tpch its own
+        del names["scale"]
+    if any(workload.get(key) is not None for key in ("replay", "name", "lua")):
+        # a capture has the protocol of each statement; the others send statements in their own way
+        names.pop("protocol", None)
     values = {name: point.parameter(name) for name in names if name not in of.parameters}
     if workload.get("dataset") == "none" and values.get("scale") == 1:
         # nothing was loaded that could have a scale

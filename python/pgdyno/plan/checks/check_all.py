@@ -219,6 +219,8 @@ def _tpcc(workload: Workload, document: Document) -> Iterator[Problem]:
         yield document.problem(("workload", "name"), message, "remove scripts and dataset, or the name")
     for key in workload.variables:
         yield document.problem(("workload", "variables", key), "needs scripts, and TPC-C has none")
+    why = "the variant defines how TPC-C's statements are sent"
+    yield from _protocol(document, why, "remove it; workload.variant selects prepared calls or statements")
     if document.at(("reset", "method")) == "vacuum":
         message = "leaves TPC-C's tables as the previous trial left them"
         hint = 'set it to "template", "snapshot" or "reload", or to "none" if that is what you want'
@@ -259,7 +261,9 @@ def _workload(workload: Workload, space: Space | None, document: Document, folde
     if not workload.is_lua:
         yield from _scripts("workload", workload.written_scripts, workload.dataset, document, folder)
         return
-    yield from _protocol(document)
+    why = "a Lua script itself decides how to send its statements"
+    hint = 'remove it; workload.options = { db_ps_mode = "disable" } sends them without preparing them'
+    yield from _protocol(document, why, hint)
     if workload.variables:
         # the engine knows the script's options; pgdyno queries it before the run
         message = "a Lua script takes options, not variables"
@@ -280,15 +284,13 @@ def _servers(document: Document) -> Iterator[Problem]:
                 yield document.problem((*path, name), message, "remove it")
 
 
-def _protocol(document: Document) -> Iterator[Problem]:
-    """Refuses a protocol for a Lua script, which itself decides whether to prepare statements."""
+def _protocol(document: Document, why: str, hint: str) -> Iterator[Problem]:
+    """Refuses a protocol for a workload that itself decides whether to prepare statements."""
     points = document.at(("sweep", "points"))
     count = len(points) if isinstance(points, list) else 0
     for path in (("sweep",), *(("sweep", "points", number) for number in range(count))):
         if document.at((*path, "protocol")) is not None:
-            message = "a Lua script itself decides how to send its statements"
-            hint = 'remove it; workload.options = { db_ps_mode = "disable" } sends them without preparing them'
-            yield document.problem((*path, "protocol"), message, hint)
+            yield document.problem((*path, "protocol"), why, hint)
 
 
 def _scripts(section: str, scripts: Sequence[str], dataset: str, document: Document, folder: Path) -> Iterator[Problem]:
