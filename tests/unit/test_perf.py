@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -53,6 +55,32 @@ def test_another_failure_of_perf_is_told_in_its_own_words(tmp_path: Path, fake: 
     write(fake, "echo first >&2; echo 'WARNING: perf not found for kernel 7' >&2; exit 2")
     with pytest.raises(PerfError, match="perf failed: WARNING: perf not found for kernel 7"):
         record(tmp_path)
+
+
+def test_a_process_that_ends_before_perf_starts_is_left_out(tmp_path: Path, fake: Path) -> None:
+    ended = subprocess.Popen(["sleep", "1000"])
+    # as perf, which fails if one of the processes has ended
+    write(
+        fake,
+        f"""for each; do case "$each" in *{ended.pid}*)
+        kill {ended.pid}; while kill -0 {ended.pid} 2>/dev/null; do sleep 0.01; done; echo 'Couldn'\\''t create thread/CPU maps: No such process' >&2; exit 255;; esac; done
+        echo "$@" > {tmp_path}/arguments; echo begun; exec cat""",
+    )
+    threading.Thread(target=ended.wait, daemon=True).start()
+    with recording([os.getpid(), ended.pid], tmp_path / "perf.data", tmp_path / "perf.log"):
+        pass
+    assert f"-p {os.getpid()} --" in (tmp_path / "arguments").read_text()
+
+
+def test_no_process_that_is_left_is_an_error(tmp_path: Path, fake: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    write(fake, "echo 'No such process' >&2; exit 255")
+    with (
+        pytest.raises(PerfError, match="perf failed: No such process"),
+        recording([ended.pid], tmp_path / "a", tmp_path / "b"),
+    ):
+        pass
 
 
 def test_a_perf_that_does_not_begin_is_killed(tmp_path: Path, fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Timer
@@ -130,19 +130,10 @@ def recording(pids: Sequence[int], data: Path, log: Path) -> Iterator[None]:
     # events are enabled at once: with --delay, perf 6.1 misses the start of processes, and cannot unwind their stacks
     command = ["record", "-F", str(HZ), "--call-graph", f"dwarf,{STACK_BYTES}", "-k", "CLOCK_MONOTONIC"]
     # without its cache of programs in the home directory
-    command += ["-N", "-B", f"--max-size={MOST_DATA}", "-o", str(data), "-p", ",".join(map(str, pids))]
-    # perf starts a command when it has begun, and ends with it: this one says so, and ends when pgdyno closes its input
-    # or is killed itself
-    command += ["--", "sh", "-c", "echo begun; exec cat"]
-    with _perf(command, log) as process:
+    command += ["-N", "-B", f"--max-size={MOST_DATA}", "-o", str(data)]
+    with ExitStack() as stack:
+        process = _begun(stack, command, pids, log)
         assert process.stdin is not None
-        assert process.stdout is not None
-        ready, _, _ = select.select([process.stdout], [], [], READY_S)
-        if not ready:
-            raise PerfError(f"perf did not start within {READY_S:.0f} s")
-        if not process.stdout.read(1):
-            process.wait()
-            raise _failure(log)
         yield
         process.stdin.close()
         try:
@@ -152,6 +143,29 @@ def recording(pids: Sequence[int], data: Path, log: Path) -> Iterator[None]:
         # it ends its command with SIGTERM, and so itself, when its file has the size allowed
         if process.returncode not in (0, -signal.SIGTERM):
             raise _failure(log)
+
+
+def _begun(stack: ExitStack, command: Sequence[str], pids: Sequence[int], log: Path) -> subprocess.Popen[bytes]:
+    """Returns a perf that samples `pids`, which `stack` ends. Raises PerfError."""
+    while True:
+        # perf starts a command when it has begun, and ends with it: this one says so, and ends when pgdyno closes its
+        # input or is killed itself
+        observed = ["-p", ",".join(map(str, pids)), "--", "sh", "-c", "echo begun; exec cat"]
+        with ExitStack() as attempt:
+            process = attempt.enter_context(_perf([*command, *observed], log))
+            assert process.stdout is not None
+            ready, _, _ = select.select([process.stdout], [], [], READY_S)
+            if not ready:
+                raise PerfError(f"perf did not start within {READY_S:.0f} s")
+            if process.stdout.read(1):
+                stack.push(attempt.pop_all())
+                return process
+            process.wait()
+        running = [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+        if not running or running == list(pids):
+            raise _failure(log)
+        # perf fails if a backend ends before perf has found it
+        pids = running
 
 
 def recorded(data: Path, since_s: float, until_s: float, log: Path) -> FoldedStacks:
