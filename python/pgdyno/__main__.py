@@ -60,7 +60,7 @@ def _run() -> NoReturn:
         finally:
             termination.finish()
     except PgdynoError as error:
-        _say(error)
+        _print_error(error)
         sys.exit(termination.exit_code or error.exit_code)
     except KeyboardInterrupt:
         # without libraries, whose import the signal may have interrupted
@@ -78,7 +78,7 @@ def _run() -> NoReturn:
     sys.exit(ExitCode.OK)
 
 
-def _say(error: PgdynoError) -> None:
+def _print_error(error: PgdynoError) -> None:
     from pgdyno.console import Console
 
     console = Console(stderr=True, soft_wrap=True)

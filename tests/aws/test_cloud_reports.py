@@ -23,7 +23,7 @@ from pgdyno.store import RunFolder
 from pgdyno.store.cloud_metrics import stored_cloud, write_cloud
 from pgdyno.targets.aws import boto3_clients
 from pgdyno.targets.aws.boto3_clients import Cloud
-from pgdyno.targets.aws.observe.reports import whole
+from pgdyno.targets.aws.observe.reports import ask_until_complete
 from pgdyno.targets.aws.rental import Rental
 from pgdyno.targets.aws.rental_journal import Journal
 from pgdyno.targets.rental import Observed
@@ -64,7 +64,7 @@ def amazon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulator]:
 def run_of(
     tmp_path: Path, way: NetworkPathRecord | None = None, attempts: int = 1
 ) -> tuple[Recorder, TrialRecord, list[str]]:
-    """A run with one trial that is whole, on a server that is there; and what it says."""
+    """A run with one complete trial, on a server that is there; and what it says."""
     (tmp_path / "root.pem").touch()
     plan = load_plan(write_plan(tmp_path / "plan", rds(tmp_path / "root.pem", region=f'"{REGION}"'))).plan
     journal = Journal(tmp_path / "j.jsonl", BEGUN, plan.name, "", "", datetime.now(UTC))
@@ -124,14 +124,14 @@ def test_requests_repeat_until_data_arrives_or_the_wait_ends(
         asked.append(now_s[0])
         return Observed(60, complete=now_s[0] >= comes_s)
 
-    assert whole(lambda: ask(120.0), 300.0, lambda: waited.append(now_s[0])).complete
+    assert ask_until_complete(lambda: ask(120.0), 300.0, lambda: waited.append(now_s[0])).complete
     assert 120 <= now_s[0] <= 120 + boto3_clients.LONGEST_S
     assert waited == [0.0]
     now_s[0] = 0.0
-    assert not whole(lambda: ask(301.0), 300.0, lambda: None).complete
+    assert not ask_until_complete(lambda: ask(301.0), 300.0, lambda: None).complete
     assert now_s[0] == 300.0
     asked.clear()
-    assert not whole(lambda: ask(9999.0), 0.0, lambda: None).complete
+    assert not ask_until_complete(lambda: ask(9999.0), 0.0, lambda: None).complete
     assert len(asked) == 1
 
 

@@ -18,7 +18,7 @@ from pgdyno.targets.aws.boto3_clients import CapacityError, NotThereError
 from pgdyno.targets.aws.hosts.ec2 import wait_until_set_up
 from pgdyno.targets.aws.hosts.user_data import verifier
 from pgdyno.targets.aws.observe.cloudwatch import asking_of_host, cloudwatch_figures, host
-from pgdyno.targets.aws.observe.reports import whole
+from pgdyno.targets.aws.observe.reports import ask_until_complete
 from pgdyno.targets.aws.policy import actions
 from pgdyno.targets.aws.pricing.prices import Prices
 from pgdyno.targets.aws.pricing.rental_costs import estimate, hourly_costs
@@ -133,7 +133,7 @@ def test_cloudwatch_tells_of_a_host_and_of_each_of_its_volumes(amazon: Simulator
     amazon.telling.late, looks = 3, amazon.calls.count("ec2:DescribeInstances")
     asks = amazon.calls.count("cloudwatch:GetMetricData")
     ask = asking_of_host(cloud, rented.requests("ec2"), Span(at_us, at_us + 120 * SECOND_US))
-    assert whole(ask, 60.0, lambda: None).figures == found.figures
+    assert ask_until_complete(ask, 60.0, lambda: None).figures == found.figures
     assert amazon.calls.count("cloudwatch:GetMetricData") > asks + 1
     assert amazon.calls.count("ec2:DescribeInstances") == looks + 1
     # figures by the minute are asked for with the host, and the generator has no need of them
@@ -270,7 +270,7 @@ def test_a_host_that_has_ended_itself_is_no_more_of_it(amazon: Simulator, tmp_pa
     rented.up()
     (machine,) = amazon.machines.all.values()
     amazon.machines.shut_down(machine)
-    assert {each.kind for each in rented.there()} == {Kind.SECURITY_GROUP}
+    assert {each.kind for each in rented.existing()} == {Kind.SECURITY_GROUP}
     assert rented.down() == []
 
 
@@ -527,6 +527,6 @@ def test_existing_volumes_cost_what_the_plan_estimates(tmp_path: Path, root: Pat
     unsaid = ("public address", "detailed monitoring")
     planned = [each for each in estimate(rented.plan, prices, REGION).items if each.what not in unsaid]
     assert {each.unit for each in planned} == {"hour", "GB", "IOPS", "MB/s"}
-    said = present(hourly_costs(rented.there(), prices))
+    said = present(hourly_costs(rented.existing(), prices))
     assert said.parameters["hourly"] == pytest.approx(sum(each.hourly or 0.0 for each in planned))
     assert rented.down() == []

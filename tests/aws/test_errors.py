@@ -163,7 +163,7 @@ def test_a_run_prolongs_servers_that_would_expire_before_its_end(amazon: Simulat
     with rented(there.plan, tmp_path / "home", SAID.append, note, Renting()) as found:
         assert found is not None
         until = found.journal.expires
-        assert {each.expires for each in found.there()} == {until.replace(microsecond=0)}
+        assert {each.expires for each in found.existing()} == {until.replace(microsecond=0)}
     planned_s = lasts_s(there.plan) - MARGIN_S
     assert until - began >= timedelta(seconds=planned_s)
     assert f"the servers expire at {stamp(until)}, not at {before}: the run may take that long" in SAID[-1]
@@ -185,7 +185,7 @@ def test_a_run_keeps_servers_that_were_up_for_longer_on_request(amazon: Simulato
     assert "the servers stay for 48h00m; remove them: pgdyno reap" in SAID[-1]
     until = found.journal.expires
     assert until - began >= timedelta(hours=48)
-    assert {each.expires for each in found.there()} == {until.replace(microsecond=0)}
+    assert {each.expires for each in found.existing()} == {until.replace(microsecond=0)}
     # --keep never shortens what `target up --for` agreed
     with rented(there.plan, home, SAID.append, note, Renting(keep_s=3600.0)) as found:
         assert found is not None

@@ -116,7 +116,7 @@ def test_it_is_gone_after_its_expiry_without_pgdyno(amazon: Simulator, tmp_path:
     rented.prolong(datetime.now(UTC) + timedelta(hours=9))
     amazon.time_comes(before + timedelta(hours=1))
     assert KINDS[kind] in left_elsewhere(tmp_path, rented)
-    assert {each.expires for each in rented.there()} == {rented.journal.expires.replace(microsecond=0)}
+    assert {each.expires for each in rented.existing()} == {rented.journal.expires.replace(microsecond=0)}
     rented.journal.release()
     amazon.time_comes(rented.journal.expires + timedelta(minutes=15))
     amazon.time_comes(rented.journal.expires + dead_man.REPEATS_FOR)
@@ -206,7 +206,7 @@ def test_one_that_is_left_has_its_price(tmp_path: Path, root: Path) -> None:
     rented = rental(tmp_path, target(root, "rds"))
     rented.up()
     rented.take_snapshot("rds", DATASET)
-    there = [each for each in rented.there() if each.kind is Kind.DB_SNAPSHOT]
+    there = [each for each in rented.existing() if each.kind is Kind.DB_SNAPSHOT]
     line = str(hourly_costs(there, Prices(tmp_path)))
     assert line.startswith(f"this costs {20 * 0.095 / 730:.4f} USD an hour;")
     assert rented.down() == []

@@ -59,11 +59,11 @@ def test_both_kinds_come_up_as_asked_and_go_without_a_trace(amazon: Simulator, t
     assert "password" not in rented.connection("rds").dsn
     # everything bears the tags by which another machine finds it
     elsewhere = Reaper(tmp_path / "another home").find(Wanted(rented.journal.run))
-    assert [each.id for each in elsewhere] == [each.id for each in rented.there()]
+    assert [each.id for each in elsewhere] == [each.id for each in rented.existing()]
     assert {each.name for each in elsewhere} == set(amazon.left())
     until = datetime.now(UTC) + timedelta(hours=9)
     rented.prolong(until)
-    assert {each.expires for each in rented.there()} == {until.replace(microsecond=0)}
+    assert {each.expires for each in rented.existing()} == {until.replace(microsecond=0)}
     assert rented.down() == []
     assert amazon.left() == []
     assert list((tmp_path / "home" / "aws").iterdir()) == []
@@ -80,7 +80,7 @@ def test_a_released_server_goes_before_the_others_and_is_not_paid_for_any_longer
     assert asked.count("rds:DeleteDBInstance") == 1
     # what belongs to it goes at the end: nobody waits for its removal
     assert "rds:DeleteDBCluster" not in asked
-    assert {each.kind for each in rented.there()} >= {Kind.DB_CLUSTER, Kind.DB_INSTANCE}
+    assert {each.kind for each in rented.existing()} >= {Kind.DB_CLUSTER, Kind.DB_INSTANCE}
     # the rest is not what a later run could use
     assert life.standing(rented.plan, tmp_path / "home", SAID.append) is None
     assert rented.journal.ready.keys() == {"rds", "aurora"}
@@ -132,7 +132,7 @@ def test_each_instance_of_a_target_is_a_server(amazon: Simulator, tmp_path: Path
     assert amazon.calls.count("rds:CreateDBInstance") == 2
     assert len({rented.server_id(name) for name in rented.journal.ready}) == 2
     assert rented.down() == []
-    assert rented.there() == []
+    assert rented.existing() == []
 
 
 def test_killed_at_any_call_nothing_is_left_that_cannot_be_found(

@@ -426,7 +426,7 @@ def test_journals(tmp_path: Path, seconds: float) -> None:
             (tmp_path / path).write_text(text)
         watched = Watched(tmp_path)
         watched.poll()
-        json.loads(json.dumps(watched.whole()), parse_constant=refuse)
+        json.loads(json.dumps(watched.complete_state()), parse_constant=refuse)
 
     fuzz(case, 250, seconds)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgdyno.generators.ray_node import GO, descendants
-from pgdyno.generators.ray_start import Node, free_port, order, started_here
+from pgdyno.generators.ray_start import Node, free_port, local_command, order
 from pgdyno.records import Outcome
 from pgdyno.targets import Home, Server
 from tests.forked import PGDYNO
@@ -70,7 +70,7 @@ class Theirs:
         told["command"] += options
         file = self.folder / f"{name}.log"
         with file.open("wb") as log:
-            process = subprocess.Popen(started_here(), stdin=subprocess.PIPE, stdout=log, stderr=log)
+            process = subprocess.Popen(local_command(), stdin=subprocess.PIPE, stdout=log, stderr=log)
         assert process.stdin is not None
         with process, process.stdin:
             process.stdin.write(json.dumps(told | {"lease_s": LEASE_S}).encode() + b"\n" + GO)

@@ -7,11 +7,11 @@ import platform
 from pgdyno.host import describe_host
 from pgdyno.prepare.cache import dataset_relations, read_every_page
 from pgdyno.targets import Server
-from pgdyno.targets.round_trip import LEAST_TRIPS, TRIPS, measure_way
+from pgdyno.targets.round_trip import LEAST_TRIPS, TRIPS, measure_network_path
 
 
 def test_the_way_to_a_server_of_this_machine(server: Server) -> None:
-    way = measure_way(server)
+    way = measure_network_path(server)
     assert LEAST_TRIPS <= way.round_trips <= TRIPS
     assert 0 < way.least_us <= way.median_us
     # it is the same clock

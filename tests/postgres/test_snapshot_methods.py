@@ -18,24 +18,24 @@ import pytest
 from pgdyno.errors import TargetError
 from pgdyno.mounts import mounted_at
 from pgdyno.plan.model import Reset
-from pgdyno.plan.optional_sections import SnapshotWay
+from pgdyno.plan.optional_sections import SnapshotMethod
 from pgdyno.plan.targets import Environment
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.run import find_engine
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.cluster.snapshots.btrfs import is_subvolume
-from pgdyno.targets.cluster.snapshots.cluster_copy import WORDS, best_way, refusal_of
+from pgdyno.targets.cluster.snapshots.cluster_copy import WORDS, best_method, refusal_of
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.postgres.file_systems import MountError, file_system
 
 SETTINGS = {"fsync": "off", "shared_buffers": "32MB", "autovacuum": "off", "max_wal_size": "64MB"}
 SMALL = Dataset("pgbench", 1)
-PLACES: dict[SnapshotWay, str] = {"btrfs": "btrfs", "reflink": "xfs"}
+PLACES: dict[SnapshotMethod, str] = {"btrfs": "btrfs", "reflink": "xfs"}
 ABSENT = "is not tested here, only that it is refused"
 
 
 @contextmanager
-def place_for(way: SnapshotWay, scratch: Path) -> Iterator[Path]:
+def place_for(way: SnapshotMethod, scratch: Path) -> Iterator[Path]:
     if way == "zfs":
         if "PGDYNO_TEST_ZFS" not in os.environ:
             raise MountError("PGDYNO_TEST_ZFS names no folder")
@@ -52,7 +52,7 @@ def server_in(place: Path, home: Home) -> Iterator[Server]:
         yield server
 
 
-def preparer(server: Server, way: SnapshotWay | None) -> Preparer:
+def preparer(server: Server, way: SnapshotMethod | None) -> Preparer:
     reset = Reset(method="snapshot", snapshot=way)
     return Preparer(server, find_engine(), SilentProgress(), reset, {"tpcb-like"})
 
@@ -73,7 +73,7 @@ def spoil(server: Server) -> None:
 
 @pytest.mark.filterwarnings(f"always:.*{ABSENT}")
 @pytest.mark.parametrize("way", ["btrfs", "reflink", "zfs"])
-def test_the_cluster_comes_back(way: SnapshotWay, home: Home, scratch: Path) -> None:
+def test_the_cluster_comes_back(way: SnapshotMethod, home: Home, scratch: Path) -> None:
     try:
         with place_for(way, scratch) as place:
             comes_back(way, place, home)
@@ -83,7 +83,7 @@ def test_the_cluster_comes_back(way: SnapshotWay, home: Home, scratch: Path) -> 
         is_refused(way, scratch, home)
 
 
-def comes_back(way: SnapshotWay, place: Path, home: Home) -> None:
+def comes_back(way: SnapshotMethod, place: Path, home: Home) -> None:
     with server_in(place, home) as server:
         # found by itself where it is the best; then asked for by its name, which finds what was made
         for asked in (None, way):
@@ -115,7 +115,7 @@ def is_brought_back_when_that_broke_off(server: Server) -> None:
     assert balances(server) == (100_000, 0)
 
 
-def is_refused(way: SnapshotWay, place: Path, home: Home) -> None:
+def is_refused(way: SnapshotMethod, place: Path, home: Home) -> None:
     if refusal_of(way, place, kept=False) is None:
         # the machine's own file system can do what could not be made in a file
         comes_back(way, place, home)
@@ -131,9 +131,9 @@ MEMORY = Path("/dev/shm")
 
 
 @pytest.mark.parametrize("way", ["btrfs", "reflink", "zfs"])
-def test_memory_can_do_none_of_them(way: SnapshotWay) -> None:
+def test_memory_can_do_none_of_them(way: SnapshotMethod) -> None:
     mount = mounted_at(MEMORY)
     assert mount is not None
     assert mount.kind == "tmpfs"
     assert refusal_of(way, MEMORY, kept=False) is not None
-    assert best_way(MEMORY, kept=False) == "copy"
+    assert best_method(MEMORY, kept=False) == "copy"

@@ -17,7 +17,7 @@ from pgdyno.generators.generator_lifecycle import Cluster
 from pgdyno.generators.merge_events import Event
 from pgdyno.generators.ssh_hosts import SshGenerator, ssh_cluster
 from pgdyno.programs import find_engine
-from pgdyno.remote.remote_host import There
+from pgdyno.remote.remote_host import RemoteHost
 from tests.signals import send_signal
 from tests.ssh.sshd import Sshd, running_sshd
 from tests.waiting import wait_until
@@ -43,7 +43,7 @@ def environment() -> Iterator[dict[str, str]]:
 @pytest.fixture(scope="module")
 def cluster(sshd: Sshd, other: Sshd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     hosts = {"db.example": "127.0.0.1"}
-    there = [There(each.spec(), hosts) for each in (sshd, other)]
+    there = [RemoteHost(each.spec(), hosts) for each in (sshd, other)]
     with ssh_cluster(find_engine(), there, tmp_path_factory.mktemp("there"), print) as cluster:
         yield cluster
 
@@ -184,7 +184,7 @@ def test_a_host_without_a_usual_program(tmp_path: Path, missing: str) -> None:
         if each != missing:
             (programs / each).symlink_to(shutil.which(each) or each)
     with running_sshd(tmp_path / "odd", lines=[f"SetEnv PATH={programs}"]) as sshd:
-        generator = SshGenerator("generator-1", There(sshd.spec()), find_engine())
+        generator = SshGenerator("generator-1", RemoteHost(sshd.spec()), find_engine())
         try:
             assert generator.facts["cores"] >= 1
             assert abs(generator.clock_us() / 1e6 - time.time()) < 60
@@ -204,7 +204,7 @@ def test_the_clock_of_a_host_with_an_old_bash(tmp_path: Path, has_date: bool) ->
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
     with running_sshd(tmp_path / "old", lines=[f"SetEnv PATH={programs}:{os.environ['PATH']}"]) as sshd:
-        generator = SshGenerator("generator-1", There(sshd.spec()), find_engine())
+        generator = SshGenerator("generator-1", RemoteHost(sshd.spec()), find_engine())
         try:
             if has_date:
                 assert abs(generator.clock_us() / 1e6 - time.time()) < 60

@@ -18,7 +18,7 @@ from pgdyno.remote import RemoteError
 from pgdyno.remote.connect import connected
 from pgdyno.remote.install import put
 from pgdyno.remote.program_files import pack
-from pgdyno.remote.remote_host import There, through
+from pgdyno.remote.remote_host import RemoteHost, through
 from tests.ssh.sshd import Sshd, running_sshd
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -61,7 +61,7 @@ def relayed(
     sshd: Sshd, tmp_path: Path, program: Path, *options: str, hosts: dict[str, str] | None = None, **more: str
 ) -> Iterator[subprocess.Popen[str]]:
     file = tmp_path / "there.json"
-    There(sshd.spec(), hosts or {}).write(file)
+    RemoteHost(sshd.spec(), hosts or {}).write(file)
     assert file.stat().st_mode & 0o077 == 0
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     command = [*through(file), str(program), *options]
@@ -203,7 +203,7 @@ def test_passwords_and_files_that_cannot_be_sent_are_refused(tmp_path: Path) -> 
 
 def test_a_host_that_is_not_there_is_said(sshd: Sshd, tmp_path: Path, program: Path) -> None:
     file = tmp_path / "there.json"
-    There(sshd.spec(host="127.0.0.1", port=1), {}).write(file)
+    RemoteHost(sshd.spec(host="127.0.0.1", port=1), {}).write(file)
     assert json.loads(file.read_text())["ssh"]["port"] == 1
     done = subprocess.run(
         [*through(file), str(program)],

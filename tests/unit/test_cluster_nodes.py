@@ -17,7 +17,7 @@ import pytest
 from pgdyno.errors import EngineError
 from pgdyno.experiment.generators import MAX_REPEATS, GeneratorLostError, Generators
 from pgdyno.generators.ray_node import GO, wanted
-from pgdyno.generators.ray_start import Node, order, ray_command, refusal, started_here, started_over_ssh
+from pgdyno.generators.ray_start import Node, local_command, order, ray_command, refusal, ssh_command
 from pgdyno.plan import PlannedTrial
 from pgdyno.plan.hosts import SshNode, generators
 from pgdyno.records import Failure, FailureId, Outcome, Stage
@@ -44,7 +44,7 @@ def an_order(**changes: object) -> bytes:
 def begun(**changes: object) -> Iterator[subprocess.Popen[bytes]]:
     folder = changes.pop("cwd")
     with subprocess.Popen(
-        started_here(), cwd=str(folder), stdin=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        local_command(), cwd=str(folder), stdin=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     ) as process:
         assert process.stdin is not None
         process.stdin.write(an_order(**changes) + GO)
@@ -120,7 +120,7 @@ def test_a_host_that_does_not_suit_says_why(tmp_path: Path, changes: dict[str, A
 
 
 def test_the_command_for_another_host() -> None:
-    command = started_over_ssh(SshNode("load1", "bench", 2222))
+    command = ssh_command(SshNode("load1", "bench", 2222))
     assert command[-6:-1] == ["-p", "2222", "-l", "bench", "load1"]
     assert "BatchMode=yes" in command
     node = Node("generator-2", "192.0.2.7:6379", None, is_head=False, makes_load=True, host=SshNode("a", None, None))

@@ -43,7 +43,7 @@ def whole(run: Path) -> dict[str, object]:
     def refuse(text: str) -> None:
         raise AssertionError(f"{text} is no JSON")
 
-    text = encoded("all", Watched(run).whole()).decode().partition("data: ")[2]
+    text = encoded("all", Watched(run).complete_state()).decode().partition("data: ")[2]
     found: dict[str, object] = json.loads(text, parse_constant=refuse)
     return found
 

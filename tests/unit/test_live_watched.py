@@ -83,7 +83,7 @@ def test_the_journal_tells_all_to_who_comes_late(run: Path) -> None:
         one_trial(view, 2, 110.0)
         view.event(EngineReported({"event": "error", "consequence": "failed", "message": MARKUP}))
         view.event(RunEnded("came to its end", Outcome.FINISHED))
-    seen = Watched(run).whole()
+    seen = Watched(run).complete_state()
     assert [each["text"] for each in seen["feed"]] == [
         "before there is a folder",
         "1: trial 1  100 tps  p99 2.50 ms",
@@ -127,12 +127,12 @@ def test_the_page_sees_how_the_interval_narrows(run: Path) -> None:
     new = watched.poll()
     assert new is not None
     (seen,) = new["looks"]
-    assert watched.whole()["looks"] == [seen]
+    assert watched.complete_state()["looks"] == [seen]
     # a resumed run looks again at the pairs that it has
     assert [each["pairs"] for each in seen["looks"]] == [6, 7, 8]
     assert (seen["arm"], seen["base"], seen["point"], seen["most"], seen["verdict"]) == ("b", "a", MARKUP, 20, "faster")
     (run / JOURNAL).write_text('{"e":"look","t":1,"arm":"b","base":"a","point":"p","metric":"m","pairs":"x"}\n')
-    assert Watched(run).whole()["looks"] == []
+    assert Watched(run).complete_state()["looks"] == []
 
 
 def test_the_best_configuration_is_that_of_the_last_line(run: Path) -> None:
@@ -147,7 +147,7 @@ def test_the_best_configuration_is_that_of_the_last_line(run: Path) -> None:
     assert new["now"]["best"] == seen
     line = '{"e":"best","t":1,"figure":1,"start":null,"unit":"tps","noise":null,"trials":1,"settings":SETTINGS}\n'
     (run / JOURNAL).write_text("".join(line.replace("SETTINGS", each) for each in ("7", "[1]", '"x"', "null")))
-    assert Watched(run).whole()["now"]["best"] is None
+    assert Watched(run).complete_state()["now"]["best"] is None
 
 
 def test_a_resumed_run_continues_its_journal(run: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_resumed_run_continues_its_journal(run: Path) -> None:
             for number in numbers:
                 one_trial(view, number, 100.0, Outcome.FAILED if number == 3 else Outcome.FINISHED)
             view.event(RunEnded("was interrupted", Outcome.INTERRUPTED))
-    grid = Watched(run).whole()["grid"]
+    grid = Watched(run).complete_state()["grid"]
     assert grid["done"] == 3
     assert [cell["failed"] for cell in grid["cells"]] == [0, 0, 1, 0]
 
@@ -181,7 +181,7 @@ def test_a_check_of_the_preflight_is_shown_by_its_severity(run: Path) -> None:
     noted = [line for line in lines if line["e"] == "note"]
     assert [(line["id"], line["text"]) for line in noted] == [(each.id, str(each)) for each in (check, other)]
     assert noted[0]["parameters"] == values
-    feed = Watched(run).whole()["feed"]
+    feed = Watched(run).complete_state()["feed"]
     assert [(each["kind"], each["text"]) for each in feed] == [
         ("warning", "cpu.steal: 3 %: figures are too low"),
         ("note", "warning: x"),
@@ -200,7 +200,7 @@ def test_lines_of_others_are_left_out(run: Path) -> None:
         '{"e":"note","t":1',
     ]
     (run / JOURNAL).write_text("\n".join(lines))
-    assert [each["text"] for each in Watched(run).whole()["feed"]] == ["x"]
+    assert [each["text"] for each in Watched(run).complete_state()["feed"]] == ["x"]
 
 
 def test_a_line_is_read_when_it_is_whole(tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ def test_the_time_between_two_attempts_costs_nothing(run: Path) -> None:
     lines = [("run", 100), ("note", 130), ("run", 1_000), ("end", 1_020), ("run", 5_000), ("note", 5_007)]
     said = [json.dumps({"e": kind, "t": t, "trials": [], "text": "x", "how": "", "outcome": ""}) for kind, t in lines]
     (run / JOURNAL).write_text("\n".join(said) + "\n")
-    assert Watched(run).whole()["now"]["ran_s"] == 30 + 20 + 7
+    assert Watched(run).complete_state()["now"]["ran_s"] == 30 + 20 + 7
 
 
 def test_a_failed_trial_that_is_repeated_counts_once(run: Path) -> None:
@@ -298,7 +298,7 @@ def test_a_failed_trial_that_is_repeated_counts_once(run: Path) -> None:
     with JournalView(QuietView()) as view:
         view.event(RunBegan(run, TRIALS[:1]))
         view.event(TrialStarted(1, 1, "trial 1", 2.0, later=0))
-        grid = Watched(run).whole()["grid"]
+        grid = Watched(run).complete_state()["grid"]
     (cell,) = grid["cells"]
     assert (grid["done"], cell["done"], cell["failed"], cell["running"]) == (0, 0, 0, True)
 

@@ -86,7 +86,7 @@ def test_the_load_is_the_first_section_and_has_its_tables() -> None:
         "had the result that was captured, as far as the capture knows it. 99.5 % of the statements began within 1 ms "
         "of their time, and 99 % within 0.900 ms."
     )
-    classes, waits = load.shown[len(texts) :]
+    classes, waits = load.unfolded[len(texts) :]
     assert classes.headings[:4] == ("statement", "captured: share, %", "pg15: share, %", "pg18: share, %")
     assert classes.rows[0][:4] == ("SELECT a FROM t WHERE b = $1", "40.00", "40.00", "40.00")
     assert waits.rows == (

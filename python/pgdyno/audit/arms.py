@@ -144,21 +144,21 @@ class PairRun:
     ) -> Mapping[tuple[int, int], Mapping[Metric, float]]:
         return {
             (self._number(at, trial), stretch): amounts
-            for at, own in self._own(stretches)
+            for at, own in self._by_side(stretches)
             for (trial, stretch), amounts in self._sides[at].run.amounts_within(own, wanted).items()
         }
 
     def series_within(self, stretches: Stretches, wanted: Sequence[Metric]) -> Sequence[SeriesRow]:
         return [
             row
-            for at, own in self._own(stretches)
+            for at, own in self._by_side(stretches)
             for row in self._renumbered(at, self._sides[at].run.series_within(own, wanted))
         ]
 
     def shares_within(self, stretches: Stretches, wanted: Sequence[Metric]) -> Shares:
         return {
             (self._number(at, trial), stretch): shares
-            for at, own in self._own(stretches)
+            for at, own in self._by_side(stretches)
             for (trial, stretch), shares in self._sides[at].run.shares_within(own, wanted).items()
         }
 
@@ -175,7 +175,7 @@ class PairRun:
         at = int(trial >= self._shift)
         return self._sides[at].run.seconds(trial - at * self._shift)
 
-    def _own(self, stretches: Stretches) -> Iterator[tuple[int, Stretches]]:
+    def _by_side(self, stretches: Stretches) -> Iterator[tuple[int, Stretches]]:
         """Yield each side that has some of the `stretches`, with these by its own trial numbers."""
         for at in range(len(self._sides)):
             own = {

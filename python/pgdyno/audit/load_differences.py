@@ -50,7 +50,7 @@ def _of_points(base: AuditRun, other: AuditRun) -> Iterator[Difference]:
     for each in differing_parameters(base.trials, other.trials):
         values = (each.base, each.other)
         # an open loop always has a rate; any other absent value was not reported, or is a default
-        a, b = (_shown(each.name, value) for value in values)
+        a, b = (_value_text(each.name, value) for value in values)
         untold = any(value in (None, "") and of for value, of in zip(values, imported, strict=True))
         weight, why = (Weight.CAUTION, UNKNOWN) if untold and each.name != "rate" else _weight(each.name)
         yield Difference(each.name, a, b, weight, why)
@@ -90,7 +90,7 @@ def _equally_long(base: Sequence[float], other: Sequence[float]) -> bool:
     return all(abs(a - b) <= max(LENGTH_TOLERANCE_S, LENGTH_TOLERANCE * min(a, b)) for a, b in ends)
 
 
-def _shown(name: str, value: float | str | None) -> str | None:
+def _value_text(name: str, value: float | str | None) -> str | None:
     if name == "rate":
         return named("rate", value)
     return None if value in (None, "") else str(value)

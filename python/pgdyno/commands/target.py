@@ -54,7 +54,7 @@ def status(source: str, overrides: Sequence[str], *, json: bool) -> None:
     """Prints the servers of all runs of the plan. Raises PgdynoError."""
     plan, provider = _rented_plan(source, overrides)
     root = Home.locate().root
-    rentals = [(rental, rental.there()) for rental in provider.left_of(plan, root, lambda _text: None)]
+    rentals = [(rental, rental.existing()) for rental in provider.left_of(plan, root, lambda _text: None)]
     rows = [_row(*each) for each in rentals]
     if json:
         print_json(rows)

@@ -101,7 +101,7 @@ def _storage(system: System, place: Place, needs: Needs, patience: Patience) -> 
             Message("space-unknown", "{place}: {error}", place=place.title, error=error.strerror or str(error)),
         )
     if needs.snapshots and place.holds_data:
-        yield snapshot(place, needs.snapshot_way)
+        yield snapshot(place, needs.snapshot_method)
     if not place.wal:
         return
     try:

@@ -127,8 +127,8 @@ def open_files(system: System, needs: Needs) -> Check:
         "open-files",
         "{soft}, at most {hard}; {count} client needs about {needed}",
         "{soft}, at most {hard}; {count} clients need about {needed}",
-        soft=_shown(soft),
-        hard=_shown(hard),
+        soft=_limit_text(soft),
+        hard=_limit_text(hard),
         count=most,
         needed=wanted,
     )
@@ -160,5 +160,5 @@ def _limits(system: System) -> dict[str, tuple[int | None, int | None]]:
     return found
 
 
-def _shown(limit: int | None) -> str:
+def _limit_text(limit: int | None) -> str:
     return "unlimited" if limit is None else str(limit)

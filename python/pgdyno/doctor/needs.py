@@ -9,7 +9,7 @@ from pathlib import Path
 from pgdyno.mounts import expanded, is_folder
 from pgdyno.plan import LoadedPlan, Plan
 from pgdyno.plan.hosts import SshSpec
-from pgdyno.plan.optional_sections import SnapshotWay
+from pgdyno.plan.optional_sections import SnapshotMethod
 from pgdyno.plan.targets import TMPFS, OwnTarget
 from pgdyno.plan.time_budget.budget_reductions import setting_bytes
 from pgdyno.plan.time_budget.time_and_disk import BYTES_A_SCALE, dataset_bytes
@@ -97,7 +97,7 @@ class Needs:
     places: tuple[Place, ...] = ()
     snapshots: bool = False
     """Whether trials restore a snapshot of the cluster."""
-    snapshot_way: SnapshotWay | None = None
+    snapshot_method: SnapshotMethod | None = None
     """The plan's snapshot method; None: the best available."""
     hosts: Mapping[str, SshSpec] = field(default_factory=dict)
     """Hosts to probe over SSH, by target."""
@@ -161,7 +161,7 @@ def needs_of_plan(loaded: LoadedPlan, home: Home, scripts: Sequence[str]) -> Nee
         huge_pages=max((each["huge_pages"] for each in settings), key=HUGE_PAGES.index, default="try"),
         places=_places(started, largest, stored, home),
         snapshots=plan.reset.method == "snapshot",
-        snapshot_way=plan.reset.snapshot,
+        snapshot_method=plan.reset.snapshot,
         hosts=_hosts(plan),
     )
 

@@ -15,9 +15,9 @@ from pgdyno.doctor.system import System
 from pgdyno.messages import Message
 from pgdyno.mounts import Mount, mount_above, parse_mounts
 from pgdyno.plan.checks.reset import folder_refusal
-from pgdyno.plan.optional_sections import SnapshotWay
+from pgdyno.plan.optional_sections import SnapshotMethod
 from pgdyno.records import Check
-from pgdyno.targets.cluster.snapshots.cluster_copy import WORDS, best_way, refusal_of
+from pgdyno.targets.cluster.snapshots.cluster_copy import WORDS, best_method, refusal_of
 from pgdyno.units import format_bytes
 
 MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
@@ -302,7 +302,7 @@ def _ms(microseconds: float) -> str:
 NAME = "storage.snapshot"
 
 
-def snapshot(place: Place, wanted: SnapshotWay | None) -> Check:
+def snapshot(place: Place, wanted: SnapshotMethod | None) -> Check:
     """Tries methods in `place` with temporary files; `wanted` is the plan's reset.snapshot."""
     try:
         if wanted is not None:
@@ -312,7 +312,7 @@ def snapshot(place: Place, wanted: SnapshotWay | None) -> Check:
                 means = Message("snapshot-impossible", 'reset.snapshot = "{way}" is not possible here', way=wanted)
                 change = "remove reset.snapshot, or put the data on such a file system (environment.data)"
                 return stop(NAME, found, means, change)
-        way = wanted or best_way(place.path, kept=place.kept)
+        way = wanted or best_method(place.path, kept=place.kept)
     except OSError as error:
         return unknown(NAME, unwritable(place, error))
     found = Message("snapshot-way", "{place}: {way}", place=place.title, way=WORDS[way])

@@ -56,10 +56,10 @@ class Merger:
                     yield self._all_connected()
             case "interval":
                 self._waiting[generator].append(event)
-                yield from self._whole()
+                yield from self._complete_intervals()
             case "end":
                 self.ends[generator] = event
-                yield from self._whole()
+                yield from self._complete_intervals()
             case _:
                 ours = self._by_our_clock(generator, event)
                 yield {**ours, "t_us": self._t_us(generator, event), "generator": generator + 1}
@@ -107,7 +107,7 @@ class Merger:
             return int(event["t_us"] + epochs[1] - epochs[0])
         return int(event["t_us"])
 
-    def _whole(self) -> Iterator[Event]:
+    def _complete_intervals(self) -> Iterator[Event]:
         """Yields merged intervals to which no generator can add any more."""
         while any(self._waiting):
             heads = {number: waiting[0] for number, waiting in enumerate(self._waiting) if waiting}

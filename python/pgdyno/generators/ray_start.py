@@ -67,23 +67,23 @@ def ray_command(node: Node) -> list[str]:
     return [*command, *options, f"--system-config={HEALTH}"]
 
 
-def started_here() -> list[str]:
+def local_command() -> list[str]:
     """Returns a command that runs a node on this machine."""
     return [sys.executable, "-m", "pgdyno.generators.ray_node"]
 
 
-def started_over_ssh(node: SshNode) -> list[str]:
+def ssh_command(node: SshNode) -> list[str]:
     """Returns a command that runs a node on another host by OpenSSH, with its config files and without prompts."""
     alive = ["-o", "ServerAliveInterval=2", "-o", "ServerAliveCountMax=3"]
     # A config file may forward the agent, with whose keys the host could log in elsewhere.
     options = ["-a", "-x", "-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_S}", *alive]
-    return ["ssh", "-T", *options, *_way(node), f"exec sh -c {shlex.quote(_find_and_hold())}"]
+    return ["ssh", "-T", *options, *_destination(node), f"exec sh -c {shlex.quote(_find_and_hold())}"]
 
 
 def address_of(node: SshNode) -> str:
     """Returns the host name that `ssh` uses: OpenSSH's files may define an alias. Raises EngineError."""
     try:
-        command = ["ssh", "-G", *_way(node)]
+        command = ["ssh", "-G", *_destination(node)]
         done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
     except FileNotFoundError as error:
         hint = "install OpenSSH's client (openssh-client)"
@@ -95,7 +95,7 @@ def address_of(node: SshNode) -> str:
     return node.host
 
 
-def _way(node: SshNode) -> list[str]:
+def _destination(node: SshNode) -> list[str]:
     port = [] if node.port is None else ["-p", str(node.port)]
     user = [] if node.user is None else ["-l", node.user]
     return [*port, *user, node.host]
@@ -119,7 +119,7 @@ def order(node: Node, token: str, logs: Path | None = None, tls: Authority | Non
         "wants": wanted(),
         "reach": None if node.is_head else node.address,
         "logs": None if logs is None else str(logs),
-        "tls": None if tls is None else {"head": node.address.rpartition(":")[0], **tls.told()},
+        "tls": None if tls is None else {"head": node.address.rpartition(":")[0], **tls.as_order()},
     }
     return json.dumps(told).encode() + b"\n"
 
@@ -209,7 +209,7 @@ def running_node(
     """
     with log.open("ab") as said:
         process = subprocess.Popen(
-            started_here() if node.host is None else started_over_ssh(node.host),
+            local_command() if node.host is None else ssh_command(node.host),
             stdin=subprocess.PIPE,
             stdout=said,
             stderr=said,

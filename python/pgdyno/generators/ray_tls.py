@@ -44,7 +44,7 @@ class Authority:
         )
         return cls(*_pem(made, key, key))
 
-    def told(self) -> dict[str, str]:
+    def as_order(self) -> dict[str, str]:
         """Returns it as an order contains it."""
         return asdict(self)
 

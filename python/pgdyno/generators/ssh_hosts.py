@@ -29,7 +29,7 @@ from pgdyno.programs import Engine
 from pgdyno.remote.connect import DEVNULL, Process, Reader, SshError, connected
 from pgdyno.remote.install import Started, command_line, install, put, start
 from pgdyno.remote.program_files import pack
-from pgdyno.remote.remote_host import RemoteError, There, through
+from pgdyno.remote.remote_host import RemoteError, RemoteHost, through
 
 T = TypeVar("T")
 UP_S = 120.0
@@ -47,7 +47,7 @@ _LOOK = "uname -n; cat /proc/sys/kernel/random/boot_id; nproc || grep -c ^proces
 class SshGenerator:
     """A host over SSH; see `distributed_load.Generator`."""
 
-    def __init__(self, name: str, there: There, engine: Engine) -> None:
+    def __init__(self, name: str, there: RemoteHost, engine: Engine) -> None:
         """Connects, and copies the engine unless it is there. Raises LostError, EngineError.
 
         The command of `engine` runs it on the host.
@@ -234,7 +234,7 @@ async def _all(stream: Reader[bytes]) -> bytes:
 
 @contextmanager
 def ssh_cluster(
-    engine: Engine, hosts: Sequence[There], folder: Path, notify: Callable[[str], None]
+    engine: Engine, hosts: Sequence[RemoteHost], folder: Path, notify: Callable[[str], None]
 ) -> Iterator[Cluster]:
     """Yields generators with `engine` on each of `hosts`; `folder` holds files about the hosts for other programs.
 

@@ -14,7 +14,7 @@ from pgdyno.importers.documents.passwords import MASK, names_password, without_p
 from pgdyno.importers.documents.read_document import LONGEST_SHOWN
 from pgdyno.importers.documents.table_cells import Figure, Style, style_of
 from pgdyno.importers.documents.time_columns import moments, time_column
-from pgdyno.importers.parsed import LONGEST_NUMBER, Document, Output, Unread, number, whole
+from pgdyno.importers.parsed import LONGEST_NUMBER, Document, Output, Unread, number, whole_number
 from pgdyno.messages import Message
 from pgdyno.records.rate_unit import NEW_ORDERS
 
@@ -241,7 +241,7 @@ def _take(output: Output, name: str, cell: str, line: int, read_number: Callable
         output.printed["percentiles_ms"] = (line, shown)
     elif field in _WHOLE or field in _NUMBERS:
         value = read_number(cell)
-        output.put(field, whole(cell, value) if field in _WHOLE else value, line, shown)
+        output.put(field, whole_number(cell, value) if field in _WHOLE else value, line, shown)
     elif name in _TEXTS:
         setattr(output, name, cell.removeprefix("'"))
     elif name in _WORDS:

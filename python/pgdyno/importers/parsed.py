@@ -266,7 +266,7 @@ def bounded(value: float, text: str) -> float:
     return value
 
 
-def whole(text: str, value: float | None = None) -> int:
+def whole_number(text: str, value: float | None = None) -> int:
     """Parse an integer; `value` is what `text` shows if that is known. Raises ValueError."""
     value = number(text) if value is None else value
     if value != int(value):

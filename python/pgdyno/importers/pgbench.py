@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from pgdyno.importers.documents.command_lines import contradicted, is_initialization, pgbench_command, read_options
-from pgdyno.importers.parsed import Moment, Output, ScriptPart, Statement, Unread, number, whole
+from pgdyno.importers.parsed import Moment, Output, ScriptPart, Statement, Unread, number, whole_number
 from pgdyno.messages import Message
 
 _N = r"\d{1,15}(?:\.\d{1,9})?"
@@ -84,12 +84,12 @@ def _partition_method(output: Output, text: str, line: int) -> None:
 
 def _partitions(output: Output, text: str, line: int) -> None:
     method = output.shown.get("partitions")
-    output.shown["partitions"] = f"{method}, {whole(text)}" if method else str(whole(text))
+    output.shown["partitions"] = f"{method}, {whole_number(text)}" if method else str(whole_number(text))
     output.last_line = line
 
 
 def _tries(output: Output, text: str, line: int) -> None:
-    output.shown["max_tries"] = str(whole(text))
+    output.shown["max_tries"] = str(whole_number(text))
     output.last_line = line
 
 
@@ -117,22 +117,22 @@ def _milliseconds(text: str) -> float:
 
 def _share(text: str) -> int:
     """Parse `640000/640000` or `12 (0.100%)`: the first number."""
-    return whole(re.split(r"[/ ]", text.strip(), maxsplit=1)[0])
+    return whole_number(re.split(r"[/ ]", text.strip(), maxsplit=1)[0])
 
 
 KEYS: dict[str, Reader] = {
     "transaction type": _sets("workload", _workload),
-    "scaling factor": _sets("scale", whole),
+    "scaling factor": _sets("scale", whole_number),
     "query mode": _sets("protocol", str.strip),
-    "number of clients": _sets("clients", whole),
-    "number of threads": _sets("workers", whole),
-    "number of transactions per client": _sets("transactions_per_client", whole),
+    "number of clients": _sets("clients", whole_number),
+    "number of threads": _sets("workers", whole_number),
+    "number of transactions per client": _sets("transactions_per_client", whole_number),
     "number of transactions actually processed": _sets("transactions", _share),
     "number of processed transactions": _sets("transactions", _share),
     "number of failed transactions": _sets("failed", _share),
     "number of transactions skipped": _sets("skipped", _share),
     "number of transactions retried": _sets("retried", _share),
-    "total number of retries": _sets("retries", whole),
+    "total number of retries": _sets("retries", whole_number),
     "duration": _sets("duration_s", _seconds),
     "latency average": _mean_latency,
     "latency stddev": _sets("latency_stddev_ms", _milliseconds),

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from pgdyno.importers.documents.command_lines import prefix_of, sysbench_command, without_prefix
 from pgdyno.importers.documents.passwords import connection_options, server_parts
-from pgdyno.importers.parsed import Moment, Output, Unread, number, whole
+from pgdyno.importers.parsed import Moment, Output, Unread, number, whole_number
 from pgdyno.messages import Message
 
 _BANNER = re.compile(r"sysbench v?(?P<version>\d[\w.\-]{0,30})")
@@ -45,10 +45,10 @@ def _milliseconds(text: str) -> float:
 
 
 _FIELDS: dict[str, tuple[str, Callable[[str], object]]] = {
-    "Number of threads": ("clients", whole),
-    "read": ("reads", whole),
-    "write": ("writes", whole),
-    "other": ("others", whole),
+    "Number of threads": ("clients", whole_number),
+    "read": ("reads", whole_number),
+    "write": ("writes", whole_number),
+    "other": ("others", whole_number),
     "events/s (eps)": ("tps", number),
     "total time": ("duration_s", _seconds),
     "time elapsed": ("duration_s", _seconds),

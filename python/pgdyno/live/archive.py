@@ -259,7 +259,7 @@ class Histories:
             "metric": metric.value,
             "metrics": [(value, name, links[value]) for value, name in METRICS],
             "machines": len(prints) if len(prints) > 1 else 0,
-            "shown": [_shown(each, metric, at, manifests) for at, each in enumerate(found[:MOST_SHOWN])],
+            "shown": [_history_row(each, metric, at, manifests) for at, each in enumerate(found[:MOST_SHOWN])],
             "left_out": max(len(found) - MOST_SHOWN, 0),
             "narrowed": search != Search(),
         }
@@ -285,7 +285,7 @@ class Histories:
         return runs
 
 
-def _shown(of: History, metric: Metric, at: int, manifests: dict[str, Manifest]) -> Shown:
+def _history_row(of: History, metric: Metric, at: int, manifests: dict[str, Manifest]) -> Shown:
     figures = [point.figure for point in of.points]
     span = f"{_figure(min(figures), metric)} to {_figure(max(figures), metric)}"
     if of.changes is None:

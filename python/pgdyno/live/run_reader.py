@@ -137,7 +137,7 @@ class Watched:
         with self._lock:
             return self._poll()
 
-    def whole(self) -> Json:
+    def complete_state(self) -> Json:
         """Return the complete state, for a new viewer."""
         with self._lock:
             # other viewers still need the pending changes

@@ -49,7 +49,7 @@ class Hub:
         try:
             if channel.task is None or channel.task.done():
                 channel.task = asyncio.create_task(channel.read())
-            yield encoded("all", await asyncio.to_thread(channel.watched.whole))
+            yield encoded("all", await asyncio.to_thread(channel.watched.complete_state))
             while (message := await queue.get()) is not None:
                 yield message
         finally:

@@ -18,13 +18,13 @@ from pgdyno.plan.optional_sections import (
     DROPPING,
     ProbeSpec,
     ReplicaLoad,
-    SnapshotWay,
+    SnapshotMethod,
     action,
     checked_margin,
     latency_targets,
     patience,
     percent,
-    snapshot_way,
+    snapshot_method,
 )
 from pgdyno.plan.sweeps.order import Order, resolved_order
 from pgdyno.plan.sweeps.points import Space, expand
@@ -364,7 +364,7 @@ class Reset(Model):
     """STRATEGY of CREATE DATABASE, for `template`; None leaves it to the server."""
     file_copy_method: Literal["copy", "clone"] | None = None
     """The server's setting of that name, for strategy `file_copy`; None keeps it."""
-    snapshot: Annotated[SnapshotWay | None, BeforeValidator(snapshot_way)] = None
+    snapshot: Annotated[SnapshotMethod | None, BeforeValidator(snapshot_method)] = None
     """How `snapshot` makes its copy; None selects the best available method."""
     checkpoint: bool = True
     restart: bool = False

@@ -127,17 +127,17 @@ def shares(clients: int, standbys: int) -> Sequence[int]:
     return [each + (place < more) for place in range(standbys)]
 
 
-SnapshotWay = Literal["copy", "reflink", "btrfs", "zfs"]
+SnapshotMethod = Literal["copy", "reflink", "btrfs", "zfs"]
 """Copy files, share their blocks, or use a snapshot of the file system."""
 
-FILE_SYSTEMS: dict[SnapshotWay, str] = {"btrfs": "btrfs", "zfs": "zfs"}
+FILE_SYSTEMS: dict[SnapshotMethod, str] = {"btrfs": "btrfs", "zfs": "zfs"}
 """The required file systems, by the kernel's names."""
-PROGRAMS: dict[SnapshotWay, str] = {"btrfs": "btrfs", "zfs": "zfs"}
+PROGRAMS: dict[SnapshotMethod, str] = {"btrfs": "btrfs", "zfs": "zfs"}
 NO_REFLINK = frozenset({"ext2", "ext3", "ext4", "tmpfs", "ramfs", "f2fs"})
 """File systems in which files cannot share blocks."""
 
 
-def snapshot_way(value: object) -> object:
+def snapshot_method(value: object) -> object:
     """Validates the method, with a reason for common wrong names. Raises ValueError."""
     if value == "lvm":
         raise ValueError(

@@ -19,7 +19,7 @@ from psycopg import sql
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.model import Reset
-from pgdyno.plan.optional_sections import SnapshotWay
+from pgdyno.plan.optional_sections import SnapshotMethod
 from pgdyno.plan.time_budget.time_and_disk import BYTES_A_SCALE, pgbench_scale
 from pgdyno.prepare.dataset import Dataset, read_comment, read_stamp, write_comment
 from pgdyno.prepare.steps import Steps
@@ -164,7 +164,7 @@ def _end_sessions(server: Server) -> None:
         )
 
 
-def holds_snapshot(server: Server, dataset: Dataset, wanted: SnapshotWay | None) -> bool:
+def holds_snapshot(server: Server, dataset: Dataset, wanted: SnapshotMethod | None) -> bool:
     """Tells whether a complete copy of the cluster with `dataset` exists, made by the `wanted` method, if any."""
     record = server.copy.read()
     if record is None or wanted not in (None, record.way):
@@ -173,12 +173,12 @@ def holds_snapshot(server: Server, dataset: Dataset, wanted: SnapshotWay | None)
     return stamp is not None and stamp.dataset == dataset
 
 
-def make_snapshot(server: Server, wanted: SnapshotWay | None, steps: Steps) -> None:
+def make_snapshot(server: Server, wanted: SnapshotMethod | None, steps: Steps) -> None:
     """Stops the server, copies its data directory, and starts it. Raises TargetError, with sizes if space is short."""
     stamp = read_comment(server) or ""
     steps.do("stop", "stopping the server", server.stop)
     try:
-        steps.do("copy", "copying the cluster", lambda: server.copy.make(stamp, wanted))
+        steps.do("copy", "copying the cluster", lambda: server.copy.create(stamp, wanted))
     finally:
         steps.do("start", "starting the server", server.start)
 

@@ -1,8 +1,8 @@
-"""Runs a pgdyno program on another host: `python -m pgdyno.remote.relay THERE PROGRAM OPTION...`.
+"""Runs a pgdyno program on another host: `python -m pgdyno.remote.relay HOST PROGRAM OPTION...`.
 
 It passes on standard input, output and error, signals, the exit code and libpq's variables. It copies the program
 unless it is there, and the files that options and variables name. When the connection is lost, the program's standard
-input closes, which ends it; a lease ends it even if no one notices that loss. THERE is a JSON file (`There`).
+input closes, which ends it; a lease ends it even if no one notices that loss. HOST is a JSON file (`RemoteHost`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pgdyno.errors import PgdynoError
 from pgdyno.remote.connect import connected
 from pgdyno.remote.install import command_line, install, put, start
 from pgdyno.remote.program_files import Baggage, pack
-from pgdyno.remote.remote_host import RemoteError, There
+from pgdyno.remote.remote_host import RemoteError, RemoteHost
 
 ATTEMPTS = 3
 AGAIN_S = 2.0
@@ -38,7 +38,7 @@ _WITHOUT_LEASE = ("--initialize", "--tpcc-check")
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the program and returns its exit code."""
-    there, program, options = There.read(Path(arguments[0])), Path(arguments[1]), arguments[2:]
+    there, program, options = RemoteHost.read(Path(arguments[0])), Path(arguments[1]), arguments[2:]
     try:
         return asyncio.run(_run(there, program, options))
     except (PgdynoError, asyncssh.Error, OSError) as error:
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
         return CODE
 
 
-async def _run(there: There, program: Path, options: Sequence[str]) -> int:
+async def _run(there: RemoteHost, program: Path, options: Sequence[str]) -> int:
     baggage = pack(options, os.environ, there.hosts)
     for attempt in range(1, ATTEMPTS + 1):
         try:

@@ -15,7 +15,7 @@ from pgdyno.plan.hosts import SshSpec
 
 
 @dataclass(frozen=True, slots=True)
-class There:
+class RemoteHost:
     ssh: SshSpec
     hosts: Mapping[str, str] = field(default_factory=dict)
     """Server addresses for use on that host, by their local addresses."""
@@ -25,7 +25,7 @@ class There:
     """The rented instance type, possibly one of `instead`."""
 
     @classmethod
-    def read(cls, file: Path) -> There:
+    def read(cls, file: Path) -> RemoteHost:
         return _ADAPTER.validate_json(file.read_bytes())
 
     def write(self, file: Path) -> None:
@@ -35,7 +35,7 @@ class There:
             stream.write(_ADAPTER.dump_json(self))
 
 
-_ADAPTER = TypeAdapter(There)
+_ADAPTER = TypeAdapter(RemoteHost)
 
 
 def through(file: Path) -> tuple[str, ...]:

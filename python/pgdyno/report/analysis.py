@@ -300,7 +300,7 @@ def history_lines(of: History, differences: Mapping[int, Sequence[str]]) -> Iter
         f"{first.started_at:%Y-%m-%d} to {last.started_at:%Y-%m-%d}"
     )
     figures = [point.figure for point in of.points]
-    yield f"  {sparkline(figures, WIDEST)}  {_shown(min(figures), metric)} to {_shown(max(figures), metric)}"
+    yield f"  {sparkline(figures, WIDEST)}  {_with_unit(min(figures), metric)} to {_with_unit(max(figures), metric)}"
     if of.changes is None:
         yield f"  {len(of.points)} runs are too few for change points, which need at least {FEWEST_RUNS}"
     elif not of.changes:
@@ -309,7 +309,8 @@ def history_lines(of: History, differences: Mapping[int, Sequence[str]]) -> Iter
         point = of.points[change.at]
         yield (
             f"  {percent(change.ratio)} at {point.started_at:%Y-%m-%d %H:%M} UTC (run {change.at + 1}, "
-            f"{printable(point.run)}): {_shown(change.before, metric)} before, {_shown(change.after, metric)} after"
+            f"{printable(point.run)}): {_with_unit(change.before, metric)} before, "
+            f"{_with_unit(change.after, metric)} after"
         )
         for line in differences.get(change.at, ()):
             yield f"    {printable(line)}"
@@ -326,5 +327,5 @@ def differing(before: Manifest, after: Manifest) -> list[str]:
     ]
 
 
-def _shown(figure: float, metric: Metric) -> str:
+def _with_unit(figure: float, metric: Metric) -> str:
     return f"{numbers.ms(figure) if metric.is_latency else numbers.rounded(figure)} {metric.unit}"

@@ -66,10 +66,10 @@ def is_allowed(url: str) -> bool:
     On the way to another host, anyone could change an answer over plain http.
     """
     parts = urllib.parse.urlsplit(url)
-    return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and _is_here(parts.hostname)))
+    return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and _is_local(parts.hostname)))
 
 
-def _is_here(host: str | None) -> bool:
+def _is_local(host: str | None) -> bool:
     try:
         return host == "localhost" or ipaddress.ip_address(host or "").is_loopback
     except ValueError:

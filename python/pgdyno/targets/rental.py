@@ -17,7 +17,7 @@ from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.estimate import Estimate
 
 if TYPE_CHECKING:
-    from pgdyno.remote.remote_host import There
+    from pgdyno.remote.remote_host import RemoteHost
 
 
 SECOND_US = 1_000_000
@@ -291,10 +291,10 @@ class Rental(Protocol):
     def through(self) -> tuple[str, ...]:
         """Returns the words that precede a program to run it on the first generator; none for this machine."""
 
-    def load_hosts(self) -> list[There]:
+    def load_hosts(self) -> list[RemoteHost]:
         """Returns the generators if there are several, else none."""
 
-    def there(self) -> Sequence[Resource]:
+    def existing(self) -> Sequence[Resource]:
         """Returns all existing resources."""
 
     def prolong(self, expires: datetime) -> None:

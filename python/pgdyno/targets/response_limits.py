@@ -127,11 +127,11 @@ def connected_within(
     try:
         return future.result(limit_s)
     except BaseException:
-        future.add_done_callback(_close_late)
+        future.add_done_callback(_close_connection)
         raise
 
 
-def _close_late(future: Future[psycopg.Connection[tuple[Any, ...]]]) -> None:
+def _close_connection(future: Future[psycopg.Connection[tuple[Any, ...]]]) -> None:
     if future.exception() is None:
         future.result().close()
 

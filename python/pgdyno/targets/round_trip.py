@@ -21,7 +21,7 @@ _CLOCK = b"SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8"
 _PROCESSOR = "SELECT pg_read_file('/proc/cpuinfo', 0, 100000)"
 
 
-def measure_way(server: Server) -> NetworkPathRecord:
+def measure_network_path(server: Server) -> NetworkPathRecord:
     """Queries the time of `server` repeatedly over one connection. Raises TargetError."""
     with server.connect() as connection:
         trips: list[tuple[float, int]] = []

@@ -362,7 +362,7 @@ class Server:
         """
         machine = self.own("make replicas")
         assert machine.replicas is not None
-        made = machine.replicas.make(self, machine.control.settings)
+        made = machine.replicas.create(self, machine.control.settings)
         if made is None:
             return "they were there"
         if machine.replicas.primary_settings():

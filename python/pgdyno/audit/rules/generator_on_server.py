@@ -50,7 +50,7 @@ def _by_commands(subject: Subject) -> Iterator[RuleFinding]:
     if not commands and not prompts:
         raise MissingError(Message("no-command-line", "the source shows no command line"))
     elsewhere = [line for line in subject.facts("PGHOST") if not is_local(line.text.partition("=")[2])]
-    here = [(sample, command) for sample, command in commands if _connects_here(command, named=bool(elsewhere))]
+    here = [(sample, command) for sample, command in commands if _connects_locally(command, named=bool(elsewhere))]
     if here:
         shown = dict.fromkeys(
             host_of(command) or "no host: a local socket, unless PGHOST was set" for _, command in here
@@ -82,7 +82,7 @@ def _by_commands(subject: Subject) -> Iterator[RuleFinding]:
         )
 
 
-def _connects_here(command: str, *, named: bool) -> bool:
+def _connects_locally(command: str, *, named: bool) -> bool:
     """Return whether `command` connects to its own machine; `named`: PGHOST names another one for commands without a
     host.
     """

@@ -20,22 +20,22 @@ FAR_RATIO, FAR_MS = 2.0, 1.0
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
-    ways = _ways(subject)
-    if ways is None:
+    paths = _paths_by_target(subject)
+    if paths is None:
         yield from _by_latency(subject)
         return
     near = {target.name for target in subject.manifest.targets if target.kind in HERE}
-    yield from _moved({target: of for target, of in ways.items() if target not in near})
-    if len(ways) > 1:
-        yield from _apart(subject, {target: min(of, key=_least_us) for target, of in ways.items()})
+    yield from _moved({target: of for target, of in paths.items() if target not in near})
+    if len(paths) > 1:
+        yield from _apart(subject, {target: min(of, key=_least_us) for target, of in paths.items()})
     yield from _scattered(subject)
 
 
-_Way = tuple[int, NetworkPathRecord]
+_MeasuredPath = tuple[int, NetworkPathRecord]
 """Number of a trial, and the round trip measured before it."""
 
 
-def _ways(subject: Subject) -> dict[str, list[_Way]] | None:
+def _paths_by_target(subject: Subject) -> dict[str, list[_MeasuredPath]] | None:
     """Return round trips by target; None unless one was measured before each trial."""
     found = {
         target: [(sample.number, sample.trial.way) for sample in samples if sample.trial.way is not None]
@@ -45,17 +45,17 @@ def _ways(subject: Subject) -> dict[str, list[_Way]] | None:
     return found if found and whole else None
 
 
-def _least_us(way: _Way) -> float:
+def _least_us(way: _MeasuredPath) -> float:
     return way[1].least_us
 
 
-def _median_us(way: _Way) -> float:
+def _median_us(way: _MeasuredPath) -> float:
     return way[1].median_us
 
 
-def _moved(ways: Mapping[str, Sequence[_Way]]) -> Iterator[RuleFinding]:
+def _moved(paths: Mapping[str, Sequence[_MeasuredPath]]) -> Iterator[RuleFinding]:
     """Report round trips that changed between trials of one target: another path, or a busy neighbour."""
-    for target, of in ways.items():
+    for target, of in paths.items():
         low, high = min(of, key=_median_us), max(of, key=_median_us)
         apart_ms = (_median_us(high) - _median_us(low)) / 1e3
         if _is_apart(_median_us(high) / max(_median_us(low), 1.0), apart_ms):
@@ -81,7 +81,7 @@ def _moved(ways: Mapping[str, Sequence[_Way]]) -> Iterator[RuleFinding]:
             )
 
 
-def _apart(subject: Subject, floors: Mapping[str, _Way]) -> Iterator[RuleFinding]:
+def _apart(subject: Subject, floors: Mapping[str, _MeasuredPath]) -> Iterator[RuleFinding]:
     low, high = (pick(floors, key=lambda target: _least_us(floors[target])) for pick in (min, max))
     ratio = _least_us(floors[high]) / max(_least_us(floors[low]), 1.0)
     statements = max((_statements(subject, target) for target in (low, high)), default=1.0)
@@ -161,7 +161,7 @@ def _trip_us(host: GeneratorHost) -> float:
     return host.round_trip_us or 0.0
 
 
-def _evidence(target: str, way: _Way) -> Evidence:
+def _evidence(target: str, way: _MeasuredPath) -> Evidence:
     at, measured = way
     figures: dict[str, float | str] = {
         "target": target,

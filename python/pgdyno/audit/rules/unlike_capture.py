@@ -18,7 +18,7 @@ BUSY = 0.5
 def _check(subject: Subject) -> Iterator[RuleFinding]:
     compared = [sample for sample in subject.samples if sample.trial.likeness is not None]
     yield from _shares([sample for sample in compared if _difference(sample) > MOST_DIFFERENCE])
-    yield from _late([sample for sample in subject.samples if _is_late(sample)])
+    yield from _late_statements([sample for sample in subject.samples if _is_late(sample)])
     yield from _disagreements([sample for sample in subject.samples if _disagreed(sample)])
 
 
@@ -43,7 +43,7 @@ def _shares(samples: list[Sample]) -> Iterator[RuleFinding]:
         )
 
 
-def _late(samples: list[Sample]) -> Iterator[RuleFinding]:
+def _late_statements(samples: list[Sample]) -> Iterator[RuleFinding]:
     if samples:
         yield RuleFinding(
             Severity.CAUTION,

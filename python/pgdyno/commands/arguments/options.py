@@ -75,7 +75,7 @@ OnOption = Annotated[
 ]
 
 
-def _here(folder: Path) -> Path:
+def _local_folder(folder: Path) -> Path:
     if str(folder).startswith("s3:"):
         hint = "name runs there by their full address; pgdyno copy uploads runs"
         raise UsageError("the folder of runs must be local, not on object storage", hint=hint)
@@ -84,7 +84,7 @@ def _here(folder: Path) -> Path:
 
 RunsOption = Annotated[
     Path,
-    typer.Option("--runs", metavar="DIR", envvar="PGDYNO_RUNS", help="Folder of run folders.", callback=_here),
+    typer.Option("--runs", metavar="DIR", envvar="PGDYNO_RUNS", help="Folder of run folders.", callback=_local_folder),
 ]
 RunArgument = Annotated[
     str,

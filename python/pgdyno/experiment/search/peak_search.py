@@ -105,7 +105,7 @@ def _found(whole: Mapping[int, Sequence[float]], best: int, end: PeakEnd) -> Pea
     estimates = {clients: mean_interval(whole[clients]) for clients in sorted(whole)}
     highest = estimates[best]
     alike = [clients for clients, estimate in estimates.items() if estimate.overlaps(highest)]
-    around = _around(list(estimates), alike, best)
+    around = _alike_range(list(estimates), alike, best)
     # the last step may have fallen compared with the new best, even if it had not compared with the ladder's best
     if end is PeakEnd.LIMIT and any(has_fallen(whole[best], whole[more]) for more in whole if more > best):
         end = PeakEnd.FELL
@@ -113,7 +113,7 @@ def _found(whole: Mapping[int, Sequence[float]], best: int, end: PeakEnd) -> Pea
     return Peak(end, best, highest, None if place is None else list(estimates)[place], around)
 
 
-def _around(known: Sequence[int], alike: Sequence[int], best: int) -> tuple[int, int]:
+def _alike_range(known: Sequence[int], alike: Sequence[int], best: int) -> tuple[int, int]:
     """Return the ends of the longest sequence in `known` that contains `best` and is all in `alike`."""
     first = last = known.index(best)
     while first > 0 and known[first - 1] in alike:

@@ -15,7 +15,7 @@ from pgdyno.records import NetworkPathRecord, Stage
 from pgdyno.targets import Server
 from pgdyno.targets.provider import own_zone
 from pgdyno.targets.rental import GENERATOR, Rental
-from pgdyno.targets.round_trip import measure_way
+from pgdyno.targets.round_trip import measure_network_path
 
 if TYPE_CHECKING:
     from pgdyno.generators.generator_lifecycle import Cluster
@@ -38,7 +38,7 @@ def measure_path(
     """
     ready = rental.journal.ready if rental is not None else {}
     location, generator = ready.get(trial.server), ready.get(GENERATOR)
-    way = measure_way(server)
+    way = measure_network_path(server)
     found: Fields = {}
     if location is not None:
         found |= {"server_zone": location["zone"], "instance": location["instance"]}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgdyno.importers.documents.table_cells import NO_FIGURES, column_of, figure_of, plain
-from pgdyno.importers.parsed import Output, number, whole
+from pgdyno.importers.parsed import Output, number, whole_number
 
 MOST_ROWS = 2000
 """Rows of a table that are read."""
@@ -271,7 +271,7 @@ def in_prose(text: str, line: int) -> Output | None:
     output = Output("table", line, line, target=match["target"])
     try:
         output.put("tps", number(match["tps"]), line, text)
-        output.put("scale", whole(match["scale"]), line, text)
+        output.put("scale", whole_number(match["scale"]), line, text)
     except ValueError:
         return None
     return output
@@ -333,13 +333,18 @@ def _peak(clients: str, figures: str) -> tuple[int, int, float, float] | None:
         return None
     try:
         # a space may split a number: "0.12 3"
-        return whole(pair[0]), whole(pair[1]), number(figure["tps"]), number(figure["ms"].replace(" ", ""))
+        return (
+            whole_number(pair[0]),
+            whole_number(pair[1]),
+            number(figure["tps"]),
+            number(figure["ms"].replace(" ", "")),
+        )
     except ValueError:
         return None
 
 
 def _maybe_whole(text: str) -> int | None:
     try:
-        return whole(text)
+        return whole_number(text)
     except ValueError:
         return None

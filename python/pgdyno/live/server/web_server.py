@@ -41,7 +41,7 @@ _BUSY = (
 class BoundedProtocol(H11Protocol):
     """uvicorn's protocol with these limits."""
 
-    _late: asyncio.TimerHandle | None = None
+    _request_timer: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -61,7 +61,7 @@ class BoundedProtocol(H11Protocol):
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._unset_late()
+        self._cancel_timer()
         self._unset_stalled()
         super().connection_lost(exc)
 
@@ -81,23 +81,23 @@ class BoundedProtocol(H11Protocol):
     def _watch(self) -> None:
         """The timer runs from the first byte, however slowly others follow, to the last."""
         if not self._is_incomplete():
-            self._unset_late()
-        elif self._late is None:
-            self._late = self.loop.call_later(REQUEST_S, self._close_late)
+            self._cancel_timer()
+        elif self._request_timer is None:
+            self._request_timer = self.loop.call_later(REQUEST_S, self._close_if_incomplete)
 
     def _is_incomplete(self) -> bool:
         cycle = self.cycle
         return cycle is None or cycle.response_complete or cycle.more_body
 
-    def _close_late(self) -> None:
-        self._late = None
+    def _close_if_incomplete(self) -> None:
+        self._request_timer = None
         if self._is_incomplete() and not self.transport.is_closing():
             self.transport.close()
 
-    def _unset_late(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
+    def _cancel_timer(self) -> None:
+        if self._request_timer is not None:
+            self._request_timer.cancel()
+            self._request_timer = None
 
 
 PORT = 8432

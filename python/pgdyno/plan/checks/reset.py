@@ -11,7 +11,7 @@ from pgdyno.errors import PlanError, Problem
 from pgdyno.mounts import expanded, mounted_at
 from pgdyno.plan.checks.targets import Abilities, check_abilities
 from pgdyno.plan.model import Plan, Reset
-from pgdyno.plan.optional_sections import FILE_SYSTEMS, NO_REFLINK, PROGRAMS, SnapshotWay
+from pgdyno.plan.optional_sections import FILE_SYSTEMS, NO_REFLINK, PROGRAMS, SnapshotMethod
 from pgdyno.plan.reading.plan_document import Document, in_order
 from pgdyno.plan.targets import TMPFS, NetworkTarget, OwnTarget, RentedTarget, TargetSpec
 
@@ -35,7 +35,7 @@ def check_snapshot(reset: Reset, targets: Mapping[str, TargetSpec], document: Do
             yield document.problem(_PATH, f'"{way}" is not possible for target {name}: {reason}', "remove it")
 
 
-def _refusal(way: SnapshotWay, target: OwnTarget) -> str | None:
+def _refusal(way: SnapshotMethod, target: OwnTarget) -> str | None:
     if way == "zfs" and target.keep_data:
         return "its cluster is kept (keep_data), and the dataset would never be destroyed"
     data = target.environment.data
@@ -46,7 +46,7 @@ def _refusal(way: SnapshotWay, target: OwnTarget) -> str | None:
     return folder_refusal(way, expanded(data))
 
 
-def folder_refusal(way: SnapshotWay, folder: Path) -> str | None:
+def folder_refusal(way: SnapshotMethod, folder: Path) -> str | None:
     """Returns why the file system of `folder` prevents this method; None if nothing is known."""
     mount = mounted_at(folder)
     if mount is None:

@@ -93,7 +93,7 @@ def _duplicates(sweep: Sweep, document: Document) -> Iterator[Problem]:
         seen: set[object] = set()
         for number, item in enumerate(items):
             if item in seen:
-                message = f"{_shown(item)} is listed twice"
+                message = f"{_value_text(item)} is listed twice"
                 hint = "trial.repeats measures every point several times"
                 yield document.problem(_in_file((*place, number), document), message, hint)
             seen.add(item)
@@ -102,7 +102,7 @@ def _duplicates(sweep: Sweep, document: Document) -> Iterator[Problem]:
 _LISTED = ("clients", "workers", "protocol", "scale", "rate", "exclude")
 
 
-def _shown(item: object) -> str:
+def _value_text(item: object) -> str:
     return f"{item:g}" if isinstance(item, float) else str(item)
 
 

@@ -72,7 +72,7 @@ def _translate(error: dict[str, Any], document: Document) -> Problem:
         # [target] directly contains the keys of a target
         return document.problem(("target",), "must hold a table for each target", "give it a name: [target.pg18]")
     if path == ("format",):
-        message = f"this pgdyno reads plans of format 1, not {_shown(error['input'])}"
+        message = f"this pgdyno reads plans of format 1, not {_as_written(error['input'])}"
         return document.problem(path, message, "use a newer pgdyno, or format = 1")
     translate = _MESSAGES.get(kind)
     if translate is None:
@@ -166,10 +166,10 @@ def _kind_of_target(path: KeyPath, document: Document) -> Problem:
         return document.problem(path, "is missing", _EXAMPLES["kind"])
     meant = near(value, TARGET_KINDS) if isinstance(value, str) else None
     if isinstance(value, str) and value in KINDS:
-        message = f"the package for targets of kind {_shown(value)} is not installed"
+        message = f"the package for targets of kind {_as_written(value)} is not installed"
         hint = f"available: {_listing(TARGET_KINDS)}; to add it, install the whole of pgdyno"
         return document.problem(path, message, hint)
-    message = f"{_shown(value)} is not a kind of target; available: {_listing(TARGET_KINDS)}"
+    message = f"{_as_written(value)} is not a kind of target; available: {_listing(TARGET_KINDS)}"
     return document.problem(path, message, f'did you mean "{meant}"?' if meant else _EXAMPLES["kind"])
 
 
@@ -179,27 +179,27 @@ _Translator = Callable[[dict[str, Any], object, str], tuple[str, str | None]]
 
 
 def _wanted(what: str, example: str | None = None) -> _Translator:
-    return lambda _context, value, _key: (f"must be {what}, not {_shown(value)}", example)
+    return lambda _context, value, _key: (f"must be {what}, not {_as_written(value)}", example)
 
 
 def _wanted_text(_context: dict[str, Any], value: object, key: str) -> tuple[str, str | None]:
     if isinstance(value, (dict, list)):
-        return f"must be one value, not {_shown(value)}", None
+        return f"must be one value, not {_as_written(value)}", None
     hint = f'put text in quotes: {key} = "{value}"' if isinstance(value, (int, float)) else None
-    return f"must be text, not {_shown(value)}", hint
+    return f"must be text, not {_as_written(value)}", hint
 
 
 def _wanted_whole(_context: dict[str, Any], value: object, key: str) -> tuple[str, str | None]:
     hint = None
     if isinstance(value, str) and value.strip().isdigit():
         hint = f"write numbers without quotes: {key if not key.isdigit() else '...'} = {value.strip()}"
-    return f"must be a whole number, not {_shown(value)}", hint
+    return f"must be a whole number, not {_as_written(value)}", hint
 
 
 def _bound(words: str, name: str) -> _Translator:
     def translate(context: dict[str, Any], value: object, key: str) -> tuple[str, str | None]:
         limit = format_duration(context[name]) if key in _DURATIONS else context[name]
-        return f"must be {words} {limit}, not {_shown(value)}", None
+        return f"must be {words} {limit}, not {_as_written(value)}", None
 
     return translate
 
@@ -209,7 +209,7 @@ def _one_of(context: dict[str, Any], value: object, _key: str) -> tuple[str, str
     allowed = context["expected"].replace(" or ", ", ").replace("'", "").split(", ")
     meant = near(value, allowed) if isinstance(value, str) else None
     what = _listing(allowed) if len(allowed) > 1 else f'"{allowed[0]}", the only possible value'
-    return f"must be {what}, not {_shown(value)}", f'did you mean "{meant}"?' if meant else None
+    return f"must be {what}, not {_as_written(value)}", f'did you mean "{meant}"?' if meant else None
 
 
 def _empty(_context: dict[str, Any], _value: object, key: str) -> tuple[str, str | None]:
@@ -238,7 +238,7 @@ _MESSAGES: dict[str, _Translator] = {
 }
 
 
-def _shown(value: object) -> str:
+def _as_written(value: object) -> str:
     """Returns `value` as in the file, if it is short."""
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -211,7 +211,7 @@ def _doubled(space: Space, items: Items, before: Items, written: int | None) -> 
 
 
 def _point(values: Mapping[str, Value], given: _Given) -> Point:
-    def whole(name: str) -> int | None:
+    def whole_number(name: str) -> int | None:
         return int(value) if isinstance(value := values.get(name), Fraction) else None
 
     rate = values.get("rate")
@@ -220,10 +220,10 @@ def _point(values: Mapping[str, Value], given: _Given) -> Point:
         for group in GROUPS
     }
     return Point(
-        clients=whole("clients") or 0,
-        workers=whole("workers"),
+        clients=whole_number("clients") or 0,
+        workers=whole_number("workers"),
         protocol=str(values.get("protocol", "simple")),
-        scale=whole("scale") or given.scale,
+        scale=whole_number("scale") or given.scale,
         rate=float(rate) if isinstance(rate, Fraction) else None,
         # `Sweep.session_names` tells them apart
         settings=dict(sorted((texts["settings"] | texts[SESSION]).items())),
@@ -310,7 +310,7 @@ class _Resolving(Mapping[str, Value]):
         if name in WHOLE:
             whole = Fraction(math.floor(number))
             if whole < 1:
-                message = f'"{expression.text}" comes to {self._shown(number, whole)}{self._at(expression)}'
+                message = f'"{expression.text}" comes to {self._rounded_text(number, whole)}{self._at(expression)}'
                 raise _WrongError(message, f'write "max(1, {expression.text})"; {_ROUNDING}')
             return whole
         if name == "rate":
@@ -324,7 +324,7 @@ class _Resolving(Mapping[str, Value]):
         return plain_number(number)
 
     @staticmethod
-    def _shown(number: Fraction, whole: Fraction) -> str:
+    def _rounded_text(number: Fraction, whole: Fraction) -> str:
         rounded = "" if number == whole else f", rounded down {whole}"
         return plain_number(number) + rounded
 

@@ -177,7 +177,7 @@ def _number(text: str, of: str) -> int | float:
         raise InvalidValueError(f'"{of}" has a unit, but must be a plain number', "leave the unit out") from None
 
 
-def _whole(value: object) -> int:
+def _whole_number(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise PydanticKnownError("int_type")
     if value < 1:
@@ -237,7 +237,7 @@ _WHOLE = {"type": "integer", "minimum": 1}
 _POSITIVE = {"type": "number", "exclusiveMinimum": 0}
 _PLAIN = ({"type": "string"}, {"type": "number"}, {"type": "boolean"})
 
-_whole_item, _rate_item = _number_item(_whole), _number_item(_rate)
+_whole_item, _rate_item = _number_item(_whole_number), _number_item(_rate)
 _AXIS = (Field(min_length=1), AfterValidator(_flat), BeforeValidator(_listed))
 WholeItems = Annotated[
     list[Annotated[int | str, PlainValidator(_whole_item)]],

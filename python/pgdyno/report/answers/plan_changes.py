@@ -92,7 +92,7 @@ def plan_changes(of: Digest, kept: Sequence[KeptPlan], compared: ComparedArms) -
                 statement.places.append(place)
     means = _means(of, (place for arms in found.values() for each in arms.values() for place in each.places))
 
-    def shown(statement: _Statement) -> PlanOfArm:
+    def plan_of(statement: _Statement) -> PlanOfArm:
         name = of.trial_name(trials[statement.places[0][0]])
         done = [means[place] for place in statement.places if place in means]
         calls = sum(count for count, _ in done)
@@ -105,7 +105,7 @@ def plan_changes(of: Digest, kept: Sequence[KeptPlan], compared: ComparedArms) -
             base = arms.get(compared.base_of(arm))
             if base is not None and base.plan.shape != other.plan.shape:
                 clients = trials[base.places[0][0]].point.clients
-                change = PlanChange(key, base.plan.text, clients, shown(base), shown(other))
+                change = PlanChange(key, base.plan.text, clients, plan_of(base), plan_of(other))
                 changes[key, arm] = max(changes.get((key, arm), change), change, key=_cost)
     return sorted(changes.values(), key=_cost, reverse=True)
 

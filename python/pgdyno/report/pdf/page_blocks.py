@@ -106,7 +106,7 @@ def rows_table(
 
 def section_blocks(of: FilledSection) -> Iterator[Block]:
     """Yield the content of a section, without its heading and its folded tables."""
-    for each in of.shown:
+    for each in of.unfolded:
         yield line(each) if isinstance(each, str) else figure(each) if isinstance(each, Figure) else table(each)
 
 

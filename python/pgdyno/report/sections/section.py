@@ -70,5 +70,5 @@ class FilledSection:
         return [each for each in self.blocks if isinstance(each, FoldedTable)]
 
     @property
-    def shown(self) -> list[str | Table | Figure]:
+    def unfolded(self) -> list[str | Table | Figure]:
         return [each for each in self.blocks if not isinstance(each, FoldedTable | FoldedFigure | FoldedText)]

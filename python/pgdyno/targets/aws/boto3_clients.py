@@ -181,15 +181,15 @@ def explained(service: str, operation: str) -> Iterator[None]:
     except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
         raise CredentialsError("boto3 finds no credentials for Amazon", code="NoCredentials", hint=SETUP) from error
     except (exceptions.TokenRetrievalError, exceptions.SSOError, exceptions.CredentialRetrievalError) as error:
-        message = f"boto3 cannot get credentials for Amazon: {_said(error)}"
+        message = f"boto3 cannot get credentials for Amazon: {_one_line(error)}"
         raise CredentialsError(message, code="NoCredentials", hint="log in again: aws sso login") from error
     except exceptions.ParamValidationError as error:
-        raise AwsError(f"cannot call {action}: {_said(error)}", code="ParamValidation") from error
+        raise AwsError(f"cannot call {action}: {_one_line(error)}", code="ParamValidation") from error
     except (exceptions.HTTPClientError, exceptions.ConnectionError) as error:
-        message = f"{action} does not reach Amazon: {_said(error)}"
+        message = f"{action} does not reach Amazon: {_one_line(error)}"
         raise AwsError(message, code="Unreachable", hint="check the network and its proxy, and the region") from error
     except exceptions.BotoCoreError as error:
-        raise AwsError(f"{action} fails: {_said(error)}", code=type(error).__name__) from error
+        raise AwsError(f"{action} fails: {_one_line(error)}", code=type(error).__name__) from error
 
 
 def refused(action: str, response: dict[str, Any]) -> AwsError:
@@ -233,7 +233,7 @@ def _refused_state(action: str, code: str, said: str) -> AwsError:
     return AwsError(f"Amazon refuses {action} ({code}): {said}", code=code)
 
 
-def _said(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 

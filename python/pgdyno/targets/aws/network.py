@@ -166,12 +166,12 @@ def _reason(maker: Maker, spec: AwsTarget, place: Place, said: str) -> TargetErr
         hint = "the name of a server with public = false can be resolved only inside its network"
         return TargetError(f"{what}: its name cannot be resolved: {error}", hint=hint)
     except OSError as error:
-        why, hint = in_the_way(maker.cloud, maker.journal.run, spec, place.port)
+        why, hint = what_blocks(maker.cloud, maker.journal.run, spec, place.port)
         return TargetError(f"{what}: {why} ({error})", hint=hint)
     return TargetError(f"the server of target {maker.target} answers, but rejects connections: {said}")
 
 
-def in_the_way(cloud: Cloud, run: str, spec: Reachable, port: int) -> tuple[str, str]:
+def what_blocks(cloud: Cloud, run: str, spec: Reachable, port: int) -> tuple[str, str]:
     """Returns what blocks the connection, the security group or the route, and a hint. Raises AwsError."""
     allowed = sorted({str(each) for each in _allowed(cloud, run, port)})
     try:

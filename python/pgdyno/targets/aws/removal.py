@@ -163,7 +163,7 @@ class _Removal:
         found = [each for each in self.find() if each.kind is not Kind.INSTANCE or each.state != "terminated"]
         self.known = found
         open_ = [each for each in found if (each.kind, each.id) not in self._refused]
-        stands = _stands_behind(open_, [key[0] for key in self._refused])
+        stands = _may_be_in_use(open_, [key[0] for key in self._refused])
         self._use_by_others = (self._use_by_others or Patience(USED_WITHIN_S)) if stands else None
         if not open_ or self.patience.over() or (self._use_by_others is not None and self._use_by_others.over()):
             if self._use_by_others is None:
@@ -196,7 +196,7 @@ class _Removal:
         return [Left(each, why) for each in self.known]
 
 
-def _stands_behind(open_: Sequence[Resource], refused: Sequence[Kind]) -> bool:
+def _may_be_in_use(open_: Sequence[Resource], refused: Sequence[Kind]) -> bool:
     """Returns whether everything in `open_` may be in use by something in `refused`, and nothing in it is being
     removed.
     """

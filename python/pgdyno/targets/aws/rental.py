@@ -38,7 +38,7 @@ from pgdyno.targets.rental import GENERATOR, Load, SourceReport, Span, generator
 from pgdyno.units import parse_duration_s
 
 if TYPE_CHECKING:
-    from pgdyno.remote.remote_host import There
+    from pgdyno.remote.remote_host import RemoteHost
     from pgdyno.targets.aws.hosts.ec2 import Ec2
     from pgdyno.targets.aws.hosts.generator_hosts import RentedGenerator
     from pgdyno.targets.aws.pricing.metering import RequestMeter
@@ -220,20 +220,20 @@ class Rental:
         if self.plan.generator is None:
             return ()
         from pgdyno.remote.remote_host import through
-        from pgdyno.targets.aws.hosts.generator_hosts import there
+        from pgdyno.targets.aws.hosts.generator_hosts import generator_host
 
         file = self.journal.keys / "generator.json"
         with storing(file, "cannot write"):
-            there(self.journal).write(file)
+            generator_host(self.journal).write(file)
         return through(file)
 
-    def load_hosts(self) -> list[There]:
+    def load_hosts(self) -> list[RemoteHost]:
         """Returns the generators if there are several, else none."""
         if self.plan.generator is None or self.plan.generator.count == 1:
             return []
-        from pgdyno.targets.aws.hosts.generator_hosts import all_there
+        from pgdyno.targets.aws.hosts.generator_hosts import all_generator_hosts
 
-        return all_there(self.journal)
+        return all_generator_hosts(self.journal)
 
     def _up(self, name: str) -> None:
         self.since[name] = datetime.now(UTC)
@@ -399,7 +399,7 @@ class Rental:
             self.journal.close()
         return left
 
-    def there(self) -> list[Resource]:
+    def existing(self) -> list[Resource]:
         """Returns all resources of the rental that exist. Raises AwsError."""
         return self._ours(self._search())
 
@@ -419,7 +419,7 @@ class Rental:
 
     def prolong(self, expires: datetime) -> None:
         """Gives all resources another expiry. Raises TargetError; some may then still have the earlier one."""
-        for each in self.there():
+        for each in self.existing():
             _retag(self.clouds[each.region], each, self.journal.account, expires)
         # The journal is last, so that it never has a later expiry than a tag.
         self.journal.prolong(expires)
@@ -527,12 +527,12 @@ def standing(plan: Plan, root: Path, say: Say) -> Rental | None:
             raise AwsError(message, hint=f"remove them: pgdyno reap --run {journal.run}")
         if journal.ready.keys() != wanted_names(plan):
             continue
-        rental = _own(_in_its_regions(Rental(plan, root, journal, say, _clouds(plan))))
+        rental = _of_this_account(_in_its_regions(Rental(plan, root, journal, say, _clouds(plan))))
         if not journal.hold():
             raise AwsError(f"another pgdyno uses the servers of the plan {plan.name} (run {journal.run})")
         if _has_servers(rental):
             return rental
-        if rental.there():
+        if rental.existing():
             message = f"servers of run {journal.run} no longer exist, and other resources of it do"
             raise AwsError(message, hint=f"remove them: pgdyno reap --run {journal.run}")
         # Another machine has reaped the servers.
@@ -564,7 +564,7 @@ def _in_its_regions(rental: Rental) -> Rental:
     return rental
 
 
-def _own(rental: Rental) -> Rental:
+def _of_this_account(rental: Rental) -> Rental:
     """Returns `rental` if these credentials belong to its account. Raises AwsError."""
     account = next(iter(rental.clouds.values())).account()
     if account != rental.journal.account:
@@ -586,8 +586,8 @@ def is_standing(plan: Plan, root: Path) -> bool:
             return True
         # A journal alone does not show that they exist: they may have expired, or another machine has reaped them.
         if journal.ready.keys() == names:
-            rental = _own(_in_its_regions(Rental(plan, root, journal, lambda _: None, _clouds(plan))))
-            if rental.there():
+            rental = _of_this_account(_in_its_regions(Rental(plan, root, journal, lambda _: None, _clouds(plan))))
+            if rental.existing():
                 return True
     return False
 
@@ -601,5 +601,5 @@ def left_of(plan: Plan, root: Path, say: Say) -> list[Rental]:
     for journal in journals(root):
         if journal.plan == plan.name:
             clouds = _clouds(plan) | {each.region: Cloud(each.region) for each in journal.noted}
-            found.append(_own(Rental(plan, root, journal, say, clouds)))
+            found.append(_of_this_account(Rental(plan, root, journal, say, clouds)))
     return found

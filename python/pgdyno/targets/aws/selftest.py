@@ -134,7 +134,7 @@ def try_a_trial(tally: Tally, plan: Plan, rental: Rental, trial: Callable[[Plan]
         why = record.failure or f"{succeeded or 0:,} transactions"
         tally.tell("trial", record.outcome is Outcome.FINISHED, f"{why}, {done.folder}")
         _generator(tally, record)
-        _told(tally, done.told)
+        _tally_sources(tally, done.told)
 
 
 def _generator(tally: Tally, record: TrialRecord) -> None:
@@ -147,7 +147,7 @@ def _generator(tally: Tally, record: TrialRecord) -> None:
     tally.tell("generator", way.generator_zone == way.server_zone, f"{where}; {clock}")
 
 
-def _told(tally: Tally, kept: CloudRecord | None) -> None:
+def _tally_sources(tally: Tally, kept: CloudRecord | None) -> None:
     sources = {told.source.value: told for told in kept.sources} if kept is not None else {}
     for check in checks_of(tally.kind):
         if check.key not in {each.value for each in CloudSource}:
@@ -289,7 +289,7 @@ def _try_all(tally: Tally, plan: Plan, rental: Rental, tried: Tried, trial: Call
             _host(tally, rental, tried.kind)
     with tally.trying("tags"), tempfile.TemporaryDirectory() as elsewhere:
         found = Reaper(Path(elsewhere), tuple(rental.clouds)).find(Wanted(rental.journal.run))
-        tagged, known = ({each.id for each in there} for there in (found, rental.there()))
+        tagged, known = ({each.id for each in there} for there in (found, rental.existing()))
         tally.tell("tags", tagged == known, f"{len(tagged & known)} of {len(known)} things are found")
     try_a_trial(tally, plan, rental, trial)
     if tried.kind != "ec2":

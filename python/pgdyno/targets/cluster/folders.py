@@ -124,9 +124,9 @@ def make_places(wanted: Environment, claim: Claim, account: Account) -> Places:
     if wanted.data == TMPFS:
         places.data_directory = _in_memory(wanted.tmpfs_size, claim, account, places.notes) / "data"
     elif wanted.data is not None:
-        places.data_directory = _make(expanded(wanted.data), claim, account) / "data"
+        places.data_directory = _create_folder(expanded(wanted.data), claim, account) / "data"
     if wanted.wal is not None:
-        places.wal = _make(expanded(wanted.wal), claim, account) / "wal"
+        places.wal = _create_folder(expanded(wanted.wal), claim, account) / "wal"
         with storing(places.wal, "cannot create the folder"):
             places.wal.mkdir(0o700)
             account.take(places.wal)
@@ -151,7 +151,7 @@ def remove_places(places: list[str], mount: str | None) -> None:
                 shutil.rmtree(path)
 
 
-def _make(parent: Path, claim: Claim, account: Account) -> Path:
+def _create_folder(parent: Path, claim: Claim, account: Account) -> Path:
     folder = parent / f"pgdyno-{secrets.token_hex(4)}"
     blocked = account.blocked_at(folder)
     if blocked is not None:
@@ -200,7 +200,7 @@ def _in_memory(size: str | None, claim: Claim, account: Account, notes: list[Mes
             f"cannot reserve {size} for a cluster in memory: {SHARED_MEMORY} has {format_bytes(free)} free",
             hint=f"mount {SHARED_MEMORY} with a larger size, or lower tmpfs_size",
         )
-    return _make(SHARED_MEMORY, claim, account)
+    return _create_folder(SHARED_MEMORY, claim, account)
 
 
 def available_memory() -> int:

@@ -122,7 +122,7 @@ class ReplicaSet:
 
     # ---- creation ----
 
-    def make(self, server: Server, settings: Mapping[str, str]) -> str | None:
+    def create(self, server: Server, settings: Mapping[str, str]) -> str | None:
         """Creates the standbys of the primary `server` unless they exist; returns the method and its duration in words.
 
         `settings` are the plan's. Raises TargetError; the end of the run then removes what was created.
@@ -132,14 +132,14 @@ class ReplicaSet:
             return None
         self._settings, self._primary_port = dict(settings), server.port
         try:
-            return self._make(server)
+            return self._create_all(server)
         except Exception:
             # what is there would be in the way of the next attempt, and synchronous commits would wait for it
             with suppress(TargetError):
                 self.discard()
             raise
 
-    def _make(self, server: Server) -> str:
+    def _create_all(self, server: Server) -> str:
         drop_slots(server)
         started = time.monotonic()
         methods = [self._make_one(server, number) for number in range(1, self._spec.count + 1)]
@@ -155,7 +155,7 @@ class ReplicaSet:
     def before_settings(self, settings: Mapping[str, str]) -> None:
         """Discards all standbys if the primary is about to change one of `HELD_BY_STANDBYS`.
 
-        They could not follow such a change. The next `make` creates them again. Raises TargetError.
+        They could not follow such a change. The next `create` creates them again. Raises TargetError.
         """
         old, new = ({name.lower(): value for name, value in each.items()} for each in (self._settings, settings))
         if self._standbys and any(old.get(name) != new.get(name) for name in HELD_BY_STANDBYS):
@@ -221,7 +221,7 @@ class ReplicaSet:
         return int(standby.address.parameters["port"])
 
     def discard(self) -> None:
-        """Stops the standbys and removes their clusters; the next `make` creates them again. Raises TargetError."""
+        """Stops the standbys and removes their clusters; the next `create` creates them again. Raises TargetError."""
         folders = [directory.parent for directory in self.data_directories]
         self.close()
         for folder in folders:

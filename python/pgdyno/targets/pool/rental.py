@@ -33,7 +33,7 @@ from pgdyno.targets.rental import Load, Say, SourceReport, Span
 from pgdyno.units import parse_duration_s
 
 if TYPE_CHECKING:
-    from pgdyno.remote.remote_host import There
+    from pgdyno.remote.remote_host import RemoteHost
 
 USER = "pgdyno"
 """The superuser of new clusters."""
@@ -253,10 +253,10 @@ class Rental:
         """Returns no words: the load comes from this machine, or from `[trial] generators`."""
         return ()
 
-    def load_hosts(self) -> list[There]:
+    def load_hosts(self) -> list[RemoteHost]:
         return []
 
-    def there(self) -> list[Loan]:
+    def existing(self) -> list[Loan]:
         """Returns the hosts that the run has. Raises TargetError."""
         return loans(self.journal)
 
@@ -359,7 +359,7 @@ def standing(plan: Plan, root: Path, say: Say) -> Rental | None:
         if not journal.hold():
             raise PoolError(f"another pgdyno uses the servers of the plan {plan.name} (run {journal.run})")
         rental = Rental(plan, journal, say)
-        if len(rental.there()) == len(journal.asked):
+        if len(rental.existing()) == len(journal.asked):
             return rental
         # the run has expired on its hosts
         if give_back(journal, say):

@@ -142,7 +142,7 @@ def found_messages(found: Found, goal: Goal) -> list[Message]:
             "search-settings",
             "confirmed difference from the starting configuration: {change} {metric}, 95 % interval {interval}, "
             "{pairs} pairs",
-            **_said(changed, goal),
+            **_change_parameters(changed, goal),
             pairs=confirmed.pairs,
         ),
         Message("search-settings-kept", "with {settings}", settings=listed(found.settings)),
@@ -169,7 +169,7 @@ def found_messages(found: Found, goal: Goal) -> list[Message]:
     return messages
 
 
-def _said(changed: tuple[float, Interval], goal: Goal) -> dict[str, str | Message]:
+def _change_parameters(changed: tuple[float, Interval], goal: Goal) -> dict[str, str | Message]:
     return {"change": percent(changed[0]), "interval": low_to_high(changed[1]), "metric": goal.words}
 
 
@@ -194,20 +194,20 @@ def _nothing(found: Found, goal: Goal) -> list[Message]:
                 count=found.broken,
             )
         ]
-    said = _said(changed, goal)
+    change = _change_parameters(changed, goal)
     if confirmed.verdict is Verdict.SAME:
         return [
             Message(
                 "search-settings-same",
                 "same: the confirmed difference is {change} {metric}, 95 % interval {interval}",
-                **said,
+                **change,
             )
         ]
     return [
         Message(
             "search-settings-undecided",
             "no better settings were shown: the confirmed difference is {change} {metric}, 95 % interval {interval}",
-            **said,
+            **change,
         )
     ]
 

@@ -81,12 +81,12 @@ class Rds:
         return one(listed, f"snapshot {name} of an instance in {cloud.region}")
 
     def _made(self, release: Release, group: str, parameters: str | None) -> Place:
-        def make(instance: str, zone: str | None) -> dict[str, Any]:
+        def create_in(instance: str, zone: str | None) -> dict[str, Any]:
             self._request(release, group, parameters, instance, zone)
             return wait_for_instance(self.maker, self.spec, parameters)
 
         self.maker.note(Kind.DB_INSTANCE)
-        found = with_choices(self.maker, self.spec, make, self.spec.zones)
+        found = with_choices(self.maker, self.spec, create_in, self.spec.zones)
         if self.spec.snapshot is not None:
             change(
                 self.maker,

@@ -15,7 +15,7 @@ from pgdyno.targets.aws.hosts.user_data import REACHED_WITHIN_S, new_nonce, publ
 from pgdyno.targets.aws.hosts.user_data import Host as HostData
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import USER, Place
-from pgdyno.targets.aws.network import Reachable, allowed_networks, in_the_way, security_group
+from pgdyno.targets.aws.network import Reachable, allowed_networks, security_group, what_blocks
 from pgdyno.targets.aws.rental_journal import Journal
 from pgdyno.targets.aws.schema import DATA_DEVICE, WAL_DEVICE, Ec2Target, Host
 from pgdyno.targets.rental import stamp
@@ -114,7 +114,7 @@ def wait_until_set_up(maker: Maker, spec: Host, wanted: Reachable, ssh: SshSpec)
 def _unreached(maker: Maker, spec: Host, wanted: Reachable, ssh: SshSpec, error: RemoteError) -> TargetError:
     if not error.passing:
         return TargetError(f"the host {ssh.host} is up: {error.message}", hint=error.hint)
-    why, hint = in_the_way(maker.cloud, maker.journal.run, wanted, spec.ssh_port)
+    why, hint = what_blocks(maker.cloud, maker.journal.run, wanted, spec.ssh_port)
     return TargetError(f"the host {ssh.host} is up, but cannot be reached over SSH: {why} ({error.message})", hint=hint)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from pgdyno.errors import TargetError
 from pgdyno.programs import ENGINES, for_machine
 from pgdyno.remote.connect import ask
-from pgdyno.remote.remote_host import CommandError, RemoteError, There
+from pgdyno.remote.remote_host import CommandError, RemoteError, RemoteHost
 from pgdyno.targets.aws.boto3_clients import Cloud
 from pgdyno.targets.aws.hosts.ec2 import HostKeys, place_of_host, reached
 from pgdyno.targets.aws.hosts.instances import KeyRing, Order, architecture_of, image_of, launch, network_of
@@ -122,17 +122,17 @@ class _Placed:
         return self.spec.ready_within
 
 
-def there(journal: Journal, name: str = GENERATOR) -> There:
+def generator_host(journal: Journal, name: str = GENERATOR) -> RemoteHost:
     """Returns how to reach a generator of the journal's run, and the addresses by which it reaches the servers."""
     place = Place(**journal.ready[name])
     ssh = KeyRing(journal).ssh(place)
     assert ssh is not None
-    return There(ssh, _inner(journal.ready), place.zone, place.instance)
+    return RemoteHost(ssh, _inner(journal.ready), place.zone, place.instance)
 
 
-def all_there(journal: Journal) -> list[There]:
+def all_generator_hosts(journal: Journal) -> list[RemoteHost]:
     """Returns the same for every generator of the run."""
-    return [there(journal, name) for name in generator_names(len(journal.ready)) if name in journal.ready]
+    return [generator_host(journal, name) for name in generator_names(len(journal.ready)) if name in journal.ready]
 
 
 def _inner(ready: Mapping[str, dict[str, Any]]) -> dict[str, str]:
@@ -144,11 +144,11 @@ def check_reach(cloud: Cloud, journal: Journal) -> None:
     """Raises TargetError if a generator does not reach a server; the error says whether the security group or the route
     is the cause.
     """
-    for far in all_there(journal):
+    for far in all_generator_hosts(journal):
         _check_reach(far, cloud, journal)
 
 
-def _check_reach(far: There, cloud: Cloud, journal: Journal) -> None:
+def _check_reach(far: RemoteHost, cloud: Cloud, journal: Journal) -> None:
     for name, kept in journal.ready.items():
         if is_generator(name):
             continue
@@ -181,12 +181,12 @@ def _not_reached(error: RemoteError, cloud: Cloud, run: str, port: int) -> tuple
         return why, "the server has ended or listens on another port: see its log"
     if any(each in said for each in _NO_ROUTE):
         return f"it has no route there ({error.message})", "check the route tables of both subnets"
-    why, hint = _in_the_way(cloud, run, port)
+    why, hint = _what_blocks(cloud, run, port)
     timed_out = isinstance(error, CommandError) and error.status == _TIMED_OUT
     return f"{f'no answer within {REACH_S} s' if timed_out else error.message}; {why}", hint
 
 
-def _in_the_way(cloud: Cloud, run: str, port: int) -> tuple[str, str]:
+def _what_blocks(cloud: Cloud, run: str, port: int) -> tuple[str, str]:
     filters = [{"Name": f"tag:{RUN}", "Values": [run]}]
     groups = list(cloud.each("ec2", "describe_security_groups", "SecurityGroups", Filters=filters))
     own = {each["GroupId"] for each in groups}

@@ -160,7 +160,7 @@ def launch(maker: Maker, spec: Wanted, order: Order) -> dict[str, Any]:
     """
     attempts = 0
 
-    def make(instance: str, zone: str | None) -> dict[str, Any]:
+    def create_in(instance: str, zone: str | None) -> dict[str, Any]:
         nonlocal attempts
         attempts += 1
         # EC2 accepts a client token for one set of parameters only, so that each choice needs another.
@@ -170,7 +170,7 @@ def launch(maker: Maker, spec: Wanted, order: Order) -> dict[str, Any]:
         made = settled(maker.stop.check, lambda: _request(maker, spec, order, instance, subnet, token))
         return _wait(maker, spec, made)
 
-    return with_choices(maker, spec, make, list(order.network.subnets))
+    return with_choices(maker, spec, create_in, list(order.network.subnets))
 
 
 def dry_run(maker: Maker, spec: Secured, order: Order, instance: str, subnet: str) -> None:

@@ -21,7 +21,7 @@ from pgdyno.targets.rental import SECOND_US, Figure, Observed, Say, SourceReport
 from pgdyno.units import format_duration
 
 
-def whole(ask: Callable[[], Observed], within_s: float, waits: Callable[[], None]) -> Observed:
+def ask_until_complete(ask: Callable[[], Observed], within_s: float, waits: Callable[[], None]) -> Observed:
     """Calls `ask` until its answer covers the whole span, or `within_s` have passed; what is missing then is a gap.
 
     Calls `waits` once if it has to wait. With 0 s, it calls `ask` once. Raises AwsError.
@@ -76,18 +76,18 @@ def _part(cloud: Cloud, resource: str, part: Span) -> Iterator[Figure]:
     }
     while True:
         answer = cloud.call("pi", "get_resource_metrics", **asked)
-        for told in answer.get("MetricList", ()):
-            yield from _insights_figures(told, part)
+        for report in answer.get("MetricList", ()):
+            yield from _insights_figures(report, part)
         if "NextToken" not in answer:
             return
         asked["NextToken"] = answer["NextToken"]
 
 
-def _insights_figures(told: Mapping[str, Any], part: Span) -> Iterator[Figure]:
-    dimensions = told["Key"].get("Dimensions")
+def _insights_figures(report: Mapping[str, Any], part: Span) -> Iterator[Figure]:
+    dimensions = report["Key"].get("Dimensions")
     metric = SESSIONS if dimensions else LOAD
     labels = _labels(dimensions) if dimensions else ()
-    for point in told.get("DataPoints", ()):
+    for point in report.get("DataPoints", ()):
         value, t_us = point.get("Value"), round(point["Timestamp"].timestamp()) * SECOND_US
         # A second without a value is a gap. A wait event without sessions is not recorded.
         if value is None or math.isnan(value) or not part.from_us < t_us <= part.to_us:
@@ -123,13 +123,13 @@ def database_reports(cloud: Cloud, instance: str, span: Span, late_s: float, say
     if resource is not None:
         yield _figures(CloudSource.SESSIONS, partial(insights_figures, cloud, resource, span), late_s, say)
     else:
-        yield _told(CloudSource.SESSIONS, problem)
+        yield _report(CloudSource.SESSIONS, problem)
     ask = partial(cloudwatch_figures, cloud, database(instance), span)
     yield _figures(CloudSource.METRICS, ask, late_s, say)
     yield _log(cloud, instance, span)
 
 
-def _told(source: CloudSource, message: Message | str | None) -> SourceReport:
+def _report(source: CloudSource, message: Message | str | None) -> SourceReport:
     return SourceReport(source, _NAMES[source], message)
 
 
@@ -148,13 +148,13 @@ def _figures(source: CloudSource, ask: Callable[[], Observed], late_s: float, sa
     def waits() -> None:
         say(f"waiting for {_NAMES[source]}, up to {format_duration(max(late_s, 1.0))}")
 
-    told = _told(source, None)
+    report = _report(source, None)
     try:
-        told.observed = whole(ask, late_s, waits)
+        report.observed = ask_until_complete(ask, late_s, waits)
     except AwsError as error:
-        return _told(source, error.message)
-    told.notes = list(_spent(told.observed))
-    return told
+        return _report(source, error.message)
+    report.notes = list(_spent(report.observed))
+    return report
 
 
 LEAST_SPENT = 0.02
@@ -245,8 +245,8 @@ def _log(cloud: Cloud, instance: str, span: Span) -> SourceReport:
     try:
         part = log_part(cloud, instance, span)
     except AwsError as error:
-        return _told(CloudSource.LOG, error.message)
+        return _report(CloudSource.LOG, error.message)
     cut = Message("log-cut", "only part of it is kept")
-    told = _told(CloudSource.LOG, cut if part.cut else None)
-    told.log, told.checkpoints = part.lines, part.checkpoints
-    return told
+    report = _report(CloudSource.LOG, cut if part.cut else None)
+    report.log, report.checkpoints = part.lines, part.checkpoints
+    return report

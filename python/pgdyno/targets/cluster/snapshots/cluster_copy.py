@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.optional_sections import SnapshotWay
+from pgdyno.plan.optional_sections import SnapshotMethod
 from pgdyno.records import Record
 from pgdyno.targets.cluster.folders import copy_tree, shares_blocks
 from pgdyno.targets.cluster.processes import end_copies
@@ -27,7 +27,7 @@ from pgdyno.units import format_bytes
 
 FOLDER = "snapshot"
 RECORD = "snapshot.json"
-WORDS: dict[SnapshotWay, str] = {
+WORDS: dict[SnapshotMethod, str] = {
     "copy": "copied whole",
     "reflink": "blocks shared by reflink",
     "btrfs": "btrfs snapshot",
@@ -42,7 +42,7 @@ class CopyRecord(Record):
     """The dataset stamp in the database's comment."""
     data_bytes: int
     """The size of the data directory."""
-    way: SnapshotWay = "copy"
+    way: SnapshotMethod = "copy"
     """The method by which the copy was made and is restored."""
 
 
@@ -67,7 +67,7 @@ class ClusterCopy:
         except (OSError, ValidationError):
             return None
 
-    def make(self, mark: str, wanted: SnapshotWay | None = None) -> str:
+    def create(self, mark: str, wanted: SnapshotMethod | None = None) -> str:
         """Copies the cluster in place of an earlier copy; `mark` is its dataset stamp. Returns the method in words.
 
         `wanted` is the required method; None selects the best available one. Raises TargetError, with sizes if space is
@@ -85,7 +85,7 @@ class ClusterCopy:
             if way == "copy":
                 check_room(unfinished, size, f"make a copy of the cluster {self.data_directory}")
             if way == "zfs":
-                zfs.make(self.data_directory, self.account)
+                zfs.create_snapshot(self.data_directory, self.account)
             else:
                 self._copy(way, self.data_directory, unfinished / "data")
             record = CopyRecord(mark=mark, data_bytes=size, way=way)
@@ -97,11 +97,11 @@ class ClusterCopy:
             raise
         return f"{format_bytes(size)}, {WORDS[way]}"
 
-    def _choose(self, wanted: SnapshotWay | None, folder: Path) -> SnapshotWay:
+    def _choose(self, wanted: SnapshotMethod | None, folder: Path) -> SnapshotMethod:
         """Returns the method, which is `wanted` if that is possible. Raises TargetError."""
         with storing(folder, "cannot write to"):
             if wanted is None:
-                return best_way(folder, kept=self.kept)
+                return best_method(folder, kept=self.kept)
             reason = refusal_of(wanted, folder, kept=self.kept)
         if reason is not None:
             raise TargetError(
@@ -150,7 +150,7 @@ class ClusterCopy:
         if not self.kept:
             zfs.destroy(self.data_directory)
 
-    def _copy(self, way: SnapshotWay, source: Path, to: Path) -> None:
+    def _copy(self, way: SnapshotMethod, source: Path, to: Path) -> None:
         """Copies `source` to `to`, which does not exist."""
         if way == "btrfs" and btrfs.is_subvolume(source):
             btrfs.snapshot(source, to)
@@ -173,13 +173,13 @@ class ClusterCopy:
             )
 
 
-def best_way(folder: Path, *, kept: bool) -> SnapshotWay:
+def best_method(folder: Path, *, kept: bool) -> SnapshotMethod:
     """Returns the cheapest method to copy a cluster in `folder`. Raises OSError if the folder is not writable."""
-    ways: tuple[SnapshotWay, ...] = ("btrfs", "zfs", "reflink")
+    ways: tuple[SnapshotMethod, ...] = ("btrfs", "zfs", "reflink")
     return next((way for way in ways if refusal_of(way, folder, kept=kept) is None), "copy")
 
 
-def refusal_of(way: SnapshotWay, folder: Path, *, kept: bool) -> str | None:
+def refusal_of(way: SnapshotMethod, folder: Path, *, kept: bool) -> str | None:
     """Tries the method in `folder`; returns why it is not possible there, or None.
 
     `kept` tells whether the cluster is kept for later runs. Raises OSError if the folder is not writable.

@@ -37,7 +37,7 @@ def refusal(folder: Path, *, kept: bool) -> str | None:
     return None if os.geteuid() == 0 else "only root may mount a dataset"
 
 
-def make(data_directory: Path, account: Account) -> None:
+def create_snapshot(data_directory: Path, account: Account) -> None:
     """Moves the stopped cluster to a dataset of its own unless it has one, and takes a snapshot.
 
     Raises TargetError.
@@ -66,7 +66,7 @@ def destroy(data_directory: Path) -> None:
 
 
 def own_dataset(path: Path) -> str | None:
-    """Returns the dataset that `make` mounted at `path`, or None."""
+    """Returns the dataset that `create_snapshot` mounted at `path`, or None."""
     mount = mounted_at(path) if path.is_dir() else None
     if mount is None or mount.kind != KIND or mount.point != str(path.resolve()) or not _OURS.fullmatch(mount.device):
         return None
