@@ -102,7 +102,7 @@ impl Template {
 
     /// How pgbench names the statement when it sends it: its name, or its text if it has none.
     #[must_use]
-    pub fn shown<'a>(&'a self, sent: &'a [u8]) -> std::borrow::Cow<'a, str> {
+    pub fn debug_name<'a>(&'a self, sent: &'a [u8]) -> std::borrow::Cow<'a, str> {
         match self {
             Self::Bound(bound) if bound.prepared => bound.name.as_str().into(),
             _ => self.sql(sent),

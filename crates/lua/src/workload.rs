@@ -374,7 +374,7 @@ impl Workload {
         Ok(place)
     }
 
-    fn make(&self, worker: usize, client: usize) -> mlua::Result<Session> {
+    fn create_session(&self, worker: usize, client: usize) -> mlua::Result<Session> {
         let Place { state, watch } = self.place(worker)?;
         let kind = match self.task {
             Task::Load => "run",
@@ -389,7 +389,7 @@ impl Workload {
 
 impl Drivers for Workload {
     fn driver(&self, worker: usize, client: usize) -> Box<dyn Driver> {
-        match self.make(worker, client) {
+        match self.create_session(worker, client) {
             Ok(session) => Box::new(session),
             Err(error) => Box::new(Broken(words(&error))),
         }

@@ -102,6 +102,6 @@ fn prepare_and_measure(
 }
 
 fn refuse(failure: &Failure, messages: &Messages) -> Exit {
-    failure.say(messages);
+    failure.report(messages);
     Exit::NotBegun
 }

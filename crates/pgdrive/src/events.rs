@@ -167,7 +167,7 @@ impl Events {
             "clients": merged.clients,
             "in_flight": merged.in_flight,
             "workers": generator_health::workers(&merged.workers),
-            "lulls_us": self.lulls(&merged.stalls),
+            "lulls_us": self.stall_times(&merged.stalls),
             "steal_us": self.steal.since_last(),
             "scripts": scripts,
         });
@@ -175,9 +175,9 @@ impl Events {
         self.write("interval", fields)
     }
 
-    fn lulls(&self, lulls: &[Stretch]) -> Value {
+    fn stall_times(&self, stalls: &[Stretch]) -> Value {
         let since_origin = |at: Nanos| at.saturating_sub(self.origin) / 1000;
-        lulls
+        stalls
             .iter()
             .map(|(from, to)| [since_origin(*from), since_origin(*to)])
             .collect()

@@ -20,7 +20,7 @@ use crate::outputs::Outputs;
 use crate::run_events::cpu_us;
 use crate::setup_canceller::Canceller;
 use crate::tpcc;
-use load_progress::{Cadence, LoadReporter, say};
+use load_progress::{Cadence, LoadReporter, print_line};
 
 /// Creates the dataset; reports every failure before it returns.
 pub fn run(options: &Initialize, messages: &Messages) -> Exit {
@@ -60,7 +60,7 @@ pub fn run(options: &Initialize, messages: &Messages) -> Exit {
 /// A failure was said before it is returned.
 fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Result<Exit, Failure> {
     let said = |failure: Failure| {
-        failure.say(messages);
+        failure.report(messages);
         failure
     };
     let lease = take_lease(options).map_err(said)?;
@@ -96,7 +96,7 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
     let _ = session.close();
     match result {
         Ok(times) => {
-            say(&done(&times));
+            print_line(&done(&times));
             checked
                 .map_err(said)
                 .map(|is_consistent| exit_of_check(is_consistent, messages))
@@ -147,7 +147,7 @@ fn end_early(
     messages: &Messages,
 ) -> Result<Exit, Failure> {
     if matches!(error, LoadError::Interrupted) {
-        say(&error.to_string());
+        print_line(&error.to_string());
         if resumable {
             messages.hint(RESUME);
         }
@@ -157,7 +157,7 @@ fn end_early(
     if failure.hint.is_none() && resumable {
         failure.hint = Some(RESUME.to_owned());
     }
-    failure.say(messages);
+    failure.report(messages);
     if lease.stop.load(Ordering::Relaxed) {
         return Ok(lease.exit());
     }
@@ -173,7 +173,7 @@ const RESUME: &str = "Run the same command with --resume to continue after what 
 fn connect(params: &Params, messages: &Messages) -> Result<Session, Failure> {
     Session::connect(params).map_err(|error| {
         let failure = Failure::new(error);
-        failure.say(messages);
+        failure.report(messages);
         messages.error("could not create connection for initialization");
         failure
     })

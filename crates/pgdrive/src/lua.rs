@@ -168,7 +168,7 @@ pub fn without_server(
 }
 
 fn refuse(failure: &Failure, messages: &Messages) -> Exit {
-    failure.say(messages);
+    failure.report(messages);
     Exit::NotBegun
 }
 

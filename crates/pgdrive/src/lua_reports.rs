@@ -92,7 +92,7 @@ impl Reports {
         if let Some(workload) = &self.workload
             && let Err(error) = workload.report(Hook::Intermediate, &figures)
         {
-            Failure::from(error).say(&self.messages);
+            Failure::from(error).report(&self.messages);
             self.workload = None;
         }
     }
@@ -136,7 +136,7 @@ pub fn cumulative(workload: &Workload, report: &Report, threads: usize, messages
         .and_then(|()| workload.report(Hook::Cumulative, &figures))
         .and_then(|()| workload.finish_reports());
     if let Err(error) = reported {
-        Failure::from(error).say(messages);
+        Failure::from(error).report(messages);
     }
 }
 

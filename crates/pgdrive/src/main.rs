@@ -71,7 +71,7 @@ fn main() -> ExitCode {
             Exit::NotBegun
         }
         Err(UsageError::Failure(failure)) => {
-            failure.say(&messages);
+            failure.report(&messages);
             Exit::NotBegun
         }
     };

@@ -223,7 +223,7 @@ fn drive(
 fn say_unmeasured(failure: &Failure, reason: Reason, messages: &Messages, events: &mut Events) {
     // Events keeps its own failure
     let _ = end_without_report(events, reason, failure);
-    failure.say(messages);
+    failure.report(messages);
 }
 
 /// The reports of a load while it runs (-P): the lines of its Lua script, if there are any, or our
@@ -329,7 +329,7 @@ impl Finished<'_> {
         if let Some(workload) = &load.workload {
             lua_reports::cumulative(workload, report, load.spec.clients, messages);
             if let Err(error) = workload.done() {
-                Failure::from(error).say(messages);
+                Failure::from(error).report(messages);
             }
             if !workload.is_load() {
                 return end_with(exit, end, events, outputs);

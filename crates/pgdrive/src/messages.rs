@@ -33,29 +33,29 @@ impl Messages {
     }
 
     pub fn error(&self, text: impl Display) {
-        self.say("error: ", text);
+        self.print("error: ", text);
     }
 
     pub fn warning(&self, text: impl Display) {
-        self.say("warning: ", text);
+        self.print("warning: ", text);
     }
 
     /// Prints additional information about the last error.
     pub fn detail(&self, text: impl Display) {
-        self.say("detail: ", text);
+        self.print("detail: ", text);
     }
 
     /// Prints the remedy for the last error.
     pub fn hint(&self, text: impl Display) {
-        self.say("hint: ", text);
+        self.print("hint: ", text);
     }
 
     /// Prints a message without a level, as getopt does.
     pub fn plain(&self, text: impl Display) {
-        self.say("", text);
+        self.print("", text);
     }
 
-    fn say(&self, level: &str, text: impl Display) {
+    fn print(&self, level: &str, text: impl Display) {
         let text = text.to_string();
         let text = printable(&text);
         // standard error may be closed, and there is nowhere else to report it
@@ -115,7 +115,7 @@ impl Failure {
         self
     }
 
-    pub fn say(&self, messages: &Messages) {
+    pub fn report(&self, messages: &Messages) {
         messages.error(&self.message);
         if let Some(detail) = &self.detail {
             messages.detail(detail);

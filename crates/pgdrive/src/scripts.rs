@@ -172,7 +172,7 @@ pub fn show(name: &str, messages: &Messages) -> Exit {
             builtin.name, builtin.description, builtin.text
         )),
         Err(failure) => {
-            failure.say(messages);
+            failure.report(messages);
             Exit::NotBegun
         }
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use pgdyno_connect::{CancelToken, Cause, Interrupt, Params, Patience, Session, cancel_all};
 
-use crate::initialize::load_progress::say;
+use crate::initialize::load_progress::print_line;
 
 /// How often the stop flag is checked: a signal handler may do no more than set it.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -89,8 +89,10 @@ fn watch(params: &Params, finished: &Receiver<()>, stop: &AtomicBool, requests: 
         }
         match send_all(params, requests, deadline) {
             Ok(false) => return,
-            Ok(true) if is_first => say("Cancel request sent"),
-            Err(cause) if is_first => say(&format!("Could not send cancel request: {cause}")),
+            Ok(true) if is_first => print_line("Cancel request sent"),
+            Err(cause) if is_first => {
+                print_line(&format!("Could not send cancel request: {cause}"))
+            }
             Ok(true) | Err(_) => {}
         }
         wait = AGAIN_AFTER;

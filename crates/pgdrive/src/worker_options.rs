@@ -114,14 +114,14 @@ fn cores() -> usize {
 
 /// Where the servers are; one of several on this host is enough to count as near.
 fn nearness(params: &Params) -> Nearness {
-    if params.hosts.iter().any(is_here) {
+    if params.hosts.iter().any(is_local) {
         Nearness::SameHost
     } else {
         Nearness::Elsewhere
     }
 }
 
-fn is_here(host: &Host) -> bool {
+fn is_local(host: &Host) -> bool {
     let is_loopback = |name: &str| match name.parse::<IpAddr>() {
         Ok(address) => address.is_loopback(),
         // a name that cannot be resolved counts as elsewhere, and connecting will report it

@@ -177,15 +177,21 @@ impl Given {
             "host" => self.overrides.push(("host", parser.value()?.string()?)),
             "port" => self.overrides.push(("port", parser.value()?.string()?)),
             "username" => self.overrides.push(("user", parser.value()?.string()?)),
-            "waits-hz" => self.waits_hz = Some(whole(parser, name, MOST_HZ.into())? as u32),
+            "waits-hz" => self.waits_hz = Some(whole_number(parser, name, MOST_HZ.into())? as u32),
             "no-server" => self.no_server = true,
             "no-host" => self.no_host = true,
             "data" => self.data = Some(parser.value()?.into()),
             "wal" => self.wal = Some(parser.value()?.into()),
-            "postmaster" => self.postmaster = Some(whole(parser, name, u32::MAX.into())? as u32),
+            "postmaster" => {
+                self.postmaster = Some(whole_number(parser, name, u32::MAX.into())? as u32)
+            }
             "cluster-name" => self.cluster_name = Some(parser.value()?.string()?),
-            "processes" => self.processes = Some(whole(parser, name, u32::MAX.into())? as usize),
-            "statements" => self.statements = Some(whole(parser, name, u32::MAX.into())? as usize),
+            "processes" => {
+                self.processes = Some(whole_number(parser, name, u32::MAX.into())? as usize)
+            }
+            "statements" => {
+                self.statements = Some(whole_number(parser, name, u32::MAX.into())? as usize)
+            }
             "log" => self.log = Some(parser.value()?.into()),
             "no-log" => self.no_log = true,
             "time" => self.time = Some(seconds(parser, name)?),
@@ -247,7 +253,7 @@ impl Given {
     }
 }
 
-fn whole(parser: &mut Parser, name: &str, most: u64) -> Result<u64, UsageError> {
+fn whole_number(parser: &mut Parser, name: &str, most: u64) -> Result<u64, UsageError> {
     let text = parser.value()?.string()?;
     let number = text.parse().ok().filter(|number| *number <= most);
     number.ok_or_else(|| {

@@ -69,7 +69,7 @@ impl Output {
 
     /// Number of samples so far that were left out because their time had passed.
     #[must_use]
-    pub fn late(&self) -> u64 {
+    pub fn late_samples(&self) -> u64 {
         self.late.load(Ordering::Relaxed)
     }
 

@@ -63,7 +63,7 @@ impl Own {
             ("written", output.written() as f64),
             ("queries", queries.number.load(Ordering::Relaxed) as f64),
             ("query_time", queries.time_us.load(Ordering::Relaxed) as f64),
-            ("late", output.late() as f64),
+            ("late", output.late_samples() as f64),
         ];
         if queries.session_seen.load(Ordering::Relaxed) {
             let us = queries.session_us.load(Ordering::Relaxed);

@@ -77,7 +77,7 @@ pub fn run(options: &Options) -> Result<Ended, String> {
     let mut end = Map::new();
     end.insert("cpu_us".into(), (cpu_us() as u64).into());
     end.insert("written_bytes".into(), output.written().into());
-    end.insert("late".into(), output.late().into());
+    end.insert("late".into(), output.late_samples().into());
     output.write("end", clock.now(), end);
     Ok(match output.failure() {
         None => Ended::Whole,

@@ -247,7 +247,7 @@ impl Scan {
                 "there are more than {MOST_CLASSES} classes: put rare statements into one"
             )),
             (Some(_), None, _) => {
-                self.found.classes.push(shown(&line.sql));
+                self.found.classes.push(excerpt(&line.sql));
                 Ok(())
             }
             (None, Some(text), Some(_)) if text != texts as u64 => {
@@ -344,7 +344,7 @@ impl Scan {
 }
 
 /// The beginning of a text, in one line.
-fn shown(sql: &str) -> String {
+fn excerpt(sql: &str) -> String {
     let words: Vec<_> = sql.split_whitespace().collect();
     let line = words.join(" ");
     match line.char_indices().nth(SHOWN_CHARACTERS) {

@@ -230,7 +230,7 @@ impl Client {
         let template = &shared.templates[self.transaction.script][statement];
         let appended = self.session.prepare(number, template);
         if appended {
-            shared.debug(|| format!("client {} preparing {}", self.id, template.shown(&[])));
+            shared.debug(|| format!("client {} preparing {}", self.id, template.debug_name(&[])));
         }
         appended
     }
@@ -307,10 +307,10 @@ impl Client {
                 Abort::command("SQL", "could not send the statement").because(error)
             })?;
         if is_new && template.is_prepared() {
-            shared.debug(|| format!("client {} preparing {}", self.id, template.shown(&[])));
+            shared.debug(|| format!("client {} preparing {}", self.id, template.debug_name(&[])));
         }
         shared.debug(|| {
-            let shown = template.shown(&self.session.outgoing()[start..]);
+            let shown = template.debug_name(&self.session.outgoing()[start..]);
             format!("client {} sending {shown}", self.id)
         });
         Ok(template)

@@ -11,8 +11,8 @@ fn main() -> ExitCode {
         Ok(Request::Version) => print(&format!("pgnull (pgdyno) {}\n", env!("CARGO_PKG_VERSION"))),
         Ok(Request::Serve(options)) => run(&options),
         Err(error) => {
-            say(&format!("pgnull: {error}"));
-            say("pgnull: hint: Try \"pgnull --help\" for more information.");
+            print_line(&format!("pgnull: {error}"));
+            print_line("pgnull: hint: Try \"pgnull --help\" for more information.");
             ExitCode::FAILURE
         }
     }
@@ -26,7 +26,7 @@ fn run(options: &Options) -> ExitCode {
     match serve(options, ready) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say(&format!("pgnull: error: {error}"));
+            print_line(&format!("pgnull: error: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -40,7 +40,7 @@ fn print(text: &str) -> ExitCode {
     }
 }
 
-fn say(line: &str) {
+fn print_line(line: &str) {
     // standard error may be closed, and there is nowhere else to report it
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -22,7 +22,7 @@ const QUIET_ROWS: u64 = 100;
 const EVENT_EVERY: Duration = Duration::from_secs(1);
 
 /// Prints a line for the user.
-pub fn say(line: &str) {
+pub fn print_line(line: &str) {
     write(&format!("{line}\n"));
 }
 
@@ -163,7 +163,7 @@ impl<'a> LoadReporter<'a> {
 
 impl Watcher for LoadReporter<'_> {
     fn step(&mut self, step: Step) {
-        say(step.progress());
+        print_line(step.progress());
         self.step = step;
         self.about.clear();
         self.shown = 0;
@@ -181,7 +181,7 @@ impl Watcher for LoadReporter<'_> {
     }
 
     fn partitions(&mut self, count: usize) {
-        say(&format!("creating {count} partitions..."));
+        print_line(&format!("creating {count} partitions..."));
     }
 
     fn rows(&mut self, rows: &Rows<'_>) {
@@ -194,7 +194,7 @@ impl Watcher for LoadReporter<'_> {
     }
 
     fn resumed(&mut self, chunks_done: u64, chunks: u64) {
-        say(&format!(
+        print_line(&format!(
             "resuming: {chunks_done} of {chunks} chunks are loaded"
         ));
         let fields = json!({ "chunks_done": chunks_done, "chunks": chunks });
@@ -202,7 +202,7 @@ impl Watcher for LoadReporter<'_> {
     }
 
     fn notice(&mut self, text: &str) {
-        say(text);
+        print_line(text);
     }
 
     fn warning(&mut self, text: &str) {

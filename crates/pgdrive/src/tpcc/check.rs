@@ -37,7 +37,7 @@ pub fn run(options: &TpccCheck, messages: &Messages) -> Exit {
     let (exit, failure) = match carry_out(options, messages, &mut events, &mut out) {
         Ok(exit) => (exit, None),
         Err(failure) => {
-            failure.say(messages);
+            failure.report(messages);
             (Exit::NotBegun, Some(failure))
         }
     };
