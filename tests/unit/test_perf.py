@@ -63,7 +63,8 @@ def test_a_process_that_ends_before_perf_starts_is_left_out(tmp_path: Path, fake
     write(
         fake,
         f"""for each; do case "$each" in *{ended.pid}*)
-        kill {ended.pid}; while kill -0 {ended.pid} 2>/dev/null; do sleep 0.01; done; echo 'Couldn'\\''t create thread/CPU maps: No such process' >&2; exit 255;; esac; done
+        kill {ended.pid}; while kill -0 {ended.pid} 2>/dev/null; do sleep 0.01; done
+        echo "Couldn't create thread/CPU maps: No such process" >&2; exit 255;; esac; done
         echo "$@" > {tmp_path}/arguments; echo begun; exec cat""",
     )
     threading.Thread(target=ended.wait, daemon=True).start()
