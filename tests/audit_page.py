@@ -10,7 +10,7 @@ from pathlib import Path
 from pgdyno.audit import RULES
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "audit.md"
-HEAD = "| rule | heaviest | looks at | source |\n|---|---|---|---|\n"
+HEAD = "| rule | most severe | looks at | source |\n|---|---|---|---|\n"
 
 
 def with_table(page: str) -> str:

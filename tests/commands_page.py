@@ -48,7 +48,7 @@ def _section(words: tuple[str, ...], command: Any) -> str:  # noqa: ANN401 - lik
     said = "\n\n".join(" ".join(each.split()) for each in command.help.split("\n\n"))
     rows = [row for _, rows in command.tables(context) for row in rows]
     shown = [f"| `{_cell(re.sub('[<>]', '', name))}` | {_cell(text)} |" for name, text in rows if "--help" not in name]
-    table = ["", "| argument, option | is |", "|---|---|", *shown] if shown else []
+    table = ["", "| argument, option | meaning |", "|---|---|", *shown] if shown else []
     return "\n".join([f"## {' '.join(words[1:])}", "", f"`{usage}`", "", said, *table, ""])
 
 

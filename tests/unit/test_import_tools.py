@@ -607,7 +607,7 @@ def test_a_run_of_sysbench_with_checkpoints_is_listed() -> None:
     assert [output.clients for output in document.outputs] == [4]
     (unread,) = document.unread
     assert unread.line == 1
-    assert "statistics begin anew at each checkpoint" in unread.text
+    assert "statistics restart at each checkpoint" in unread.text
 
 
 EVENTS = """\

@@ -594,7 +594,7 @@ def test_the_picture_of_a_search_for_settings_is_the_interval_of_its_pairs() -> 
     for drawn in (figure.wide, figure.narrow or ""):
         texts = re.findall("<text[^>]*>([^<]*)<", drawn)
         assert {"found", "n = 8"} <= set(texts)
-        assert "change of throughput in %, against starting configuration" in " ".join(texts)
+        assert "change of throughput in %, vs starting configuration" in " ".join(texts)
         assert "work_mem" not in drawn
     assert "+334 % (+160 to +622 %)" in figure.wide
     shown = page(run)

@@ -296,7 +296,7 @@ def test_labels_without_room_keep_what_differs(names: list[str], width: float, s
 
 
 def test_a_title_is_broken_into_lines_where_it_has_no_room() -> None:
-    title = "change of throughput in %, against work_mem 4MB"
+    title = "change of throughput in %, vs work_mem 4MB"
     lines = in_lines(title, 250)
     assert len(lines) == 2
     assert " ".join(lines) == title
@@ -345,4 +345,4 @@ def test_charts_of_values_of_a_setting_name_each_value() -> None:
     assert {"4MB", "64MB"} <= set(labels(points.narrow or ""))
     (comparison,) = comparisons_of(of)
     narrow = forest_chart(comparison, Look(0, 0), "title", Layout.NARROW).render("forest")
-    assert "change of throughput in %, against work_mem 4MB" in " ".join(labels(narrow))
+    assert "change of throughput in %, vs work_mem 4MB" in " ".join(labels(narrow))

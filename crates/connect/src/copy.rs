@@ -127,7 +127,7 @@ impl<'a> CopyIn<'a> {
         if self.session.refusal_waits()? {
             // The server has ended the COPY, so only its answer is left to read.
             return Err(self.outcome().err().unwrap_or(SessionError::Unexpected(
-                "could not go on with COPY: the server ended it",
+                "could not continue COPY: the server ended it",
             )));
         }
         let data_bytes = self.frame.len().saturating_sub(HEADER_BYTES);

@@ -76,7 +76,7 @@ pub trait RowSource {
 /// A table that the loader fills.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
-    /// Its name.
+    /// The table's name.
     pub name: String,
     /// Number of the smallest pieces into which its rows can be cut: rows or warehouses.
     pub units: u64,

@@ -44,7 +44,7 @@ impl Sums {
 /// An interval that has not ended.
 #[derive(Debug, Default)]
 pub struct LogInterval {
-    /// Its start, in seconds since 1970.
+    /// Start of the interval, in seconds since 1970.
     start_s: u64,
     latency: Sums,
     lag: Sums,
@@ -66,7 +66,7 @@ impl LogInterval {
         };
     }
 
-    /// Its end, in seconds since 1970.
+    /// End of the interval, in seconds since 1970.
     #[must_use]
     pub fn end_s(&self, length_s: u64) -> u64 {
         self.start_s + length_s

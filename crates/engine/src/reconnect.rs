@@ -63,7 +63,7 @@ impl Backoff {
 pub struct Absence {
     /// Whether the client has a connection again.
     pub is_back: bool,
-    /// Its waits between attempts.
+    /// The waits between attempts to reconnect.
     pub backoff: Backoff,
     /// When it lost its connection.
     pub since: Nanos,

@@ -28,7 +28,7 @@ struct Wanted {
     /// Number of rows of the current result; None while its columns have not been described, as for
     /// a command.
     count: Option<usize>,
-    /// The same for the last complete result.
+    /// Number of rows of the last complete result, likewise.
     last_count: Option<usize>,
     /// The values for variables; with several results, those of the last. There are never more than
     /// variables, however many results a server sends.

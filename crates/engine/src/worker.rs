@@ -500,7 +500,7 @@ impl<'a, P: Poller> Worker<'a, P> {
     /// The records up to `to`, when the thread had used `cpu` and had spent `waited` in the run
     /// queue.
     fn interval(&mut self, to: Nanos, cpu: Nanos, waited: Option<Nanos>) -> Interval {
-        debug_assert!(self.from <= to && self.cpu <= cpu, "time goes on");
+        debug_assert!(self.from <= to && self.cpu <= cpu, "time does not go back");
         let waited = waited.zip(self.waited);
         let shared = &mut self.load.shared;
         // merged records go to worker 0, whoever filled them: what it does not need would pile up

@@ -297,7 +297,7 @@ impl Workload {
     /// Describes the options: by the script's own `help()`, or a line each.
     ///
     /// # Errors
-    /// Its `help()` fails.
+    /// The script's `help()` fails.
     pub fn help(&self) -> Result<Vec<String>, ScriptError> {
         if self.main.global("help")?.is_some() {
             self.main.call("help")?;
@@ -321,7 +321,7 @@ impl Workload {
     /// such a hook.
     ///
     /// # Errors
-    /// Its hook fails.
+    /// The script's hook fails.
     pub fn report(&self, hook: Hook, figures: &[(&str, f64)]) -> Result<(), ScriptError> {
         if !self.has_hook(hook) {
             return Ok(());

@@ -363,7 +363,7 @@ pub fn summary(out: &mut impl Write, report: &Report) -> io::Result<()> {
     )
 }
 
-/// The same figures, for the `end` event.
+/// The figures of the summary, for the `end` event.
 #[must_use]
 pub fn end_fields(report: &Report) -> Value {
     let statements = report.statements();

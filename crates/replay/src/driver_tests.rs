@@ -119,7 +119,7 @@ fn a_session_is_opened_played_and_closed_at_its_times() {
     ]);
     assert!(matches!(bench.begin(at(2000)), Request::Await));
     assert_eq!(bench.sent(), "Q\0\0\0\x0aBEGIN\0");
-    // the transaction goes on when its next statement is due
+    // the transaction continues when its next statement is due
     let request = bench.answer(OK, at(2500));
     assert!(matches!(request, Request::Sleep(length) if length.as_micros() == 500));
     assert!(matches!(

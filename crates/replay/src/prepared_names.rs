@@ -6,9 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 /// What has to be done before a name can be executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
-    /// Nothing.
     Nothing,
-    /// Parse.
     Parse,
     /// Close, because the name may have another text, and Parse.
     CloseAndParse,

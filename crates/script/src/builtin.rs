@@ -11,7 +11,7 @@ pub struct Builtin {
     pub name: &'static str,
     /// Name in reports.
     pub description: &'static str,
-    /// Its text.
+    /// Text of the script.
     pub text: &'static str,
 }
 

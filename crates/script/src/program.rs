@@ -107,7 +107,7 @@ pub struct Command {
     pub word: Box<str>,
     /// The text in reports of `-r`: the first line of SQL, or a whole backslash command.
     pub text: Box<str>,
-    /// Its statement, if it is SQL.
+    /// Index of the statement, if the command is SQL.
     pub statement: Option<usize>,
 }
 

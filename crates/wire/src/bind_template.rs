@@ -4,7 +4,7 @@
 use crate::error::EncodeError;
 use crate::frontend::{self, Encoded};
 
-/// What the server tells of the rows.
+/// What the server reports about the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Columns {
     /// A Describe of the portal comes before Execute.

@@ -81,7 +81,7 @@ class RuleFinding:
 
     severity: Severity
     message: Message
-    """Its id is the rule's, or begins with it."""
+    """Its `id` is the rule's id, or begins with that."""
     trials: Sequence[int] = ()
     evidence: Sequence[Evidence] = ()
     advice: str = ""

@@ -37,7 +37,7 @@ def latency_differences(base: Sequence[TrialRecord], other: Sequence[TrialRecord
     shares = [skipped.unstarted_share(skipped.served(_samples(trials))) for trials in (base, other)]
     if abs(shares[0] - shares[1]) > MOST_APART:
         a, b = (f"{100 * share:.2f} %" for share in shares)
-        why = Message("other-unstarted", "transactions that were due and never started, of which no latency tells")
+        why = Message("other-unstarted", "transactions that were due and never started, which no latency includes")
         yield Difference("skipped", a, b, Severity.CONFOUNDER, why)
 
 

@@ -19,7 +19,7 @@ from pgdyno.run.engine import replay_options
 from pgdyno.store import read_capture_of
 
 REPLAY_FILE = ".replay.jsonl"
-"""In the run folder while the run goes on. It is hidden: listings and copies of the run leave it out."""
+"""In the run folder while the run is active. It is hidden: listings and copies of the run leave it out."""
 
 
 class CapturedLoad:
@@ -62,7 +62,7 @@ class CapturedLoad:
         return replay_options(plan, self._path, seed, workers, duration_s if is_cut else None)
 
     def likeness(self, result: TrialResult) -> Likeness | None:
-        """Return how like the capture the load of a trial was; None without a capture or figures."""
+        """Compare the load of a trial with the capture; None without a capture or figures."""
         if self._capture is None or result.summary is None:
             return None
         start, end = (next(each for each in result.events if each["event"] == name) for name in ("start", "end"))

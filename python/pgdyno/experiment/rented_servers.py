@@ -206,7 +206,7 @@ def _now() -> datetime:
 
 @dataclass(slots=True)
 class CostGuard:
-    """Holds what a run has cost against its limit."""
+    """Compares what a run has cost with its limit."""
 
     plan: Plan
     rental: Rental | None

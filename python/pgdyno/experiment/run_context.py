@@ -1,4 +1,4 @@
-"""The parts of a run that never change while it goes on."""
+"""The parts of a run that never change while it is active."""
 
 from __future__ import annotations
 

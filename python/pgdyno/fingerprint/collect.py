@@ -1,4 +1,4 @@
-"""Take a fingerprint while its run goes on: the machine first, then each server and each dataset."""
+"""Take a fingerprint while its run is active: the machine first, then each server and each dataset."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ class SysbenchParser:
         if output.tps is not None and self._has_checkpoints:
             why = Message(
                 "sysbench-checkpoints",
-                "no throughput of the whole run: sysbench's statistics begin anew at each checkpoint "
+                "no throughput of the whole run: sysbench's statistics restart at each checkpoint "
                 "(--report-checkpoints)",
             )
             self.unread.append(Unread(output.line, why))

@@ -248,7 +248,7 @@ class RentedTarget(NetworkTarget, SeveralInstances):
     """A server that a provider creates for the run and removes after it."""
 
     provider: ClassVar[str]
-    """Its name in `pgdyno.registry.PROVIDERS`."""
+    """The provider's name in `pgdyno.registry.PROVIDERS`."""
 
     instances: Instances = 1
     """Number of separate servers; repeats take turns at them."""

@@ -82,7 +82,7 @@ class Balances:
         return {name: getattr(self, name) for name in BALANCES}
 
     def without_history(self) -> Balances:
-        """The same after the history is emptied."""
+        """Returns the balances as they are after the history was emptied."""
         return replace(self, history=0, rows={**self.rows, "pgbench_history": 0})
 
 

@@ -121,7 +121,7 @@ class SearchRecord(Record):
     kept: bool | None = None
     """For the cheapest: whether `target` keeps the promise; False if no target is shown to keep it."""
     targets: list[TargetVerdict] = Field(default_factory=list)
-    """For the cheapest: every target, from the cheapest to the dearest."""
+    """For the cheapest: every target, from the cheapest to the most expensive."""
     goal: str | None = None
     """For settings: tps, p99 or mean."""
     settings: dict[str, str] = Field(default_factory=dict)

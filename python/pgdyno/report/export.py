@@ -297,7 +297,7 @@ def markdown_of(of: Digest, extras: Extras) -> str:
 
 
 def _own_load(of: Digest, extras: Extras) -> Iterator[Sequence[str]]:
-    """Yield how like its capture the load was, the classes with the most time, and the waits."""
+    """Yield how closely the load resembled its capture, the classes with the most time, and the waits."""
     loads = own_loads(of)
     if loads:
         yield [line for each in load_lines(of) for line in wrapped(f"- {escaped(each)}", COLUMNS, "  ")]

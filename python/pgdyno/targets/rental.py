@@ -123,7 +123,7 @@ class Resource(Protocol):
 
     @property
     def words(self) -> str:
-        """Its type, name and location."""
+        """The type, name and location of the resource."""
 
 
 class Left(Protocol):

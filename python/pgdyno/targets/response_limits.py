@@ -199,7 +199,7 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
             result: _T = end.value
             return result
         except (KeyboardInterrupt, SystemExit):
-            # psycopg could not go on with the statement
+            # psycopg could not continue with the statement
             with suppress(psycopg.Error):
                 self.cancel_safe(timeout=CANCEL_S)
             self.pgconn.finish()

@@ -196,7 +196,7 @@ def _side_by_side(columns: Sequence[list[Text]]) -> list[Text]:
 
 def _footer(looks: Looks, width: int) -> Text:
     line = Text("", no_wrap=True)
-    for key, word in (("q", "quit"), ("p", "go on" if looks.paused else "pause"), ("+ -", "interval"), ("t", "table")):
+    for key, word in (("q", "quit"), ("p", "resume" if looks.paused else "pause"), ("+ -", "interval"), ("t", "table")):
         line.append(f"{key} ", "bold").append(f"{word}  ", "dim")
     if looks.notes:
         line.append(printable("; ".join(looks.notes)), "yellow")

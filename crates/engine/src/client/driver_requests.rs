@@ -178,7 +178,7 @@ impl Client {
         }
     }
 
-    /// Reports an error of a transaction that goes on, and that fails because of it.
+    /// Reports an error of a transaction that continues, and fails because of it.
     fn fail_transaction(&mut self, error: Box<ServerError>, now: Nanos, shared: &mut Shared<'_>) {
         let ending = ending_after(&error);
         let number = self.command_number(shared);

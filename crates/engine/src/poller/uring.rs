@@ -229,7 +229,7 @@ impl Drop for Uring {
             // otherwise the kernel closes the sockets some time after the ring
             let _ = self.ring.submitter().unregister_files();
             // SAFETY: dropped nowhere else, and not used after. No receive is left that may fill
-            // them: each was counted in `receives`, and the kernel has told of the end of each.
+            // them: each was counted in `receives`, and the kernel has reported the end of each.
             unsafe { ManuallyDrop::drop(&mut self.buffers) };
         } else {
             // memory that the kernel may still write to is leaked rather than freed

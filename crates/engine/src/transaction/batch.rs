@@ -29,7 +29,7 @@ pub struct Batch {
 pub struct Batched {
     /// Number of the statement in the script.
     pub statement: usize,
-    /// Its operation in the script.
+    /// Index of the operation in the script that sends it.
     pub op: usize,
     /// Where it begins in the bytes that are sent.
     pub start: usize,

@@ -17,7 +17,7 @@ const COUNTRY_CODES: [u64; 2] = [10, 34];
 /// A query with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
-    /// Its number, from 1.
+    /// Number of the query, from 1.
     pub number: usize,
     pub sql: String,
 }

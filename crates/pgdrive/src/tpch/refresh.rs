@@ -2,7 +2,7 @@
 //! (clause 2.5).
 //!
 //! dbgen leaves gaps in the order keys for RF1, and each pair of functions has a range of orders of
-//! its own. RF1 copies the orders of its range under keys of the gap behind them; RF2 removes the
+//! its own. RF1 copies the orders of its range under keys of the gap after them; RF2 removes the
 //! originals. Sizes and distributions of all tables therefore remain, however many pairs have run.
 
 use pgdyno_dataset::Tpch;

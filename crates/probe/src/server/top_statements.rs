@@ -14,7 +14,7 @@ use crate::sample::{Differ, Labels, Row, Sample};
 
 /// Time between two samples.
 pub const EVERY: Duration = Duration::from_secs(10);
-/// The same, after samples that failed.
+/// Longest time between two samples, after samples that failed.
 pub const EVERY_AT_MOST: Duration = Duration::from_secs(80);
 
 /// How many statements the last line contains.

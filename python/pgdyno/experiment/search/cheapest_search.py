@@ -220,7 +220,7 @@ class CheapestSearch:
         )
 
     def _nearest(self, ordered: Sequence[str]) -> str:
-        """Return the target that exceeds its limit least; the dearest if no latency was measured."""
+        """Return the target that exceeds its limit least; the most expensive one if no latency was measured."""
         ratios = {
             name: each.latency.log_ratio.mean
             for name, each in self.shown.items()

@@ -69,7 +69,7 @@ class Meeting:
                 load.send_signal(signal.SIGINT)
 
     def is_stopped(self) -> bool:
-        """Return whether an engine must not go on."""
+        """Return whether an engine must stop."""
         return self._stopped.is_set()
 
     def _choose_start(self) -> None:

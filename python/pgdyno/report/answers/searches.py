@@ -16,7 +16,7 @@ def cheapest_text(found: SearchRecord) -> tuple[str, tuple[str, ...]]:
 
 
 def cheapest_table(found: SearchRecord) -> Table:
-    """Return a row for each target, from the cheapest to the dearest."""
+    """Return a row for each target, from the cheapest to the most expensive."""
     figure = found.latency.partition("<")[0].strip() if isinstance(found.latency, str) else gettext("latency")
     headings = (
         *gettext_each("target", "verdict"),

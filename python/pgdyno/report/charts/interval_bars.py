@@ -55,7 +55,7 @@ def forest_chart(of: Comparison, look: Look, title: str, layout: Layout, most: i
     if of.overall is not None:
         rows.append(replace(_row_of(of.overall), is_overall=True))
     unit = gettext(
-        "change of {metric} in %, against {base}", metric=gettext(of.metric.words), base=named_arm(of, of.base)
+        "change of {metric} in %, vs {base}", metric=gettext(of.metric.words), base=named_arm(of, of.base)
     )
     drawing = Drawing(layout.width, TOP + ROW * len(rows) + 48, title, _description(of))
     return _forest(drawing, rows, of.delta, unit, look, layout)
@@ -68,12 +68,12 @@ def confirmed_chart(found: ConfirmedDifference, metric: str, look: Look, title: 
     words = f"{change} ({numbers.between(percent(found.low).removesuffix(' %'), percent(found.high))})"
     said = f"{change}, {gettext(found.verdict)}"
     description = gettext(
-        "Change of {other} against {base} by point, with intervals. {parts}.", other=other, base=base, parts=said
+        "Change of {other} vs {base} by point, with intervals. {parts}.", other=other, base=base, parts=said
     )
     tooltip = f"{other}: {words}, {gettext(found.verdict)}, n = {found.pairs}"
     ends = (math.log1p(found.low), math.log1p(found.change), math.log1p(found.high))
     row = _Row(other, found.pairs, words, tooltip, ends)
-    unit = gettext("change of {metric} in %, against {base}", metric=metric, base=base)
+    unit = gettext("change of {metric} in %, vs {base}", metric=metric, base=base)
     drawing = Drawing(layout.width, TOP + ROW + 48, title, description)
     return _forest(drawing, [row], LEAST_DELTA, unit, look, layout)
 
@@ -164,7 +164,7 @@ def _description(of: Comparison) -> str:
     if len(of.points) > 12:
         parts.append(ngettext("{count:,} further point", "{count:,} further points", len(of.points) - 12))
     return gettext(
-        "Change of {other} against {base} by point, with intervals. {parts}.",
+        "Change of {other} vs {base} by point, with intervals. {parts}.",
         other=named_arm(of, of.other),
         base=of.base,
         parts="; ".join(parts),

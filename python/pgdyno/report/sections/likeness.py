@@ -1,4 +1,4 @@
-"""How like the capture the load was: shares, times and errors of each class of statements, waits, disagreements."""
+"""How closely a load resembled its capture: shares, times and errors by class of statements, waits, disagreements."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TEXT, SHORTEST_TEXT = 100, 20
 AS_NEAR = 0.05
 """Logarithms of rates that differ by less count as one rate: repeats of a replay, for instance."""
 LIKE = 0.01
-"""The largest difference of a share that counts as like the capture: one point."""
+"""The largest difference of a share that counts as none: one point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def _distance(of: OwnLoad) -> float:
 
 
 def load_lines(of: Digest) -> list[str]:
-    """Return some sentences for each series: how like the capture its load was."""
+    """Return some sentences for each series: how closely its load resembled the capture."""
     loads = own_loads(of)
     texts = [sentence_space().join(map(sentence, _sentences(each))) for each in loads]
     if len(loads) < 2:

@@ -151,7 +151,7 @@ def _figures(of: Digest, room: int, *, pictures: bool) -> list[Text]:
 
 
 def _own_load(of: Digest, extras: Extras, room: int) -> list[Text]:
-    """Return how like its capture the load was, the classes with the most time, and the waits."""
+    """Return how closely the load resembled its capture, the classes with the most time, and the waits."""
     loads = own_loads(of)
     if not loads:
         return []

@@ -382,7 +382,7 @@ class Rental:
         self.unread.add(name)
 
     def release(self, name: str) -> None:
-        """Requests the removal of the server of target `name` without waiting for it, so that the run goes on; `down`
+        """Requests the removal of the server of target `name` without waiting for it, so that the run continues; `down`
         removes what else belongs to it. Raises TargetError.
         """
         maker = self._maker(name)

@@ -73,7 +73,7 @@ class Resource:
     iops: int = 0
     """The IOPS of that storage, as far as its description has them."""
     throughput: int = 0
-    """Likewise its MB/s."""
+    """The MB/s of that storage, as far as its description has them."""
 
     @property
     def words(self) -> str:

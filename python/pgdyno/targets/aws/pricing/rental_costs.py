@@ -139,7 +139,7 @@ def estimate(plan: Plan, prices: Prices, region: str, hours: float | None = None
 
 
 HEADROOM = 1.5
-"""How much longer a run may take than planned before its cost reaches what was said to be the most."""
+"""How much longer a run may take than planned before its cost reaches the ceiling."""
 
 
 def _most_of_run(plan: Plan, dearest: Sequence[Item], lasts: float) -> float | None:
@@ -177,7 +177,7 @@ def items_of(
     """Returns everything that the plan's rental is billed for.
 
     `got` has the instance types of servers and generators that are up, by name. Others have the first one of their
-    plan, or with `dearest` the dearest of `instance` and `instead`.
+    plan, or with `dearest` the most expensive of `instance` and `instead`.
     """
     got = got or {}
     items: list[Item] = []
@@ -204,7 +204,7 @@ def _choices(spec: _Spec, got: str | None, *, dearest: bool) -> list[_Spec]:
 
 
 def _dearest(several: Sequence[list[Item]]) -> list[Item]:
-    """Returns the choice that costs most; one of unknown price counts as the dearest."""
+    """Returns the choice that costs most; one of unknown price counts as the most expensive."""
 
     def cost(items: list[Item]) -> float:
         unknown = any(each.rate is None for each in items)
@@ -334,7 +334,7 @@ def support_items(name: str, spec: DatabaseTarget, prices: Prices, region: str, 
 
 
 def _snapshot_gb(spec: DatabaseTarget, region: str) -> int | None:
-    """Returns the GiB that a server from the plan's snapshot has at least, 0 without one; None if nobody can say."""
+    """Returns the GiB that a server from the plan's snapshot has at least, 0 without one; None if that is unknown."""
     if spec.snapshot is None:
         return 0
     of = "DBClusterSnapshot" if isinstance(spec, AuroraTarget) else "DBSnapshot"
