@@ -58,6 +58,14 @@ def test_links_lead_to_files_that_exist(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("page", PAGES[1:], ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_of_the_site_stay_in_it(page: Path) -> None:
+    # `make docs` ends at one that does not; files outside of docs/ have addresses at GitHub
+    targets = re.findall(r"\]\((?!https?:|mailto:|#)([^)#]+)[^)]*\)", page.read_text())
+    docs = ROOT / "docs"
+    assert [each for each in targets if not (page.parent / each).resolve().is_relative_to(docs)] == []
+
+
 def test_the_site_has_every_page() -> None:
     named = re.findall(r"^ +- ([\w/.-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     assert sorted(named) == sorted(str(page.relative_to(ROOT / "docs")) for page in PAGES[1:])
