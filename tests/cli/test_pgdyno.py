@@ -104,6 +104,19 @@ def test_a_script_that_does_not_parse_is_a_problem_of_the_plan(run: Run, tmp_pat
     assert "^ error found here" in done.stderr
 
 
+def test_a_workload_that_does_not_exist_is_a_problem_of_its_name(run: Run, tmp_path: Path) -> None:
+    plan = THREE_MISTAKES.replace("three mistakes", "workload").replace("eighteen", "18").replace("[0]", "[1]")
+    plan = plan.replace('scripts = ["select-only"]', 'name = "tpc-h"')
+    (tmp_path / "plan.toml").write_text(plan)
+    done = run("pgdyno", "plan", "check", "plan.toml")
+    assert done.returncode == ExitCode.PLAN
+    line = plan.splitlines().index('name = "tpc-h"') + 1
+    assert (
+        f'plan.toml:{line}: workload.name: there is no workload "tpc-h"\n    There are: tpcc, tpch, oltp-'
+        in done.stderr
+    )
+
+
 def test_the_catalogue_is_listed_and_can_be_checked(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -124,7 +137,7 @@ def test_a_new_plan_can_be_checked_and_is_not_written_twice(run: Run, tmp_path: 
     for file in ("plan.toml", "other.toml"):
         done = run("pgdyno", "plan", "check", file)
         assert (done.returncode, done.stderr) == (0, "")
-        assert done.stdout.startswith(f"{file}: the plan is valid\n12 trials, 2m24s of measuring, plus ")
+        assert done.stdout.startswith(f"{file}: the plan is valid\n12 trials, 2 min 24 s of measurement, plus ")
     again = run("pgdyno", "plan", "new")
     assert (again.returncode, again.stdout) == (ExitCode.USAGE, "")
     assert "plan.toml already exists" in again.stderr
@@ -162,7 +175,7 @@ def test_plan_show_lists_the_points_of_a_sweep(run: Run, tmp_path: Path) -> None
     rows = [line.split() for line in shown.splitlines() if re.match(r" +\d+ +pg18 ", line)]
     assert [row[2] for row in rows] == ["2", "2", "2", "2", "8", "8", "8", "8"]
     assert [row[-5] for row in rows] == ["4MB", "8MB", "8MB", "4MB"] * 2
-    assert "8 trials, 40s of measuring, plus starting servers, loading (1 dataset) and changing" in " ".join(
+    assert "8 trials, 40 s of measurement, plus starting servers, loading (1 dataset) and changing" in " ".join(
         shown.split()
     )
     listed = json.loads(run("pgdyno", "plan", "show", "mine.toml", "--json").stdout)

@@ -181,6 +181,27 @@ def test_all_mistakes_come_at_once_in_the_order_of_the_file(folder: Path) -> Non
     ]
 
 
+@pytest.mark.parametrize(
+    ("workload", "key"),
+    [
+        ('name = "tpch"\nscale_factor = 0.004', "scale_factor"),
+        ('name = "tpch"\nscale_factor = 0', "scale_factor"),
+        ('name = "tpcc"\nwarehouses = 0', "warehouses"),
+        ('name = "tpcc"\nwarehouses = "2"', "warehouses"),
+    ],
+)
+def test_a_size_that_cannot_be_is_one_problem(folder: Path, workload: str, key: str) -> None:
+    text = changed('scripts = ["select-only"]', workload)
+    (problem,) = problems(folder, text.replace('duration = "10s"', "repeats = 1") if "tpch" in workload else text)
+    assert problem.path == f"workload.{key}"
+
+
+def test_trials_of_tpch_need_no_duration(folder: Path) -> None:
+    text = changed('scripts = ["select-only"]', 'name = "tpch"').replace('[trial]\nduration = "10s"\n', "")
+    (problem,) = problems(folder, text)
+    assert (problem.path, problem.message, problem.hint) == ("trial", "is missing", "such as [trial] with repeats = 3")
+
+
 def test_an_empty_file_lacks_everything(folder: Path) -> None:
     found = {problem.path: problem.message for problem in problems(folder, "")}
     assert found == dict.fromkeys(("name", "target", "workload", "sweep", "trial"), "is missing")

@@ -69,6 +69,7 @@ def test_only_statements_that_the_planner_plans_are_explained(text: str, has_pla
     assert bool(_PLANNED.match(text)) is has_plan
 
 
-def test_plans_without_a_probe_are_refused() -> None:
-    with pytest.raises(ValueError, match="plans = true needs the probe"):
-        ProbeSpec(enabled=False, plans=True)
+@pytest.mark.parametrize("key", ["plans", "profile"])
+def test_plans_and_profiles_without_a_probe_are_refused(key: str) -> None:
+    with pytest.raises(ValueError, match=f"{key} = true needs the probe"):
+        ProbeSpec.model_validate({"enabled": False, key: True})

@@ -140,11 +140,13 @@ class Workload(Model):
         if given == [TPCH]:
             factor = table.get("scale_factor", 1)
             # any other value is reported by the field's own check
-            is_valid = isinstance(factor, int | float) and 0 < factor <= LARGEST_SCALE_FACTOR
+            is_valid = isinstance(factor, int | float) and 1 / HUNDREDTHS <= factor <= LARGEST_SCALE_FACTOR
             scale = {"scale": round(factor * HUNDREDTHS)} if is_valid else {}
             return {"scripts": [TPCH], "dataset": TPCH} | table | scale | {"scale_factor": factor}
         if given == [TPCC]:
-            scale = {"scale": table["warehouses"]} if table.get("warehouses") is not None else {}
+            warehouses = table.get("warehouses")
+            # any other value is reported by the field's own check
+            scale = {"scale": warehouses} if isinstance(warehouses, int) and warehouses > 0 else {}
             profile = table.get("profile", "hammerdb")
             if profile == "hammerdb":
                 profile = UNNAMED_RELEASE if info.context == RESOLVED else NEWEST_HAMMERDB

@@ -91,9 +91,10 @@ class ProbeSpec(Model):
         return self
 
     @model_validator(mode="after")
-    def _plans_are_of_the_probe(self) -> ProbeSpec:
-        if self.plans and not self.enabled:
-            raise ValueError("plans = true needs the probe, which enabled = false excludes")
+    def _plans_and_profiles_are_of_the_probe(self) -> ProbeSpec:
+        wanted = "plans" if self.plans else "profile" if self.profile else None
+        if wanted is not None and not self.enabled:
+            raise ValueError(f"{wanted} = true needs the probe, which enabled = false excludes")
         return self
 
     def hz(self, *, local: bool) -> int:

@@ -74,8 +74,13 @@ def check_scripts(
         command, cwd=loaded.folder, capture_output=True, encoding="utf-8", errors="replace", check=False
     )
     if done.returncode != 0:
-        said = "\n".join(line.removeprefix(f"{ENGINE}: error: ") for line in done.stderr.strip().splitlines())
-        raise PlanError(loaded.source, [loaded.document.problem((section, "scripts"), said)])
+        said = [line.removeprefix(f"{ENGINE}: error: ") for line in done.stderr.strip().splitlines()]
+        start = f"{ENGINE}: hint: "
+        hint = "\n".join(line.removeprefix(start) for line in said if line.startswith(start))
+        message = "\n".join(line for line in said if not line.startswith(start))
+        keys = [key for key in ("name", "lua") if loaded.document.at((section, key)) is not None]
+        path = (section, *(keys or ["scripts"]))
+        raise PlanError(loaded.source, [loaded.document.problem(path, message, hint or None)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,8 @@ def _translate(error: dict[str, Any], document: Document) -> Problem:
     if kind == "extra_forbidden":
         return _unknown_key(path, document)
     if kind == "missing":
+        if path == ("trial",) and document.at(("workload", "name")) == "tpch":
+            return document.problem(path, "is missing", "such as [trial] with repeats = 3")
         return document.problem(path, "is missing", _EXAMPLES.get(str(path[-1])))
     if kind in ("union_tag_not_found", "union_tag_invalid"):
         return _kind_of_target(path, document)
