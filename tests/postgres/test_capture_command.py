@@ -260,6 +260,13 @@ def test_files_are_captured_as_they_are_now(server: OwnServer, home: Home, tmp_p
     assert "no file matches nosuch.csv" in done.stderr
 
 
+def test_a_capture_of_a_server_without_work_says_so(server: OwnServer, home: Home, tmp_path: Path) -> None:
+    done = pgdyno(home, tmp_path, "capture", dsn(server), "--for", "1s", "--into", "idle")
+    assert done.returncode == ExitCode.USAGE
+    assert "capture while the application runs" in done.stderr
+    assert not (tmp_path / "idle").exists()
+
+
 # ---- passwords ----
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gzip
+import lzma
 import os
 import threading
 from collections.abc import Callable
@@ -100,6 +101,20 @@ def test_a_compressed_log_that_was_cut(tmp_path: Path) -> None:
     found = captured(tmp_path, whole[: len(whole) // 2], suffix=".gz")
     assert 0 < found.capture.calls < 2000
     assert found.left_out["cut"][0] >= 1
+
+
+def test_the_content_of_a_file_says_whether_it_is_compressed(tmp_path: Path) -> None:
+    log = csvlog(THREE)
+    for number, (content, suffix) in enumerate(((log.encode(), ".gz"), (gzip.compress(log.encode()), ".csv"))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        assert captured(folder, content, suffix=suffix).capture.calls == 3
+
+
+def test_a_file_of_another_compression_says_what_decompresses_it(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="it is compressed") as caught:
+        captured(tmp_path, lzma.compress(csvlog(THREE).encode()), suffix=".csv.xz")
+    assert caught.value.hint == f"decompress it first: xz -d {tmp_path / '0.csv.xz'}"
 
 
 def test_a_statement_without_its_duration_at_the_end_of_a_log(tmp_path: Path) -> None:

@@ -193,5 +193,5 @@ def _nothing(connection: duckdb.DuckDBPyConnection) -> UsageError:
         )
     return UsageError(
         "the log has no statement that can be replayed",
-        hint="set log_min_duration_statement = 0 and lc_messages = 'C' on the server, and capture again",
+        hint="capture while the application runs, with log_min_duration_statement = 0 and lc_messages = 'C'",
     )

@@ -34,7 +34,10 @@ _REASONS = {
         Message("too-long", "entries longer than 16 MiB"),
         Message("nul-bytes", "lines with NUL bytes, which were removed"),
         Message("not-utf8", "lines that are not UTF-8: the bytes were replaced"),
-        Message("clock-set-back", "times at which the server's clock was set back: later times were corrected"),
+        Message(
+            "clock-set-back",
+            "places where times go back: a clock was set back, or another log begins; later times were corrected",
+        ),
         Message("statistics-dropped", "entries of pg_stat_statements that were evicted or reset: they lost counts"),
         Message("text-unknown", "statements whose text is no longer known, or is longer than 100,000 characters"),
         Message("text-hidden", "statements whose text the role may not see"),

@@ -39,6 +39,9 @@ _CSV_START = _TIME + _AFTER_TIME
 _JSON_START = r'\{"timestamp":'
 _OTHER_ENTRY = re.compile(rf"^(?!\t).{{0,{MOST_HEADER}}}?(?:{SEVERITIES}):  ", re.MULTILINE)
 """Matches a line of a log of text whatever its prefix; those of a longer message begin with a tab."""
+_GZIP = b"\x1f\x8b"
+_COMPRESSED = {b"\xfd7zXZ": "xz -d", b"BZh": "bzip2 -d", b"\x28\xb5\x2f\xfd": "zstd -d"}
+"""The first bytes of a file that pgdyno does not decompress, and what does."""
 _CUT_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
 """What reading a compressed file raises that was cut or damaged."""
 
@@ -105,7 +108,7 @@ def log_files(paths: Sequence[Path], prefix: str | None) -> list[LogFile]:
     given = LinePrefix.of(prefix) if prefix is not None else None
     found = [log for path in _different(paths) if (log := _recognised(path, given)) is not None]
     if not found:
-        named = ", ".join(map(str, paths)) or "no file"
+        named = ", ".join(map(str, paths))
         raise UsageError(f"nothing to capture: {named} is empty", hint="name the files that the server writes to")
     formats = {each.format: each.path for each in found}
     if len(formats) > 1:
@@ -225,9 +228,9 @@ def _unknown(path: Path, head: str, given: LinePrefix | None) -> UsageError:
 
 @contextmanager
 def open_log(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """Opens a log: its content, which is decompressed if its name ends in .gz, and the file itself.
+    """Opens a log: its content, which is decompressed if it is from gzip, and the file itself.
 
-    Raises UsageError unless it is a file, OSError.
+    Raises UsageError unless it is a file that can be read, OSError.
     """
     # opening a pipe would wait for its writer
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -237,7 +240,12 @@ def open_log(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
         hint = f"name its files: {path}/*.csv" if path.is_dir() else "copy its content to a file first"
         raise UsageError(f"cannot read {path}: it is {kind}", hint=hint)
     with open(handle, "rb") as file:  # noqa: PTH123 - of what is open already
-        yield (cast("BinaryIO", gzip.GzipFile(fileobj=file)) if path.suffix == ".gz" else file), file
+        begin = file.peek(8)
+        for magic, tool in _COMPRESSED.items():
+            if begin.startswith(magic):
+                raise UsageError(f"cannot read {path}: it is compressed", hint=f"decompress it first: {tool} {path}")
+        is_gzip = begin.startswith(_GZIP)
+        yield (cast("BinaryIO", gzip.GzipFile(fileobj=file)) if is_gzip else file), file
 
 
 # ---- their entries ----

@@ -24,6 +24,8 @@ _CONTENTS = {
         "log-parameters-cut", "values of parameters are cut or missing")),
     "log_min_messages": ("fatal|panic", "warning", True, Message(
         "log-no-messages", "it has neither statements nor errors")),
+    "lc_messages": (r"(?i)(?!(?:c|posix|en|english)(?![a-z])).+", "C", True, Message(
+        "log-not-english", "pgdyno reads English messages only")),
     "log_error_verbosity": ("terse", "default", True, Message(
         "log-terse", "it has no values of parameters")),
     "log_min_error_statement": ("log|fatal|panic", "error", False, Message(

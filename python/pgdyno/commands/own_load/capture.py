@@ -176,6 +176,8 @@ def _of_server_log(wanted: Wanted, server: CapturedServer) -> None:
         recording = Recording(copy, samples, _span_s(wanted))
 
         def write() -> None:
+            if not copy.copies:
+                raise UsageError("the server logged nothing meanwhile", hint="capture while the application runs")
             options = _options(wanted, prefix=log.prefix, database=server.database)
             say(f"reading {copy.progress()}")
             found = capture_logs(copy.copies, wanted.folder, options, _shares(say))
