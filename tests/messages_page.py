@@ -67,15 +67,23 @@ class Entry(NamedTuple):
 
 def entries() -> Iterator[Entry]:
     """Returns every message in the source. Raises ValueError if an id or a template is not a literal."""
+    for path, call in message_calls():
+        where = path.relative_to(ROOT)
+        templates = tuple(text for each in call.args[1:] for text in _literals(each, f"{where}:{call.lineno}"))
+        if isinstance(call.args[0], ast.Constant):
+            yield Entry(where.parts[0], str(call.args[0].value), templates)
+        elif not _is_of_another(call.args[0]):
+            raise ValueError(f"{where}:{call.lineno}: {ast.unparse(call.args[0])} is no literal")
+
+
+def message_calls() -> Iterator[tuple[Path, ast.Call]]:
+    """Yields each call of `Message` in the source, with its file."""
     for path in (path for package in SECTIONS for path in sorted((ROOT / package).rglob("*.py"))):
-        for node in ast.walk(ast.parse(path.read_text())):
+        source = path.read_text()
+        # most files have none, and looking at every node takes seconds
+        for node in ast.walk(ast.parse(source)) if "Message(" in source else ():
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Message":
-                where = path.relative_to(ROOT)
-                templates = tuple(text for each in node.args[1:] for text in _literals(each, f"{where}:{node.lineno}"))
-                if isinstance(node.args[0], ast.Constant):
-                    yield Entry(where.parts[0], str(node.args[0].value), templates)
-                elif not _is_of_another(node.args[0]):
-                    raise ValueError(f"{where}:{node.lineno}: {ast.unparse(node.args[0])} is no literal")
+                yield path, node
 
 
 def _literals(node: ast.expr, where: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ import pytest
 
 from pgdyno.messages import Message
 from pgdyno.report.translation import Language, translated, use_language
-from tests.messages_page import ROOT, SECTIONS
+from tests.messages_page import message_calls
 
 _COUNTED = re.compile(r"(?<!of )\{(trials|count|dips|jumps|percentiles|more)\}(?: more)? (?!is)[a-z]+s\b")
 
@@ -22,12 +22,10 @@ def _texts(node: ast.expr) -> list[str]:
 
 def test_every_message_that_counts_something_has_a_singular() -> None:
     lacking = []
-    for path in (path for package in SECTIONS for path in (ROOT / package).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Message":
-                templates = [text for each in node.args[1:] for text in _texts(each)]
-                has_plural = len(node.args) > 2
-                lacking += [f"{path.name}: {text}" for text in templates if _COUNTED.search(text) and not has_plural]
+    for path, call in message_calls():
+        templates = [text for each in call.args[1:] for text in _texts(each)]
+        has_plural = len(call.args) > 2
+        lacking += [f"{path.name}: {text}" for text in templates if _COUNTED.search(text) and not has_plural]
     assert lacking == []
 
 
