@@ -98,7 +98,7 @@ def test_the_mix_is_judged_over_all(count: int, *, is_one: bool, refused: bool) 
     assert (found["refused"] is not None, fields.get("outcome"), fields.get("exit_code")) == (
         (True, "refused", 3) if refused else (False, None, None)
     )
-    # as in crates/pgdrive/src/tpcc/mix.rs: five deviations, and a transaction under way for each client
+    # as in crates/pgdrive/src/tpcc/mix_and_pauses.rs: five deviations, and a transaction under way for each client
     total = 3 * (count + 1000)
     allowed = 100 * (5 * (0.25 / total) ** 0.5 + 12 / total)
     assert found["mix"][0]["chance_percent"] == pytest.approx([50 - allowed, 50 + allowed])

@@ -4,7 +4,7 @@ pub mod check;
 pub mod client_sql;
 pub mod deferred;
 pub mod inputs;
-pub mod mix;
+pub mod mix_and_pauses;
 pub mod prepared_statement;
 pub mod server_counts;
 pub mod terminal;

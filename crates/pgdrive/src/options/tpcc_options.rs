@@ -9,7 +9,7 @@ use super::option_row::Row;
 use super::option_values::{Connection, EventSink, I32, Origin, ScriptChoice};
 use crate::messages::Failure;
 use crate::tpcc::Variant;
-use crate::tpcc::mix::commands;
+use crate::tpcc::mix_and_pauses::commands;
 use crate::tpcc::transaction_kind::Kind;
 
 /// The standard has no limit; row ids of order lines have 64 bits here.

@@ -13,7 +13,7 @@ use super::client_sql::{ClientSql, Progress};
 use super::deferred::Delivery;
 
 use super::inputs::{Inputs, NewOrder, Rules, User, Who, push, push_cents, push_last_name};
-use super::mix::call;
+use super::mix_and_pauses::call;
 use super::prepared_statement::Prepared;
 use super::transaction_kind::Kind;
 

@@ -15,7 +15,7 @@ use pgdyno_script::Rng;
 
 use super::deferred::Deferred;
 use super::inputs::{Constants, Rules};
-use super::mix::pauses;
+use super::mix_and_pauses::pauses;
 use super::server_counts::ServerCounts;
 use super::terminal::{Terminals, prepared_statements};
 use super::transaction_kind::Kind;

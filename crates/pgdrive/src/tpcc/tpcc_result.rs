@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::deferred::{self, Delivered};
 use super::inputs::Rules;
-use super::mix::{Share, requirement};
+use super::mix_and_pauses::{Share, requirement};
 use super::server_counts::Counted;
 use super::tpcc_load::Ready;
 use super::transaction_kind::Kind;

@@ -1,5 +1,5 @@
-//! The transaction types: their weights, the standard's requirements, and whether the actual mix is
-//! the requested one.
+//! The transaction types: their weights, the standard's requirements and pauses, and whether the
+//! actual mix is the requested one.
 
 use std::time::Duration;
 
