@@ -60,8 +60,9 @@ def format_duration(seconds: float) -> str:
 
 
 def duration_words(seconds: float) -> str:
-    """Formats `seconds` for a sentence, in the same units as `format_duration`: "5 s", "11 min 40 s", "2 h 05 min"."""
-    return _LETTER.sub(lambda unit: f" {_WORDS[unit[0]]} ", format_duration(seconds)).strip()
+    """Formats `seconds` for a sentence: "5 s", "11 min 40 s", "2 h 05 min", "1 h"."""
+    words = _LETTER.sub(lambda unit: f" {_WORDS[unit[0]]} ", format_duration(seconds)).strip()
+    return re.sub(r"(?<=[a-z]) 00 (s|min)$", "", words)
 
 
 _LETTER = re.compile("[hms]")

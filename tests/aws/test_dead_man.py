@@ -124,7 +124,7 @@ def test_removal_waits_for_fresh_credentials(
 
     def log_in_again(text: str) -> None:
         SAID.append(text)
-        if "waiting up to 1h00m for others" in text:
+        if "waiting up to 1 h for others" in text:
             waited.append(text)
             amazon.credentials.renew()
             amazon.credentials.profile(tmp_path / "profile", timedelta(hours=5))

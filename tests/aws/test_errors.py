@@ -140,7 +140,7 @@ def test_servers_that_stay_shorter_than_asked_for_say_so(amazon: Simulator, tmp_
         assert found is not None
         until = stamp(found.journal.expires)
         amazon.denied = {"rds:AddTagsToResource"}
-    assert f"the servers stay only until {until}, not for 48h" in SAID[-1]
+    assert f"the servers stay only until {until}, not for 48 h" in SAID[-1]
     assert "the permission rds:AddTagsToResource is missing" in SAID[-1]
     assert f"pgdyno reap --run {found.journal.run}" in SAID[-1]
     # the journal promises no more than the tags
@@ -182,7 +182,7 @@ def test_a_run_keeps_servers_that_were_up_for_longer_on_request(amazon: Simulato
     began = datetime.now(UTC)
     with rented(there.plan, home, SAID.append, note, Renting(keep_s=48 * 3600.0)) as found:
         assert found is not None
-    assert "the servers stay for 48h00m; remove them: pgdyno reap" in SAID[-1]
+    assert "the servers stay for 48 h; remove them: pgdyno reap" in SAID[-1]
     until = found.journal.expires
     assert until - began >= timedelta(hours=48)
     assert {each.expires for each in found.existing()} == {until.replace(microsecond=0)}

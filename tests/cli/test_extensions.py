@@ -317,7 +317,7 @@ def test_a_run_asks_it_for_programs(copied: Path, tmp_path: Path) -> None:
 def test_a_provider_is_asked_for_prices_servers_and_its_policy(copied: Path, tmp_path: Path) -> None:
     plan = PLAN.replace('"container"', '"rack"').replace('image = "postgres:18"', 'instance = "2U"')
     said = pgdyno(copied, tmp_path, "plan", "cost", "PLAN", plan=plan)
-    assert "about 5.00 USD for 2h00m, 2.5000 an hour" in said
+    assert "about 5.00 USD for 2 h, 2.5000 an hour" in said
     assert "those of Rack's price list on 2026-11-01 without power" in said
     assert "--yes" in pgdyno(copied, tmp_path, "run", "PLAN", "--no-preflight", plan=plan, code=2)
     for words in (("run", "PLAN", "--no-preflight", "--yes"), ("target", "up", "PLAN", "--yes")):

@@ -333,7 +333,7 @@ def test_a_run_that_is_terminated_takes_its_servers_down_and_keep_keeps_them(ama
     run = the_run(amazon.folder)
     # what is whole has what was known of it, and what was not is marked
     assert _gaps(run, 1) == {"cloudwatch": True, "insights": True, "log": False}
-    assert "the servers stay for 2h" in amazon.pgdyno("run", "--resume", str(run.path), "--yes", "--keep", "2h")
+    assert "the servers stay for 2 h" in amazon.pgdyno("run", "--resume", str(run.path), "--yes", "--keep", "2h")
     assert _gaps(run, 1) == {"cloudwatch": True, "insights": True, "log": False}
     assert _gaps(run, 2) == {"cloudwatch": False, "insights": False, "log": False}
     # an instance, its parameter group, and the schedule that deletes the instance after its expiry
@@ -398,7 +398,7 @@ def test_selftest(amazon: Amazon) -> None:
     amazon.simulator.denied = {"pi:GetResourceMetrics", "ec2:DeleteSecurityGroup"}
     said = amazon.pgdyno("target", "selftest", *options, code=4)
     assert "for 2 hours, the very most, this is:" in said
-    assert "about 0.47 USD for 2h00m, 0.2340 an hour" in said
+    assert "about 0.47 USD for 2 h, 0.2340 an hour" in said
     told = [line.split(": ") for line in said.splitlines() if line.startswith(VERDICTS)]
     verdicts = {key: verdict for verdict, key, *_ in told}
     assert list(verdicts) == [each.key for each in checks_of("rds")]

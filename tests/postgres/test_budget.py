@@ -107,7 +107,7 @@ def test_points_that_do_not_fit_are_left_out_named_and_measured_by_a_resume(
     assert manifest.budget.seconds == 90
     assert [trial.point.clients for trial in trials] == [1, 4, 1, 4]
     assert sorted([*(trial.slug for trial in trials), *manifest.budget.dropped]) == manifest.order
-    left_out = "completed within the budget of 1m30s; 1 point is not measured: 2 clients"
+    left_out = "completed within the budget of 1 min 30 s; 1 point is not measured: 2 clients"
     assert left_out in manifest.notes
     assert RunEnded("completed within its budget", Outcome.FINISHED) in view.events
     assert view.notes[-1] == f"to measure what was left out: pgdyno run --resume {finished.folder.path}"
@@ -125,7 +125,7 @@ def test_repeats_that_do_not_fit_are_counted(tmp_path: Path, run: Callable[..., 
     finished, _ = run(50, twenty_seconds_a_trial(tmp_path / "pgdyno-runs"), "1", 3)
     assert len(finished.records) == 2
     manifest = RunFolder.open(finished.folder.path).manifest
-    assert "completed within the budget of 50s, without 1 repeat of its points" in manifest.notes
+    assert "completed within the budget of 50 s, without 1 repeat of its points" in manifest.notes
     assert manifest.budget is not None
     assert manifest.budget.dropped == manifest.order[2:]
 

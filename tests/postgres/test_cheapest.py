@@ -95,6 +95,6 @@ def test_a_budget_has_room_for_every_target(warm_home: Home, tmp_path: Path) -> 
     plan.write_text(plan.read_text().replace('duration = "1s"', 'duration = "20s"'))
     refused = pgdyno(warm_home, tmp_path, "run", str(plan), "--budget", "20s")
     assert refused.returncode == ExitCode.USAGE
-    assert "a budget of 20s is too small" in refused.stderr
+    assert "a budget of 20 s is too small" in refused.stderr
     shown = pgdyno(warm_home, tmp_path, "plan", "show", str(plan), "--budget", "3m")
     assert "the search is estimated at 12 trials at most" in shown.stdout

@@ -124,7 +124,7 @@ def test_a_hook_that_takes_too_long_is_ended_with_its_children(
     assert done.returncode == ExitCode.TRIALS_FAILED
     (trial,) = the_run(tmp_path).trials()
     assert trial.failure is not None
-    assert trial.failure.message.startswith("the hook before_trial exceeded 4s and was terminated")
+    assert trial.failure.message.startswith("the hook before_trial exceeded 4 s and was terminated")
     assert trial.failure.hint == "give it more time with hooks.timeout"
     pids = [int(line) for line in (tmp_path / "pids").read_text().split()]
     assert len(pids) == 2

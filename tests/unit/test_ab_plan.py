@@ -459,7 +459,7 @@ def test_the_saved_plan_is_the_one_that_fits_the_budget(folder: Path) -> None:
     assert (saved.trial.repeats, saved.trial.margin) == (6, None)
     assert saved.trial.duration is not None
     assert saved.trial.duration < 20
-    with pytest.raises(UsageError, match="a budget of 30s is too small for ab"):
+    with pytest.raises(UsageError, match="a budget of 30 s is too small for ab"):
         ab(asked, How(folder / "runs", QUIET, budget="30s"))
 
 

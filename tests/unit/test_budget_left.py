@@ -82,7 +82,7 @@ def test_leaves_out_points_when_trials_take_longer() -> None:
     left = BudgetLeft(of, budget(of, 155), clock)
     measured(left, clock, trials[0], 25)
     kept, dropped = left.fitting(trials[1:])
-    assert str(dropped) == "to fit the budget, pgdyno leaves out 3 of 6 points: a trial takes 25s with its preparation"
+    assert str(dropped) == "to fit the budget, pgdyno leaves out 3 of 6 points: a trial takes 25 s with its preparation"
     assert {1, 32} < {trial.point.clients for trial in kept}
     assert len(kept) == 5
     assert left.is_used_up
@@ -107,10 +107,10 @@ def test_a_load_that_took_long_leaves_out_other_scales() -> None:
     measured(left, clock, trials[0], 10, load_s=20)
     kept, dropped = left.fitting(trials[1:])
     assert str(dropped) == (
-        "to fit the budget, pgdyno leaves out 1 of 2 points: a trial takes 10s with its preparation, a load up to 20s"
+        "to fit the budget, pgdyno leaves out 1 of 2 points: a trial takes 10 s with its preparation, a load up to 20 s"
     )
     assert dropped is not None
-    expected = {"count": 1, "points": 2, "trial": "10s", "load": "20s", "took_id": "trial-and-load-take"}
+    expected = {"count": 1, "points": 2, "trial": "10 s", "load": "20 s", "took_id": "trial-and-load-take"}
     assert expected.items() <= dropped.parameters.items()
     assert {trial.point.scale for trial in kept} == {1}
 
@@ -130,7 +130,7 @@ def test_ends_before_a_trial_that_would_overrun() -> None:
     trials = planned_trials(of)
     left = BudgetLeft(of, budget(of, 60), clock)
     measured(left, clock, trials[0], 55)
-    with pytest.raises(BudgetUsedError, match=r"^the budget of 1m00s is used up$"):
+    with pytest.raises(BudgetUsedError, match=r"^the budget of 1 min is used up$"):
         left.begins(trials[1:])
     assert left.is_used_up
 
@@ -141,7 +141,7 @@ def test_ends_a_preparation_that_overruns_and_lets_the_run_be_closed() -> None:
     clock.now_s += 68
     left.check()
     clock.now_s += 2
-    with pytest.raises(BudgetUsedError, match=r"^the budget of 1m00s is used up$"):
+    with pytest.raises(BudgetUsedError, match=r"^the budget of 1 min is used up$"):
         left.check()
     left.check()
 
@@ -180,7 +180,7 @@ def test_a_trial_of_tpch_that_lasts_longer_than_the_budget_is_ended() -> None:
     clock.now_s += 68
     left.check_queries()
     clock.now_s += 2
-    with pytest.raises(BudgetUsedError, match=r"^the budget of 1m00s is used up$") as ended:
+    with pytest.raises(BudgetUsedError, match=r"^the budget of 1 min is used up$") as ended:
         left.check_queries()
     assert ended.value.hint == "give a longer --budget, or a smaller scale_factor"
     other = BudgetLeft(plan(), budget(plan(), 60), clock)
@@ -219,7 +219,7 @@ def test_a_load_that_would_overrun_is_ended_with_a_budget_that_would_do() -> Non
     clock.now_s += 2
     with pytest.raises(LoadTooLongError) as ended:
         left.check_load(100_000, 1000.0, 98.0)
-    assert ended.value.message == "loading would take about 2m05s, longer than the budget of 1m00s allows"
+    assert ended.value.message == "loading would take about 2 min 05 s, longer than the budget of 1 min allows"
     # 12 trials with what is between them, the load, and the start and the end of the run
     assert ended.value.hint == (
         "run the same command again, which plans with the speed of this load, or give --budget 4m40s"

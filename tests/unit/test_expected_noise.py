@@ -106,7 +106,7 @@ def test_the_last_such_run_on_this_machine_counts(tmp_path: Path) -> None:
     assert (found.run, found.trial_s, found.grade.repeats, found.grade.is_compared) == (name, 10.0, 10, True)
     line = expected_noise_line(plan, tmp_path, found)
     assert line.startswith(f"expected noise grade {found.grade.letter}: smallest detectable difference ")
-    assert line.endswith(f"with 10 pairs, as noisy as run {name}, whose trials took 10s instead of 30s")
+    assert line.endswith(f"with 10 pairs, as noisy as run {name}, whose trials took 10 s instead of 30 s")
 
 
 def test_several_instances_are_as_noisy_as_the_instances_of_an_earlier_run(tmp_path: Path) -> None:

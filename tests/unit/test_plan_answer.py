@@ -142,7 +142,7 @@ def test_a_budget_leaves_the_pairs_that_a_verdict_needs(plan: Path, capsys: pyte
     told = " ".join(capsys.readouterr().out.split())
     assert "instead of 4" in told
     assert "pairs are too few for a verdict" not in told
-    with pytest.raises(UsageError, match="a budget of 1m10s is too small"):
+    with pytest.raises(UsageError, match="a budget of 1 min 10 s is too small"):
         check(str(plan), [], runs=plan.parent, budget="70s")
 
 

@@ -365,7 +365,7 @@ def test_a_budget_includes_the_start_and_the_end_of_the_run_and_what_downloads_t
 def test_what_remains_after_a_long_download_may_be_too_little() -> None:
     with pytest.raises(UsageError) as refused:
         Budget(plan(), room(60)).fit(50.0)
-    assert refused.value.message == "a budget of 1m00s is too small for p, because 50s of it passed before"
+    assert refused.value.message == "a budget of 1 min is too small for p, because 50 s of it passed before"
     # the next run does not wait for what is downloaded now
     again = Budget(plan(), room(needed(refused.value.hint or "") + 1)).fit().plan
     assert again.trial.repeats == 3

@@ -133,7 +133,7 @@ def test_the_time_for_reconnecting_can_be_limited(tmp_path: Path) -> None:
     )
     assert plan.as_resolved()["trial"]["reconnect"] == 30
     assert "--reconnect=30s" in options(plan)
-    assert "or give up after 30s" in in_each_trial(plan)[1]
+    assert "or give up after 30 s" in in_each_trial(plan)[1]
 
 
 @pytest.mark.parametrize(("value", "message"), [("30", 'write "off"'), ('"soon"', "not a duration"), ('"0s"', "more")])

@@ -61,17 +61,17 @@ def test_the_trials_of_a_plan_hold_80_columns() -> None:
     rows = [line.split() for line in text.splitlines()]
     assert ["1", "pg18", "2", "1", "simple", "10", "1", "1s", "+", "4s"] in rows
     assert ["36", "pg18", "64", "1", "prepared", "10", "3", "1s", "+", "4s"] in rows
-    assert "36 trials, 3m00s of measuring, plus starting servers and loading (1 dataset)" in text
+    assert "36 trials, 3 min of measurement, plus starting servers and loading (1 dataset)" in text
     assert "target pg18: PostgreSQL 18, embedded, 1 setting changed" in text
     assert "before each trial: vacuum tellers and branches, empty the history; checkpoint" in text
-    assert "plus about 1m03s for the steps before each trial and the checks after it" in text
+    assert "plus about 1 min 03 s for the steps before each trial and the checks after it" in text
 
 
 @pytest.mark.parametrize(
     ("dataset", "line"),
     [
-        ("none", "2 trials, 1m00s of measuring\n"),
-        ("pgbench", "2 trials, 1m00s of measuring, plus loading (1 dataset)\n"),
+        ("none", "2 trials, 1 min of measurement\n"),
+        ("pgbench", "2 trials, 1 min of measurement, plus loading (1 dataset)\n"),
     ],
 )
 def test_a_server_that_exists_is_not_started(dataset: str, line: str, tmp_path: Path) -> None:

@@ -105,5 +105,5 @@ def test_hours_that_were_paid(run: RunData) -> None:
     (line,) = rent_lines(Manifest.model_validate_json(text), run.trials)
     succeeded = run.trials[0].summary.succeeded if run.trials[0].summary else 0
     # two attempts, of half an hour and of one and a half
-    assert line.startswith(f"pg18: db.m7g.large, rented for 2h00m: 0.4000 USD; {succeeded:,} transactions")
+    assert line.startswith(f"pg18: db.m7g.large, rented for 2 h: 0.4000 USD; {succeeded:,} transactions")
     assert f"{1e6 * 0.4 / (succeeded or 1):.3g}"[:4] in line

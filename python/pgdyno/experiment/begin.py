@@ -29,7 +29,7 @@ from pgdyno.report.terminal.progress import LiveView
 from pgdyno.run import Engine
 from pgdyno.store import RunFolder
 from pgdyno.targets import Use
-from pgdyno.units import counted, format_duration
+from pgdyno.units import counted, duration_words
 
 
 def run_experiment(
@@ -93,7 +93,7 @@ def _begins(plan: Plan, folder: RunFolder, trials: int) -> str:
         return f"searching for {plan.search.kind.goal}, into {folder.path}"
     at_most = "at most " if plan.trial.stops_when_decided else ""
     needed_s = time_needed_s(plan)
-    measuring = "" if needed_s is None else f", {format_duration(needed_s)} of measuring"
+    measuring = "" if needed_s is None else f", {duration_words(needed_s)} of measurement"
     return f"{at_most}{counted(trials, 'trial')}{measuring}, into {folder.path}"
 
 

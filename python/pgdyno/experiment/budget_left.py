@@ -19,7 +19,7 @@ from pgdyno.plan.time_budget.budget import ENDING_S, Budget, thinned
 from pgdyno.plan.time_budget.time_and_disk import estimated_s, loading_s, queries_s, servers
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import Point, TrialRecord
-from pgdyno.units import format_duration
+from pgdyno.units import duration_words, format_duration
 
 MOST_OVERRUN = 0.15
 LOAD = "load"
@@ -71,7 +71,7 @@ class BudgetLeft:
 
     @property
     def in_words(self) -> str:
-        return f"budget of {format_duration(self._budget.seconds)}"
+        return f"budget of {duration_words(self._budget.seconds)}"
 
     def plans(self, plan: Plan) -> None:
         """Note that the run measures `plan`, a smaller one than before."""
@@ -121,8 +121,8 @@ class BudgetLeft:
         reason = Message(
             "budget-load-too-long",
             "loading would take about {load}, longer than the budget of {budget} allows",
-            load=format_duration(round(whole_s)),
-            budget=format_duration(self._budget.seconds),
+            load=duration_words(round(whole_s)),
+            budget=duration_words(self._budget.seconds),
         )
         raise LoadTooLongError(reason, whole_s, hint=self._what_would_do(whole_s))
 
@@ -150,7 +150,7 @@ class BudgetLeft:
 
     def _used_up(self, hint: str) -> BudgetUsedError:
         self.is_used_up, self._may_end_a_step = True, False
-        budget = format_duration(self._budget.seconds)
+        budget = duration_words(self._budget.seconds)
         return BudgetUsedError(Message("budget-used-up", "the budget of {budget} is used up", budget=budget), hint=hint)
 
     def ended(self, records: Sequence[TrialRecord]) -> None:
@@ -187,7 +187,7 @@ class BudgetLeft:
         )
 
     def _took(self) -> Message:
-        trial = format_duration(round(self._plan.at_once * self._trial_s()))
+        trial = duration_words(round(self._plan.at_once * self._trial_s()))
         load_s = max(self._loaded.values(), default=0.0)
         if load_s < 1:
             return Message(
@@ -203,7 +203,7 @@ class BudgetLeft:
             if self._plan.at_once == 1
             else "a pair of trials takes {trial} with its preparation, a load up to {load}",
             trial=trial,
-            load=format_duration(round(load_s)),
+            load=duration_words(round(load_s)),
         )
 
     def _kept(self, todo: Sequence[PlannedTrial], left_s: float) -> list[PlannedTrial]:

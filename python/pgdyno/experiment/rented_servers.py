@@ -28,7 +28,7 @@ from pgdyno.store.trial_tables import CloudEventRow, CloudSeriesRow
 from pgdyno.targets.estimate import CURRENCY, RESERVE
 from pgdyno.targets.provider import provider_of
 from pgdyno.targets.rental import SECOND_US, Load, Note, Observed, Rental, SourceReport, Span, stamp, take_down
-from pgdyno.units import format_duration
+from pgdyno.units import duration_words
 
 MARGIN_S = 4 * 3600.0
 """Added to twice the planned time before servers expire: creating and removing them is slow."""
@@ -125,7 +125,7 @@ def _prolong_for_run(rental: Rental, note: Note) -> None:
     except TargetError as error:
         end = _from_now(planned_s)
         if before >= end:
-            note(_not_prolonged(rental, before, format_duration(wanted_s), error))
+            note(_not_prolonged(rental, before, duration_words(wanted_s), error))
             return
         raise TargetError(
             f"the servers of run {rental.journal.run} expire at {stamp(before)}, before the run's planned end at "
@@ -151,7 +151,7 @@ def _end(rental: Rental, note: Note, keep_s: float | None) -> None:
 
 
 def _keep(rental: Rental, note: Note, keep_s: float) -> None:
-    before, wanted = rental.journal.expires, format_duration(keep_s)
+    before, wanted = rental.journal.expires, duration_words(keep_s)
     try:
         rental.prolong(_from_now(keep_s))
         stay = Message(
@@ -442,7 +442,7 @@ class CloudRecorder:
                     "trial {trial}: {source} are missing for {missing}",
                     trial=record.number,
                     source=report.name,
-                    missing=format_duration(missing_s),
+                    missing=duration_words(missing_s),
                 )
             )
 

@@ -25,7 +25,7 @@ from pgdyno.plan.trial_table import same_for_all, trial_table
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
 from pgdyno.records.manifest import masked_plan
 from pgdyno.safe_output import json_text
-from pgdyno.units import counted, format_duration
+from pgdyno.units import counted, duration_words, format_duration
 
 
 def in_each_trial(plan: Plan) -> list[str]:
@@ -39,7 +39,7 @@ def in_each_trial(plan: Plan) -> list[str]:
     if patience == "always":
         lines.append("clients that lose their connection reconnect")
     elif isinstance(patience, float):
-        lines.append(f"clients that lose their connection reconnect, or give up after {format_duration(patience)}")
+        lines.append(f"clients that lose their connection reconnect, or give up after {duration_words(patience)}")
     if plan.replica_load is not None:
         lines.append(_on_replicas(plan.replica_load))
     if plan.trial.ledger:
@@ -302,16 +302,16 @@ def total(plan: Plan) -> str:
             each = "the last statement of its capture"
         elif plan.workload.is_tpch:
             each = "a power run, and a throughput run with a stream per client"
-            many += f", about {format_duration(trials_s(plan, plan.points()))} of queries"
+            many += f", about {duration_words(trials_s(plan, plan.points()))} of queries"
         lines = [f"{many}; each ends after {each}"]
     else:
-        lines = [f"{many}, {format_duration(needed_s)} of measuring{_on_top(plan, trials)}"]
+        lines = [f"{many}, {duration_words(needed_s)} of measurement{_on_top(plan, trials)}"]
     if len(trials) > 1:
         lines.append(_order(plan, trials))
     if plan.trial.stops_when_decided:
         fewest, most = plan.trial.fewest_repeats, plan.trial.most_repeats
         lines.append(f"each point stops when it is decided, after {fewest} to {most} repeats")
-    around = format_duration(around_s(plan, plan.points()))
+    around = duration_words(around_s(plan, plan.points()))
     lines.append(f"plus about {around} for {around_each_trial(plan)}")
     return "\n".join(lines)
 

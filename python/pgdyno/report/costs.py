@@ -17,7 +17,7 @@ from pgdyno.report.answers.comparison import percent
 from pgdyno.report.report_content import Digest
 from pgdyno.report.report_tables import Table
 from pgdyno.report.translation import gettext
-from pgdyno.units import format_duration
+from pgdyno.units import duration_words, format_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ def rent_lines(manifest: Manifest, trials: Sequence[TrialRecord]) -> Iterator[st
         million = "" if each.per_million is None else f", {numbers.rounded(each.per_million)} per million transactions"
         # the generator serves none
         measured = f"; {each.transactions:,} transactions measured{million}" if each.transactions else ""
-        yield f"{each.target}: {each.instances}, rented for {format_duration(each.hours * 3600)}: {paid}{measured}"
+        yield f"{each.target}: {each.instances}, rented for {duration_words(each.hours * 3600)}: {paid}{measured}"
 
 
 def _by(each: Rent) -> str:

@@ -15,7 +15,7 @@ from typing import IO
 from pgdyno.errors import ExitCode, PgdynoError
 from pgdyno.messages import Message
 from pgdyno.signals_and_exit import signals_deferred
-from pgdyno.units import format_duration
+from pgdyno.units import duration_words
 
 GRACE_S = 5.0
 """How long a command may take to end after SIGTERM before it is killed."""
@@ -99,7 +99,7 @@ def _timed_out(hook: Hook, last: str) -> Message:
         if last
         else "the hook {hook} exceeded {timeout} and was terminated",
         hook=hook.name,
-        timeout=format_duration(hook.timeout_s),
+        timeout=duration_words(hook.timeout_s),
         last_line=last,
     )
 

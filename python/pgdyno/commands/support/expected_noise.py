@@ -14,7 +14,7 @@ from pgdyno.plan.checks.question import compares_arms
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import Host, Manifest
 from pgdyno.store import RunFolder, newest_first
-from pgdyno.units import counted, format_duration
+from pgdyno.units import counted, duration_words
 
 if TYPE_CHECKING:
     from pgdyno.analyse.noise_grade import NoiseGrade
@@ -100,7 +100,7 @@ def expected_noise_line(plan: Plan, runs: Path, found: ExpectedNoise | None) -> 
     line += f"run {found.run}"
     seconds = plan.trial.duration
     if found.trial_s is not None and seconds is not None and found.trial_s != seconds and trial_s(plan) is not None:
-        line += f", whose trials took {format_duration(found.trial_s)} instead of {format_duration(seconds)}"
+        line += f", whose trials took {duration_words(found.trial_s)} instead of {duration_words(seconds)}"
     return line
 
 

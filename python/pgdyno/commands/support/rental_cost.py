@@ -18,7 +18,7 @@ from pgdyno.safe_output import print_json
 from pgdyno.targets import Home
 from pgdyno.targets.estimate import CURRENCY, ONCE, STALE_DAYS, Estimate, Item, Origin, price_list
 from pgdyno.targets.provider import provider_of, providers
-from pgdyno.units import format_duration
+from pgdyno.units import duration_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ def _check_most(found: Estimate, most: float) -> None:
 def lines(found: Estimate) -> list[str]:
     """Returns the estimate as lines: resources, sum, source of the prices, and notes."""
     said = _table(found.items)
-    lasts = None if found.hours is None else format_duration(found.hours * 3600)
+    lasts = None if found.hours is None else duration_words(found.hours * 3600)
     least = "at least" if found.unknown else "about"
     if found.hours is None:
         said.append(f"{least} {found.hourly:.4f} {CURRENCY} an hour; the plan does not say for how long")

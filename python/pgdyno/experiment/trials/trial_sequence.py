@@ -29,7 +29,7 @@ from pgdyno.records import Outcome, TrialRecord
 from pgdyno.run import HookError
 from pgdyno.store import RunFolder, changed_script, load_run
 from pgdyno.targets.server import is_correction
-from pgdyno.units import counted, format_duration
+from pgdyno.units import counted, duration_words
 
 
 class Ending(Enum):
@@ -194,7 +194,7 @@ class TrialSequence:
     def _pause(self) -> None:
         seconds = self._context.plan.trial.pause
         if seconds > 0:
-            self._progress.set_up(f"pausing {format_duration(seconds)}")
+            self._progress.set_up(f"pausing {duration_words(seconds)}")
             time.sleep(seconds)
 
     def _close(self, ending: Ending, words: str) -> None:

@@ -31,7 +31,7 @@ from pgdyno.plan.time_budget.time_and_disk import (
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import Point
 from pgdyno.records.base import FEWEST_PAIRS
-from pgdyno.units import format_duration, format_size
+from pgdyno.units import duration_words, format_duration, format_size
 
 SHORTEST_TRIAL_S = 5.0
 LOADING_SHARE = 0.25
@@ -107,9 +107,9 @@ def fit(plan: Plan, room: Room) -> Fitted:
         fitted = _fit_time(at_scale, room)
         if fitted is not None:
             return Fitted(fitted, [*said, *_differences(smaller, fitted), *_about_search(fitted)])
-    used = f", because {format_duration(room.used_s)} of it passed before" if room.used_s >= 1 else ""
+    used = f", because {duration_words(room.used_s)} of it passed before" if room.used_s >= 1 else ""
     raise UsageError(
-        f"a budget of {format_duration(room.seconds)} is too small for {plan.name}{used}",
+        f"a budget of {duration_words(room.seconds)} is too small for {plan.name}{used}",
         hint=_what_would_do(plan, room.reserved_s + _least_s(_with_scales(smaller, 1), room)),
     )
 
@@ -369,7 +369,7 @@ def _differences(asked: Plan, got: Plan) -> Iterator[Message]:
         yield Message(
             "replay-shortened",
             "a replay ends after {now}, even if that is before the end of the capture",
-            now=format_duration(after.duration or 0.0),
+            now=duration_words(after.duration or 0.0),
         )
     elif after.duration != before.duration:
         yield Message(
@@ -377,15 +377,15 @@ def _differences(asked: Plan, got: Plan) -> Iterator[Message]:
             "a trial lasts {now} instead of {was} transactions per client"
             if before.duration is None
             else "a trial lasts {now} instead of {was}",
-            now=format_duration(after.duration or 0.0),
-            was=f"{before.transactions or 0:,}" if before.duration is None else format_duration(before.duration),
+            now=duration_words(after.duration or 0.0),
+            was=f"{before.transactions or 0:,}" if before.duration is None else duration_words(before.duration),
         )
     elif after.warmup != before.warmup:
         yield Message(
             "warm-up-shortened",
             "a warm-up lasts {now} instead of {was}",
-            now=format_duration(after.warmup),
-            was=format_duration(before.warmup),
+            now=duration_words(after.warmup),
+            was=duration_words(before.warmup),
         )
     if after.repeats != before.repeats:
         yield Message(

@@ -15,7 +15,7 @@ from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, CredentialsError, 
 from pgdyno.targets.aws.inventory import Search, in_order
 from pgdyno.targets.aws.rental_journal import FREE, Journal, Kind, Resource, journals
 from pgdyno.targets.provider import Wanted
-from pgdyno.units import format_duration
+from pgdyno.units import duration_words
 
 WITHIN_S = 3600.0
 """Time limit of a removal in seconds; that of a database server takes several minutes."""
@@ -79,7 +79,7 @@ class _Fresh:
             fixed = any(each.has_fixed_credentials for each in self._clouds.values())
             within_s = FIXED_WITHIN_S if fixed else FRESH_WITHIN_S
             self._patience = Patience(within_s)
-            self._say(f"{error.message}; waiting up to {format_duration(within_s)} for others: {error.hint}")
+            self._say(f"{error.message}; waiting up to {duration_words(within_s)} for others: {error.hint}")
         if self._patience.over():
             return False
         self._patience.pause()

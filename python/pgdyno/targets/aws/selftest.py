@@ -23,7 +23,7 @@ from pgdyno.targets.connection import USE_FILE
 from pgdyno.targets.estimate import Estimate, Origin
 from pgdyno.targets.provider import SelftestTrial, Tried, Wanted
 from pgdyno.targets.rental import Say, take_down
-from pgdyno.units import format_duration
+from pgdyno.units import duration_words
 
 DATABASES, HOST = ("rds", "aurora"), ("ec2",)
 ALL = (*DATABASES, *HOST)
@@ -164,7 +164,7 @@ def _verdict(told: CloudReport, *, quiet: bool) -> tuple[bool, str]:
         return False, told.message
     if told.gaps:
         lacking_s = sum(each.to_s - each.from_s for each in told.gaps)
-        return False, f"{told.figures:,} figures, and {format_duration(lacking_s)} are missing"
+        return False, f"{told.figures:,} figures, and {duration_words(lacking_s)} are missing"
     if told.source is CloudSource.LOG:
         return told.figures > 0 or quiet, f"{told.figures:,} lines"
     return told.figures > 0, f"{told.figures:,} figures, none missing"
@@ -255,7 +255,7 @@ def selftest(
         _prices(tally, found)
         with tally.trying("up"):
             rental.up()
-            tally.tell("up", True, f"rented within {format_duration(time.monotonic() - began)}")
+            tally.tell("up", True, f"rented within {duration_words(time.monotonic() - began)}")
             _try_all(tally, plan, rental, tried, trial)
         tally.leave_out_the_rest("it did not come up", but=("removed", "gone"))
     finally:
@@ -267,7 +267,7 @@ def selftest(
     with tally.trying("gone"):
         there = Reaper(root, tuple(rental.clouds)).find(Wanted(rental.journal.run))
         tally.tell("gone", not there, f"{_things(len(there)) if there else 'nothing'} of it found")
-    took = format_duration(time.monotonic() - began)
+    took = duration_words(time.monotonic() - began)
     print(f"{'failed: ' + ', '.join(tally.wrong) if tally.wrong else 'passed'} after {took}")
     return not tally.wrong
 

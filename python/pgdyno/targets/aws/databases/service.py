@@ -24,7 +24,7 @@ from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import Place
 from pgdyno.targets.aws.rental_journal import Kind
 from pgdyno.targets.aws.schema import DatabaseTarget
-from pgdyno.units import format_duration, parse_duration_s
+from pgdyno.units import duration_words, parse_duration_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def wait_for(maker: Maker, spec: _Patient, look: Callable[[], tuple[str, T]], wh
         if state in _FAILED:
             raise AwsError(f"{what} is {state}", code=state, hint="see its events in Amazon's console")
         if patience.over():
-            within = format_duration(parse_duration_s(spec.ready_within))
+            within = duration_words(parse_duration_s(spec.ready_within))
             message = f"{what} is still {state} after {within}"
             raise AwsError(message, code="Timeout", hint="give it more time: ready_within = …")
         if state != told:

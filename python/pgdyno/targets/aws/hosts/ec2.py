@@ -19,7 +19,7 @@ from pgdyno.targets.aws.network import Reachable, allowed_networks, security_gro
 from pgdyno.targets.aws.rental_journal import Journal
 from pgdyno.targets.aws.schema import DATA_DEVICE, WAL_DEVICE, Ec2Target, Host
 from pgdyno.targets.rental import stamp
-from pgdyno.units import format_duration, parse_duration_s
+from pgdyno.units import duration_words, parse_duration_s
 
 STATE = "cat ~/state"
 """The command that prints the state of the set-up, which setup.sh writes."""
@@ -103,7 +103,7 @@ def wait_until_set_up(maker: Maker, spec: Host, wanted: Reachable, ssh: SshSpec)
             message = f"the host {ssh.host} could not be set up: {step}{told_last}"
             raise AwsError(message, code="Setup", hint="these are the last lines of its /var/log/pgdyno-setup.log")
         if patience.over():
-            message = f"the host {ssh.host} is still {state} after {format_duration(within_s)}"
+            message = f"the host {ssh.host} is still {state} after {duration_words(within_s)}"
             raise AwsError(message, code="Timeout", hint="give it more time: ready_within = …")
         if state != told:
             maker.say(f"{maker.name}: {state}")

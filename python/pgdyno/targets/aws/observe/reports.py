@@ -18,7 +18,7 @@ from pgdyno.targets.aws.databases.service import instance_of
 from pgdyno.targets.aws.observe.cloudwatch import asking_of_host, cloudwatch_figures, database
 from pgdyno.targets.aws.observe.server_log import log_part
 from pgdyno.targets.rental import SECOND_US, Figure, Observed, Say, SourceReport, Span, is_complete, missing
-from pgdyno.units import format_duration
+from pgdyno.units import duration_words
 
 
 def ask_until_complete(ask: Callable[[], Observed], within_s: float, waits: Callable[[], None]) -> Observed:
@@ -146,7 +146,7 @@ def _resource(cloud: Cloud, instance: str) -> tuple[str | None, Message | str]:
 
 def _figures(source: CloudSource, ask: Callable[[], Observed], late_s: float, say: Say) -> SourceReport:
     def waits() -> None:
-        say(f"waiting for {_NAMES[source]}, up to {format_duration(max(late_s, 1.0))}")
+        say(f"waiting for {_NAMES[source]}, up to {duration_words(max(late_s, 1.0))}")
 
     report = _report(source, None)
     try:

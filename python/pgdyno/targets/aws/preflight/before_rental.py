@@ -35,7 +35,7 @@ from pgdyno.targets.aws.preflight.account_limits import (
 from pgdyno.targets.aws.preflight.storage_limits import Limit, attached_limit, instance_limit, volume_limit
 from pgdyno.targets.aws.schema import AuroraTarget, Ec2Generator, Ec2Target, RdsTarget, Volume
 from pgdyno.targets.rental import GENERATOR, Note
-from pgdyno.units import format_duration
+from pgdyno.units import duration_words
 
 Server = Rds | Aurora | Ec2
 AFTER_S = 3600.0
@@ -243,7 +243,7 @@ def check_before_rental(
 
 
 def _check_credentials(cloud: Cloud, lasts_s: float, findings: Findings) -> None:
-    needed = format_duration(lasts_s + AFTER_S)
+    needed = duration_words(lasts_s + AFTER_S)
     if cloud.expires_within(lasts_s + AFTER_S):
         hint = "log in again for a longer session, use a profile that boto3 renews (a role, SSO), or shorten the plan"
         findings.problem(f"the credentials expire within {needed}, which the run and its removal may need", hint)
