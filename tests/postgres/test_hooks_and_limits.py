@@ -248,6 +248,6 @@ def test_a_trial_that_cannot_be_stored_ends_the_run_and_is_made_again(
 def test_trials_are_apart_by_the_pause(warm_home: Home, tmp_path: Path, plan: Callable[..., Path]) -> None:
     done = pgdyno(warm_home, tmp_path, "run", str(plan(trial='pause = "2.5s"')))
     assert done.returncode == ExitCode.OK, done.stderr
-    assert "pausing 2.5s" in done.stderr
+    assert "pausing 2.5 s" in done.stderr
     first, second = the_run(tmp_path).trials()
     assert (present(second.started_at) - present(first.ended_at)).total_seconds() >= 2.5
