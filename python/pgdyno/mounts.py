@@ -1,18 +1,21 @@
 """Mounted file systems, and what is at a path that a user gave.
 
 Before Python 3.14, methods of Path raise OSError for a name that is too long, and for one in a folder that may not be
-read; expanduser raises RuntimeError for an unknown user. A wrong path is an everyday mistake: these functions raise
-nothing, and the caller says what is wrong.
+read; expanduser raises RuntimeError for an unknown user. A wrong path is an everyday mistake: most of these functions
+raise nothing, and the caller says what is wrong.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 MOUNTINFO = Path("/proc/self/mountinfo")
+MOST_BYTES = 64 * 1024 * 1024
+"""Of a plan or a price list: more than anybody writes."""
 
 
 def exists(path: str | os.PathLike[str]) -> bool:
@@ -28,6 +31,23 @@ def is_file(path: str | os.PathLike[str]) -> bool:
 def is_folder(path: str | os.PathLike[str]) -> bool:
     """Returns whether a folder is at `path`; False also if that cannot be determined."""
     return os.path.isdir(path)  # noqa: PTH112 - raises nothing
+
+
+def without_folder(path: str | os.PathLike[str]) -> str:
+    """Returns why there is no folder at `path`: nothing is there, or something else."""
+    return f"{path} is not a folder" if exists(path) else f"folder {path} does not exist"
+
+
+def read_within(path: Path, most: int) -> bytes:
+    """Returns the content of the file at `path`; a device has no end, and would fill the memory.
+
+    Raises OSError, also if there are more than `most` bytes.
+    """
+    with path.open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+    return content
 
 
 def expanded(path: str | os.PathLike[str]) -> Path:

@@ -100,13 +100,27 @@ def test_prices_of_the_plan_are_shown(run: Run, tmp_path: Path) -> None:
         assert "pg18: 63,564.00 EUR over 3 years" in " ".join(run("pgdyno", command, str(path)).stdout.split())
 
 
-def test_a_history_needs_a_point_that_two_runs_measured(run: Run, tmp_path: Path) -> None:
+def test_the_first_run_of_a_folder_begins_a_history(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    none = run("pgdyno", "history", "runs")
+    assert (none.returncode, none.stdout) == (ExitCode.STORE, "")
+    assert "runs has no runs" in none.stderr
+    stored(tmp_path / "runs", {"pg18": 600.0}, repeats=2)
+    begun = run("pgdyno", "history", "runs")
+    assert begun.returncode == ExitCode.OK, begun.stderr
+    assert "throughput of 1 run, " in begun.stdout
+    assert "1 run is too few for change points" in begun.stdout
+    (found,) = json.loads(run("pgdyno", "history", "runs", "--json").stdout)
+    assert len(found["points"]) == 1
+
+
+def test_several_runs_without_a_point_in_common_have_no_history(run: Run, tmp_path: Path) -> None:
     for target in ("pg18", "pg17"):
         stored(tmp_path / "runs", {target: 600.0}, repeats=2)
-        done = run("pgdyno", "history", "runs")
-        assert (done.returncode, done.stdout) == (ExitCode.STORE, "")
-        assert "runs has no point that at least two runs measured" in done.stderr
-        assert json.loads(run("pgdyno", "history", "runs", "--json").stdout) == []
+    done = run("pgdyno", "history", "runs")
+    assert (done.returncode, done.stdout) == (ExitCode.STORE, "")
+    assert "runs has no point that at least two runs measured" in done.stderr
+    assert json.loads(run("pgdyno", "history", "runs", "--json").stdout) == []
 
 
 def test_the_history_of_a_folder(run: Run, tmp_path: Path) -> None:

@@ -124,8 +124,8 @@ def _length(trial: TrialRecord) -> str:
     return f", {length_s:g} s" if length_s is not None else ""
 
 
-def histories(runs: Mapping[str, RunSource], asked: Metric | None = None) -> list[History]:
-    """Return the history of every point that at least two of `runs` have, by folder name; in order of occurrence.
+def histories(runs: Mapping[str, RunSource], asked: Metric | None = None, *, fewest: int = 2) -> list[History]:
+    """Return the history of every point that at least `fewest` of `runs` have, by folder name; in order of occurrence.
 
     Without a metric, each run is followed by the one by which it is compared.
     """
@@ -143,7 +143,7 @@ def histories(runs: Mapping[str, RunSource], asked: Metric | None = None) -> lis
         for key, logs in figures.items():
             mean = math.exp(math.fsum(logs) / len(logs))
             found[key].append(HistoryPoint(folder, run.manifest.started_at, mean, len(logs)))
-    kept = {key: points for key, points in found.items() if len(points) > 1}
+    kept = {key: points for key, points in found.items() if len(points) >= fewest}
     names = varying([series for *_, series, _ in kept])
     common = set.intersection(*(set(told) for _, _, _, told, *_ in kept)) if kept else set()
     made = []

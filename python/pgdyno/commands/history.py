@@ -11,7 +11,7 @@ from pgdyno.commands.support.cluster_and_generator_hosts import Unread, each_run
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, StoreError, UsageError
 from pgdyno.generators.parallel_map import in_line
-from pgdyno.mounts import is_folder
+from pgdyno.mounts import is_folder, without_folder
 from pgdyno.report.analysis import differing, history_lines
 from pgdyno.safe_output import print_json
 from pgdyno.store import RunData, list_runs, load_run
@@ -26,7 +26,7 @@ def show_history(
     Raises StoreError and UsageError.
     """
     if not is_folder(folder):
-        raise StoreError(f"folder {folder} does not exist", hint="name a folder that contains runs")
+        raise StoreError(without_folder(folder), hint="name a folder that contains runs")
     runs: dict[str, RunData] = {}
     unread: list[Unread] = []
     places = [str(entry.path) for entry in list_runs(folder) if (entry.path / MANIFEST).exists()]
@@ -39,13 +39,16 @@ def show_history(
     code = unread[0].exit_code if unread else ExitCode.OK
     chosen = {name: run for name, run in runs.items() if workload in (None, run.manifest.workload)}
     of_target = {name: _of_target(run, target) for name, run in chosen.items()}
-    found = histories(of_target, metric)
+    # the first run of a folder begins its histories
+    found = histories(of_target, metric, fewest=min(2, len(runs)))
     if json:
         print_json([_history_json(each, runs) for each in found], indent=2)
         return code
     if not found:
         # without a filter, the command is valid, and the folder lacks runs
         error = StoreError if target is None and workload is None else UsageError
+        if not places:
+            raise error(f"{folder} has no runs", hint="pgdyno run quick makes one")
         raise error(
             f"{folder} has no point that at least two runs measured",
             hint="a history compares runs with the same workload, point and trial length",

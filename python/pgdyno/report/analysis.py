@@ -38,6 +38,7 @@ from pgdyno.report.report_content import Digest, digest
 from pgdyno.report.report_tables import table_lines
 from pgdyno.report.terminal.text_drawing import printable, sparkline
 from pgdyno.report.translation import gettext, translated
+from pgdyno.units import counted
 
 WIDTH = 78
 """Columns of the terminal that a table of queries may use, indented by two below the name of one of several runs."""
@@ -296,13 +297,14 @@ def history_lines(of: History, differences: Mapping[int, Sequence[str]]) -> Iter
     """Return a heading, the course, and a line for each change with `differences` of the runs, by its index."""
     metric, first, last = of.metric, of.points[0], of.points[-1]
     yield (
-        f"{printable(of.workload)}, {printable(of.label)}: {metric.words} of {len(of.points)} runs, "
+        f"{printable(of.workload)}, {printable(of.label)}: {metric.words} of {counted(len(of.points), 'run')}, "
         f"{first.started_at:%Y-%m-%d} to {last.started_at:%Y-%m-%d}"
     )
     figures = [point.figure for point in of.points]
     yield f"  {sparkline(figures, WIDEST)}  {_with_unit(min(figures), metric)} to {_with_unit(max(figures), metric)}"
     if of.changes is None:
-        yield f"  {len(of.points)} runs are too few for change points, which need at least {FEWEST_RUNS}"
+        too_few = "1 run is too few" if len(of.points) == 1 else f"{len(of.points)} runs are too few"
+        yield f"  {too_few} for change points, which need at least {FEWEST_RUNS}"
     elif not of.changes:
         yield "  no change of level"
     for change in of.changes or ():
