@@ -112,6 +112,9 @@ def test_a_run_without_a_result_is_told_too() -> None:
         add_failure(run, "pg18", clients)
     shown = lines(run, 80)
     assert "No trial finished: 8 trials failed or were interrupted" in shown
+    to = console(terminal=False)
+    print_report(digest(run), to, Extras())
+    assert "Noise grade" not in written(to)
     assert "and 3 more trials that did not finish" in shown
 
 

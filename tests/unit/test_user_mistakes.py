@@ -123,6 +123,61 @@ def test_a_note_about_both_runs_is_printed_once(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out.count("not recorded") == 1
 
 
+@pytest.mark.parametrize("words", [["serve"], ["history"], ["list", "--runs"]])
+def test_a_file_is_no_folder_of_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plan.toml").write_text("")
+    result = CliRunner().invoke(app, [*words, "plan.toml"])
+    assert isinstance(result.exception, StoreError)
+    assert str(result.exception) == "plan.toml is not a folder"
+
+
+def test_a_plan_without_an_end_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text('extends = "/dev/zero"\n')
+    for source in ("/dev/zero", str(tmp_path / "plan.toml")):
+        with pytest.raises(PlanError) as caught:
+            load_plan(source)
+        (found,) = caught.value.problems
+        assert found.message == "cannot be read: file too large"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"\xe4", "is not UTF-8"), (b"\xef\xbb\xbfa = 1", "is not a price list"), (None, "file too large")],
+)
+def test_a_price_list_that_is_no_text(tmp_path: Path, content: bytes | None, message: str) -> None:
+    path = Path("/dev/zero")
+    if content is not None:
+        path = tmp_path / "price.toml"
+        path.write_bytes(content)
+    with pytest.raises(UsageError, match=message):
+        read_prices(path)
+
+
+@pytest.mark.parametrize("options", [["--set", "trial.repeats=3"], ["--on", "dsn"], ["--budget", "1m"]])
+def test_the_doctor_needs_a_plan_to_change_one(options: list[str]) -> None:
+    result = CliRunner().invoke(app, ["doctor", *options])
+    assert isinstance(result.exception, UsageError)
+    assert str(result.exception) == f"{options[0]} needs a plan"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [([], "no resources selected"), (["--all", "--run", "x"], "--run, --all and --expired exclude each other")],
+)
+def test_reap_needs_one_selection(options: list[str], message: str) -> None:
+    result = CliRunner().invoke(app, ["reap", *options])
+    assert isinstance(result.exception, UsageError)
+    assert str(result.exception) == message
+
+
+def test_a_report_of_one_run_twice_is_a_mistake(tmp_path: Path) -> None:
+    name = RunFolder.create(tmp_path, sample_manifest()).path.name
+    result = CliRunner().invoke(app, ["report", name, name, "--runs", str(tmp_path), "--html", str(tmp_path / "x")])
+    assert isinstance(result.exception, UsageError)
+    assert str(result.exception) == f"{name} and {name} are the same run: {tmp_path / name}"
+
+
 def test_serve_needs_its_folder(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="nosuch does not exist"):
         serve_runs(tmp_path / "nosuch", None)

@@ -35,6 +35,8 @@ def doctor(
 
     Raises PgdynoError.
     """
+    if source is None and overrides:
+        raise UsageError("--set needs a plan", hint="name the plan whose keys to override")
     if source is None and budget is not None:
         raise UsageError("--budget needs a plan", hint="name the plan to fit into the budget")
     if source is None and on is not None:

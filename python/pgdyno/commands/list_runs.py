@@ -12,7 +12,7 @@ from rich.text import Text
 from pgdyno.commands.arguments.options import DEFAULT_RUNS
 from pgdyno.console import Console
 from pgdyno.errors import StoreError
-from pgdyno.mounts import is_folder
+from pgdyno.mounts import is_folder, without_folder
 from pgdyno.safe_output import print_json, visible
 from pgdyno.store import RunEntry
 from pgdyno.store import list_runs as stored_runs
@@ -28,7 +28,7 @@ def list_runs(runs: Path, *, json: bool) -> None:
     Raises StoreError if there is no such folder; the default one may be missing.
     """
     if runs != DEFAULT_RUNS and not is_folder(runs):
-        raise StoreError(f"folder {runs} does not exist", hint="name a folder that contains runs")
+        raise StoreError(without_folder(runs), hint="name a folder that contains runs")
     entries = stored_runs(runs)
     if json:
         print_json([_as_json(entry) for entry in entries], indent=2)

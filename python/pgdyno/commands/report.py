@@ -26,7 +26,7 @@ from pgdyno.report.full_report import WholeReport, whole_report
 from pgdyno.report.pdf.typeset import need_typst
 from pgdyno.report.translation import Language
 from pgdyno.safe_output import visible
-from pgdyno.store import find_run, load_run
+from pgdyno.store import RunFolder, find_run, load_run
 from pgdyno.store.find_runs import named_runs
 from pgdyno.store.object_storage.address import is_remote
 from pgdyno.store.object_storage.runs import opened
@@ -55,6 +55,7 @@ def write_report(
 ) -> None:
     """Writes the report of one or several runs and prints its location. Raises StoreError and UsageError."""
     folders = [find_run(name, runs) for name in named]
+    _check_different(named, folders)
     data = [load_run(folder) for folder in folders]
     if forms.pdf is not None:
         need_typst()
@@ -81,6 +82,16 @@ def write_report(
         write_report_file(path, made())
         if not is_standard_output(path):
             console.print(str(path), soft_wrap=True)
+
+
+def _check_different(named: Sequence[str], folders: Sequence[RunFolder]) -> None:
+    """Raises UsageError if two names stand for one run, which would be compared with itself."""
+    seen: dict[str, str] = {}
+    for name, folder in zip(named, folders, strict=True):
+        place = folder.location if is_remote(folder.location) else str(folder.path.resolve())
+        if place in seen:
+            raise UsageError(f"{seen[place]} and {name} are the same run: {place}", hint="name each run once")
+        seen[place] = name
 
 
 def _on_paper(report: WholeReport) -> bytes:

@@ -187,8 +187,10 @@ class Asked:
 
 def reap(asked: Asked, *, look: bool) -> ExitCode:
     """Removes leftover resources, or only lists them with `look`; prints what remains. Raises PgdynoError."""
-    if (asked.run is not None) + asked.all + asked.expired != 1:
-        raise UsageError("no resources selected", hint="use one of --run RUN, --all and --expired")
+    selected = (asked.run is not None) + asked.all + asked.expired
+    if selected != 1:
+        message = "--run, --all and --expired exclude each other" if selected else "no resources selected"
+        raise UsageError(message, hint="use one of --run RUN, --all and --expired")
     found = needed_providers()
     if asked.run is not None:
         # only a provider that has the run is asked, or all if no journal here knows it

@@ -147,7 +147,7 @@ PriceOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 RunJsonOption = Annotated[
-    bool, typer.Option("--json", help='No table; the last line is {"run": path, "trials": n, "failed": n}.')
+    bool, typer.Option("--json", help='Print no table; the last line is {"run": path, "trials": n, "failed": n}.')
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Rent without asking for confirmation.")]
 WaitOption = Annotated[bool, typer.Option("--wait", help="Wait while another pgdyno measures on this host.")]

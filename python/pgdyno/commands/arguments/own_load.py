@@ -94,7 +94,7 @@ def synthesise(
         bool, typer.Option("--json", help='Print {"folder": path, "scripts": [...], "left_out": [...], ...}.')
     ] = False,
 ) -> None:
-    """Make a load like a captured one, of any size.
+    """Model a captured load, at any size.
 
     Writes a plan with a script for each kind of transaction, its weight, values drawn as the captured ones were, and
     the number of clients and the rate.

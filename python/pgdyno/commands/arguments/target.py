@@ -195,7 +195,7 @@ def reap(
         bool, typer.Option("--all-regions", help="Search every region that is enabled for the account.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", "--look", help="List resources without removing them.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove what others created, too, without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Also remove what others created, without asking.")] = False,
 ) -> None:
     """Remove or give back servers that runs left behind.
 

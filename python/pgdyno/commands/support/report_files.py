@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pgdyno.errors import PgdynoError, StoreError, UsageError
-from pgdyno.mounts import expanded, is_folder
+from pgdyno.mounts import MOST_BYTES, expanded, is_folder, read_within
 from pgdyno.plan.reading.plan_document import dotted, key_lines
 from pgdyno.records.price import PriceList
 from pgdyno.safe_output import visible
@@ -117,7 +117,8 @@ def below(place: str, name: str) -> str:
 def read_prices(path: Path) -> PriceList:
     """Reads a price list from a TOML file. Raises UsageError with all mistakes in it."""
     try:
-        text = path.read_text(encoding="utf-8")
+        # editors on Windows write a byte order mark, which TOML does not have
+        text = read_within(path, MOST_BYTES).decode("utf-8-sig")
         return PriceList.model_validate(tomllib.loads(text))
     except OSError as error:
         raise UsageError(f"cannot read the prices in {path}: {(error.strerror or '').lower()}") from error
@@ -128,6 +129,8 @@ def read_prices(path: Path) -> PriceList:
             f"{path} is not a price list: {mistakes}", hint="see the example in docs/reference/price.md"
         ) from error
     # after ValidationError, which is a ValueError
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8", hint="save the file as UTF-8") from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not valid TOML: {error}") from error
 

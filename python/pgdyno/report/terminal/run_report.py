@@ -75,7 +75,7 @@ def print_report(of: Digest, console: Console, extras: Extras, last: Sequence[st
     width = console.width if console.is_terminal else None
     body = report_lines(of, width, unicode=_unicode(console), extras=extras)
     said = answer(of, extras)
-    noise = noise_line(noise_grade(of, said.chief)) if of.points else ""
+    noise = noise_line(noise_grade(of, said.chief)) if any(each.finished for each in of.points) else ""
     lines = [*(Text(each) for each in ("", *last) if last), *noise_lines(noise, width)]
     for line in (*body, *lines, *answer_lines(said, width)):
         console.print(line, soft_wrap=True, highlight=False)
