@@ -238,7 +238,7 @@ def test_the_same_question_again_needs_no_other_file(folder: Path) -> None:
         with pytest.raises(TargetError, match="cannot connect"):
             ab(asked, how)
     other = Question(dsn=asked.dsn, settings=["work_mem=4MB,1GB"], scripts=["q.sql"])
-    with pytest.raises(UsageError, match="already exists, and asks something else"):
+    with pytest.raises(UsageError, match="already exists, with another plan"):
         ab(other, how)
 
 

@@ -151,7 +151,7 @@ def _loaded(asked: Question, how: How) -> LoadedPlan:
     # the same question again, after a server that refused the connection
     if is_file(save) and not _is_text(save, text):
         hint = f"run it: pgdyno run {shlex.quote(str(save))}; or give another name to --save"
-        raise UsageError(f"{save} already exists, and asks something else", hint=hint)
+        raise UsageError(f"{save} already exists, with another plan", hint=hint)
     if exists(save) and not is_file(save):
         raise UsageError(f"cannot write {save}: it is not a regular file", hint="give another name to --save")
     _write_plan(save, text)
