@@ -54,9 +54,7 @@ def forest_chart(of: Comparison, look: Look, title: str, layout: Layout, most: i
     rows = [_row_of(point) for point in of.points[:most]]
     if of.overall is not None:
         rows.append(replace(_row_of(of.overall), is_overall=True))
-    unit = gettext(
-        "change of {metric} in %, vs {base}", metric=gettext(of.metric.words), base=named_arm(of, of.base)
-    )
+    unit = gettext("change of {metric} in %, vs {base}", metric=gettext(of.metric.words), base=named_arm(of, of.base))
     drawing = Drawing(layout.width, TOP + ROW * len(rows) + 48, title, _description(of))
     return _forest(drawing, rows, of.delta, unit, look, layout)
 
