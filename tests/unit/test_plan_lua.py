@@ -106,3 +106,12 @@ def test_a_sweep_does_not_change_the_server(tmp_path: Path) -> None:
     with pytest.raises(PlanError) as caught:
         load_plan(path, [])
     assert any(problem.message.startswith("pgsql_port names a server") for problem in caught.value.problems)
+
+
+def test_a_ledger_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "lua.toml"
+    path.write_text(HEAD + 'lua = "a.lua"\n')
+    (tmp_path / "a.lua").write_text("function event() end -- :ledger_seq\n")
+    with pytest.raises(PlanError) as caught:
+        load_plan(path, ["trial.ledger=true"])
+    assert [problem.path for problem in caught.value.problems] == ["trial.ledger"]

@@ -35,7 +35,7 @@ from pgdyno.plan.model import (
     TrialSpec,
     Workload,
 )
-from pgdyno.plan.reading.plan_document import Document, near
+from pgdyno.plan.reading.plan_document import Document, KeyPath, near
 from pgdyno.plan.sweeps.points import Space, expand
 from pgdyno.plan.sweeps.spec import Sweep
 from pgdyno.plan.targets import RentedHosts, TargetSpec
@@ -217,8 +217,12 @@ def _tpcc(workload: Workload, document: Document) -> Iterator[Problem]:
     if (workload.scripts, workload.dataset) != (["tpcc"], "tpcc"):
         message = "defines scripts and dataset itself"
         yield document.problem(("workload", "name"), message, "remove scripts and dataset, or the name")
-    for key in workload.variables:
-        yield document.problem(("workload", "variables", key), "needs scripts, and TPC-C has none")
+    for place in (("workload",), *_sweeps(document)):
+        variables = document.at((*place, "variables"))
+        for key in variables if isinstance(variables, dict) else ():
+            yield document.problem((*place, "variables", str(key)), "needs scripts, and TPC-C has none")
+    if document.at(("workload", "scale")) not in (None, workload.scale):
+        yield document.problem(("workload", "scale"), "differs from warehouses", "remove one of them")
     why = "the variant defines how TPC-C's statements are sent"
     yield from _protocol(document, why, "remove it; workload.variant selects prepared calls or statements")
     if document.at(("reset", "method")) == "vacuum":
@@ -273,10 +277,7 @@ def _workload(workload: Workload, space: Space | None, document: Document, folde
 
 def _servers(document: Document) -> Iterator[Problem]:
     """Refuses options that name a server: the load must use the prepared and observed server."""
-    points = document.at(("sweep", "points"))
-    count = len(points) if isinstance(points, list) else 0
-    sweeps = (("sweep",), *(("sweep", "points", number) for number in range(count)))
-    for path in (("workload", "options"), *((*sweep, "variables") for sweep in sweeps)):
+    for path in (("workload", "options"), *((*sweep, "variables") for sweep in _sweeps(document))):
         table = document.at(path)
         for name in table if isinstance(table, dict) else ():
             if str(name).replace("-", "_").startswith("pgsql_"):
@@ -286,11 +287,16 @@ def _servers(document: Document) -> Iterator[Problem]:
 
 def _protocol(document: Document, why: str, hint: str) -> Iterator[Problem]:
     """Refuses a protocol for a workload that itself decides whether to prepare statements."""
-    points = document.at(("sweep", "points"))
-    count = len(points) if isinstance(points, list) else 0
-    for path in (("sweep",), *(("sweep", "points", number) for number in range(count))):
+    for path in _sweeps(document):
         if document.at((*path, "protocol")) is not None:
             yield document.problem((*path, "protocol"), why, hint)
+
+
+def _sweeps(document: Document) -> Iterator[KeyPath]:
+    """Yields the places of a plan that sweep parameters."""
+    points = document.at(("sweep", "points"))
+    count = len(points) if isinstance(points, list) else 0
+    yield from (("sweep",), *(("sweep", "points", number) for number in range(count)))
 
 
 def _scripts(section: str, scripts: Sequence[str], dataset: str, document: Document, folder: Path) -> Iterator[Problem]:
