@@ -19,6 +19,7 @@ from pgdyno.cli import app, configured
 from pgdyno.commands.arguments.options import PLAN_KEYS, complete_plans
 from pgdyno.commands.compare import compare_runs, print_comparisons, run_gate
 from pgdyno.commands.plan import check
+from pgdyno.commands.run import check_folder
 from pgdyno.commands.selftest import keys_of
 from pgdyno.commands.serve import serve_runs
 from pgdyno.commands.support.compared_runs import Compared
@@ -403,6 +404,23 @@ def test_a_folder_that_may_not_be_read_is_a_mistake(tmp_path: Path, monkeypatch:
         with unprivileged():
             result = CliRunner().invoke(app, words)
         assert isinstance(result.exception, PgdynoError), result.exception
+
+
+def test_a_folder_for_runs_is_checked_before_anything_is_measured(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "plan.toml").write_text("")
+    check_folder(tmp_path / "a" / "b")
+    with pytest.raises(StoreError, match="toml is not a folder"):
+        check_folder(tmp_path / "plan.toml" / "runs")
+    with unprivileged(), pytest.raises(StoreError, match="permission denied"):
+        check_folder(tmp_path / "runs")
+
+
+def test_the_hint_of_a_report_names_no_folder_of_runs(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path, sample_manifest()).path
+    result = CliRunner().invoke(app, ["report", str(run), "--html", "/dev/full"])
+    assert str(result.exception) == "cannot write /dev/full: no space left on device"
+    assert getattr(result.exception, "hint", "") is None
 
 
 def test_commands_that_are_printed_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

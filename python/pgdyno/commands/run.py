@@ -132,13 +132,19 @@ def run_plan(
 
 
 def check_folder(runs: Path) -> None:
-    """Raises StoreError, before anything is measured, if `runs` is there and is no folder.
+    """Raises StoreError, before anything is measured, if `runs` is no folder, or one that cannot be written to.
 
     Raises UsageError if its path is not UTF-8, which DuckDB does not take.
     """
     refuse_undecodable(f"the folder of runs {runs.absolute()}", str(runs.absolute()))
     if os.path.lexists(runs) and not is_folder(runs):
         raise StoreError(f"{runs} is not a folder", hint="name a folder of runs; pgdyno makes it if it does not exist")
+    there = next(each for each in (runs.absolute(), *runs.absolute().parents) if os.path.lexists(each))
+    hint = "choose a folder that you may write to with --runs"
+    if not is_folder(there):
+        raise StoreError(f"cannot make a run folder in {runs}: {there} is not a folder", hint=hint)
+    if not os.access(there, os.W_OK | os.X_OK, effective_ids=True):
+        raise StoreError(f"cannot make a run folder in {runs}: {there}: permission denied", hint=hint)
 
 
 def check_reports(output: Output) -> None:

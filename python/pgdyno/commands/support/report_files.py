@@ -77,7 +77,7 @@ def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
     if path.parts[:2] == ("/", "dev"):
         # a file to which the shell redirects keeps what it has: opened by its name, it would be emptied
         target = {"/dev/stdout": 1, "/dev/stderr": 2}.get(str(path), path)
-        with storing("write", path), open(target, "wb", closefd=isinstance(target, Path)) as stream:
+        with storing("write", path, None), open(target, "wb", closefd=isinstance(target, Path)) as stream:
             sys.stdout.flush()
             stream.writelines(pieces)
         return
