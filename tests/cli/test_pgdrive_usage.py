@@ -79,3 +79,10 @@ def test_a_socket_that_is_not_there(run: Run, tmp_path: Path) -> None:
     done = run("pgdrive", "-h", str(tmp_path), "-U", "nobody", "none")
     assert done.returncode == 1
     assert f'connection to server on socket "{tmp_path}/.s.PGSQL.5432" failed: No such file or directory' in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--file", "--phases"])
+def test_a_file_without_an_end_is_refused(run: Run, option: str) -> None:
+    done = run("pgdrive", f"{option}=/dev/zero")
+    assert done.returncode == 1
+    assert done.stderr == 'pgdrive: error: could not read file "/dev/zero": file too large\n'

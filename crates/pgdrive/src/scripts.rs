@@ -124,16 +124,26 @@ fn driven(origin: &Origin) -> Program {
     }
 }
 
+/// Bytes of the longest script: a device such as /dev/zero has no end, and would fill the memory.
+const LONGEST: u64 = 256 * 1024 * 1024;
+
+fn read_within(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if from.take(LONGEST + 1).read_to_end(&mut bytes)? as u64 > LONGEST {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(bytes)
+}
+
 /// The text of a file, or of standard input for `-`.
 ///
 /// # Errors
 /// The file cannot be read.
 pub fn read(path: &str) -> Result<String, Failure> {
     let read = if path == "-" {
-        let mut bytes = Vec::new();
-        io::stdin().read_to_end(&mut bytes).map(|_| bytes)
+        read_within(io::stdin())
     } else {
-        std::fs::read(path)
+        std::fs::File::open(path).and_then(read_within)
     };
     let bytes = read.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
