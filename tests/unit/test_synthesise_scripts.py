@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pgdyno.errors import UsageError
 from pgdyno.plan import load_plan
 from pgdyno.programs import find_engine
 from pgdyno.records.capture import CAPTURE_FILE, STATEMENTS_FILE, Capture
@@ -407,6 +408,15 @@ def test_failed_transactions_are_left_out(tmp_path: Path) -> None:
     load = tpcb(300)
     load.add(9, 0, "BEGIN", "SELECT 1", "ROLLBACK", failed=1)
     assert [(each.reason, each.count) for each in modelled(load, tmp_path).left] == [(Left.FAILED, 1)]
+
+
+def test_a_capture_without_a_script_says_each_reason_once(tmp_path: Path) -> None:
+    load = CapturedLoad()
+    for number in range(3):
+        load.add(9, 0, "BEGIN", f"SELECT {number} FROM t{number}", "ROLLBACK", failed=1)
+    with pytest.raises(UsageError, match="can be in a script") as caught:
+        modelled(load, tmp_path)
+    assert caught.value.hint == f"3: {Left.FAILED.value}"
 
 
 @pytest.mark.parametrize(

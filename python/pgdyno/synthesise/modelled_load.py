@@ -149,8 +149,7 @@ def model_log(folder: Path, capture: Capture, least: float) -> Model:
             else:
                 written.append((each, script))
         if not written:
-            reasons = "; ".join(f"{each.count:,}: {each.reason.value}" for each in left)
-            raise UsageError(f"none of the transactions in {folder} can be in a script", hint=reasons)
+            raise UsageError(f"none of the transactions in {folder} can be in a script", hint=_reasons(left))
         transactions = sum(each.count for each, _ in written)
         arrivals = find_arrivals(activity, transactions, capture.span_us, capture.most_sessions)
     scripts = [script for _, script in written]
@@ -199,10 +198,16 @@ def model_statistics(folder: Path, capture: Capture, least: float, connection: C
         if reason is not None:
             left.append(LeftTransactions(reason, each.calls, round(each.total_us or 0)))
     if not scripts:
-        raise UsageError(f"none of the statements in {folder} can be in a script", hint="; ".join(notes) or _EMPTY_HINT)
+        raise UsageError(
+            f"none of the statements in {folder} can be in a script", hint="; ".join(notes) or _reasons(left)
+        )
     counted = sum(script.weight for script in scripts)
     arrivals = arrivals_of_totals(counted, total_us, capture.span_us, capture.most_sessions)
     return Model(_with_commands(capture, scripts), scripts, arrivals, "extended", summed(left), modelled / whole, notes)
+
+
+def _reasons(left: list[LeftTransactions]) -> str:
+    return "; ".join(f"{each.count:,}: {each.reason.value}" for each in summed(left))
 
 
 def _with_commands(capture: Capture, scripts: list[Script]) -> Capture:
