@@ -46,8 +46,9 @@ def stored(
     workload: str = "select-only",
     kind: str = "embedded",
     instances: Sequence[float] = (),
+    pairs: int = 6,
 ) -> str:
-    """Writes a run of six pairs whose throughput varies, also by the factors of `instances`; returns its name."""
+    """Writes a run of pairs whose throughput varies, also by the factors of `instances`; returns its name."""
     about = sample_manifest(
         host=host or describe_host(),
         workload=workload,
@@ -55,7 +56,7 @@ def stored(
         plan={"name": "two", "trial": {"duration": 10.0}},
     )
     folder = RunFolder.create(parent, about)
-    for number in range(1, 13):
+    for number in range(1, 2 * pairs + 1):
         repeat = (number + 1) // 2
         at = None if not instances else (repeat - 1) % len(instances)
         factor = 1.0 if at is None else instances[at]
@@ -152,3 +153,12 @@ def test_plan_check_and_gate_print_the_grade(tmp_path: Path, capsys: pytest.Capt
     assert "Noise grade " in (tmp_path / "gate.md").read_text()
     run_gate(what, "3%", junit=None, md=None, json=True)
     assert json.loads(capsys.readouterr().out)["noise"]["compared"] is True
+
+
+def test_a_gate_of_few_pairs_prints_no_grade(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    what = Compared(stored(tmp_path, pairs=3), None, tmp_path, None, None, None, None, force=True)
+    run_gate(what, "3%", junit=tmp_path / "gate.xml", md=tmp_path / "gate.md", json=False)
+    printed = [capsys.readouterr().out, (tmp_path / "gate.xml").read_text(), (tmp_path / "gate.md").read_text()]
+    for text in printed:
+        assert "too few for a claim" in text
+        assert "one trial per point" not in text

@@ -22,8 +22,8 @@ from pgdyno.records import Outcome
 from pgdyno.report.answers.comparison import comparison_lines, confounded_line, noise_lines, stopping_line
 from pgdyno.report.answers.comparison_export import comparison_json, noise_json
 from pgdyno.report.answers.gate_export import gate_json, gate_junit, gate_markdown, gate_verdict_words, gate_words
+from pgdyno.report.answers.noise import gate_noise
 from pgdyno.report.answers.noise import noise_json as noise_grade_json
-from pgdyno.report.answers.noise import noise_line
 from pgdyno.report.answers.refusal import (
     Reason,
     reason_lines,
@@ -241,7 +241,7 @@ def _print_gate(judged: Gate, notes: Sequence[Message]) -> None:
     for point in judged.points:
         _print_wrapped(f"{point.verdict.value}: {gate_words(judged, point)}", console)
     stopped = stopping_line(judged.comparison)
-    for line in (*([] if stopped is None else [stopped]), noise_line(grade_against_none(judged.comparison))):
+    for line in (*([] if stopped is None else [stopped]), *gate_noise(judged.comparison)):
         _print_wrapped(line, console)
     _print_notes([*map(str, judged.comparison.warnings), *map(str, notes)], console, _confounders([judged.comparison]))
 

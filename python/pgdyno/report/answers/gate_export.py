@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from pgdyno.analyse.gate import Gate, GatePoint, GateVerdict
-from pgdyno.analyse.noise_grade import grade_against_none
 from pgdyno.messages import Message
 from pgdyno.report.answers.comparison import (
     comparison_sentence,
@@ -18,7 +17,7 @@ from pgdyno.report.answers.comparison import (
     stopping_line,
 )
 from pgdyno.report.answers.comparison_export import comparison_json, point_json
-from pgdyno.report.answers.noise import noise_line
+from pgdyno.report.answers.noise import gate_noise
 from pgdyno.report.terminal.text_drawing import printable
 
 
@@ -57,7 +56,7 @@ def gate_junit(of: Gate, notes: Sequence[Message] = ()) -> str:
     )
     stopped = stopping_line(of.comparison)
     said = [
-        noise_line(grade_against_none(of.comparison)),
+        *gate_noise(of.comparison),
         *([] if stopped is None else [stopped]),
         *(f"confounder: {each.message}" for each in of.comparison.confounders),
         *_caveats(of, notes),
@@ -93,7 +92,8 @@ def gate_markdown(of: Gate, notes: Sequence[Message] = ()) -> str:
         "",
     ]
     lines += [f"Allowed regression: {percent(of.limit, plus=False)} of {of.comparison.metric.words}.", ""]
-    lines += [f"{_escaped(noise_line(grade_against_none(of.comparison)))}.", ""]
+    for line in gate_noise(of.comparison):
+        lines += [f"{_escaped(line)}.", ""]
     lines += ["| point | change | interval | pairs | gate |", "|---|--:|--:|--:|---|"]
     for point in of.points:
         interval = "–" if point.compared.interval is None else low_to_high(point.compared.interval)  # noqa: RUF001

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from pgdyno.analyse.comparison import Comparison
-from pgdyno.analyse.noise_grade import Figure, NoiseGrade, figures_by_point, grade_of_comparison, grade_of_points
+from pgdyno.analyse.noise_grade import (
+    Figure,
+    NoiseGrade,
+    figures_by_point,
+    grade_against_none,
+    grade_of_comparison,
+    grade_of_points,
+)
 from pgdyno.records.base import FEWEST_PAIRS
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
@@ -51,6 +58,12 @@ def noise_line(grade: NoiseGrade | None) -> str:
     if grade is None:
         return gettext("Noise grade unknown: {about}", about=noise_about(grade))
     return gettext("Noise grade {letter}: {about}", letter=grade.letter, about=noise_about(grade))
+
+
+def gate_noise(of: Comparison) -> list[str]:
+    """Return the line about the grade of a gate; none with fewer pairs than a claim needs, which its notes say."""
+    grade = grade_against_none(of)
+    return [] if grade is None else [noise_line(grade)]
 
 
 def noise_json(grade: NoiseGrade | None) -> dict[str, Any] | None:
