@@ -221,6 +221,18 @@ def test_a_setting_that_the_server_does_not_know_is_corrected_not_run_again(
     assert "redo-failed" not in said
 
 
+def test_a_statement_that_is_wrong_is_corrected_not_run_again(
+    dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "q.sql").write_text("SELCT 1;\n")
+    asked = Question(dsn=[dsn], settings=["work_mem=4MB,64MB"], scripts=["q.sql"], clients=1, duration="500ms")
+    shown = Output(html=None, csv=None, quiet=True, json=False)
+    assert ab(asked, How(tmp_path / "runs", shown, check_first=False)) is ExitCode.TRIALS_FAILED
+    said = capsys.readouterr().out
+    assert "hint: correct the script, or what it needs in the database, and run the command again" in said
+    assert "redo-failed" not in said
+
+
 def test_a_value_that_the_server_refuses_is_reported_before_any_trial(theirs: Server) -> None:
     with pytest.raises(TargetError, match='cannot set work_mem = 4XB for a session: invalid value for parameter "work'):
         theirs.check_session({"work_mem": "4XB"})

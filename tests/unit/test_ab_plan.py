@@ -268,7 +268,11 @@ def test_a_script_must_be_a_regular_file(folder: Path) -> None:
     assert caught.value.problems[0].message == f"{folder}/pipe.sql is not a regular file"
 
 
-def test_a_script_in_a_folder_that_may_not_be_read_is_a_mistake_of_usage(folder: Path) -> None:
+def test_a_script_in_a_folder_that_may_not_be_read_is_a_mistake_of_usage(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # the folder of the tests is closed to others, and runs would be there
+    monkeypatch.setattr("pgdyno.commands.ab.check_folder", lambda _: None)
     folder.chmod(0o755)
     (folder / "closed").mkdir(mode=0)
     with unprivileged():
@@ -292,6 +296,18 @@ def test_arguments_must_be_utf_8(folder: Path, options: dict[str, object], messa
     (folder / "q\udce9.sql").write_text("SELECT 1;\n")
     asked = {"dsn": [DSN], "settings": ["jit=on,off"], "scripts": ["q.sql"]} | options
     assert refused(folder, **asked).message == message
+
+
+@pytest.mark.parametrize("version", ["17.", "abc"])
+def test_a_version_that_is_none_is_a_mistake_of_its_option(folder: Path, version: str) -> None:
+    assert refused(folder, versions=[version, "18"]).message == f"--version: {version!r} is not a PostgreSQL version"
+
+
+def test_a_script_in_another_encoding_is_refused_with_the_remedy(folder: Path) -> None:
+    (folder / "latin.sql").write_bytes(b"SELECT '\xe4';\n")
+    error = refused(folder, dsn=[DSN], settings=["jit=on,off"], scripts=["latin.sql"])
+    assert error.message.endswith("latin.sql is not UTF-8 in line 1")
+    assert error.hint == "save the file as UTF-8"
 
 
 def test_a_plan_and_its_overrides_must_be_utf_8(folder: Path) -> None:

@@ -48,6 +48,8 @@ from pgdyno.targets import Use, WhenBusy
 from pgdyno.targets.server import is_correction
 
 READ_ONLY_TRANSACTION = "25006"
+SYNTAX_OR_ACCESS = "42"
+"""The class of SQLSTATEs of statements that are wrong, and fail each time."""
 """The SQLSTATE of a write in a read-only transaction."""
 
 
@@ -263,6 +265,9 @@ def _hints(finished: Finished, asked: Question) -> list[str]:
     if any(is_correction(each.hint) for each in failures):
         # the run's plan has the wrong setting, too
         return ["correct --set, and run the command again"]
+    if any((each.sqlstate or "").startswith(SYNTAX_OR_ACCESS) for each in failures):
+        # a run whose script has changed cannot be resumed
+        return ["correct the script, or what it needs in the database, and run the command again"]
     if finished.failed:
         place = shlex.quote(str(finished.folder.path))
         return [f"to run failed trials again: pgdyno run --resume {place} --redo-failed"]

@@ -128,12 +128,15 @@ def _duration(asked: str, seconds: float | None) -> str:
 
 
 def in_options(error: PlanError) -> UsageError | None:
-    """Returns the problems of the plan that `ab_plan` wrote in terms of options; None if one comes from no option."""
-    options = [_option(problem.path) for problem in error.problems]
-    if not all(options):
+    """Returns the problems of the plan that `ab_plan` wrote in terms of options; None if none comes from an option.
+
+    Others follow from those: the plan of an invalid version has one arm.
+    """
+    found = [(option, problem) for problem in error.problems if (option := _option(problem.path))]
+    if not found:
         return None
-    said = [f"{option}: {problem.message}" for option, problem in zip(options, error.problems, strict=True)]
-    hints = [problem.hint for problem in error.problems if problem.hint]
+    said = [f"{option}: {problem.message}" for option, problem in found]
+    hints = [problem.hint for _, problem in found if problem.hint]
     return UsageError("; ".join(said), hint=hints[0] if hints else None)
 
 

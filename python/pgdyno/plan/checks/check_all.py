@@ -335,7 +335,7 @@ def _script_file(name: str, folder: Path, document: Document, path: tuple[str | 
         yield document.problem(path, f"{name} is neither a built-in script nor a file in {folder}", hint)
     except UnicodeDecodeError as error:
         line = file.read_bytes().count(b"\n", 0, error.start) + 1
-        yield document.problem(path, f"{file} is not UTF-8 in line {line}")
+        yield document.problem(path, f"{file} is not UTF-8 in line {line}", "save the file as UTF-8")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         yield document.problem(path, f"cannot read the script {file}: {reason}")
