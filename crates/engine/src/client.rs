@@ -416,7 +416,7 @@ impl Client {
             }
             _ => Abort::command("SQL", BACKEND_DIED),
         };
-        abort.cause = why.map(ToString::to_string);
+        abort.cause = why.map(|error| describe_disconnect(Some(error)));
         self.abort(&abort, Consequence::ConnectionLost, shared);
     }
 

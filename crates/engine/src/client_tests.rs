@@ -242,6 +242,15 @@ fn a_lost_connection_tells_what_the_server_said_last() {
 }
 
 #[test]
+fn a_lost_connection_has_the_system_s_words_without_a_number() {
+    bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
+    bench.begin();
+    let reset = std::io::Error::from_raw_os_error(104);
+    bench.client.closed(Some(&reset), &mut bench.shared);
+    assert_eq!(bench.shared.notes[0].message, "Connection reset by peer");
+}
+
+#[test]
 fn a_pipeline_is_one_message_and_waits_for_all() {
     let script =
         "\\startpipeline\nSELECT 1;\nSELECT 2;\n\\syncpipeline\nSELECT 3;\n\\endpipeline\n";
