@@ -8,7 +8,7 @@ import pytest
 
 from pgdyno.errors import PlanError
 from pgdyno.plan import BUILTIN_SCRIPTS, Plan, load_plan
-from pgdyno.run.engine import workload_options
+from pgdyno.run.engine import trial_options, workload_options
 
 PLAN = """\
 name = "small"
@@ -44,6 +44,8 @@ def test_a_name_says_scripts_dataset_and_how_data_is_brought_back(tmp_path: Path
         "--tpcc-profile=hammerdb-6.1.1",
         "--tpcc-variant=sql",
     ]
+    options = trial_options(plan, plan.points()[0], seed=1, phases=tmp_path)
+    assert not any(option.startswith("--protocol") for option in options)
     resolved = plan.as_resolved()
     assert resolved["workload"]["name"] == "tpcc"
 

@@ -161,7 +161,11 @@ def trial_options(plan: Plan, point: Point, seed: int, phases: Path, workers: in
         "--no-vacuum",
         f"--client={point.clients}",
     ]
-    options += ["--report-per-command"] if plan.workload.is_lua else [f"--protocol={point.protocol}"]
+    if plan.workload.is_lua:
+        options += ["--report-per-command"]
+    elif not (plan.workload.is_tpcc or plan.workload.is_tpch):
+        # those send their statements in their own way
+        options += [f"--protocol={point.protocol}"]
     options += [f"--random-seed={seed}", *_failure_options(plan)]
     if plan.trial.max_errors is not None:
         # errors are counted and end no client

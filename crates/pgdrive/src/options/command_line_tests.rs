@@ -466,3 +466,20 @@ fn an_optional_argument_may_follow_after_a_space() {
         }
     }
 }
+
+#[test]
+fn workloads_of_its_own_have_no_protocol_and_no_variables() {
+    for workload in ["tpcc", "tpch"] {
+        let name = format!("--workload={workload}");
+        for (option, called) in [
+            ("-Mprepared", "-M/--protocol"),
+            ("--auto-pipeline", "--auto-pipeline"),
+            ("-Dscale=3", "-D/--define"),
+        ] {
+            assert_eq!(
+                request(&[&name, option]),
+                Err(format!("{called} cannot be used with {name}"))
+            );
+        }
+    }
+}

@@ -105,6 +105,7 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
     load.tpcc = tpcc(&given, &mut load)?;
     load.tpch = given.load.tpch;
     if load.tpch {
+        has_own_statements(&given, "tpch", "Queries are sent in the simple protocol.")?;
         tpch_options::shape(&given.load, &mut load)?;
     }
     if load.scripts.is_empty() {
@@ -182,9 +183,29 @@ fn tpcc(given: &Given, load: &mut Benchmark) -> Result<Option<TpccLoad>, Failure
             "-b, -f, -N and -S cannot be used with --workload=tpcc, which has its own scripts",
         ));
     }
+    has_own_statements(
+        given,
+        "tpcc",
+        "--tpcc-variant selects how statements are sent.",
+    )?;
     let tpcc = given.tpcc.load();
     load.scripts = tpcc.scripts();
     Ok(Some(tpcc))
+}
+
+/// Refuses options of scripts, which would have no effect on a workload of pgdrive's own.
+fn has_own_statements(given: &Given, workload: &str, protocol: &str) -> Result<(), Failure> {
+    for (long, option, hint) in [
+        ("protocol", "-M/--protocol", protocol),
+        ("auto-pipeline", "--auto-pipeline", protocol),
+        ("define", "-D/--define", "It has no variables."),
+    ] {
+        if given.has(long) {
+            let message = format!("{option} cannot be used with --workload={workload}");
+            return Err(Failure::new(message).hint(hint));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses options whose values a file of phases contains, and --arrivals without a rate.
