@@ -53,6 +53,24 @@ def test_a_plan_that_can_answer_has_no_warning(plan: Path) -> None:
     assert warned(plan) == []
 
 
+@pytest.mark.parametrize(
+    ("more", "warns"),
+    [
+        ("", True),
+        ('database = "app"\nallow_existing = true', False),
+        ('[hooks]\nbefore_run = "psql --file tables.sql"', False),
+    ],
+)
+def test_own_tables_are_not_in_a_database_that_pgdyno_creates(plan: Path, more: str, warns: bool) -> None:
+    (plan.parent / "q.sql").write_text("SELECT * FROM orders;\n")
+    text = TWO.replace('scripts = ["select-only"]', 'scripts = ["q.sql"]\ndataset = "none"')
+    servers = f'[target.db]\nkind = "dsn"\ndsn = "host=db dbname=app"\n{more}\n'
+    plan.write_text(text[: text.index("[target")] + servers + text[text.index("[workload") :])
+    message = "the load uses the database pgdyno, which pgdyno creates, without tables"
+    remedy = 'to use your own, set database = "app" and allow_existing = true'
+    assert (("target.db", message, remedy) in warned(plan)) is warns
+
+
 @pytest.mark.parametrize("name", ["aurora-sysbench", "graviton-pgbench", "pgecons-queries", "pgecons-tprocc"])
 def test_a_plan_of_the_catalogue_on_this_machine_has_no_warning(name: str) -> None:
     assert [(each.path, each.message) for each in answer_warnings(load_plan(name, (), "embedded"))] == []

@@ -50,6 +50,7 @@ def _warnings(plan: Plan, document: Document, folder: Path) -> Iterator[Problem]
         yield from _pairs(plan, document)
     elif plan.search is None:
         yield from _one_arm(plan, points, document)
+    yield from _databases(plan, document)
     yield from _settings(plan, points, document)
     yield from _checkpoints(plan, points, document, folder)
 
@@ -92,6 +93,20 @@ def _one_arm(plan: Plan, points: list[Point], document: Document) -> Iterator[Pr
         message = f"one target at {counted}: there is nothing to compare, and no peak to find"
         hint = "add a second target or a list under sweep.settings for a verdict, more sweep.clients for a peak"
         yield document.problem(("target",), message, hint)
+
+
+# ---- databases without tables ----
+
+
+def _databases(plan: Plan, document: Document) -> Iterator[Problem]:
+    """Warns of scripts for tables of the user's that run in a database that pgdyno creates."""
+    if plan.workload.dataset != "none" or plan.hooks.before_run or plan.hooks.before_trial:
+        return
+    for name, target in plan.target.items():
+        if target.kind == "dsn" and isinstance(target, NetworkTarget) and "database" not in target.model_fields_set:
+            message = f"the load uses the database {target.database}, which pgdyno creates, without tables"
+            hint = 'to use your own, set database = "app" and allow_existing = true'
+            yield document.problem(("target", name), message, hint)
 
 
 # ---- settings of other versions ----
