@@ -179,6 +179,17 @@ def test_a_report_of_one_run_twice_is_a_mistake(tmp_path: Path) -> None:
     assert str(result.exception) == f"{name} and {name} are the same run: {tmp_path / name}"
 
 
+def test_prices_without_their_keys_have_examples_of_prices(tmp_path: Path) -> None:
+    text = PLAN.format(version="18", script="select-only", clients=1, repeats=3)
+    (tmp_path / "plan.toml").write_text(f"{text}[price]\n")
+    with pytest.raises(PlanError) as caught:
+        load_plan(tmp_path / "plan.toml")
+    hints = {each.path: each.hint or "" for each in caught.value.problems}
+    assert hints.keys() == {"price.currency", "price.date", "price.years", "price.target"}
+    assert hints["price.target"].startswith("such as [price.target.NAME]")
+    assert all(hints.values())
+
+
 def test_serve_needs_its_folder(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="nosuch does not exist"):
         serve_runs(tmp_path / "nosuch", None)

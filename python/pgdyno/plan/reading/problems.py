@@ -51,6 +51,12 @@ _EXAMPLES = {
     "trial": 'such as [trial] with duration = "10s" and repeats = 3',
     "duration": 'such as duration = "10s"',
 }
+_OF_PRICES = {
+    "currency": 'such as currency = "EUR"',
+    "date": 'such as date = "2026-03-01"',
+    "years": "such as years = 3",
+    "target": 'such as [price.target.NAME] with hourly = [{ name = "instance", amount = 0.768 }]',
+}
 _DURATIONS = {"warmup", "duration", "pause", "timeout"}
 
 
@@ -67,7 +73,8 @@ def _translate(error: dict[str, Any], document: Document) -> Problem:
     if kind == "missing":
         if path == ("trial",) and document.at(("workload", "name")) == "tpch":
             return document.problem(path, "is missing", "such as [trial] with repeats = 3")
-        return document.problem(path, "is missing", _EXAMPLES.get(str(path[-1])))
+        examples = _OF_PRICES if path[0] == "price" else _EXAMPLES
+        return document.problem(path, "is missing", examples.get(str(path[-1])))
     if kind in ("union_tag_not_found", "union_tag_invalid"):
         return _kind_of_target(path, document)
     if len(path) == 2 and path[0] == "target" and kind in _NOT_A_TABLE:
