@@ -11,6 +11,8 @@ from pgdyno.errors import UsageError
 from pgdyno.mounts import expanded
 
 KEYS = {"runs": "the folder of runs", "language": "the language of reports: en, ko, ja or zh"}
+LANGUAGES = ("en", "ko", "ja", "zh")
+"""Those of `report.translation.Language`, which takes longer to load than commands without reports take to start."""
 _PARAMETERS = {"runs": ("runs", "import.into"), "language": ("language",)}
 """The parameters that each key sets, unless the command line or the environment does: of every command, or of the one
 before the dot, because `--into` of another command is no folder of runs.
@@ -34,12 +36,15 @@ def read_config(path: Path) -> dict[str, str]:
         return {}
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"cannot read {path}: {reason.lower()}", hint="correct it, or remove it") from error
+        reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else reason.lower()
+        raise UsageError(f"cannot read {path}: {reason}", hint="correct it, or remove it") from error
     for key, value in found.items():
         if key not in KEYS:
             raise UsageError(f"{path}: unknown key {key}", hint=f"known keys: {', '.join(KEYS)}")
         if not isinstance(value, str) or not value:
             raise UsageError(f"{path}: {key} must be a string", hint=f"{key} is {KEYS[key]}")
+        if key == "language" and value not in LANGUAGES:
+            raise UsageError(f"{path}: there is no language {value!r}", hint=f"{key} is {KEYS[key]}")
     if "runs" in found:
         found["runs"] = str(expanded(found["runs"]))
     return found

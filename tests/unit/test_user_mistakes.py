@@ -27,9 +27,10 @@ from pgdyno.commands.support.report_files import read_prices, write_report_file
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, PgdynoError, PlanError, StoreError, UsageError
 from pgdyno.plan import load_plan
+from pgdyno.report.translation import Language
 from pgdyno.store import RunFolder
 from pgdyno.targets.connection import Address
-from pgdyno.user_config import config_path, read_config
+from pgdyno.user_config import LANGUAGES, config_path, read_config
 from tests.commands_page import commands
 from tests.unit.store_sample import sample_manifest
 from tests.unprivileged import unprivileged
@@ -286,10 +287,13 @@ def test_the_configuration_file_has_defaults_for_every_command(tmp_path: Path, m
         ("runs", "cannot read"),
         ("runs = " + "9" * 5_000, "cannot read"),
         ("runs = " + "[" * 5_000, "cannot read"),
+        ('language = "xx"', "config.toml: there is no language 'xx'"),
+        ('language = "\xe4"', "it is not UTF-8"),
     ]:
-        file.write_text(text)
+        file.write_bytes(text.encode("latin-1"))
         with pytest.raises(UsageError, match=message):
             read_config(file)
+    assert tuple(Language) == LANGUAGES
 
 
 def test_an_account_without_a_home_directory_has_no_configuration_file(monkeypatch: pytest.MonkeyPatch) -> None:
