@@ -378,3 +378,10 @@ def test_each_reason_has_a_sentence(tmp_path: Path) -> None:
         "COPY from the client: a log does not have its rows"
     ]
     assert sentence("of-a-later-version") == "of-a-later-version"
+
+
+@pytest.mark.parametrize("took", ["99999999999999999999.0", "nan", "1e300", "86400000.000", "0.001"])
+def test_a_damaged_duration_loses_no_other_statement(took: str, tmp_path: Path) -> None:
+    wait = Entry(f"process 100 acquired ShareLock on transaction 7 after {took} ms")
+    log = [done("SELECT 1"), Entry(f"duration: {took} ms  statement: SELECT 2"), wait, done("SELECT 3")]
+    assert captured(tmp_path, csvlog(log)).texts[-1] == "SELECT 3"

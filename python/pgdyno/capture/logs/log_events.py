@@ -86,7 +86,7 @@ WITH timed AS (
            CASE WHEN starts_with(message, 'duration: ') THEN strpos(message, ' ms') ELSE 0 END AS cut
     FROM entry
 ), said AS (
-    SELECT *, round(TRY_CAST(message[11:cut - 1] AS DOUBLE) * 1000)::BIGINT AS us,
+    SELECT *, (TRY_CAST(message[11:cut - 1] AS DECIMAL(15, 3)) * 1000)::BIGINT AS us,
            CASE WHEN cut = 0 THEN message ELSE substr(message, cut + 5) END AS tail
     FROM timed
 ), named AS (
@@ -131,7 +131,7 @@ SELECT line, logged_us, key, pid, started, process_number, kind, us,
        CASE WHEN kind <> '{Kind.ERROR}' THEN NULL WHEN sqlstate = '{UNKNOWN_SQLSTATE}' THEN {{code}}
             ELSE nullif(sqlstate, '00000') END AS sqlstate,
        CASE WHEN kind IN ('{Kind.WAITING}', '{Kind.ACQUIRED}')
-            THEN round(TRY_CAST(regexp_extract(message, ' after ([0-9.]+) ms', 1) AS DOUBLE) * 1000)::BIGINT
+            THEN (TRY_CAST(regexp_extract(message, ' after ([0-9.]+) ms', 1) AS DECIMAL(15, 3)) * 1000)::BIGINT
        END AS lock_us,
        coalesce(regexp_matches(sql, {quoted(_OWN_STATEMENT)}), false)
        OR (kind = '{Kind.CONNECT}' AND contains(message, ' application_name={OWN_SESSIONS}')) AS is_own,
