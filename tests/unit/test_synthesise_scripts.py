@@ -519,6 +519,14 @@ def test_constants_are_read_as_they_were_written(texts: list[str]) -> None:
     assert [read.values[place] for place in plain] == [texts[place] for place in plain]
 
 
+def test_a_list_of_many_constants_is_read_at_once() -> None:
+    count = 20_000
+    listed = ", ".join(f"${number}" for number in range(1, count + 1))
+    found = ConstantReader(f"SELECT {listed}").read(f"SELECT {', '.join(map(str, range(count)))}", ())
+    assert found is not None
+    assert found.values == tuple(map(str, range(count)))
+
+
 @pytest.mark.parametrize(
     ("sql", "values"),
     [

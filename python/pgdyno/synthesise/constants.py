@@ -11,15 +11,17 @@ from pgdyno.capture.parser import normalise
 
 PLACE = re.compile(r"\$\d+")
 _STRING = r"'[^']*+(?:''[^']*+)*+'"
-_CONSTANT = (
-    r"((?>\$\d+"  # a parameter
+_CONSTANT = re.compile(
+    r"(?>\$\d+"  # a parameter
     rf"|{_STRING}"
     r"|[eE]'(?:[^'\\]|\\.|'')*+'"
     rf"|(?:[bBxXnN]|[uU]&){_STRING}"
     r"|\$(?:[A-Za-z_]\w*)?\$.*?\$(?:[A-Za-z_]\w*)?\$"
     r"|[+-]?\s*(?:0[xXoObB][0-9A-Fa-f_]+|(?:\d[\d_]*\.?[\d_]*|\.\d+)(?:[eE][+-]?\d+)?)"
-    r"|(?i:true|false|null)))"
+    r"|(?i:true|false|null))",
+    re.DOTALL,
 )
+_END = re.compile(r"\s*;?\s*")
 MOST_FORMS = 20
 """The most texts of a class that differ in more than constants, such as in the length of a list."""
 
@@ -53,9 +55,19 @@ class Template:
         """Splits a text in which constants are `$1`, `$2`, …"""
         return cls(tuple(PLACE.split(normalised)))
 
-    def pattern(self) -> re.Pattern[str]:
-        """Matches a statement with these pieces; its groups are the constants."""
-        return re.compile(_CONSTANT.join(map(re.escape, self.pieces)) + r"\s*;?\s*", re.DOTALL)
+    def constants(self, sql: str) -> list[str] | None:
+        """Returns the constants of a statement with these pieces; None if it has others."""
+        found = []
+        at = 0
+        *before, last = self.pieces
+        for piece in before:
+            match = _CONSTANT.match(sql, at + len(piece)) if sql.startswith(piece, at) else None
+            if match is None:
+                return None
+            found.append(match[0])
+            at = match.end()
+        is_whole = sql.startswith(last, at) and _END.fullmatch(sql, at + len(last)) is not None
+        return found if is_whole else None
 
 
 @dataclass(frozen=True)
@@ -71,24 +83,24 @@ class ConstantReader:
     """Reads the constants of the statements of one class."""
 
     def __init__(self, normalised: str) -> None:
-        first = Template.of(normalised)
-        self._known = {first: first.pattern()}
+        self._known = [Template.of(normalised)]
 
     def read(self, sql: str, parameters: Sequence[Value]) -> Constants | None:
         """Returns the constants of `sql`; None if it cannot be split."""
-        for template, pattern in self._known.items():
-            match = pattern.fullmatch(sql)
-            if match is not None:
-                return _constants(template, match.groups(), parameters)
+        for template in self._known:
+            tokens = template.constants(sql)
+            if tokens is not None:
+                return _constants(template, tokens, parameters)
         if len(self._known) >= MOST_FORMS:
             return None
         normalised = normalise(sql)
         if normalised is None:
             return None
         template = Template.of(normalised)
-        pattern = self._known[template] = template.pattern()
-        match = pattern.fullmatch(sql)
-        return None if match is None else _constants(template, match.groups(), parameters)
+        if template not in self._known:
+            self._known.append(template)
+        tokens = template.constants(sql)
+        return None if tokens is None else _constants(template, tokens, parameters)
 
 
 def _constants(template: Template, tokens: Sequence[str], parameters: Sequence[Value]) -> Constants | None:
