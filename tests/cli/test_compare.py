@@ -85,6 +85,14 @@ def test_two_runs_and_json(run: Run, tmp_path: Path) -> None:
     assert [each["message"] for each in found["warning_details"]] == found["warnings"]
 
 
+@pytest.mark.parametrize("command", ["compare", "gate"])
+def test_a_metric_that_no_trial_has_is_refused(run: Run, tmp_path: Path, command: str) -> None:
+    stored_run = stored(tmp_path / "runs", {"pg17": 500.0, "pg18": 600.0})
+    done = run("pgdyno", command, stored_run, "--metric", "composite")
+    assert done.returncode == ExitCode.USAGE
+    assert done.stderr == "error: the trials have no composite figure\nhint: use --metric tps\n"
+
+
 def test_a_run_is_not_compared_with_itself(run: Run, tmp_path: Path) -> None:
     once = stored(tmp_path / "runs", {"pg18": 600.0})
     for command in (("compare",), ("gate", "--max-regression", "3%")):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pgdyno.analyse.comparison import Comparison
 from pgdyno.analyse.noise_floor import FloorRefusal, NoiseFloor, noise_floor
-from pgdyno.analyse.pairs import Arms, Metric, between, usual_metric, usual_split, within
+from pgdyno.analyse.pairs import Arms, Metric, between, usual_metric, usual_split, value_of, within
 from pgdyno.analyse.price import PriceComparison, PriceList, compare_prices, prices_of
 from pgdyno.analyse.series import Series, varying
 from pgdyno.audit import Finding, Severity, audit
@@ -31,6 +31,7 @@ from pgdyno.commands.support.report_files import read_prices
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint.differences import Difference, topic_of
 from pgdyno.messages import Message
+from pgdyno.records import Outcome
 from pgdyno.records.price import comparable_prices
 from pgdyno.records.rate_unit import in_one_unit
 from pgdyno.report.answers.refusal import Grounds, Reason
@@ -100,6 +101,8 @@ class ComparedRuns:
                 f"{what.first} and {what.second} are the same run: {first.folder.path}",
                 hint="name two runs; one run is compared by what its trials differ in",
             )
+        if what.metric is not None:
+            _check_metric(Metric(what.metric), [first] if second is None else [first, second])
         one_unit = _in_one_unit(first, second)
         return cls(what, *one_unit, floor, is_by_new_orders=one_unit != (first, second))
 
@@ -280,6 +283,13 @@ class ComparedRuns:
 
 def _floors_of(run: RunData, arms: Sequence[Arms]) -> list[NoiseFloor]:
     return [noise_floor(each, inequalities(run, each.base, each.other) if each.by == "target" else ()) for each in arms]
+
+
+def _check_metric(metric: Metric, runs: Sequence[RunData]) -> None:
+    """Raises UsageError if no finished trial has `metric`: only those of tpch have a composite, and no other."""
+    finished = [trial for run in runs for trial in run.trials if trial.outcome is Outcome.FINISHED]
+    if finished and all(value_of(trial, metric) is None for trial in finished):
+        raise UsageError(f"the trials have no {metric.words}", hint=f"use --metric {usual_metric(runs[0])}")
 
 
 def _place(run: RunData) -> Path:
