@@ -410,6 +410,12 @@ def test_failed_transactions_are_left_out(tmp_path: Path) -> None:
     assert [(each.reason, each.count) for each in modelled(load, tmp_path).left] == [(Left.FAILED, 1)]
 
 
+def test_a_text_of_thousands_of_statements_is_named_at_once(tmp_path: Path) -> None:
+    load = CapturedLoad()
+    load.add(9, 0, ";".join(["SELECT 1"] * 20_000))
+    assert [script.name for script in modelled(load, tmp_path).scripts] == ["01-select-1-select.sql"]
+
+
 def test_a_capture_without_a_script_says_each_reason_once(tmp_path: Path) -> None:
     load = CapturedLoad()
     for number in range(3):

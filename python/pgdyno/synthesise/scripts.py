@@ -13,6 +13,7 @@ from pgdyno.synthesise.fit_values import fit
 from pgdyno.synthesise.transactions import Kind, Loop, statement_kind
 from pgdyno.synthesise.values_and_pauses import SampledClass, Site
 from pgdyno.synthesise.variables import SiteText, Variables
+from pgdyno.units import counted
 
 MOST_COMMANDS = 600
 """The most statements that the copies of one loop have."""
@@ -26,6 +27,8 @@ _WORDS = re.compile(
     r"(?:\"?\w+\"?\.)?\"?(\w+)",
     re.IGNORECASE | re.DOTALL,
 )
+_NAMING = 10_000
+"""Characters of a text that are searched for its name: each further SELECT without FROM is looked at to the end."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ def write_script(
     writer.write()
     if writer.has_command:
         return None
-    of = f"{sampled.sampled:,} transactions" if sampled.sampled < share.count else "all of them"
+    of = counted(sampled.sampled, "transaction") if sampled.sampled < share.count else "all of them"
     head = [f"-- {share}.", f"-- What follows was fitted to {of}; edit it freely.", ""]
     return Script(name, "\n".join([*head, *writer.lines]) + "\n", share.count, writer.commands, str(share))
 
@@ -199,7 +202,7 @@ def _words(sites: Sequence[Site]) -> set[str]:
 def _slug(texts: Sequence[str]) -> str:
     """Returns a name for a transaction: what its first changing, or else its first statement does to which table."""
     inside = [text for text in texts if statement_kind(text) is Kind.OTHER] or list(texts)
-    found = [match for match in map(_WORDS.search, inside) if match is not None]
+    found = [match for match in (_WORDS.search(text[:_NAMING]) for text in inside) if match is not None]
     changing = [match for match in found if not match[1]]
     if not found:
         words = re.findall(r"[a-z0-9_]+", re.sub(r"/\*.*?\*/", "", inside[0]).lower())
