@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -15,7 +16,7 @@ from pgdyno.errors import ExitCode, StoreError
 from pgdyno.records import FORMAT, Manifest, Outcome
 from pgdyno.store import RunFolder, changed_script
 from pgdyno.store.run_folder import MANIFEST
-from pgdyno.store.safe_files import parsed
+from pgdyno.store.safe_files import parsed, storing
 from tests.unit.store_sample import STARTED, add_trial, sample_manifest
 
 
@@ -293,3 +294,13 @@ def test_a_script_that_cannot_be_kept_leaves_no_folder(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no such file"):
         RunFolder.create(tmp_path / "runs", sample_manifest(plan_folder=str(tmp_path)), ["gone.sql"])
     assert list((tmp_path / "runs").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("doing", "hint"),
+    [("read", "allow your user to read it"), ("write", "choose a folder that you may write to with --runs")],
+)
+def test_a_refused_permission_has_the_remedy_for_what_was_tried(doing: str, hint: str) -> None:
+    with pytest.raises(StoreError) as raised, storing(doing, Path("a")):
+        raise PermissionError(errno.EACCES, "Permission denied", "a")
+    assert (raised.value.message, raised.value.hint) == (f"cannot {doing} a: permission denied", hint)

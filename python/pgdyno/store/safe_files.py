@@ -44,7 +44,9 @@ def storing(doing: str, path: Path, option: str | None = "--runs") -> Iterator[N
         reason = (error.strerror or str(error)).lower()
         at = Path(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes)) else path
         where = f"{path}" if at == path else f"{path}: {at}"
-        raise StoreError(f"cannot {doing} {where}: {reason}", hint=_hint(error.errno, option)) from error
+        is_unreadable = doing == "read" and error.errno in (errno.EACCES, errno.EPERM)
+        hint = "allow your user to read it" if is_unreadable else _hint(error.errno, option)
+        raise StoreError(f"cannot {doing} {where}: {reason}", hint=hint) from error
     except Exception as error:
         if not _is_of_duckdb(error):
             raise
