@@ -64,6 +64,8 @@ class Row(Compared):
     peak_bytes: int
 
 
+OWN = "show server_encoding"
+"""What pgdrive asks before a replay."""
 FIGURES = ("statements", "missing", "surplus", "late_p50_ms", "late_p99_ms", "cpu_us", "peak_bytes")
 
 
@@ -99,7 +101,8 @@ def compared(load: Path, replay: Path) -> Compared:
         for name, path in (("load", load), ("replay", replay)):
             connection.execute(
                 f"CREATE TABLE {name} AS SELECT at_us - min(at_us) OVER () AS at_us, concat(rtrim(sql, '; '), "
-                f"parameters::VARCHAR) AS what FROM read_parquet({quoted(str(path))}) WHERE sql IS NOT NULL"
+                f"parameters::VARCHAR) AS what FROM read_parquet({quoted(str(path))})"
+                f" WHERE sql IS NOT NULL AND sql <> {quoted(OWN)}"
             )
         counts = "(SELECT what, count(*) AS n FROM {} GROUP BY what)"
         row = connection.execute(
