@@ -318,7 +318,7 @@ def test_a_log_that_may_not_be_read_is_no_reason_to_choose_another_folder(
     monkeypatch.setattr(log_files, "open_log", refused)
     with pytest.raises(StoreError, match="permission denied") as caught:
         capture_logs([tmp_path / "a.csv"], tmp_path / "capture", KEPT)
-    assert caught.value.hint is None
+    assert caught.value.hint == "allow your user to read it"
 
 
 def test_a_log_without_statements_says_what_to_set(tmp_path: Path) -> None:
