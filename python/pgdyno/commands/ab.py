@@ -48,9 +48,9 @@ from pgdyno.targets import Use, WhenBusy
 from pgdyno.targets.server import is_correction
 
 READ_ONLY_TRANSACTION = "25006"
+"""The SQLSTATE of a write in a read-only transaction."""
 SYNTAX_OR_ACCESS = "42"
 """The class of SQLSTATEs of statements that are wrong, and fail each time."""
-"""The SQLSTATE of a write in a read-only transaction."""
 
 
 @dataclass(frozen=True, slots=True)
