@@ -92,9 +92,7 @@ def _replicas(target: TargetSpec) -> int:
 
 def check_ledger(trial: TrialSpec, workload: Workload, document: Document, folder: Path) -> Iterator[Problem]:
     """Requires a script that writes to the ledger, if there is one; files are relative to `folder`."""
-    # only SQL scripts have a place for the ledger's statement
-    has_sql = not (workload.is_lua or workload.is_tpcc)
-    if trial.ledger and not (has_sql and any(_writes(text, folder) for text in workload.scripts)):
+    if trial.ledger and not any(_writes(text, folder) for text in workload.written_scripts):
         message = "would count nothing: no script inserts a row into the ledger"
         hint = f"use tpcb-like or simple-update, or put this before the end of your transaction: {LEDGER_ROW}"
         yield document.problem(("trial", "ledger"), message, hint)
