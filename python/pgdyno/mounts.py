@@ -38,14 +38,14 @@ def without_folder(path: str | os.PathLike[str]) -> str:
     return f"{path} is not a folder" if exists(path) else f"folder {path} does not exist"
 
 
-def read_within(path: Path, most: int) -> bytes:
+def read_within(path: Path) -> bytes:
     """Returns the content of the file at `path`; a device has no end, and would fill the memory.
 
-    Raises OSError, also if there are more than `most` bytes.
+    Raises OSError, also if there are more than `MOST_BYTES`.
     """
     with path.open("rb") as file:
-        content = file.read(most + 1)
-    if len(content) > most:
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
     return content
 

@@ -22,9 +22,12 @@ def trial_table(plan: Plan, trials: Sequence[PlannedTrial]) -> Table:
     """
     points, length = [trial.point for trial in trials], trial_length(plan)
     # tpch has a scale factor that the plan's heading shows; workloads with a name send statements in their own way
-    left_out: tuple[str, ...] = ("protocol",) if plan.workload.is_lua or plan.workload.is_tpcc else ()
-    left_out = ("protocol", "scale", "rate") if plan.workload.is_tpch else left_out
-    of_a_trial = tuple(name for name in _OF_A_TRIAL if name not in left_out)
+    left_out = set()
+    if plan.workload.is_lua or plan.workload.is_tpcc or plan.workload.is_tpch:
+        left_out.add("protocol")
+    if plan.workload.is_tpch:
+        left_out |= {"scale", "rate"}
+    of_a_trial = [name for name in _OF_A_TRIAL if name not in left_out]
     names = [name for name in of_a_trial if any(point.parameter(name) is not None for point in points)]
     further = [name for name in varying(points) if name not in of_a_trial]
     rows = [_row(trial, names, further, length) for trial in trials]

@@ -44,17 +44,17 @@ def storing(doing: str, path: Path, option: str | None = "--runs") -> Iterator[N
         reason = (error.strerror or str(error)).lower()
         at = Path(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes)) else path
         where = f"{path}" if at == path else f"{path}: {at}"
-        is_unreadable = doing == "read" and error.errno in (errno.EACCES, errno.EPERM)
-        hint = "allow your user to read it" if is_unreadable else _hint(error.errno, option)
-        raise StoreError(f"cannot {doing} {where}: {reason}", hint=hint) from error
+        raise StoreError(f"cannot {doing} {where}: {reason}", hint=_hint(doing, error.errno, option)) from error
     except Exception as error:
         if not _is_of_duckdb(error):
             raise
-        hint = _hint(errno.ENOSPC, option) if "No space left" in str(error) else None
+        hint = _hint(doing, errno.ENOSPC, option) if "No space left" in str(error) else None
         raise StoreError(f"cannot {doing} {path}: {_first_line(error)}", hint=hint) from error
 
 
-def _hint(number: int | None, option: str | None) -> str | None:
+def _hint(doing: str, number: int | None, option: str | None) -> str | None:
+    if doing == "read" and number in (errno.EACCES, errno.EPERM):
+        return "allow your user to read it"
     hint = _HINTS.get(number or 0)
     return hint.format(option=option) if hint is not None and option is not None else None
 

@@ -105,7 +105,7 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
     load.tpcc = tpcc(&given, &mut load)?;
     load.tpch = given.load.tpch;
     if load.tpch {
-        has_own_statements(&given, "tpch", "Queries are sent in the simple protocol.")?;
+        refuse_script_options(&given, "tpch", "Queries are sent in the simple protocol.")?;
         tpch_options::shape(&given.load, &mut load)?;
     }
     if load.scripts.is_empty() {
@@ -183,7 +183,7 @@ fn tpcc(given: &Given, load: &mut Benchmark) -> Result<Option<TpccLoad>, Failure
             "-b, -f, -N and -S cannot be used with --workload=tpcc, which has its own scripts",
         ));
     }
-    has_own_statements(
+    refuse_script_options(
         given,
         "tpcc",
         "--tpcc-variant selects how statements are sent.",
@@ -194,7 +194,7 @@ fn tpcc(given: &Given, load: &mut Benchmark) -> Result<Option<TpccLoad>, Failure
 }
 
 /// Refuses options of scripts, which would have no effect on a workload of pgdrive's own.
-fn has_own_statements(given: &Given, workload: &str, protocol: &str) -> Result<(), Failure> {
+fn refuse_script_options(given: &Given, workload: &str, protocol: &str) -> Result<(), Failure> {
     for (long, option, hint) in [
         ("protocol", "-M/--protocol", protocol),
         ("auto-pipeline", "--auto-pipeline", protocol),

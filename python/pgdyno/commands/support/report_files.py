@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pgdyno.errors import PgdynoError, StoreError, UsageError
-from pgdyno.mounts import MOST_BYTES, expanded, is_folder, read_within
+from pgdyno.mounts import expanded, is_folder, read_within
 from pgdyno.plan.reading.plan_document import dotted, key_lines
 from pgdyno.records.price import PriceList
 from pgdyno.safe_output import visible
@@ -118,7 +118,7 @@ def read_prices(path: Path) -> PriceList:
     """Reads a price list from a TOML file. Raises UsageError with all mistakes in it."""
     try:
         # editors on Windows write a byte order mark, which TOML does not have
-        text = read_within(path, MOST_BYTES).decode("utf-8-sig")
+        text = read_within(path).decode("utf-8-sig")
         return PriceList.model_validate(tomllib.loads(text))
     except OSError as error:
         raise UsageError(f"cannot read the prices in {path}: {(error.strerror or '').lower()}") from error

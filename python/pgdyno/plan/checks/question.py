@@ -18,7 +18,7 @@ from pgdyno.plan.reading.plan_document import Document, in_order
 from pgdyno.plan.reading.read_plan import LoadedPlan
 from pgdyno.plan.reading.replayed_capture import read_replayed
 from pgdyno.plan.sweeps.spec import SESSION
-from pgdyno.plan.targets import NetworkTarget
+from pgdyno.plan.targets import NetworkTarget, RentedTarget
 from pgdyno.plan.workload import phases_s, scripts_that_run
 from pgdyno.records import Point
 from pgdyno.records.base import FEWEST_PAIRS
@@ -103,7 +103,9 @@ def _databases(plan: Plan, document: Document) -> Iterator[Problem]:
     if plan.workload.dataset != "none" or plan.hooks.before_run or plan.hooks.before_trial:
         return
     for name, target in plan.target.items():
-        if target.kind == "dsn" and isinstance(target, NetworkTarget) and "database" not in target.model_fields_set:
+        if not isinstance(target, NetworkTarget) or isinstance(target, RentedTarget):
+            continue
+        if "database" not in target.model_fields_set:
             message = f"the load uses the database {target.database}, which pgdyno creates, without tables"
             hint = 'to use your own, set database = "app" and allow_existing = true'
             yield document.problem(("target", name), message, hint)

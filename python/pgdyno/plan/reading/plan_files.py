@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import PlanError, Problem, UsageError
-from pgdyno.mounts import MOST_BYTES, expanded, is_folder, read_within
+from pgdyno.mounts import expanded, is_folder, read_within
 from pgdyno.plan.reading.plan_document import near
 
 _CATALOGUE = "pgdyno.plans"
@@ -61,7 +61,7 @@ def find_plan(source: str) -> PlanFile:
     """Finds the plan in the file `source` or in the catalogue. Raises UsageError, PlanError."""
     path = expanded(source)
     try:
-        return PlanFile(source, path.resolve(), read_within(path, MOST_BYTES))
+        return PlanFile(source, path.resolve(), read_within(path))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         if "/" not in source:
             listed = resources.files(_CATALOGUE).joinpath(f"{source}.toml")
