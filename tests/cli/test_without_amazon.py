@@ -15,6 +15,7 @@ NOT_ABOUT_AMAZON = (
     "test_analyse_compare.py",
     "test_analyse_price.py",
     "test_audit.py",
+    "test_audit_special_cases.py",
     "test_doctor_needs.py",
     "test_fingerprint.py",
     "test_golden_runs.py",

@@ -11,9 +11,13 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
+from pgdyno.audit import Finding, audit
+from pgdyno.audit.subject import AuditRun
 from pgdyno.records import (
+    Fingerprint,
     Generator,
     GeneratorHost,
+    HostPrint,
     Imported,
     ImportedClaim,
     ImportedFile,
@@ -488,3 +492,22 @@ def by_hosts(run: FakeRun, *hosts: tuple[int, float, float], late_us: int = 2000
         if trial.generator is not None
     ]
     return replace(run, trials=trials)
+
+
+OTHER = replace(ROW, target="b").but(tps=801.0, latency_mean_ms=9.99, transactions=48_060)
+"""A row of another target, with almost the same figures."""
+
+
+def of(rule: str, run: AuditRun) -> list[Finding]:
+    return [finding for finding in audit(run) if finding.rule == rule]
+
+
+def on_disks(a: str, b: str | None) -> Fingerprint:
+    """A fingerprint with what the data of both targets lie on."""
+    disks = {"data and WAL of a": a} | ({"data and WAL of b": b} if b is not None else {})
+    host = HostPrint(cpu_model="x", cores=4, memory_bytes=1 << 34, architecture="x", kernel="x", os="x", disks=disks)
+    return Fingerprint(host=host, pgdyno="0", pgdrive="0", generator="the same machine", seed=1)
+
+
+def dipping(seconds: int, rate: float = 3_000.0) -> list[float]:
+    return [10_000.0] * 30 + [rate] * seconds + [10_000.0] * (30 - seconds)

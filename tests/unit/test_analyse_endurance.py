@@ -14,7 +14,7 @@ from pgdyno.report.answers.endurance import endurance_json, endurance_lines
 from pgdyno.report.report_content import Extras, LongTrial, digest
 from pgdyno.store.probe_queries import TableSum
 from tests.simulated_endurance import verdicts_of
-from tests.unit.audit_sample import own
+from tests.unit.audit_sample import of, own
 from tests.unit.endurance_sample import minutes_of, rows_of, seconds_of
 from tests.unit.report_sample import SampleRun, add_trial, interval_row, manifest
 
@@ -129,8 +129,6 @@ def test_the_report_says_verdict_figures_and_dead_rows() -> None:
 
 
 def test_the_audit_names_a_decline() -> None:
-    from tests.unit.test_audit import of
-
     falling = own(seconds=list(np.linspace(10_000, 8_000, 3_600)), length_s=3_600, repeats=1)
     (finding,) = of("declines", falling)
     assert finding.severity is Severity.CAUTION
