@@ -123,6 +123,17 @@ def test_several_generators_are_refused(tmp_path: Path) -> None:
     assert any("one engine replays all sessions" in each.message for each in caught.value.problems)
 
 
+def test_allowing_the_captured_server_needs_a_capture_and_is_kept(tmp_path: Path) -> None:
+    resolved = loaded(tmp_path, "allow_captured = true\n").plan.as_resolved()
+    assert Plan.from_resolved(resolved).workload.allow_captured
+    assert "allow_captured" not in loaded(tmp_path, "").plan.as_resolved()["workload"]
+    path = tmp_path / "plan.toml"
+    path.write_text(HEAD.replace('replay = "."', 'scripts = ["select-only"]\nallow_captured = true'))
+    with pytest.raises(PlanError) as caught:
+        load_plan(path)
+    assert any("allow_captured needs a capture" in each.message for each in caught.value.problems)
+
+
 def test_a_pace_needs_a_replay(tmp_path: Path) -> None:
     path = tmp_path / "plan.toml"
     path.write_text(

@@ -109,7 +109,7 @@ name = {json.dumps(plan_name(name, "capture"))}
 description = {toml_text(f"Replays the capture of {when(capture.began)}.")}
 
 # A server with a copy of the database as it was when the capture began ({when(capture.began)}): a replay writes.
-# Never name the server that was captured.
+# pgdyno refuses the database that was captured, if the capture knows its server: capture.json, server.
 {copy_target(capture)}
 
 [workload]

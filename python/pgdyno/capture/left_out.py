@@ -53,6 +53,11 @@ def sentence(reason: str) -> str:
     return str(_REASONS[reason]) if reason in _REASONS else reason
 
 
+SERVER_UNKNOWN = Message(
+    "capture-server-unknown",
+    "log files do not name their server, so pgdyno cannot refuse to send the load to that server: name a copy",
+)
+"""The note of a capture of log files alone."""
 _OUTSIDE = {"other-database", "replication", "background", "other-lines", "copies"}
 """Reasons that concern nothing of the load."""
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pgdyno import __version__
+from pgdyno.experiment.captured_load import refuse_captured
 from pgdyno.experiment.preflight_and_fingerprint import check_conditions
 from pgdyno.experiment.rented_servers import Renting
 from pgdyno.experiment.resources import Resources, open_resources
@@ -27,7 +28,7 @@ from pgdyno.records.price import PriceList
 from pgdyno.report.run_events import Requests
 from pgdyno.report.terminal.progress import LiveView
 from pgdyno.run import Engine
-from pgdyno.store import RunFolder
+from pgdyno.store import RunFolder, read_capture_in
 from pgdyno.targets import Use
 from pgdyno.units import counted, duration_words
 
@@ -48,14 +49,16 @@ def run_experiment(
     """
     with open_resources(loaded, view, use, renting) as resources:
         loaded = _fitted_again(loaded, resources)
-        plan = loaded.plan
+        plan, workload = loaded.plan, loaded.plan.workload
+        if workload.capture is not None:
+            captured = read_capture_in(loaded.folder, workload.capture, is_replayed=workload.is_replay)
+            refuse_captured(plan, captured, resources)
         seed = plan.trial.seed if plan.trial.seed is not None else secrets.randbelow(2**31)
         trials = planned_trials(plan, seed)
         conditions = check_conditions(loaded, resources, seed, check_first=check_first)
         price = renting.price if renting is not None else None
         manifest = _manifest(loaded, resources.engine, trials, seed, price).model_copy(update=conditions)
         manifest = manifest.model_copy(update={"stopping": stopping_rule(plan, manifest, trials)})
-        workload = plan.workload
         folder = RunFolder.create(
             parent, manifest, script_files(plan), workload.capture, is_replayed=workload.is_replay
         )

@@ -8,18 +8,39 @@ from contextlib import contextmanager
 from pgdyno.analyse.likeness import likeness, modelled_statements, replayed_statements
 from pgdyno.capture.left_out import lacks
 from pgdyno.capture.replay_file import write_replay_file
+from pgdyno.errors import TargetError
 from pgdyno.experiment.disk_guard import DiskGuard
+from pgdyno.experiment.resources import Resources
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
+from pgdyno.plan import Plan
 from pgdyno.plan.reading.replayed_capture import TOLERANCE_S, full_length_s
+from pgdyno.plan.targets import NetworkTarget
 from pgdyno.records import Likeness
 from pgdyno.records.capture import Capture, as_reported
 from pgdyno.run import TrialResult
 from pgdyno.run.engine import replay_options
 from pgdyno.store import read_capture_of
+from pgdyno.targets.dsn.reach import Reached
 
 REPLAY_FILE = ".replay.jsonl"
 """In the run folder while the run is active. It is hidden: listings and copies of the run leave it out."""
+
+
+def refuse_captured(plan: Plan, capture: Capture | None, resources: Resources) -> None:
+    """Raise TargetError if a target is the database that was captured, and the plan does not allow it."""
+    if capture is None or capture.server is None or plan.workload.allow_captured:
+        return
+    for name, found in resources.found.items():
+        spec = resources.servers[name]
+        is_own = isinstance(spec, NetworkTarget) and spec.database == capture.database
+        if is_own and isinstance(found, Reached) and found.identity.is_same(capture.server):
+            raise TargetError(
+                f"target {name}: the database {capture.database} of this server was captured, and the load would "
+                "change it",
+                hint="name a copy of it on another server; if this one may be changed: "
+                "--set workload.allow_captured=true",
+            )
 
 
 class CapturedLoad:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from pgdyno import __version__
 from pgdyno.errors import StoreError
+from pgdyno.experiment.captured_load import refuse_captured
 from pgdyno.experiment.preflight_and_fingerprint import changed_since
 from pgdyno.experiment.rented_servers import Renting
 from pgdyno.experiment.resources import open_resources
@@ -29,7 +30,7 @@ from pgdyno.plan.workload import script_files
 from pgdyno.records import Attempt, Manifest, Outcome, TrialRecord
 from pgdyno.report.run_events import Requests
 from pgdyno.report.terminal.progress import LiveView
-from pgdyno.store import RunFolder, changed_capture, changed_script
+from pgdyno.store import RunFolder, changed_capture, changed_script, read_capture_of
 from pgdyno.targets import Use
 from pgdyno.units import counted
 
@@ -129,6 +130,7 @@ def resume_experiment(
             trials = [trial for trial in trials if trial not in todo]
         needed = replace(loaded, plan=left_to_measure(loaded.plan, folder, redo_failed=redo_failed))
         with open_resources(needed, view, use, renting) as resources:
+            refuse_captured(loaded.plan, read_capture_of(folder.path), resources)
             resources.guard.watch("the run's folder", folder.path)
             seed = loaded.plan.trial.seed
             assert seed is not None

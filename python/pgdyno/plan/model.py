@@ -124,6 +124,8 @@ class Workload(Model):
     """Speed of a replay: 2 is twice as fast as captured, "max" waits for no captured start."""
     captured: str | None = None
     """A capture.json that reports compare the load with; by default that of `replay`."""
+    allow_captured: bool = False
+    """Let the load change the database that was captured; by default pgdyno refuses to send it there."""
 
     @model_validator(mode="before")
     @classmethod
@@ -157,6 +159,12 @@ class Workload(Model):
             raise ValueError("give one of scripts, lua and name")
         dataset = "none" if table.get("lua") is not None else "sbtest"
         return {"dataset": dataset, **table, "scripts": given}
+
+    @model_validator(mode="after")
+    def _allowed_capture(self) -> Workload:
+        if self.allow_captured and self.capture is None:
+            raise ValueError("allow_captured needs a capture, and neither replay nor captured is given")
+        return self
 
     @property
     def is_tpcc(self) -> bool:
@@ -566,6 +574,7 @@ class Plan(Model):
         foreign += ["scale"] if workload.is_tpch else ["scale_factor"]
         foreign += [] if workload.is_lua else ["lua", "options"]
         foreign += [] if workload.allow_lua_system else ["allow_lua_system"]
+        foreign += [] if workload.allow_captured else ["allow_captured"]
         foreign += [] if workload.name is not None else ["name"]
         foreign += [] if workload.is_replay else ["replay", "pace"]
         foreign += [] if workload.captured is not None else ["captured"]

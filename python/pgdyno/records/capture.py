@@ -86,6 +86,28 @@ class StatementClass(Record):
         return self.fingerprint is not None or not (self.text == OTHER_STATEMENTS or self.text.endswith(CUT_OFF))
 
 
+class ServerIdentity(Record):
+    """What distinguishes a server from others, and from its own copies."""
+
+    system_identifier: str | None = None
+    """That of its cluster, which a physical copy keeps; None if the role may not see it."""
+    started_at: Instant | None = None
+    """When its postmaster started."""
+    places: list[str] = Field(default_factory=list)
+    """Host and port to which pgdyno connected, by name and by address: `db.example.net:5432`."""
+
+    def is_same(self, other: ServerIdentity) -> bool:
+        """Whether `other` is this server, perhaps after a restart, rather than a copy of it or another server.
+
+        A copy has the same system identifier, and another place.
+        """
+        identifiers = {self.system_identifier, other.system_identifier} - {None}
+        if len(identifiers) > 1:
+            return False
+        has_same_start = self.started_at is not None and self.started_at == other.started_at
+        return has_same_start or not set(self.places).isdisjoint(other.places)
+
+
 class Wait(Record):
     """The mean number of sessions in a state, from samples of pg_stat_activity."""
 
@@ -102,6 +124,8 @@ class Capture(Record):
     values: Values
     database: str | None = None
     server_version: str | None = None
+    server: ServerIdentity | None = None
+    """None if log files alone were read, which do not name their server."""
     began: Instant
     span_us: int
     sessions: int = 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pgdyno.store.find_runs import RunEntry, find_run, list_runs, newest_first
-    from pgdyno.store.kept_capture import changed_capture, read_capture_of
+    from pgdyno.store.kept_capture import changed_capture, read_capture_in, read_capture_of
     from pgdyno.store.read_runs import QueryResult, RunData, load_run, query
     from pgdyno.store.run_folder import RunFolder, changed_script
     from pgdyno.store.trial_tables import EventRow, HistogramRow, IntervalRow, SettingRow, StatementRow
@@ -34,12 +34,13 @@ __all__ = [
     "load_run",
     "newest_first",
     "query",
+    "read_capture_in",
     "read_capture_of",
 ]
 
 _MODULES = {
     "find_runs": ("RunEntry", "find_run", "list_runs", "newest_first"),
-    "kept_capture": ("changed_capture", "read_capture_of"),
+    "kept_capture": ("changed_capture", "read_capture_in", "read_capture_of"),
     "read_runs": ("QueryResult", "RunData", "load_run", "query"),
     "run_folder": ("RunFolder", "changed_script"),
     "trial_tables": ("EventRow", "HistogramRow", "IntervalRow", "SettingRow", "StatementRow"),

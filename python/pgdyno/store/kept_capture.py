@@ -21,12 +21,24 @@ if TYPE_CHECKING:
 _AT_ONCE = 1 << 20
 
 
+def read_capture_in(plan_folder: Path, name: str, *, is_replayed: bool) -> Capture:
+    """Return the capture that a plan in `plan_folder` names, as for `keep_capture`. Raises StoreError."""
+    # imported here: most runs have none
+    from pgdyno.records.capture import Capture
+
+    return read_model(_capture_json(plan_folder, name, is_replayed=is_replayed), Capture)
+
+
+def _capture_json(plan_folder: Path, name: str, *, is_replayed: bool) -> Path:
+    return plan_folder / name / CAPTURE_FILE if is_replayed else plan_folder / name
+
+
 def keep_capture(run: Path, plan_folder: Path, name: str, *, is_replayed: bool) -> KeptCapture:
     """Copy a capture.json into the run folder `run`.
 
     `name`, relative to `plan_folder`, is the file, or the folder of a capture that the run replays. Raises StoreError.
     """
-    source = plan_folder / name / CAPTURE_FILE if is_replayed else plan_folder / name
+    source = _capture_json(plan_folder, name, is_replayed=is_replayed)
     with storing("read", source):
         content = source.read_bytes()
     with storing("write", run / CAPTURE_FILE):

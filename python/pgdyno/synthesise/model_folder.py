@@ -48,7 +48,8 @@ format = 1
 name = {json.dumps(plan_name(name, "model"))}
 description = {toml_text(f"A load like that of {_database(capture)} on {when(capture.began)}")}
 
-# A server with a database like the captured one: the model writes. Never name the server that was captured.
+# A server with a database like the captured one: the model writes. pgdyno refuses the database that was captured, if
+# the capture knows its server: capture.json, server.
 {copy_target(capture)}
 
 # The weight of each script is how often its transactions occurred in the capture.

@@ -11,8 +11,10 @@ import psycopg
 
 from pgdyno.capture.logs.log_events import OWN_SESSIONS
 from pgdyno.errors import TargetError, UsageError
+from pgdyno.records.capture import ServerIdentity
 from pgdyno.targets.connection import Address, TolerantText, given_parameters
 from pgdyno.targets.response_limits import answering
+from pgdyno.targets.server_identity import server_identity
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 OLDEST_MAJOR = 13
@@ -36,6 +38,7 @@ class CapturedServer:
     version: str
     """As the server reports it: "18.6"."""
     major: int
+    identity: ServerIdentity
 
     def connect(self, *, as_others: bool = False) -> Connection:
         """Opens a session on the database; with `as_others`, with the settings of any session. Raises TargetError."""
@@ -89,4 +92,4 @@ def reach_server(dsn: str, ask_password: Callable[[], str] | None) -> CapturedSe
             raise TargetError("the server does not report its version: it is not PostgreSQL")
         if major < OLDEST_MAJOR:
             raise TargetError(f"the server is older than PostgreSQL {OLDEST_MAJOR}")
-        return CapturedServer(address, connection.info.dbname, version[0], major)
+        return CapturedServer(address, connection.info.dbname, version[0], major, server_identity(connection))

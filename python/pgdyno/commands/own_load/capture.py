@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pgdyno.capture.folder import ENDINGS, PLAN_FILE, new_folder, refuse_existing, write_capture
-from pgdyno.capture.left_out import sentence
+from pgdyno.capture.left_out import SERVER_UNKNOWN, sentence
 from pgdyno.capture.logs.capture_logs import Options, Progress, capture_logs
 from pgdyno.capture.parser import require_parser
 from pgdyno.capture.server.log_copy import LogCopy
@@ -158,7 +158,8 @@ def _of_files(wanted: Wanted) -> None:
             say(f"copying {format_size(total)} of log from {wanted.ssh}")
             copy.step(last=True)
             paths = copy.copies
-        _write(wanted, capture_logs(paths, wanted.folder, _options(wanted), _shares(say)))
+        found = capture_logs(paths, wanted.folder, _options(wanted), _shares(say))
+        _write(wanted, found.model_copy(update={"notes": [*found.notes, KeptMessage.of(SERVER_UNKNOWN)]}))
 
 
 def _of_server_log(wanted: Wanted, server: CapturedServer) -> None:
@@ -184,6 +185,7 @@ def _of_server_log(wanted: Wanted, server: CapturedServer) -> None:
             notes = [*log.notes, *copy.notes(), *samples.notes(), *recording.notes()]
             update = {
                 "server_version": server.version,
+                "server": server.identity,
                 "waits": samples.waits(),
                 "ended": recording.ended,
                 # the copies are removed, and their lines are not those of the server's files
@@ -218,6 +220,7 @@ def _of_statistics(wanted: Wanted, server: CapturedServer) -> None:
                 values=Values.UNKNOWN,
                 database=server.database,
                 server_version=server.version,
+                server=server.identity,
                 began=statistics.began,
                 span_us=round((statistics.ended - statistics.began).total_seconds() * 1e6),
                 most_sessions=samples.most_sessions,

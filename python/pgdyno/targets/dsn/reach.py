@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.checks.targets import Abilities
+from pgdyno.records.capture import ServerIdentity
 from pgdyno.targets.cluster.installation import OLDEST_MAJOR
 from pgdyno.targets.cluster.settings import check_contexts
 from pgdyno.targets.connection import USE_FILE, Address, variables_of_libpq
@@ -25,6 +26,7 @@ from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.lock import HINT, Use, WhenBusy, server_holder
 from pgdyno.targets.response_limits import answering
 from pgdyno.targets.server import MAINTENANCE
+from pgdyno.targets.server_identity import server_identity
 
 SCHEMA = "pgdyno"
 
@@ -93,6 +95,7 @@ class Reached:
     """As the server reports it: "18.6"."""
     major: int
     abilities: Abilities
+    identity: ServerIdentity
 
 
 def reach(spec: DsnTarget, use: Use) -> Reached:
@@ -116,7 +119,8 @@ def reach(spec: DsnTarget, use: Use) -> Reached:
         check_contexts(connection, spec.settings)
         address = _resolved(connection)
         _check_database(connection, address, spec, abilities)
-        return Reached(address, maintenance, str(version[0]).split()[0], major, abilities)
+        identity = server_identity(connection)
+        return Reached(address, maintenance, str(version[0]).split()[0], major, abilities, identity)
 
 
 def given_address(spec: DsnTarget, environ: Mapping[str, str] = os.environ) -> tuple[Address, str]:
