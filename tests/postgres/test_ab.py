@@ -17,10 +17,10 @@ from psycopg import sql
 
 from pgdyno.commands.ab import How, ab
 from pgdyno.commands.run import Output, run_plan
+from pgdyno.effect.read_only import first_escape
 from pgdyno.errors import ExitCode, PlanError, StoreError, TargetError
 from pgdyno.plan import load_plan
 from pgdyno.plan.ab_plan import Question, ab_plan
-from pgdyno.plan.checks.read_only import first_write
 from pgdyno.plan.model import Reset
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.run import find_engine
@@ -350,7 +350,7 @@ def test_what_a_read_only_session_may_write_is_refused_in_scripts(theirs: Server
             # what is not there is no mistake of the transaction
             with suppress(psycopg.errors.UndefinedObject):
                 connection.execute(each)
-    assert first_write(statement) is not None
+    assert first_escape(statement) is not None
 
 
 @pytest.mark.parametrize("statement", ["SELECT nextval('kept_s')", "DELETE FROM kept", "CREATE TABLE more (x int)"])

@@ -13,6 +13,7 @@ from typing import Any
 
 from pgdyno.audit import Finding, audit
 from pgdyno.audit.subject import AuditRun
+from pgdyno.effect import Effect
 from pgdyno.records import (
     Fingerprint,
     Generator,
@@ -68,6 +69,8 @@ class FakeRun:
     of_trials: Mapping[int, Sequence[SeriesRow]] = field(default_factory=dict)
     """Additional samples of a probe during single trials."""
     plans: Sequence[KeptPlan] = ()
+    effects: Mapping[str, Effect] = field(default_factory=dict)
+    """Of scripts whose text the run kept."""
 
     def query_plans(self) -> Sequence[KeptPlan]:
         return self.plans
@@ -93,6 +96,9 @@ class FakeRun:
             if trial.imported is None
             for kind, detail in said.items()
         ]
+
+    def effect_of_script(self, name: str) -> Effect | None:
+        return self.effects.get(name)
 
     def amounts_within(
         self, stretches: Stretches, wanted: Sequence[Metric]

@@ -10,10 +10,10 @@ import pytest
 from pgdyno.commands.ab import How, ab
 from pgdyno.commands.plan import within_budget
 from pgdyno.commands.run import Output, resume_run, run_plan
+from pgdyno.effect.read_only import first_escape
 from pgdyno.errors import ExitCode, PlanError, StoreError, TargetError, UsageError
 from pgdyno.plan import load_plan
 from pgdyno.plan.ab_plan import Question, ab_plan, fitted
-from pgdyno.plan.checks.read_only import first_write
 from pgdyno.plan.model import Plan
 from pgdyno.plan.new import write_new_plan
 from pgdyno.plan.reading.read_plan import LoadedPlan, load_text
@@ -443,7 +443,7 @@ def test_a_script_that_only_reads_is_accepted(folder: Path, script: str) -> None
 def test_looking_for_writes_takes_no_longer_for_odd_scripts() -> None:
     # by the square of the length, it would be hours
     for text in ("transaction ", "/*", "\\a\\\n", "/* a */ -- b -- c\n", "read write "):
-        first_write(text * 100_000)
+        first_escape(text * 100_000)
 
 
 def test_names_of_settings_that_differ_only_in_case_are_refused_in_plans(folder: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2] / "python" / "pgdyno"
 
 FOUNDATION = {
+    "effect",
     "errors",
     "records",
     "units",
@@ -32,8 +33,9 @@ FOUNDATION = {
 """Modules that every package may import; "" is pgdyno itself (its version)."""
 
 MAY_IMPORT = {
+    "effect": set(),
     "errors": {"messages"},
-    "records": {"errors", "messages"},
+    "records": {"effect", "errors", "messages"},
     "units": {"errors"},
     "host": {"records"},
     "messages": set(),

@@ -191,10 +191,12 @@ def test_read_only_scripts_do_not_write(tmp_path: Path) -> None:
     assert not asked(tmp_path, script="select-only").writes
 
 
-def test_a_script_file_is_assumed_to_write(tmp_path: Path) -> None:
-    (tmp_path / "mine.sql").write_text("SELECT 1;\n")
+def test_a_script_file_is_assumed_to_write_unless_its_text_shows_that_it_reads(tmp_path: Path) -> None:
+    (tmp_path / "mine.sql").write_text("SELECT f();\n")
     found = asked(tmp_path, script="mine.sql")
     assert (found.scripts, found.writes) == ((), True)
+    (tmp_path / "mine.sql").write_text("SELECT 1;\n")
+    assert not asked(tmp_path, script="mine.sql").writes
 
 
 @pytest.mark.parametrize(

@@ -52,13 +52,17 @@ clients = 1
 """
 
 
-def test_scripts_that_run_are_those_with_a_weight_somewhere(tmp_path: Path) -> None:
+def test_scripts_that_run_are_those_with_a_weight_in_use(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(PLAN + 'duration = "1s"')
     assert scripts_that_run(load_plan(path).plan) == {"select-only"}
     mix = 'mix = { "tpcb-like" = 1, "select-only" = 0 }'
     path.write_text(f'{PLAN}[[phase]]\nname = "a"\nduration = "1s"\n{mix}\n')
+    assert scripts_that_run(load_plan(path).plan) == {"tpcb-like"}
+    path.write_text(f'{PLAN}[[phase]]\nname = "a"\nduration = "1s"\n{mix}\n[[phase]]\nname = "b"\nduration = "1s"\n')
     assert scripts_that_run(load_plan(path).plan) == {"select-only", "tpcb-like"}
+    path.write_text(f'{PLAN}[[phase]]\nname = "a"\nduration = "1s"\nmix = {{ "2" = 1 }}\n')
+    assert scripts_that_run(load_plan(path).plan) == {"tpcb-like"}
 
 
 def later(accounts: int, tellers: int, branches: int, history: int, rows: int = 1) -> Balances:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.experiment.trials.query_plans import _PLANNED
+from pgdyno.effect import has_plan
 from pgdyno.plan.optional_sections import ProbeSpec
 from pgdyno.probe.explain import shape_of
 
@@ -50,7 +50,7 @@ def test_a_statement_that_is_rewritten_to_nothing_has_a_shape() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "has_plan"),
+    ("text", "planned"),
     [
         ("SELECT 1", True),
         ("  -- first\n/* then */ (select 1)", True),
@@ -65,8 +65,8 @@ def test_a_statement_that_is_rewritten_to_nothing_has_a_shape() -> None:
         ("EXPLAIN ANALYZE DELETE FROM t", False),
     ],
 )
-def test_only_statements_that_the_planner_plans_are_explained(text: str, has_plan: bool) -> None:
-    assert bool(_PLANNED.match(text)) is has_plan
+def test_only_statements_that_the_planner_plans_are_explained(text: str, planned: bool) -> None:
+    assert has_plan(text) is planned
 
 
 @pytest.mark.parametrize("key", ["plans", "profile"])

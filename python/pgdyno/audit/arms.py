@@ -9,6 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from pgdyno.audit.subject import AuditRun, Sample, Subject
+from pgdyno.effect import Effect, total_effect
 from pgdyno.records import Manifest, TargetRecord, TrialRecord
 from pgdyno.store.probe_tables import Metric, Shares, Stretches
 from pgdyno.store.read_runs import KeptPlan
@@ -135,6 +136,10 @@ class PairRun:
         if base.imported is not None:
             changes["imported"] = base.imported.model_copy(update={"facts": {}})
         return base.model_copy(update=changes)
+
+    def effect_of_script(self, name: str) -> Effect | None:
+        known = [each for side in self._sides if (each := side.run.effect_of_script(name)) is not None]
+        return total_effect(known) if known else None
 
     def events(self) -> Sequence[EventRow]:
         return [row for at, side in enumerate(self._sides) for row in self._renumbered(at, side.run.events())]

@@ -21,6 +21,7 @@ from pgdyno.analyse.over_time.dips import (
 from pgdyno.analyse.over_time.probe_series import Span, SummedProbe, origin_us
 from pgdyno.analyse.over_time.timeline import Timeline, timeline_of
 from pgdyno.analyse.price import PriceList, prices_of
+from pgdyno.effect import Effect, effect_of_scripts
 from pgdyno.messages import Message
 from pgdyno.records import GeneratorHost, ImportedLine, Latency, Manifest, Outcome, Summary, TrialRecord
 from pgdyno.store.probe_tables import Metric, Shares, Stretches
@@ -29,8 +30,6 @@ from pgdyno.store.seconds import Seconds
 from pgdyno.store.trial_tables import EventRow, SeriesRow, SettingRow, StatementRow, WaitRow
 
 _NUMBER = re.compile(r"\d{1,15}(?:\.(\d{1,15}))?")
-READ_ONLY = frozenset(["select-only", "oltp-read-only", "oltp-point-select"])
-"""Workloads that write nothing."""
 
 
 class AuditRun(Protocol):
@@ -51,6 +50,9 @@ class AuditRun(Protocol):
 
     def events(self) -> Sequence[EventRow]:
         """Return the engine's other events, by trial."""
+
+    def effect_of_script(self, name: str) -> Effect | None:
+        """Return the effect of a script of the workload whose text the run kept; None if it kept none."""
 
     def amounts_within(
         self, stretches: Stretches, wanted: Sequence[Metric]
@@ -380,7 +382,16 @@ class Subject:
         return None
 
     @property
-    def only_reads(self) -> bool | None:
-        """Return whether the workload writes nothing; None if that is unknown."""
-        scripts = self.manifest.script_names
-        return None if scripts is None else scripts <= READ_ONLY
+    def only_reads(self) -> bool:
+        """Return whether the load is known to only read: rules judge one that is unknown as one that writes."""
+        return self.effect is Effect.READS
+
+    @cached_property
+    def effect(self) -> Effect:
+        """Return whether the load writes."""
+        names = self.manifest.script_names
+        if names is None:
+            return Effect.UNKNOWN
+        if self.imported:
+            names = frozenset(each.rpartition("/")[2].removesuffix(".lua") for each in names)
+        return effect_of_scripts(names, self.run.effect_of_script)

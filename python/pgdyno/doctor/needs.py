@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pgdyno.effect import Effect
 from pgdyno.mounts import expanded, is_folder
 from pgdyno.plan import LoadedPlan, Plan
 from pgdyno.plan.hosts import SshSpec
@@ -13,7 +14,7 @@ from pgdyno.plan.optional_sections import SnapshotMethod
 from pgdyno.plan.targets import TMPFS, OwnTarget
 from pgdyno.plan.time_budget.budget_reductions import setting_bytes
 from pgdyno.plan.time_budget.time_and_disk import BYTES_A_SCALE, dataset_bytes
-from pgdyno.plan.workload import ends, scripts_that_run
+from pgdyno.plan.workload import effect_of_plan, ends, scripts_that_run
 from pgdyno.records import Point
 from pgdyno.targets import Home
 from pgdyno.targets.cluster.folders import SHARED_MEMORY
@@ -22,8 +23,6 @@ from pgdyno.units import parse_bytes
 MIB = 1 << 20
 CLUSTER_BYTES = 64 * MIB
 """An empty cluster and its first WAL segments."""
-READ_ONLY = frozenset({"select-only"})
-"""Built-in scripts that only read. Files are assumed to write."""
 DEFAULTS = {"shared_buffers": "128MB", "max_wal_size": "1GB", "huge_pages": "try"}
 """initdb's defaults."""
 HUGE_PAGES = ("off", "try", "on")
@@ -80,6 +79,7 @@ class Needs:
     statements: int = 1
     """The largest number of round trips of a transaction of the built-in scripts."""
     writes: bool = True
+    """False if the load is known to only read."""
     durable: bool = True
     """Whether a commit waits for the disk."""
     rate_per_s: float | None = None
@@ -151,7 +151,7 @@ def needs_of_plan(loaded: LoadedPlan, home: Home, scripts: Sequence[str]) -> Nee
         tcp=any(spec.connect == "tcp" for spec in started.values()),
         scripts=tuple(scripts) if builtin else (),
         statements=max((STATEMENTS[name] for name in names), default=1) if builtin else 1,
-        writes=not names <= READ_ONLY,
+        writes=effect_of_plan(plan, loaded.folder) is not Effect.READS,
         durable=not settings or any(map(_waits_for_disk, at_points.values())),
         rate_per_s=_rate(plan, points),
         datasets=datasets,

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from errno import ENAMETOOLONG, ENOENT, ENOTDIR
 from pathlib import Path, PurePath
 
+from pgdyno.effect.read_only import LIFTING, READ_ONLY, first_escape
 from pgdyno.errors import PlanError, UsageError
 from pgdyno.mounts import expanded
-from pgdyno.plan.checks.read_only import LIFTING, READ_ONLY, first_write
 from pgdyno.plan.model import BUILTIN_SCRIPTS, Plan
 from pgdyno.plan.optional_sections import checked_margin
 from pgdyno.plan.values import NAME, refuse_undecodable, refused_option, repeats
@@ -375,7 +375,7 @@ def _check_read_only(file: str) -> None:
     except OSError:
         # the check of the plan says why
         return
-    found = first_write(text)
+    found = first_escape(text)
     if found is not None:
         line, words = found
         raise UsageError(f'--script {file}: line {line} has "{words}", which is not read-only', hint=_ALLOW)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
+from pgdyno.effect import BUILTIN_SCRIPTS
 from pgdyno.plan.checks.settings import network_refusal
 from pgdyno.plan.hosts import Generators
 from pgdyno.plan.kinds import AnyGenerator, AnyTarget
@@ -75,10 +76,6 @@ MOST_TABLES = 100_000
 MOST_ROWS = 2**31 - 1
 """The engine's limits: ids of sbtest are 32 bits wide."""
 
-BUILTIN_SCRIPTS = ("tpcb-like", "simple-update", "select-only")
-"""The engine's scripts, as `pgdrive -b list` prints them."""
-TPCC_SCRIPTS = ("New-Order", "New-Order rolled back", "Payment", "Order-Status", "Delivery", "Stock-Level")
-"""The engine's TPC-C transactions, by the names that phases use."""
 TPCC, TPCH = "tpcc", "tpch"
 """Names of the engine's own workloads, and of their datasets."""
 HUNDREDTHS = 100

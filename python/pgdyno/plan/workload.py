@@ -10,10 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from pgdyno.errors import Problem
-from pgdyno.plan.model import BUILTIN_SCRIPTS, TPCC_SCRIPTS, PhaseSpec, Plan, Workload
+from pgdyno.effect import (
+    BUILTIN_SCRIPTS,
+    TPCC_SCRIPTS,
+    Effect,
+    effect_of_scripts,
+    effect_of_sql,
+    running_scripts,
+    weighted_name,
+)
+from pgdyno.errors import InvalidValueError, Problem
+from pgdyno.plan.model import PhaseSpec, Plan, Workload
 from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.reading.replayed_capture import read_replayed
 from pgdyno.records import Point
 from pgdyno.units import parse_duration_s
 
@@ -37,9 +48,7 @@ class ScriptChoice:
 
 def parse_script(text: str) -> ScriptChoice:
     """Parses name and weight in `text`. Raises ValueError with the mistake."""
-    name, at, weight = text.rpartition("@")
-    if not at:
-        name, weight = text, "1"
+    name, weight = weighted_name(text)
     if not name.strip():
         raise ValueError(f"{text!r} does not name a script")
     if not weight.isascii() or not weight.isdigit():
@@ -50,11 +59,32 @@ def parse_script(text: str) -> ScriptChoice:
 
 
 def scripts_that_run(plan: Plan) -> set[str]:
-    """Returns the scripts that a trial of `plan` may run: those with a weight, in the workload or in a phase."""
-    names = {choice.name for choice in map(parse_script, plan.workload.scripts) if choice.weight > 0}
-    for phase in plan.phase:
-        names |= {name for name, weight in (phase.mix or {}).items() if weight > 0}
-    return names
+    """Returns the scripts that a trial of `plan` runs."""
+    return running_scripts(plan.workload.scripts, [phase.mix for phase in plan.phase])
+
+
+def effect_of_plan(plan: Plan, folder: Path) -> Effect:
+    """Returns whether the load of `plan`, whose files are relative to `folder`, writes."""
+    return effect_of_scripts(scripts_that_run(plan), lambda name: _effect_of_text(plan.workload, name, folder))
+
+
+def _effect_of_text(workload: Workload, name: str, folder: Path) -> Effect | None:
+    if workload.replay is not None:
+        try:
+            return read_replayed(folder / workload.replay).effect
+        except InvalidValueError:
+            return Effect.UNKNOWN
+    return effect_of_script(name, folder) if workload.written_scripts else None
+
+
+def effect_of_script(name: str, folder: Path) -> Effect | None:
+    """Returns whether a script of the plan in `folder` writes; None for one of the engine's."""
+    if name in BUILTIN_SCRIPTS:
+        return None
+    try:
+        return effect_of_sql((folder / name).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return Effect.UNKNOWN
 
 
 def script_files(plan: Plan) -> list[str]:

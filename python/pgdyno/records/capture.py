@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from pgdyno.effect import Effect, effect_of_sql, total_effect
 from pgdyno.records.base import Instant, KeptMessage, Record
 
 FORMAT = 1
@@ -142,6 +143,12 @@ class Capture(Record):
     left_out: list[LeftOut] = Field(default_factory=list)
     has_whole_seconds: bool = False
     """Whether the log has times without milliseconds, which show no pauses."""
+
+    @property
+    def effect(self) -> Effect:
+        """Whether its statements write."""
+        return total_effect(effect_of_sql(each.text) if each.has_text else Effect.UNKNOWN for each in self.statements)
+
     ended: Ended = Ended.TIME
     notes: list[KeptMessage] = Field(default_factory=list)
     """What the server did not log or show, and what went wrong meanwhile."""

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from pydantic import AfterValidator, Field, model_validator
 
+from pgdyno.effect import running_scripts
 from pgdyno.messages import Message
 from pgdyno.records.base import FORMAT, LONGEST_NOTE, Instant, KeptMessage, Outcome, Record
 from pgdyno.records.imported import ImportRecord
@@ -315,9 +316,14 @@ class Manifest(Record):
 
     @property
     def script_names(self) -> frozenset[str] | None:
-        """Short names of the scripts in the workload; None if an imported document does not name them."""
-        names = frozenset(each.strip() for each in self.workload.split(","))
-        return None if WORKLOAD_UNKNOWN in names else names
+        """Names of the scripts that trials run; None if an imported document does not name them."""
+        names = [each.strip() for each in self.workload.split(",")]
+        phases = self.plan.get("phase") or ()
+        return (
+            None
+            if WORKLOAD_UNKNOWN in names
+            else frozenset(running_scripts(names, [each.get("mix") for each in phases]))
+        )
 
     @property
     def messages(self) -> list[Message | str]:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TypeVar
 
+from pgdyno.effect import Effect
 from pgdyno.records import Manifest, TrialRecord
 from pgdyno.store import EventRow, HistogramRow, IntervalRow, RunData, SettingRow, StatementRow
 from pgdyno.store.probe_tables import Metric, Shares, Stretch, Stretches
@@ -63,6 +64,9 @@ class Gathered:
     def settings(self, *, names: Sequence[str] = ()) -> Sequence[SettingRow]:
         """Return the server's settings at each trial; only `names` if given."""
         return self.run.settings(names=names)
+
+    def effect_of_script(self, name: str) -> Effect | None:
+        return self.run.effect_of_script(name)
 
     def events(self) -> Sequence[EventRow]:
         return self._events

@@ -9,10 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from pgdyno.effect import Effect, effect_of_sql
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.records import Manifest, TrialRecord
 from pgdyno.records.secret_settings import kept_value
 from pgdyno.store.duckdb_session import connect, quoted, session
+from pgdyno.store.kept_capture import read_capture_of
 from pgdyno.store.parquet import MOST_READ, fetched_rows, sound, stored
 from pgdyno.store.probe_tables import (
     FILES_AT_ONCE,
@@ -24,7 +26,7 @@ from pgdyno.store.probe_tables import (
     sessions_within,
     shares_within,
 )
-from pgdyno.store.run_folder import RunFolder
+from pgdyno.store.run_folder import RunFolder, kept_text
 from pgdyno.store.safe_files import DAMAGED, storing
 from pgdyno.store.trial_tables import (
     TABLES,
@@ -120,6 +122,20 @@ class RunData:
     def statements(self, trial: int | None = None) -> list[StatementRow]:
         """Return statements in the order of their scripts. Raises StoreError."""
         return self._rows(StatementRow, trial, order="trial, script, statement")
+
+    def effect_of_script(self, name: str) -> Effect | None:
+        """Return the effect of a script of the workload by the text that the run kept; None if it kept none."""
+        capture = self.manifest.capture
+        script = next((each for each in self.manifest.scripts or () if each.name == name), None)
+        try:
+            if capture is not None and capture.statements_sha256 is not None:
+                replayed = read_capture_of(self.folder.path)
+                return Effect.UNKNOWN if replayed is None else replayed.effect
+            if script is None:
+                return None
+            return Effect.UNKNOWN if name.endswith(".lua") else effect_of_sql(kept_text(self.folder.path, script))
+        except StoreError:
+            return Effect.UNKNOWN
 
     def events(self, trial: int | None = None) -> list[EventRow]:
         """Return the engine's other events, unchanged. Raises StoreError."""

@@ -20,6 +20,7 @@ from pgdyno.records import FORMAT, KeptScript, Manifest, TrialRecord
 from pgdyno.store.kept_capture import keep_capture
 from pgdyno.store.safe_files import (
     NO_LINKS,
+    open_regular,
     read_model,
     replace_durably,
     storing,
@@ -100,6 +101,13 @@ def keep_scripts(run: Path, plan_folder: Path, names: Iterable[str]) -> list[Kep
         with storing("write", run / FOLDER):
             sync(run / FOLDER)
     return kept
+
+
+def kept_text(run: Path, script: KeptScript) -> str:
+    """Return the text of a script as of the start of the run in the folder `run`. Raises StoreError."""
+    path = run / FOLDER / Path(script.kept).name
+    with storing("read", path), open_regular(path) as file:
+        return file.read().decode("utf-8", "replace")
 
 
 def changed_script(run: Path, plan_folder: Path, kept: Sequence[KeptScript]) -> Message | None:

@@ -15,8 +15,8 @@ from pgdyno.capture.server.server_session import CapturedServer, Connection
 from pgdyno.capture.server.server_settings import Setting, read_settings, remedy
 from pgdyno.capture.sql_constants import DOLLARS, has_values, is_unclear, without_comments
 from pgdyno.capture.statement_classes import fitting
+from pgdyno.effect import has_plan
 from pgdyno.errors import TargetError, UsageError
-from pgdyno.plan.sql_comments import BLANKS
 from pgdyno.records.capture import LeftOut, StatementClass
 from pgdyno.targets.response_limits import answering
 from pgdyno.units import counted
@@ -57,10 +57,6 @@ _TRANSACTIONS = """
 """
 _RESET = "(SELECT stats_reset FROM {schema}.pg_stat_statements_info)"
 """When all entries began again; since PostgreSQL 17, each has its own time."""
-_PLANNED = re.compile(
-    rf"(?:{BLANKS}\()*+{BLANKS}(?:select|insert|update|delete|merge|with|values|table)\b", re.IGNORECASE
-)
-"""Statements whose constants pg_stat_statements replaces."""
 _DOLLARS = re.compile(DOLLARS)
 _Key = tuple[int, int, bool]
 
@@ -219,7 +215,7 @@ def reason_to_leave_out(text: str | None) -> str | None:
         return "text-hidden"
     # utility statements keep their constants, which may be values or passwords; so does a prepared statement that runs
     # after its entry was evicted or reset
-    if has_values(text) or (not _PLANNED.match(text) and ("'" in text or _DOLLARS.search(text))):
+    if has_values(text) or (not has_plan(text) and ("'" in text or _DOLLARS.search(text))):
         return "text-with-constants"
     return "not-anonymised" if is_unclear(text) else None
 

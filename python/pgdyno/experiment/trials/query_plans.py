@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import cached_property
 
 import psycopg
 
+from pgdyno.effect import has_plan
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.experiment.resources import scripts_of
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.messages import Message
 from pgdyno.plan import LoadedPlan, PlannedTrial
-from pgdyno.plan.sql_comments import BLANKS
 from pgdyno.probe.explain import explain
 from pgdyno.programs import Engine
 from pgdyno.run.engine import ScriptStatement, script_statements, tpch_power_queries
@@ -24,10 +23,6 @@ from pgdyno.targets import Server
 MOST_STATEMENTS = 500
 _SHOWN = 80
 """Characters of a statement in a note."""
-_PLANNED = re.compile(
-    rf"(?:{BLANKS}\()*+{BLANKS}(?:select|with|values|table|insert|update|delete|merge)\b", re.IGNORECASE
-)
-"""Begins a statement that has a plan. All others, such as BEGIN or COPY, have none."""
 
 
 def statements_to_explain(engine: Engine, loaded: LoadedPlan, seed: int) -> list[ScriptStatement]:
@@ -42,7 +37,7 @@ def statements_to_explain(engine: Engine, loaded: LoadedPlan, seed: int) -> list
         (load,) = loaded.plan.workload.scripts
         raise UsageError(f"pgdyno explains statements of SQL scripts, and the statements of {load} are not in one")
     found = script_statements(engine, scripts_of(loaded), loaded.folder)
-    return [each for each in found if _PLANNED.match(each.text)]
+    return [each for each in found if has_plan(each.text)]
 
 
 class QueryPlans:

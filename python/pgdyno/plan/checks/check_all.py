@@ -186,7 +186,7 @@ def _replica_load_and_generators(sections: Sections, document: Document, folder:
     if sections.replica_load is not None:
         on = sections.workload.dataset if sections.workload is not None else "pgbench"
         yield from _scripts(REPLICA_LOAD, sections.replica_load.scripts, on, document, folder)
-        yield from check_replica_load(sections.replica_load, sections.targets, document)
+        yield from check_replica_load(sections.replica_load, sections.targets, document, folder)
     if sections.generator is not None:
         yield from sections.generator.check(sections.targets, document)
 

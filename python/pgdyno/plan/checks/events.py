@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from pgdyno.effect import BUILTIN_SCRIPTS, Effect, effect_of_name
 from pgdyno.errors import Problem
-from pgdyno.plan.model import BUILTIN_SCRIPTS, CAPACITY_REPEATS, EventSpec, SearchSpec, TrialSpec, Workload
+from pgdyno.plan.model import CAPACITY_REPEATS, EventSpec, SearchSpec, TrialSpec, Workload
 from pgdyno.plan.optional_sections import DROPPING, ON_PROCESSES
 from pgdyno.plan.reading.plan_document import Document
 from pgdyno.plan.targets import OwnTarget, TargetSpec
@@ -17,7 +18,6 @@ from pgdyno.units import format_duration
 
 LEDGER_VARIABLE = ":ledger_seq"
 LEDGER_ROW = "INSERT INTO pgdyno_ledger (client, seq) VALUES (:client_id, :ledger_seq);"
-_WRITE_NOTHING = frozenset({"select-only"})
 
 
 def check_events(
@@ -102,7 +102,7 @@ def _writes(text: str, folder: Path) -> bool:
     try:
         name = parse_script(text).name
         if name in BUILTIN_SCRIPTS:
-            return name not in _WRITE_NOTHING
+            return effect_of_name(name) is Effect.WRITES
         return LEDGER_VARIABLE in (folder / name).read_text(encoding="utf-8")
     except (ValueError, OSError):
         return True  # the script's own check reports it

@@ -10,16 +10,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pgdyno.errors import InvalidValueError, Problem
+from pgdyno.effect import Effect
+from pgdyno.errors import Problem
 from pgdyno.plan.checks.duet_and_stopping import compared_parameters
 from pgdyno.plan.checks.settings import why_unknown
-from pgdyno.plan.model import BUILTIN_SCRIPTS, Plan
+from pgdyno.plan.model import Plan
 from pgdyno.plan.reading.plan_document import Document, in_order
 from pgdyno.plan.reading.read_plan import LoadedPlan
-from pgdyno.plan.reading.replayed_capture import read_replayed
 from pgdyno.plan.sweeps.spec import SESSION
 from pgdyno.plan.targets import NetworkTarget, RentedTarget
-from pgdyno.plan.workload import phases_s, scripts_that_run
+from pgdyno.plan.workload import effect_of_plan, phases_s
 from pgdyno.records import Point
 from pgdyno.records.base import FEWEST_PAIRS
 from pgdyno.units import MICROSECONDS, format_duration
@@ -30,12 +30,6 @@ FEWEST_POINTS = 3
 """The minimum of client counts to locate a peak."""
 CHECKPOINT_TIMEOUT_S = 300.0
 """PostgreSQL's default."""
-READ_ONLY = frozenset(
-    ["select-only", "oltp-read-only", "oltp-point-select", "select-random-points", "select-random-ranges"]
-)
-"""Built-in scripts and sysbench workloads that only read."""
-
-_WRITES = re.compile(r"^\s*(insert|update|delete|merge|copy|truncate)\b", re.IGNORECASE | re.MULTILINE)
 _PERIOD = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d)?")
 
 
@@ -160,7 +154,10 @@ def _major(target: object) -> int | None:
 
 def _checkpoints(plan: Plan, points: list[Point], document: Document, folder: Path) -> Iterator[Problem]:
     measured_s: float | None = phases_s(plan) if plan.phase else plan.trial.duration
-    if measured_s is None or any(event.name == "checkpoint" for event in plan.event) or not _writes(plan, folder):
+    if measured_s is None or any(event.name == "checkpoint" for event in plan.event):
+        return
+    # a load that may only read gets no warning that it writes
+    if effect_of_plan(plan, folder) is not Effect.WRITES:
         return
     cycles = [
         cycle
@@ -185,32 +182,3 @@ def _cycle_s(settings: Mapping[str, object], *, known: bool) -> float | None:
         return CHECKPOINT_TIMEOUT_S if known else None
     found = _PERIOD.fullmatch(text.strip())
     return float(found[1]) * MICROSECONDS[found[2] or "s"] / 1e6 if found is not None else None
-
-
-def _writes(plan: Plan, folder: Path) -> bool:
-    workload = plan.workload
-    if workload.is_tpcc or workload.is_tpch:
-        return True
-    if workload.is_lua:
-        return workload.name is not None and workload.name not in READ_ONLY
-    if workload.replay is not None:
-        return _capture_writes(folder / workload.replay)
-    return any(_script_writes(name, folder) for name in scripts_that_run(plan))
-
-
-def _capture_writes(folder: Path) -> bool:
-    try:
-        capture = read_replayed(folder)
-    except InvalidValueError:
-        return False
-    return any(_WRITES.search(each.text) is not None for each in capture.statements)
-
-
-def _script_writes(name: str, folder: Path) -> bool:
-    if name in BUILTIN_SCRIPTS:
-        return name not in READ_ONLY
-    try:
-        text = (folder / name).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return False
-    return _WRITES.search(text) is not None

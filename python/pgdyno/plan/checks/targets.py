@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from pgdyno.effect import Effect, effect_of_scripts, weighted_name
 from pgdyno.errors import Problem
 from pgdyno.plan.checks.settings import network_refusal, refusal, session_refusal
 from pgdyno.plan.model import MOST_ROWS, Plan, TrialSpec, Workload
@@ -13,6 +15,7 @@ from pgdyno.plan.reading.plan_document import Document, KeyPath
 from pgdyno.plan.sweeps.points import Space
 from pgdyno.plan.sweeps.spec import SESSION
 from pgdyno.plan.targets import NetworkTarget, OwnTarget, TargetSpec
+from pgdyno.plan.workload import effect_of_script
 
 
 def check_targets(targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
@@ -162,8 +165,16 @@ def check_generators(document: Document) -> Iterator[Problem]:
 SECTION = "replica_load"
 
 
-def check_replica_load(load: ReplicaLoad, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
-    """Yields problems of `load` at `targets`; its scripts are checked with the workload's."""
+def check_replica_load(
+    load: ReplicaLoad, targets: Mapping[str, TargetSpec], document: Document, folder: Path
+) -> Iterator[Problem]:
+    """Yields problems of `load` at `targets`; its scripts, relative to `folder`, are checked with the workload's."""
+    for place, text in enumerate(load.scripts):
+        name, _ = weighted_name(text)
+        # the standby itself refuses what a script of unknown effect may write
+        if effect_of_scripts([name], lambda each: effect_of_script(each, folder)) is Effect.WRITES:
+            message = f"{name} writes, and a standby is read-only"
+            yield document.problem((SECTION, "scripts", place), message, "name scripts that only read")
     for name, target in targets.items():
         if not isinstance(target, OwnTarget):
             message = f"is not possible at target {name}: pgdyno does not know its standbys"

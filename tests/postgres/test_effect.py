@@ -1,0 +1,159 @@
+"""Whether a load writes, compared with what PostgreSQL lets it do and whether it needs a transaction's number."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from pgdyno.effect import BUILTIN_SCRIPTS, TPCC_SCRIPTS, Effect, effect_of_name
+from pgdyno.effect.functions import HARMLESS_FUNCTIONS, WRITING_FUNCTIONS
+from pgdyno.targets.cluster.installation import Installation
+from tests.postgres.own_servers import OwnServer
+from tests.scratch import scratch_folder
+from tests.sql_effects import READING, WRITING
+
+PGDRIVE = Path(sys.executable).parent / "pgdrive"
+WORKLOADS = Path(__file__).parents[2] / "crates/lua/src/workloads.rs"
+SYSBENCH = re.findall(r'^    \(\s*"([a-z-]+)",', WORKLOADS.read_text(), re.MULTILINE)
+SBTEST = ("--table-size=1000",)
+READ_ONLY = "-c default_transaction_read_only=on"
+
+
+@pytest.fixture(scope="module")
+def own(installed: Installation) -> Iterator[OwnServer]:
+    """A server with a database of each dataset, on which nothing else needs numbers of transactions."""
+    folder = scratch_folder()
+    server = OwnServer.make(installed, folder / "one")
+    server.configure("autovacuum = off\n")
+    server.start()
+    with server.connect() as connection:
+        connection.execute("CREATE TABLE t (a int, b text); INSERT INTO t VALUES (1, 'b'); CREATE SEQUENCE s")
+        for name in ("sbtest", "tpcc", "tpch"):
+            connection.execute(f"CREATE DATABASE {name}".encode())
+    size = {"sbtest": SBTEST, "tpcc": ("--warehouses=1",), "tpch": ("--scale-factor=0.01",)}
+    drive(server, "postgres", "-i", "-q")
+    for name, options in size.items():
+        drive(server, name, "-i", "-q", f"--dataset={name}", *options)
+    yield server
+    server.stop("immediate")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def drive(server: OwnServer, database: str, *args: str, options: str = "", check: bool = True) -> str:
+    """Runs pgdrive with PGOPTIONS; returns its standard error."""
+    environment = server.environment() | {"PGDATABASE": database, "PGOPTIONS": options}
+    done = subprocess.run([PGDRIVE, *args], env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert not check or done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def next_number(server: OwnServer) -> int:
+    """Returns the number that the next transaction that writes gets."""
+    return int(server.value("SELECT pg_snapshot_xmax(pg_current_snapshot())::text"))
+
+
+def check(server: OwnServer, tmp_path: Path, name: str, database: str, *load: str) -> None:
+    """Checks that `load` writes exactly if the workload, script or transaction `name` is known to write."""
+    result = tmp_path / "result.json"
+    before = next_number(server)
+    said = drive(server, database, "-n", f"--json={result}", "-c", "1", *load, check=False)
+    ran: dict[str, Any] = json.loads(result.read_text()) if result.exists() else {}
+    assert ran.get("succeeded", 0) > 0, said
+    assert (next_number(server) > before) is (effect_of_name(name) is Effect.WRITES), said
+    said = drive(server, database, "-n", "-c", "1", *load, options=READ_ONLY, check=False)
+    assert ("read-only transaction" in said) is (effect_of_name(name) is Effect.WRITES), said
+
+
+@pytest.mark.parametrize("name", BUILTIN_SCRIPTS)
+def test_builtin_scripts_write_as_the_table_says(own: OwnServer, tmp_path: Path, name: str) -> None:
+    check(own, tmp_path, name, "postgres", "-b", name, "-t", "5")
+
+
+@pytest.mark.parametrize("name", SYSBENCH)
+def test_workloads_of_sysbench_write_as_the_table_says(own: OwnServer, tmp_path: Path, name: str) -> None:
+    # rows of bulk-insert have two columns, and keys from 1 on
+    fits = name != "bulk-insert"
+    if not fits:
+        with psycopg.connect(**place(own, "sbtest"), autocommit=True) as connection:
+            connection.execute("ALTER TABLE sbtest1 RENAME TO rows_of_others")
+        drive(own, "sbtest", f"--workload={name}", "--lua-command=prepare", "-c", "1")
+    try:
+        check(own, tmp_path, name, "sbtest", f"--workload={name}", "-t", "5", *(SBTEST if fits else ()))
+    finally:
+        if not fits:
+            with psycopg.connect(**place(own, "sbtest"), autocommit=True) as connection:
+                connection.execute("DROP TABLE sbtest1; ALTER TABLE rows_of_others RENAME TO sbtest1")
+
+
+@pytest.mark.parametrize("variant", ["functions", "sql"])
+@pytest.mark.parametrize("name", TPCC_SCRIPTS)
+def test_transactions_of_tpcc_write_as_the_table_says(own: OwnServer, tmp_path: Path, name: str, variant: str) -> None:
+    phases = tmp_path / "phases.toml"
+    phases.write_text(f'[[phase]]\nname = "one"\nduration = "1s"\nmix = {{ "{name}" = 1 }}\n')
+    check(own, tmp_path, name, "tpcc", "--workload=tpcc", f"--tpcc-variant={variant}", f"--phases={phases}")
+
+
+def test_tpch_writes(own: OwnServer) -> None:
+    before = next_number(own)
+    drive(own, "tpch", "--workload=tpch")
+    assert next_number(own) > before
+    assert effect_of_name("tpch") is Effect.WRITES
+
+
+def place(server: OwnServer, database: str) -> dict[str, Any]:
+    return {"host": str(server.folder), "port": server.port, "user": "postgres", "dbname": database}
+
+
+@pytest.mark.parametrize("text", [*READING, *WRITING])
+def test_sql_writes_as_its_text_says(own: OwnServer, text: str) -> None:
+    with own.connect() as connection, connection.cursor() as cursor:
+        if "BEGIN" not in text:
+            cursor.execute("BEGIN")
+        for statement in re.split(r"; (?=[A-Z])", text):
+            if statement.startswith("COPY"):
+                with cursor.copy(statement.encode()) as copy:
+                    list(copy)
+            elif statement.startswith("PREPARE"):
+                cursor.execute(statement.encode(), prepare=False)
+            else:
+                cursor.execute(statement.encode())
+        row = connection.execute("SELECT pg_current_xact_id_if_assigned()::text").fetchone()
+        assert row is not None
+        assert (row[0] is not None) is (text in WRITING)
+        cursor.execute("ROLLBACK")
+
+
+VOLATILE = {
+    "clock_timestamp", "pg_database_size", "pg_is_in_recovery", "pg_relation_size", "pg_sleep", "pg_table_size",
+    "pg_total_relation_size", "random",
+}  # fmt: skip
+"""Their results change within a statement, and they write nothing."""
+
+
+def test_functions_are_the_servers_own_and_write_what_the_list_says(own: OwnServer) -> None:
+    with own.connect() as connection:
+        found = dict(
+            connection.execute(
+                "SELECT proname, bool_or(provolatile = 'v') FROM pg_proc "
+                "WHERE pronamespace = 'pg_catalog'::regnamespace GROUP BY 1"
+            ).fetchall()
+        )
+        assert found.keys() >= HARMLESS_FUNCTIONS | WRITING_FUNCTIONS
+        assert {name for name in HARMLESS_FUNCTIONS if found[name]} == VOLATILE
+        connection.execute("BEGIN")
+        connection.execute(
+            "SELECT clock_timestamp(), pg_database_size('postgres'), pg_is_in_recovery(), pg_relation_size('t'), "
+            "pg_sleep(0), pg_table_size('t'), pg_total_relation_size('t'), random()"
+        )
+        row = connection.execute("SELECT pg_current_xact_id_if_assigned()::text").fetchone()
+        assert row == (None,)
+        connection.execute("ROLLBACK")
