@@ -156,7 +156,9 @@ def both_measure_the_same_seconds(trial: TrialRecord, folder: RunFolder) -> None
 
 
 def test_a_script_that_writes_fails_the_trial_with_the_servers_words(home: Home, tmp_path: Path) -> None:
-    trial, folder, shown = run(home, tmp_path, script="simple-update", duration="600s")
+    # its text does not show it: plan check refuses scripts whose text does
+    (tmp_path / "hidden.sql").write_text("DO $$ BEGIN UPDATE pgbench_accounts SET abalance = 0; END $$;\n")
+    trial, folder, shown = run(home, tmp_path, script="hidden.sql", duration="600s")
     assert trial.outcome is Outcome.FAILED
     assert trial.failure is not None
     assert trial.failure.message.startswith("the load on pgdyno_")
