@@ -346,10 +346,6 @@ def sysbench(options: str | None = None, *, elapsed: float = 60.0051, count: int
             "duration_s", ["60", "600"], id="sysbench-time",
         ),
         pytest.param(
-            [sysbench(f"--db-driver={driver} --time=60") for driver in ("pgsql", "mysql")],
-            "driver", ["pgsql", "mysql"], id="driver",
-        ),
-        pytest.param(
             [sysbench(f"--time=0 --events={events}", elapsed=events / 500, count=events) for events in (9000, 20000)],
             "options", ["--events=9000", "--events=20000"], id="events",
         ),

@@ -74,6 +74,11 @@ def test_a_published_report_imports_whole(
     assert run.manifest.imported.unread == []
     compared = ("clients", "tps", "tpm", "latency_mean_ms", "latency_p95_ms", "latency_min_ms")
     want = [{column: row[column] for column in compared if column in row} for row in published(name).rows]
+    # of pgbench's two rates, the one that later versions print, too
+    want = [
+        each | {"tps": row.get("tps_excluding_connections", row["tps"])} if "tps" in row else each
+        for each, row in zip(want, published(name).rows, strict=True)
+    ]
     got = [{column: value for column, value in figures(trial).items() if column in compared} for trial in run.trials]
     # prose repeats two peaks without their latencies, which the table of figures does not
     assert all(each in got for each in want)

@@ -18,7 +18,7 @@ from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.pairs import Metric, usual_metric, value_of
 from pgdyno.analyse.series import Series, label, varying
 from pgdyno.records import Manifest, TrialRecord
-from pgdyno.records.rate_unit import NEW_ORDERS, rate_unit
+from pgdyno.records.rate_unit import TRANSACTIONS, rate_unit
 from pgdyno.records.secret_settings import kept_value
 from pgdyno.records.tpcc_profile import UNNAMED_RELEASE, unused_item
 from pgdyno.units import counted
@@ -111,7 +111,8 @@ def _imported_load(trial: TrialRecord) -> tuple[str, ...]:
     load, item = trial.imported.load, trial.imported.unused_item
     parts = [f"{name} {value}" for name, value in sorted(load.items()) if name not in ("duration_s", "transactions")]
     parts += [f"an unused item {item}"] if item is not None else []
-    return (*parts, *([NEW_ORDERS] if rate_unit(trial) == NEW_ORDERS else []))
+    unit = rate_unit(trial)
+    return (*parts, *([unit] if unit != TRANSACTIONS else []))
 
 
 def _length(trial: TrialRecord) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from pgdyno.importers.parsed import Output, Unread, number
+from pgdyno.importers.parsed import Output, Unread, number, of_another_database
 from pgdyno.messages import Message
 
 _PAIR = re.compile(r'"(?P<key>[^"\\]{1,80})"\s{0,8}:\s{0,8}(?P<value>"[^"\\]{0,400}"|-?\d[\d.eE+-]{0,30}|null)')
@@ -43,6 +43,16 @@ _FIELDS: dict[str, tuple[str, Callable[[str], object]]] = {
     "scalefactor": ("scale", _count),
     "Benchmark Type": ("workload", str),
 }
+_HEADER = re.compile(
+    r"(?P<key>Benchmark|Type|Isolation|Scale Factor|Terminals):\s{1,40}(?P<value>\S{1,80})(?:\s\{\S{1,200}\})?$"
+)
+"""Lines of the log before a run."""
+_OF_HEADER = {
+    "Benchmark": "Benchmark Type", "Type": "DBMS Type", "Isolation": "isolation", "Scale Factor": "scalefactor",
+    "Terminals": "terminals",
+}  # fmt: skip
+_POSTGRES = re.compile(r"postgres|noisepage|cockroach|yugabyte|timescale|edb|alloydb|aurora", re.IGNORECASE)
+"""Types of databases that are PostgreSQL, or speak its protocol and dialect."""
 _WORDS = {"DBMS Type": "dbms", "DBMS Version": "server_version", "isolation": "isolation"}
 _OTHERS = ("Current Timestamp (milliseconds)", "Start timestamp (milliseconds)", "Final State", "randomSeed")
 
@@ -56,6 +66,8 @@ class BenchbaseParser:
         """Summaries without a throughput."""
         self._open: Output | None = None
         self._depth = 0
+        self._header: dict[str, tuple[int, str]] = {}
+        """By key: the line and the value of the log's header, which is of all results up to the next one."""
 
     def read(self, text: str, line: int) -> bool:
         """Process one line; False if it is not BenchBase's."""
@@ -64,6 +76,11 @@ class BenchbaseParser:
             self._add_logged(logged, text, line)
             return True
         stripped = text.strip()
+        header = _HEADER.match(stripped)
+        if header is not None and (header["key"] == "Benchmark" or self._header):
+            self._header = {} if header["key"] == "Benchmark" else self._header
+            self._header[_OF_HEADER[header["key"]]] = (line, header["value"])
+            return True
         if self._open is None and stripped == "{":
             # it may begin here: the keys decide
             self._depth = 1
@@ -88,11 +105,21 @@ class BenchbaseParser:
         if output is None:
             return
         if output.requests_per_s is not None:
-            _settle(output)
-            self.found.append(output)
+            self._add(output)
         else:
             what = Message("benchbase-without-throughput", "a BenchBase summary without throughput")
             self.unread.append(Unread(output.line, what))
+
+    def _add(self, output: Output) -> None:
+        """Add a complete output, unless it is of a database that is not PostgreSQL."""
+        database = output.words.get("dbms", "")
+        if database and not _POSTGRES.search(database):
+            self.unread.append(Unread(output.line, of_another_database(database)))
+            return
+        _settle(output)
+        self.found.append(output)
+
+    def end_block(self) -> None: ...
 
     def _takes(self, key: str, value: str, line: int, text: str) -> bool:
         latency = _LATENCY.fullmatch(key)
@@ -109,31 +136,38 @@ class BenchbaseParser:
         output.last_line = line
         if value == "null":
             return True
-        try:
-            if latency is not None:
-                _put_latency(output, latency, value, line, text)
-            elif key == "scalefactor" and not float(value).is_integer():
-                # benchmarks such as TPC-H have fractions, and a point's scale has none
-                output.variables[key] = value
-            elif key in _FIELDS:
-                name, convert = _FIELDS[key]
-                output.put(name, convert(value), line, text)
-            elif key in _WORDS:
-                output.words[_WORDS[key]] = value
-        except (ValueError, OverflowError):
-            return False
-        return True
+        return _put(output, key, value, line, text)
 
     def _add_logged(self, match: re.Match[str], text: str, line: int) -> None:
         self.end()
-        output = Output("benchbase", line, line)
+        output = Output("benchbase", min([line, *(at for at, _ in self._header.values())]), line)
         output.put("requests_per_s", number(match["throughput"]), line, text)
         output.put("requests", int(match["requests"]), line, text)
         output.put("duration_s", int(match["ns"]) / 1e9, line, text)
         if match["goodput"] is not None:
             output.put("tps", number(match["goodput"]), line, text)
-        _settle(output)
-        self.found.append(output)
+        for key, (at, value) in self._header.items():
+            _put(output, key, value.lower() if key == "Benchmark Type" else value, at, value)
+        self._add(output)
+
+
+def _put(output: Output, key: str, value: str, line: int, text: str) -> bool:
+    """Set what `key` of a summary or a log states; return whether the value is one."""
+    latency = _LATENCY.fullmatch(key)
+    try:
+        if latency is not None:
+            _put_latency(output, latency, value, line, text)
+        elif key == "scalefactor" and not float(value).is_integer():
+            # benchmarks such as TPC-H have fractions, and a point's scale has none
+            output.variables[key] = value
+        elif key in _FIELDS:
+            name, convert = _FIELDS[key]
+            output.put(name, convert(value), line, text)
+        elif key in _WORDS:
+            output.words[_WORDS[key]] = value
+    except (ValueError, OverflowError):
+        return False
+    return True
 
 
 def _settle(output: Output) -> None:

@@ -45,6 +45,8 @@ NOT_SET = "not set"
 _MINUTES = re.compile(r"Timing test period of (?P<minutes>\d{1,9}) in minutes")
 _PROCEDURE = re.compile(r">>>>> PROC: (?P<name>\w{1,60})")
 _CALLS = re.compile(r"CALLS: (?P<calls>\d{1,15})\s.{0,80}?AVG: (?P<ms>\d{1,12}(?:\.\d{1,6})?)ms")
+_SET_USERS = re.compile(r"(?:^|[\s>%;])vuset\s{1,4}vu\s{1,4}(?P<users>\d{1,6})\b")
+"""The command that sets the virtual users, for a log without the line that counts them."""
 _STARTED = re.compile(r"\bVuser 1(?::RUNNING| created)")
 _FAILED = re.compile(r"\bError in Virtual User (?P<error>\d{1,9}):|\bVuser (?P<user>\d{1,9}):FINISHED FAILED")
 MOST_PROCEDURES = 100
@@ -96,6 +98,7 @@ class HammerdbParser:
         self.found: list[Output] = []
         self.unread: list[Unread] = []
         self._users: tuple[int, int] | None = None
+        self._set_users: tuple[int, int] | None = None
         self._settings: dict[str, tuple[int, str]] = {}
         """By name: the line and the value."""
         self._session: list[tuple[Output, dict[str, str]]] = []
@@ -121,6 +124,10 @@ class HammerdbParser:
             return True
         if self._takes_end_of_user(text, line):
             return True
+        set_users = _SET_USERS.search(text)
+        if set_users is not None:
+            self._set_users = (line, int(set_users["users"]))
+            return True
         if self._takes_settings(text, line):
             return text.startswith(_KNOWN)
         minutes, users = _MINUTES.search(text), _USERS.search(text)
@@ -142,6 +149,8 @@ class HammerdbParser:
         return _COUNTER.match(text) is not None or (text.startswith(_KNOWN) and "System achieved" not in text)
 
     def end(self) -> None: ...
+
+    def end_block(self) -> None: ...
 
     def _begin_session(self) -> None:
         """Forget the settings of the session before; those after its last result may belong to the new one."""
@@ -214,12 +223,17 @@ class HammerdbParser:
         self._session.append((output, settings))
         output.put("nopm", float(match["nopm"]), line, text)
         output.put("tpm", float(match["tpm"]), line, text)
-        if self._users is not None:
+        if self._users is None and self._set_users is not None:
+            output.put("clients", self._set_users[1], self._set_users[0], f"vuset vu {self._set_users[1]}")
+        elif self._users is not None:
             output.put("clients", self._users[1], self._users[0], f"{self._users[1]} Active Virtual Users")
         if "count_ware" in self._settings:
             at, warehouses = self._settings["count_ware"]
             output.put("warehouses", int(warehouses), at, f"pg_count_ware {warehouses}")
-        if self._minutes is not None:
+        if self._minutes is None and "duration" in self._settings:
+            at, set_minutes = self._settings["duration"]
+            output.put("duration_s", 60.0 * int(set_minutes), at, f"pg_duration {set_minutes}")
+        elif self._minutes is not None:
             at, minutes = self._minutes
             output.put("duration_s", 60.0 * minutes, at, f"Timing test period of {minutes} in minutes")
         output.last_line = line

@@ -24,12 +24,14 @@ from pgdyno.records import (
     Summary,
     TrialRecord,
 )
+from pgdyno.records.rate_unit import NEW_ORDERS, QUERIES, TRANSACTIONS, WITH_CONNECTING
 from pgdyno.store import IntervalRow, StatementRow, TrialTables
 
 FIGURES = (
     "scale", "warehouses", "clients", "workers", "rate", "duration_s", "transactions", "transactions_per_client",
     "failed", "skipped", "retried", "retries", "reads", "writes", "others", "errors", "tps",
-    "tps_excluding_connections", "qps", "nopm", "tpm", "latency_mean_ms", "latency_with_failures_ms",
+    "tps_including_connections", "tps_excluding_connections", "qps", "nopm", "tpm", "latency_mean_ms",
+    "latency_with_failures_ms",
     "latency_stddev_ms", "latency_min_ms", "latency_max_ms", "connect_ms", "client_transactions_mean",
     "client_transactions_stddev", "schedule_lag_ms", "requests", "requests_per_s",
 )  # fmt: skip
@@ -95,25 +97,33 @@ def _output_of_log(record: TrialRecord) -> Output:
 
 
 def throughput(output: Output) -> float | None:
-    """Return transactions per second, computed from transactions or TPC-C's new orders per minute if there is nothing
-    else.
+    """Return transactions per second; if there is nothing else, transactions or TPC-C's new orders per minute as such a
+    rate, or queries per second.
     """
-    if output.tps is not None:
-        return output.tps
-    per_minute = output.tpm if unit_of(output) == "tpm" else output.nopm
-    return None if per_minute is None else per_minute / 60
+    unit = unit_of(output)
+    printed: float | None = getattr(output, unit)
+    return printed / 60 if printed is not None and unit in PER_MINUTE else printed
+
+
+PER_MINUTE = ("tpm", "nopm")
 
 
 def unit_of(output: Output) -> str:
-    """Return the unit in which the throughput of `output` was printed: `tps`, `tpm` or `nopm`."""
-    if output.tps is not None:
-        return "tps"
-    return "tpm" if output.tpm is not None and not output.is_by_new_orders else "nopm"
+    """Return the unit in which the throughput of `output` was printed: `tps`, `tpm`, `nopm` or `qps`."""
+    units = ("tps", "nopm", "tpm", "qps") if output.is_by_new_orders else ("tps", "tpm", "nopm", "qps")
+    return next((unit for unit in units if getattr(output, unit) is not None), "tps")
+
+
+def _counted(output: Output) -> str:
+    """Return what the throughput of `output` counts, as `records.rate_unit` does."""
+    if output.tps is not None and output.tps == output.tps_including_connections != output.tps_excluding_connections:
+        return TRANSACTIONS if output.shown.get("connections") == "each transaction" else WITH_CONNECTING
+    return {"nopm": NEW_ORDERS, "qps": QUERIES}.get(unit_of(output), TRANSACTIONS)
 
 
 def prefer_new_orders(outputs: Sequence[Output]) -> None:
     """Take new orders as the throughput of all outputs per minute if some have nothing else, and all have them."""
-    by_minute = [output for output in outputs if output.tps is None]
+    by_minute = [output for output in outputs if unit_of(output) in PER_MINUTE]
     if any(unit_of(output) == "nopm" for output in by_minute) and all(output.nopm is not None for output in by_minute):
         for output in by_minute:
             output.is_by_new_orders = True
@@ -127,9 +137,9 @@ def slug(number: int, target: str, clients: int) -> str:
 def _points(places: Sequence[Place]) -> list[Point]:
     """Return the point of each output; other differences between outputs become variables of the point."""
     points = [_point(place.output) for place in places]
-    counted = ["new orders" if unit_of(place.output) == "nopm" else "transactions" for place in places]
+    counted = [_counted(place.output) for place in places]
     if len(set(counted)) > 1:
-        # rates of transactions and of new orders are not compared
+        # rates of different things are not compared
         points = [
             point.model_copy(update={"variables": point.variables | {"unit": unit}})
             for point, unit in zip(points, counted, strict=True)
@@ -223,7 +233,7 @@ def _trial(number: int, place: Place, point: Point, repeat: int) -> Trial:
         transactions=output.transactions_per_client,
         outcome=Outcome.FINISHED if output.aborted is None else Outcome.FAILED,
         failure=_failure(output),
-        summary=_summary(output),
+        summary=None if throughput(output) is None else _summary(output),
         imported=imported(output, place.file),
     )
     tables = TrialTables(intervals=_intervals(number, output), statements=_statements(number, output))
@@ -233,6 +243,7 @@ def _trial(number: int, place: Place, point: Point, repeat: int) -> Trial:
 def imported(output: Output, file: str) -> Imported:
     """Return the position of `output`, and its figures as printed."""
     figures = {name: float(value) for name in FIGURES if (value := getattr(output, name)) is not None}
+    figures |= output.further
     printed = {name: Printed(line=line, text=text) for name, (line, text) in output.printed.items()}
     of_percentiles = printed.pop("percentiles_ms", None)
     for percentile, value in output.percentiles_ms.items():

@@ -96,7 +96,9 @@ class Output:
     others: int | None = None
     errors: int | None = None
     tps: float | None = None
+    tps_including_connections: float | None = None
     tps_excluding_connections: float | None = None
+    """pgbench's rates, of which `tps` is one: see `importers.pgbench`."""
     qps: float | None = None
     nopm: float | None = None
     tpm: float | None = None
@@ -140,6 +142,8 @@ class Output:
     progress: list[Moment] = field(default_factory=list)
     printed: dict[str, tuple[int, str]] = field(default_factory=dict)
     """By field: the line and the text of each figure, as evidence."""
+    further: dict[str, float] = field(default_factory=dict)
+    """Figures that only one tool prints, by their names in `records.Imported.figures`."""
     shown: dict[str, str] = field(default_factory=dict)
     """Parts of `load` that the tool's parser found."""
     is_by_new_orders: bool = False
@@ -171,6 +175,17 @@ class Output:
         """Set field `name` to its value in `line`."""
         setattr(self, name, value)
         self.printed[name] = (line, text.strip())
+        self.last_line = max(self.last_line, line)
+
+    def keep(self, name: str, value: float, line: int, text: str) -> None:
+        """Set the further figure `name` to its value in `line`."""
+        self.further[name] = value
+        self.printed[name] = (line, text.strip())
+        self.last_line = max(self.last_line, line)
+
+    def put_percentile(self, percent: float, value_ms: float, line: int, text: str) -> None:
+        self.percentiles_ms[percent] = value_ms
+        self.printed["percentiles_ms"] = (line, text.strip())
         self.last_line = max(self.last_line, line)
 
 
@@ -210,6 +225,10 @@ class Unread:
         return str(self.what)
 
 
+def of_another_database(database: str) -> Message:
+    return Message("result-of-another-database", "a result of {database}, not of PostgreSQL", database=database[:60])
+
+
 @dataclass(slots=True)
 class Document:
     outputs: list[Output] = field(default_factory=list)
@@ -232,6 +251,21 @@ class OutputParser(Protocol):
 
     def end(self) -> None:
         """Finish an open output."""
+
+    def end_block(self) -> None:
+        """Finish an output that is complete: a block of code begins or ends."""
+
+
+_FIGURES = re.compile(
+    r"(?<![\w.,])\d[\d.,]{0,30}\s{0,3}[km]?\s{0,3}(?:tps|tpmc?|nopm|qps|ms|transactions)\b|"
+    r"\b(?:tps|tpmc?|nopm|qps|latency|transactions)\b\W{0,12}\d",
+    re.IGNORECASE,
+)
+
+
+def looks_like_figure(text: str) -> bool:
+    """Return whether `text` has a figure of a benchmark: it is listed as unread if no parser accepts it."""
+    return _FIGURES.search(text) is not None
 
 
 UNNAMED_SCRIPTS = ("custom", "multiple scripts")

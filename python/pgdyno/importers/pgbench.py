@@ -1,7 +1,7 @@
-"""Parses pgbench's summary and progress, versions 9.0 to 18.
+"""Parses pgbench's summary and progress, versions 8.1 to 19, with the lines that pgdrive and Postgres Pro add.
 
-Wording by version: https://www.postgresql.org/docs/current/pgbench.html and the same page of each release. Up to 9.5, a
-colon replaces the later `=`; up to 13, there are two lines of tps.
+Wording by version: https://www.postgresql.org/docs/current/pgbench.html and the same page of each release. A summary is
+the known lines from its type to its rate; an unknown one within is listed, and does not end it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ from dataclasses import replace
 from itertools import pairwise
 
 from pgdyno.importers.documents.command_lines import contradicted, is_initialization, pgbench_command, read_options
-from pgdyno.importers.parsed import Moment, Output, ScriptPart, Statement, Unread, number, whole_number
+from pgdyno.importers.parsed import (
+    Moment,
+    Output,
+    ScriptPart,
+    Statement,
+    Unread,
+    looks_like_figure,
+    number,
+    whole_number,
+)
 from pgdyno.messages import Message
 
 _N = r"\d{1,15}(?:\.\d{1,9})?"
@@ -34,14 +43,27 @@ _THREE_DECIMALS = re.compile(r"(?<![\d.,])\d{1,3},\d{3}(?![\d.,])")
 _KINDS = ("excluding connections", "including connections", "without initial connection", "including reconnection")
 _CONNECTIONS = {"without initial connection": "kept", "including reconnection": "each transaction"}
 """How connections are made, by the words after the rate since version 14."""
-_BARE = ("latency average = ", "scaling factor: ", "query mode: ", "number of clients: ", "number of transactions ")
+_BARE = re.compile(
+    r"latency average = |scaling factor: |query mode: |number of clients: |number of transactions |duration: \d{1,9} s$"
+)
 """Lines with which an output may begin if its head is missing."""
+_PAIR = re.compile(r"[^\W\d][^:=]{0,80}[:=]\s{0,8}\S{0,40}?\d")
+"""A line of a summary that pgdyno does not know: `number of surprises: 7`."""
+_MOST_FOREIGN = 5
+"""Lines of other text within a summary; with more in a row, it ended before its rate."""
 _SCRIPT = re.compile(r"SQL script (?P<number>\d{1,4}): (?P<name>.{1,500})")
 _SHARE = re.compile(r"(?P<count>\d{1,15}) transactions \(")
 _WEIGHT = re.compile(r"weight: (?P<weight>\d{1,9})")
 _PART_LINE = re.compile(r"\s+- ")
 """Beginning of each line of a script's part, also of one that a later version may add."""
+_DETAILS = re.compile(r"phase \d{1,6}: |outage \d{1,6}: |statement latency percentiles in milliseconds")
+"""The first line of details that pgdrive prints and pgdyno does not read."""
+_OF_DETAILS = re.compile(r"\s{0,20}- |\s+[\d.]{1,20}\s")
+_PERCENTILE = re.compile(r"latency percentile (?P<percent>[\d.]{1,12})|latency (?P<ordinal>\d{1,2})th percentile")
+_PAUSE = re.compile(r"(?P<what>think|keying) time \((?P<kind>\w{1,20})\) average")
+_ABOVE = re.compile(r"number of transactions above the [\d.]{1,20} ms latency limit")
 _PART_COUNTS = {
+    "number of transactions actually processed": "transactions",
     "number of failed transactions": "failed",
     "number of transactions skipped": "skipped",
     "number of transactions retried": "retried",
@@ -77,9 +99,21 @@ def _sets(name: str, convert: Callable[[str], object]) -> Reader:
     return read
 
 
-def _partition_method(output: Output, text: str, line: int) -> None:
-    output.shown["partitions"] = text.strip()
-    output.last_line = line
+def _keeps(name: str, convert: Callable[[str], float]) -> Reader:
+    """Return a reader of a figure that no field has."""
+
+    def read(output: Output, text: str, line: int) -> None:
+        output.keep(name, convert(text), line, text)
+
+    return read
+
+
+def _shows(name: str) -> Reader:
+    def read(output: Output, text: str, line: int) -> None:
+        output.shown[name] = text.strip()
+        output.last_line = line
+
+    return read
 
 
 def _partitions(output: Output, text: str, line: int) -> None:
@@ -125,7 +159,7 @@ KEYS: dict[str, Reader] = {
     "scaling factor": _sets("scale", whole_number),
     "query mode": _sets("protocol", str.strip),
     "number of clients": _sets("clients", whole_number),
-    "number of threads": _sets("workers", whole_number),
+    "number of threads": _sets("workers", _share),
     "number of transactions per client": _sets("transactions_per_client", whole_number),
     "number of transactions actually processed": _sets("transactions", _share),
     "number of processed transactions": _sets("transactions", _share),
@@ -138,17 +172,39 @@ KEYS: dict[str, Reader] = {
     "latency stddev": _sets("latency_stddev_ms", _milliseconds),
     "rate limit schedule lag": _sets("schedule_lag_ms", _lag),
     "initial connection time": _sets("connect_ms", _milliseconds),
-    "partition method": _partition_method,
+    "average connection time": _keeps("connection_mean_ms", _milliseconds),
+    "average connection time of sessions": _keeps("connection_mean_ms", _milliseconds),
+    "number of serialization failures": _keeps("serialization_failures", _share),
+    "number of deadlock failures": _keeps("deadlock_failures", _share),
+    "number of other failures": _keeps("other_failures", _share),
+    "number of transactions lost with their connections": _keeps("transactions_lost", _share),
+    "partition method": _shows("partitions"),
+    "partitions": _partitions,
     "number of partitions": _partitions,
     "maximum number of tries": _tries,
+    "transaction maximum tries number": _tries,
+    "default transaction isolation level": _shows("isolation"),
+    "pipelining": _shows("pipelining"),
+    "arrivals": _shows("arrivals"),
+    "timer tick": _shows("timer_tick"),
+    "number of phases": _shows("phases"),
 }
 """Lines `key: value` or `key = value` with a figure or a setting."""
+_AFTER_RATE: dict[str, Reader] = {
+    "number of statements": _keeps("statements", _share),
+    "number of ignored errors": _keeps("ignored_errors", _share),
+    "number of reconnects": _keeps("reconnects", whole_number),
+    "number of outages": _keeps("outages", whole_number),
+}
+"""Lines that pgdrive prints after the rate."""
+_JOINED = re.compile(
+    rf"(?<=\S)\s{{1,8}}(?=(?:{'|'.join(map(re.escape, sorted(KEYS, key=len, reverse=True)))}|tps)\s?[:=]\s)"
+)
+"""Between two lines of a summary that were joined to one."""
 
 _KNOWN = (
-    "average connection time",
-    "rate limit schedule lag", "number of transactions above the", "number of serialization failures",
-    "number of deadlock failures", "statement latencies in milliseconds", "latency average = ",
-    "number of other failures", "starting vacuum", "options", "target rate", "latency limit", "pgbench_", "end.",
+    "statement latencies in milliseconds", "script statistics:", "starting vacuum", "options", "target rate",
+    "latency limit", "pgbench_", "end.", "connections lost: ", "transactions per client: average",
 )  # fmt: skip
 """Beginnings of lines that belong to an output and contain nothing to keep."""
 
@@ -165,6 +221,11 @@ class PgbenchParser:
         self._version: str | None = None
         self._server_version: str | None = None
         self._in_statements = False
+        self._in_details = False
+        self._unknown: list[Unread] = []
+        """Unknown lines within the open output."""
+        self._foreign = 0
+        """Lines in a row that are not pgbench's, in the open output."""
         self._gave_up = 0
         """Clients that were reported as aborted, and whose output did not end yet."""
         self._cited: dict[str, int] = {}
@@ -173,6 +234,14 @@ class PgbenchParser:
     def read(self, text: str, line: int) -> bool:
         """Process one line; False if it is not pgbench's."""
         stripped = _bare(text)
+        if _split(stripped)[0] in (*KEYS, "tps"):
+            parts = _JOINED.split(stripped)
+            if len(parts) > 1:
+                taken = [self._read(part, part, line) for part in parts]
+                return all(taken)
+        return self._read(text, stripped, line)
+
+    def _read(self, text: str, stripped: str, line: int) -> bool:
         if self._takes_command(text, line) or self._takes_banner(stripped) or self._takes_progress(stripped, line):
             return True
         if _ABORTED in stripped:
@@ -195,6 +264,10 @@ class PgbenchParser:
         self._command = None
         self._gave_up = 0
 
+    def end_block(self) -> None:
+        if self._open is not None and self._open.tps is not None:
+            self._close()
+
     # ---- parts of an output ----
 
     def _take_gave_up(self, output: Output) -> None:
@@ -202,13 +275,16 @@ class PgbenchParser:
         self._gave_up = 0
 
     def _close(self) -> None:
-        output, self._open, self._in_statements = self._open, None, False
+        output, self._open, self._in_statements, self._in_details = self._open, None, False, False
+        unknown, self._unknown, self._foreign = self._unknown, [], 0
         if output is None:
             return
+        self.unread += [each for each in unknown if output.tps is not None or looks_like_figure(each.text)]
         self._take_gave_up(output)
         if output.tps is not None:
-            first = self._cited.setdefault(f"{output.tps:.6f}", output.printed["tps"][0])
-            if _is_bare(output) and first != output.printed["tps"][0]:
+            at_rate = output.printed["tps"][0]
+            first = min(self._cited.setdefault(f"{rate:.6f}", at_rate) for rate in _rates(output))
+            if _is_bare(output) and first != at_rate:
                 # the same figure to the last digit, without a head, cites the output above
                 at = min(line for line, text in output.printed.values() if not text.startswith("-"))
                 cited = Message(
@@ -314,7 +390,7 @@ class PgbenchParser:
     def _begins_bare(self, stripped: str, line: int) -> bool:
         """Begin an output of which only some lines are shown, for example by `grep tps`."""
         tps = _TPS.match(stripped)
-        known = stripped.startswith(_BARE) or (self._command is not None and tps is not None)
+        known = _BARE.match(stripped) is not None or (self._command is not None and tps is not None)
         told = tps is not None and tps["what"] is not None and tps["what"].startswith(_KINDS)
         if not (known or told):
             return False
@@ -354,10 +430,13 @@ class PgbenchParser:
     def _takes_summary(self, text: str, stripped: str, line: int) -> bool:
         output = self._open
         assert output is not None
-        if self._in_statements and self._takes_statement(output, text, line):
+        if (self._in_statements and self._takes_statement(output, text, line)) or self._takes_details(
+            text, stripped, line
+        ):
             return True
         tps = _TPS.match(stripped)
         if tps is not None:
+            self._foreign = 0
             if output.tps is not None and not _is_second_rate(output, tps["what"] or ""):
                 output = self._next_bare(line)
             _rate(output, number(tps["tps"]), tps["what"] or "", line, stripped)
@@ -365,28 +444,48 @@ class PgbenchParser:
             return True
         if output.tps is not None and self._takes_script(output, stripped, line):
             return True
+        return self._takes_pair(output, stripped, line) or self._takes_unknown(output, text, stripped, line)
+
+    def _takes_pair(self, output: Output, stripped: str, line: int) -> bool:
+        """Read a line `key: value`, or one that contains nothing to keep."""
         if stripped.startswith("statement latencies in milliseconds"):
             self._in_statements = True
             return True
         key, value = _split(stripped)
-        reader = KEYS.get(key)
-        if reader is not None and output.tps is not None and _is_bare(output):
+        reader = _reader(key) or (_AFTER_RATE.get(key) if output.tps is not None else None)
+        is_next = key in KEYS and output.tps is not None and output.printed["tps"][0] != line
+        if is_next and _is_bare(output):
             output = self._next_bare(line)
-        if reader is not None and output.tps is None:
+        elif is_next:
+            reader = None
+        if reader is not None:
+            self._foreign = 0
             try:
                 reader(output, value, line)
             except (ValueError, IndexError):
                 return False
             return True
-        if stripped == "" or stripped.startswith(_KNOWN):
-            return True
-        self._close_at(output, text)
+        return stripped == "" or stripped.startswith(_KNOWN)
+
+    def _takes_unknown(self, output: Output, text: str, stripped: str, line: int) -> bool:
+        """Keep an unknown line within `output`, or close it; return whether it belongs to pgbench."""
+        if output.tps is None and output.printed.keys() - {"duration_s"} and self._foreign < _MOST_FOREIGN:
+            self._foreign += 1
+            if _PAIR.match(stripped):
+                self._unknown.append(Unread(line, stripped))
+                return True
+        elif not (output.scripts and _PART_LINE.match(text)):
+            self._close()
         return False
 
-    def _close_at(self, output: Output, text: str) -> None:
-        """Close `output` at a line of unknown text, unless it belongs to a script's part of the report."""
-        if not (output.scripts and _PART_LINE.match(text)):
-            self._close()
+    def _takes_details(self, text: str, stripped: str, line: int) -> bool:
+        """Pass over details of pgdrive's report; their first line is listed."""
+        if _DETAILS.match(stripped):
+            self._unknown.append(Unread(line, stripped))
+            self._in_details = True
+        elif not (self._in_details and _OF_DETAILS.match(text)):
+            self._in_details = False
+        return self._in_details
 
     def _takes_script(self, output: Output, stripped: str, line: int) -> bool:
         """Read one line of a script's part of the report, which follows the rate."""
@@ -437,8 +536,20 @@ def _takes_part(part: ScriptPart, stripped: str) -> bool:
     elif key in ("latency average", "latency stddev"):
         setattr(part, "latency_mean_ms" if "average" in key else "latency_stddev_ms", _milliseconds(value))
     else:
-        return False
+        return _PERCENTILE.fullmatch(key) is not None or _PAUSE.fullmatch(key) is not None
     return True
+
+
+def _reader(key: str) -> Reader | None:
+    """Return what reads the line of `key`, if it may be anywhere in a summary."""
+    percentile, pause = _PERCENTILE.fullmatch(key), _PAUSE.fullmatch(key)
+    if percentile is not None:
+        return lambda output, text, line: output.put_percentile(
+            float(percentile["percent"] or percentile["ordinal"]), _milliseconds(text), line, text
+        )
+    if pause is not None:
+        return _keeps(f"{pause['what']}_time_ms", _milliseconds)
+    return _keeps("transactions_above_limit", _share) if _ABOVE.fullmatch(key) else KEYS.get(key)
 
 
 def _bare(text: str) -> str:
@@ -455,6 +566,21 @@ def _is_bare(output: Output) -> bool:
 def _is_second_rate(output: Output, what: str) -> bool:
     """Return whether the line is the second of the two rates that pgbench printed up to version 13."""
     return what.startswith("excluding connections") and output.tps_excluding_connections is None
+
+
+def _rates(output: Output) -> set[float]:
+    found = (output.tps, output.tps_including_connections, output.tps_excluding_connections)
+    return {rate for rate in found if rate is not None}
+
+
+def _settle_rate(output: Output) -> None:
+    """Take the rate without connecting, which alone all versions print, unless each transaction connects (-C): from 14
+    on, pgbench then prints only the rate with it.
+    """
+    connects = output.shown.get("connections") == "each transaction"
+    name = "tps_including_connections" if connects else "tps_excluding_connections"
+    if (rate := getattr(output, name)) is not None:
+        output.put("tps", rate, *output.printed[name])
 
 
 def _settle(output: Output) -> None:
@@ -481,6 +607,7 @@ def _settle_load(output: Output) -> None:
     """Keep what a complete output shows by what it does not print, and by its command's options."""
     if output.command is not None:
         output.shown.setdefault("connections", "each transaction" if "-C" in output.options.split() else "kept")
+    _settle_rate(output)
     if _is_bare(output):
         return
     if not output.rate and output.schedule_lag_ms is None:
@@ -513,10 +640,11 @@ def _rate(output: Output, tps: float, what: str, line: int, text: str) -> None:
     for kind, connections in _CONNECTIONS.items():
         if what.startswith(kind):
             output.shown["connections"] = connections
-    excluding = what.startswith(("excluding connections", "without initial connection"))
-    if excluding:
+    if what.startswith(("excluding connections", "without initial connection")):
         output.put("tps_excluding_connections", tps, line, text)
-    if not excluding or output.tps is None:
+    elif what.startswith(("including connections", "including reconnection")):
+        output.put("tps_including_connections", tps, line, text)
+    if output.tps is None:
         output.put("tps", tps, line, text)
 
 

@@ -14,6 +14,7 @@ from pgdyno.errors import StoreError
 from pgdyno.importers.csv_tables import FieldError, is_table, read_table
 from pgdyno.importers.documents.published_rows import ASSUMED
 from pgdyno.importers.documents.read_document import read_document
+from pgdyno.importers.documents.repeated_figures import repeated
 from pgdyno.importers.documents.target_names import identities, name_targets
 from pgdyno.importers.formats import FILES
 from pgdyno.importers.hammerdb_jobs import SQLITE, read_job_store
@@ -117,7 +118,9 @@ def _part(place: str, path: Path, is_store: bool, target: str | None, mapping: M
         content = _content(place, path)
         document, digest = _read(place, content, mapping), hashlib.sha256(content).hexdigest()
     part = Part()
-    kept = _without_warmups(list(_with_throughput(document, path.name, part)), path.name, part)
+    results = _without_repeated(list(_with_throughput(document, path.name, part)), path.name, part)
+    kept = _without_warmups(results, path.name, part)
+    part.left_out.sort(key=lambda each: each.line)
     names = name_targets(kept, path.stem, target)
     part.undecided = undecided(kept, identities(kept, path.stem)) if target is None else 0
     part.assumed = sum(output.words.get("unit") == ASSUMED for output in kept)
@@ -156,6 +159,21 @@ def _digest(path: Path) -> str:
     return digest.hexdigest()
 
 
+def _without_repeated(outputs: Sequence[Output], file: str, part: Part) -> list[Output]:
+    """Return the results; rows of tables that repeat an output are listed separately."""
+    found = {id(row): original for row, original in repeated(outputs)}
+    kept = []
+    for output in outputs:
+        if (original := found.get(id(output))) is None:
+            kept.append(output)
+            continue
+        what = Message(
+            "output-repeated", "repeats the output in line {line}, and is not counted again", line=original.line
+        )
+        part.left_out.append(_unused(file, output.line, what))
+    return kept
+
+
 def _without_warmups(outputs: Sequence[Output], file: str, part: Part) -> list[Output]:
     """Return the results; warm-up runs are listed separately."""
     mark_short_first(outputs)
@@ -164,9 +182,9 @@ def _without_warmups(outputs: Sequence[Output], file: str, part: Part) -> list[O
         if output.warmup is None:
             kept.append(output)
             continue
-        rate = throughput(output)
-        assert rate is not None, "outputs without a throughput are unread"
-        what = Message("warm-up", "warm-up run ({why}): {tps:,.1f} tps", why=output.warmup[:60], tps=rate)
+        what = Message(
+            "warm-up", "warm-up run ({why}): {tps:,.1f} tps", why=output.warmup[:60], tps=throughput(output) or 0.0
+        )
         part.left_out.append(_unused(file, output.line, what))
     return kept
 
@@ -206,7 +224,7 @@ def _with_throughput(document: Document, file: str, part: Part) -> Iterator[Outp
         why = _impossible_figure(output)
         if why is not None:
             part.unread.append(_unused(file, output.line, why))
-        elif throughput(output) is not None:
+        elif throughput(output) is not None or output.aborted is not None:
             yield output
         else:
             printed = "; ".join(dict.fromkeys(text for _, text in output.printed.values()))

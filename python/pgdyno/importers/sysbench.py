@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from pgdyno.importers.documents.command_lines import prefix_of, sysbench_command, without_prefix
 from pgdyno.importers.documents.passwords import connection_options, server_parts
-from pgdyno.importers.parsed import Moment, Output, Unread, number, whole_number
+from pgdyno.importers.parsed import Moment, Output, Unread, number, of_another_database, whole_number
 from pgdyno.messages import Message
 
 _BANNER = re.compile(r"sysbench v?(?P<version>\d[\w.\-]{0,30})")
@@ -105,6 +105,8 @@ class SysbenchParser:
         self._has_head = False
         """The open output begins where a report does, so that its statistics would follow."""
         self._has_checkpoints = False
+        self._died: list[str] = []
+        """The errors that ended the open output."""
         self._is_other_test = False
         """The report that begins, or the open output, is of a test that uses no database."""
 
@@ -132,6 +134,10 @@ class SysbenchParser:
             return self._takes_interval(stripped, line)
         self._has_head = self._has_head or plain.startswith(_HEAD)
         self._has_checkpoints = self._has_checkpoints or plain.startswith(_CHECKPOINT)
+        if plain.startswith("FATAL:"):
+            self._died.append(plain.removeprefix("FATAL:").strip())
+            self._open.last_line = line
+            return True
         try:
             return self._takes_interval(stripped, line) or self._takes_figure(self._open, plain, line)
         except ValueError:
@@ -149,9 +155,14 @@ class SysbenchParser:
     def end(self) -> None:
         """Finish an open output; one without a rate is unread."""
         output, self._open = self._open, None
+        died, self._died = self._died, []
         if output is None:
             return
-        if output.tps is not None and self._has_checkpoints:
+        if died:
+            output.aborted = "; ".join(died)
+        if output.shown.get("driver", "pgsql") != "pgsql":
+            self.unread.append(Unread(output.line, of_another_database(output.shown["driver"])))
+        elif output.tps is not None and self._has_checkpoints:
             why = Message(
                 "sysbench-checkpoints",
                 "no throughput of the whole run: sysbench's statistics restart at each checkpoint "
@@ -165,9 +176,13 @@ class SysbenchParser:
         elif output.tps is not None:
             _settle(output)
             self.found.append(output)
+        elif output.aborted is not None and output.clients is not None:
+            self.found.append(output)
         elif output.progress or output.reads is not None:
             why = Message("sysbench-incomplete", "no throughput: the output ends before its rate")
             self.unread.append(Unread(output.last_line, why))
+
+    def end_block(self) -> None: ...
 
     def _uses_no_database(self, output: Output) -> bool:
         """Return whether a report has no statistics of queries, or the command names a test without any."""
@@ -299,8 +314,10 @@ def _options(output: Output, command: str, line: int) -> None:
 
 def _limits(output: Output, options: dict[str, str]) -> None:
     """Keep the driver and what ends the run: a time, or a number of transactions."""
-    if options.get("db-driver"):
-        output.shown["driver"] = options["db-driver"]
+    kinds = {name.partition("-")[0] for name in options} & {"mysql", "pgsql"}
+    driver = options.get("db-driver") or (kinds.pop() if len(kinds) == 1 else None)
+    if driver is not None:
+        output.shown["driver"] = driver
     time, count = (
         next((int(value) for name in names if re.fullmatch(r"\d{1,9}", value := options.get(name, ""))), 0)
         for names in (("time", "max-time"), ("events", "max-requests"))

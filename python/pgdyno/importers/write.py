@@ -16,7 +16,15 @@ from typing import Any
 from pgdyno import __version__
 from pgdyno.errors import StoreError
 from pgdyno.importers.hammerdb import unused_item_of
-from pgdyno.importers.imported_trials import Place, Trial, prefer_new_orders, tell_apart, trials_of, unit_of
+from pgdyno.importers.imported_trials import (
+    PER_MINUTE,
+    Place,
+    Trial,
+    prefer_new_orders,
+    tell_apart,
+    trials_of,
+    unit_of,
+)
 from pgdyno.importers.parsed import Output
 from pgdyno.importers.pgbench_log import LogKind, by_run
 from pgdyno.importers.sources import Logs, Part, full_place, read_logs, read_source
@@ -245,7 +253,7 @@ def _manifest(gathered: Part, notes: Sequence[Message], records: Sequence[TrialR
     )
 
 
-OF_LISTS = ("lines-unread", "warm-ups-left-out")
+OF_LISTS = ("lines-unread", "outputs-left-out")
 """Ids of the notes on `ImportResult.unread` and `left_out`, which say nothing more than these lists."""
 
 
@@ -266,7 +274,30 @@ def _notes(gathered: Part, copies: Sequence[tuple[str, str]]) -> list[Message]:
                 files=named if len(copies) <= MOST_COPIES else f"{named}, …",
             )
         )
-    minutes = [place.output for place in gathered.places if place.output.tps is None]
+    outputs = [place.output for place in gathered.places]
+    minutes = [output for output in outputs if unit_of(output) in PER_MINUTE]
+    queries = sum(unit_of(output) == "qps" for output in outputs)
+    if queries:
+        notes.append(
+            Message(
+                "rate-of-queries",
+                "throughput of {count} trial is queries per second, which pgdyno does not compare with transactions",
+                "throughput of {count} trials is queries per second, which pgdyno does not compare with transactions",
+                count=queries,
+            )
+        )
+    unknown = [place for place in gathered.places if place.output.clients is None]
+    if unknown:
+        notes.append(
+            Message(
+                "clients-unknown",
+                "{count} trial does not state its clients, first {file}:{line}",
+                "{count} trials do not state their clients, first {file}:{line}",
+                count=len(unknown),
+                file=unknown[0].file,
+                line=unknown[0].output.line,
+            )
+        )
     if minutes:
         notes.append(
             Message(
@@ -300,9 +331,9 @@ def _notes(gathered: Part, copies: Sequence[tuple[str, str]]) -> list[Message]:
     if gathered.left_out:
         notes.append(
             Message(
-                "warm-ups-left-out",
-                "{count} warm-up run left out; manifest.json lists it",
-                "{count} warm-up runs left out; manifest.json lists them",
+                "outputs-left-out",
+                "{count} output left out, as a warm-up run or a repetition of another; manifest.json lists it",
+                "{count} outputs left out, as warm-up runs or repetitions of others; manifest.json lists them",
                 count=len(gathered.left_out),
             )
         )

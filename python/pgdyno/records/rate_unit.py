@@ -1,33 +1,60 @@
-"""What an imported throughput counts: transactions, or only TPC-C's new orders. HammerDB prints both, NOPM and TPM."""
+"""What an imported throughput counts: transactions, only TPC-C's new orders (HammerDB prints both, NOPM and TPM),
+queries, or transactions within a time that contains connecting, as the first of the two rates that pgbench prints up to
+version 13.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
 
+from pgdyno.records.imported import Imported
 from pgdyno.records.trial import TrialRecord
 
-TRANSACTIONS, NEW_ORDERS = "transactions", "new orders"
+TRANSACTIONS, NEW_ORDERS, QUERIES = "transactions", "new orders", "queries"
+WITH_CONNECTING = "transactions, connecting included"
 
 
 def rate_unit(trial: TrialRecord) -> str:
     """Return what the throughput of `trial` counts, according to its figures as printed."""
     figures = {} if trial.imported is None else trial.imported.figures
-    if trial.summary is None or trial.summary.tps is None or "nopm" not in figures or "tps" in figures:
+    if trial.summary is None or trial.summary.tps is None or trial.imported is None:
         return TRANSACTIONS
-    return NEW_ORDERS if math.isclose(trial.summary.tps, figures["nopm"] / 60) else TRANSACTIONS
+    if "tps" in figures:
+        return WITH_CONNECTING if _contains_connecting(trial.summary.tps, trial.imported) else TRANSACTIONS
+    if "nopm" in figures and math.isclose(trial.summary.tps, figures["nopm"] / 60):
+        return NEW_ORDERS
+    return QUERIES if "qps" in figures and "tpm" not in figures else TRANSACTIONS
+
+
+def _contains_connecting(tps: float, imported: Imported) -> bool:
+    """Return whether `tps` is the rate that includes connecting; if each transaction connects (-C), all versions print
+    it. Earlier versions of pgdyno kept it as `tps`, without its name.
+    """
+    without = imported.figures.get("tps_excluding_connections")
+    if imported.load.get("connections") == "each transaction" or tps == without:
+        return False
+    return without is not None or "tps_including_connections" in imported.figures
 
 
 def in_one_unit(runs: Iterable[Sequence[TrialRecord]]) -> list[list[TrialRecord]]:
     """Return the trials of `runs` with new orders as throughput if their units differ and new orders are known for
-    all; otherwise unchanged.
+    all, and without connecting where that rate is known; otherwise unchanged.
     """
-    trials = [list(of) for of in runs]
+    trials = [[_without_connecting(trial) for trial in of] for of in runs]
     every = [trial for of in trials for trial in of]
     has_new_orders = all(trial.imported is not None and "nopm" in trial.imported.figures for trial in every)
     if not has_new_orders or len({rate_unit(trial) for trial in every}) < 2:
         return trials
     return [[_by_new_orders(trial) for trial in of] for of in trials]
+
+
+def _without_connecting(trial: TrialRecord) -> TrialRecord:
+    without = {} if trial.imported is None else trial.imported.figures
+    if rate_unit(trial) != WITH_CONNECTING or trial.summary is None or "tps_excluding_connections" not in without:
+        return trial
+    summary = trial.summary.model_copy(update={"tps": without["tps_excluding_connections"]})
+    return trial.model_copy(update={"summary": summary})
 
 
 def _by_new_orders(trial: TrialRecord) -> TrialRecord:

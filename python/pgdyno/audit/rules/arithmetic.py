@@ -56,8 +56,10 @@ def _counts(sample: Sample) -> Iterator[tuple[str, float]]:
     figures = sample.figures
     if figures.get("duration_s", 0.0) <= 0:
         return
-    if figures.get("transactions") and "tps" in figures:
-        yield "tps", figures["transactions"]
+    # the length contains connecting
+    rate = next((name for name in ("tps_including_connections", "tps") if name in figures), None)
+    if figures.get("transactions") and rate is not None:
+        yield rate, figures["transactions"]
     if "qps" in figures and all(name in figures for name in ("reads", "writes", "others")):
         yield "qps", sum(figures[name] for name in ("reads", "writes", "others"))
 

@@ -62,8 +62,10 @@ Pair = tuple[Sample, float, Sample, float]
 def _in_one(subject: Subject) -> Iterator[Pair]:
     for sample in subject.samples:
         figures = sample.figures
-        if "tps" in figures and "tps_excluding_connections" in figures:
-            yield sample, figures["tps"], sample, figures["tps_excluding_connections"]
+        # runs that earlier versions imported have the rate including it as `tps`
+        including = figures.get("tps_including_connections", figures.get("tps"))
+        if including is not None and "tps_excluding_connections" in figures:
+            yield sample, including, sample, figures["tps_excluding_connections"]
 
 
 def _in_tables(subject: Subject) -> Iterator[Pair]:

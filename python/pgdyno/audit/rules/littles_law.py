@@ -82,6 +82,7 @@ def _ratio(sample: Sample) -> float | None:
         not sample.clients
         or sample.is_open
         or sample.is_undecided
+        or sample.figures.keys() & {"think_time_ms", "keying_time_ms"}
         or mean_ms is None
         or mean_ms <= 0
         or sample.summary.tps <= 0
@@ -102,6 +103,9 @@ def _completed_per_s(sample: Sample) -> float:
     summary = sample.summary
     if _mean(sample) == "latency_with_failures_ms" and summary.succeeded:
         return summary.tps * (summary.succeeded + (summary.failed or 0)) / summary.succeeded
+    if "latency_stddev_ms" not in sample.figures and "tps_including_connections" in sample.figures:
+        # up to 13, pgbench divides the whole time by the transactions if it measured no latencies
+        return sample.figures["tps_including_connections"]
     return sample.figures.get("requests_per_s", summary.tps)
 
 
@@ -159,7 +163,7 @@ def _failed_share(sample: Sample) -> float:
 
 
 def _evidence(sample: Sample, ratio: float) -> Evidence:
-    figures = sample.some("tps", _mean(sample)) | {"clients": sample.clients}
+    figures = sample.some("tps", "tps_including_connections", _mean(sample)) | {"clients": sample.clients}
     return Evidence(at=sample.at("tps"), figures=figures | {"busy_clients": round(ratio * sample.clients, 2)})
 
 

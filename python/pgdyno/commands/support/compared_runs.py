@@ -33,7 +33,7 @@ from pgdyno.fingerprint.differences import Difference, topic_of
 from pgdyno.messages import Message
 from pgdyno.records import Outcome
 from pgdyno.records.price import comparable_prices
-from pgdyno.records.rate_unit import in_one_unit
+from pgdyno.records.rate_unit import NEW_ORDERS, in_one_unit, rate_unit
 from pgdyno.report.answers.refusal import Grounds, Reason
 from pgdyno.report.full_report import changed_plans
 from pgdyno.report.report_content import PlanChange
@@ -104,7 +104,11 @@ class ComparedRuns:
         if what.metric is not None:
             _check_metric(Metric(what.metric), [first] if second is None else [first, second])
         one_unit = _in_one_unit(first, second)
-        return cls(what, *one_unit, floor, is_by_new_orders=one_unit != (first, second))
+        units = [
+            {rate_unit(trial) for run in runs if run is not None for trial in run.trials}
+            for runs in ((first, second), one_unit)
+        ]
+        return cls(what, *one_unit, floor, is_by_new_orders=units[0] != units[1] == {NEW_ORDERS})
 
     def arms(self) -> list[Arms]:
         """Arms to compare, with what confounds them; trials that are invalid are left out, unless forced."""

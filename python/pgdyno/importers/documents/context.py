@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from pgdyno.importers.documents.command_lines import without_prefix
+from pgdyno.importers.documents.stated_settings import fill_settings
 from pgdyno.importers.parsed import Claim, Output
 
 _CLAIM = re.compile(
@@ -126,6 +127,7 @@ _BANNER = re.compile(
     r"\s{0,20}(?P<mark>[=*#~+-])(?P=mark){1,60}\s{0,8}(?P<text>[^\s=*#~+|-].{0,90}?)\s{0,8}(?P=mark){2,60}\s*$"
 )
 """`=== run 1 ===`."""
+_RATE = re.compile(r"\btps\s?=\s?\d")
 _NAMED = re.compile(
     r"[\s\-*•_>`|]{0,12}(?P<kind>instance(?: type)?|host(?:name)?|server|machine|provider|node|vm|target|system|dbms|"
     r"database|engine|(?:postgres(?:ql)? |server )?version|postgres(?:ql)?|branch|commit|build|patch|kernel|cpu|"
@@ -170,6 +172,8 @@ class Context:
         self._is_ordinal = False
         self._warmup: str | None = None
         self._instance: str | None = None
+        self._first: Output | None = None
+        """The last output with a head in this block of code, or since the last text."""
 
     @property
     def heading(self) -> str | None:
@@ -190,6 +194,9 @@ class Context:
         if len(text) > LONGEST_HEADING or "|" in text:
             return None
         banner = _BANNER.match(text)
+        if _RATE.search(text) is not None:
+            # an author's emphasis of a result
+            return None
         if banner is not None and _PROMPT.match(text) is None and (banner["mark"] != "#" or self.in_fence):
             return 8, banner["text"]
         if self.in_fence:
@@ -215,12 +222,12 @@ class Context:
 
     def enter(self, level: int, text: str) -> None:
         """Add a heading, which applies from here on."""
-        text = text.strip().strip("*_`").strip()
+        text = text.replace("`", "").strip().strip("*_").strip()
         self._headings = [each for each in self._headings if each[0] < level]
         self._headings.append((level, text))
         if level < 8:
             self._named.clear()
-            self._instance = None
+            self._instance = self._first = None
             # text under the previous heading may distinguish its outputs from those that follow
             self._section += bool(self._text)
             self._forget()
@@ -232,6 +239,7 @@ class Context:
         """Add a line that no parser accepted."""
         mark = fence(text)
         if mark is not None:
+            self._first = None
             # a block that opens within another follows a missing end mark
             self.in_fence = bool(mark) or not self.in_fence
             return
@@ -263,12 +271,16 @@ class Context:
         """Attach what precedes `output`, which has just been read."""
         if self._text and not self._is_ordinal:
             self._section += 1
+            self._first = self._first if self.in_fence else None
         output.section = self._section
         if output.command is not None and "#" in output.command:
             comment = without_prefix(output.command).partition("#")[2]
             if is_warmup(comment):
                 self._warmup = comment.strip()
         headings = [text for _, text in self._headings]
+        fill_settings(output, headings, self._first)
+        if output.tool == "pgbench" and "workload" in output.printed:
+            self._first = output
         nearest = headings[-1] if headings else None
         if nearest is not None and is_warmup(nearest):
             self._warmup = nearest

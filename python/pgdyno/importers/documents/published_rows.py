@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from pgdyno.importers.documents.context import ORDINAL, is_warmup
@@ -16,7 +16,7 @@ from pgdyno.importers.documents.table_cells import (
     Column,
     Figure,
     Style,
-    column_of,
+    columns_of,
     figure_of,
     plain,
     style_of,
@@ -27,13 +27,32 @@ from pgdyno.importers.documents.time_columns import moments, names_times, time_c
 from pgdyno.importers.parsed import Output, Unread
 from pgdyno.messages import Message
 
-_WHOLE = frozenset(["clients", "workers", "scale", "warehouses", "reads", "writes", "others", "errors", "transactions"])
+_WHOLE = frozenset(
+    [
+        "clients",
+        "workers",
+        "scale",
+        "warehouses",
+        "reads",
+        "writes",
+        "others",
+        "errors",
+        "transactions",
+        "failed",
+        "skipped",
+        "retried",
+        "retries",
+    ]
+)
 _ROW_NUMBERS = ("#", "n", "no", "no.", "№")
 _PROTOCOLS = ("simple", "extended", "prepared")
 _LITTLE = (0.0005, 0.002)
 """Clients per second over throughput: about 1/1000 if the dot of a throughput separated thousands."""
 _PLAUSIBLE_RATE = 50.0
 """Without a unit, larger figures below counts of clients are transactions per second; smaller ones may be ms."""
+_AS_WORDS = ("result", "clients/workers")
+LONGEST_WORD = 100
+"""Characters of a cell that are kept as they are."""
 ASSUMED = "not printed: taken as transactions a second"
 
 
@@ -49,7 +68,7 @@ def trials_of_grid(grid: Grid, caption: str, units: frozenset[str]) -> GridTrial
 
     Both are empty if it is not a table of figures.
     """
-    columns = [column_of(head) for head in grid.head]
+    columns = columns_of(grid.head)
     if columns[0].field in RATES and all(column.field == "label" and figure_of(column.head) for column in columns[1:]):
         # the unit may be in the column of row names: `TPS | 8 clients | 16 clients`
         return _wide(grid, columns, f"{grid.head[0]}", units) or GridTrials()
@@ -59,7 +78,7 @@ def trials_of_grid(grid: Grid, caption: str, units: frozenset[str]) -> GridTrial
     if turned is not None:
         if names_times(grid.head[0]):
             turned.head[0] = grid.head[0]
-        return _by_rows(turned, [column_of(head) for head in turned.head])
+        return _by_rows(turned, columns_of(turned.head))
     found = _wide(grid, columns, caption, units)
     if found is not None:
         return found
@@ -82,7 +101,8 @@ def _by_rows(grid: Grid, columns: Sequence[Column]) -> GridTrials:
     moment = time_column(grid.head, [cells for _, cells, _ in grid.rows], [*texts, *_settings(columns)])
     if moment is not None:
         return GridTrials(unread=[moments(grid.line, grid.head[moment])])
-    measured_at = [at for at in figures_at if columns[at].field in RATES or columns[at].is_latency]
+    measured_at = [at for at in figures_at if columns[at].is_measured]
+    notes = _telling_notes(grid, columns)
     carried: dict[int, str] = {}
     for line, cells, text in grid.rows:
         row = _Row(line, text, cells, columns, styles)
@@ -94,6 +114,7 @@ def _by_rows(grid: Grid, columns: Sequence[Column]) -> GridTrials:
             found.unread += row.unread(measured_at, outputs)
         for output in outputs:
             _label(output, columns, labels, carried)
+            output.variables |= {"note": notes[line]} if line in notes else {}
             output.group = grid.line
         found.outputs += outputs
         if (
@@ -103,6 +124,21 @@ def _by_rows(grid: Grid, columns: Sequence[Column]) -> GridTrials:
         ):
             found.unread.append(_unread(line, text))
     return found
+
+
+def _telling_notes(grid: Grid, columns: Sequence[Column]) -> dict[int, str]:
+    """Return by line the words after numbers of clients, where the same number occurs with other words: `64 (async)`,
+    `64 (sync)`.
+    """
+    at = next((at for at, column in enumerate(columns) if column.field == "clients"), None)
+    found: dict[str, dict[int, str]] = {}
+    for line, cells, _ in grid.rows:
+        figure = figure_of(cells[at]) if at is not None and at < len(cells) else None
+        if figure is not None:
+            found.setdefault(figure.digits, {})[line] = figure.note
+    return {
+        line: note for alike in found.values() if len(set(alike.values())) > 1 for line, note in alike.items() if note
+    }
 
 
 def _settings(columns: Sequence[Column]) -> list[int]:
@@ -202,45 +238,56 @@ class _Row:
             if value is None:
                 continue
             column = self.columns[at]
+            if column.connecting is not None:
+                output = found.setdefault((column.target, 0), self._output(column))
+                output.put(f"tps_{column.connecting}_connections", value, self.line, self.text)
+                if output.tps is None or column.connecting == "excluding":
+                    output.put("tps", value, self.line, self.text)
+                continue
             repeat = seen.get((column.target, column.field), 0)
             seen[column.target, column.field] = repeat + 1
-            output = found.setdefault(
-                (column.target, repeat), Output("table", self.line, self.line, target=column.target)
-            )
+            output = found.setdefault((column.target, repeat), self._output(column))
             output.put(column.field, value, self.line, self.text)
             if column.clients is not None:
                 output.put("clients", column.clients, self.line, column.head)
+        targets = {output.target for output in found.values()}
         for output in found.values():
-            self._complete(output)
+            self._complete(output, targets)
         return list(found.values())
 
-    def _complete(self, output: Output) -> None:
+    def _complete(self, output: Output, targets: Collection[str | None]) -> None:
         for at, column in enumerate(self.columns):
-            if column.field in (*NO_FIGURES, *RATES) or at >= len(self.cells):
+            if at >= len(self.cells) or column.is_rate or not _belongs(column, output.target, targets):
                 continue
-            if column.target is not None and column.target != output.target:
-                continue
-            if column.field == "clients/workers":
-                pair = re.match(r"(\d{1,6})\s?/\s?(\d{1,6})", _text(self.cells[at]))
-                if pair is not None:
-                    output.put("clients", int(pair[1]), self.line, self.text)
-                    output.put("workers", int(pair[2]), self.line, self.text)
-                continue
-            value = self._value(at)
-            if value is None:
-                continue
-            if re.fullmatch(r"p[\d.]+", column.field):
-                output.percentiles_ms.setdefault(float(column.field[1:]), value)
-                output.printed["percentiles_ms"] = (self.line, self.text.strip())
-                continue
-            if column.field == "clients" and output.clients is not None:
-                # a second count after that of clients is that of the generator's threads
-                is_threads = "thread" in plain(column.head)
-                name = "workers" if is_threads and output.workers is None else None
-            else:
-                name = column.field if getattr(output, column.field) is None else None
-            if name is not None and (name not in _WHOLE or value == int(value)):
-                output.put(name, int(value) if name in _WHOLE else value, self.line, self.text)
+            if column.field in _AS_WORDS:
+                self._keep_words(output, column, _text(self.cells[at]))
+            elif column.field not in NO_FIGURES and (value := self._value(at)) is not None:
+                self._put(output, column, value)
+
+    def _keep_words(self, output: Output, column: Column, text: str) -> None:
+        """Keep a result without a field as it is, and split `8/4`, clients and workers."""
+        pair = re.match(r"(\d{1,6})\s?/\s?(\d{1,6})", text)
+        if column.field == "result" and text:
+            output.words[plain(column.head)] = text[:LONGEST_WORD]
+        elif column.field == "clients/workers" and pair is not None:
+            output.put("clients", int(pair[1]), self.line, self.text)
+            output.put("workers", int(pair[2]), self.line, self.text)
+
+    def _put(self, output: Output, column: Column, value: float) -> None:
+        if re.fullmatch(r"p[\d.]+", column.field):
+            if (percent := float(column.field[1:])) not in output.percentiles_ms:
+                output.put_percentile(percent, value, self.line, self.text)
+            return
+        name: str | None = column.field
+        if name == "clients" and output.clients is not None:
+            # a second count after that of clients is that of the generator's threads
+            name = "workers" if "thread" in plain(column.head) else None
+        if name is None or getattr(output, name) is not None or (name in _WHOLE and value != int(value)):
+            return
+        output.put(name, int(value) if name in _WHOLE else value, self.line, self.text)
+
+    def _output(self, column: Column) -> Output:
+        return Output("table", self.line, self.line, target=column.target)
 
     def _value(self, at: int) -> float | None:
         figure = figure_of(self.cells[at]) if at < len(self.cells) else None
@@ -266,8 +313,17 @@ class _Row:
             )
             for at in places
             if _has_digit(self.cells, [at])
-            and (self._value(at) is None or self.columns[at].target not in (None, *targets))
+            and (self._value(at) is None or not any(_belongs(self.columns[at], target, targets) for target in targets))
         ]
+
+
+def _belongs(column: Column, target: str | None, targets: Collection[str | None]) -> bool:
+    """Return whether `column` is of `target`, one of those in its row: a result without a name beside rates of several
+    targets is of none of them.
+    """
+    if column.target is None and column.is_measured and not column.is_rate and len(targets) > 1:
+        return target is None
+    return column.target in (None, target)
 
 
 # ---- columns are the compared targets ----
@@ -313,10 +369,12 @@ def _wide(grid: Grid, columns: Sequence[Column], caption: str, units: frozenset[
         unit = "tps" if assumed else None
     measured = Column(unit, caption, factor=factor) if unit is not None else None
     found = GridTrials()
+    notes = _telling_notes(grid, columns) if in_rows else {}
     for line, cells, text in grid.rows:
         outputs = _wide_row(columns, cells, line, text, measured, style, in_rows) if measured is not None else []
         for output in outputs:
             output.group = grid.line
+            output.variables |= {"note": notes[line]} if line in notes else {}
             if assumed:
                 output.words["unit"] = ASSUMED
         found.outputs += outputs

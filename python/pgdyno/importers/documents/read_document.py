@@ -12,15 +12,9 @@ from pgdyno.importers.documents.passwords import without_passwords
 from pgdyno.importers.documents.published_rows import trials_of_grid, units_in
 from pgdyno.importers.documents.text_tables import grid_at, is_rule, names_figures
 from pgdyno.importers.formats import OUTPUTS
-from pgdyno.importers.parsed import Document, Output, Unread
+from pgdyno.importers.parsed import Document, Output, Unread, looks_like_figure
 from pgdyno.messages import Message
 
-_FIGURES = re.compile(
-    r"(?<![\w.,])\d[\d.,]{0,30}\s{0,3}[km]?\s{0,3}(?:tps|tpmc?|nopm|qps|ms|transactions)\b|"
-    r"\b(?:tps|tpmc?|nopm|qps|latency|transactions)\b\W{0,12}\d",
-    re.IGNORECASE,
-)
-"""Lines with figures, which are listed as unread if no parser accepts them."""
 _UNITS = re.compile(r"\b(?:tps|tpmc?|nopm|qps|latency)\b", re.IGNORECASE)
 _QUOTED = re.compile(r"`[^`]{1,400}\s-[^`]{1,400}`")
 MOST_TRIES = 16
@@ -110,6 +104,9 @@ class _Reader:
             return 1
         self._document.facts += facts_in(text, line)
         if fence(text) is not None:
+            for parser in self._parsers:
+                parser.end_block()
+            self._mark()
             self._context.add(text)
             return 1
         return self._table(at) or self._heading(at) or self._line(at)
@@ -159,7 +156,7 @@ class _Reader:
             # a command within a sentence: the rest of the sentence may name what was measured
             self._context.add(_QUOTED.sub(" ", whole))
         if not any(taken):
-            if not claims and (_FIGURES.search(whole) or _is_row_of_figures(whole)):
+            if not claims and (looks_like_figure(whole) or _is_row_of_figures(whole)):
                 self._document.unread.append(Unread(line, whole.strip()[:LONGEST_SHOWN]))
             self._context.add(whole)
         return count

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 from pgdyno.importers.parsed import LONGEST_NUMBER, bounded
 
@@ -46,6 +46,8 @@ class Figure:
     factor: float
     """1,000 after `k`, 1,000,000 after `M`."""
     unit: str
+    note: str = ""
+    """Words after it: `(async)`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,8 @@ def figure_of(cell: str) -> Figure | None:
     if rest and (not _NOTE.match(rest) or _NO_FIGURE.match(rest)):
         return None
     factor = 1e3 if match["thousand"] else 1e6 if match["million"] else 1.0
-    return Figure(digits, factor, re.sub(r"\s", "", match["unit"] or "").lower())
+    note = rest.strip().strip("()[]<>*-,; ")
+    return Figure(digits, factor, re.sub(r"\s", "", match["unit"] or "").lower(), note)
 
 
 def style_of(figures: Sequence[Figure], separator: str = "") -> Style:
@@ -119,6 +122,8 @@ _PLAIN = {
     "transactions": "transactions", "txns": "transactions", "total transactions": "transactions",
     "min": "latency_min_ms", "avg": "latency_mean_ms", "max": "latency_max_ms", "stddev": "latency_stddev_ms",
     "stdev": "latency_stddev_ms", "std dev": "latency_stddev_ms", "mean": "latency_mean_ms",
+    "average": "latency_mean_ms", "median": "p50", "failed": "failed", "failures": "failed",
+    "failed transactions": "failed", "skipped": "skipped", "retried": "retried", "retries": "retries",
 }  # fmt: skip
 _RATE = re.compile(
     r"(?<![a-z])(?:(?P<tps>tps|(?:transactions?|trans|txns?|tx|requests?|req)\s?(?:/|per)\s?s(?:ec(?:onds?)?)?|"
@@ -130,6 +135,17 @@ _LATENCY = re.compile(
     r"レイテンシ|延迟|时延|지연|задержка)(?![a-z])"
 )
 _UNIT = re.compile(rf"(?<![a-zµμ])(?P<unit>{_TIME_UNITS})(?![a-z/])")
+_CONNECTING = re.compile(r"(?:initial )?connect(?:ion|ing)? (?:time|latency|lat)")
+_KIND = re.compile(
+    r"(?<![a-z])(?:including|incl|excluding|excl|without)(?![a-z]).{0,4}(?:initial |re)?conn|"
+    r"(?<![a-z])(?:incl|excl)(?![a-z])"
+)
+_RESULT = re.compile(
+    r"(?<![a-z])(?:connect(?:ion|ing)? time|cpu (?:%|usage|util\S{0,8}|load|busy|idle)|(?:%|avg\.?) cpu|iowait|io wait|"
+    r"load average|loadavg|iops|[kmg]i?b/s|hit (?:ratio|rate)|cache hits?|wal (?:written|size|bytes|generated)|"
+    r"deadlocks|elapsed time|run ?time|total time)(?![a-z])|^%|%$"
+)
+"""Columns of results that pgdyno has no figure for: they distinguish no rows."""
 _SECONDS = re.compile(r"\bs\b|sec|elaptime")
 _PERCENTILE = re.compile(
     r"(?<![a-z0-9])(?:p(?P<p>\d{2,4}(?:\.\d{1,4})?)|(?P<q>\d{2}(?:\.\d{1,4})?)\s?(?:%|th(?:\s?percentile)?|パーセンタイル))"
@@ -191,8 +207,23 @@ TARGET = frozenset([
     "host", "service", "name", "postgres", "postgresql", "product", "vm", "arm", "variant", "build", "branch",
     "commit", "node", "cloud", "platform", "solution", "",
 ])  # fmt: skip
-NO_FIGURES = ("label", "ordinal", "derived", "ignored")
-"""Kinds of columns: what distinguishes rows, numbers of repeats, rates that were not measured, and the rest."""
+NO_FIGURES = ("label", "ordinal", "derived", "ignored", "result")
+"""Kinds of columns: what distinguishes rows, numbers of repeats, rates that were not measured, differences, and results
+that pgdyno has no figure for.
+"""
+RESULTS = (
+    "transactions",
+    "failed",
+    "skipped",
+    "retried",
+    "retries",
+    "errors",
+    "reads",
+    "writes",
+    "others",
+    "connect_ms",
+)
+"""Fields that are measured, besides rates and latencies."""
 MODES = frozenset(["mode", "protocol", "query mode", "protocol mode"])
 WORKLOADS = frozenset(["workload", "script", "benchmark", "scenario", "test", "test case", "type", "builtin"])
 
@@ -211,6 +242,8 @@ class Column:
     factor: float = 1.0
     """Converts from the unit in its heading to milliseconds, or from `TPS (k)` to transactions per second."""
     has_unit: bool = False
+    connecting: str | None = None
+    """`including` or `excluding`: which of pgbench's two rates it is."""
 
     @property
     def is_rate(self) -> bool:
@@ -219,6 +252,10 @@ class Column:
     @property
     def is_latency(self) -> bool:
         return self.field.startswith("latency_") or re.fullmatch(r"p[\d.]+", self.field) is not None
+
+    @property
+    def is_measured(self) -> bool:
+        return self.is_rate or self.is_latency or self.field in RESULTS
 
     def value(self, figure: Figure, style: Style) -> float | None:
         """Return the value of a cell, in milliseconds for latencies; None if its unit belongs to another column. Raises
@@ -232,7 +269,7 @@ class Column:
         if self.field == "duration_s":
             is_seconds = _TO_MS.get(figure.unit) == 1e3 or (not figure.unit and _SECONDS.search(plain(self.head)))
             return value if is_seconds and figure.factor == 1 else None
-        if self.is_latency:
+        if self.is_latency or self.field == "connect_ms":
             if figure.factor != 1 or (figure.unit and figure.unit not in _TO_MS):
                 return None
             return round(value * (_TO_MS[figure.unit] if figure.unit else self.factor), 9)
@@ -261,9 +298,33 @@ def column_of(head: str) -> Column:
         return Column(_PLAIN[name], head)
     if without_unit in ("scale", "scale factor", "duration", "transactions", "errors"):
         return Column(_PLAIN[without_unit], head)
+    connecting = _CONNECTING.fullmatch(without_unit)
+    if connecting is not None:
+        unit = _UNIT.search(text)
+        return Column("connect_ms", head, factor=_TO_MS[unit["unit"]] if unit is not None else 1.0)
+    if _RESULT.search(text):
+        return Column("result", head)
     unscaled, factor = without_factor(text)
     rate = _RATE.search(unscaled)
     return _rate(unscaled, rate, head, factor) if rate is not None else _latency(text, head) or _other(name, head)
+
+
+def columns_of(heads: Sequence[str]) -> list[Column]:
+    """Return the meaning of columns beside each other: in `Direct tps | Direct avg`, both are of the target Direct."""
+    columns = [column_of(head) for head in heads]
+    targets = {column.target for column in columns if column.is_rate and column.target is not None}
+    return [_of_target(column, targets) if column.target is None else column for column in columns]
+
+
+def _of_target(column: Column, targets: Collection[str]) -> Column:
+    """Return `column` as that of one of `targets` if its heading begins or ends with it."""
+    text = re.sub(r"\s+", " ", re.sub(r"[*`_]", " ", column.head)).strip()
+    for target in sorted(targets, key=len, reverse=True):
+        name = re.escape(target)
+        rest = re.sub(rf"^{name}(?!\w)[\s:,-]*|[\s:,(-]*(?<!\w){name}\)?$", "", text, flags=re.IGNORECASE)
+        if rest and rest != text and (found := column_of(rest)).is_measured:
+            return replace(found, head=column.head, target=target)
+    return column
 
 
 def _other(name: str, head: str) -> Column:
@@ -288,7 +349,15 @@ def _rate(text: str, rate: re.Match[str], head: str, factor: float) -> Column:
         rest = rest[: clients.start()] + " " + rest[clients.end() :]
     if _DERIVED.search(rest) or _OVER.match(text, rate.end()):
         return Column("derived", head)
-    return Column(field, head, _left(rest, head), int(clients["clients"]) if clients else None, factor)
+    kind = _KIND.search(rest) if field == "tps" else None
+    return Column(
+        field,
+        head,
+        _left(rest, head),
+        int(clients["clients"]) if clients else None,
+        factor,
+        connecting=None if kind is None else "including" if kind[0].startswith("in") else "excluding",
+    )
 
 
 def _latency(text: str, head: str) -> Column | None:
