@@ -48,6 +48,14 @@ def test_other_runs_have_neither() -> None:
     assert tpcc_figures({}) is None
 
 
+def test_errors_that_a_script_caught_are_errors_of_the_report() -> None:
+    counts = statement_counts({"statements": STATEMENTS | {"ignored_errors": 53}})
+    (point,) = digest(with_figures(sweep(clients=(8,), repeats=1), statements=counts, retries=3)).points
+    # those that began an event again are retries
+    assert (point.losses.caught, point.losses.errors) == (50, 50)
+    assert "errors: 50 caught by the script" in [str(warning) for warning in point.warnings]
+
+
 def test_a_sweep_has_sysbenchs_columns_and_a_row_a_trial() -> None:
     run = with_figures(sweep(clients=(8, 1)), statements=statement_counts({"statements": STATEMENTS}))
     table = sweep_table(digest(run))

@@ -68,10 +68,10 @@ def interrupted_trials(count: int, planned: int) -> Message:
     )
 
 
-def errors(failed: int, skipped: int, clients_aborted: int) -> Message:
-    """Warn of failed and skipped transactions, and of clients that aborted."""
+def errors(failed: int, skipped: int, clients_aborted: int, caught: int = 0) -> Message:
+    """Warn of failed and skipped transactions, of clients that aborted, and of errors that a script caught."""
     gave_up = "client aborted" if clients_aborted == 1 else "clients aborted"
-    parts = ((failed, "failed"), (skipped, "skipped"), (clients_aborted, gave_up))
+    parts = ((failed, "failed"), (skipped, "skipped"), (clients_aborted, gave_up), (caught, "caught by the script"))
     return Message(
         "errors",
         "errors: {counts}",
@@ -79,6 +79,7 @@ def errors(failed: int, skipped: int, clients_aborted: int) -> Message:
         failed=failed,
         skipped=skipped,
         clients_aborted=clients_aborted,
+        caught=caught,
     )
 
 
@@ -101,7 +102,7 @@ class PointLatency:
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Transactions that failed or were late, and retries; sums over finished trials."""
+    """Transactions that failed or were late, errors and retries; sums over finished trials."""
 
     failed: int | None = 0
     """None if it is unknown, because imported sources did not count them."""
@@ -111,11 +112,15 @@ class Losses:
     """Transactions that were tried more than once; None, like retries, if it is unknown, as of failed ones."""
     retries: int | None = 0
     """Further tries of those."""
+    caught: int = 0
+    """Errors of the server that a Lua script caught and went on after."""
 
     @property
     def errors(self) -> int | None:
-        """Return the failed and skipped transactions, and the clients that aborted; None if nothing was counted."""
-        return sum_of_known([self.failed, self.skipped, self.clients_aborted])
+        """Return the failed and skipped transactions, the clients that aborted and the errors that a script caught;
+        None if nothing was counted.
+        """
+        return sum_of_known([self.failed, self.skipped, self.clients_aborted, self.caught])
 
 
 def sum_of_known(counts: Sequence[int | None]) -> int | None:
@@ -290,6 +295,7 @@ def losses_of(summaries: Sequence[Summary]) -> Losses:
         clients_aborted=sum(summary.clients_aborted for summary in summaries),
         retried=sum_of_known([summary.retried for summary in summaries]),
         retries=sum_of_known([summary.retries for summary in summaries]),
+        caught=sum(summary.caught for summary in summaries),
     )
 
 
@@ -362,7 +368,7 @@ def _of_figures(
     elif summaries and histogram is None:
         yield HISTOGRAM_MISSING
     if losses.errors:
-        yield errors(losses.failed or 0, losses.skipped, losses.clients_aborted)
+        yield errors(losses.failed or 0, losses.skipped, losses.clients_aborted, losses.caught)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class StatementCounts(Record):
     """Statements that changed rows."""
     others: int
     ignored_errors: int
-    """Errors that the script ignores."""
+    """Errors of the server that did not end a client: the event began again, or the script caught them."""
     reconnects: int
 
     @property
@@ -272,6 +272,11 @@ class Summary(Record):
     def rate_tps(self) -> float | None:
         """Transactions per second where they describe the load: a client of tpch runs one long transaction."""
         return None if self.tpch is not None else self.tps
+
+    @property
+    def caught(self) -> int:
+        """Errors of the server that a Lua script caught: those that it ignored and that began no event again."""
+        return max(0, self.statements.ignored_errors - (self.retries or 0)) if self.statements is not None else 0
 
     @property
     def due(self) -> int:

@@ -189,6 +189,7 @@ def _point(point: PointSummary) -> dict[str, Any]:
         "failed": losses.failed,
         "skipped": losses.skipped,
         "clients_aborted": losses.clients_aborted,
+        "caught": losses.caught,
         "retried": losses.retried,
         "retries": losses.retries,
         "errors": [error.model_dump(mode="json") for error in point.errors],
