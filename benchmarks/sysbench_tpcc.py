@@ -76,7 +76,7 @@ class Bench:
         """Loads the tables. The script starts `sleep`."""
         with self.server.connect("postgres") as connection:
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(TEMPLATE)))
-        self._run(self._pgdrive("--allow-lua-system", "--lua-command=prepare"), TEMPLATE)
+        self._run(self._pgdrive("--lua-command=prepare"), TEMPLATE)
         with self.server.connect(TEMPLATE) as connection:
             connection.execute("VACUUM (FREEZE, ANALYZE)")
 

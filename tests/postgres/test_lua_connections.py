@@ -71,8 +71,19 @@ def test_a_client_has_several_connections(server: Server, tmp_path: Path, io: st
     assert end["statements"]["reconnects"] == 9
 
 
-def test_with_a_connection_a_transaction_there_is_no_other(server: Server, tmp_path: Path) -> None:
-    done = drive(server, script(tmp_path, SEVERAL), "-C", "-t", "1")
+CAUGHT = """
+function event()
+   local drv = sysbench.sql.driver()
+   local a = drv:connect()
+   pcall(coroutine.wrap(function() xpcall(drv.connect, function() end, drv) end))
+   while pcall(a.query, a, "SELECT 1") do end
+end
+"""
+
+
+@pytest.mark.parametrize("text", [SEVERAL, CAUGHT], ids=["uncaught", "caught"])
+def test_with_a_connection_a_transaction_there_is_no_other(server: Server, tmp_path: Path, text: str) -> None:
+    done = drive(server, script(tmp_path, text), "-C", "-t", "1")
     assert done.returncode == 2
     assert "a client has one: disconnect() comes before another connect()" in done.stderr
 

@@ -5,6 +5,7 @@ pgdrive is compared with Debian's sysbench 1.0.20; what only 1.1 has is tested i
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.targets import Server
-from tests.postgres.test_pgdrive import drive, environment
+from tests.postgres.test_pgdrive import drive, environment, value
 
 SCRIPTS = Path(__file__).parent / "sysbench_api"
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "sysbench.md"
@@ -83,6 +84,45 @@ def test_a_script_prints_the_same_in_both(server: Server) -> None:
     assert ours.returncode == 0, ours.stderr
     assert len(printed(theirs)) > 150
     assert printed(ours) == printed(theirs)
+
+
+CASES = re.findall(r"^function cases\.(\w+)", (SCRIPTS / "answers.lua").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_statements_give_the_same_in_both_and_errors_count_the_same(server: Server, case: str) -> None:
+    script = SCRIPTS / "answers.lua"
+    theirs = sysbench(server, script, "run", "--events=2", "--time=0", f"--case={case}")
+    assert theirs.returncode == 0, theirs.stdout + theirs.stderr
+    ours = pgdrive(server, script, "run", "-t", "2", options=(f"case={case}",))
+    assert ours.returncode == 0, ours.stderr
+    assert printed(ours) == printed(theirs)
+    events = re.search(r"total number of events: +(\d+)", theirs.stdout)
+    assert events is not None
+    assert f"actually processed: {events[1]}/2\n" in ours.stdout
+    # a load without a transaction has no figures
+    errors = re.search(r"ignored errors: +(\d+)", theirs.stdout)
+    assert errors is not None
+    assert f"number of ignored errors: {errors[1]} (" in ours.stdout or events[1] == errors[1] == "0"
+
+
+def test_a_statement_without_rows_gives_what_is_true(server: Server) -> None:
+    script = SCRIPTS / "query-without-rows.lua"
+    for done in (sysbench(server, script, "prepare"), pgdrive(server, script, "prepare")):
+        assert done.returncode == 0, done.stderr
+    assert value(server, "SELECT count(*) FROM t1") == 2
+    assert drive(server, "--lua", str(script), "--lua-command=cleanup").returncode == 0
+
+
+@pytest.mark.parametrize(("name", "errors"), [("refusal-in-pcall", 0), ("error-caught", 50)])
+def test_nothing_that_a_script_catches_is_hidden(server: Server, name: str, errors: int) -> None:
+    script = SCRIPTS / f"{name}.lua"
+    theirs = sysbench(server, script, "run", "--events=50", "--time=0")
+    assert re.search(rf"ignored errors: +{errors} ", theirs.stdout)
+    ours = pgdrive(server, script, "run", "-c", "1", "-t", "50", "--events=-")
+    assert ours.returncode == 0, ours.stderr
+    end = json.loads(ours.stdout.splitlines()[-1])
+    assert (end["succeeded"], end["failed"], end["statements"]["ignored_errors"]) == (50, 0, errors)
 
 
 @pytest.mark.parametrize("whole", ["on", "off"])

@@ -36,7 +36,7 @@ def shop(server: Server, command: str, *args: str, options: tuple[str, ...] = ("
 
 @pytest.fixture
 def tables(server: Server) -> Iterator[Server]:
-    said = shop(server, "prepare", "--allow-lua-system")
+    said = shop(server, "prepare")
     assert said.count("prepared by pgsql") == CLIENTS
     yield server
     shop(server, "cleanup")
@@ -68,14 +68,6 @@ def test_a_workload_of_several_files_runs_as_it_is(tables: Server) -> None:
     assert "trx-level" in shop(tables, "help")
 
 
-def test_a_prepare_that_starts_a_program_needs_permission(server: Server) -> None:
-    done = drive(server, f"--lua={SCRIPT}", "--lua-command=prepare", "--lua-opt=tables=2")
-    assert done.returncode == 2
-    assert "os.execute is refused: a script starts no programs" in done.stderr
-    assert "allow it with --allow-lua-system" in done.stderr
-    shop(server, "cleanup")
-
-
 if CHECKOUT is not None:
 
     def test_sysbench_tpcc_runs_as_it_is(server: Server) -> None:
@@ -87,7 +79,7 @@ if CHECKOUT is not None:
             assert done.returncode == 0, done.stderr
             return done.stdout
 
-        command("prepare", "--allow-lua-system")
+        command("prepare")
         assert int(value(server, "SELECT count(*) FROM customer1")) == 30_000
         orders = int(value(server, "SELECT count(*) FROM orders1"))
         end = json.loads(command("run", "--client=4", "--transactions=200", "--events=-").splitlines()[-1])

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use mlua::{String as LuaString, Table, Thread, Value};
 use pgdyno_engine::clock::Nanos;
@@ -138,7 +139,6 @@ impl Session {
 
     fn resume_thread(&mut self, word: Word) -> mlua::Result<Asked> {
         if let Some(client) = self.client.take() {
-            client.get::<Table>("link")?.set("thread", &self.thread)?;
             return self.thread.resume(client);
         }
         match word {
@@ -188,6 +188,11 @@ impl Session {
                 Request::Change(Change::Replace { counts })
             }
             ask::CLOSE => Request::Close(number(&a)?),
+            ask::SLEEP => {
+                let seconds = a.as_f64().or_else(|| a.as_i64().map(|whole| whole as f64));
+                let length = Duration::try_from_secs_f64(seconds.unwrap_or_default());
+                Request::Sleep(length.unwrap_or_default())
+            }
             ask::REFUSED => Request::Refused(Refused {
                 ignorable: matches!(a, Value::Boolean(true)),
                 words: Some(text(&b)),

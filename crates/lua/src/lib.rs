@@ -7,18 +7,17 @@
 //!
 //! One LuaJIT state for each worker serves all of its clients. A client is a coroutine with globals
 //! of its own; the code of the script is compiled once for each state. `runtime/` contains the part
-//! of the API that is written in Lua. Scripts run in a sandbox (`runtime/sandbox.lua`) unless the
-//! user trusts them with the host.
+//! of the API that is written in Lua. A script is a program of the user's, as under sysbench.
 
 mod driver;
 mod error;
 mod general_options;
 mod lua_state;
+mod memory_limit;
 mod option_kinds;
 mod option_spec;
 mod options;
 mod random_string;
-mod sandbox_limits;
 mod script;
 mod script_counters;
 mod statement_cache;
@@ -33,7 +32,7 @@ mod api_tests;
 #[cfg(test)]
 mod runtime_tests;
 #[cfg(test)]
-mod sandbox_tests;
+mod script_tests;
 
 pub use error::ScriptError;
 pub use general_options::connection;

@@ -1,6 +1,6 @@
 //! The Lua state of one worker, in which the scripts of all its clients run as coroutines.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,6 @@ use crate::option_kinds::OptionValue;
 use crate::option_spec::OptionSpec;
 use crate::options::{OptionValues, declared, sysbench_lines};
 use crate::random_string::Letters;
-use crate::sandbox_limits::{Found, Reach};
 use crate::script::{self, Script};
 use crate::script_counters::Counted;
 use crate::statement_cache::Statements;
@@ -20,8 +19,7 @@ const RANDOM: &str = include_str!("runtime/random.lua");
 const SESSION: &str = include_str!("runtime/session.lua");
 const CLIENT: &str = include_str!("runtime/client.lua");
 const WHERE: &str = include_str!("runtime/where.lua");
-const SANDBOX: &str = include_str!("runtime/sandbox.lua");
-const C_TYPES: &str = include_str!("runtime/c_types.lua");
+const COROUTINES: &str = include_str!("runtime/coroutines.lua");
 
 /// The modules that client.lua combines, by name.
 const PARTS: [(&str, &str); 7] = [
@@ -34,8 +32,7 @@ const PARTS: [(&str, &str); 7] = [
     ("reports", include_str!("runtime/reports.lua")),
 ];
 
-/// Lua's own libraries. The runtime needs `debug` and `ffi`; scripts only have what `sandbox.lua`
-/// leaves them.
+/// Lua's own libraries, all of which scripts have, as under sysbench.
 const LIBRARIES: StdLib = StdLib::ALL;
 
 /// The engine's messages to a coroutine: the first value with which it is resumed.
@@ -61,6 +58,7 @@ pub(crate) mod ask {
     pub const OPEN: i64 = 10;
     pub const USE: i64 = 11;
     pub const CLOSE: i64 = 12;
+    pub const SLEEP: i64 = 13;
 }
 
 /// The parameters of `sysbench.rand.unique`, by which the generators of one load take turns.
@@ -97,8 +95,6 @@ pub(crate) struct Making {
     /// Whether every transaction has a connection of its own (-C): then a client cannot have
     /// others.
     pub per_transaction: bool,
-    /// Whether scripts run without the sandbox, with the user's rights.
-    pub allows_system: bool,
     /// How many bytes one state may use.
     pub memory_limit: usize,
     /// Garbage is collected when a state uses this percentage of what the last collection left.
@@ -143,9 +139,8 @@ impl State {
     pub fn new(making: &Making) -> mlua::Result<Self> {
         // otherwise a coroutine could not yield inside pcall and xpcall
         let options = LuaOptions::new().catch_rust_panics(true);
-        // SAFETY: the code that the crate itself loads does not break Lua's rules. Scripts get
-        // neither debug nor ffi's pointers, unless the user lets them run with the user's rights,
-        // as under sysbench.
+        // SAFETY: the code that the crate itself loads does not break Lua's rules. Scripts are the
+        // user's programs, as under sysbench: with debug and ffi they can break them.
         let lua = unsafe { Lua::unsafe_new_with(LIBRARIES, options) };
         lua.set_memory_limit(making.memory_limit)?;
         lua.globals()
@@ -162,7 +157,7 @@ impl State {
             Ok(())
         })?;
         engine.set("count", count)?;
-        let client = run_runtime(&lua, &engine, making)?;
+        let client = run_runtime(&lua, &engine)?;
         Ok(Self {
             lua,
             client,
@@ -206,9 +201,8 @@ impl State {
     }
 }
 
-/// Runs the code of sysbench's API, and shuts the sandbox unless scripts have the user's rights;
-/// returns the table `client`.
-fn run_runtime(lua: &Lua, engine: &Table, making: &Making) -> mlua::Result<Table> {
+/// Runs the code of sysbench's API; returns the table `client`.
+fn run_runtime(lua: &Lua, engine: &Table) -> mlua::Result<Table> {
     let own = |name: &str, text: &str| {
         lua.load(text)
             .set_name(format!("=[{name}]"))
@@ -221,20 +215,20 @@ fn run_runtime(lua: &Lua, engine: &Table, making: &Making) -> mlua::Result<Table
         parts.set(name, own(name, text)?)?;
     }
     engine.set("parts", parts)?;
+    let ffi = library(lua, "ffi")?;
+    // LuaJIT stores what all values of ffi need only in this table, and does not mark it itself
+    lua.set_named_registry_value("pgdyno.ffi", &ffi)?;
+    engine.set("ffi", ffi)?;
+    engine.set(
+        "coroutines",
+        own("coroutines", COROUTINES)?.call::<Table>(())?,
+    )?;
     let random: Table = own("random", RANDOM)?.call(engine)?;
     let session: Table = own("session", SESSION)?.call((engine, &random))?;
-    // LuaJIT stores what all values of ffi need only in this table, and does not mark it itself
-    lua.set_named_registry_value("pgdyno.ffi", library(lua, "ffi")?)?;
     engine.set(
         "searchpath",
         library(lua, "package")?.get::<Function>("searchpath")?,
     )?;
-    if making.allows_system {
-        engine.set("ffi", library(lua, "ffi")?)?;
-    } else {
-        reading(lua, engine, making)?;
-        own("sandbox", SANDBOX)?.call::<()>((engine, own("c_types", C_TYPES)?))?;
-    }
     own("client", CLIENT)?.call((engine, &random, &session))
 }
 
@@ -242,42 +236,6 @@ fn run_runtime(lua: &Lua, engine: &Table, making: &Making) -> mlua::Result<Table
 fn library(lua: &Lua, name: &str) -> mlua::Result<Table> {
     let package: Table = lua.globals().get("package")?;
     package.get::<Table>("loaded")?.get(name)
-}
-
-/// The folders of `package.path`, before a script changes it.
-fn path_folders(lua: &Lua) -> mlua::Result<Vec<PathBuf>> {
-    let path: String = library(lua, "package")?.get("path")?;
-    let folders = path
-        .split(';')
-        .filter_map(|pattern| pattern.split_once('?'));
-    Ok(folders.map(|(folder, _)| PathBuf::from(folder)).collect())
-}
-
-/// The functions by which the sandbox reads files: one finds a data file, and the other returns the
-/// text of a code file; a second result of true means that the file is outside of the script's
-/// folders.
-fn reading(lua: &Lua, engine: &Table, making: &Making) -> mlua::Result<()> {
-    let data = making.script.data_reach();
-    let data_file = lua.create_function(move |_, path: PathBuf| {
-        Ok(match data.find(&path) {
-            Found::File(place) => (Some(place), false),
-            Found::Missing => (None, false),
-            Found::Outside => (None, true),
-        })
-    })?;
-    engine.set("data_file", data_file)?;
-    let code = making.script.code_reach(path_folders(lua)?);
-    let code_file = lua.create_function(move |lua, path: PathBuf| {
-        Ok(match code.find(&path) {
-            Found::File(place) => match std::fs::read(place) {
-                Ok(text) => (Some(lua.create_string(text)?), false),
-                Err(_) => (None, false),
-            },
-            Found::Missing => (None, false),
-            Found::Outside => (None, true),
-        })
-    })?;
-    engine.set("code_file", code_file)
 }
 
 fn engine_table(
@@ -331,11 +289,7 @@ fn loading(
     reads_rows.store(maker.reads_rows, Ordering::Relaxed);
     let script = lua.create_function(move |_, ()| maker.function.call::<Function>(()))?;
     engine.set("script", script)?;
-    let reach = match making.allows_system {
-        true => None,
-        false => Some(making.script.code_reach(path_folders(lua)?)),
-    };
-    let modules = modules(lua, making.script.clone(), reach, Arc::clone(reads_rows))?;
+    let modules = modules(lua, making.script.clone(), Arc::clone(reads_rows))?;
     engine.set("module", modules)?;
     engine.set("file", files(lua, Arc::clone(reads_rows))?)
 }
@@ -388,18 +342,13 @@ pub(crate) fn memory_words(limit: usize) -> String {
 }
 
 /// Loads modules: they are compiled once for each state, and instantiated for each client.
-fn modules(
-    lua: &Lua,
-    script: Script,
-    reach: Option<Reach>,
-    reads_rows: Arc<AtomicBool>,
-) -> mlua::Result<Function> {
+fn modules(lua: &Lua, script: Script, reads_rows: Arc<AtomicBool>) -> mlua::Result<Function> {
     let known = lua.create_table()?;
     lua.create_function(move |lua, name: String| {
         let maker = match known.get::<Value>(name.as_str())? {
             Value::Function(maker) => maker,
             Value::Boolean(_) => return Ok(None),
-            _ => match script.module(lua, &name, reach.as_ref())? {
+            _ => match script.module(lua, &name)? {
                 Some(maker) => {
                     reads_rows.fetch_or(maker.reads_rows, Ordering::Relaxed);
                     known.set(name, &maker.function)?;
@@ -474,6 +423,7 @@ fn asks(lua: &Lua) -> mlua::Result<Table> {
         ("OPEN", ask::OPEN),
         ("USE", ask::USE),
         ("CLOSE", ask::CLOSE),
+        ("SLEEP", ask::SLEEP),
         ("REFUSED", ask::REFUSED),
         ("STOP", ask::STOP),
         ("ABORT", ask::ABORT),

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use mlua::{ChunkMode, Function, Lua, LuaOptions, StdLib};
 
 use crate::error::ScriptError;
-use crate::sandbox_limits::{Found, Reach};
 
 /// A script whose text contains none of these words cannot read rows, neither directly nor by
 /// loading other code.
@@ -100,26 +99,6 @@ impl Script {
         Ok(())
     }
 
-    /// The folder of its file.
-    fn folder(&self) -> Option<PathBuf> {
-        self.path
-            .as_deref()
-            .and_then(Path::parent)
-            .map(Path::to_owned)
-    }
-
-    /// The files that the script may read in the sandbox.
-    pub(crate) fn data_reach(&self) -> Reach {
-        Reach::new(self.folder())
-    }
-
-    /// The files that the script may load as code in the sandbox: the same files, those in the
-    /// folders of modules, and those in `more`.
-    pub(crate) fn code_reach(&self, more: Vec<PathBuf>) -> Reach {
-        let folders = self.folder().into_iter().chain(self.folders.clone());
-        Reach::new(folders.chain(more))
-    }
-
     /// The function that makes a new instance of the script, which shares its code with all others.
     ///
     /// # Errors
@@ -132,16 +111,11 @@ impl Script {
         maker(lua, &self.text, &shown)
     }
 
-    /// The same for the module `name`; None if it has no file within `reach`.
+    /// The same for the module `name`; None if it has no file.
     ///
     /// # Errors
     /// The module does not compile, or cannot be read.
-    pub(crate) fn module(
-        &self,
-        lua: &Lua,
-        name: &str,
-        reach: Option<&Reach>,
-    ) -> mlua::Result<Option<Maker>> {
+    pub(crate) fn module(&self, lua: &Lua, name: &str) -> mlua::Result<Option<Maker>> {
         if let Some((name, text)) = self.modules.iter().find(|(known, _)| *known == name) {
             return maker(lua, text.as_bytes(), name).map(Some);
         }
@@ -150,10 +124,7 @@ impl Script {
             .folders
             .iter()
             .map(|folder| folder.join(&below))
-            .find(|path| match reach {
-                Some(reach) => matches!(reach.find(path), Found::File(_)),
-                None => path.is_file(),
-            })
+            .find(|path| path.is_file())
         else {
             return Ok(None);
         };

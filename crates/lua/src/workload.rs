@@ -13,10 +13,10 @@ use pgdyno_engine::driver::{Driver, Drivers, Event, Outgoing, Request};
 use crate::driver::Session;
 use crate::error::{ScriptError, words};
 use crate::lua_state::{Making, State, Unique};
+use crate::memory_limit::memory_limit;
 use crate::option_kinds::OptionValue;
 use crate::option_spec::{OptionSpec, key};
 use crate::options::{declared, describe, invalid, resolve};
-use crate::sandbox_limits::memory_limit;
 use crate::script::Script;
 use crate::statement_numbers::Texts;
 use crate::watchdog::Watch;
@@ -54,8 +54,6 @@ pub struct Settings {
     pub per_transaction: bool,
     /// Whether the latency of each statement is recorded separately.
     pub by_statement: bool,
-    /// Whether the script runs without the sandbox.
-    pub allows_system: bool,
 }
 
 /// A function of the script that writes a report.
@@ -141,8 +139,6 @@ impl Main {
     /// Calls a function in a new coroutine, with the client.
     fn run(&self, function: Function) -> Result<(), ScriptError> {
         let thread = self.state.coroutine("attempt")?;
-        let link: Table = self.client.get("link")?;
-        link.set("thread", &thread)?;
         self.watch.enter();
         let failure: mlua::Result<Value> = thread.resume((function, &self.client));
         self.watch.leave();
@@ -233,7 +229,6 @@ impl Workload {
             settings: Vec::new(),
             spares_stdout: settings.spares_stdout,
             per_transaction: settings.per_transaction,
-            allows_system: settings.allows_system,
             memory_limit: memory_limit(states(settings.threads)),
             gc_pause_percent: gc_pause_percent(settings.threads),
             texts: settings.by_statement.then(Arc::default),

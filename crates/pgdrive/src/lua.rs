@@ -89,7 +89,6 @@ pub fn open(
         spares_stdout: options.events == Some(EventSink::Stdout),
         per_transaction: options.sessions == Sessions::PerTransaction,
         by_statement: options.per_command,
-        allows_system: choice.allows_system,
     };
     Ok(Some(Arc::new(Workload::open(script, settings)?)))
 }

@@ -112,10 +112,7 @@ def _lua(loaded: LoadedPlan) -> Iterator[tuple[KeyPath, str]]:
     workload = loaded.plan.workload
     if workload.lua is None:
         return
-    if workload.allow_lua_system:
-        yield ("workload", "allow_lua_system"), f"the Lua script {workload.lua}, which may start programs and call C"
-    else:
-        yield ("workload", "lua"), f"the Lua script {workload.lua}, in a sandbox"
+    yield ("workload", "lua"), f"the Lua script {workload.lua}, which may start programs and call C"
 
 
 def _scripts(loaded: LoadedPlan) -> Iterator[tuple[KeyPath, str]]:

@@ -107,7 +107,7 @@ class Workload(Model):
     options: dict[str, Setting] = Field(default_factory=dict)
     """Options of `lua`, or of the sysbench workload `name`."""
     allow_lua_system: bool = False
-    """Let `lua` start programs, write files and call C; by default it runs in a sandbox."""
+    """Accepted from plans for earlier versions, without an effect: every script of `lua` may do this."""
     dataset: Literal["pgbench", "sbtest", "tpcc", "tpch", "none"] = "pgbench"
     scale: Positive = 1
     tables: Annotated[int, Field(ge=1, le=MOST_TABLES)] = 1
@@ -134,8 +134,6 @@ class Workload(Model):
         given = [table[key] for key in ("lua", "name") if table.get(key) is not None]
         if table.get("options") and given in ([], [TPCC], [TPCH]):
             raise ValueError("options need a Lua script or a sysbench workload, and neither is given")
-        if table.get("allow_lua_system") and table.get("lua") is None:
-            raise ValueError("allow_lua_system needs a Lua script, and no lua is given")
         if given == [TPCH]:
             factor = table.get("scale_factor", 1)
             # any other value is reported by the field's own check
@@ -205,7 +203,7 @@ class Workload(Model):
 
 
 def _replaying(table: dict[str, Any]) -> dict[str, Any]:
-    keys = ("scripts", "lua", "name", "options", "variables", "allow_lua_system", "captured")
+    keys = ("scripts", "lua", "name", "options", "variables", "captured")
     others = [key for key in keys if table.get(key) not in (None, [REPLAY], {}, False)]
     if others:
         raise ValueError(f"a replay sends the statements of its capture; remove {others[0]}, or replay")
@@ -570,7 +568,7 @@ class Plan(Model):
         # the scale follows from the scale factor
         foreign += ["scale"] if workload.is_tpch else ["scale_factor"]
         foreign += [] if workload.is_lua else ["lua", "options"]
-        foreign += [] if workload.allow_lua_system else ["allow_lua_system"]
+        foreign += ["allow_lua_system"]
         foreign += [] if workload.allow_captured else ["allow_captured"]
         foreign += [] if workload.name is not None else ["name"]
         foreign += [] if workload.is_replay else ["replay", "pace"]

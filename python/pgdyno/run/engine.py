@@ -43,8 +43,7 @@ def workload_options(workload: Workload, builtin: Sequence[str]) -> list[str]:
     if not workload.is_lua:
         return script_options(workload.written_scripts, builtin)
     what = f"--lua={workload.lua}" if workload.lua is not None else f"--workload={workload.name}"
-    allowed = ["--allow-lua-system"] if workload.allow_lua_system else []
-    return [what, *allowed, *lua_options(workload.options)]
+    return [what, *lua_options(workload.options)]
 
 
 def lua_options(values: Mapping[str, object]) -> list[str]:

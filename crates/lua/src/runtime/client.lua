@@ -1,7 +1,8 @@
 -- One client of a script: its globals, its functions, the loop that the engine drives.
 local engine, random, session = ...
 
-local yield = engine.yield or coroutine.yield
+local coroutines = engine.coroutines
+local yield = coroutines.yield
 local concat = table.concat
 local codes, asks, parts = engine.codes, engine.asks, engine.parts
 local searchpath = engine.searchpath
@@ -13,7 +14,7 @@ local shared = {}
 for name, value in pairs(_G) do
    shared[name] = value
 end
--- scripts have another ffi
+-- scripts have another ffi, made when it is wanted
 shared._G, shared.ffi = nil, nil
 if engine.spares_stdout then
    -- standard output is for events
@@ -47,17 +48,13 @@ end
 local events, foreign
 
 local function ffi_of_sysbench()
-   foreign = foreign or parts.foreign(engine, random, events, histogram)
+   foreign = foreign or parts.foreign(engine, random, session, events, histogram)
    return foreign
-end
-
-local load_file = engine.load_file or function(_, path)
-   return loadfile(path)
 end
 
 -- Runs a file; unlike Lua's own it may send statements.
 shared.dofile = function(path)
-   local chunk, why = load_file("dofile", path)
+   local chunk, why = loadfile(path)
    if chunk == nil then
       error(why, 2)
    end
@@ -156,11 +153,6 @@ end
 -- Runs the text of the script in its globals.
 function client.load(self)
    random.use(self.generator)
-   local thread = coroutine.running()
-   self.link.thread = thread
-   if engine.clients then
-      engine.clients[thread] = true
-   end
    adopt(self)
    setfenv(engine.script(), self.env)()
 end
@@ -206,10 +198,8 @@ end
 -- to begin again begins anew without one.
 local function after_failure(self, reason, is_event)
    local link = self.link
-   local interrupted = link.interrupted
-   if interrupted then
-      link.interrupted = nil
-      return interrupted
+   if link.interrupted then
+      return session.interruption(link)
    end
    local failure = link.failure
    local raised = reason == failure and failure and failure.raised or reason
@@ -252,6 +242,7 @@ local function call(self, name, ...)
       ok, reason = xpcall(routine, with_trace, ...)
    end
    if ok then
+      session.settle(self.link)
       self.is_ready = true
       return yield(asks.DONE)
    end
@@ -266,6 +257,9 @@ local function serve(self, code, work)
       if code == codes.BEGIN then
          link.failure = nil
          local ok, result = xpcall(work, with_trace, tid)
+         if ok then
+            session.settle(link)
+         end
          if not ok or link.interrupted then
             -- a script may have caught what says that its connection is lost
             code = after_failure(self, result, true)
@@ -284,11 +278,22 @@ local function serve(self, code, work)
    end
 end
 
+-- Begins a client's coroutine; false and the engine's next word when the script fails.
+local function begin(self)
+   coroutines.adopt()
+   self.is_served = true
+   local ok, reason = xpcall(client.load, with_trace, self)
+   if ok then
+      return true
+   end
+   return false, after_failure(self, reason)
+end
+
 -- The coroutine of a client in a run.
 function client.run(self)
-   local ok, reason = xpcall(client.load, with_trace, self)
+   local ok, word = begin(self)
    if not ok then
-      return after_failure(self, reason)
+      return word
    end
    local code
    repeat
@@ -303,9 +308,9 @@ end
 
 -- The coroutine of a client that carries out a command, once.
 function client.command(self)
-   local ok, reason = xpcall(client.load, with_trace, self)
+   local ok, word = begin(self)
    if not ok then
-      return after_failure(self, reason)
+      return word
    end
    local code = yield(asks.DONE)
    random.use(self.generator)

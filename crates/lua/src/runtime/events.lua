@@ -3,7 +3,7 @@
 -- `restore` serves a new session, and gives the engine's next word.
 local engine, random, session, restore = ...
 
-local yield, running = engine.yield or coroutine.yield, coroutine.running
+local ask = engine.coroutines.ask
 local codes, asks = engine.codes, engine.asks
 
 local events = {}
@@ -15,17 +15,16 @@ local BEGUN, TAKEN, ENDED, OVER = 1, 2, 3, 4
 -- Ends the transaction that the loop had, if it had one, and gives the engine's next word.
 local function finish(self)
    local link = self.link
-   local interrupted = link.interrupted
-   if interrupted then
-      link.interrupted = nil
-      return interrupted
+   if link.interrupted then
+      return session.interruption(link)
    end
    local failure = link.failure
    if self.loop ~= ENDED and failure then
       -- the script has caught the error and gone on, without counting the event
-      return yield(asks.REFUSED, true, failure.words)
+      return ask(asks.REFUSED, true, failure.words)
    end
-   return yield(asks.DONE)
+   session.settle(link)
+   return ask(asks.DONE)
 end
 
 -- Whether there is another event; waits for its start.
@@ -34,8 +33,6 @@ function events.more()
    local at = self.loop
    if at == nil then
       error("sb_more_events() is for thread_run()", 2)
-   elseif running() ~= self.link.thread then
-      error("sb_more_events() is called by the script itself, not by a coroutine that it made", 2)
    elseif at == OVER then
       return false
    elseif at ~= BEGUN then

@@ -1,8 +1,7 @@
 -- LuaJIT's ffi as scripts have it in sysbench: with the functions of C that sysbench exports, and with
 -- declarations that each client of the state may make anew.
-local engine, random, events, histogram = ...
+local engine, random, session, events, histogram = ...
 
--- In the sandbox it has neither pointers nor other functions of C.
 local ffi = engine.ffi
 
 -- As in sysbench's sb_counter_type, which scripts name in declarations of their own.
@@ -61,6 +60,31 @@ for at, name in ipairs({ "OTHER", "READ", "WRITE", "TRX", "ERROR", "RECONNECT" }
    own["SB_CNT_" .. name] = at - 1
 end
 
+-- Waits: in C they would keep the thread's other clients waiting, too. `seconds` reads the arguments.
+local function pause(name, seconds)
+   own[name] = function(...)
+      local self, length = random.client(), seconds(...)
+      if not self.is_served or length == nil then
+         return ffi.C[name](...)
+      end
+      session.sleep(self.link, length)
+      return 0
+   end
+end
+
+pause("usleep", function(microseconds)
+   return tonumber(microseconds) / 1e6
+end)
+pause("sleep", tonumber)
+pause("poll", function(files, _, milliseconds)
+   milliseconds = tonumber(milliseconds)
+   return files == nil and milliseconds >= 0 and milliseconds / 1e3 or nil
+end)
+pause("nanosleep", function(length)
+   length = ffi.cast("const int64_t *", length)
+   return tonumber(length[0]) + tonumber(length[1]) / 1e9
+end)
+
 local declared = {}
 
 local function cdef(text, ...)
@@ -70,4 +94,14 @@ local function cdef(text, ...)
    end
 end
 
-return setmetatable({ C = setmetatable(own, { __index = ffi.C }), cdef = cdef }, { __index = ffi })
+-- Each client may give a type its methods; those of the state's first one count.
+local types = {}
+
+local function metatype(kind, methods)
+   local made = ffi.typeof(kind)
+   local key = tonumber(made)
+   types[key] = types[key] or ffi.metatype(made, methods)
+   return types[key]
+end
+
+return setmetatable({ C = setmetatable(own, { __index = ffi.C }), cdef = cdef, metatype = metatype }, { __index = ffi })

@@ -81,7 +81,7 @@ function db.execute(statement)
          param:set(known.values[at])
       end
    end
-   return statement:execute() or session.empty
+   return statement:execute()
 end
 
 function db.store_results() end

@@ -2,11 +2,11 @@
 -- with the answer.
 local engine, random = ...
 
-local yield, running = coroutine.yield, coroutine.running
+local ask_engine = engine.coroutines.ask
 local byte, sub = string.byte, string.sub
 local concat, insert = table.concat, table.insert
 local new_table = require("table.new")
-local codes, asks = engine.codes, engine.asks
+local codes, asks, ffi = engine.codes, engine.asks, engine.ffi
 local parameters = engine.parts.parameters()
 local VALUE, IS_TEMPLATE, KIND = parameters.VALUE, parameters.IS_TEMPLATE, parameters.KIND
 
@@ -19,12 +19,28 @@ local FEW = 4
 
 local session = {}
 
--- What is raised in a script whose connection or transaction is gone.
-session.INTERRUPTED = setmetatable({}, {
+-- What is raised in a script whose connection or transaction is gone, or that was refused something.
+local INTERRUPTED = setmetatable({}, {
    __tostring = function()
       return "the connection was lost"
    end,
 })
+
+-- What a statement without rows gives: in sysbench a null pointer, which is true and equal to nil.
+local NOTHING = ffi.metatype(ffi.typeof("struct { char nothing; }"), {
+   __index = {
+      nrows = 0,
+      nfields = 0,
+      fetch_row = function() end,
+      free = function()
+         return true
+      end,
+   },
+   __tostring = function()
+      return "<sql_result>"
+   end,
+})
+NOTHING = ffi.cast(ffi.typeof("$ *", NOTHING), nil)
 
 -- What errors mean to a script, and the types of parameters.
 session.errors = { NONE = 0, IGNORABLE = 1, FATAL = 2 }
@@ -46,7 +62,24 @@ local description = {
 -- has come back, and until then no statement is sent.
 local function interrupt(link, code)
    link.interrupted = code
-   error(session.INTERRUPTED, 0)
+   error(INTERRUPTED, 0)
+end
+
+-- Ends the client because of what sysbench can do and pgdrive cannot, whatever the script catches.
+local function refuse(link, words)
+   link.refusal = words .. engine.where()
+   interrupt(link, codes.ENDING)
+end
+
+-- The engine's word that the script has not seen yet; or its next one, after a refusal.
+function session.interruption(link)
+   local code = link.interrupted
+   link.interrupted = nil
+   session.settle(link)
+   if link.refusal then
+      return ask_engine(asks.ABORT, link.refusal)
+   end
+   return code
 end
 
 local function clear_error(con)
@@ -59,8 +92,17 @@ local function keep_error(con, sqlstate, message, in_block)
    con.sql_state, con.sql_errmsg, con.in_block = sqlstate, message, in_block
 end
 
+-- Counts the last error of a transaction that goes on: the script has caught it.
+function session.settle(link)
+   if link.failure then
+      link.failure = nil
+      engine.count(4, 1)
+   end
+end
+
 -- Notes what is raised, for the case that it ends the transaction.
 local function raise(con, errdesc, raised)
+   session.settle(con.link)
    local where = engine.where()
    if raised == nil then
       local place = where:match("^\n  ([^\n]-:%d+)")
@@ -88,7 +130,7 @@ local function raise_error(con, query)
    errdesc.errcode = session.RESTART_EVENT
    if con.in_block then
       con.in_block = false
-      local code = yield(asks.QUERY, "ROLLBACK")
+      local code = ask_engine(asks.QUERY, "ROLLBACK")
       random.use(con.generator)
       if code ~= codes.ANSWERED and code ~= codes.REFUSED then
          interrupt(con.link, code)
@@ -97,15 +139,9 @@ local function raise_error(con, query)
    raise(con, errdesc, errdesc)
 end
 
-local function check_running(con)
-   if running() ~= con.link.thread then
-      error("statements are sent by the script itself, not by a coroutine that it made", 4)
-   end
-end
-
 -- Has the engine change the client's connections.
 local function change(con, op, number)
-   local code, _, why = yield(op, number)
+   local code, _, why = ask_engine(op, number)
    random.use(con.generator)
    if code == codes.REFUSED then
       error("could not connect: " .. why, 0)
@@ -125,10 +161,9 @@ end
 
 -- Sends, waits and gives rows and fields of the result.
 local function ask(con, query, op, a, b, c, d, e, f)
-   check_running(con)
    local link = con.link
    if link.interrupted then
-      error(session.INTERRUPTED, 0)
+      error(INTERRUPTED, 0)
    end
    if link.current ~= con.number then
       use(con)
@@ -136,7 +171,7 @@ local function ask(con, query, op, a, b, c, d, e, f)
    if con.error ~= NONE then
       clear_error(con)
    end
-   local code, rows, fields, values = yield(op, a, b, c, d, e, f)
+   local code, rows, fields, values = ask_engine(op, a, b, c, d, e, f)
    random.use(con.generator)
    if code == codes.REFUSED then
       -- the SQLSTATE, the message, and whether a block is open
@@ -146,7 +181,7 @@ local function ask(con, query, op, a, b, c, d, e, f)
       interrupt(link, code)
    end
    if fields == nil then
-      return nil
+      return NOTHING
    end
    local result = con.result
    result.nrows, result.nfields, result.row, result.at, result.values = rows, fields, 0, 1, values
@@ -363,7 +398,6 @@ function connection_methods:disconnect()
    self.prepared = {}
    local link = self.link
    if self.number > 0 then
-      check_running(self)
       use(link.all[0])
       change(self, asks.CLOSE, self.number)
       link.all[self.number] = nil
@@ -375,7 +409,6 @@ connection_methods.free = connection_methods.disconnect
 
 -- A new connection in place of this one: nothing is prepared in it.
 local function replace(con, counts)
-   check_running(con)
    use(con)
    con.prepared = {}
    con.result:free()
@@ -438,11 +471,10 @@ end
 
 -- A connection in addition to those that the client has.
 local function open_another(first)
-   if engine.per_transaction then
-      error("with a connection for each transaction (-C) a client has one: disconnect() comes before another connect()", 3)
-   end
    local link = first.link
-   check_running(first)
+   if engine.per_transaction then
+      refuse(link, "with a connection for each transaction (-C) a client has one: disconnect() comes before another connect()")
+   end
    local number = 1
    while link.all[number] do
       number = number + 1
@@ -505,7 +537,17 @@ function session.restore(link)
    end
 end
 
--- What a statement without rows gives where sysbench gives a result all the same.
-session.empty = setmetatable({ nrows = 0, nfields = 0, row = 0, at = 1 }, result_methods)
+-- Waits as C's functions do, without keeping the thread's other clients waiting.
+function session.sleep(link, seconds)
+   if link.interrupted then
+      error(INTERRUPTED, 0)
+   end
+   local generator = random.client().generator
+   local code = ask_engine(asks.SLEEP, seconds)
+   random.use(generator)
+   if code ~= codes.ANSWERED then
+      interrupt(link, code)
+   end
+end
 
 return session

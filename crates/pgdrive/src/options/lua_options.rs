@@ -11,8 +11,6 @@ pub struct LuaChoice {
     pub command: String,
     /// --lua-opt, --tables and --table-size
     pub options: Vec<(String, String)>,
-    /// --allow-lua-system
-    pub allows_system: bool,
 }
 
 /// What `--check` does with scripts.
@@ -57,7 +55,6 @@ pub(super) struct LuaOptions {
     is_twice: bool,
     pub command: Option<String>,
     pub options: Vec<(String, String)>,
-    pub allows_system: bool,
 }
 
 /// Reads the argument of --lua-opt.
@@ -83,9 +80,6 @@ impl LuaOptions {
                     "--lua-opt and --lua-command need --lua or --workload",
                 ));
             }
-            if self.allows_system {
-                return Err(Failure::new("--allow-lua-system needs --lua"));
-            }
             if !sizes.is_empty() {
                 return Err(Failure::new(
                     "--tables and --table-size can only be used with -i or --workload",
@@ -98,10 +92,6 @@ impl LuaOptions {
                 "give one --lua or --workload: a load has one Lua script",
             ));
         }
-        if matches!(source, LuaSource::Workload(_)) && self.allows_system {
-            return Err(Failure::new("--allow-lua-system needs --lua")
-                .hint("The workloads of --workload do not leave the sandbox."));
-        }
         if matches!(source, LuaSource::File(_)) && !sizes.is_empty() {
             return Err(
                 Failure::new("--tables and --table-size cannot be used with --lua")
@@ -113,7 +103,6 @@ impl LuaOptions {
             source,
             command: self.command.unwrap_or_else(|| "run".to_owned()),
             options: self.options,
-            allows_system: self.allows_system,
         }))
     }
 }

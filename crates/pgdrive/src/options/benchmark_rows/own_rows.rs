@@ -70,10 +70,9 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         .not_in_replays("the file has its own statements"),
     row(
         "allow-lua-system",
-        "trust the Lua script: let it start programs, write\n\
+        "no effect: Lua scripts may start programs, write\n\
          files and call C",
     )
-    .flag(|given| &mut given.lua.allows_system)
     .not_in_pgbench()
     .not_in_replays("the file has its own statements"),
     row(

@@ -23,7 +23,6 @@ fn a_check_executes_a_script_only_when_asked_to() {
     assert_eq!(checked.check, Some(Check::Execute));
     let listed = load(&["--check=statements"]);
     assert_eq!(listed.check, Some(Check::Statements));
-    assert!(checked.lua.expect("it was given").allows_system);
 }
 
 #[test]
@@ -56,11 +55,6 @@ fn what_does_not_go_together_is_refused() {
         (
             &["--lua-opt", "a=1"],
             "--lua-opt and --lua-command need --lua or --workload",
-        ),
-        (&["--allow-lua-system"], "--allow-lua-system needs --lua"),
-        (
-            &["--workload=oltp-insert", "--allow-lua-system"],
-            "--allow-lua-system needs --lua",
         ),
         (
             &["--lua=a", "--check=twice"],
