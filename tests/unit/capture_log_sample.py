@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -100,9 +100,13 @@ def jsonlog(entries: Sequence[Entry]) -> str:
 
 
 def stderr(entries: Sequence[Entry], prefix: str) -> str:
-    """`prefix` has Python's placeholders: `{stamp} [{pid}] `."""
+    """`prefix` has Python's placeholders: `{stamp} [{pid}] `.
+
+    The last entry of such a log may be cut: one is added that has no statement.
+    """
     lines = []
-    for number, each in enumerate(entries):
+    last = replace(entries[-1], message="duration: 0.001 ms  plan:", detail="", query="", severity="LOG")
+    for number, each in enumerate([*entries, last]):
         begin = prefix.format(
             stamp=stamp(each, number), seconds=stamp(each, number)[:19] + " UTC", pid=each.pid, user=each.user,
             database=each.database, session=each.session, sqlstate=each.sqlstate, number=number + 1,

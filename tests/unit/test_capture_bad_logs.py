@@ -40,7 +40,6 @@ def test_a_log_that_begins_and_ends_in_the_midst_of_a_line(format_: str, tmp_pat
     log = WRITERS[format_]([done("SELECT 'first\nof\nall'"), *THREE, done("SELECT 'last'")])
     found = captured(tmp_path, log[60 : -12 if format_ == "stderr" else -60])
     assert found.texts[:3] == ["SELECT 1", "SELECT 'two\n2'", "SELECT 3"]
-    # the last line of a log of text looks whole
     assert len(found.texts) == (4 if format_ == "stderr" else 3)
     assert found.left_out["cut"] == (1 if format_ == "stderr" else 2, "1")
 
@@ -226,11 +225,6 @@ def test_small_blocks_and_parts_give_the_same_capture(
     assert small.capture == large.capture
     assert len(small.statements) == 18 * 5
     assert {row["transaction"] for row in small.statements if row["session"] == 1} == set(range(6))
-
-
-def test_lines_of_other_programs_in_a_log_of_text_are_no_part_of_statements(tmp_path: Path) -> None:
-    log = stderr([done("SELECT 1"), done("SELECT 2")], PREFIX).replace("SELECT 1\n", "SELECT 1\ncp: no space left\n")
-    assert captured(tmp_path, log).texts == ["SELECT 1", "SELECT 2"]
 
 
 def test_a_statement_that_holds_lines_of_a_log_is_one_statement_or_left_out(tmp_path: Path) -> None:

@@ -471,6 +471,7 @@ def test_verbose_errors_have_their_code(tmp_path: Path) -> None:
             "ERROR:  22012: division by zero",
             "LOCATION:  int4div, int.c:846",
             "STATEMENT:  SELECT 1/0",
+            "LOG:  00000: checkpoint starting: time",
         )
     )
     rows = captured(tmp_path, log).statements

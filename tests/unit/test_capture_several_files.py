@@ -58,7 +58,7 @@ def test_files_around_the_end_of_summer_time_are_in_the_order_of_their_times(for
         text = {
             "csvlog": at(stamp, number),
             "jsonlog": json.dumps(entry, separators=(",", ":")) + "\n",
-            "stderr": f"{stamp} [5] a@shop LOG:  {message}\n",
+            "stderr": f"{stamp} [5] a@shop LOG:  {message}\n{stamp} [5] a@shop LOG:  disconnection: none\n",
         }
         files[-1].write_text(text[form])
     assert statements(tmp_path, *reversed(files)) == ["SELECT 0", "SELECT 1"]

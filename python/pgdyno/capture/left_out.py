@@ -20,6 +20,12 @@ _REASONS = {
         Message("code", "text in dollar quotes, such as DO and function bodies: it cannot be anonymised"),
         Message("not-anonymised", "text in unbalanced or unknown quotes: it cannot be anonymised"),
         Message("no-parameters", "the log does not have the values of the parameters"),
+        Message(
+            "not-whole",
+            "statements whose text may be cut: at the end of a log of text, or where lines are shortened, mixed or lack"
+            " their tab",
+        ),
+        Message("parameters-cut", "parameters may be cut: they end with '...' (log_parameter_max_length), or early"),
         Message("portal-fetch", "further rows of a statement that was executed before"),
         Message("function-call", "function calls of the old fast-path protocol"),
         Message("no-text", "times without a statement: log_duration without log_statement"),

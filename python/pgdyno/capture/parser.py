@@ -38,6 +38,11 @@ class ParsedText:
     effect: Effect | None
     failed: Effect | None
     """What it does to the transaction block if it fails while it runs."""
+    ends_early: bool = False
+    """Whether the parser refuses the text because more would have to follow."""
+
+
+_ENDS_EARLY = re.compile(r"at end of input|^unterminated ")
 
 
 def _pglast() -> ModuleType:
@@ -77,8 +82,9 @@ def parse(sql: str) -> ParsedText:
         words = [word for piece in pglast.split(sql) if (word := _FIRST_WORDS.match(piece)) is not None]
         statements = [word[1] for word in words]
         return ParsedText(text, fingerprint, effect_of(statements), effect_of_failure(statements))
-    except (pglast.Error, UnicodeError, RecursionError):
-        return ParsedText(without_constants(sql), None, effect_of([sql]), effect_of_failure([sql]))
+    except (pglast.Error, UnicodeError, RecursionError) as error:
+        early = _ENDS_EARLY.search(str(error)) is not None
+        return ParsedText(without_constants(sql), None, effect_of([sql]), effect_of_failure([sql]), early)
 
 
 _APART = re.compile(

@@ -113,7 +113,9 @@ class Classes:
             if parsed.fingerprint is not None:
                 key = f"{parsed.fingerprint} {kept_apart(parsed.text)}"
             number = self._number(key, parsed, place)
-            row = (template, number, parsed.effect, parsed.failed, judged.reason, judged.parameters)
+            # the server parsed what it ran
+            reason = judged.reason or ("not-whole" if parsed.ends_early else None)
+            row = (template, number, parsed.effect, parsed.failed, reason, judged.parameters)
             for name, value in zip(columns, row, strict=True):
                 columns[name].append(value)
         if columns["template"]:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import duckdb
 
-from pgdyno.capture.logs.log_files import NEWLINE, PART, PLACE_MARK, RETURN, Block, LogFile, LogFormat
+from pgdyno.capture.logs.log_files import PLACE_MARK, Block, LogFile, LogFormat
 from pgdyno.capture.logs.log_prefix import MOST_HEADER
 from pgdyno.capture.logs.log_times import epoch_us
+from pgdyno.capture.logs.text_entries import NEWLINE, PART, RETURN, Doubt
 from pgdyno.records.capture import UNKNOWN_SQLSTATE
 from pgdyno.store.duckdb_session import quoted, reading
 
@@ -36,9 +37,11 @@ def load_entries(cursor: duckdb.DuckDBPyConnection, log: LogFile, block: Block, 
     size = len(block.data) + 4096
     if log.format is LogFormat.CSV:
         columns: tuple[str, ...] = ("line", *_CSV_COLUMNS)
+        # an empty name in quotes is a name: a row without one was cut
         dialect = "delim=',', quote='\"', escape='\"', null_padding=true, ignore_errors=true, strict_mode=false"
+        dialect += ", allow_quoted_nulls=false"
     else:
-        columns = ("line", "text")
+        columns = ("line", "text") if log.prefix is None else ("line", "doubt", "text")
         dialect = "delim='\x1f', quote='', escape='', ignore_errors=true, strict_mode=false"
     types = ", ".join(f"'{name}': 'VARCHAR'" for name in columns)
     source = reading(
@@ -77,7 +80,7 @@ def _pieces(data: bytes, size: int) -> Iterator[bytes]:
 def _common(log: LogFile, source: str) -> str:
     """Returns a query for the columns that all formats have, without entries whose time cannot be read."""
     if log.format is LogFormat.CSV:
-        inner = f"SELECT * FROM {source}"
+        inner = f"SELECT *, CASE WHEN application IS NULL THEN '{Doubt.CUT}' END AS doubt FROM {source}"
     elif log.format is LogFormat.JSON:
         inner = _json(source)
     else:
@@ -86,10 +89,12 @@ def _common(log: LogFile, source: str) -> str:
     # a session's ID has the time of its start
     started = "NULL::BIGINT" if has_key else epoch_us("started")
     return f"""
-        SELECT line::BIGINT AS line, {epoch_us("stamp")} AS logged_us, nullif(database, '[unknown]') AS database,
+        SELECT line::BIGINT AS line, {epoch_us("stamp")} AS logged_us,
+               nullif(nullif(database, '[unknown]'), '') AS database,
                TRY_CAST(trim(pid) AS BIGINT) AS pid, nullif(key, '') AS key, {started} AS started,
-               TRY_CAST(split_part(vxid, '/', 1) AS BIGINT) AS process_number, severity, sqlstate, message, detail,
-               query, backend, nullif(leader, '') AS leader, application
+               TRY_CAST(split_part(vxid, '/', 1) AS BIGINT) AS process_number, severity, sqlstate, message,
+               nullif(detail, '') AS detail, nullif(query, '') AS query, nullif(backend, '') AS backend,
+               nullif(leader, '') AS leader, application, nullif(doubt, '') AS doubt
         FROM ({inner}) WHERE logged_us IS NOT NULL AND message IS NOT NULL AND TRY_CAST(line AS BIGINT) IS NOT NULL
     """
 
@@ -98,7 +103,7 @@ def _json(source: str) -> str:
     paths = ", ".join(f"'$.{key}'" for key in _JSON_KEYS.values())
     columns = ", ".join(f"found[{place}] AS {name}" for place, name in enumerate(_JSON_KEYS, 1))
     return f"""
-        SELECT line, {columns} FROM (
+        SELECT line, {columns}, NULL AS doubt FROM (
             SELECT line, TRY(json_extract_string(text, [{paths}])) AS found FROM {source}
         )
     """
@@ -115,15 +120,15 @@ def _stderr(log: LogFile, source: str) -> str:
     # log_error_verbosity = verbose puts the code before the message
     code = "regexp_extract(parts[1], '^([0-9A-Z]{5}): ', 1)"
     return f"""
-        SELECT line, {columns}, severity,
+        SELECT line, doubt, {columns}, severity,
                coalesce({have.get("sqlstate", "NULL")}, nullif({code}, ''), {quoted(UNKNOWN_SQLSTATE)}) AS sqlstate,
                {_unmarked(f"CASE WHEN {code} = '' THEN parts[1] ELSE substr(parts[1], 8) END")} AS message,
                {_unmarked(_part("DETAIL"))} AS detail, {_unmarked(_part("STATEMENT"))} AS query
         FROM (
-            SELECT line, head, head.severity AS severity,
+            SELECT line, doubt, head, head.severity AS severity,
                    string_split(substr(text, length(head.header) + 1), '{PART}') AS parts
             FROM (
-                SELECT line, text,
+                SELECT line, doubt, text,
                        regexp_extract(text[:{MOST_HEADER}], {quoted(pattern)}, [{listed}]) AS head FROM {source}
             )
         ) WHERE severity <> ''

@@ -10,6 +10,7 @@ from enum import StrEnum
 import duckdb
 
 from pgdyno.capture.logs.credentials import IN_STRING
+from pgdyno.capture.logs.text_entries import Doubt
 from pgdyno.records.capture import UNKNOWN_SQLSTATE
 from pgdyno.store.duckdb_session import quoted
 
@@ -77,6 +78,9 @@ _OWN_STATEMENT = r"^\s*(?:SELECT|SET) /\* pgdyno \*/"
 """Begins their statements: a log of text may have no application names."""
 _OWN = "own"
 _PARAMETER = r"\$[0-9]+ = (NULL|''(?:[^'']|'''')*'')"
+_SHORTENED = r"(?i)(?:\.\.\.|…|truncated)[\])>. ]*$"
+"""Ends what a program has shortened."""
+_PARAMETERS = f"[Pp]arameters: {_PARAMETER}(?:, {_PARAMETER})*"
 
 # what precedes the execution of a statement repeats its text and values: it is looked at if the execution is missing
 _EVENTS = rf"""
@@ -127,6 +131,11 @@ SELECT line, logged_us, key, pid, started, process_number, kind, us,
                regexp_extract_all(regexp_replace(coalesce(detail, ''), '^[Pp]arameters: ', ''), '{_PARAMETER}', 1),
                lambda each: CASE WHEN each <> 'NULL' THEN replace(each[2:-2], '''''', '''') END)
        END AS parameters,
+       CASE WHEN name IS NULL OR is_repeated OR NOT starts_with(lower(detail[:12]), 'parameters: ') THEN false
+            ELSE regexp_matches(detail, '[.][.][.]''(?:, [$]|$)')
+                 OR NOT regexp_full_match(detail, '{_PARAMETERS}') END AS has_shortened,
+       CASE WHEN doubt = '{Doubt.BLANKS}' AND contains(detail, chr(10)) THEN '{Doubt.CUT}'
+            WHEN regexp_matches(sql[-40:], {quoted(_SHORTENED)}) THEN '{Doubt.CUT}' ELSE doubt END AS doubt,
        coalesce(NOT is_repeated AND regexp_matches(detail, {quoted(IN_STRING)}), false) AS has_credentials,
        CASE WHEN kind <> '{Kind.ERROR}' THEN NULL WHEN sqlstate = '{UNKNOWN_SQLSTATE}' THEN {{code}}
             ELSE nullif(sqlstate, '00000') END AS sqlstate,

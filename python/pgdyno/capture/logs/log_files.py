@@ -18,6 +18,7 @@ from typing import BinaryIO, NamedTuple, cast
 from pgdyno.capture.left_out import Losses
 from pgdyno.capture.logs.log_prefix import MOST_HEADER, SEVERITIES, LinePrefix, recognised, without_groups
 from pgdyno.capture.logs.log_times import epochs_us
+from pgdyno.capture.logs.text_entries import NEWLINE, PART, judged_entries, marked
 from pgdyno.errors import UsageError
 from pgdyno.store.safe_files import storing
 
@@ -30,13 +31,11 @@ _OPENING = 4096
 """Characters of a file's first entries that tell it from other files."""
 PLACE_MARK = "\x1f"
 """Between the line's number and the entry in the files that DuckDB reads; logs do not use it."""
-NEWLINE, PART, RETURN = "\x01", "\x02", "\x03"
-"""Stand for a newline within an entry, the beginning of another part of it, and a carriage return."""
 
 _TIME = r'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} [^ ,"\n]{1,40}'
 _AFTER_TIME = r',(?:"(?:[^"]|"")*")?,(?:"(?:[^"]|"")*")?,\d*,'
 _CSV_START = _TIME + _AFTER_TIME
-_JSON_START = r'\{"timestamp":'
+_JSON_START = r'\{ ?"timestamp" ?: ?'
 _OTHER_ENTRY = re.compile(rf"^(?!\t).{{0,{MOST_HEADER}}}?(?:{SEVERITIES}):  ", re.MULTILINE)
 """Matches a line of a log of text whatever its prefix; those of a longer message begin with a tab."""
 _GZIP = b"\x1f\x8b"
@@ -67,6 +66,8 @@ class LogFile:
     """The first time in it, as it is written."""
     opening: str
     """The beginning of its first entries."""
+    has_tabs: bool
+    """Whether a tab begins lines that continue an entry, as PostgreSQL writes them."""
 
     @property
     def start(self) -> str:
@@ -161,7 +162,7 @@ def _recognised(path: Path, given: LinePrefix | None) -> LogFile | None:
             if first is not None:
                 opening = text[first.at : first.at + _OPENING]
                 size = os.fstat(raw.fileno()).st_size
-                return LogFile(path, size, first.format, first.prefix, first.began, opening)
+                return LogFile(path, size, first.format, first.prefix, first.began, opening, "\n\t" in text)
             head = text if head is None else head
             # further on, the prefix may be another one: this one is reported
             if _OTHER_ENTRY.search(text):
@@ -254,17 +255,19 @@ def open_log(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
 def blocks(log: LogFile, losses: Losses) -> Iterator[Block]:
     """Yields the entries of `log`; what cannot be read is added to `losses`. Raises StoreError."""
     with storing("read", log.path, None), open_log(log.path) as (file, raw):
-        for line, data, is_rest in _runs(file, re.compile(log.start.encode()), log, losses):
-            entries = _entries(_decoded(data, log, line, losses), log, line, is_rest, losses)
+        for line, data, is_rest, is_end in _runs(file, re.compile(log.start.encode()), log, losses):
+            entries = _entries(_decoded(data, log, line, losses), log, line, is_rest, is_end, losses)
             block = Block("\n".join(entries).encode(), len(entries), line, raw.tell())
             # they would stay in memory while the block is loaded
             del data, entries
             yield block
 
 
-def _runs(file: BinaryIO, start: re.Pattern[bytes], log: LogFile, losses: Losses) -> Iterator[tuple[int, bytes, bool]]:
-    """Yields runs of whole entries: the number of the first line, the bytes, and whether they begin with the rest of
-    an entry that was left out.
+def _runs(
+    file: BinaryIO, start: re.Pattern[bytes], log: LogFile, losses: Losses
+) -> Iterator[tuple[int, bytes, bool, bool]]:
+    """Yields runs of whole entries: the number of the first line, the bytes, whether they begin with the rest of an
+    entry that was left out, and whether the file ends with them.
     """
     rest, line, is_rest = b"", 1, False
     is_whole = True
@@ -277,7 +280,7 @@ def _runs(file: BinaryIO, start: re.Pattern[bytes], log: LogFile, losses: Losses
         del chunk
         at = _last_start(rest, start)
         if at > 0:
-            yield line, rest[:at], is_rest
+            yield line, rest[:at], is_rest, False
             line, rest, is_rest = line + rest.count(b"\n", 0, at), rest[at:], False
         elif len(rest) > LONGEST_BYTES:
             if not is_rest:
@@ -288,7 +291,7 @@ def _runs(file: BinaryIO, start: re.Pattern[bytes], log: LogFile, losses: Losses
     if not is_whole:
         losses.add("cut", log.path, line + rest.count(b"\n"))
     if rest:
-        yield line, rest, is_rest
+        yield line, rest, is_rest, True
 
 
 def _read(file: BinaryIO, size: int) -> tuple[bytes, bool]:
@@ -333,21 +336,26 @@ def _lines_with(data: bytes, byte: bytes) -> int:
     return sum(byte in each for each in data.split(b"\n"))
 
 
-def _entries(text: str, log: LogFile, line: int, is_rest: bool, losses: Losses) -> list[str]:
-    """Returns the entries of `text`, each as a line for DuckDB."""
+def _entries(text: str, log: LogFile, line: int, is_rest: bool, is_end: bool, losses: Losses) -> list[str]:
+    """Returns the entries of `text`, each as a line for DuckDB; `is_end` if the file ends with it."""
     newline = text.find("\n")
     if newline > 0 and text[newline - 1] == "\r":
         text = text.replace("\r\n", "\n")
     if log.prefix is not None:
-        text = _marked(text, log.prefix)
+        text = marked(text, log.prefix)
     found = re.split(rf"\n(?={without_groups(log.start)})", text.rstrip("\n"))
     lines = list(accumulate((_lines(each, log) for each in found), initial=line))
     if re.match(log.start, found[0]) is None:
         if not is_rest and found[0].strip():
             losses.add("cut", log.path, line)
         del found[0], lines[0]
-    if log.format is not LogFormat.CSV:
-        # a line without a tab is of another program, such as archive_command
+    if log.prefix is not None:
+        judged = judged_entries(found, log.prefix, has_tabs=log.has_tabs, is_end=is_end)
+        return [
+            f"{number}{PLACE_MARK}{doubt or ''}{PLACE_MARK}{each}"
+            for number, (each, doubt) in zip(lines, judged, strict=False)
+        ]
+    if log.format is LogFormat.JSON:
         return [f"{number}{PLACE_MARK}{each.partition(chr(10))[0]}" for number, each in zip(lines, found, strict=False)]
     numbered = []
     for number, each in zip(lines, found, strict=False):
@@ -361,10 +369,3 @@ def _entries(text: str, log: LogFile, line: int, is_rest: bool, losses: Losses) 
 def _lines(entry: str, log: LogFile) -> int:
     count = 1 + entry.count("\n")
     return count if log.prefix is None else count + entry.count(NEWLINE) + entry.count(PART)
-
-
-def _marked(text: str, prefix: LinePrefix) -> str:
-    """Makes one line of each entry: PostgreSQL indents the lines of a message with a tab."""
-    text = text.translate({1: " ", 2: " ", 3: " "}) if re.search("[\x01-\x03]", text) else text
-    text = text.replace("\r", RETURN).replace("\n\t", NEWLINE)
-    return re.sub(rf"\n{prefix.other_line()}", rf"{PART}\1:", text)

@@ -34,9 +34,11 @@ COMMON = (
 """Those of PostgreSQL, its packages, pgBadger's manual, and services; of several that fit, the first is taken."""
 
 _STAMP = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+_NAME = r"[^\n:]*?(?:(?::[^ \n]|: [^ \n])[^\n:]*?)*?"
+"""Any text without `:  `: that follows the severity, and a statement may have another one."""
 _ESCAPES = {
-    "a": (r"[^\n]*?", "application"), "u": (r"[^\n]*?", "role"), "d": (r"[^\n]*?", "database"),
-    "b": (r"[^\n]*?", "backend"), "i": (r"[^\n]*?", None), "r": (r"[^\n ]*?", None), "h": (r"[^\n ]*?", None),
+    "a": (_NAME, "application"), "u": (_NAME, "role"), "d": (_NAME, "database"),
+    "b": (_NAME, "backend"), "i": (_NAME, None), "r": (r"[^\n ]*?", None), "h": (r"[^\n ]*?", None),
     "L": (r"[^\n ]*?", None), "p": (r"\d+", "pid"), "P": (r"\d*", "leader"), "l": (r"\d+", None), "x": (r"\d+", None),
     "Q": (r"-?\d+", None), "t": (rf"{_STAMP} [^\s,:]+", "stamp"), "m": (rf"{_STAMP}\.\d{{3}} [^\s,:]+", "stamp"),
     "n": (r"\d+\.\d{3}", "stamp"), "s": (rf"{_STAMP} [^\s,:]+", "started"), "e": (r"[0-9A-Z]{5}", "sqlstate"),

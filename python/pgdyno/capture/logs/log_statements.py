@@ -9,6 +9,7 @@ import duckdb
 from pgdyno.capture.anonymise import Anonymiser
 from pgdyno.capture.left_out import FILE_BITS
 from pgdyno.capture.logs.credentials import IN_CODE, IN_STRING, LIKELY
+from pgdyno.capture.logs.text_entries import Doubt
 from pgdyno.capture.sql_constants import (
     DOLLARS,
     KEPT_COMMENT,
@@ -35,6 +36,12 @@ _WITH_CREDENTIALS = f"""
               OR (regexp_matches(token, '^\\$[^0-9]') AND regexp_matches(sql, {quoted(IN_CODE)})))) > 0
           OR (regexp_matches(form, {quoted(DOLLARS)}) AND regexp_matches(sql, {quoted(IN_CODE)}))))
     OR has_credentials
+"""
+# blanks are part of what stands in quotes, and only of that
+_MAY_BE_CUT = f"""
+    coalesce(doubt = '{Doubt.CUT}' OR (doubt = '{Doubt.BLANKS}'
+             AND len(list_filter(regexp_extract_all(sql, {quoted(TOKENS)}), lambda token:
+                     regexp_matches(token, '^[^-/]') AND contains(token, chr(10)))) > 0), false)
 """
 _DOLLARS = f"regexp_matches(sql, {quoted(DOLLARS)})"
 # without standard_conforming_strings, a constant that seems to end with a backslash goes on: its rest would be no
@@ -144,7 +151,8 @@ def _reason(code: str, unclear: str) -> str:
     `code` is SQL that tells whether it has code, `unclear` whether its constants may be others.
     """
     return f"""
-        CASE WHEN {_WITH_CREDENTIALS} THEN 'credentials' WHEN {code} THEN 'code'
+        CASE WHEN sql IS NOT NULL AND {_MAY_BE_CUT} THEN 'not-whole' WHEN has_shortened THEN 'parameters-cut'
+             WHEN {_WITH_CREDENTIALS} THEN 'credentials' WHEN {code} THEN 'code'
              WHEN {unclear} THEN 'not-anonymised'
              WHEN kind IN ('done', 'sent') AND len(parameters) = 0 AND regexp_matches(form, '\\$[0-9]+{MARK}')
                  THEN 'no-parameters' END

@@ -14,6 +14,7 @@ import duckdb
 from pgdyno.capture.left_out import FILE_BITS
 from pgdyno.capture.statement_classes import Classes
 from pgdyno.errors import StoreError, UsageError
+from pgdyno.records.capture import UNKNOWN_SQLSTATE
 from pgdyno.store.duckdb_session import file_name, quoted
 from pgdyno.units import counted
 
@@ -276,7 +277,9 @@ CREATE OR REPLACE TEMP TABLE judged AS
 WITH known AS (
     SELECT ended.* EXCLUDE (reason, template), statement,
            CASE WHEN sqlstate IS NULL THEN effect WHEN sqlstate NOT IN {NOT_RUN} THEN failed END AS mark,
-           coalesce(ended.reason, found.reason,
+           coalesce(ended.reason,
+                    CASE WHEN found.reason <> 'not-whole' OR sqlstate IS NULL
+                              OR sqlstate NOT IN ('42601', '{UNKNOWN_SQLSTATE}') THEN found.reason END,
                     CASE WHEN source IS NULL AND parameters > 0 THEN 'no-parameters' END,
                     CASE WHEN began < $began - {EARLY_US} THEN 'began-before' END) AS reason
     FROM ended LEFT JOIN template_class found USING (template)

@@ -1,0 +1,190 @@
+"""A statement whose text may be cut is never captured, but counted with its place."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pgdyno.capture.logs import log_files
+from tests.unit.capture_log_sample import Entry, captured, csvlog, done, error, jsonlog, stderr
+
+BEGIN = "2024-05-01 10:00:00.{:03} UTC [4711] app@shop "
+SPACES = """\
+2024-05-01 10:00:00.000 UTC [4711] app@shop LOG:  duration: 1.0 ms  statement: DELETE FROM cart
+    WHERE id = 7
+2024-05-01 10:00:00.050 UTC [4711] app@shop LOG:  duration: 2.0 ms  statement:{}
+    UPDATE cart
+       SET qty = 2
+     WHERE id = 8
+2024-05-01 10:00:00.100 UTC [4711] app@shop LOG:  duration: 1.0 ms  statement: SELECT 1
+""".format(" ")
+
+
+def log(*texts: str, end: str = "LOG:  duration: 0.1 ms  plan:\n") -> str:
+    """Statements of a log of text as they are in the file; without an `end`, a statement is the last entry."""
+    lines = [f"LOG:  duration: 1.0 ms  statement: {text}\n" for text in texts]
+    return "".join(BEGIN.format(number) + line for number, line in enumerate([*lines, *([end] if end else [])]))
+
+
+def test_lines_that_spaces_continue_are_part_of_the_statement(tmp_path: Path) -> None:
+    found = captured(tmp_path, SPACES + BEGIN.format(200) + "LOG:  disconnection: none\n")
+    assert found.texts == [
+        "DELETE FROM cart\n    WHERE id = 7",
+        "\n    UPDATE cart\n       SET qty = 2\n     WHERE id = 8",
+        "SELECT 1",
+    ]
+    assert found.left_out == {}
+
+
+def test_the_last_statement_of_a_log_of_text_is_left_out(tmp_path: Path) -> None:
+    whole = log("SELECT 1", "DELETE FROM cart\n\tWHERE id = 7", end="")
+    first_line = whole[: whole.index("\n\t") + 1]
+    for number, text in enumerate((whole, whole[:-1], whole[:-5], first_line, first_line[:-1], SPACES)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        found = captured(folder, text)
+        assert found.left_out["not-whole"] == (1, "7" if "UPDATE" in text else "2")
+        assert found.texts[0] in ("SELECT 1", "DELETE FROM cart\n    WHERE id = 7")
+        assert not any("SELECT 1" in each or each.startswith("DELETE") for each in found.texts[1:])
+
+
+def test_the_last_statement_is_left_out_in_each_file_and_in_each_block_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_files, "BLOCK_BYTES", 200)
+    first = log("SELECT 1", "SELECT 2", "SELECT 3", end="")
+    found = captured(tmp_path, first, first.replace("10:00:00", "10:00:01"))
+    assert found.texts == ["SELECT 1", "SELECT 2"] * 2
+    assert found.left_out == {"not-whole": (2, "3")}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "\ncp: no space left",
+        "\nWHERE id = 7",
+        "\n    WHERE id = 7\nAND qty = 2",
+        "\n\tWHERE id = 7\n    AND qty = 2",
+        "\n\tWHERE id = 7\nAND qty = 2",
+        "\n\nWHERE id = 7",
+        "\n    WHERE name = 'two\n    lines'",
+        "\n    WHERE name = $$two\n    lines$$",
+        '\n    WHERE "two\n    lines" = 1',
+        "\n    WHERE name = 'two\n\n    lines'",
+        "\n    WHERE name = 'begins",
+        "\n    WHERE",
+        " WHERE name = 'x",
+        " WHERE id IN (1, 2, ...",
+        " WHERE id = 7 [Truncated...]",
+        " WHERE id = 7…",
+        f" WHERE id = 7{BEGIN.format(7)}LOG:  duration: 1.0 ms  statement: SELECT 2",
+        f" WHERE id = 7{BEGIN.format(7)}ERROR:  division by zero",
+    ],
+)
+def test_what_may_be_cut_is_left_out(lines: str, tmp_path: Path) -> None:
+    found = captured(tmp_path, log("SELECT 1", f"DELETE FROM cart{lines}", "SELECT 3"))
+    assert found.texts == ["SELECT 1", "SELECT 3"]
+    assert found.left_out["not-whole"] == (1, "2")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "\n\tWHERE id = 7\n\t\n\tAND qty = 2",
+        "\n\tWHERE id = 7\n\n\tAND qty = 2",
+        "\n    WHERE id = 7\n\n    AND qty = 2",
+        "\n    WHERE id = 7 -- first line\n    AND qty = 2",
+        "\n    WHERE id = 7 /* two\n    lines */ AND qty = 2",
+        "\n\tWHERE name = 'two\n\tlines'",
+        "\n\n",
+        f"\n\tWHERE name = '\n\t{BEGIN.format(7)}LOG:  duration: 1.0 ms  statement: SELECT 2'",
+        " WHERE name = 'LOG:  DETAIL:  ERROR:  '",
+        " WHERE name = 'x' -- HINT:  none",
+    ],
+)
+def test_what_is_whole_is_captured(lines: str, tmp_path: Path) -> None:
+    found = captured(tmp_path, log("SELECT 1", f"DELETE FROM cart{lines}", "SELECT 3"))
+    whole = f"DELETE FROM cart{lines}".replace("\n\t", "\n").rstrip()
+    assert found.texts == ["SELECT 1", whole, "SELECT 3"]
+    assert found.left_out == {}
+
+
+def test_a_line_with_spaces_in_a_log_with_tabs_is_of_another_program(tmp_path: Path) -> None:
+    found = captured(tmp_path, log("SELECT\n\t1", "SELECT 2\n  of another program", "SELECT 3"))
+    assert found.texts == ["SELECT\n1", "SELECT 3"]
+    assert found.left_out["not-whole"] == (1, "3")
+
+
+def test_lines_that_are_shortened_to_a_limit_are_left_out(tmp_path: Path) -> None:
+    texts = [f"DELETE FROM cart WHERE id = {number} /*{'x' * 40 * number}*/ AND qty > 0" for number in range(40)]
+    whole = log(*texts)
+    assert len(captured(tmp_path, whole).texts) == 40
+    folder = tmp_path / "cut"
+    folder.mkdir()
+    found = captured(folder, "".join(f"{line[:1023]}\n" for line in whole.splitlines()))
+    assert found.texts == [each for each in texts if f"{each}\n" in whole and len(each) < 930]
+    assert found.left_out["not-whole"][0] == 40 - len(found.texts)
+
+
+def test_a_statement_that_the_server_refuses_at_its_end_is_captured(tmp_path: Path) -> None:
+    found = captured(tmp_path, csvlog([done("SELECT 1"), error("SELECT 2 FROM", "42601"), done("SELECT 3")]))
+    assert found.texts == ["SELECT 1", "SELECT 2 FROM", "SELECT 3"]
+
+
+@pytest.mark.parametrize("name", ["csvlog", "jsonlog", "stderr"])
+@pytest.mark.parametrize(
+    ("values", "is_whole"),
+    [("$1 = '7', $2 = 'a...b'", True), ("$1 = '7', $2 = NULL", True), ("$1 = '7...', $2 = 'a'", False),
+     ("$1 = '7', $2 = 'abc...'", False), ("$1 = '7', $2 = 'ab", False), ("$1 = '7', ", False)],
+)  # fmt: skip
+def test_parameters_that_may_be_cut_are_left_out(name: str, values: str, is_whole: bool, tmp_path: Path) -> None:
+    execute = Entry(
+        "duration: 1.0 ms  execute <unnamed>: SELECT 1 FROM t WHERE a = $1 OR b = $2", f"Parameters: {values}"
+    )
+    entries = [done("SELECT 1"), execute, done("SELECT 3")]
+    writers = {"csvlog": csvlog, "jsonlog": jsonlog}
+    text = writers[name](entries) if name in writers else stderr(entries, "{stamp} [{pid}] {user}@{database} ")
+    found = captured(tmp_path, text)
+    assert len(found.texts) == (3 if is_whole else 2)
+    if not is_whole:
+        assert found.left_out["parameters-cut"] == (1, "2")
+
+
+def test_a_row_of_a_csvlog_that_ends_in_a_doubled_quote_is_left_out(tmp_path: Path) -> None:
+    rows = csvlog([done("SELECT 1"), done('DELETE FROM cart "c" WHERE id = 7'), done("SELECT 3")]).splitlines(True)
+    cut = rows[1].index('""c') + 1
+    for number, text in enumerate((rows[0] + rows[1][:cut] + "\n" + rows[2], rows[0] + rows[2] + rows[1][:cut])):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        found = captured(folder, text)
+        assert found.texts == ["SELECT 1", "SELECT 3"]
+        assert sum(count for reason, (count, _) in found.left_out.items() if reason in ("cut", "not-whole")) == 1
+
+
+@pytest.mark.parametrize("name", ["csvlog", "jsonlog"])
+def test_a_file_that_is_cut_anywhere_has_no_statement_that_is_cut(name: str, tmp_path: Path) -> None:
+    texts = ["SELECT 1", """DELETE FROM "cart" WHERE id = 7\n\tAND qty = 'x "y" z' -- all"""]
+    entries = [done(texts[0]), replace(done(texts[1]), ms=5)]
+    whole = {"csvlog": csvlog, "jsonlog": jsonlog}[name](entries)
+    begin = whole.index("\n") + 1
+    for end in range(begin + 60, len(whole), 7):
+        folder = tmp_path / str(end)
+        folder.mkdir()
+        assert captured(folder, whole[:end]).texts in (texts, texts[:1])
+
+
+def test_the_text_of_an_error_that_may_be_cut_is_left_out(tmp_path: Path) -> None:
+    text = log("SELECT 1") + BEGIN.format(5) + "ERROR:  division by zero\n"
+    text += BEGIN.format(5) + "STATEMENT:  DELETE FROM cart\nWHERE id = 1/0\n" + log("SELECT 3").replace(":00.", ":01.")
+    found = captured(tmp_path, text)
+    assert found.texts == ["SELECT 1", "SELECT 3"]
+    assert found.left_out["not-whole"] == (1, "3")
+
+
+def test_json_that_was_written_again_is_whole(tmp_path: Path) -> None:
+    text = jsonlog([done("SELECT 1"), done("SELECT 2")])
+    again = "".join(json.dumps(json.loads(line)) + "\n" for line in text.splitlines())
+    assert captured(tmp_path, again).texts == ["SELECT 1", "SELECT 2"]
