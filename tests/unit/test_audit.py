@@ -68,6 +68,12 @@ def mixed(share: float, done: int = 600_000) -> dict[str, object]:
     return {"scripts": scripts}
 
 
+def caught(errors: int, retries: int = 0) -> dict[str, object]:
+    """Returns figures of a Lua script that ignores errors, `retries` of which began an event again."""
+    counts = {"reads": 600_000, "writes": 0, "others": 0, "ignored_errors": errors, "reconnects": 0}
+    return {"statements": counts, "retries": retries}
+
+
 def drained(run: FakeRun, drain_s: float) -> FakeRun:
     """Returns `run` with trials whose last transactions ended `drain_s` after the time that was asked for."""
     return changed(run, lambda trial: {"duration_s": trial.duration_s and trial.duration_s - drain_s})
@@ -250,6 +256,8 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     ("errors", CAUTION, own(summary={"failed": 700}), own()),
     ("errors", INVALID, own(summary={"failed": 7000}), own()),
     ("errors", INVALID, own(summary={"clients_aborted": 1}), own()),
+    ("errors", NOTE, own(summary=caught(9)), own(summary=caught(9, retries=9))),
+    ("errors", CAUTION, own(summary=caught(700)), own(summary=caught(0))),
     ("errors", INVALID, printed(IDLE.but(failed=9_000)), printed(ROW.but(failed=0))),
     # an output that says who gave up, and not what failed
     (

@@ -40,6 +40,24 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 ],
                 "find out what failed: transactions that are given up make figures look better",
             )
+    caught = [sample for sample in subject.samples if sample.summary.caught]
+    if caught:
+        yield RuleFinding(
+            Severity.CAUTION if any(_caught_share(each) > CAUTION_SHARE for each in caught) else Severity.NOTE,
+            Message(
+                "errors-caught",
+                "the script caught {count:,} errors of the server in {trials} of {all} trials",
+                count=sum(each.summary.caught for each in caught),
+                trials=len(caught),
+                all=len(subject.samples),
+            ),
+            [sample.number for sample in caught],
+            [
+                Evidence(at=each.at(), figures={"caught": each.summary.caught, **each.some("transactions", "tps")})
+                for each in caught
+            ],
+            "find out what failed: a transaction whose statements fail counts as any other",
+        )
     if idle:
         yield RuleFinding(
             Severity.INVALID,
@@ -106,6 +124,11 @@ def _aborted(sample: Sample) -> dict[str, float | str]:
     return {"clients_aborted": sample.summary.clients_aborted, **by_host}
 
 
+def _caught_share(sample: Sample) -> float:
+    """Return errors per transaction, also of transactions of several."""
+    return sample.summary.caught / max(1, sample.summary.succeeded or 0)
+
+
 def _severity(sample: Sample, share: float) -> Severity | None:
     if share > INVALID_SHARE and sample.tool != _INTENDS_ROLLBACKS:
         return Severity.INVALID
@@ -126,8 +149,8 @@ def _share(sample: Sample) -> float | None:
 RULE = Rule(
     "errors",
     "failed transactions as a share of all: a note from one, caution over 0.1 %, invalid over 1 % (not of BenchBase, "
-    "which counts intended rollbacks as failed), if no transaction completed or if clients aborted; a note on trials "
-    "that failed because clients aborted",
+    "which counts intended rollbacks as failed), if no transaction completed or if clients aborted; the same note and "
+    "caution on errors that a Lua script caught; a note on trials that failed because clients aborted",
     Severity.INVALID,
     "docs/design/method.md, Gates",
     _check,
