@@ -220,7 +220,9 @@ $(TESTS)/.collected: $(TESTS)/.ready $(shell find tests -name '*.py')
 # run files in parallel, in their order: many tests wait for servers
 # (PYTEST_WORKERS=4: four at a time, in less memory: each has up to 0.8 GB); pytest then lists the slowest tests
 PYTEST_WORKERS ?= 6
-SIDE_BY_SIDE := --numprocesses=$(PYTEST_WORKERS) --dist=loadfile --no-loadscope-reorder --durations=20
+# (SHUFFLE=seed: in a random order)
+SIDE_BY_SIDE := --numprocesses=$(PYTEST_WORKERS) --dist=loadfile --no-loadscope-reorder --durations=20 \
+  $(if $(SHUFFLE),--shuffle-files=$(SHUFFLE))
 test-python: $(TESTS)/.collected
 	$(TESTS)/bin/pytest $(SIDE_BY_SIDE) -m 'not long' --ignore=tests/cli/test_latency_honesty.py
 	$(TESTS)/bin/pytest tests/cli/test_latency_honesty.py

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import re
 import signal
 import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from pgdyno.targets import Home
 from tests.long import LONG, SLOW
 
 # its assertions tell what they compared, too
@@ -36,6 +39,27 @@ sys.dont_write_bytecode = False
 # a test neither waits for who measures on this host, nor holds anybody off
 os.environ["PGDYNO_LOCKS"] = tempfile.mkdtemp(prefix="pgdyno-locks-")
 
+# servers that were downloaded once stay; nothing else that the user of this machine has set or left changes a test
+os.environ["PGDYNO_HOME"] = str(Home.locate().path)
+for name in [each for each in os.environ if each.startswith(("PG", "XDG_")) and not each.startswith("PGDYNO_")]:
+    del os.environ[name]
+for name, folder in (("CARGO_HOME", "~/.cargo"), ("RUSTUP_HOME", "~/.rustup")):
+    os.environ.setdefault(name, str(Path(folder).expanduser()))
+os.environ["HOME"] = tempfile.mkdtemp(prefix="pgdyno-home-")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shuffle-files", metavar="SEED", help="run the files of tests in a random order")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _empty_folder() -> Iterator[None]:
+    # a plan check or a list would read the runs of a user who measured in the checkout
+    before = Path.cwd()
+    os.chdir(tempfile.mkdtemp(prefix="pgdyno-cwd-"))
+    yield
+    os.chdir(before)
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
@@ -48,8 +72,12 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests that only some targets of the Makefile run."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks the tests that only some targets of the Makefile run, and puts their files in the order asked for."""
+    if seed := config.getoption("--shuffle-files"):
+        places: dict[Path, float] = {}
+        chance = random.Random(seed)
+        items.sort(key=lambda item: places.setdefault(item.path, chance.random()))
     is_long, is_slow = (re.compile("|".join(f"(?:{each})" for each in patterns)).search for patterns in (LONG, SLOW))
     for item in items:
         if is_long(item.nodeid):

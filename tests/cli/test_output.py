@@ -19,7 +19,7 @@ from pgdyno.records import TargetRecord
 from pgdyno.store import RunFolder
 from tests.unit.store_sample import add_trial, sample_manifest
 
-PGDYNO = Path(sys.executable).parent / "pgdyno"
+BIN = Path(sys.executable).parent
 FULL = Path("/dev/full")
 WRONG = """
 name = "wrong"
@@ -37,8 +37,9 @@ duration = "1s"
 
 def ran(shell: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    environment["PATH"] = f"{BIN}:{environment['PATH']}"
     return subprocess.run(
-        ["bash", "-o", "pipefail", "-c", shell.replace("pgdyno", str(PGDYNO))],
+        ["bash", "-o", "pipefail", "-c", shell],
         capture_output=True, text=True, cwd=cwd, check=False, env=environment,
     )  # fmt: skip
 
