@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import random
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from pgdyno.targets import Home
+from pgdyno.targets.home import ensure_folder
 from tests.long import LONG, SLOW
 
 # its assertions tell what they compared, too
@@ -39,13 +41,24 @@ sys.dont_write_bytecode = False
 # a test neither waits for who measures on this host, nor holds anybody off
 os.environ["PGDYNO_LOCKS"] = tempfile.mkdtemp(prefix="pgdyno-locks-")
 
-# servers that were downloaded once stay; nothing else that the user of this machine has set or left changes a test
-os.environ["PGDYNO_HOME"] = str(Home.locate().path)
-for name in [each for each in os.environ if each.startswith(("PG", "XDG_")) and not each.startswith("PGDYNO_")]:
-    del os.environ[name]
-for name, folder in (("CARGO_HOME", "~/.cargo"), ("RUSTUP_HOME", "~/.rustup")):
-    os.environ.setdefault(name, str(Path(folder).expanduser()))
-os.environ["HOME"] = tempfile.mkdtemp(prefix="pgdyno-home-")
+
+def _leave_the_user() -> None:
+    # servers that were downloaded once stay; nothing else that the user of this machine has set or left changes a test
+    users = Home.locate()
+    own = Home.locate(users.path / "tests")
+    ensure_folder(users.postgres)
+    with contextlib.suppress(FileExistsError):
+        own.postgres.symlink_to(users.postgres)
+    for name in [each for each in os.environ if each.startswith(("PG", "XDG_")) and not each.startswith("PGDYNO_")]:
+        del os.environ[name]
+    for name, folder in (("CARGO_HOME", "~/.cargo"), ("RUSTUP_HOME", "~/.rustup")):
+        os.environ.setdefault(name, str(Path(folder).expanduser()))
+    os.environ |= {"PGDYNO_HOME": str(own.path), "HOME": tempfile.mkdtemp(prefix="pgdyno-home-")}
+
+
+# workers inherit what the first process has set
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    _leave_the_user()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -129,7 +129,7 @@ def in_terminal(words: list[str], columns: int, cwd: Path, **variables: str) -> 
     """Returns the lines that pgdyno prints on a terminal of that width."""
     environment = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm", "PAGER": "cat", **variables}
     master, slave = pty.openpty()
-    with subprocess.Popen([PGDYNO, *words], stdin=slave, stdout=slave, env=environment, cwd=cwd) as process:
+    with subprocess.Popen([BIN / "pgdyno", *words], stdin=slave, stdout=slave, env=environment, cwd=cwd) as process:
         os.close(slave)
         shown = b""
         while True:
