@@ -243,7 +243,9 @@ def test_a_host_that_cannot_be_one_says_why(
         )
         within = (*within, "unshare", "-m", "sh", "-c", script, "sh")
     with ExitStack() as stack:
-        there = stack.enter_context(running_sshd(tmp_path / "sshd", address=load.address, within=within))
+        # whoever runs the tests may have installed a pgdyno
+        lines = [f"SetEnv PATH=/usr/bin:/bin HOME={tmp_path}"] if what == "bare" else []
+        there = stack.enter_context(running_sshd(tmp_path / "sshd", address=load.address, lines=lines, within=within))
         if what == "unknown":
             there.known_hosts.write_text("")
         if what == "keyless":
