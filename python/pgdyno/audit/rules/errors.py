@@ -46,7 +46,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             Severity.CAUTION if any(_caught_share(each) > CAUTION_SHARE for each in caught) else Severity.NOTE,
             Message(
                 "errors-caught",
-                "the script caught {count:,} errors of the server in {trials} of {all} trials",
+                "the script caught errors of the server in {trials} of {all} trials: {count:,}",
                 count=sum(each.summary.caught for each in caught),
                 trials=len(caught),
                 all=len(subject.samples),
