@@ -463,7 +463,7 @@ class PgbenchParser:
             try:
                 reader(output, value, line)
             except (ValueError, IndexError):
-                return False
+                self._unknown.append(Unread(line, stripped[:400]))
             return True
         return stripped == "" or stripped.startswith(_KNOWN)
 

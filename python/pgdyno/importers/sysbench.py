@@ -27,6 +27,7 @@ _INTERVALS = (
         rf".{{0,120}}?response time: (?P<lat>{_N})ms \((?P<percentile>{_N})%\)(?:, errors: (?P<errors>{_N}))?"
     ),
 )
+_COMMENT = re.compile(r"(?<=\S)\s+#.*$")
 _TIME = re.compile(r"\[\s{0,8}\d{1,9}(?:\.\d{1,3})?s \] ")
 """Before the queue's length and a checkpoint's report."""
 _PER_SECOND = re.compile(rf"(?P<count>\d{{1,15}})\s{{0,20}}\((?P<rate>{_N}) per sec\.?\)")
@@ -112,7 +113,7 @@ class SysbenchParser:
 
     def read(self, text: str, line: int) -> bool:
         """Process one line; False if it is not sysbench's."""
-        stripped = text.strip().strip("`*").lstrip("-•# \t").strip()
+        stripped = _COMMENT.sub("", text).strip().strip("`*").lstrip("-•# \t").strip()
         command = sysbench_command(text)
         if command is not None:
             self.end()
@@ -141,8 +142,8 @@ class SysbenchParser:
         try:
             return self._takes_interval(stripped, line) or self._takes_figure(self._open, plain, line)
         except ValueError:
-            # an invalid figure: the line is listed
-            return False
+            self.unread.append(Unread(line, stripped[:400]))
+            return True
 
     def _starts(self, plain: str) -> bool:
         """Return whether the line begins an output."""
@@ -246,7 +247,7 @@ class SysbenchParser:
                 output.put(name, convert(value), line, stripped)
         elif (rated := _TARGET_RATE.match(stripped)) is not None:
             output.put("rate", number(rated["rate"]), line, stripped)
-        elif stripped and not stripped.startswith(_KNOWN) and not _UNNAMED.match(stripped):
+        elif stripped.strip(".…") and not stripped.startswith(_KNOWN) and not _UNNAMED.match(stripped):
             self.end()
             return False
         return True

@@ -24,7 +24,7 @@ from pgdyno.importers.documents.table_cells import (
 )
 from pgdyno.importers.documents.text_tables import RATES, Grid, transposed
 from pgdyno.importers.documents.time_columns import moments, names_times, time_column
-from pgdyno.importers.parsed import Output, Unread
+from pgdyno.importers.parsed import Output, Unread, looks_like_figure
 from pgdyno.messages import Message
 
 _WHOLE = frozenset(
@@ -51,6 +51,7 @@ _LITTLE = (0.0005, 0.002)
 _PLAUSIBLE_RATE = 50.0
 """Without a unit, larger figures below counts of clients are transactions per second; smaller ones may be ms."""
 _AS_WORDS = ("result", "clients/workers")
+_SHARE = re.compile(r"\d[\d.,]{0,20}\s?(?:%|x\b|×)")  # noqa: RUF001
 LONGEST_WORD = 100
 """Characters of a cell that are kept as they are."""
 ASSUMED = "not printed: taken as transactions a second"
@@ -95,8 +96,9 @@ def _by_rows(grid: Grid, columns: Sequence[Column]) -> GridTrials:
     found = GridTrials()
     rates = [at for at, column in enumerate(columns) if column.field in RATES]
     figures_at = [at for at, column in enumerate(columns) if column.field not in (*NO_FIGURES, "clients/workers")]
-    styles = _styles(grid, columns, figures_at)
     labels = _labels(columns, rates[0])
+    unnamed = [at for at, column in enumerate(columns) if column.field == "label" and at not in labels]
+    styles = _styles(grid, columns, figures_at, unnamed)
     texts = [at for at in labels if any(at < len(cells) and figure_of(cells[at]) is None for _, cells, _ in grid.rows)]
     moment = time_column(grid.head, [cells for _, cells, _ in grid.rows], [*texts, *_settings(columns)])
     if moment is not None:
@@ -111,17 +113,13 @@ def _by_rows(grid: Grid, columns: Sequence[Column]) -> GridTrials:
             carried[at] = value or (carried.get(at, "") if at == 0 else "")
         outputs = row.outputs(rates)
         if outputs:
-            found.unread += row.unread(measured_at, outputs)
+            found.unread += row.unread(measured_at, unnamed, outputs)
         for output in outputs:
             _label(output, columns, labels, carried)
             output.variables |= {"note": notes[line]} if line in notes else {}
             output.group = grid.line
         found.outputs += outputs
-        if (
-            not outputs
-            and _has_figure(cells, figures_at)
-            and _has_digit(cells, [at for at in figures_at if columns[at].field != "clients"])
-        ):
+        if not outputs and _has_digit([_SHARE.sub("", cell) for cell in cells], measured_at):
             found.unread.append(_unread(line, text))
     return found
 
@@ -150,10 +148,15 @@ def _settings(columns: Sequence[Column]) -> list[int]:
     ]  # fmt: skip
 
 
-def _styles(grid: Grid, columns: Sequence[Column], figures_at: Sequence[int]) -> dict[int, Style]:
+def _styles(
+    grid: Grid, columns: Sequence[Column], figures_at: Sequence[int], unnamed: Sequence[int]
+) -> dict[int, Style]:
+    """Return the number format of each column of `figures_at`; figures in columns that pgdyno does not know, `unnamed`,
+    show that of the table, too.
+    """
     by_column = {
         at: [figure for _, cells, _ in grid.rows if at < len(cells) and (figure := figure_of(cells[at]))]
-        for at in figures_at
+        for at in (*figures_at, *unnamed)
     }
     whole = style_of([figure for each in by_column.values() for figure in each], grid.separator)
     styles = {}
@@ -298,9 +301,19 @@ class _Row:
         except ValueError:
             return None
 
-    def unread(self, places: Sequence[int], outputs: Sequence[Output]) -> list[Unread]:
-        """Return the figures in the columns `places` that none of `outputs` has."""
+    def unread(self, places: Sequence[int], unnamed: Sequence[int], outputs: Sequence[Output]) -> list[Unread]:
+        """Return the figures in the columns `places` that none of `outputs` has, and those with a unit in columns that
+        pgdyno does not know, `unnamed`.
+        """
         targets = {output.target for output in outputs}
+        left = [
+            at for at in places
+            if _has_digit(self.cells, [at])
+            and (
+                self._value(at) is None or not any(_belongs(self.columns[at], target, targets) for target in targets)
+            )
+        ]  # fmt: skip
+        left += [at for at in unnamed if at < len(self.cells) and looks_like_figure(self.cells[at])]
         return [
             Unread(
                 self.line,
@@ -311,9 +324,7 @@ class _Row:
                     cell=self.cells[at].strip()[:100],
                 ),
             )
-            for at in places
-            if _has_digit(self.cells, [at])
-            and (self._value(at) is None or not any(_belongs(self.columns[at], target, targets) for target in targets))
+            for at in left
         ]
 
 

@@ -22,7 +22,7 @@ _TO_MS = {
 _TIME_UNITS = "|".join(sorted(_TO_MS, key=len, reverse=True))
 _THOUSAND, _MILLION = r"k|thousands?|tsd", r"m|mm|mn|mio|mln|millions?"
 _CELL = re.compile(
-    r"[~≈]?\s?(?P<digits>\d(?:[\d.,'’\u00a0\u202f\u2009 ](?=\d)|\d){0,38})"  # noqa: RUF001
+    r"(?:-c\s?|c\s?=\s?)?[~≈]?\s?(?P<digits>\d(?:[\d.,'’\u00a0\u202f\u2009 ](?=\d)|\d){0,38})"  # noqa: RUF001
     rf"(?:\s?(?:(?P<thousand>{_THOUSAND})|(?P<million>{_MILLION}))\.?(?![a-z0-9]))?"
     rf"\s?(?P<unit>{_TIME_UNITS}|minutes?|min|tps|qps|tpmc|tpm|nopm|/\s?s|/\s?min|clients?|threads?|"
     r"connections?|users?|vus?|c)?(?P<rest>.*)$",
@@ -131,11 +131,12 @@ _RATE = re.compile(
     r"(?P<tpm>tpm|(?:transactions?|txns?)\s?(?:/|per)\s?min(?:ute)?))(?![a-z])"
 )
 _LATENCY = re.compile(
-    r"(?<![a-z])(?:latency|latencies|latencia|latência|lat|response time|resp\.? time|"
+    r"(?<![a-z])(?:latency|latencies|latencia|latência|latenz|latence|lat|response time|resp\.? time|"
     r"レイテンシ|延迟|时延|지연|задержка)(?![a-z])"
 )
 _UNIT = re.compile(rf"(?<![a-zµμ])(?P<unit>{_TIME_UNITS})(?![a-z/])")
 _CONNECTING = re.compile(r"(?:initial )?connect(?:ion|ing)? (?:time|latency|lat)")
+_COUNTS = re.compile(r"(?<![a-z])(?:failed|failures?|errors?|retried|retries|skipped|aborted)(?![a-z])")
 _KIND = re.compile(
     r"(?<![a-z])(?:including|incl|excluding|excl|without)(?![a-z]).{0,4}(?:initial |re)?conn|"
     r"(?<![a-z])(?:incl|excl)(?![a-z])"
@@ -328,6 +329,8 @@ def _of_target(column: Column, targets: Collection[str]) -> Column:
 
 
 def _other(name: str, head: str) -> Column:
+    if _COUNTS.search(name):
+        return Column("result", head)
     if name in _WORKERS:
         return Column("workers", head)
     return Column("ordinal" if _ORDINAL.fullmatch(name) else "label", head)
