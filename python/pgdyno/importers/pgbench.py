@@ -51,7 +51,7 @@ _PAIR = re.compile(r"[^\W\d][^:=]{0,80}[:=]\s{0,8}\S{0,40}?\d")
 """A line of a summary that pgdyno does not know: `number of surprises: 7`."""
 _MOST_FOREIGN = 5
 """Lines of other text within a summary; with more in a row, it ended before its rate."""
-_SCRIPT = re.compile(r"SQL script (?P<number>\d{1,4}): (?P<name>.{1,500})")
+_SCRIPT = re.compile(r"SQL script (?P<number>\d{1,4}):\s?(?P<name>.{0,500})")
 _SHARE = re.compile(r"(?P<count>\d{1,15}) transactions \(")
 _WEIGHT = re.compile(r"weight: (?P<weight>\d{1,9})")
 _PART_LINE = re.compile(r"\s+- ")

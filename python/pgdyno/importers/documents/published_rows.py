@@ -84,6 +84,9 @@ def trials_of_grid(grid: Grid, caption: str, units: frozenset[str]) -> GridTrial
     if found is not None:
         return found
     unread = [at for at, column in enumerate(columns) if column.field == "derived"]
+    if units_in(caption) or "latency" in caption.lower():
+        # what the text above says of a table whose columns pgdyno does not know
+        unread = list(range(1, len(columns)))
     if any(column.field == "clients" for column in columns):
         unread += [at for at, column in enumerate(columns) if column.is_latency and column.has_unit]
     return GridTrials(unread=[_unread(line, text) for line, cells, text in grid.rows if _has_figure(cells, unread)])

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pgdyno.importers.documents import text_tables
 from pgdyno.importers.documents.command_lines import facts_in
 from pgdyno.importers.documents.context import LONGEST_LINE, Context, claims_in, cleaned, fence, joined
+from pgdyno.importers.documents.html_tables import without_html_tables
 from pgdyno.importers.documents.passwords import without_passwords
 from pgdyno.importers.documents.published_rows import trials_of_grid, units_in
 from pgdyno.importers.documents.text_tables import grid_at, is_rule, names_figures
@@ -26,7 +27,8 @@ LONGEST_SHOWN = 400
 def read_document(text: str) -> Document:
     """Return everything in `text` that is an output of a known tool, a table of figures or an equation."""
     # tags and entities may stand within a password
-    lines = [without_passwords(cleaned(line)) if len(line) <= LONGEST_LINE else line for line in text.splitlines()]
+    raw = without_html_tables(text).splitlines()
+    lines = [without_passwords(cleaned(line)) if len(line) <= LONGEST_LINE else line for line in raw]
     reader = _Reader(lines)
     line = 0
     while line < len(lines):

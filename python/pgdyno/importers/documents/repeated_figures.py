@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno.importers.parsed import Output
 
 _COMPARED = ("tps", "transactions", "latency_mean_ms", "latency_stddev_ms", "duration_s", "qps", "nopm", "tpm")
 _RATES = ("tps", "qps", "nopm", "tpm")
+MOST_ALIKE = 50
+"""Outputs of about the same rate that a row is compared with."""
 _CERTAIN_DIGITS = 4
 """Significant digits of a rate: with fewer, another figure must agree, too."""
 
 
 def repeated(outputs: Sequence[Output]) -> Iterator[tuple[Output, Output]]:
     """Yield each row of a table that has the figures of a tool's output, to the row's rounding, with that output."""
-    raw = [output for output in outputs if not output.group and output.tool not in ("table", "csv")]
+    raw: dict[tuple[str, int], list[Output]] = defaultdict(list)
+    for output in outputs:
+        if not output.group and output.tool not in ("table", "csv"):
+            for name in _RATES:
+                for value in _values(output, name):
+                    raw[name, int(value)].append(output)
     for row in outputs:
         if row.tool == "table" and row.group:
-            original = next((each for each in raw if _is_same(row, each)), None)
+            original = next((each for each in _near(row, raw) if _is_same(row, each)), None)
             if original is not None:
                 yield row, original
+
+
+def _near(row: Output, raw: Mapping[tuple[str, int], list[Output]]) -> Iterator[Output]:
+    """Yield outputs whose rate differs from that of `row` by less than two."""
+    for name in _RATES:
+        value = getattr(row, name)
+        for whole in () if value is None else range(int(value) - 1, int(value) + 2):
+            yield from raw.get((name, whole), ())[:MOST_ALIKE]
 
 
 def _is_same(row: Output, raw: Output) -> bool:
