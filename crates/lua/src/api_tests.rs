@@ -162,10 +162,12 @@ fn rows_whose_tag_has_no_number_are_counted() {
 fn a_statement_that_the_server_refused_to_prepare_is_prepared_again() {
     let (_workload, mut client) = client_of(
         "function event()
-            local statement = con:prepare('SELECT a FROM late')
-            local ok = pcall(statement.execute, statement)
-            if not ok then con:query('CREATE TABLE late') end
-            if not ok then statement:execute() end
+            local ok, statement = pcall(con.prepare, con, 'SELECT a FROM late')
+            if not ok then
+               con:query('CREATE TABLE late')
+               statement = con:prepare('SELECT a FROM late')
+            end
+            statement:execute()
          end",
     );
     assert!(client.begin().sent().contains("SELECT a FROM late"));
@@ -187,8 +189,7 @@ fn a_statement_that_the_server_refused_to_prepare_is_prepared_again() {
 fn a_refused_statement_is_not_prepared_in_a_new_session() {
     let (_workload, mut client) = client_of(
         "function event()
-            local statement = con:prepare('SELECT a FROM none')
-            pcall(statement.execute, statement)
+            pcall(con.prepare, con, 'SELECT a FROM none')
          end",
     );
     client.begin();

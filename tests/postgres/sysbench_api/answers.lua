@@ -64,6 +64,25 @@ function cases.closed()
    say(con:disconnect(), (pcall(con.query, con, "SELECT 1")))
 end
 
+-- A bulk insert begins no event again, whatever its error.
+function cases.bulk_refused()
+   con:bulk_insert_init("INSERT INTO t VALUES")
+   con:bulk_insert_next("(4), (4)")
+   local ok, why = pcall(con.bulk_insert_done, con)
+   say(ok, type(why))
+   say((pcall(con.bulk_insert_init, con, "INSERT INTO nowhere VALUES")))
+   con:bulk_insert_next("(4)")
+   ok, why = pcall(con.bulk_insert_done, con)
+   say(ok, type(why))
+end
+
+-- A statement without parameters is prepared at once.
+function cases.not_prepared()
+   local ok, why = pcall(con.prepare, con, "SELEC 1")
+   say(ok, type(why))
+   result(con:prepare("SELECT 1"):execute())
+end
+
 -- What is true ends the load.
 function cases.gives_no_rows()
    return con:query("DELETE FROM t")

@@ -14,6 +14,8 @@ local VALUE, IS_TEMPLATE, KIND = parameters.VALUE, parameters.IS_TEMPLATE, param
 local BULK_BYTES = 512 * 1024
 -- What an error of a prepared statement has as its query, as in sysbench.
 local PREPARED = "<prepared statement>"
+-- The same of a bulk insert, whose errors begin no event again.
+local BULK = "<bulk insert>"
 -- Parameters that are handed over without a table around them.
 local FEW = 4
 
@@ -123,7 +125,7 @@ local function raise_error(con, query)
       sql_errmsg = con.sql_errmsg,
    }, description)
    local hook = con.sysbench.hooks.sql_error_ignorable
-   local is_ignored = con.error == IGNORABLE or (type(hook) == "function" and hook(errdesc))
+   local is_ignored = query ~= BULK and (con.error == IGNORABLE or (type(hook) == "function" and hook(errdesc)))
    if not is_ignored then
       raise(con, errdesc)
    end
@@ -386,7 +388,12 @@ end
 
 function connection_methods:prepare(query)
    check_open(self)
-   return setmetatable({ self, query, false, 0, false }, statement_methods)
+   local statement = setmetatable({ self, query, false, 0, false }, statement_methods)
+   if not query:find("?", 1, true) then
+      -- there are no parameters whose types it waits for
+      make(statement)
+   end
+   return statement
 end
 
 function connection_methods:disconnect()
@@ -429,9 +436,10 @@ end
 local function flush(con)
    local bulk = con.bulk
    if #bulk.rows > 0 then
+      check_open(con)
       local query = bulk.head .. " " .. concat(bulk.rows, ",")
       bulk.rows, bulk.bytes = {}, #bulk.head
-      con:query(query)
+      ask(con, BULK, asks.QUERY, query)
    end
 end
 
