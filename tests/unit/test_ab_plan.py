@@ -268,12 +268,7 @@ def test_a_script_must_be_a_regular_file(folder: Path) -> None:
     assert caught.value.problems[0].message == f"{folder}/pipe.sql is not a regular file"
 
 
-def test_a_script_in_a_folder_that_may_not_be_read_is_a_mistake_of_usage(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # the folder of the tests is closed to others, and runs would be there
-    monkeypatch.setattr("pgdyno.commands.ab.check_folder", lambda _: None)
-    folder.chmod(0o755)
+def test_a_script_in_a_folder_that_may_not_be_read_is_a_mistake_of_usage(folder: Path) -> None:
     (folder / "closed").mkdir(mode=0)
     with unprivileged():
         error = refused(folder, dsn=[DSN], settings=["jit=on,off"], scripts=["closed/q.sql"])

@@ -412,7 +412,6 @@ def test_a_path_that_cannot_exist_is_a_mistake_for_every_command(
 
 def test_a_folder_that_may_not_be_read_is_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    tmp_path.chmod(0o755)
     (tmp_path / "closed").mkdir(mode=0)
     for words in (["show", "closed/run"], ["history", "closed/runs"], ["list", "--runs", "closed/runs"]):
         CliRunner().invoke(app, words)
@@ -422,11 +421,11 @@ def test_a_folder_that_may_not_be_read_is_a_mistake(tmp_path: Path, monkeypatch:
 
 
 def test_a_folder_for_runs_is_checked_before_anything_is_measured(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
     (tmp_path / "plan.toml").write_text("")
     check_folder(tmp_path / "a" / "b")
     with pytest.raises(StoreError, match="toml is not a folder"):
         check_folder(tmp_path / "plan.toml" / "runs")
+    tmp_path.chmod(0o555)
     with unprivileged(), pytest.raises(StoreError, match="permission denied"):
         check_folder(tmp_path / "runs")
 
