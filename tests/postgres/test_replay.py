@@ -111,10 +111,32 @@ def test_errors_end_nothing_and_are_compared_with_the_capture(table: Server, tmp
     assert errors == {"22012": 2, "42703": 1}
     classes = {one["id"]: one for one in done.end["scripts"][0]["statements"]}
     assert (classes[0]["failures"], classes[1]["failures"]) == (2, 3)
-    assert (classes[0]["executions"], classes[1]["executions"]) == (9, 3)
+    # each of the twelve statements was sent once, and two of the errors were captured, too
+    assert (classes[0]["executions"], classes[1]["executions"]) == (7, 0)
     assert "number of disagreements with the capture: 7" in done.output
     assert " - number of new errors: 2" in done.output
     assert 'column "missing" does not exist' in done.errors
+
+
+def test_errors_are_counted_by_sqlstate_and_message(table: Server, tmp_path: Path) -> None:
+    sample = Sample()
+    sample.session(0, 10, *(simple(at, f"SELECT {name}") for at, name in enumerate(["one", "other", "other"])))
+    done = replay(table, tmp_path, sample)
+    assert [(each["sqlstate"], each["message"], each["count"]) for each in done.end["errors"]] == [
+        ("42703", 'column "other" does not exist', 2),
+        ("42703", 'column "one" does not exist', 1),
+    ]
+
+
+def test_a_message_with_a_value_does_not_make_endless_errors(table: Server, tmp_path: Path) -> None:
+    sample = Sample()
+    sample.session(0, 10, *(simple(1, f"SELECT missing_{number}") for number in range(150)), simple(2, "SELECT 1/0"))
+    errors = replay(table, tmp_path, sample).end["errors"]
+    counts = {(each["sqlstate"], each["message"]): each["count"] for each in errors}
+    assert sum(counts.values()) == 151
+    assert counts["42703", "(other messages)"] == 50
+    assert counts["22012", "(other messages)"] == 1
+    assert len(counts) == 102
 
 
 @pytest.mark.parametrize("make", [simple, prepared])

@@ -24,15 +24,31 @@ pub enum Outcome {
     Aborted,
 }
 
+/// The most errors that are told apart: a message may contain a value.
+const MOST_ERRORS: usize = 100;
+
+/// Stands for the messages of a SQLSTATE beyond [`MOST_ERRORS`].
+const OTHER_MESSAGES: &str = "(other messages)";
+
 /// How often one error occurred.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ErrorCount {
     /// None when the error is not the server's.
     pub sqlstate: Option<String>,
-    /// The first message with this SQLSTATE.
+    /// What the server said, or [`OTHER_MESSAGES`].
     pub message: String,
     /// How often it occurred.
     pub count: u64,
+}
+
+impl From<((Option<String>, String), u64)> for ErrorCount {
+    fn from(((sqlstate, message), count): ((Option<String>, String), u64)) -> Self {
+        Self {
+            sqlstate,
+            message,
+            count,
+        }
+    }
 }
 
 /// The results of the measured part of a run. `scheduled() = succeeded + failed + skipped + in
@@ -146,7 +162,7 @@ pub struct Totals<'a> {
     records: Vec<ScriptRecord>,
     scripts: usize,
     commands: Vec<Vec<Option<CommandRecord>>>,
-    errors: HashMap<Option<String>, ErrorCount>,
+    errors: HashMap<(Option<String>, String), u64>,
     health: Healths,
 }
 
@@ -196,25 +212,21 @@ impl<'a> Totals<'a> {
 
     /// Counts an error that occurred `times` times.
     pub fn errors(&mut self, note: &ErrorNote, times: u64) {
-        let entry = self
-            .errors
-            .entry(note.sqlstate.clone())
-            .or_insert_with(|| ErrorCount {
-                sqlstate: note.sqlstate.clone(),
-                message: note.message.clone(),
-                count: 0,
-            });
-        entry.count += times;
+        let mut error = (note.sqlstate.clone(), note.message.clone());
+        if self.errors.len() >= MOST_ERRORS && !self.errors.contains_key(&error) {
+            error.1 = OTHER_MESSAGES.to_owned();
+        }
+        *self.errors.entry(error).or_default() += times;
     }
 
     /// Makes the report; the caller knows how the run and its phases ended.
     #[must_use]
     pub fn into_report(self, outcome: Outcome, end: &End, ends: &[PhaseEnd]) -> Report {
-        let mut errors: Vec<_> = self.errors.into_values().collect();
+        let mut errors: Vec<_> = self.errors.into_iter().map(ErrorCount::from).collect();
         errors.sort_by(|a, b| {
-            b.count
-                .cmp(&a.count)
-                .then_with(|| a.sqlstate.cmp(&b.sqlstate))
+            let by_name = a.sqlstate.cmp(&b.sqlstate);
+            let by_name = by_name.then_with(|| a.message.cmp(&b.message));
+            b.count.cmp(&a.count).then(by_name)
         });
         let phases = self.phases.map_or_else(Vec::new, |phases| {
             in_order(phases, &self.records, self.scripts, ends)

@@ -247,11 +247,11 @@ def _phases(each: Sequence[list[Event]]) -> list[Event] | None:
 
 
 def _errors(errors: Sequence[Event]) -> list[Event]:
-    by_state: dict[str | None, Event] = {}
+    by_text: dict[tuple[str | None, str], Event] = {}
     for error in errors:
-        known = by_state.setdefault(error["sqlstate"], {**error, "count": 0})
+        known = by_text.setdefault((error["sqlstate"], error["message"]), {**error, "count": 0})
         known["count"] += error["count"]
-    return sorted(by_state.values(), key=lambda error: -error["count"])
+    return sorted(by_text.values(), key=lambda error: -error["count"])
 
 
 def _common(each: Sequence[Sequence[Sequence[int]]]) -> list[list[int]]:

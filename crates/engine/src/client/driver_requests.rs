@@ -68,13 +68,21 @@ impl Client {
 
     /// Passes the complete answer to the driver.
     pub(super) fn driver_answered(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        self.end_command(now, shared);
         let mut answer = self.session.rows_mut().take_answer();
         answer.count(&mut shared.recorder.scripts[self.transaction.record].statements);
         answer.end(self.session.take_error(), self.session.tx_status());
         let request = self.ask_driver(Event::Answered(&answer), now);
-        if let (Some(error), Some(driver)) = (answer.take_error(), self.transaction.driver_mut()) {
-            if driver.asked.fails {
+        let error = answer.take_error();
+        let fails = self
+            .transaction
+            .driver()
+            .is_some_and(|driver| driver.asked.fails);
+        // a failure is counted as such, and like that of a script it is no execution
+        if error.is_none() || !(fails || matches!(request, Request::Refused(_))) {
+            self.end_command(now, shared);
+        }
+        if let (Some(error), Some(driver)) = (error, self.transaction.driver_mut()) {
+            if fails {
                 self.fail_transaction(error, now, shared);
             } else {
                 driver.error = Some(error);
