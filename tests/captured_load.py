@@ -19,7 +19,7 @@ SCHEMA = pa.schema(
     [
         *((name, pa.int32()) for name in ("session", "seq", "statement", "transaction")),
         *((name, pa.int64()) for name in ("at_us", "us", "rows", "lock_wait_us")),
-        *((name, pa.string()) for name in ("kind", "sql", "name", "sqlstate")),
+        *((name, pa.string()) for name in ("kind", "sql", "name", "sqlstate", "left_out")),
         ("parameters", pa.list_(pa.string())),
     ]
 )
@@ -45,10 +45,12 @@ class CapturedLoad:
         parameters: Sequence[Sequence[str | None]] | None = None,
         name: str = "",
         failed: int | None = None,
+        left_out: str | None = None,
     ) -> int:
         """Adds a transaction, a block if it begins with BEGIN, and returns when it ended.
 
         With `parameters`, of each statement, they are of the extended protocol; `failed` is the place of an error.
+        `left_out` says why the capture lacks a statement before the last one.
         """
         is_block = statements[0].lower().startswith("begin")
         self._blocks[session] += is_block
@@ -67,6 +69,7 @@ class CapturedLoad:
                     "parameters": list(parameters[place]) if parameters is not None else None,
                     "transaction": self._blocks[session] if is_block else None,
                     "sqlstate": "40001" if place == failed else None,
+                    "left_out": left_out if place == len(statements) - 1 else None,
                 }
             )
             self._places[session] += 1

@@ -25,6 +25,7 @@ COLUMNS = {
     "sqlstate": "VARCHAR",
     "rows": "BIGINT",
     "lock_wait_us": "BIGINT",
+    "left_out": "VARCHAR",
 }
 """The columns of capture.parquet, as docs/design/own-load.md lists them."""
 
@@ -36,15 +37,15 @@ CLASSES = (
     StatementClass(text="COMMIT", calls=1, total_us=30, p50_us=30, p99_us=30),
 )
 ROWS: tuple[Row, ...] = (
-    (0, 0, 100, None, "connect", None, None, None, None, None, None, None, None),
-    (0, 1, 150, 20, "simple", 1, "BEGIN", None, None, 1, None, 0, None),
-    (0, 2, 170, 812, "extended", 0, "SELECT a FROM t WHERE b = $1", "s1", ["5"], 1, None, 1, None),
-    (0, 3, 1100, 90, "simple", 2, "UPDATE t SET a = 'é\"\\'", None, None, 1, "23505", None, None),
-    (0, 4, 1300, 30, "simple", 3, "COMMIT", None, None, 1, None, 0, None),
-    (0, 5, 2000, None, "disconnect", None, None, None, None, None, None, None, None),
-    (1, 0, 900, None, "connect", None, None, None, None, None, None, None, None),
-    (1, 1, 950, 788, "extended", 0, "SELECT a FROM t WHERE b = $1", "", [None], None, None, None, None),
-    (1, 2, 5000, None, "disconnect", None, None, None, None, None, None, None, None),
+    (0, 0, 100, None, "connect", None, None, None, None, None, None, None, None, None),
+    (0, 1, 150, 20, "simple", 1, "BEGIN", None, None, 1, None, 0, None, None),
+    (0, 2, 170, 812, "extended", 0, "SELECT a FROM t WHERE b = $1", "s1", ["5"], 1, None, 1, None, None),
+    (0, 3, 1100, 90, "simple", 2, "UPDATE t SET a = 'é\"\\'", None, None, 1, "23505", None, None, None),
+    (0, 4, 1300, 30, "simple", 3, "COMMIT", None, None, 1, None, 0, None, None),
+    (0, 5, 2000, None, "disconnect", None, None, None, None, None, None, None, None, None),
+    (1, 0, 900, None, "connect", None, None, None, None, None, None, None, None, None),
+    (1, 1, 950, 788, "extended", 0, "SELECT a FROM t WHERE b = $1", "", [None], None, None, None, None, None),
+    (1, 2, 5000, None, "disconnect", None, None, None, None, None, None, None, None, None),
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgdyno.analyse.likeness import MOST_CLASSES, likeness, modelled_statements, replayed_statements
-from pgdyno.records.capture import StatementClass
+from pgdyno.records.capture import LeftOut, StatementClass
 from tests.unit.capture_sample import capture
 from tests.unit.report_sample import blob_of
 
@@ -30,6 +30,11 @@ def test_classes_of_a_replay_are_compared_by_their_number() -> None:
     assert (first.captured_share, first.share, first.captured_p50_us, first.p50_us) == (0.4, 0.4, 800, 1000)
     assert (failed.captured_errors, failed.errors, failed.calls, failed.p50_us) == (1, 1, 1, None)
     assert [(wait.wait, wait.sessions) for wait in found.waits] == [("CPU", 0.5), ("Lock:tuple", 0.25)]
+
+
+def test_copies_that_the_capture_left_out_are_counted() -> None:
+    left = [LeftOut(reason="copy-data", count=3), LeftOut(reason="background", count=9)]
+    assert likeness(capture(left_out=left), []).copies_left_out == 3
 
 
 def test_a_class_that_is_missing_is_the_largest_difference() -> None:

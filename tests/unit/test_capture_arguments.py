@@ -32,6 +32,7 @@ def test_a_capture_of_nothing_advises_only_what_its_options_allow(
         values=None,
         prefix=None,
         database=None,
+        span=(None, None),
         most="10GB",
         quiet=True,
         json=False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from pgdyno.capture.logs.capture_logs import Options, capture_logs
 from pgdyno.capture.logs.log_prefix import COMMON, LinePrefix, recognised
+from pgdyno.capture.logs.log_times import logged_time_us
 from pgdyno.errors import UsageError
 from pgdyno.records.capture import UNKNOWN_SQLSTATE, Source, Values
 from tests.unit.capture_log_sample import KEPT, START, Entry, captured, csvlog, done, error, jsonlog, rows_of, stderr
@@ -272,6 +274,41 @@ def test_statements_that_fail_leave_the_transaction_as_the_server_does(
     found = captured(tmp_path, csvlog([done(first), error(failed, sqlstate), done("SELECT 2")]))
     assert [row["transaction"] for row in found.statements] == expected
     assert found.left_out == {}
+
+
+def test_a_transaction_says_that_a_statement_of_it_was_left_out(tmp_path: Path) -> None:
+    texts = ["COPY t FROM STDIN", "BEGIN", "COPY t FROM STDIN", "COMMIT", "BEGIN", "COPY t FROM '/tmp/x'", "SELECT 1"]
+    found = captured(tmp_path, csvlog([done(each) for each in texts]))
+    expected = [("BEGIN", None), ("COMMIT", "copy-data"), ("BEGIN", None), ("SELECT 1", "copy-file")]
+    assert [(row["sql"], row["left_out"]) for row in found.statements] == expected
+
+
+@pytest.mark.parametrize(
+    ("span", "expected"),
+    [
+        (("2026-11-23 10:00:01", None), ["SELECT 1", "SELECT 2", "SELECT 3"]),
+        (("2026-11-23T10:00:01.500", "2026-11-23 10:00:02"), ["SELECT 2"]),
+        (("2026-11-23 11:00:02 CET", "2026-11-23 05:00:03 EST"), ["SELECT 2", "SELECT 3"]),
+        ((None, "2026-11-23 10:00"), ["SELECT 0"]),
+    ],
+)
+@pytest.mark.parametrize("form", [csvlog, jsonlog, lambda entries: stderr(entries, "{stamp} [{session}] {database} ")])
+def test_a_part_of_a_log_is_captured(
+    form: Callable[[list[Entry]], str], span: tuple[str | None, str | None], expected: list[str], tmp_path: Path
+) -> None:
+    entries = [done(f"SELECT {number}", ms=1000 * number) for number in range(4)]
+    first, last = (None if each is None else logged_time_us(each) for each in span)
+    prefix = "%m [%c] %d " if form not in (csvlog, jsonlog) else None
+    options = replace(KEPT, span_us=(first, last), prefix=prefix)
+    found = captured(tmp_path, form(entries), options=options)
+    assert [row["sql"] for row in found.statements] == expected
+    assert found.left_out == {}
+
+
+@pytest.mark.parametrize("text", ["yesterday", "10:00", "2026-13-01 10:00", "2026-11-23"])
+def test_what_is_no_time_of_a_log_is_an_error(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a time; write it as the log does"):
+        logged_time_us(text)
 
 
 def test_a_transaction_without_its_begin_is_counted(tmp_path: Path) -> None:

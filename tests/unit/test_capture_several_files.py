@@ -90,6 +90,7 @@ def test_a_file_with_several_names_is_copied_from_its_host_once(
         values=None,
         prefix=None,
         database=None,
+        span=(None, None),
         most=f"{log.stat().st_size * 3 // 2}B",
         quiet=True,
         json=True,

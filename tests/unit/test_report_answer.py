@@ -352,6 +352,15 @@ def test_a_rate_at_which_nothing_succeeded_is_told() -> None:
     assert behind in said.details
 
 
+def test_failed_transactions_are_not_late() -> None:
+    run = SampleRun(manifest())
+    point = Point(clients=8, protocol="prepared", rate=219.0)
+    add_trial(run, "pg18", 8, 216.4, 900, seconds=10, point=point, failed=26)
+    details = answered(run).details
+    assert details[0].startswith("PostgreSQL 18.6 keeps up with 219 transactions a second")
+    assert details[1] == "PostgreSQL 18.6 answers 1.19 % of the 219 transactions a second with an error, in time"
+
+
 @pytest.mark.parametrize(
     ("tps", "counted", "keeps_up"), [(3_000.0, True, False), (3_000.0, False, False), (3_970.0, True, True)]
 )

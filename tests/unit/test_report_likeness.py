@@ -11,7 +11,7 @@ import pytest
 from pgdyno.analyse.likeness import likeness, replayed_statements
 from pgdyno.audit import audit
 from pgdyno.audit.finding import Finding
-from pgdyno.records import Latency, ReplayFigures, TrialRecord
+from pgdyno.records import ErrorCount, Latency, ReplayFigures, TrialRecord
 from pgdyno.report.export import markdown_of, to_csv, to_json
 from pgdyno.report.html import report_content
 from pgdyno.report.numbers import NOTHING
@@ -143,6 +143,38 @@ def test_differences_and_disagreements_are_named() -> None:
     assert "Disagreements with the capture: 4 of 5 statements (new errors 3, other numbers of rows 1)" in text
     assert "Statements not started: 7 of 5; connections lost: 1" in text
     assert "COPY FROM STDIN without rows, because a log does not have them: 2" in text
+
+
+@pytest.mark.parametrize(
+    ("states", "copies", "causes"),
+    [
+        ({}, 0, ["replay-other-state"]),
+        ({"42P01": 4}, 0, ["replay-other-state"]),
+        ({"23503": 4, "23505": 2, "40001": 1}, 0, ["replay-other-keys"]),
+        ({}, 3, ["replay-lacks-rows"]),
+        ({"23503": 4}, 3, ["replay-lacks-rows", "replay-other-keys"]),
+    ],
+)
+def test_the_causes_of_disagreements_are_named(states: dict[str, int], copies: int, causes: list[str]) -> None:
+    errors = [ErrorCount(sqlstate=state, message="no", count=count) for state, count in states.items()]
+
+    def change(_: TrialRecord) -> dict[str, Any]:
+        found = replayed(LIKE, disagreements=AGREED | {"new_errors": 6})
+        return {
+            "likeness": found["likeness"].model_copy(update={"copies_left_out": copies}),
+            "summary": found["summary"] | {"errors": errors},
+        }
+
+    run = changed(own(), change)
+    found = findings(run)
+    assert [each.id for each in found] == ["unlike-capture-results"] * len(causes)
+    assert [each.parameters["cause_id"] for each in found] == causes
+    # a restore does not bring what a log never had
+    assert [each.advice.startswith("restore the database") for each in found] == [
+        cause != "replay-lacks-rows" for cause in causes
+    ]
+    figures = found[0].evidence[0].figures
+    assert {name: figures.get(f"errors_{name}") for name in states} == states
 
 
 @pytest.mark.parametrize("language", [each for each in Language if each is not Language.ENGLISH])

@@ -360,6 +360,33 @@ def test_parameters_are_sent_as_such(tmp_path: Path) -> None:
     assert text.endswith("WHERE id = :id AND name = ('n' || :name) LIMIT :limit;\n")
 
 
+def test_the_protocol_is_that_of_the_statements_that_can_have_parameters(tmp_path: Path) -> None:
+    rng, load = np.random.default_rng(RNG_SEED), CapturedLoad()
+    at_us = 0
+    for _ in range(300):
+        # as drivers do: BEGIN and COMMIT are simple queries, and outnumber the statements in between
+        load.add(0, at_us, "BEGIN", "SELECT a FROM t WHERE id = $1", "COMMIT", parameters=[[], ["1"], []])
+        for row in load.rows[-3:]:
+            row["kind"] = "extended" if row["parameters"] else "simple"
+        load.rows[-2]["parameters"] = [str(rng.integers(1, 1_001))]
+        load.add(0, at_us + 10_000, "SET application_name = 'x'")
+        at_us += 50_000
+    assert modelled(load, tmp_path).protocol == "extended"
+
+
+@pytest.mark.parametrize(("reason", "expected"), [("copy-data", Left.COPY), ("no-parameters", Left.CUT)])
+def test_a_transaction_of_which_the_capture_left_out_a_statement_is_not_covered(
+    reason: str, expected: Left, tmp_path: Path
+) -> None:
+    load = tpcb(300)
+    for number in range(20):
+        load.add(9, number * 10_000, "BEGIN", "COMMIT", us=5_000, left_out=reason)
+    model = modelled(load, tmp_path)
+    assert [(each.reason, each.count) for each in model.left] == [(expected, 20)]
+    assert model.modelled < 1
+    assert len(model.scripts) == 1
+
+
 def test_several_statements_in_one_message_stay_together(tmp_path: Path) -> None:
     text = of_one(lambda rng, _: f"SELECT ';' -- a\n; SELECT {rng.integers(1, 1_000)};", tmp_path)
     assert text.endswith("SELECT ';' -- a\n\\; SELECT :value;\n")

@@ -12,10 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgdyno.analyse.histogram import merge
-from pgdyno.records import CapturedWait, ClassLikeness, Likeness
+from pgdyno.messages import Message
+from pgdyno.records import CapturedWait, ClassLikeness, Likeness, Summary
 from pgdyno.records.capture import Capture, StatementClass
 
 MOST_CLASSES = 100
+COPY_DATA = "copy-data"
+"""The reason for which a capture leaves out COPY from the client."""
+KEY_ERRORS = ("23503", "23505")
+"""Violations of a foreign key and of a unique one."""
 TEXT = 200
 """Characters of a text that a trial's record keeps."""
 
@@ -99,6 +104,7 @@ def likeness(capture: Capture, statements: Iterable[MeasuredStatement]) -> Liken
         unlike_class=unlike,
         outside=outside,
         not_modelled=sum(each.captured_share for each in compared if each.number not in by_class),
+        copies_left_out=sum(each.count for each in capture.left_out if each.reason == COPY_DATA),
         waits=[CapturedWait(wait=each.wait, sessions=each.sessions) for each in capture.waits],
     )
 
@@ -143,3 +149,33 @@ def _percentiles_us(measured: Sequence[MeasuredStatement]) -> tuple[float | None
 
 def _us(value_ns: int | None) -> float | None:
     return None if value_ns is None else value_ns / 1e3
+
+
+def disagreement_causes(likeness: Likeness, summary: Summary) -> list[Message]:
+    """Return why statements of a replay had other results than captured, as far as the trial shows it.
+
+    A log has no rows of COPY, so that later statements miss them. Sequences give out keys in the order in which
+    sessions ask, which a replay does not repeat, while the statements name the captured keys.
+    """
+    causes = []
+    replay = summary.replay
+    copies = likeness.copies_left_out + (replay.copies_without_data if replay is not None else 0)
+    if copies:
+        causes.append(
+            Message(
+                "replay-lacks-rows",
+                "rows of COPY are missing, because a log does not have them ({copies:,})",
+                copies=copies,
+            )
+        )
+    errors = sum(error.count for error in summary.errors if error.sqlstate in KEY_ERRORS)
+    if errors:
+        causes.append(
+            Message(
+                "replay-other-keys",
+                "keys were violated ({errors:,}): sequences gave them out in another order than captured, or they "
+                "were there before",
+                errors=errors,
+            )
+        )
+    return causes or [Message("replay-other-state", "the database may have been in another state")]

@@ -68,9 +68,9 @@ _OUTSIDE = {"other-database", "replication", "background", "other-lines", "copie
 """Reasons that concern nothing of the load."""
 
 
-def lacks(capture: Capture) -> list[Message]:
-    """Returns what a capture does not have, for the report of a load that comes from it."""
-    left = [
+def left_out_of(capture: Capture) -> list[Message]:
+    """Returns what a capture left out of the load that it saw."""
+    return [
         Message(
             "capture-lacks", "capture: {reason} ({count:,})", reason=_REASONS.get(each.reason, each.reason),
             count=each.count,
@@ -78,7 +78,12 @@ def lacks(capture: Capture) -> list[Message]:
         for each in capture.left_out
         if each.reason not in _OUTSIDE
     ]  # fmt: skip
-    return [*left, *(Message("capture-note", "capture: {note}", note=each.message) for each in capture.notes)]
+
+
+def lacks(capture: Capture) -> list[Message]:
+    """Returns what a capture does not have, for the report of a load that comes from it."""
+    notes = (Message("capture-note", "capture: {note}", note=each.message) for each in capture.notes)
+    return [*left_out_of(capture), *notes]
 
 
 class Losses:

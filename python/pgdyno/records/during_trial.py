@@ -196,6 +196,8 @@ class Likeness(Record):
     """Statements of the trial that are in no class of the capture."""
     not_modelled: float = 0.0
     """Share of the capture's statements whose classes are in no script."""
+    copies_left_out: int = 0
+    """COPY from the client: the capture has neither these statements nor their rows."""
     waits: list[CapturedWait] = Field(default_factory=list)
     """Of the capture; empty if it has no samples. The trial's own are in its table `waits`."""
 

@@ -13,7 +13,7 @@ from pgdyno.capture.parameter_columns import Column, parameter_columns
 from pgdyno.capture.server.server_session import Connection
 from pgdyno.records.capture import StatementClass
 from pgdyno.synthesise.constants import PLACE, Form, Template
-from pgdyno.synthesise.transactions import Kind, Statement, TransactionClass, statement_kind
+from pgdyno.synthesise.transactions import Statement, TransactionClass
 from pgdyno.synthesise.values_and_pauses import SampledClass, Site, Texts
 from pgdyno.synthesise.variables import MOST_VARIANTS, is_insert
 
@@ -100,20 +100,6 @@ def read_statement(
     )
     found = TransactionClass((Statement(number),), [(number,)], of.calls, round(of.total_us or 0), of.calls)
     return SampledClass(found, [site], {}, of.calls), notes
-
-
-def is_statement(text: str) -> bool:
-    """Tells whether statistics can stand for its values: not for commands such as BEGIN or CREATE."""
-    return statement_kind(text) is Kind.OTHER and text.lstrip("( \t\n").split(None, 1)[0].lower() in {
-        "select",
-        "insert",
-        "update",
-        "delete",
-        "merge",
-        "with",
-        "values",
-        "table",
-    }
 
 
 def _parameter_types(connection: Connection, text: str) -> list[str]:

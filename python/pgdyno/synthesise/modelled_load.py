@@ -7,10 +7,11 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pgdyno.capture.left_out import left_out_of
 from pgdyno.capture.server.server_session import Connection
 from pgdyno.errors import UsageError
 from pgdyno.records.capture import STATEMENTS_FILE, Capture
-from pgdyno.synthesise.column_statistics import Refused, is_statement, read_statement
+from pgdyno.synthesise.column_statistics import Refused, read_statement
 from pgdyno.synthesise.constants import PLACE
 from pgdyno.synthesise.scripts import MOST_PARAMETERS, Script, Share, write_script
 from pgdyno.synthesise.transactions import (
@@ -20,6 +21,7 @@ from pgdyno.synthesise.transactions import (
     Left,
     LeftTransactions,
     TransactionClass,
+    is_planned,
     summed,
 )
 from pgdyno.synthesise.values_and_pauses import read_sites
@@ -123,10 +125,10 @@ def model_log(folder: Path, capture: Capture, least: float) -> Model:
         classes = statements.classes(capture.statements, least)
         if not classes.count:
             raise UsageError(f"{folder} has no statements", hint=_EMPTY_HINT)
-        protocol = statements.protocols().most_common(1)[0][0]
+        protocol = statements.protocol(capture.statements)
         used = {number for each in classes.kept for sequence in each.sequences for number in sequence}
         most = max((len(PLACE.findall(texts[number])) for number in used), default=0)
-        notes = []
+        notes = [str(each) for each in left_out_of(capture)]
         if protocol != "simple" and most > MOST_PARAMETERS:
             note = f"a statement has {most:,} constants, more than a script can send as parameters: protocol simple"
             notes.append(note)
@@ -174,7 +176,7 @@ def model_statistics(folder: Path, capture: Capture, least: float, connection: C
     for number in sorted(range(len(weights)), key=lambda number: (-weights[number], number)):
         each = capture.statements[number]
         reason: Left | None = None
-        if not is_statement(each.text):
+        if not is_planned(each.text):
             reason = Left.COMMAND if each.has_text else Left.UNREADABLE
         elif weights[number] < least * whole:
             reason = Left.RARE

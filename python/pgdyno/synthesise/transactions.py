@@ -6,7 +6,6 @@ DuckDB reads capture.parquet, and spills to disk if a capture is larger than the
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -216,8 +215,10 @@ class CapturedStatements:
             connection.execute(
                 f"""
                 CREATE VIEW statements AS
-                SELECT *, coalesce(transaction, -1 - seq)::BIGINT AS block
-                FROM {reading("read_parquet", [file])} WHERE statement IS NOT NULL
+                SELECT *, coalesce(transaction, -1 - seq)::BIGINT AS block FROM (
+                    -- captures of earlier versions lack the column
+                    (SELECT NULL::VARCHAR AS left_out LIMIT 0) UNION ALL BY NAME FROM {reading("read_parquet", [file])}
+                ) WHERE statement IS NOT NULL
                 """  # noqa: S608 - a file's name, quoted
             )
             connection.execute(
@@ -225,7 +226,7 @@ class CapturedStatements:
                 CREATE TABLE transactions AS
                 SELECT session, block, list(statement ORDER BY seq) AS statements, min(at_us) AS began,
                        max(at_us + coalesce(us, 0)) AS ended, coalesce(sum(us), 0)::BIGINT AS us,
-                       bool_or(sqlstate IS NOT NULL) AS failed
+                       bool_or(sqlstate IS NOT NULL) AS failed, any_value(left_out) AS left_out
                 FROM statements GROUP BY session, block
                 """
             )
@@ -252,8 +253,10 @@ class CapturedStatements:
         kinds = [statement_kind(each.text) if each.has_text else Kind.UNKNOWN for each in statements]
         classes: dict[tuple[Element, ...], TransactionClass] = {}
         total, total_us = self._one("SELECT count(*), coalesce(sum(us), 0)::BIGINT FROM transactions")
-        for sequence, count, us, failed, is_block, ordinal in self._sequences():
-            reason = Left.FAILED if failed else unusable([kinds[each] for each in sequence], is_block=is_block)
+        for sequence, count, us, failed, left_out, is_block, ordinal in self._sequences():
+            reason = unusable([kinds[each] for each in sequence], is_block=is_block)
+            if failed or left_out is not None:
+                reason = Left.FAILED if failed else Left.COPY if left_out == "copy-data" else Left.CUT
             if reason is None and ordinal > MOST_SEQUENCES:
                 reason = Left.MANY
             if reason is not None:
@@ -278,17 +281,17 @@ class CapturedStatements:
                 kept.append(each)
         return Classes(kept, left, total, total_us)
 
-    def _sequences(self) -> Iterator[tuple[Sequence_, int, int, bool, bool, int]]:
+    def _sequences(self) -> Iterator[tuple[Sequence_, int, int, bool, str | None, bool, int]]:
         cursor = self._connection.execute(
             """
-            SELECT statements, count(*), sum(us)::BIGINT, failed, block >= 0 AS is_block,
+            SELECT statements, count(*), sum(us)::BIGINT, failed, left_out, block >= 0 AS is_block,
                    row_number() OVER (ORDER BY sum(us) DESC, count(*) DESC, statements) AS ordinal
-            FROM transactions GROUP BY statements, failed, is_block ORDER BY ordinal
+            FROM transactions GROUP BY statements, failed, left_out, is_block ORDER BY ordinal
             """
         )
         while rows := cursor.fetchmany(1_000):
-            for statements, count, us, failed, is_block, ordinal in rows:
-                yield tuple(statements), count, us, failed, is_block, ordinal
+            for statements, *others in rows:
+                yield tuple(statements), *others
 
     def sample(self, of: TransactionClass) -> Iterator[tuple[int, Sequence_, list[Row]]]:
         """Yields up to `SAMPLED` transactions of a class, the same ones each time: session, classes, statements."""
@@ -300,7 +303,7 @@ class CapturedStatements:
             """
             WITH chosen AS (
                 SELECT session, block, statements FROM transactions SEMI JOIN wanted USING (statements)
-                WHERE NOT failed ORDER BY hash(session, block), session, block LIMIT ?
+                WHERE NOT failed AND left_out IS NULL ORDER BY hash(session, block), session, block LIMIT ?
             )
             SELECT c.session, c.block, any_value(c.statements),
                    list({'sql': s.sql, 'parameters': s.parameters, 'at_us': s.at_us, 'us': s.us} ORDER BY s.seq)
@@ -344,16 +347,22 @@ class CapturedStatements:
         theirs = sum(count for _, count, _ in rows)
         return sorted(row[0] for row in rows) if rows and theirs >= (1 - MOST_OTHERS) * rows[0][2] else []
 
-    def protocols(self) -> Counter[str]:
-        """Statements by protocol as a plan names it."""
-        rows = self._connection.execute(
+    def protocol(self, statements: Sequence[StatementClass]) -> str:
+        """Returns the protocol, as a plan names it, of most statements that can have parameters.
+
+        Others, such as BEGIN, are sent as they are, whatever the application does with its parameters.
+        """
+        planned = [number for number, each in enumerate(statements) if each.has_text and is_planned(each.text)]
+        row = self._connection.execute(
             """
             SELECT CASE WHEN kind <> 'extended' THEN 'simple' WHEN coalesce(name, '') = '' THEN 'extended'
-                        ELSE 'prepared' END, count(*)
-            FROM statements GROUP BY 1
-            """
-        ).fetchall()
-        return Counter(dict(rows))
+                        ELSE 'prepared' END
+            FROM statements GROUP BY 1 ORDER BY count(*) FILTER (list_contains($1::INTEGER[], statement)) DESC,
+                count(*) DESC LIMIT 1
+            """,
+            [planned],
+        ).fetchone()
+        return "simple" if row is None else str(row[0])
 
     def _one(self, query: str) -> tuple[Any, ...]:
         row = self._connection.execute(query).fetchone()
@@ -398,6 +407,14 @@ def statement_kind(text: str) -> Kind:
         return Kind.CHAIN
     # what has its own COMMIT is complete
     return Kind.OTHER if kind is Kind.BEGIN and effect is None else kind
+
+
+_PLANNED = re.compile(rf"(?:{BLANKS}\(?)*(?:select|insert|update|delete|merge|with|values|table)\b", re.IGNORECASE)
+
+
+def is_planned(text: str) -> bool:
+    """Tells whether a statement has a plan, and so can have parameters: not BEGIN, SET, CREATE and other commands."""
+    return _PLANNED.match(text) is not None
 
 
 def unusable(kinds: Sequence[Kind], *, is_block: bool) -> Left | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
+from pgdyno.analyse.likeness import disagreement_causes
 from pgdyno.audit.finding import Evidence, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
@@ -61,23 +63,52 @@ def _late_statements(samples: list[Sample]) -> Iterator[RuleFinding]:
         )
 
 
+_ADVICE = {
+    "replay-lacks-rows": "load the rows of the captured COPY before each trial, or capture a time without COPY: "
+    "restoring the database again does not bring them",
+    "replay-other-keys": "restore the database before each trial; if it was restored, the order of its sessions "
+    "decides, which a replay does not repeat: compare the statements that agree",
+    "replay-other-state": "restore the database as it was when the capture began, before each trial",
+}
+"""By the cause's id."""
+
+
 def _disagreements(samples: list[Sample]) -> Iterator[RuleFinding]:
-    if samples:
+    by_cause: dict[str, list[tuple[Sample, Message]]] = {}
+    for sample in samples:
+        for cause in _causes(sample):
+            by_cause.setdefault(cause.id, []).append((sample, cause))
+    for cause_id, some in by_cause.items():
+        worst, cause = max(some, key=lambda each: _disagreed(each[0]))
         yield RuleFinding(
             Severity.CAUTION,
             Message(
                 "unlike-capture-results",
                 "{statements} statements of a replay returned other results than in the capture, in {trials} trial: "
-                "the database may have been in another state",
+                "{cause}",
                 "up to {statements} statements of a replay returned other results than in the capture, in {trials} "
-                "trials: the database may have been in another state",
-                statements=max(map(_disagreed, samples)),
-                trials=len(samples),
+                "trials: {cause}",
+                statements=_disagreed(worst),
+                trials=len(some),
+                cause=cause,
             ),
-            [sample.number for sample in samples],
-            [Evidence(at=sample.at(), figures={**_kinds(sample)}) for sample in samples],
-            "restore the database as it was when the capture began, before each trial",
+            [sample.number for sample, _ in some],
+            [Evidence(at=sample.at(), figures={**_kinds(sample), **_states(sample)}) for sample, _ in some],
+            _ADVICE[cause_id],
         )
+
+
+def _causes(sample: Sample) -> list[Message]:
+    likeness = sample.trial.likeness
+    return disagreement_causes(likeness, sample.summary) if likeness is not None else []
+
+
+def _states(sample: Sample) -> dict[str, float]:
+    """Return the trial's errors by SQLSTATE."""
+    counts: Counter[str] = Counter()
+    for error in sample.summary.errors:
+        counts[f"errors_{error.sqlstate or 'unknown'}"] += error.count
+    return dict(counts)
 
 
 def _difference(sample: Sample) -> float:

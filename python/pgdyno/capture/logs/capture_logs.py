@@ -53,6 +53,8 @@ class Options:
     prefix: str | None = None
     """`log_line_prefix`; None: a usual one."""
     values: Values = Values.ANONYMISED
+    span_us: tuple[int | None, int | None] = (None, None)
+    """The first and the last time of lines that are read, in µs since 1970; None: the log's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ def capture_logs(
         classes = Classes(connection, templates)
         events = SessionEvents(connection, have_ids=_have_ids(logs))
         statements = SessionStatements(connection, classes, folder)
-        reader = _Reader(logs, templates, losses, folder, events, statements)
+        reader = _Reader(logs, templates, losses, folder, events, statements, options.span_us)
         reader.read([connection.cursor() for _ in range(WORKERS)], progress)
         if events.clock_steps:
             losses.add_at("clock-set-back", events.clock_steps[0], len(events.clock_steps))
@@ -125,7 +127,9 @@ class _Reader:
         folder: Path,
         events: SessionEvents,
         statements: SessionStatements,
+        span_us: tuple[int | None, int | None],
     ) -> None:
+        self._span_us = span_us
         self.version: str | None = None
         """Version of the server, if the log contains it."""
         self._logs, self._templates, self._losses, self._folder = logs, templates, losses, folder
@@ -166,6 +170,7 @@ class _Reader:
         file = self._folder / f"block-{threading.get_ident()}"
         cut = load_entries(cursor, self._logs[number], block, file)
         version = server_version(cursor)
+        cursor.execute("DELETE FROM entry WHERE logged_us < $1 OR logged_us > $2", self._span_us)
         left = load_events(cursor)
         store_statements(cursor, number, self._templates, self._anonymiser)
         if cut:

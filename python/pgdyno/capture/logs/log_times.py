@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from pgdyno.store.duckdb_session import session
@@ -41,3 +42,20 @@ def epochs_us(stamps: Sequence[str]) -> list[int]:
     query = f"SELECT coalesce({epoch_us('stamp')}, 0)::BIGINT FROM (SELECT unnest($stamps::VARCHAR[]) AS stamp)"
     with session() as connection:
         return [us for (us,) in connection.execute(query, {"stamps": list(stamps)}).fetchall()]
+
+
+_WRITTEN = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d)?(\.\d{3})?\s*(\S*)")
+
+
+def logged_time_us(text: str) -> int:
+    """Returns a time that a user copied from a log, or wrote like one, in µs since 1970; UTC without a zone.
+
+    Raises ValueError.
+    """
+    found = _WRITTEN.fullmatch(text.strip())
+    if found is not None:
+        date, minutes, seconds, fraction, zone = found.groups()
+        (us,) = epochs_us([f"{date} {minutes}{seconds or ':00'}{fraction or ''} {zone or 'UTC'}"])
+        if us:
+            return us
+    raise ValueError(f"{text!r} is not a time; write it as the log does, such as 2026-03-01 09:00:00 CET")

@@ -195,7 +195,7 @@ CREATE TABLE open_event (
     bytes BIGINT, sqlstate VARCHAR, lock_us BIGINT, rows BIGINT, reason VARCHAR, sql VARCHAR, parameters VARCHAR[]
 );
 CREATE TABLE session_state (
-    session UBIGINT, effect VARCHAR, transactions BIGINT, seq BIGINT, latest BIGINT
+    session UBIGINT, effect VARCHAR, transactions BIGINT, seq BIGINT, latest BIGINT, reason VARCHAR
 );
 CREATE TABLE segment (
     session UBIGINT, block BIGINT, statements BIGINT, bytes BIGINT, first BIGINT, last BIGINT, latest BIGINT,
@@ -284,11 +284,13 @@ WITH known AS (
                     CASE WHEN began < $began - {EARLY_US} THEN 'began-before' END) AS reason
     FROM ended LEFT JOIN template_class found USING (template)
 ), marked AS (
-    SELECT known.*, state.effect AS effect, coalesce(state.transactions, 0) AS transactions_before,
+    SELECT known.*, lag(coalesce(known.reason, ''), 1, coalesce(state.reason, '')) OVER places AS reason_before,
+           state.effect AS effect, coalesce(state.transactions, 0) AS transactions_before,
            coalesce(state.seq, 0) AS seq_before, state.latest AS latest_before,
            coalesce(last_value(mark IGNORE NULLS) OVER earlier, state.effect, 'close') <> 'close' AS is_inside
     FROM known LEFT JOIN session_state state USING (session)
-    WINDOW earlier AS (PARTITION BY session ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    WINDOW earlier AS (PARTITION BY session ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+           places AS (PARTITION BY session ORDER BY place)
 ), numbered AS (
     SELECT *, transactions_before
               + sum(CASE WHEN mark = 'open' AND NOT is_inside THEN 1 ELSE 0 END) OVER upto
@@ -299,7 +301,9 @@ WITH known AS (
     WINDOW upto AS (PARTITION BY session ORDER BY place ROWS UNBOUNDED PRECEDING),
            earlier AS (PARTITION BY session ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 )
-SELECT *, CASE WHEN is_inside OR mark = 'open' THEN transactions - 1 END::INTEGER AS transaction FROM numbered
+SELECT *, CASE WHEN is_inside OR mark = 'open' THEN transactions - 1 END::INTEGER AS transaction,
+       CASE WHEN is_inside THEN nullif(reason_before, '') END AS left_out
+FROM numbered
 """
 _LOST = """
 INSERT INTO lost
@@ -311,7 +315,7 @@ _STATES = """
 CREATE OR REPLACE TEMP TABLE new_state AS
 SELECT session, coalesce(arg_max(mark, place) FILTER (mark IS NOT NULL), any_value(effect)) AS effect,
        max(transactions + CASE WHEN mark = 'chain' THEN 1 ELSE 0 END) AS transactions, max(seq) AS seq,
-       max(latest) AS latest
+       max(latest) AS latest, nullif(arg_max(coalesce(reason, ''), place), '') AS reason
 FROM judged GROUP BY session
 """
 _SEGMENTS = """
@@ -327,7 +331,7 @@ COPY (
     SELECT judged.session, {{block}} AS block, seq::INTEGER AS seq, latest, judged.us,
            CASE WHEN judged.name IS NULL THEN 'simple' ELSE 'extended' END AS kind, statement, line.sql, judged.name,
            CASE WHEN judged.name IS NOT NULL THEN coalesce(bind.parameters, line.parameters, []) END AS parameters,
-           transaction, judged.sqlstate, judged.rows, judged.lock_us
+           transaction, judged.sqlstate, judged.rows, judged.lock_us, judged.left_out
     FROM {_LINES} line JOIN judged USING (place)
          LEFT JOIN (FROM {_LINES} WHERE kind = 'bind' AND place IN (SELECT source FROM judged)) bind
              ON bind.place = source

@@ -177,6 +177,8 @@ def _rights(connection: Connection, *, through_sql: bool) -> tuple[list[str], li
         revokes.append(_revoke(_LOG_FILE, role))
         refusals.append(f"the role {role} may not see which file the log is (pg_current_logfile)")
     if through_sql and not may_read:
+        risk = f"{role} may read every file of the data directory, hashes of passwords and all databases included"
+        grants.append(f"-- until it is revoked, {risk}; --ssh and --log need no such right")
         grants.append(_grant(_READ_FILE, role, connection))
         revokes.append(_revoke(_READ_FILE, role))
         refusals.append(f"the role {role} may not read files through SQL (pg_read_binary_file); or use --ssh, or --log")

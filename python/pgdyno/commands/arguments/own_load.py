@@ -45,6 +45,13 @@ def capture(
         str | None,
         typer.Option("--database", metavar="NAME", help="Database to capture, if the log files have several."),
     ] = None,
+    from_time: Annotated[
+        str | None,
+        typer.Option("--from", metavar="TIME", help='Leave out what log files have before: "2026-03-01 09:00 CET".'),
+    ] = None,
+    to_time: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="Leave out what log files have after.")
+    ] = None,
     max_size: Annotated[
         str,
         typer.Option(
@@ -65,7 +72,23 @@ def capture(
     from pgdyno.commands.own_load.capture import Wanted
     from pgdyno.commands.own_load.capture import capture as record
 
-    record(Wanted(folder, dsn, log or [], ssh, time, statements, values, prefix, database, max_size, quiet, json))
+    record(
+        Wanted(
+            folder=folder,
+            dsn=dsn,
+            logs=log or [],
+            ssh=ssh,
+            time=time,
+            statements=statements,
+            values=values,
+            prefix=prefix,
+            database=database,
+            span=(from_time, to_time),
+            most=max_size,
+            quiet=quiet,
+            json=json,
+        )
+    )
 
 
 def synthesise(

@@ -14,6 +14,7 @@ from typing import TypeVar
 from pgdyno.capture.folder import ENDINGS, PLAN_FILE, new_folder, refuse_existing, write_capture
 from pgdyno.capture.left_out import SERVER_UNKNOWN, sentence
 from pgdyno.capture.logs.capture_logs import Options, Progress, capture_logs
+from pgdyno.capture.logs.log_times import logged_time_us
 from pgdyno.capture.parser import require_parser
 from pgdyno.capture.server.log_copy import LogCopy
 from pgdyno.capture.server.recording import Recording
@@ -54,6 +55,8 @@ class Wanted:
     values: str | None
     prefix: str | None
     database: str | None
+    span: tuple[str | None, str | None]
+    """--from and --to."""
     most: str
     quiet: bool
     json: bool
@@ -93,6 +96,7 @@ def _check(wanted: Wanted) -> None:
             'name a server, such as "host=db dbname=shop", or log files with --log',
         ),
         (of_server and wanted.database, "--database chooses from log files", "put dbname into the connection string"),
+        (of_server and any(wanted.span), "--from and --to choose from log files", "remove them, or the server"),
         *(
             (wanted.statements and given, f"{option} is for logs, and --statements reads none", f"remove {option}")
             for option, given in wanted.of_logs.items()
@@ -103,12 +107,24 @@ def _check(wanted: Wanted) -> None:
     if not wanted.statements:
         require_parser()
     _most_bytes(wanted)
+    from_us, to_us = _span_us(wanted)
+    if from_us is not None and to_us is not None and from_us >= to_us:
+        raise UsageError("--from: the time is not before that of --to")
     if _span_s(wanted) <= 0:
         raise UsageError("--for: the time must be longer than 0 s")
 
 
 def _span_s(wanted: Wanted) -> float:
     return _parsed("--for", parse_duration_s, wanted.time or DEFAULT_TIME)
+
+
+def _span_us(wanted: Wanted) -> tuple[int | None, int | None]:
+    """Returns --from and --to in µs since 1970. Raises UsageError."""
+    first, last = (
+        None if text is None else _parsed(option, logged_time_us, text)
+        for option, text in zip(("--from", "--to"), wanted.span, strict=True)
+    )
+    return first, last
 
 
 def _most_bytes(wanted: Wanted) -> int:
@@ -273,6 +289,7 @@ def _options(wanted: Wanted, prefix: str | None = None, database: str | None = N
         values=Values(wanted.values or Values.ANONYMISED),
         prefix=wanted.prefix or prefix,
         database=wanted.database or database,
+        span_us=_span_us(wanted),
     )
 
 

@@ -25,7 +25,7 @@ from pgdyno.report.answers.noise import noise_grade, noise_json
 from pgdyno.report.answers.peaks import edges, peaks, peaks_text, spread
 from pgdyno.report.answers.phases import phase_table, phases_of, phases_text
 from pgdyno.report.answers.rates import (
-    KEPT_UP,
+    has_kept_up,
     has_rates,
     kept_up,
     rate_table,
@@ -311,7 +311,7 @@ def _rates(of: Digest) -> list[dict[str, Any]]:
             "rate": point.point.rate,
             "tps": numbers.estimate_json(point.tps),
             "served": served_share(of, point),
-            "kept_up": served_share(of, point) >= KEPT_UP,
+            "kept_up": has_kept_up(of, point),
             "latency_ns": None
             if point.latency is None
             else {

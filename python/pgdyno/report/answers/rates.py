@@ -16,7 +16,9 @@ from pgdyno.report.translation import gettext, gettext_each, listed, ngettext
 NAMED_AT_MOST = 4
 """Rates that one sentence names individually."""
 KEPT_UP = 0.99
-"""A server keeps up with a rate if it serves this share of the due transactions."""
+"""A server keeps up with a rate if it answers this share of the due transactions."""
+FAILED = 0.001
+"""The share of failed transactions from which on a report names it."""
 
 
 def has_rates(of: Digest) -> bool:
@@ -77,7 +79,7 @@ def kept_up(of: Digest) -> Iterator[str]:
         name = label(point.series, names) if names else of.server_name(point.series)
         by_name.setdefault(name, []).append(point)
     for name, points in by_name.items():
-        kept = [point for point in points if served_share(of, point) >= KEPT_UP]
+        kept = [point for point in points if has_kept_up(of, point)]
         if kept:
             rates = list(dict.fromkeys(_rate(point) for point in kept))
             yield gettext(
@@ -85,6 +87,15 @@ def kept_up(of: Digest) -> Iterator[str]:
                 name=name,
                 rate=listed(rates) if len(rates) <= NAMED_AT_MOST else numbers.between(rates[0], rates[-1]),
             )
+        for point in kept:
+            failed = failed_share(of, point)
+            if failed >= FAILED:
+                yield gettext(
+                    "{name} answers {share} % of the {rate} transactions a second with an error, in time",
+                    name=name,
+                    share=numbers.rounded(100 * failed),
+                    rate=_rate(point),
+                )
         others = [point for point in points if point not in kept]
         for point in others[:NAMED_AT_MOST]:
             yield gettext(
@@ -166,15 +177,45 @@ SPREAD = 3.0
 
 def served_share(of: Digest, point: PointSummary) -> float:
     """Return the served share of the due transactions."""
-    trials = [trial for trial in of.run.trials if trial.number in point.finished]
-    if all(trial.imported is None for trial in trials):
+    if _is_own(of, point):
         return 1.0 if point.served is None else min(point.served, 1.0)
-    # other programs do not count what was due and had not started at the end, and some count nothing
-    summaries = [trial.summary for trial in trials if trial.summary is not None]
-    arrived = (point.point.rate or 0.0) * math.fsum(map(_seconds, summaries))
-    due = max(float(sum(each.due for each in summaries)), arrived - SPREAD * math.sqrt(arrived))
-    served = math.fsum(each.tps * _seconds(each) for each in summaries)
+    due = _due(of, point)
+    served = math.fsum(each.tps * _seconds(each) for each in _summaries(of, point))
     return min(served / due, 1.0) if due > 0 else 1.0
+
+
+def failed_share(of: Digest, point: PointSummary) -> float:
+    """Return the share of the due transactions that failed."""
+    due = _due(of, point)
+    return min(sum(each.failed or 0 for each in _summaries(of, point)) / due, 1.0) if due > 0 else 0.0
+
+
+def has_kept_up(of: Digest, point: PointSummary) -> bool:
+    """Return whether the server kept up with the rate; a failed transaction was answered, and is not late.
+
+    A server that fails most transactions serves no load.
+    """
+    served, failed = served_share(of, point), failed_share(of, point)
+    return served > failed and served + failed >= KEPT_UP
+
+
+def _due(of: Digest, point: PointSummary) -> float:
+    summaries = _summaries(of, point)
+    due = float(sum(each.due for each in summaries))
+    if _is_own(of, point):
+        return due
+    # other programs do not count what was due and had not started at the end, and some count nothing
+    arrived = (point.point.rate or 0.0) * math.fsum(map(_seconds, summaries))
+    return max(due, arrived - SPREAD * math.sqrt(arrived))
+
+
+def _is_own(of: Digest, point: PointSummary) -> bool:
+    return all(trial.imported is None for trial in of.run.trials if trial.number in point.finished)
+
+
+def _summaries(of: Digest, point: PointSummary) -> list[Summary]:
+    there = (trial.summary for trial in of.run.trials if trial.number in point.finished)
+    return [each for each in there if each is not None]
 
 
 def _seconds(of: Summary) -> float:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
+from pgdyno.analyse.likeness import disagreement_causes
 from pgdyno.records import ClassLikeness, Likeness, ReplayFigures, Summary, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest, Extras
 from pgdyno.report.report_tables import Table
 from pgdyno.report.sections.section import Block, FoldedTable, Section
-from pgdyno.report.translation import gettext, gettext_noop, listed, ngettext, sentence, sentence_space
+from pgdyno.report.translation import gettext, gettext_noop, listed, ngettext, sentence, sentence_space, translated
 from pgdyno.store.probe_queries import ProbeAverages
 
 MOST_CLASSES = 15
@@ -80,6 +81,8 @@ def _sentences(of: OwnLoad) -> Iterator[str]:
     yield _shares(of.likeness)
     if of.summary.replay is not None:
         yield from _replayed(of.summary.replay)
+        if of.summary.replay.disagreed:
+            yield from map(translated, disagreement_causes(of.likeness, of.summary))
 
 
 def _shares(of: Likeness) -> str:
