@@ -14,10 +14,10 @@ from pgdyno.importers import sources
 from pgdyno.importers.csv_tables import is_table
 from pgdyno.importers.documents.context import LONGEST_LINE
 from pgdyno.importers.documents.read_document import read_document
+from pgdyno.importers.documents.repeats import variants
 from pgdyno.importers.hammerdb import HammerdbParser
 from pgdyno.importers.imported_trials import Place
 from pgdyno.importers.parsed import Output, number
-from pgdyno.importers.repeats import variants
 from pgdyno.importers.write import import_files, keep_files_apart
 from pgdyno.records import ImportedFile
 

@@ -136,7 +136,7 @@ class BenchbaseParser:
         output.last_line = line
         if value == "null":
             return True
-        return _put(output, key, value, line, text)
+        return _put_value(output, key, value, line, text)
 
     def _add_logged(self, match: re.Match[str], text: str, line: int) -> None:
         self.end()
@@ -147,11 +147,11 @@ class BenchbaseParser:
         if match["goodput"] is not None:
             output.put("tps", number(match["goodput"]), line, text)
         for key, (at, value) in self._header.items():
-            _put(output, key, value.lower() if key == "Benchmark Type" else value, at, value)
+            _put_value(output, key, value.lower() if key == "Benchmark Type" else value, at, value)
         self._add(output)
 
 
-def _put(output: Output, key: str, value: str, line: int, text: str) -> bool:
+def _put_value(output: Output, key: str, value: str, line: int, text: str) -> bool:
     """Set what `key` of a summary or a log states; return whether the value is one."""
     latency = _LATENCY.fullmatch(key)
     try:

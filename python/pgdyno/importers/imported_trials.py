@@ -114,7 +114,7 @@ def unit_of(output: Output) -> str:
     return next((unit for unit in units if getattr(output, unit) is not None), "tps")
 
 
-def _counted(output: Output) -> str:
+def _counted_unit(output: Output) -> str:
     """Return what the throughput of `output` counts, as `records.rate_unit` does."""
     if output.tps is not None and output.tps == output.tps_including_connections != output.tps_excluding_connections:
         return TRANSACTIONS if output.shown.get("connections") == "each transaction" else WITH_CONNECTING
@@ -137,7 +137,7 @@ def slug(number: int, target: str, clients: int) -> str:
 def _points(places: Sequence[Place]) -> list[Point]:
     """Return the point of each output; other differences between outputs become variables of the point."""
     points = [_point(place.output) for place in places]
-    counted = [_counted(place.output) for place in places]
+    counted = [_counted_unit(place.output) for place in places]
     if len(set(counted)) > 1:
         # rates of different things are not compared
         points = [

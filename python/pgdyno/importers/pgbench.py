@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -21,7 +20,17 @@ from pgdyno.importers.parsed import (
     Unread,
     looks_like_figure,
     number,
-    whole_number,
+)
+from pgdyno.importers.pgbench_lines import (
+    AFTER_RATE,
+    BUILTIN,
+    JOINED,
+    KEYS,
+    KNOWN,
+    reader_of,
+    split_pair,
+    takes_part,
+    workload_of,
 )
 from pgdyno.messages import Message
 
@@ -52,23 +61,11 @@ _PAIR = re.compile(r"[^\W\d][^:=]{0,80}[:=]\s{0,8}\S{0,40}?\d")
 _MOST_FOREIGN = 5
 """Lines of other text within a summary; with more in a row, it ended before its rate."""
 _SCRIPT = re.compile(r"SQL script (?P<number>\d{1,4}):\s?(?P<name>.{0,500})")
-_SHARE = re.compile(r"(?P<count>\d{1,15}) transactions \(")
-_WEIGHT = re.compile(r"weight: (?P<weight>\d{1,9})")
 _PART_LINE = re.compile(r"\s+- ")
 """Beginning of each line of a script's part, also of one that a later version may add."""
 _DETAILS = re.compile(r"phase \d{1,6}: |outage \d{1,6}: |statement latency percentiles in milliseconds")
 """The first line of details that pgdrive prints and pgdyno does not read."""
 _OF_DETAILS = re.compile(r"\s{0,20}- |\s+[\d.]{1,20}\s")
-_PERCENTILE = re.compile(r"latency percentile (?P<percent>[\d.]{1,12})|latency (?P<ordinal>\d{1,2})th percentile")
-_PAUSE = re.compile(r"(?P<what>think|keying) time \((?P<kind>\w{1,20})\) average")
-_ABOVE = re.compile(r"number of transactions above the [\d.]{1,20} ms latency limit")
-_PART_COUNTS = {
-    "number of transactions actually processed": "transactions",
-    "number of failed transactions": "failed",
-    "number of transactions skipped": "skipped",
-    "number of transactions retried": "retried",
-    "total number of retries": "retries",
-}
 _ABORTED = "above results are incomplete"
 _CLIENT_ABORTED = re.compile(r"(?:pgbench: error: )?[Cc]lient \d{1,6} (?:script \d{1,4} )?aborted")
 _COMPLAINTS = ("pgbench: ", "WARNING:", "NOTICE:", "ERROR:", "FATAL:", "DETAIL:", "HINT:", "Password:")
@@ -76,137 +73,8 @@ _COMPLAINTS = ("pgbench: ", "WARNING:", "NOTICE:", "ERROR:", "FATAL:", "DETAIL:"
 _EPOCH_S = 1e8
 """Seconds of --progress-timestamp are clock times, not relative to the run."""
 
-_BUILTIN = {
-    "TPC-B (sort of)": "tpcb-like",
-    "<builtin: TPC-B (sort of)>": "tpcb-like",
-    "Update only pgbench_accounts": "simple-update",
-    "<builtin: simple update>": "simple-update",
-    "SELECT only": "select-only",
-    "<builtin: select only>": "select-only",
-    "Custom query": "custom",
-}
-
 _PARTITIONS_SINCE = 13
 """pgbench's first version that prints partitions, for its own tables."""
-
-Reader = Callable[[Output, str, int], None]
-
-
-def _sets(name: str, convert: Callable[[str], object]) -> Reader:
-    def read(output: Output, text: str, line: int) -> None:
-        output.put(name, convert(text), line, text)
-
-    return read
-
-
-def _keeps(name: str, convert: Callable[[str], float]) -> Reader:
-    """Return a reader of a figure that no field has."""
-
-    def read(output: Output, text: str, line: int) -> None:
-        output.keep(name, convert(text), line, text)
-
-    return read
-
-
-def _shows(name: str) -> Reader:
-    def read(output: Output, text: str, line: int) -> None:
-        output.shown[name] = text.strip()
-        output.last_line = line
-
-    return read
-
-
-def _partitions(output: Output, text: str, line: int) -> None:
-    method = output.shown.get("partitions")
-    output.shown["partitions"] = f"{method}, {whole_number(text)}" if method else str(whole_number(text))
-    output.last_line = line
-
-
-def _tries(output: Output, text: str, line: int) -> None:
-    output.shown["max_tries"] = str(whole_number(text))
-    output.last_line = line
-
-
-def _mean_latency(output: Output, text: str, line: int) -> None:
-    name = "latency_with_failures_ms" if "including failures" in text else "latency_mean_ms"
-    output.put(name, _milliseconds(text), line, text)
-
-
-def _workload(text: str) -> str:
-    return _BUILTIN.get(text.strip(), text.strip())
-
-
-def _lag(text: str) -> float:
-    """`avg 0.535 (max 103.418) ms`."""
-    return number(text.removeprefix("avg").split(maxsplit=1)[0])
-
-
-def _seconds(text: str) -> float:
-    return number(text.removesuffix("s").strip())
-
-
-def _milliseconds(text: str) -> float:
-    return number(text.split(maxsplit=1)[0].removesuffix("ms"))
-
-
-def _share(text: str) -> int:
-    """Parse `640000/640000` or `12 (0.100%)`: the first number."""
-    return whole_number(re.split(r"[/ ]", text.strip(), maxsplit=1)[0])
-
-
-KEYS: dict[str, Reader] = {
-    "transaction type": _sets("workload", _workload),
-    "scaling factor": _sets("scale", whole_number),
-    "query mode": _sets("protocol", str.strip),
-    "number of clients": _sets("clients", whole_number),
-    "number of threads": _sets("workers", _share),
-    "number of transactions per client": _sets("transactions_per_client", whole_number),
-    "number of transactions actually processed": _sets("transactions", _share),
-    "number of processed transactions": _sets("transactions", _share),
-    "number of failed transactions": _sets("failed", _share),
-    "number of transactions skipped": _sets("skipped", _share),
-    "number of transactions retried": _sets("retried", _share),
-    "total number of retries": _sets("retries", whole_number),
-    "duration": _sets("duration_s", _seconds),
-    "latency average": _mean_latency,
-    "latency stddev": _sets("latency_stddev_ms", _milliseconds),
-    "rate limit schedule lag": _sets("schedule_lag_ms", _lag),
-    "initial connection time": _sets("connect_ms", _milliseconds),
-    "average connection time": _keeps("connection_mean_ms", _milliseconds),
-    "average connection time of sessions": _keeps("connection_mean_ms", _milliseconds),
-    "number of serialization failures": _keeps("serialization_failures", _share),
-    "number of deadlock failures": _keeps("deadlock_failures", _share),
-    "number of other failures": _keeps("other_failures", _share),
-    "number of transactions lost with their connections": _keeps("transactions_lost", _share),
-    "partition method": _shows("partitions"),
-    "partitions": _partitions,
-    "number of partitions": _partitions,
-    "maximum number of tries": _tries,
-    "transaction maximum tries number": _tries,
-    "default transaction isolation level": _shows("isolation"),
-    "pipelining": _shows("pipelining"),
-    "arrivals": _shows("arrivals"),
-    "timer tick": _shows("timer_tick"),
-    "number of phases": _shows("phases"),
-}
-"""Lines `key: value` or `key = value` with a figure or a setting."""
-_AFTER_RATE: dict[str, Reader] = {
-    "number of statements": _keeps("statements", _share),
-    "number of ignored errors": _keeps("ignored_errors", _share),
-    "number of reconnects": _keeps("reconnects", whole_number),
-    "number of outages": _keeps("outages", whole_number),
-}
-"""Lines that pgdrive prints after the rate."""
-_JOINED = re.compile(
-    rf"(?<=\S)\s{{1,8}}(?=(?:{'|'.join(map(re.escape, sorted(KEYS, key=len, reverse=True)))}|tps)\s?[:=]\s)"
-)
-"""Between two lines of a summary that were joined to one."""
-
-_KNOWN = (
-    "statement latencies in milliseconds", "script statistics:", "starting vacuum", "options", "target rate",
-    "latency limit", "pgbench_", "end.", "connections lost: ", "transactions per client: average",
-)  # fmt: skip
-"""Beginnings of lines that belong to an output and contain nothing to keep."""
 
 
 class PgbenchParser:
@@ -234,8 +102,8 @@ class PgbenchParser:
     def read(self, text: str, line: int) -> bool:
         """Process one line; False if it is not pgbench's."""
         stripped = _bare(text)
-        if _split(stripped)[0] in (*KEYS, "tps"):
-            parts = _JOINED.split(stripped)
+        if split_pair(stripped)[0] in (*KEYS, "tps"):
+            parts = JOINED.split(stripped)
             if len(parts) > 1:
                 taken = [self._read(part, part, line) for part in parts]
                 return all(taken)
@@ -451,8 +319,8 @@ class PgbenchParser:
         if stripped.startswith("statement latencies in milliseconds"):
             self._in_statements = True
             return True
-        key, value = _split(stripped)
-        reader = _reader(key) or (_AFTER_RATE.get(key) if output.tps is not None else None)
+        key, value = split_pair(stripped)
+        reader = reader_of(key) or (AFTER_RATE.get(key) if output.tps is not None else None)
         is_next = key in KEYS and output.tps is not None and output.printed["tps"][0] != line
         if is_next and _is_bare(output):
             output = self._next_bare(line)
@@ -465,7 +333,7 @@ class PgbenchParser:
             except (ValueError, IndexError):
                 self._unknown.append(Unread(line, stripped[:400]))
             return True
-        return stripped == "" or stripped.startswith(_KNOWN)
+        return stripped == "" or stripped.startswith(KNOWN)
 
     def _takes_unknown(self, output: Output, text: str, stripped: str, line: int) -> bool:
         """Keep an unknown line within `output`, or close it; return whether it belongs to pgbench."""
@@ -491,13 +359,13 @@ class PgbenchParser:
         """Read one line of a script's part of the report, which follows the rate."""
         begins = _SCRIPT.match(stripped)
         if begins is not None:
-            output.scripts.append(ScriptPart(_workload(begins["name"])))
+            output.scripts.append(ScriptPart(workload_of(begins["name"])))
             output.last_line = line
             return True
         if not output.scripts:
             return False
         try:
-            if not _takes_part(output.scripts[-1], stripped):
+            if not takes_part(output.scripts[-1], stripped):
                 return False
         except (ValueError, IndexError):
             return False
@@ -521,35 +389,6 @@ class PgbenchParser:
         )
         output.last_line = line
         return True
-
-
-def _takes_part(part: ScriptPart, stripped: str) -> bool:
-    """Read a figure of one script. Raises ValueError and IndexError for an invalid one."""
-    weight, share = _WEIGHT.match(stripped), _SHARE.match(stripped)
-    key, value = _split(stripped)
-    if weight is not None:
-        part.weight = int(weight["weight"])
-    elif share is not None:
-        part.transactions = int(share["count"])
-    elif key in _PART_COUNTS:
-        setattr(part, _PART_COUNTS[key], _share(value))
-    elif key in ("latency average", "latency stddev"):
-        setattr(part, "latency_mean_ms" if "average" in key else "latency_stddev_ms", _milliseconds(value))
-    else:
-        return _PERCENTILE.fullmatch(key) is not None or _PAUSE.fullmatch(key) is not None
-    return True
-
-
-def _reader(key: str) -> Reader | None:
-    """Return what reads the line of `key`, if it may be anywhere in a summary."""
-    percentile, pause = _PERCENTILE.fullmatch(key), _PAUSE.fullmatch(key)
-    if percentile is not None:
-        return lambda output, text, line: output.put_percentile(
-            float(percentile["percent"] or percentile["ordinal"]), _milliseconds(text), line, text
-        )
-    if pause is not None:
-        return _keeps(f"{pause['what']}_time_ms", _milliseconds)
-    return _keeps("transactions_above_limit", _share) if _ABOVE.fullmatch(key) else KEYS.get(key)
 
 
 def _bare(text: str) -> str:
@@ -612,7 +451,7 @@ def _settle_load(output: Output) -> None:
         return
     if not output.rate and output.schedule_lag_ms is None:
         output.shown["loop"] = "closed"
-    if output.workload in _BUILTIN.values() and output.workload != "custom" and _prints_partitions(output):
+    if output.workload in BUILTIN.values() and output.workload != "custom" and _prints_partitions(output):
         output.shown.setdefault("partitions", "none")
 
 
@@ -646,8 +485,3 @@ def _rate(output: Output, tps: float, what: str, line: int, text: str) -> None:
         output.put("tps_including_connections", tps, line, text)
     if output.tps is None:
         output.put("tps", tps, line, text)
-
-
-def _split(text: str) -> tuple[str, str]:
-    at = min((found for found in (text.find(":"), text.find("=")) if found > 0), default=0)
-    return (text[:at].strip(), text[at + 1 :].strip()) if at else (text, "")

@@ -14,14 +14,14 @@ from pgdyno.errors import StoreError
 from pgdyno.importers.csv_tables import FieldError, is_table, read_table
 from pgdyno.importers.documents.published_rows import ASSUMED
 from pgdyno.importers.documents.read_document import read_document
-from pgdyno.importers.documents.repeated_figures import repeated
+from pgdyno.importers.documents.repeated_figures import repeated_rows
+from pgdyno.importers.documents.repeats import undecided
 from pgdyno.importers.documents.target_names import identities, name_targets
 from pgdyno.importers.formats import FILES
 from pgdyno.importers.hammerdb_jobs import SQLITE, read_job_store
 from pgdyno.importers.imported_trials import FIGURES, Place, Trial, slug, throughput
 from pgdyno.importers.parsed import LARGEST_NUMBER, Document, Output
 from pgdyno.importers.pgbench_log import LINE_BYTES, LogKind, LogTrial, log_kind, read_log
-from pgdyno.importers.repeats import undecided
 from pgdyno.messages import Message
 from pgdyno.records import (
     Imported,
@@ -161,7 +161,7 @@ def _digest(path: Path) -> str:
 
 def _without_repeated(outputs: Sequence[Output], file: str, part: Part) -> list[Output]:
     """Return the results; rows of tables that repeat an output are listed separately."""
-    found = {id(row): original for row, original in repeated(outputs)}
+    found = {id(row): original for row, original in repeated_rows(outputs)}
     kept = []
     for output in outputs:
         if (original := found.get(id(output))) is None:

@@ -263,7 +263,7 @@ class _Row:
 
     def _complete(self, output: Output, targets: Collection[str | None]) -> None:
         for at, column in enumerate(self.columns):
-            if at >= len(self.cells) or column.is_rate or not _belongs(column, output.target, targets):
+            if at >= len(self.cells) or column.is_rate or not _belongs_to(column, output.target, targets):
                 continue
             if column.field in _AS_WORDS:
                 self._keep_words(output, column, _text(self.cells[at]))
@@ -313,7 +313,7 @@ class _Row:
             at for at in places
             if _has_digit(self.cells, [at])
             and (
-                self._value(at) is None or not any(_belongs(self.columns[at], target, targets) for target in targets)
+                self._value(at) is None or not any(_belongs_to(self.columns[at], target, targets) for target in targets)
             )
         ]  # fmt: skip
         left += [at for at in unnamed if at < len(self.cells) and looks_like_figure(self.cells[at])]
@@ -331,7 +331,7 @@ class _Row:
         ]
 
 
-def _belongs(column: Column, target: str | None, targets: Collection[str | None]) -> bool:
+def _belongs_to(column: Column, target: str | None, targets: Collection[str | None]) -> bool:
     """Return whether `column` is of `target`, one of those in its row: a result without a name beside rates of several
     targets is of none of them.
     """

@@ -16,7 +16,7 @@ _CERTAIN_DIGITS = 4
 """Significant digits of a rate: with fewer, another figure must agree, too."""
 
 
-def repeated(outputs: Sequence[Output]) -> Iterator[tuple[Output, Output]]:
+def repeated_rows(outputs: Sequence[Output]) -> Iterator[tuple[Output, Output]]:
     """Yield each row of a table that has the figures of a tool's output, to the row's rounding, with that output."""
     raw: dict[tuple[str, int], list[Output]] = defaultdict(list)
     for output in outputs:
@@ -26,12 +26,12 @@ def repeated(outputs: Sequence[Output]) -> Iterator[tuple[Output, Output]]:
                     raw[name, int(value)].append(output)
     for row in outputs:
         if row.tool == "table" and row.group:
-            original = next((each for each in _near(row, raw) if _is_same(row, each)), None)
+            original = next((each for each in _candidates(row, raw) if _is_same(row, each)), None)
             if original is not None:
                 yield row, original
 
 
-def _near(row: Output, raw: Mapping[tuple[str, int], list[Output]]) -> Iterator[Output]:
+def _candidates(row: Output, raw: Mapping[tuple[str, int], list[Output]]) -> Iterator[Output]:
     """Yield outputs whose rate differs from that of `row` by less than two."""
     for name in _RATES:
         value = getattr(row, name)

@@ -23,7 +23,7 @@ def fill_settings(output: Output, headings: Sequence[str], first: Output | None)
     if output.tool != "pgbench" or "workload" in output.printed:
         return
     if first is not None and output.command is None:
-        _fill(output, first)
+        _fill_open(output, first)
     for heading in reversed(headings):
         found = _OPTIONS.search(heading.replace("`", " "))
         stated = Output("pgbench", output.line, output.line)
@@ -31,10 +31,10 @@ def fill_settings(output: Output, headings: Sequence[str], first: Output | None)
             read_options(stated, f"pgbench {found[0]}", output.line)
         elif (clients := _CLIENTS.search(heading)) is not None:
             stated.put("clients", int(clients["clients"]), output.line, heading)
-        _fill(output, stated)
+        _fill_open(output, stated)
 
 
-def _fill(output: Output, stated: Output) -> None:
+def _fill_open(output: Output, stated: Output) -> None:
     for name in _INHERITED:
         if getattr(output, name) is None and getattr(stated, name) is not None:
             setattr(output, name, getattr(stated, name))

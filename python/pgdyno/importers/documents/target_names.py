@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 
 from pgdyno.importers.documents.command_lines import prefix_of
+from pgdyno.importers.documents.repeats import variants
 from pgdyno.importers.parsed import Output
-from pgdyno.importers.repeats import variants
 
 _PARTS: Sequence[Callable[[Output], str]] = (
     lambda output: output.words.get("rows", ""),
