@@ -15,6 +15,8 @@ from tests.unit import documents_sample as documents
 from tests.unit.test_import_document import PGBENCH_17, SYSBENCH
 from tests.unit.test_import_hammerdb_jobs import FUNCTIONS, LOG, TABLES
 
+SMALL = Path(__file__).parents[1] / "golden" / "small-outputs"
+
 
 def test_a_document_goes_all_the_way(run: Run, tmp_path: Path) -> None:
     (tmp_path / "peaks.txt").write_text(documents.peaks_report() + "about 5 tps more\n", encoding="utf-8")
@@ -220,3 +222,16 @@ def test_a_refused_file_is_refused_without_its_password(run: Run, tmp_path: Path
     assert done.returncode == ExitCode.STORE
     assert "result:1: PGPASSWORD=***" in done.stderr
     assert "sEcret" not in done.stdout + done.stderr
+
+
+def test_rates_of_13_and_16_are_compared_without_connecting(run: Run) -> None:
+    run("pgdyno", "import", str(SMALL / "rates-13-and-16.md"), "--into", "pgdyno-runs")
+    compared = run("pgdyno", "compare", "latest", "--by", "target")
+    assert "PG16 is the same as PG13 by throughput" in compared.stdout, compared.stderr
+
+
+def test_a_rate_with_connecting_is_not_compared_with_one_without(run: Run) -> None:
+    run("pgdyno", "import", str(SMALL / "rates-of-two-kinds.md"), "--into", "pgdyno-runs")
+    compared = run("pgdyno", "compare", "latest", "--by", "target")
+    assert compared.returncode != ExitCode.OK
+    assert "transactions, connecting included vs transactions" in compared.stdout + compared.stderr

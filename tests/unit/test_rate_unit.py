@@ -1,0 +1,55 @@
+"""What an imported throughput counts, also in runs that earlier versions imported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.importers.write import import_files
+from pgdyno.records import TrialRecord
+from pgdyno.records.rate_unit import QUERIES, TRANSACTIONS, WITH_CONNECTING, in_one_unit, rate_unit
+from pgdyno.store import load_run
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "small-outputs"
+
+
+@pytest.fixture(autouse=True)
+def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sync", lambda: None)
+
+
+def first(name: str, tmp_path: Path) -> TrialRecord:
+    return load_run(import_files([GOLDEN / name], tmp_path).run).trials[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("rates-13-and-16.md", TRANSACTIONS),
+        ("rates-of-two-kinds.md", WITH_CONNECTING),
+        ("rates-with-reconnecting.txt", TRANSACTIONS),
+        ("qps-only.md", QUERIES),
+        ("clients-with-words.md", TRANSACTIONS),
+    ],
+)
+def test_a_rate_says_what_it_counts(name: str, unit: str, tmp_path: Path) -> None:
+    assert rate_unit(first(name, tmp_path)) == unit
+
+
+def test_a_run_of_an_earlier_version_is_compared_without_connecting(tmp_path: Path) -> None:
+    trial = first("rates-13-and-16.md", tmp_path)
+    assert trial.imported is not None
+    assert trial.summary is not None
+    figures = dict(trial.imported.figures)
+    with_connecting = figures["tps"] = figures.pop("tps_including_connections")
+    earlier = trial.model_copy(
+        update={
+            "imported": trial.imported.model_copy(update={"figures": figures}),
+            "summary": trial.summary.model_copy(update={"tps": with_connecting}),
+        }
+    )
+    assert rate_unit(earlier) == WITH_CONNECTING
+    ((converted,), _) = in_one_unit([[earlier], [trial]])
+    assert converted.summary is not None
+    assert converted.summary.tps == trial.summary.tps == 1002.57637
