@@ -23,8 +23,8 @@ _WHOLE = (
     "others", "errors", "failed", "skipped", "retried", "retries",
 )  # fmt: skip
 _NUMBERS = (
-    "duration_s", "tps", "tps_excluding_connections", "qps", "tpm", "nopm", "rate", "latency_mean_ms",
-    "latency_stddev_ms", "latency_min_ms", "latency_max_ms", "connect_ms",
+    "duration_s", "tps", "tps_including_connections", "tps_excluding_connections", "qps", "tpm", "nopm", "rate",
+    "latency_mean_ms", "latency_stddev_ms", "latency_min_ms", "latency_max_ms", "connect_ms",
 )  # fmt: skip
 _SAME = {"measured_s": "duration_s", "succeeded": "transactions"}
 """Columns of pgdyno's export, and the fields that they fill."""
