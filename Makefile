@@ -25,7 +25,7 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 demo: build ## measure a PostgreSQL 18 here: a sweep of clients, a table, an HTML report
-	$(BIN)/pgdyno run quick
+	$(BIN)/pgdyno run quick || [ $$? = 12 ] # other load may make a demonstration invalid, which its headline says
 
 build: $(INSTALLED) .venv/.complete ## .venv/bin/pgdyno, pgdrive, pgprobe and pgnull
 

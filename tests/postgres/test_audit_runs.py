@@ -65,7 +65,7 @@ def test_errors_and_maintenance_of_one_arm(home: Home, tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text(TWO_ARMS.format(python=sys.executable))
     done = pgdyno(home, tmp_path, "run", str(plan))
-    assert done.returncode == ExitCode.OK, done.stderr
+    assert done.returncode == ExitCode.INVALID, done.stderr
     of_b = [trial.number for trial in the_run(tmp_path).trials() if trial.target == "b"]
 
     (failed,) = found(home, tmp_path, "errors-one-arm")

@@ -211,7 +211,7 @@ def test_a_run_keeps_its_capture_and_is_resumed_and_compared_only_with_the_same(
     shop = write_capture(tmp_path / "shop", span_us=5000, transactions=2, left_out=left)
     (tmp_path / "plan.toml").write_text(PLAN)
     done = pgdyno(warm_home, tmp_path, "run", "plan.toml")
-    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    assert done.returncode == ExitCode.INVALID, done.stdout + done.stderr
     run = the_run(tmp_path)
     (first, second) = run.trials()
     # there is no table t: errors are disagreements, and no failures of the trial
@@ -240,11 +240,11 @@ def test_a_run_keeps_its_capture_and_is_resumed_and_compared_only_with_the_same(
     assert f"{shop / 'capture.parquet'} has changed since the run began" in done.stderr
     (shop / "capture.parquet").write_bytes(content)
     done = pgdyno(warm_home, tmp_path, "run", "--resume", str(run.path))
-    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    assert done.returncode == ExitCode.INVALID, done.stdout + done.stderr
     assert len(the_run(tmp_path).trials()) == 2
 
     done = pgdyno(warm_home, tmp_path, "run", "plan.toml", "--runs", "faster", "--set", "workload.pace=2")
-    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    assert done.returncode == ExitCode.INVALID, done.stdout + done.stderr
     (faster,) = (tmp_path / "faster").iterdir()
     done = pgdyno(warm_home, tmp_path, "compare", str(run.path), str(faster))
     assert "replays at different paces" in done.stdout + done.stderr

@@ -200,6 +200,13 @@ def test_the_trials_choose_between_singular_and_plural_of_disagreements() -> Non
     assert "in 1 trial:" in finding.message
 
 
+def test_clients_that_have_sent_their_transactions_may_wait_for_the_last_one() -> None:
+    run = own(latency={"mean": 0.3})
+    assert worst(of("littles-law", run)) is INVALID
+    counted = [trial.model_copy(update={"duration_s": None}) for trial in run.trials]
+    assert of("littles-law", replace(run, trials=counted)) == []
+
+
 def test_standbys_and_generators_of_a_trial_are_no_other_load() -> None:
     busy = on_host(others=0.3)
     assert worst(of("other-load", own(probe_rows=busy))) is CAUTION

@@ -151,7 +151,7 @@ def _us(value_ns: int | None) -> float | None:
     return None if value_ns is None else value_ns / 1e3
 
 
-def disagreement_causes(likeness: Likeness, summary: Summary) -> list[Message]:
+def disagreement_causes(likeness: Likeness | None, summary: Summary) -> list[Message]:
     """Return why statements of a replay had other results than captured, as far as the trial shows it.
 
     A log has no rows of COPY, so that later statements miss them. Sequences give out keys in the order in which
@@ -159,7 +159,7 @@ def disagreement_causes(likeness: Likeness, summary: Summary) -> list[Message]:
     """
     causes = []
     replay = summary.replay
-    copies = likeness.copies_left_out + (replay.copies_without_data if replay is not None else 0)
+    copies = (likeness.copies_left_out if likeness is not None else 0) + (replay.copies_without_data if replay is not None else 0)
     if copies:
         causes.append(
             Message(

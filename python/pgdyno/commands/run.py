@@ -27,6 +27,7 @@ from pgdyno.plan.executed_code import executed
 from pgdyno.plan.targets import rented_targets
 from pgdyno.plan.values import refuse_undecodable
 from pgdyno.records import Stage
+from pgdyno.report.answers.answer import refusing
 from pgdyno.report.export import to_csv
 from pgdyno.report.full_report import whole_report
 from pgdyno.report.run_events import Noted
@@ -264,7 +265,8 @@ def _show(finished: Finished, output: Output) -> ExitCode:
     else:
         print_report(report.of, Console(), report.extras, shown)
     raise_first(errors)
-    return exit_code(finished)
+    code = exit_code(finished)
+    return ExitCode.INVALID if code is ExitCode.OK and refusing(report.extras) else code
 
 
 def _view(output: Output, around: Callable[[LiveView], LiveView]) -> JournalView:

@@ -121,6 +121,9 @@ def _severity(sample: Sample, ratio: float) -> Severity | None:
     if ratio < 1 and sample.tool is None and _failed_share(sample) > FAILED_SHARE:
         # the rule `errors` reports the failures
         return None
+    if ratio < 1 and sample.trial.imported is None and sample.trial.duration_s is None:
+        # clients that have sent their number of transactions wait for the last one
+        return None
     if ratio < 1 and (off <= _left_out(sample) + rounding + cut):
         return Severity.NOTE
     return Severity.INVALID if off > FAR + rounding + cut else Severity.CAUTION

@@ -76,7 +76,7 @@ _ADVICE = {
 def _disagreements(samples: list[Sample]) -> Iterator[RuleFinding]:
     by_cause: dict[str, list[tuple[Sample, Message]]] = {}
     for sample in samples:
-        for cause in _causes(sample):
+        for cause in disagreement_causes(sample.trial.likeness, sample.summary):
             by_cause.setdefault(cause.id, []).append((sample, cause))
     for cause_id, some in by_cause.items():
         worst, cause = max(some, key=lambda each: _disagreed(each[0]))
@@ -96,11 +96,6 @@ def _disagreements(samples: list[Sample]) -> Iterator[RuleFinding]:
             [Evidence(at=sample.at(), figures={**_kinds(sample), **_states(sample)}) for sample, _ in some],
             _ADVICE[cause_id],
         )
-
-
-def _causes(sample: Sample) -> list[Message]:
-    likeness = sample.trial.likeness
-    return disagreement_causes(likeness, sample.summary) if likeness is not None else []
 
 
 def _states(sample: Sample) -> dict[str, float]:
