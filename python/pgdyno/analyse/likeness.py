@@ -159,7 +159,9 @@ def disagreement_causes(likeness: Likeness | None, summary: Summary) -> list[Mes
     """
     causes = []
     replay = summary.replay
-    copies = (likeness.copies_left_out if likeness is not None else 0) + (replay.copies_without_data if replay is not None else 0)
+    copies = (likeness.copies_left_out if likeness is not None else 0) + (
+        replay.copies_without_data if replay is not None else 0
+    )
     if copies:
         causes.append(
             Message(
