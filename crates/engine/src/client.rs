@@ -232,6 +232,15 @@ impl Client {
         }
     }
 
+    /// Whether the client is between two transactions, and can move to another worker.
+    #[must_use]
+    pub fn may_leave(&self) -> bool {
+        matches!(
+            self.state,
+            State::Departing | State::Paused(Pause::Schedule)
+        )
+    }
+
     /// Departs before the next transaction.
     fn depart(&mut self, shared: &mut Shared<'_>) -> Next {
         self.enter(State::Departing);

@@ -1,5 +1,7 @@
 //! Which clients are to leave a worker, so that every worker has its share.
 
+use std::collections::HashSet;
+
 use crate::load_share::worker_of;
 
 /// The clients that are to leave a worker. Each client checks this before a transaction.
@@ -16,7 +18,7 @@ pub struct Departures {
     /// Clients that are ready to leave.
     ready: Vec<usize>,
     /// Clients that could not leave, and stay until the next order.
-    kept: Vec<usize>,
+    kept: HashSet<usize>,
 }
 
 impl Departures {
@@ -100,7 +102,7 @@ impl Departures {
     /// Records that client number `client` cannot leave, and stays.
     pub fn keep(&mut self, client: usize) {
         self.settled(client);
-        self.kept.push(client);
+        self.kept.insert(client);
     }
 }
 

@@ -347,6 +347,12 @@ impl<'a> Shared<'a> {
         self.changing.push_back(client);
     }
 
+    /// How many clients want to change their session.
+    #[must_use]
+    pub fn changes(&self) -> usize {
+        self.changing.len()
+    }
+
     /// The next client that wants to change its session.
     pub fn next_change(&mut self) -> Option<usize> {
         self.changing.pop_front()

@@ -396,7 +396,7 @@ impl<'a, P: Poller> Worker<'a, P> {
                 return Ok(holds);
             }
             self.take_order()?;
-            self.receive_clients()?;
+            self.receive_clients();
             self.wake(now);
             self.connect_clients();
             self.change_sessions()?;

@@ -252,20 +252,19 @@ impl Poller for Epoll {
     }
 
     /// Bytes that arrived and were not read cause an edge where the socket is added next.
-    fn release(&mut self, token: usize, _handler: &mut impl Handler) -> io::Result<Released> {
+    fn release(&mut self, token: usize) -> Released {
         let Some(slot) = self.sockets.get_mut(token) else {
-            return Ok(Released::Gone);
+            return Released::Gone;
         };
         match slot.take() {
-            None => Ok(Released::Gone),
-            Some(socket) if !socket.rest.is_empty() => {
+            None => Released::Gone,
+            Some(socket)
+                if !socket.rest.is_empty() || epoll::delete(&self.epoll, &socket.fd).is_err() =>
+            {
                 *slot = Some(socket);
-                Ok(Released::Busy)
+                Released::Busy
             }
-            Some(socket) => {
-                epoll::delete(&self.epoll, &socket.fd)?;
-                Ok(Released::Socket(socket.fd))
-            }
+            Some(socket) => Released::Socket(socket.fd),
         }
     }
 }

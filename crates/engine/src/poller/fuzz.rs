@@ -327,12 +327,15 @@ impl<P: Poller> Play<P> {
         let Place::With(poller, token) = self.world.links[number].place else {
             return;
         };
-        let world = &mut self.world;
-        let mut load = Load { world, poller };
-        let released = self.pollers[poller].release(token, &mut load);
-        match released.expect("the kernel lets go") {
+        let mut released = self.pollers[poller].release(token);
+        while let Released::Pending = released {
+            assert!(self.world.links[number].is_open());
+            self.turn(poller);
+            released = self.pollers[poller].release(token);
+        }
+        match released {
             Released::Socket(socket) => self.world.leave(number, Place::LetGo(poller, socket)),
-            Released::Busy => assert!(self.world.links[number].is_open()),
+            Released::Pending | Released::Busy => assert!(self.world.links[number].is_open()),
             Released::Gone => assert!(!self.world.links[number].is_open(), "it is there"),
         }
     }

@@ -30,7 +30,11 @@ pub enum Next {
 pub enum Released {
     /// The socket. Bytes that the handler has not received are still to be read from it.
     Socket(OwnedFd),
-    /// The connection stays, because something is still to be sent on it.
+    /// Not yet: the kernel still reads from it. Until it is released, or the handler sends on it,
+    /// nothing further may arrive.
+    Pending,
+    /// The connection stays, because something is still to be sent on it, or the kernel does not
+    /// let go of it.
     Busy,
     /// There is no connection: it ended, and the handler knows.
     Gone,
@@ -86,11 +90,9 @@ pub trait Poller: Sized {
     /// Closes a connection immediately.
     fn close(&mut self, token: usize);
 
-    /// Releases a connection, so that another poller can take it over. No byte is lost: the handler
-    /// receives those that were read from the socket in the meantime, and learns if the connection
-    /// ended. Other connections may be served as in [`Poller::wait`]. A handler must not call this.
-    ///
-    /// # Errors
-    /// When the kernel does not let go of it.
-    fn release(&mut self, token: usize, handler: &mut impl Handler) -> io::Result<Released>;
+    /// Releases a connection, so that another poller can take it over; does not wait. If that is
+    /// pending, the caller repeats it after the next [`Poller::wait`], which a confirmation of the
+    /// kernel ends. No byte is lost: the handler receives those that were read from the socket in
+    /// the meantime, and learns if the connection ended.
+    fn release(&mut self, token: usize) -> Released;
 }

@@ -64,8 +64,11 @@ struct Connection {
     generation: u32,
     /// Whether the kernel has a receive for the connection.
     is_armed: bool,
-    /// Whether the connection gets no further receive, because it is being released.
+    /// Whether the connection gets no further receive, because it is being released; until the
+    /// handler sends.
     is_stopping: bool,
+    /// Whether the kernel was asked to end the receive.
+    is_cancelled: bool,
     /// Whether nothing has arrived since the last check for ends.
     is_quiet: bool,
     outgoing: Outgoing,
@@ -127,6 +130,7 @@ impl Poller for Uring {
             generation: self.generation,
             is_armed: false,
             is_stopping: false,
+            is_cancelled: false,
             is_quiet: false,
             outgoing: Outgoing::Nothing,
         });
@@ -138,6 +142,9 @@ impl Poller for Uring {
         let Some(Some(connection)) = self.connections.get_mut(token) else {
             return;
         };
+        if std::mem::take(&mut connection.is_stopping) {
+            self.unarmed.push(token);
+        }
         match &mut connection.outgoing {
             Outgoing::Nothing => {
                 connection.outgoing = Outgoing::Message;
@@ -190,36 +197,35 @@ impl Poller for Uring {
             .register_files_update(token as u32, &[-1]);
     }
 
-    fn release(&mut self, token: usize, handler: &mut impl Handler) -> io::Result<Released> {
-        let Some(Some(connection)) = self.connections.get_mut(token) else {
-            return Ok(Released::Gone);
-        };
-        if !matches!(connection.outgoing, Outgoing::Nothing) {
-            return Ok(Released::Busy);
-        }
-        connection.is_stopping = true;
-        self.end_receive(token, handler)?;
+    fn release(&mut self, token: usize) -> Released {
         let Some(slot) = self.connections.get_mut(token) else {
-            return Ok(Released::Gone);
+            return Released::Gone;
         };
-        match slot.take() {
-            // bytes that the handler received in the meantime ended the connection
-            None => Ok(Released::Gone),
-            // or made the handler send
-            Some(mut connection) if !matches!(connection.outgoing, Outgoing::Nothing) => {
-                connection.is_stopping = false;
-                *slot = Some(connection);
-                self.unarmed.push(token);
-                Ok(Released::Busy)
+        let Some(mut connection) = slot.take() else {
+            return Released::Gone;
+        };
+        let is_busy = !matches!(connection.outgoing, Outgoing::Nothing);
+        connection.is_stopping = !is_busy;
+        if is_busy || connection.is_armed {
+            *slot = Some(connection);
+            if is_busy {
+                return Released::Busy;
             }
-            Some(connection) => {
-                // an occupied slot would keep the connection open after its end
-                self.ring
-                    .submitter()
-                    .register_files_update(token as u32, &[-1])?;
-                Ok(Released::Socket(connection.socket))
-            }
+            self.end_receive(token);
+            return Released::Pending;
         }
+        // an occupied slot would keep the connection open after its end
+        let vacated = self
+            .ring
+            .submitter()
+            .register_files_update(token as u32, &[-1]);
+        if vacated.is_err() {
+            connection.is_stopping = false;
+            self.connections[token] = Some(connection);
+            self.unarmed.push(token);
+            return Released::Busy;
+        }
+        Released::Socket(connection.socket)
     }
 }
 

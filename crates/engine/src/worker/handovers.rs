@@ -10,11 +10,20 @@ use crate::client::Client;
 use crate::clock::{Nanos, SECOND};
 use crate::handover::{Dismissed, Handover, Order};
 use crate::interval::Phase;
-use crate::poller::{Poller, Released};
+use crate::poller::{Next, Poller, Released};
 use crate::worker::{LONGEST_WAIT, Load, NOWHERE, Worker};
 
 /// How long a worker waits at most before it checks for clients that are on their way to it.
 const ARRIVAL_WAIT: Nanos = SECOND / 1000;
+
+/// The result of sending a client away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Departure {
+    /// The client has left, or stays.
+    Settled,
+    /// The poller has not released its connection yet.
+    Pending,
+}
 
 impl<P: Poller> Worker<'_, P> {
     /// Begins without clients at `from`, and waits for an order that brings some.
@@ -111,11 +120,17 @@ impl<P: Poller> Worker<'_, P> {
         if self.destinations.is_empty() {
             return Ok(());
         }
+        let mut pending = Vec::new();
         while let Some((client, worker)) = self.load.shared.departures.next() {
             let token = self.load.token(client);
-            if let Some(token) = token.filter(|token| !self.load.has_stopped(*token)) {
-                self.send_client(token, worker)?;
+            if let Some(token) = token.filter(|token| self.load.may_leave(*token))
+                && self.send_client(token, worker)? == Departure::Pending
+            {
+                pending.push(client);
             }
+        }
+        for client in pending {
+            self.load.shared.departures.add(client);
         }
         // clients that an earlier order sent here may have to move on
         if !self.load.shared.departures.wanted() && self.earlier_arrivals.is_empty() {
@@ -125,9 +140,9 @@ impl<P: Poller> Worker<'_, P> {
         Ok(())
     }
 
-    fn send_client(&mut self, token: usize, worker: usize) -> io::Result<()> {
+    fn send_client(&mut self, token: usize, worker: usize) -> io::Result<Departure> {
         let Some(Some(to)) = self.destinations.get(worker).cloned() else {
-            return self.keep(token);
+            return Ok(self.keep(token));
         };
         let transport = if self.load.shared.reconnects {
             // sends the end of the previous session
@@ -135,14 +150,15 @@ impl<P: Poller> Worker<'_, P> {
             self.poller.close(token);
             None
         } else {
-            match self.poller.release(token, &mut self.load)? {
+            match self.poller.release(token) {
                 Released::Socket(socket) => Some(self.load.transport(token, socket)),
-                Released::Gone => return Ok(()),
-                Released::Busy => return self.keep(token),
+                Released::Pending => return Ok(Departure::Pending),
+                Released::Gone => return Ok(Departure::Settled),
+                Released::Busy => return Ok(self.keep(token)),
             }
         };
         let Some(client) = self.load.remove(token) else {
-            return Ok(());
+            return Ok(Departure::Settled);
         };
         let id = client.id();
         let parcel = Handover::Client(Box::new(client), transport);
@@ -151,64 +167,58 @@ impl<P: Poller> Worker<'_, P> {
         {
             // the worker has ended, as all of its clients have: this one stays
             self.load.shared.departures.keep(id);
-            return self.add_client(*client, transport);
+            self.add_client(*client, transport);
+            return Ok(Departure::Settled);
         }
         self.load.shared.departures.settled(id);
-        Ok(())
+        Ok(Departure::Settled)
     }
 
     /// Keeps a client that was to leave and cannot.
-    fn keep(&mut self, token: usize) -> io::Result<()> {
+    fn keep(&mut self, token: usize) -> Departure {
         let now = self.load.shared.clock.now();
         self.step(token, |client, shared| {
             shared.departures.keep(client.id());
             client.stayed(now, shared)
         });
-        Ok(())
+        Departure::Settled
     }
 
     /// Takes in the clients that have arrived.
-    pub(super) fn receive_clients(&mut self) -> io::Result<()> {
-        let mut result = Ok(());
+    pub(super) fn receive_clients(&mut self) {
         let mut earlier = std::mem::take(&mut self.earlier_arrivals);
-        earlier.retain(|from| self.receive_clients_from(from, &mut result));
+        earlier.retain(|from| self.receive_clients_from(from));
         self.earlier_arrivals = earlier;
         let mut arrivals = std::mem::take(&mut self.arrivals);
-        arrivals.retain(|from| self.receive_clients_from(from, &mut result));
+        arrivals.retain(|from| self.receive_clients_from(from));
         self.arrivals = arrivals;
-        result
     }
 
     /// Returns whether more clients may arrive.
-    fn receive_clients_from(
-        &mut self,
-        from: &Receiver<Handover>,
-        result: &mut io::Result<()>,
-    ) -> bool {
+    fn receive_clients_from(&mut self, from: &Receiver<Handover>) -> bool {
         loop {
             match from.try_recv() {
                 Ok(Handover::Share(share)) => self.load.shared.schedule.take(share),
-                Ok(Handover::Client(client, transport)) => {
-                    if let Err(error) = self.add_client(*client, transport) {
-                        *result = Err(error);
-                        return true;
-                    }
-                }
+                Ok(Handover::Client(client, transport)) => self.add_client(*client, transport),
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             }
         }
     }
 
-    fn add_client(&mut self, client: Client, transport: Option<Transport>) -> io::Result<()> {
+    fn add_client(&mut self, client: Client, transport: Option<Transport>) {
         self.load.shared.departures.joined(client.id());
         let token = self.load.add(client);
-        if let Some(transport) = transport {
-            self.attach(token, transport)?;
-        }
+        let attached = transport.map_or(Ok(()), |transport| self.attach(token, transport));
         let now = self.load.shared.clock.now();
-        self.step(token, |client, shared| client.arrived(now, shared));
-        Ok(())
+        self.step(token, |client, shared| match attached {
+            Ok(()) => client.arrived(now, shared),
+            // this ends the client's connection, and not the load
+            Err(error) => {
+                client.closed(Some(&error), shared);
+                Next::Wait
+            }
+        });
     }
 }
 
@@ -225,9 +235,11 @@ impl Load<'_> {
         token
     }
 
-    fn has_stopped(&self, token: usize) -> bool {
+    /// Whether a client that was ready to leave still is: it may have stopped, or its intended start
+    /// has come.
+    fn may_leave(&self, token: usize) -> bool {
         let client = self.clients.get(token).and_then(Option::as_ref);
-        client.is_some_and(Client::stopped)
+        client.is_some_and(Client::may_leave)
     }
 
     /// Removes a client.

@@ -6,14 +6,18 @@ use std::io;
 use pgdyno_connect::{Session, Transport};
 
 use crate::driver::Change;
-use crate::poller::{Poller, Released};
+use crate::poller::{Next, Poller, Released};
 use crate::worker::Worker;
 
 impl<P: Poller> Worker<'_, P> {
     /// Makes the changes that clients requested. New connections are made one after the other, as
     /// with -C.
     pub(super) fn change_sessions(&mut self) -> io::Result<()> {
-        while let Some(client) = self.load.shared.next_change() {
+        // those that are postponed have their turn after the poller has waited
+        for _ in 0..self.load.shared.changes() {
+            let Some(client) = self.load.shared.next_change() else {
+                break;
+            };
             let Some(token) = self.load.token(client) else {
                 continue;
             };
@@ -41,9 +45,16 @@ impl<P: Poller> Worker<'_, P> {
 
     fn change_session(&mut self, token: usize, change: Change) -> io::Result<()> {
         self.poller.flush(&mut self.load)?;
-        let left = match self.poller.release(token, &mut self.load)? {
+        let left = match self.poller.release(token) {
             Released::Socket(socket) => self.load.transport(token, socket),
             Released::Gone => return Ok(()),
+            Released::Pending => {
+                self.step(token, |client, shared| {
+                    shared.change_session(client.id());
+                    Next::Wait
+                });
+                return Ok(());
+            }
             Released::Busy => {
                 let now = self.load.shared.clock.now();
                 self.step(token, |client, shared| client.change_later(now, shared));

@@ -13,13 +13,18 @@ with_both!(
     nothing_to_release,
     others_are_served_meanwhile,
     a_slot_is_free_for_another,
+    many_busy_connections_delay_a_release_and_do_not_fail_it,
+    one_that_sends_instead_goes_on,
 );
 
 impl<P: Poller> Bench<P> {
     fn release(&mut self, token: usize) -> Released {
-        self.poller
-            .release(token, &mut self.script)
-            .expect("the kernel lets go")
+        loop {
+            match self.poller.release(token) {
+                Released::Pending => self.wait(SECOND / 100),
+                released => return released,
+            }
+        }
     }
 
     /// Continues with `token` on another poller.
@@ -85,7 +90,7 @@ fn a_peer_that_dies_is_noticed_once<P: Poller>() {
                 bench.poller.add(0, socket).expect("added");
             }
             Released::Gone => assert_eq!(bench.script.closed[0].len(), 1),
-            Released::Busy => panic!("nothing was to be sent"),
+            Released::Pending | Released::Busy => panic!("nothing was to be sent"),
         }
         bench.until(|script| !script.closed[0].is_empty());
         bench.turn();
@@ -143,7 +148,7 @@ fn others_are_served_meanwhile<P: Poller>() {
         match bench.release(token) {
             Released::Socket(socket) => sockets.push(socket),
             // the question arrived before the release, and is answered first
-            Released::Busy => {}
+            Released::Pending | Released::Busy => {}
             Released::Gone => panic!("nobody left"),
         }
     }
@@ -167,5 +172,34 @@ fn a_slot_is_free_for_another<P: Poller>() {
         bench.peers[0] = peer;
         bench.send(0, b"hello");
         assert_eq!(bench.read(0, 5), b"hello");
+    }
+}
+
+fn many_busy_connections_delay_a_release_and_do_not_fail_it<P: Poller>() {
+    // the kernel reports the end of a receive after everything that arrived before
+    let others = 4500;
+    let mut bench = Bench::<P>::new(others + 1);
+    // a turn submits at most 1024 receives
+    (0..5).for_each(|_| bench.turn());
+    for peer in &bench.peers[1..] {
+        write(peer, b"answer");
+    }
+    assert!(matches!(bench.release(0), Released::Socket(_)));
+    bench.until(|script| script.received[1..].iter().all(|got| got == b"answer"));
+    assert!(bench.script.closed.iter().all(Vec::is_empty));
+}
+
+fn one_that_sends_instead_goes_on<P: Poller>() {
+    let mut bench = Bench::<P>::new(1);
+    bench.turn();
+    if let Released::Pending = bench.poller.release(0) {
+        bench.send(0, b"question");
+        assert_eq!(bench.read(0, 8), b"question");
+        write(&bench.peers[0], b"answer");
+        bench.until(|script| !script.received[0].is_empty());
+        assert!(bench.script.closed[0].is_empty());
+        bench.move_to_another(0);
+        write(&bench.peers[0], b"again");
+        bench.until(|script| script.received[0].len() == 11);
     }
 }

@@ -114,6 +114,7 @@ impl Uring {
         let token = request.token as usize;
         if let Some(connection) = self.connection(request) {
             connection.is_armed = !is_last;
+            connection.is_cancelled &= !is_last;
             connection.is_quiet = false;
             match (usize::try_from(completion.result()), filled) {
                 (Ok(length @ 1..), Some(id)) => {
@@ -129,7 +130,8 @@ impl Uring {
                 (Err(_), _) => match Errno::from_raw_os_error(-completion.result()) {
                     // all buffers were in use; the receive continues with the next batch
                     Errno::NOBUFS | Errno::INTR | Errno::AGAIN => {}
-                    Errno::CANCELED if connection.is_stopping => {}
+                    // we ended it, perhaps for a release that did not take place
+                    Errno::CANCELED => {}
                     error => {
                         self.close(token);
                         handler.closed(token, Some(error.into()));

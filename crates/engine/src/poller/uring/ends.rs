@@ -1,7 +1,5 @@
 //! Ends that the kernel may not report, and the end of the kernel's requests.
 
-use std::io;
-
 use io_uring::cqueue;
 use io_uring::types::{CancelBuilder, SubmitArgs, Timespec};
 use rustix::io::Errno;
@@ -10,7 +8,7 @@ use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 use super::super::handler::{Handler, Poller as _};
 use super::super::uring_request::{Request, RequestKind};
 use super::{LOOK_EVERY, Uring};
-use crate::clock::{Nanos, SECOND};
+use crate::clock::Nanos;
 
 /// After how many rounds without the end of a request the memory of the remaining ones is leaked.
 const LAST_ROUNDS: usize = 100;
@@ -49,36 +47,26 @@ impl Uring {
         handler.closed(token, why);
     }
 
-    /// Ends the receive of `token`, if there is one, and waits for the kernel's confirmation.
-    pub(super) fn end_receive(
-        &mut self,
-        token: usize,
-        handler: &mut impl Handler,
-    ) -> io::Result<()> {
-        let moment = SECOND / 100;
-        let timeout = Timespec::new().nsec(moment as u32);
-        for _ in 0..LAST_ROUNDS {
-            let Some(Some(connection)) = self.connections.get(token) else {
-                return Ok(());
-            };
-            if !connection.is_armed {
-                return Ok(());
-            }
-            let request = Request {
-                kind: RequestKind::Receive,
-                generation: connection.generation,
-                token: token as u32,
-            };
-            let receive = CancelBuilder::user_data(request.user_data());
-            // fails if the receive has ended by itself or after the time limit: then try again
-            let _ = self
-                .ring
-                .submitter()
-                .register_sync_cancel(Some(timeout), receive);
-            self.enter(1, Some(moment), handler)?;
-            self.complete(handler);
+    /// Asks the kernel to end the receive of `token`. The completion of the receive confirms it; the
+    /// kernel reports it after everything that arrived before, which takes long with many busy
+    /// connections.
+    pub(super) fn end_receive(&mut self, token: usize) {
+        let Some(Some(connection)) = self.connections.get_mut(token) else {
+            return;
+        };
+        if connection.is_cancelled {
+            return;
         }
-        Err(io::Error::other("io_uring did not end a receive"))
+        let request = Request {
+            kind: RequestKind::Receive,
+            generation: connection.generation,
+            token: token as u32,
+        };
+        let receive = CancelBuilder::user_data(request.user_data());
+        let no_wait = Some(Timespec::new());
+        // fails if the receive ends by itself or runs at this moment
+        let cancelled = self.ring.submitter().register_sync_cancel(no_wait, receive);
+        connection.is_cancelled = cancelled.is_ok();
     }
 
     /// Ends every request and waits for the kernel's confirmation of each; returns false if it does
