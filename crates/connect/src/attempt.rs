@@ -15,6 +15,7 @@ use crate::hosts::{Endpoint, Host, Place};
 use crate::param_error::system_message;
 use crate::params::Params;
 use crate::patience::{Interrupt, Patience};
+use crate::pooler::Poolers;
 use crate::stream::{RECEIVE_BYTES, Stream};
 use crate::tls::TlsError;
 use crate::word_options::{LoadBalance, TargetSessionAttrs};
@@ -53,6 +54,14 @@ impl Session {
     /// # Errors
     /// No host does; the error has every attempt with its reason.
     pub fn connect(params: &Params) -> Result<Session, ConnectError> {
+        if params.poolers == Poolers::Refused {
+            match connect(&params.without_traces()) {
+                Ok(session) => session.end(),
+                // some services need them to find the server
+                Err(error) if params.options.is_some() && !error.is_pooler() => {}
+                Err(error) => return Err(error),
+            }
+        }
         connect(params)
     }
 }
@@ -120,7 +129,7 @@ fn try_target(
         let deadline = params.connect_timeout.map(|limit| Instant::now() + limit);
         let patience = Patience::new(deadline, params.interrupt.clone());
         let failure = match try_encryption(params, host, &target.endpoint, encryption, &patience) {
-            Ok(mut session) => match check_kind(&mut session, wanted) {
+            Ok(mut session) => match check(&mut session, params.poolers, wanted) {
                 Ok(()) => return Ok(session),
                 Err(cause) => Failure::last(cause),
             },
@@ -145,6 +154,7 @@ fn try_encryption(
     encryption: Encryption,
     patience: &Patience,
 ) -> Result<Session, Failure> {
+    let opened = Instant::now();
     let stream = open(params, endpoint, patience).map_err(Failure::last)?;
     let (mut stream, channel) = encryption::take(params, host, stream, encryption, patience)?;
     let is_asked = encryption == Encryption::Plain || stream.is_encrypted();
@@ -170,7 +180,7 @@ fn try_encryption(
     let key = facts.cancel_key.as_ref();
     let cancel =
         key.and_then(|key| CancelToken::new(params, host, endpoint, stream.is_encrypted(), key));
-    let mut session = Session::new(stream, unread, facts, status, cancel);
+    let mut session = Session::new(stream, unread, facts, status, cancel, opened);
     session.interrupt_by(params.interrupt.clone());
     Ok(session)
 }
@@ -357,6 +367,18 @@ fn check_peer(stream: &Stream, user: &str) -> Result<(), Cause> {
         Err(Cause::WrongPeer(format!(
             "requirepeer specifies \"{user}\", but actual peer user name is \"{peer}\""
         )))
+    }
+}
+
+/// Checks that the session is one of a server, if that is requested, and of the requested kind.
+fn check(session: &mut Session, poolers: Poolers, wanted: TargetSessionAttrs) -> Result<(), Cause> {
+    let pooler = match poolers {
+        Poolers::Accepted => Ok(session.console()),
+        Poolers::Refused => session.pooler(),
+    };
+    match pooler.map_err(|error| Cause::Kind(error.to_string()))? {
+        Some(pooler) => Err(Cause::Pooler(Box::new(pooler))),
+        None => check_kind(session, wanted),
     }
 }
 

@@ -1,5 +1,7 @@
 //! A small blocking session, for set-up queries and COPY.
 
+use std::time::Instant;
+
 use pgdyno_wire::startup::Facts;
 use pgdyno_wire::{ServerError, TxStatus, frontend};
 
@@ -43,6 +45,8 @@ pub struct Session {
     status: TxStatus,
     usable: bool,
     cancel: Option<CancelToken>,
+    /// When connecting began.
+    pub(crate) opened: Instant,
     /// The server's version as it reports it, such as `15.18 (Debian 15.18-0+deb12u1)`.
     pub server_version: String,
     /// The version as a number: 150018 for 15.18, 90624 for 9.6.24; 0 when it cannot be read.
@@ -67,6 +71,7 @@ impl Session {
         facts: Facts,
         status: TxStatus,
         cancel: Option<CancelToken>,
+        opened: Instant,
     ) -> Self {
         let server_version = facts.parameter("server_version").unwrap_or("").to_owned();
         Session {
@@ -75,6 +80,7 @@ impl Session {
             status,
             usable: true,
             cancel,
+            opened,
             server_version_num: version_number(&server_version),
             server_version,
         }
@@ -130,6 +136,25 @@ impl Session {
     /// use [`Session::copy_in`].
     pub fn simple_query(&mut self, sql: &str) -> Result<Vec<ResultSet>, SessionError> {
         self.send_query(sql)?;
+        self.results()
+    }
+
+    /// Sends messages that end with a Sync; returns a result for each statement.
+    ///
+    /// # Errors
+    /// As [`Session::simple_query`].
+    pub(crate) fn run_messages(&mut self, messages: &[u8]) -> Result<Vec<ResultSet>, SessionError> {
+        if !self.usable {
+            return Err(SessionError::Unusable);
+        }
+        self.usable = false;
+        self.link.begin_answer();
+        self.link.send(messages)?;
+        self.results()
+    }
+
+    /// The results up to the end of the answer.
+    fn results(&mut self) -> Result<Vec<ResultSet>, SessionError> {
         let mut results = Vec::new();
         let mut current = ResultSet::default();
         let mut failure = None;
@@ -244,6 +269,16 @@ impl Session {
         let mut leave = Vec::new();
         frontend::terminate(&mut leave);
         self.link.send(&leave)
+    }
+
+    /// Sends Terminate, and waits until the server has ended the session, so that another one can
+    /// take its place.
+    pub(crate) fn end(mut self) {
+        let mut leave = Vec::new();
+        frontend::terminate(&mut leave);
+        // whatever happens, the session is over
+        let ended = self.link.send(&leave);
+        while ended.is_ok() && self.link.next().is_ok() {}
     }
 
     /// Sends bytes; after an error the session is unusable.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use pgdyno_wire::{ServerError, StartupError};
 
 use crate::param_error::system_message;
+use crate::pooler::Pooler;
 use crate::session_error::CLOSED;
 use crate::tls::TlsError;
 
@@ -66,6 +67,8 @@ pub enum Cause {
     WrongKind(&'static str),
     /// The query for the session's kind failed.
     Kind(String),
+    /// The session is one of a connection pooler.
+    Pooler(Box<Pooler>),
     /// The server does not run as the user of `requirepeer`; the whole message.
     WrongPeer(String),
 }
@@ -80,6 +83,12 @@ impl ConnectError {
             } => Some(error),
             _ => None,
         }
+    }
+
+    /// Whether the last attempt reached a connection pooler.
+    pub fn is_pooler(&self) -> bool {
+        let last = self.attempts.last();
+        last.is_some_and(|attempt| matches!(attempt.cause, Cause::Pooler(_)))
     }
 
     /// Whether the attempt was interrupted.
@@ -149,6 +158,7 @@ impl fmt::Display for Cause {
                 }
             }
             Cause::Tls(error) => error.fmt(f),
+            Cause::Pooler(pooler) => write!(f, "{pooler}\n\t({})", pooler.remedy()),
             Cause::WrongKind(text) => f.write_str(text),
             Cause::Kind(text) | Cause::WrongPeer(text) => f.write_str(text),
         }

@@ -16,6 +16,7 @@ use crate::keyword::{self, Settings};
 use crate::param_error::ParamError;
 use crate::patience::Interrupt;
 use crate::pgpass::{Key, PasswordFile};
+use crate::pooler::Poolers;
 use crate::secret::Secret;
 use crate::service;
 use crate::tls::{TlsConfig, TlsConfigCell, TlsError, TlsSettings};
@@ -76,6 +77,8 @@ pub struct Params {
     pub password: Option<Secret>,
     /// The value of `application_name`, otherwise of `fallback_application_name`.
     pub application_name: Option<String>,
+    /// Whether that is the fallback, which the user did not choose.
+    has_fallback_name: bool,
     /// Options for the server's command line.
     pub options: Option<String>,
     /// The client's encoding.
@@ -93,6 +96,8 @@ pub struct Params {
     pub tls: TlsSettings,
     /// The required kind of session.
     pub target_session_attrs: TargetSessionAttrs,
+    /// Whether a session may be that of a connection pooler.
+    pub poolers: Poolers,
     /// The order in which hosts are tried.
     pub load_balance_hosts: LoadBalance,
     /// The settings of TCP keepalives.
@@ -155,6 +160,7 @@ impl Params {
             user,
             password: given("password").map(Secret::new),
             application_name: application_name(&settings),
+            has_fallback_name: settings.get("application_name").is_none(),
             options: owned("options"),
             client_encoding: given("client_encoding")
                 .map(|name| encoding(name, env))
@@ -170,6 +176,7 @@ impl Params {
                 TargetSessionAttrs::Any,
                 TargetSessionAttrs::parse,
             )?,
+            poolers: Poolers::Accepted,
             load_balance_hosts: word(
                 &settings,
                 "load_balance_hosts",
@@ -197,6 +204,23 @@ impl Params {
     pub fn without_scram_cache(mut self) -> Params {
         self.scram_keys = None;
         self
+    }
+
+    /// Takes the application name away if it is the fallback, and returns it.
+    pub fn take_fallback_name(&mut self) -> Option<String> {
+        self.application_name.take_if(|_| self.has_fallback_name)
+    }
+
+    /// Returns the same parameters without what a connection pooler would keep for its next client.
+    #[must_use]
+    pub(crate) fn without_traces(&self) -> Params {
+        Params {
+            application_name: None,
+            options: None,
+            client_encoding: None,
+            session_settings: Vec::new(),
+            ..self.clone()
+        }
     }
 
     /// The configuration that all TLS sessions share.

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use pgdyno_connect::{Env, Params, Session, SessionError, Stream};
+use pgdyno_connect::{Env, Params, Poolers, Session, SessionError, Stream};
 use pgdyno_wire::{SqlState, TxStatus};
 
 /// PostgreSQL refuses to run as root, so the tests of root run it as nobody.
@@ -148,6 +148,7 @@ fn connect(params: &Params) -> Session {
 fn a_real_server() {
     let server = Server::start();
     every_way_to_authenticate(&server);
+    no_pooler(&server);
     allowed_ways(&server);
     refusals(&server);
     password_files(&server);
@@ -186,6 +187,19 @@ fn every_way_to_authenticate(server: &Server) {
     assert!(matches!(session.into_stream(), Ok(Stream::Tcp(_))));
     let session = connect(&server.unix(""));
     assert!(matches!(session.into_stream(), Ok(Stream::Unix(_))));
+}
+
+fn no_pooler(server: &Server) {
+    for mut params in [server.tcp("user=postgres"), server.unix("")] {
+        params.poolers = Poolers::Refused;
+        let mut session = connect(&params);
+        assert_eq!(session.pooler().expect("an answer"), None);
+        assert!(session.passes_names_on().expect("an answer"));
+        let left = "select count(*) from pg_prepared_statements";
+        let left = session.query_one_value(left).expect("a count");
+        assert_eq!(left.as_deref(), Some("0"));
+        assert_eq!(session.transaction_status(), TxStatus::Idle);
+    }
 }
 
 fn allowed_ways(server: &Server) {

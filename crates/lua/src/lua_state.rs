@@ -102,7 +102,7 @@ pub(crate) struct Making {
 }
 
 impl Making {
-    fn prepares(&self) -> bool {
+    pub(crate) fn prepares(&self) -> bool {
         let disable = OptionValue::Text("disable".into());
         !self
             .options

@@ -277,6 +277,12 @@ impl Workload {
         self.task == Task::Load
     }
 
+    /// Whether statements that the script prepares are prepared in the server.
+    #[must_use]
+    pub fn prepares(&self) -> bool {
+        self.making.prepares()
+    }
+
     /// Name of the script.
     #[must_use]
     pub fn name(&self) -> &str {

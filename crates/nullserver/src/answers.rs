@@ -77,6 +77,8 @@ row_sets! {
     Unpartitioned,
     /// For a query of the catalog for partitioned tables: no row.
     NoPartitionedTable,
+    /// For pgdrive's question whether the session is the server's own: it is.
+    OwnSession,
     /// For SHOW.
     Setting,
     /// For EXPLAIN.
@@ -121,6 +123,7 @@ impl RowSet {
                 (PARTITIONS, Some(row), "SELECT 1")
             }
             Self::NoPartitionedTable => (&PARTITIONS[1..], None, "SELECT 0"),
+            Self::OwnSession => (NUMBER, one("1"), "SELECT 1"),
             Self::Setting => (SETTING, one("on"), "SHOW"),
             Self::Plan => (PLAN, one("Result"), "EXPLAIN"),
             Self::Fetched => (NUMBER, one("1"), "FETCH 1"),

@@ -12,12 +12,10 @@ use crate::options::Benchmark;
 /// What a built-in script executes before its end.
 const WRITE: &str = "INSERT INTO pgdyno_ledger (client, seq) VALUES (:client_id, :ledger_seq);";
 
-/// The table is logged whatever the server's settings, so that it survives a crash.
-const MAKE: [&str; 3] = [
-    "SET synchronous_commit = on",
-    "DROP TABLE IF EXISTS pgdyno_ledger",
-    "CREATE TABLE pgdyno_ledger (client integer NOT NULL, seq bigint NOT NULL)",
-];
+/// In one transaction, so that the setting ends with it: the session may be a pooler's. The table is
+/// logged whatever the server's settings, so that it survives a crash.
+const MAKE: &str = "BEGIN; SET LOCAL synchronous_commit = on; DROP TABLE IF EXISTS pgdyno_ledger; \
+    CREATE TABLE pgdyno_ledger (client integer NOT NULL, seq bigint NOT NULL); COMMIT";
 
 /// A built-in script that writes, with an insert into the ledger in the same transaction.
 #[must_use]
@@ -68,12 +66,9 @@ fn of(
 /// # Errors
 /// In the server's words.
 pub fn make_table(session: &mut Session) -> Result<(), Failure> {
-    for sql in MAKE {
-        session.execute(sql).map_err(|error| {
-            Failure::new(format!("could not create the ledger's table: {error}"))
-        })?;
-    }
-    Ok(())
+    let made = session.execute(MAKE);
+    made.map(drop)
+        .map_err(|error| Failure::new(format!("could not create the ledger's table: {error}")))
 }
 
 /// The field `ledger` of the `end` event.

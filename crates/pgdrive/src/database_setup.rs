@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use pgdyno_connect::{Params, Session, SessionError};
+use pgdyno_connect::{Params, Pooler, Session, SessionError};
 use pgdyno_wire::{ServerError, SqlState};
 
 use crate::messages::{Failure, Messages};
@@ -42,6 +42,28 @@ pub fn connect(params: &Params) -> Result<Session, Failure> {
         .map_err(|error| Failure::new(error).also("could not create connection for setup"))?;
     session.print_notices();
     Ok(session)
+}
+
+/// Connects the first session, which looks for a connection pooler. Sessions of a pooler keep the
+/// name that a client gives them, so they get no name that the user did not choose: then `params`
+/// have none.
+///
+/// # Errors
+/// As [`connect`].
+pub fn connect_first(params: &mut Params) -> Result<(Session, Option<Pooler>), Failure> {
+    let name = params.take_fallback_name();
+    let mut session = connect(params)?;
+    // a server that is not quite PostgreSQL may refuse the question
+    let pooler = session.pooler().ok().flatten();
+    if let (None, Some(name)) = (&pooler, name) {
+        // without its name it works just as well
+        let _ = session.execute(&format!(
+            "set application_name = '{}'",
+            name.replace('\'', "''")
+        ));
+        params.application_name = Some(name);
+    }
+    Ok((session, pooler))
 }
 
 /// Reads the facts; `builtin` says that a built-in script is used.

@@ -5,7 +5,7 @@ pub mod load_progress;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use pgdyno_connect::{Params, Session};
+use pgdyno_connect::{Params, Poolers, Session};
 use pgdyno_dataset::{LoadError, LoadMode, Order, Step};
 use pgdyno_engine::clock::Clock;
 use serde_json::json;
@@ -66,6 +66,7 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
     let lease = take_lease(options).map_err(said)?;
     let mut params = resolve_params(&options.connection, messages).map_err(said)?;
     params.interrupt = lease.interrupt();
+    params.poolers = Poolers::Refused;
     let mut session = match connect(&params, messages) {
         Err(_) if lease.stop.load(Ordering::Relaxed) => return Ok(lease.exit()),
         connected => connected?,

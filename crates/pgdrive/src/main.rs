@@ -31,6 +31,7 @@ mod percentiles;
 mod phase_events;
 mod phase_summary;
 mod phases_file;
+mod pooled_sessions;
 mod prepared_load;
 mod progress;
 mod replay;

@@ -27,6 +27,7 @@ use crate::lua;
 use crate::messages::{Failure, Messages, plain};
 use crate::open_files;
 use crate::options::{Benchmark, EventSink, Origin, Seed};
+use crate::pooled_sessions;
 use crate::replay;
 use crate::run_events::start_event;
 use crate::scripts;
@@ -142,7 +143,8 @@ pub fn prepare(
         &scripts,
         events,
     )?;
-    let (mut session, canceller) = connect(options, &params, lease, workload.as_deref(), messages)?;
+    let (mut session, canceller) =
+        connect(options, &mut params, lease, workload.as_deref(), messages)?;
     if replay.is_some() {
         replay::encode(&mut params, &mut session)?;
     }
@@ -185,12 +187,15 @@ pub fn prepare(
 /// warehouses.
 fn connect(
     options: &Benchmark,
-    params: &Params,
+    params: &mut Params,
     lease: &Lease,
     workload: Option<&Workload>,
     messages: &Messages,
 ) -> Result<(Session, Canceller), Failure> {
-    let mut session = database_setup::connect(params)?;
+    let (mut session, pooler) = database_setup::connect_first(params)?;
+    if let Some(pooler) = pooler {
+        pooled_sessions::check(&mut session, &pooler, options, workload)?;
+    }
     let canceller = Canceller::start(params, &lease.stop);
     canceller.watch(&mut session);
     if workload.is_none_or(Workload::is_load) {

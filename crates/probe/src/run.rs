@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pgdyno_connect::Params;
+use pgdyno_connect::{Params, Poolers};
 use serde_json::{Map, Value, json};
 
 use crate::clock::Clock;
@@ -35,7 +35,7 @@ pub enum Ended {
 /// Samples until the probe is stopped.
 ///
 /// # Errors
-/// A message that says why sampling could not begin.
+/// A message that says why sampling could not begin, or that the server is a connection pooler.
 pub fn run(options: &Options) -> Result<Ended, String> {
     let clock = Clock::start();
     let stop = Stop::default();
@@ -54,31 +54,34 @@ pub fn run(options: &Options) -> Result<Ended, String> {
         .map_err(|error| format!("could not watch the parent: {error}"))?;
     }
     let queries = Queries::default();
-    thread::scope(|scope| {
+    let sampled = thread::scope(|scope| {
         if let Some(choice) = &options.host {
             scope.spawn(|| host::run(choice, PERIOD, &output, &queries, &stop));
             if choice.has_log() {
                 scope.spawn(|| log::run(choice, &output, &stop));
             }
         }
-        if let (Some(server), Some(params)) = (server, &params) {
+        let sampling = server.zip(params.as_ref()).map(|(server, params)| {
             let rates = Rates {
                 waits_hz: server.waits_hz,
                 period: PERIOD,
                 statements: server.statements,
             };
             let (output, queries, stop) = (&output, &queries, &stop);
-            scope.spawn(move || server::run(params, rates, output, queries, stop));
-        }
+            scope.spawn(move || server::run(params, rates, output, queries, stop))
+        });
         let deadline = options.time.map(|time| clock.at(time));
         own_samples(&output, &queries, &stop, deadline);
         stop.now();
+        // a thread that has panicked has reported it
+        sampling.map_or(Ok(()), |thread| thread.join().unwrap_or(Ok(())))
     });
     let mut end = Map::new();
     end.insert("cpu_us".into(), (cpu_us() as u64).into());
     end.insert("written_bytes".into(), output.written().into());
     end.insert("late".into(), output.late_samples().into());
     output.write("end", clock.now(), end);
+    sampled?;
     Ok(match output.failure() {
         None => Ended::Whole,
         Some(_) => Ended::Cut,
@@ -108,6 +111,7 @@ fn params(server: &Server, stop: &Stop) -> Result<Params, String> {
     let mut params =
         Params::resolve(target, &overrides, &env).map_err(|error| error.to_string())?;
     params.interrupt = stop.interrupt();
+    params.poolers = Poolers::Refused;
     Ok(params)
 }
 

@@ -74,7 +74,7 @@ fn carry_out(
     let mut params = resolve_params(&options.connection, messages)?;
     params.interrupt = lease.interrupt();
     let canceller = Canceller::start(&params, &lease.stop);
-    let checked = database_setup::connect(&params).and_then(|mut session| {
+    let checked = database_setup::connect_first(&mut params).and_then(|(mut session, _)| {
         canceller.watch(&mut session);
         let holds = check(&mut session, options, events, out)?;
         // the server logs a TLS session that ends without Terminate; a failure has no other effect

@@ -22,7 +22,7 @@ use crate::ticks::Ticks;
 use activity::Look;
 use cadence::Cadence;
 use counters::Counters;
-use probe_session::Asked;
+use probe_session::{Asked, NoSession};
 pub use queries::of_version;
 use top_statements::Statements;
 
@@ -47,10 +47,23 @@ pub struct Rates {
 }
 
 /// Samples the server until the probe ends.
-pub fn run(params: &Params, rates: Rates, output: &Output, queries: &Queries, stop: &Stop) {
+///
+/// # Errors
+/// It is a connection pooler, in whose sessions the probe would leave its settings: the probe ends.
+pub fn run(
+    params: &Params,
+    rates: Rates,
+    output: &Output,
+    queries: &Queries,
+    stop: &Stop,
+) -> Result<(), String> {
     let mut server = Server::new(params, rates.statements, output, queries, stop);
-    server.until_it_is_over(rates);
-    server.last_statements();
+    let ended = server.until_it_is_over(rates);
+    match ended {
+        Ok(()) => server.last_statements(),
+        Err(_) => stop.now(),
+    }
+    ended
 }
 struct Server<'a> {
     params: &'a Params,
@@ -94,7 +107,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    fn until_it_is_over(&mut self, rates: Rates) {
+    fn until_it_is_over(&mut self, rates: Rates) -> Result<(), String> {
         let looks = rates.waits_hz.max(1);
         let origin = self.output.clock().at(Duration::ZERO);
         let mut ticks = Ticks::new(origin, rates.period / looks);
@@ -105,9 +118,9 @@ impl<'a> Server<'a> {
                 self.output.missed("server", tick.missed);
             }
             if self.stop.sleep_until(tick.due) {
-                return;
+                return Ok(());
             }
-            if !self.is_connected() {
+            if !self.is_connected()? {
                 continue;
             }
             if rates.waits_hz > 0 {
@@ -123,12 +136,12 @@ impl<'a> Server<'a> {
     }
 
     /// Whether there is a session; connects if not, but not too often.
-    fn is_connected(&mut self) -> bool {
+    fn is_connected(&mut self) -> Result<bool, String> {
         if self.session.is_some() {
-            return true;
+            return Ok(true);
         }
         if Instant::now() < self.next_attempt {
-            return false;
+            return Ok(false);
         }
         match Asked::connect(self.params) {
             Ok(mut session) => {
@@ -147,14 +160,15 @@ impl<'a> Server<'a> {
                 self.cadence = Cadence::new(session.queries());
                 self.queries.session_is(session.pid());
                 self.session = Some(session);
-                true
+                Ok(true)
             }
-            Err(problem) => {
+            Err(NoSession::Pooler(problem)) => Err(problem),
+            Err(NoSession::Refused(problem)) => {
                 if !self.stop.is_set() {
                     self.lacks("server", problem);
                 }
                 self.next_attempt = Instant::now() + AGAIN_AFTER;
-                false
+                Ok(false)
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The probe's session: its settings, its prepared statements, and the queries that its role may
 //! not run.
 
-use pgdyno_connect::{Interrupt, Params, ResultSet, Session, SessionError};
+use pgdyno_connect::{ConnectError, Interrupt, Params, ResultSet, Session, SessionError};
 
 use super::activity;
 use super::queries::of_version;
@@ -20,28 +20,50 @@ pub struct Asked {
     statements: Option<Asking>,
 }
 
+/// Why there is no session, in a message.
+pub enum NoSession {
+    /// It would be one of a connection pooler.
+    Pooler(String),
+    /// Connecting or preparing failed.
+    Refused(String),
+}
+
+impl From<ConnectError> for NoSession {
+    fn from(error: ConnectError) -> Self {
+        match error.is_pooler() {
+            true => Self::Pooler(error.to_string()),
+            false => Self::Refused(error.to_string()),
+        }
+    }
+}
+
+impl From<SessionError> for NoSession {
+    fn from(error: SessionError) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
 impl Asked {
     /// Connects and prepares.
     ///
     /// # Errors
-    /// A message that says why it failed.
-    pub fn connect(params: &Params) -> Result<Self, String> {
-        let mut session = Session::connect(params).map_err(|error| error.to_string())?;
+    /// Either failed.
+    pub fn connect(params: &Params) -> Result<Self, NoSession> {
+        let mut session = Session::connect(params)?;
         let major = session.server_version_num / 10_000;
         if major < OLDEST {
-            return Err(format!("the server is older than PostgreSQL {OLDEST}"));
+            let message = format!("the server is older than PostgreSQL {OLDEST}");
+            return Err(NoSession::Refused(message));
         }
-        prepare(&mut session, major).map_err(|error| error.to_string())?;
+        prepare(&mut session, major)?;
         let mut asked = Self {
             session,
             queries: of_version(major).map(Some).collect(),
             refused: Vec::new(),
             statements: None,
         };
-        asked
-            .prepare_counters()
-            .map_err(|error| error.to_string())?;
-        asked.find_statements().map_err(|error| error.to_string())?;
+        asked.prepare_counters()?;
+        asked.find_statements()?;
         Ok(asked)
     }
 

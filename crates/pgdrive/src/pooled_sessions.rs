@@ -1,0 +1,65 @@
+//! Loads whose clients would leave something in the sessions of a connection pooler.
+
+use pgdyno_connect::{Pooler, Session};
+use pgdyno_lua::Workload;
+use pgdyno_script::QueryMode;
+
+use crate::messages::Failure;
+use crate::options::Benchmark;
+
+/// What the clients of a load keep in their sessions.
+enum Kept {
+    /// Prepared statements; the text is how the load does without them.
+    Statements(Option<&'static str>),
+    /// Whatever the captured sessions kept.
+    Anything,
+}
+
+impl Kept {
+    /// None if the load needs nothing from one transaction to the next.
+    fn of(options: &Benchmark, workload: Option<&Workload>) -> Option<Self> {
+        if options.replay.is_some() {
+            return Some(Self::Anything);
+        }
+        if options.tpcc.is_some() {
+            return Some(Self::Statements(None));
+        }
+        match workload {
+            Some(workload) if workload.prepares() => {
+                Some(Self::Statements(Some("give --lua-opt=db-ps-mode=disable")))
+            }
+            Some(_) => None,
+            None if options.tpch => None,
+            None => (options.mode == QueryMode::Prepared)
+                .then_some(Self::Statements(Some("give -M simple or -M extended"))),
+        }
+    }
+}
+
+/// Refuses a load whose clients would leave something in the sessions of `pooler`, which belong to
+/// its other clients, too.
+///
+/// # Errors
+/// They would.
+pub fn check(
+    session: &mut Session,
+    pooler: &Pooler,
+    options: &Benchmark,
+    workload: Option<&Workload>,
+) -> Result<(), Failure> {
+    let (what, way) = match Kept::of(options, workload) {
+        None => return Ok(()),
+        // an error means that the pooler passes no transactions on
+        Some(Kept::Statements(_)) if matches!(session.passes_names_on(), Ok(false)) => {
+            return Ok(());
+        }
+        Some(Kept::Statements(way)) => ("prepared statements", way),
+        Some(Kept::Anything) => ("what captured sessions leave, such as settings", None),
+    };
+    let message = format!(
+        "the load would leave {what} in the sessions of a connection pooler, which other clients use, too"
+    );
+    let remedy = pooler.remedy();
+    let hint = way.map_or(remedy.clone(), |way| format!("{way}; or {remedy}"));
+    Err(Failure::new(message).detail(pooler).hint(hint))
+}
