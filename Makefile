@@ -194,6 +194,7 @@ test-packages:
 	@missing=; \
 	$(call need,command -v pgbench,postgresql,its pgbench is compared with) \
 	$(call need,command -v openssl,openssl,for the tests' certificates) \
+	$(call need,command -v pgbouncer,pgbouncer,tests connect through it) \
 	$(call need,command -v sysbench,sysbench,pgdrive runs its scripts) \
 	$(call need,command -v meson,meson,source trees are built with it) \
 	$(call need,test -x /sbin/mkfs.btrfs -a -x /sbin/mkfs.xfs,btrfs-progs xfsprogs,snapshots are tested on their file systems) \

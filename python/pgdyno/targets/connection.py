@@ -16,7 +16,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pgdyno.errors import TargetError, UsageError
 from pgdyno.plan.values import refuse_undecodable, refused_option
 from pgdyno.targets import response_limits
-from pgdyno.targets.response_limits import HINT, Look, SilentServerError, WatchedConnection, answering, connected_within
+from pgdyno.targets.direct_session import ATTEMPTS, open_session
+from pgdyno.targets.response_limits import HINT, Look, SilentServerError, WatchedConnection, answering
 
 CONNECT_TIMEOUT_S = 30
 _PROOF_S = 10
@@ -34,8 +35,6 @@ _STATES = """
     HAVING bool_and(state LIKE 'idle%')
 """
 """Returns no row while a session of this role in the database is active."""
-_ATTEMPTS = 20
-"""With a statement timeout of 1 ms, most first attempts succeed."""
 
 
 USE_FILE = ""
@@ -114,9 +113,7 @@ class Address:
         reached = make_conninfo(**shown, **({} if dbname is None else {"dbname": dbname}))
         limit_s = connecting_limit_s(values)
         try:
-            connection = connected_within(
-                limit_s, lambda: WatchedConnection.connect(**values, password=self.password, autocommit=True)
-            )
+            connection = open_session(WatchedConnection, values | {"password": self.password}, limit_s)
         except psycopg.errors.ConnectionTimeout as error:
             raise SilentServerError(f"cannot connect to {reached}: {str(error).strip()}", hint=HINT) from error
         except psycopg.Error as error:
@@ -125,8 +122,7 @@ class Address:
             ) from error
         except TimeoutError as error:
             raise SilentServerError(f"cannot connect to {reached}: not done within {limit_s:g} s", hint=HINT) from error
-        if isinstance(connection, WatchedConnection):
-            connection.look = lambda pid: self.look(dbname, pid, **more)
+        connection.look = lambda pid: self.look(dbname, pid, **more)
         if as_is:
             return connection
         try:
@@ -149,15 +145,10 @@ class Address:
         With `pid` None, it looks whether any session of the role in the database is active.
         """
         values: dict[str, Any] = {"connect_timeout": str(CONNECT_TIMEOUT_S), **self.parameters, **more}
-        values |= {"dbname": dbname, "application_name": "pgdyno"}
+        values |= {"dbname": dbname, "application_name": "pgdyno", "password": self.password}
         limit_s = connecting_limit_s(values) or response_limits.ANSWER_S
         try:
-            with (
-                connected_within(
-                    limit_s, lambda: psycopg.connect(**values, password=self.password, autocommit=True)
-                ) as connection,
-                answering(connection),
-            ):
+            with open_session(psycopg.Connection, values, limit_s) as connection, answering(connection):
                 make_dependable(connection)
                 row = connection.execute(_STATES if pid is None else _STATE, None if pid is None else [pid]).fetchone()
         except (TimeoutError, psycopg.errors.ConnectionTimeout, TargetError):
@@ -179,6 +170,9 @@ _REMEDIES = {
     "server does not support SSL": "set sslmode=prefer in the connection string, or ssl = on at the server",
     "too many clients already|remaining connection slots": "end sessions, or raise max_connections",
     "too many connections for (role|database)": "end sessions, or raise its CONNECTION LIMIT",
+    r"unsupported startup parameter|no such database:|FATAL:\s+not allowed\s*$": (
+        "these are words of a connection pooler: name the server itself"
+    ),
     "the database system is": "wait until the server accepts connections",
 }
 """What to do, by a pattern of libpq's message."""
@@ -215,7 +209,7 @@ def make_dependable(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
     search path lists pg_catalog, other schemas may precede it; if not, pg_catalog is searched first. The load's
     sessions keep all settings, as these are part of what is measured. Raises psycopg.Error.
     """
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(ATTEMPTS):
         try:
             timeouts = {name: _show(connection, name) for name in _TIMEOUTS}
             for name in (name for name, value in timeouts.items() if value != "0"):
@@ -223,7 +217,7 @@ def make_dependable(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
             break
         except psycopg.errors.QueryCanceled:
             # the timeout may expire before this statement lifts it
-            if attempt == _ATTEMPTS - 1:
+            if attempt == ATTEMPTS - 1:
                 raise
     connection.execute(_LIFT_LIMITS)
     path = [each.strip() for each in _show(connection, "search_path").split(",")]

@@ -20,7 +20,8 @@ from pgdyno.targets.connection import (
     connecting_limit_s,
     given_parameters,
 )
-from pgdyno.targets.response_limits import answering, connected_within
+from pgdyno.targets.direct_session import open_session
+from pgdyno.targets.response_limits import answering
 from pgdyno.watch.polling import Connection
 
 CONNECT_S = "10"
@@ -144,7 +145,7 @@ def _session(parameters: dict[str, Any]) -> Connection:
     timeout = parameters.get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT", CONNECT_S)
     limit_s = connecting_limit_s({**parameters, "connect_timeout": timeout})
     try:
-        connection = connected_within(limit_s, lambda: psycopg.connect(**parameters, autocommit=True))
+        connection: Connection = open_session(psycopg.Connection, parameters, limit_s)
     except TimeoutError as error:
         raise psycopg.OperationalError(f"not done within {limit_s:g} s") from error
     for name in ("text", "name"):

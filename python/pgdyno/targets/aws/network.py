@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from pgdyno.errors import TargetError
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, NotThereError, Patience, ThereAlreadyError, settled
@@ -19,6 +20,7 @@ from pgdyno.targets.aws.location import Place
 from pgdyno.targets.aws.rental_journal import RUN, Kind
 from pgdyno.targets.aws.schema import AwsTarget
 from pgdyno.targets.connection import USE_FILE
+from pgdyno.targets.direct_session import open_session
 from pgdyno.targets.http_requests import Patience as WebPatience
 from pgdyno.targets.http_requests import fetch_text
 
@@ -147,7 +149,8 @@ def wait_until_it_answers(maker: Maker, spec: AwsTarget, place: Place, passwords
     while True:
         maker.stop.check()
         try:
-            psycopg.connect(place.dsn(passwords, root), connect_timeout=CONNECT_S, password=USE_FILE).close()
+            parameters = conninfo_to_dict(place.dsn(passwords, root), connect_timeout=CONNECT_S, password=USE_FILE)
+            open_session(psycopg.Connection, parameters, None).close()
         except psycopg.OperationalError as error:
             said = " ".join(str(error).split())
             if patience.over() or "certificate" in said:

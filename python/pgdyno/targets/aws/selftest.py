@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 from pydantic import ValidationError
 
 from pgdyno.errors import PgdynoError, UsageError
@@ -20,6 +21,7 @@ from pgdyno.targets.aws.databases.dead_man import NONE
 from pgdyno.targets.aws.removal import Reaper
 from pgdyno.targets.aws.rental import Rental, begin
 from pgdyno.targets.connection import USE_FILE
+from pgdyno.targets.direct_session import open_session
 from pgdyno.targets.estimate import Estimate, Origin
 from pgdyno.targets.provider import SelftestTrial, Tried, Wanted
 from pgdyno.targets.rental import Say, take_down
@@ -316,7 +318,8 @@ def _prices(tally: Tally, found: Estimate) -> None:
 
 def _looked(rental: Rental, name: str) -> tuple[str, str, str | None]:
     """Returns the version, work_mem, and the version of TLS. Raises psycopg.Error, TargetError."""
-    with psycopg.connect(rental.connection(name).dsn, password=USE_FILE) as connection:
+    parameters = conninfo_to_dict(rental.connection(name).dsn, password=USE_FILE)
+    with open_session(psycopg.Connection, parameters, None) as connection:
         row = connection.execute(_LOOK).fetchone()
     assert row is not None
     return row[0], row[1], row[2]

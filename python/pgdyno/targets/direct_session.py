@@ -1,0 +1,146 @@
+"""Opens sessions, and refuses those of a connection pooler.
+
+A pooler gives the same session of a server to many clients, one after the other. What a client leaves in it (settings,
+prepared statements, advisory locks, its name) reaches the others, so pgdyno recognises a pooler before it changes
+anything. docs/design/poolers.md says which ones, and how.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, TypeVar, cast
+
+import psycopg
+
+from pgdyno.errors import TargetError
+from pgdyno.targets.response_limits import answering, connected_within
+
+_SESSION = """
+    SELECT /* pgdyno */ pid, pg_catalog.date_part('epoch', pg_catalog.clock_timestamp() - backend_start)
+    FROM pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid())
+"""
+_CLOCKS_S = 2.0
+"""How much older than its connection a session may seem, when the server's clock is being set."""
+_SERVER = "SELECT /* pgdyno */ pg_catalog.host(pg_catalog.inet_server_addr()), pg_catalog.current_setting('port')"
+_CONSOLE = "/bouncer"
+"""The end of the version that the console of PgBouncer reports."""
+ATTEMPTS = 20
+"""With a statement timeout of 1 ms, most first attempts succeed."""
+
+_UNSENT = {"application_name": "", "fallback_application_name": "", "client_encoding": "", "options": ""}
+"""Parameters that PgBouncer sets in the session of the server, where they stay. Empty ones are not sent."""
+_END_S = 1.0
+_servers: set[frozenset[tuple[str, str]]] = set()
+"""The addresses at which this process has found a server."""
+
+_Session = TypeVar("_Session", bound=psycopg.Connection[Any])
+
+
+class PoolerError(TargetError):
+    """An address is that of a connection pooler."""
+
+
+def open_session(kind: type[_Session], parameters: Mapping[str, Any], limit_s: float | None) -> _Session:
+    """Returns a session in autocommit mode of class `kind`, in which nothing has been changed.
+
+    `parameters` are libpq's, with the password; `limit_s` limits the time to connect, and None sets no limit. Raises
+    psycopg.Error, TimeoutError, and TargetError for a pooler or for something that does not answer as PostgreSQL does.
+    """
+    place = frozenset((name, str(value)) for name, value in parameters.items() if name not in _UNSENT)
+    if place not in _servers:
+        _look(parameters, limit_s)
+        _servers.add(place)
+    return _checked(kind, parameters, limit_s)
+
+
+def _look(parameters: Mapping[str, Any], limit_s: float | None) -> None:
+    """Connects without what a pooler would keep for its next client."""
+    try:
+        connection = _checked(psycopg.Connection, {**parameters, **_UNSENT}, limit_s)
+    except psycopg.Error:
+        if parameters.get("options") or os.environ.get("PGOPTIONS"):
+            # some services need them to find the server: the second connection will show it
+            return
+        raise
+    # its place at the server is free before the next session needs one
+    with socket.socket(fileno=os.dup(connection.fileno())) as own, suppress(OSError):
+        own.settimeout(_END_S)
+        connection.close()
+        while own.recv(4096):
+            pass
+
+
+def _checked(kind: type[_Session], parameters: Mapping[str, Any], limit_s: float | None) -> _Session:
+    began = time.monotonic()
+    connection = connected_within(limit_s, lambda: kind.connect(**parameters, autocommit=True))
+    try:
+        with answering(connection):
+            _refuse_pooler(connection, began)
+    except BaseException:
+        connection.close()
+        raise
+    return cast("_Session", connection)
+
+
+def _refuse_pooler(connection: psycopg.Connection[Any], began: float) -> None:
+    """Raises PoolerError for a session of a pooler; connecting `began` then, in seconds of the monotonic clock."""
+    if (connection.info.parameter_status("server_version") or "").endswith(_CONSOLE):
+        raise PoolerError(
+            f"{_place(connection)} is PgBouncer's console, not a server",
+            hint="name the server itself, and one of its databases",
+        )
+    # two transactions: a pooler may pass on the number of its first session, and then use another one
+    first, age_s = _ask(connection)
+    before_s = age_s - (time.monotonic() - began)
+    second, _ = _ask(connection)
+    reported = connection.info.backend_pid
+    if first != second:
+        evidence = f"two statements of one session were executed by two processes of the server, {first} and {second}"
+    elif first != reported:
+        # libpq reads it as a signed number
+        evidence = f"it reports {reported & 0xFFFFFFFF} as the process of the session, which is {first} at the server"
+    elif before_s > _CLOCKS_S:
+        evidence = f"the server's session began {before_s:.0f} s before the connection"
+    else:
+        return
+    raise PoolerError(
+        f"{_place(connection)} is a connection pooler, not a server: {evidence}",
+        hint=f"name the server itself: {_way(connection)}",
+    )
+
+
+def _ask(connection: psycopg.Connection[Any]) -> tuple[int, float]:
+    """Returns the process of the session at the server, and the age of the session in seconds."""
+    for _ in range(ATTEMPTS - 1):
+        # a timeout of the role, which nothing may lift before the server is known to be one
+        with suppress(psycopg.errors.QueryCanceled):
+            return _session_of(connection)
+    return _session_of(connection)
+
+
+def _session_of(connection: psycopg.Connection[Any]) -> tuple[int, float]:
+    row = connection.execute(_SESSION).fetchone()
+    process, age_s = row  # type: ignore[misc]
+    return int(process), float(age_s)
+
+
+def _way(connection: psycopg.Connection[Any]) -> str:
+    """Describes where the pooler finds the server."""
+    try:
+        row = connection.execute(_SERVER).fetchone()
+    except psycopg.Error:
+        row = None
+    if row is None:
+        return "the pooler's configuration has its address"
+    host, port = row
+    through = f"at {host}" if host is not None else "through a socket on its own host"
+    return f"the pooler reaches it {through}, port {port}"
+
+
+def _place(connection: psycopg.Connection[Any]) -> str:
+    info = connection.info
+    return f"{info.host or info.hostaddr}, port {info.port},"

@@ -1,0 +1,331 @@
+"""PgBouncer in front of a server: every command but a load refuses it, and none leaves anything in its sessions."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import ExitCode
+from pgdyno.targets import Home
+from pgdyno.targets.cluster.installation import Installation
+from pgdyno.targets.connection import Address
+from pgdyno.targets.direct_session import PoolerError, _refuse_pooler
+from tests.postgres.own_servers import OwnServer, running_server
+from tests.postgres.pgbouncer import PgBouncer, pgbouncer
+from tests.postgres.relay import Relay
+from tests.postgres.replay_sample import Sample, simple
+from tests.postgres.runs import environment, pgdyno
+from tests.waiting import PATIENCE_S, wait_until
+
+BIN = Path(sys.executable).parent
+PGDRIVE, PGPROBE, PGDYNO = BIN / "pgdrive", BIN / "pgprobe", BIN / "pgdyno"
+MODES = ("transaction", "session")
+PLAN = """\
+name = "pooled"
+[target.far]
+kind = "dsn"
+dsn = "{dsn}"
+[workload]
+scripts = ["tpcb-like"]
+scale = 1
+[sweep]
+clients = [2]
+[trial]
+duration = "300ms"
+warmup = "0s"
+"""
+
+
+@pytest.fixture(scope="module")
+def behind(installed: Installation) -> Iterator[OwnServer]:
+    with running_server(installed, "") as server:
+        subprocess.run(
+            [PGDRIVE, "-i", "-q", "-s", "1"], env=server.environment(), check=True, capture_output=True, timeout=300
+        )
+        yield server
+
+
+@pytest.fixture(scope="module", params=MODES)
+def pooler(request: pytest.FixtureRequest, behind: OwnServer) -> Iterator[PgBouncer]:
+    with tempfile.TemporaryDirectory(prefix="pgdyno-test-", dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        with pgbouncer(behind, request.param, Path(folder) / "pooler") as pooler:
+            yield pooler
+
+
+@pytest.fixture
+def untouched(pooler: PgBouncer) -> Iterator[PgBouncer]:
+    """The pooler; after the test, its sessions are as they were before."""
+    before = pooler.sessions()
+    (state,) = {repr(each): each for each in before.values()}.values()
+    yield pooler
+    after = pooler.sessions()
+    for session in after.values():
+        assert session == state
+    assert pooler.server.value("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 0
+
+
+@pytest.fixture
+def kept(untouched: PgBouncer) -> Iterator[PgBouncer]:
+    """The pooler; after the test, it has the same sessions, and they are as they were before."""
+    before = set(untouched.sessions())
+    yield untouched
+    assert set(untouched.sessions()) == before
+
+
+def program(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, env=clean(), capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+
+def clean() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("PG") or "PGDYNO" in name}
+
+
+OBJECTS = "SELECT array[(SELECT count(*) FROM pg_database), (SELECT count(*) FROM pg_class)]"
+COMMANDS = {
+    "watch": ["watch", "{dsn}", "--once"],
+    "watch as JSON": ["watch", "{dsn}", "--once", "--json"],
+    "run": ["run", "{plan}"],
+    "run with a ledger": ["run", "{plan}", "--set", "trial.ledger=true"],
+    "ab": ["ab", "--dsn", "{dsn}", "--set", "work_mem=4MB,64MB", "--script", "{script}", "--no-preflight"],
+    "ab of the server and its pooler": [
+        *("ab", "--dsn", "{server}", "--dsn", "{dsn}", "--script", "{script}", "--no-preflight")
+    ],
+    "capture": ["capture", "{dsn}", "--for", "1s", "--into", "{folder}/capture"],
+    "capture of statistics": ["capture", "{dsn}", "--statements", "--for", "1s", "--into", "{folder}/capture"],
+    "tune": ["tune", "{plan}"],
+}
+REFUSED = {
+    **{name: [str(PGDYNO), *COMMANDS[name]] for name in ("watch", "run", "capture")},
+    "load of the dataset": [str(PGDRIVE), "-i", "{dsn}"],
+    "probe": [str(PGPROBE), "--dbname={dsn}", "--no-host"],
+    "prepared": [str(PGDRIVE), "-n", "-M", "prepared", "-T", "3600", "{dsn}"],
+}
+"""Commands that are killed."""
+
+
+def filled(words: Sequence[str], pooler: PgBouncer, folder: Path) -> list[str]:
+    """Returns a command with the addresses and the names of files that its words ask for."""
+    server = pooler.dsn.replace(str(pooler.port), str(pooler.server.port))
+    plan, script = folder / "plan.toml", folder / "q.sql"
+    plan.write_text(PLAN.format(dsn=pooler.dsn))
+    script.write_text("SELECT abalance FROM pgbench_accounts WHERE aid = 1;\n")
+    return [word.format(dsn=pooler.dsn, server=server, folder=folder, plan=plan, script=script) for word in words]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_refuses_a_pooler(kept: PgBouncer, home: Home, tmp_path: Path, command: str) -> None:
+    objects = kept.server.value(OBJECTS)
+    done = pgdyno(home, tmp_path, *filled(COMMANDS[command], kept, tmp_path))
+    assert done.returncode == ExitCode.TARGET, done.stdout + done.stderr
+    assert re.search(f"127.0.0.1, port {kept.port}, is a connection pooler, not a server: ", done.stderr)
+    assert f"name the server itself: the pooler reaches it at 127.0.0.1, port {kept.server.port}" in done.stderr
+    # nothing was prepared
+    assert not (tmp_path / "pgdyno-runs").exists()
+    assert not (tmp_path / "capture").exists()
+    assert kept.server.value(OBJECTS) == objects
+
+
+def test_doctor_says_stop(kept: PgBouncer, home: Home, tmp_path: Path) -> None:
+    done = pgdyno(home, tmp_path, *filled(["doctor", "{plan}"], kept, tmp_path))
+    assert done.returncode == ExitCode.PREFLIGHT
+    assert re.search(r"stop +network.round-trip", done.stdout)
+    assert "is a connection pooler" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["-I", "dtgvp"], ["--dataset=sbtest"], ["--tpcc-check", "--dataset=tpcc"]], ids=" ".join
+)
+def test_a_load_of_a_dataset_refuses_a_pooler(kept: PgBouncer, options: list[str]) -> None:
+    rows = kept.server.value("SELECT count(*) FROM pgbench_accounts")
+    done = program(PGDRIVE, "-i", *options, kept.dsn)
+    assert done.returncode == 1
+    assert "it is a connection pooler, not a server" in done.stderr
+    assert f"the pooler reaches it at 127.0.0.1, port {kept.server.port}" in done.stderr
+    assert kept.server.value("SELECT count(*) FROM pgbench_accounts") == rows
+
+
+def test_the_probe_refuses_a_pooler(kept: PgBouncer) -> None:
+    done = program(PGPROBE, f"--dbname={kept.dsn}", "--no-host")
+    assert done.returncode == 1
+    assert "it is a connection pooler, not a server" in done.stderr
+
+
+def test_the_console_is_recognised(kept: PgBouncer, home: Home, tmp_path: Path) -> None:
+    console = kept.dsn.replace("user=postgres dbname=postgres", "user=admin dbname=pgbouncer")
+    done = pgdyno(home, tmp_path, "watch", console, "--once")
+    assert done.returncode == ExitCode.TARGET
+    assert "is PgBouncer's console, not a server" in done.stderr
+    for load in (["-i"], ["-T", "1"], ["-n", "-S", "-T", "1"]):
+        tried = program(PGDRIVE, *load, console)
+        assert tried.returncode == 1
+        assert "it is PgBouncer's console" in tried.stderr
+    for unknown in (console.replace("admin", "postgres"), f"{kept.dsn} dbname=unknown"):
+        refused = pgdyno(home, tmp_path, "watch", unknown, "--once")
+        assert refused.returncode == ExitCode.TARGET
+        assert "these are words of a connection pooler: name the server itself" in refused.stderr
+
+
+def test_options_do_not_reach_a_pooler(kept: PgBouncer, home: Home, tmp_path: Path) -> None:
+    """PgBouncer refuses them in words that name no remedy."""
+    done = pgdyno(home, tmp_path, "watch", f"{kept.dsn} options='-c work_mem=8MB'", "--once")
+    assert done.returncode == ExitCode.TARGET
+    assert "is a connection pooler, not a server" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        ["-M", "simple"],
+        ["-M", "extended"],
+        ["-M", "simple", "--auto-pipeline"],
+        ["-C"],
+        ["--reconnect"],
+        ["--ledger"],
+        ["-v"],
+    ],
+    ids=" ".join,
+)
+def test_a_load_leaves_nothing(untouched: PgBouncer, load: list[str]) -> None:
+    done = program(PGDRIVE, *load, "-c", "8", "-j", "2", "-t", "20", untouched.dsn)
+    assert done.returncode == 0, done.stderr
+    assert "number of transactions actually processed: 160/160" in done.stdout
+
+
+LUA = """\
+function thread_init() drv = sysbench.sql.driver(); con = drv:connect() end
+function event() local statement = con:prepare('SELECT 1'); statement:execute() end
+"""
+
+
+@pytest.mark.parametrize(
+    "load",
+    [["-M", "prepared"], ["--replay={folder}/load.replay"], ["--lua={folder}/script.lua"], ["--workload=tpcc"]],
+    ids=" ".join,
+)
+def test_a_load_that_would_leave_something_is_refused(kept: PgBouncer, tmp_path: Path, load: list[str]) -> None:
+    (tmp_path / "script.lua").write_text(LUA)
+    sample = Sample()
+    sample.session(0, 1, simple(0, "SET work_mem = '8MB'"))
+    sample.write(tmp_path / "load.replay")
+    done = program(PGDRIVE, *filled([*load, "{dsn}"], kept, tmp_path))
+    assert done.returncode == 1
+    assert "in the sessions of a connection pooler, which other clients use, too" in done.stderr
+    assert "hint: " in done.stderr
+    assert f"name the server itself: the pooler reaches it at 127.0.0.1, port {kept.server.port}" in done.stderr
+
+
+def test_the_remedy_of_a_script_that_prepares_works(untouched: PgBouncer, tmp_path: Path) -> None:
+    (tmp_path / "script.lua").write_text(LUA)
+    done = program(PGDRIVE, f"--lua={tmp_path}/script.lua", "--lua-opt=db-ps-mode=disable", "-t", "5", untouched.dsn)
+    assert done.returncode == 0, done.stderr
+
+
+def test_checks_may_go_through_a_pooler(kept: PgBouncer, tmp_path: Path) -> None:
+    done = program(PGDRIVE, *filled(["--check", "-f", "{script}", "{dsn}"], kept, tmp_path))
+    assert done.returncode == 0, done.stderr
+    checked = program(PGDRIVE, "--tpcc-check", "--warehouses=1", kept.dsn)
+    assert checked.returncode == 1
+    assert 'relation "warehouse" does not exist' in checked.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM], ids=lambda each: each.name)
+@pytest.mark.parametrize("load", [["-M", "simple"], ["-M", "extended"], ["--ledger"]], ids=" ".join)
+def test_a_killed_load_leaves_nothing(untouched: PgBouncer, load: list[str], number: signal.Signals) -> None:
+    before = transactions(untouched)
+    process = subprocess.Popen(
+        [PGDRIVE, *load, "-n", "-c", "8", "-j", "2", "-T", "3600", untouched.dsn],
+        env=clean(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    wait_until(lambda: transactions(untouched) > before)
+    process.send_signal(number)
+    assert process.wait(PATIENCE_S) in (-number, 128 + number)
+
+
+def transactions(pooler: PgBouncer) -> int:
+    count = pooler.server.value("SELECT count(*) FROM pgbench_history")
+    assert isinstance(count, int)
+    return count
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=lambda each: each.name)
+@pytest.mark.parametrize("command", REFUSED)
+def test_a_command_that_is_killed_while_it_asks_leaves_nothing(
+    untouched: PgBouncer, home: Home, tmp_path: Path, command: str, number: signal.Signals
+) -> None:
+    with untouched.paused():
+        process = subprocess.Popen(
+            filled(REFUSED[command], untouched, tmp_path),
+            cwd=tmp_path,
+            env=environment(home),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        wait_until(lambda: process.poll() is not None or untouched.waiting())
+        assert process.poll() is None
+        process.send_signal(number)
+        process.wait(PATIENCE_S)
+
+
+def test_a_run_on_the_server_leaves_a_poolers_sessions(
+    behind: OwnServer, home: Home, scratch: Path, tmp_path: Path
+) -> None:
+    """They keep the names that users gave to pgdrive's clients."""
+    with pgbouncer(behind, "transaction", scratch / "pooler") as pooler:
+        done = program(PGDRIVE, "-n", "-c", "8", "-t", "5", f"{pooler.dsn} application_name='pgdrive 00000000/1'")
+        assert done.returncode == 0, done.stderr
+        before = pooler.sessions()
+        words = ["run", "{plan}", "--set", "target.far.dsn={server}"]
+        ran = pgdyno(home, tmp_path, *filled(words, pooler, tmp_path))
+        assert ran.returncode == 0, ran.stderr
+        assert pooler.sessions() == before
+
+
+def test_a_relay_is_no_pooler(behind: OwnServer, home: Home, tmp_path: Path) -> None:
+    relay = Relay(behind.port)
+    try:
+        dsn = f"host=127.0.0.1 port={relay.port} user=postgres dbname=postgres"
+        assert pgdyno(home, tmp_path, "watch", dsn, "--once").returncode == 0
+        for command in (["-i", "-q", "-s", "1"], ["-M", "prepared", "-t", "5"]):
+            done = program(PGDRIVE, *command, dsn)
+            assert done.returncode == 0, done.stderr
+    finally:
+        relay.close()
+
+
+def test_a_timeout_of_the_role_makes_no_pooler(behind: OwnServer) -> None:
+    with behind.connect() as connection:
+        connection.execute("CREATE ROLE hasty LOGIN; ALTER ROLE hasty SET statement_timeout = '1ms'")
+        try:
+            Address({"host": "127.0.0.1", "port": str(behind.port), "user": "hasty"}).connect("postgres").close()
+        finally:
+            connection.execute("DROP ROLE hasty")
+
+
+def test_a_session_that_is_older_than_its_connection_is_a_poolers(behind: OwnServer) -> None:
+    """As pgpool-II gives them, which passes on the numbers of their processes."""
+    began = time.monotonic()
+    with behind.connect() as connection:
+        _refuse_pooler(connection, began)
+        with pytest.raises(PoolerError, match=r"the server's session began \d+ s before the connection"):
+            _refuse_pooler(connection, time.monotonic() + 11)
+
+
+def test_only_one_function_opens_sessions() -> None:
+    """Each of them has to look for a pooler."""
+    package = Path(sys.modules["pgdyno"].__path__[0])
+    opens = re.compile(r"\b(psycopg|Connection|kind)\.connect\(")
+    found = [file.name for file in package.rglob("*.py") if opens.search(file.read_text())]
+    assert found == ["direct_session.py"]
