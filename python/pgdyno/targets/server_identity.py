@@ -6,6 +6,7 @@ import hashlib
 import ipaddress
 import socket
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,11 @@ import psycopg
 
 from pgdyno.records.capture import ServerIdentity
 
-_STARTED = "SELECT /* pgdyno */ pg_catalog.pg_postmaster_start_time()"
+_STARTED = """
+    SELECT /* pgdyno */ (pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time()) * 1000000)::int8
+"""
+"""In microseconds: psycopg reads timestamps only with the DateStyle ISO, and a role may have another one."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _IDENTIFIER = "SELECT /* pgdyno */ system_identifier::text FROM pg_catalog.pg_control_system()"
 _DIGITS = 12
 """Hexadecimal digits of a digest that stands for this machine: its ID is not to be published."""
@@ -30,7 +35,7 @@ def server_identity(connection: psycopg.Connection[tuple[Any, ...]]) -> ServerId
     hosts = {normal_host(info.host), normal_host(info.hostaddr or info.host)}
     return ServerIdentity(
         system_identifier=None if identifier is None else str(identifier[0]),
-        started_at=None if started is None else started[0],
+        started_at=None if started is None else _EPOCH + timedelta(microseconds=started[0]),
         places=sorted(f"{host}:{info.port}" for host in hosts),
     )
 

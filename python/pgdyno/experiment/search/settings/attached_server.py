@@ -215,7 +215,7 @@ class AttachedServer:
         """Returns when the server started; None if it accepts no connections."""
         try:
             with self.server.connect(self.server.maintenance) as connection:
-                row = connection.execute("SELECT pg_catalog.pg_postmaster_start_time()").fetchone()
+                row = connection.execute("SELECT pg_catalog.pg_postmaster_start_time()::text").fetchone()
         except (TargetError, psycopg.Error):
             return None
         return None if row is None else row[0]
