@@ -73,6 +73,14 @@ pub enum Consequence {
     Unprepared,
 }
 
+impl Consequence {
+    /// Whether the client stops.
+    #[must_use]
+    pub fn ends_client(self) -> bool {
+        matches!(self, Self::ClientAborted | Self::ConnectionLost)
+    }
+}
+
 /// The records of one worker for one interval.
 #[derive(Debug)]
 pub struct Interval {

@@ -96,12 +96,7 @@ impl<'a, 'scope, 'env, O: Observer> Listener<'a, 'scope, 'env, O> {
 
     fn take(&mut self, message: WorkerMessage) {
         match message {
-            WorkerMessage::Error(note) => {
-                if self.start.timetable.counts(&note) {
-                    self.totals.error(&note);
-                }
-                self.observer.error(&note);
-            }
+            WorkerMessage::Error(note) => self.observer.error(&note),
             WorkerMessage::Interval(interval) => {
                 let worker = interval.worker;
                 if let Some(used) = self.merger.add(interval) {
@@ -114,6 +109,7 @@ impl<'a, 'scope, 'env, O: Observer> Listener<'a, 'scope, 'env, O> {
                 self.pool.ended(end.worker);
                 self.merger.ended(end.worker);
                 self.totals.commands(std::mem::take(&mut end.commands));
+                self.totals.worker_errors(&end.errors);
                 self.ends.push(end);
             }
             WorkerMessage::Ready(result) => match self.pool.ready(result, &mut self.merger) {
@@ -220,6 +216,7 @@ fn sum_up(ends: &[WorkerEnd], start: &LoadStart<'_>) -> End {
         in_flight: ends.iter().map(|end| end.in_flight.len() as u64).sum(),
         unstarted: ends.iter().flat_map(|end| &end.unstarted).sum(),
         clients_aborted: ends.iter().map(|end| end.aborted as u64).sum(),
+        unreported_errors: ends.iter().map(|end| end.unreported_errors).sum(),
         left_running: ends.iter().map(|end| end.left_running as u64).sum(),
         measured: until.saturating_sub(start.timetable.measure),
         connecting: start.connecting,

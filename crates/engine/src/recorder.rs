@@ -5,6 +5,7 @@ use pgdyno_wire::SqlState;
 
 use crate::clock::Nanos;
 use crate::command_record::CommandRecord;
+use crate::error_counts::ErrorCounts;
 use crate::latencies::{Latencies, Moments};
 
 /// How a transaction ended.
@@ -192,6 +193,8 @@ pub struct Recorder {
     /// One record for each command of each script, since measuring began; None for commands without
     /// timing.
     pub commands: Vec<Vec<Option<CommandRecord>>>,
+    /// Errors that count in the results.
+    pub errors: ErrorCounts,
 }
 
 impl Recorder {
@@ -202,6 +205,7 @@ impl Recorder {
         Self {
             scripts: vec![ScriptRecord::default(); timed.len() * phases],
             commands: timed.iter().map(|script| blank(script)).collect(),
+            errors: ErrorCounts::default(),
         }
     }
 
@@ -231,8 +235,9 @@ impl Recorder {
         }
     }
 
-    /// Discards the records of commands: measuring begins now.
+    /// Discards the records of commands and errors: measuring begins now.
     pub fn begin_measuring(&mut self) {
+        self.errors.clear();
         for record in self.commands.iter_mut().flatten().flatten() {
             record.clear();
         }

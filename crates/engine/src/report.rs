@@ -1,10 +1,9 @@
 //! The result of a run: the sum of its measured intervals.
 
-use std::collections::HashMap;
-
 use crate::clock::Nanos;
 use crate::command_record::CommandRecord;
 use crate::commit_ledger::ClientLedger;
+use crate::error_counts::{ErrorCount, ErrorCounts};
 use crate::health::Healths;
 use crate::interval::{ErrorNote, Merged, Phase};
 use crate::latencies::{Latencies, Moments};
@@ -22,33 +21,6 @@ pub enum Outcome {
     Interrupted,
     /// At least one client gave up.
     Aborted,
-}
-
-/// The most errors that are told apart: a message may contain a value.
-const MOST_ERRORS: usize = 100;
-
-/// Stands for the messages of a SQLSTATE beyond [`MOST_ERRORS`].
-const OTHER_MESSAGES: &str = "(other messages)";
-
-/// How often one error occurred.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ErrorCount {
-    /// None when the error is not the server's.
-    pub sqlstate: Option<String>,
-    /// What the server said, or [`OTHER_MESSAGES`].
-    pub message: String,
-    /// How often it occurred.
-    pub count: u64,
-}
-
-impl From<((Option<String>, String), u64)> for ErrorCount {
-    fn from(((sqlstate, message), count): ((Option<String>, String), u64)) -> Self {
-        Self {
-            sqlstate,
-            message,
-            count,
-        }
-    }
 }
 
 /// The results of the measured part of a run. `scheduled() = succeeded + failed + skipped + in
@@ -78,6 +50,9 @@ pub struct Report {
     pub start_late: Nanos,
     /// Errors by SQLSTATE, most frequent first.
     pub errors: Vec<ErrorCount>,
+    /// How many errors had no note, because there were too many or nobody read them; `errors` has
+    /// them.
+    pub unreported_errors: u64,
     /// Outages; None when a client whose connection is lost gives up.
     pub outages: Option<Outages>,
     /// The commit ledger by client, including the warm-up; None without --ledger.
@@ -162,7 +137,7 @@ pub struct Totals<'a> {
     records: Vec<ScriptRecord>,
     scripts: usize,
     commands: Vec<Vec<Option<CommandRecord>>>,
-    errors: HashMap<(Option<String>, String), u64>,
+    errors: ErrorCounts,
     health: Healths,
 }
 
@@ -176,7 +151,7 @@ impl<'a> Totals<'a> {
             records: vec![ScriptRecord::default(); scripts * count],
             scripts,
             commands: Vec::new(),
-            errors: HashMap::new(),
+            errors: ErrorCounts::default(),
             health: Healths::default(),
         }
     }
@@ -205,29 +180,20 @@ impl<'a> Totals<'a> {
         }
     }
 
-    /// Counts an error.
-    pub fn error(&mut self, note: &ErrorNote) {
-        self.errors(note, 1);
+    /// Adds a worker's errors.
+    pub fn worker_errors(&mut self, errors: &ErrorCounts) {
+        self.errors.add(errors);
     }
 
     /// Counts an error that occurred `times` times.
     pub fn errors(&mut self, note: &ErrorNote, times: u64) {
-        let mut error = (note.sqlstate.clone(), note.message.clone());
-        if self.errors.len() >= MOST_ERRORS && !self.errors.contains_key(&error) {
-            error.1 = OTHER_MESSAGES.to_owned();
-        }
-        *self.errors.entry(error).or_default() += times;
+        let sqlstate = note.sqlstate.as_deref();
+        self.errors.count(sqlstate, &note.message, times);
     }
 
     /// Makes the report; the caller knows how the run and its phases ended.
     #[must_use]
     pub fn into_report(self, outcome: Outcome, end: &End, ends: &[PhaseEnd]) -> Report {
-        let mut errors: Vec<_> = self.errors.into_iter().map(ErrorCount::from).collect();
-        errors.sort_by(|a, b| {
-            let by_name = a.sqlstate.cmp(&b.sqlstate);
-            let by_name = by_name.then_with(|| a.message.cmp(&b.message));
-            b.count.cmp(&a.count).then(by_name)
-        });
         let phases = self.phases.map_or_else(Vec::new, |phases| {
             in_order(phases, &self.records, self.scripts, ends)
         });
@@ -256,7 +222,8 @@ impl<'a> Totals<'a> {
             measured: length,
             connecting: end.connecting,
             start_late: end.start_late,
-            errors,
+            errors: self.errors.into_list(),
+            unreported_errors: end.unreported_errors,
             outages: None,
             ledger: None,
             phases,
@@ -277,6 +244,8 @@ pub struct End {
     pub clients_aborted: u64,
     /// See [`Report::left_running`].
     pub left_running: u64,
+    /// See [`Report::unreported_errors`].
+    pub unreported_errors: u64,
     /// Length of the measured part.
     pub measured: Nanos,
     /// How long it took to connect.

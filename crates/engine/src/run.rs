@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, Scope};
 use std::time::Duration;
 
@@ -24,14 +24,11 @@ use crate::statement_template::templates;
 use crate::timetable::{Planned, Timetable};
 pub use crate::worker::LONGEST_SHUTDOWN;
 use crate::worker::{Links, Worker};
-use crate::worker_message::WorkerMessage;
+use crate::worker_channel::{WorkerSender, worker_channel};
 use crate::worker_pool::{
     AddedWorker, Channels, Context, LastMessage, PoolParts, WorkerPool, added_worker, links,
 };
 use crate::worker_scaling::Scaling;
-
-/// How many intervals may wait for a slow reader before workers start to merge them.
-const MESSAGES_IN_FLIGHT: usize = 256;
 
 /// How long a worker that waits for its start sleeps before it checks whether it is to stop.
 const LONGEST_SLEEP: Nanos = SECOND / 10;
@@ -67,7 +64,7 @@ pub fn run(
         delay: &delay,
     };
     let reconnecting = reconnecting(spec);
-    let messages = sync_channel(MESSAGES_IN_FLIGHT);
+    let messages = worker_channel();
     thread::scope(|scope| {
         let begun = begin_workers(scope, context, work, &messages.0, reconnecting.as_ref())?;
         let connecting = await_all(&begun.readiness, spec.workers, stop)?;
@@ -132,7 +129,7 @@ fn begin_workers<'scope>(
     scope: &'scope Scope<'scope, '_>,
     context: Context<'scope>,
     work: Work,
-    messages: &SyncSender<WorkerMessage>,
+    messages: &WorkerSender,
     reconnecting: Option<&Reconnecting>,
 ) -> Result<BegunWorkers, RunError> {
     let spec = context.spec;

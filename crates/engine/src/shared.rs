@@ -16,6 +16,7 @@ use crate::interval::ErrorNote;
 use crate::load_share::LoadShare;
 use crate::log::Log;
 use crate::log_entry::Entry;
+use crate::note_limit::NoteLimit;
 use crate::outage::OutageTracker;
 use crate::pacing::Pacing;
 use crate::phase_state::PhaseState;
@@ -46,6 +47,8 @@ pub struct Shared<'a> {
     pub recorder: Recorder,
     /// Errors that were not reported yet.
     pub notes: Vec<ErrorNote>,
+    /// How many errors have a note.
+    pub note_limit: NoteLimit,
     /// End of measuring; None when transactions are counted.
     pub deadline: Option<Nanos>,
     /// See [`Spec::latency_limit`].
@@ -140,6 +143,7 @@ impl<'a> Shared<'a> {
             phase_state: PhaseState::of(worker, spec),
             recorder: Recorder::new(&timed_commands(spec), spec.phase_count()),
             notes: Vec::new(),
+            note_limit: NoteLimit::new(spec.notes_every_error),
             deadline: None,
             latency_limit: spec.latency_limit.map(|limit| limit.as_nanos() as Nanos),
             last_end: 0,
@@ -287,6 +291,13 @@ impl<'a> Shared<'a> {
     #[must_use]
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Counts an error of a transaction of `record`.
+    pub fn count_error(&mut self, record: usize, sqlstate: Option<&str>, message: &str) {
+        if self.counts(record) {
+            self.recorder.errors.count(sqlstate, message, 1);
+        }
     }
 
     /// Records that a client gave up.

@@ -218,6 +218,8 @@ pub struct Spec {
     pub sessions: Sessions,
     /// Where transactions are logged; None without -l.
     pub log: Option<LogSpec>,
+    /// Whether every error has a note (--verbose-errors); otherwise a few a second have one.
+    pub notes_every_error: bool,
     /// The name under which every step is printed on standard error; None without --debug.
     pub debug: Option<String>,
     /// Which interface of the kernel moves bytes.
@@ -262,6 +264,7 @@ impl Default for Spec {
             ledger: None,
             sessions: Sessions::Kept,
             log: None,
+            notes_every_error: false,
             debug: None,
             io: Io::Auto,
             exit_on_abort: false,

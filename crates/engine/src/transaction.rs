@@ -49,8 +49,8 @@ pub struct Transaction {
 pub struct FailedTry {
     /// The error of the server.
     pub error: Box<ServerError>,
-    /// The error with its position in the statement that was sent.
-    pub message: String,
+    /// The error with its position in the statement that was sent; None for an error without a note.
+    pub message: Option<String>,
 }
 
 /// How the statements of a transaction are chosen and sent. A script changes the mode from

@@ -6,11 +6,12 @@ mod long_waits;
 mod session_changes;
 mod shutdown;
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError};
+use std::sync::mpsc::{Receiver, Sender};
 
 use pgdyno_connect::Transport;
 
@@ -30,6 +31,7 @@ use crate::run_queue::RunQueue;
 use crate::shared::Shared;
 use crate::timetable::Timetable;
 use crate::tls::Channels;
+use crate::worker_channel::WorkerSender;
 use crate::worker_message::{WorkerEnd, WorkerMessage};
 
 pub use self::shutdown::LONGEST_SHUTDOWN;
@@ -60,6 +62,8 @@ pub struct Worker<'a, P> {
     /// Channels on which clients arrive by the last order, and by those before it.
     arrivals: Vec<Receiver<Handover>>,
     earlier_arrivals: Vec<Receiver<Handover>>,
+    /// Messages that found no room and must not be lost: at most one for each phase and client.
+    unsent: VecDeque<WorkerMessage>,
     /// When to check next for statements that wait too long; see [`Worker::end_long_waits`].
     next_check: Nanos,
     /// Whether the worker has no clients, and waits for an order that brings some.
@@ -68,8 +72,8 @@ pub struct Worker<'a, P> {
 
 /// How a worker and the engine communicate while it runs.
 pub struct Links {
-    /// To the engine; bounded.
-    pub messages: SyncSender<WorkerMessage>,
+    /// To the engine.
+    pub messages: WorkerSender,
     /// Emptied records for reuse.
     pub recycled: Receiver<Vec<ScriptRecord>>,
     /// What workers share to connect clients during the load; None when a client whose connection
@@ -301,6 +305,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             destinations: Vec::new(),
             arrivals: Vec::new(),
             earlier_arrivals: Vec::new(),
+            unsent: VecDeque::new(),
             next_check: 0,
             is_idle: false,
         }
@@ -344,8 +349,15 @@ impl<'a, P: Poller> Worker<'a, P> {
         let left_running = self.shut_down(&holds);
         self.close_intervals(now);
         self.hand_on(now.max(self.from), true);
-        self.send_errors();
+        self.send_notes();
+        // the load has ended, and may wait for its reader
+        for message in std::mem::take(&mut self.unsent) {
+            self.links.messages.send(message);
+        }
         let mut load = self.load;
+        if now < self.timetable.measure && load.shared.phase_state.is_none() {
+            load.shared.recorder.errors.clear();
+        }
         let unstarted = load.unstarted(now);
         let clients = load.clients.iter().flatten();
         let in_flight: Vec<usize> = clients.filter_map(Client::record_in_flight).collect();
@@ -374,10 +386,11 @@ impl<'a, P: Poller> Worker<'a, P> {
             ledgers,
             ended: load.clients.iter().flatten().map(Client::ended).collect(),
             commands: load.shared.recorder.commands,
+            errors: load.shared.recorder.errors,
+            unreported_errors: load.shared.note_limit.dropped,
             failure,
         };
-        // the channel is closed only if the engine itself has failed
-        let _ = self.links.messages.send(WorkerMessage::Ended(end));
+        self.links.messages.send(WorkerMessage::Ended(end));
     }
 
     /// Serves the clients until the load ends; returns what stopped clients still have to end.
@@ -403,7 +416,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             self.send_clients()?;
             self.end_long_waits(now);
             self.close_intervals(now);
-            self.send_errors();
+            self.send_notes();
             if !self.has_work() {
                 break;
             }
@@ -477,8 +490,8 @@ impl<'a, P: Poller> Worker<'a, P> {
     }
 
     /// Reports what was recorded up to `to`. If the engine is slow to read, the records stay and
-    /// become part of the next interval, unless it `must` be sent now: the load never waits for a
-    /// reader.
+    /// become part of the next interval, unless they `must` not, because another phase begins: the
+    /// load never waits for a reader.
     fn hand_on(&mut self, to: Nanos, must: bool) {
         if to == self.from && self.load.shared.recorder.is_empty() {
             return;
@@ -525,27 +538,43 @@ impl<'a, P: Poller> Worker<'a, P> {
         }
     }
 
-    /// Returns the interval if the channel is full and it need not be sent now.
-    fn send_interval(&self, interval: Interval, must: bool) -> Option<Interval> {
+    /// Returns the interval if the channel is full and the next interval may contain it.
+    fn send_interval(&mut self, interval: Interval, must: bool) -> Option<Interval> {
         let message = WorkerMessage::Interval(interval);
-        if must {
-            // the channel is closed only if the engine itself has failed
-            let _ = self.links.messages.send(message);
-            return None;
-        }
-        match self.links.messages.try_send(message) {
-            Err(TrySendError::Full(WorkerMessage::Interval(interval))) => Some(interval),
-            _ => None,
+        match self.offer(message) {
+            Some(WorkerMessage::Interval(interval)) if !must => Some(interval),
+            unsent => {
+                self.unsent.extend(unsent);
+                None
+            }
         }
     }
 
-    fn send_errors(&mut self) {
-        for note in self.load.shared.notes.drain(..) {
-            let _ = self.links.messages.send(WorkerMessage::Error(note));
+    /// Sends a message after those that wait; returns it if there is no room.
+    fn offer(&mut self, message: WorkerMessage) -> Option<WorkerMessage> {
+        while let Some(first) = self.unsent.pop_front() {
+            if let Some(first) = self.links.messages.offer(first) {
+                self.unsent.push_front(first);
+                return Some(message);
+            }
+        }
+        self.links.messages.offer(message)
+    }
+
+    /// Sends the notes for which there is room, and keeps those of clients that gave up.
+    fn send_notes(&mut self) {
+        for note in std::mem::take(&mut self.load.shared.notes) {
+            let is_last = note.consequence.ends_client();
+            let unsent = self.offer(WorkerMessage::Error(note));
+            if is_last {
+                self.unsent.extend(unsent);
+            } else {
+                self.load.shared.note_limit.dropped += u64::from(unsent.is_some());
+            }
         }
         if std::mem::take(&mut self.load.shared.has_losses) {
             // if the channel is full, the engine checks the tracker soon enough
-            let _ = self.links.messages.try_send(WorkerMessage::Outage);
+            let _ = self.links.messages.offer(WorkerMessage::Outage);
         }
     }
 }

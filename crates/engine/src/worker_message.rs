@@ -5,6 +5,7 @@ use std::io;
 use crate::clock::Nanos;
 use crate::command_record::CommandRecord;
 use crate::commit_ledger::ClientLedger;
+use crate::error_counts::ErrorCounts;
 use crate::interval::{ErrorNote, Interval};
 
 /// What a worker reports to the engine.
@@ -29,6 +30,10 @@ pub struct WorkerEnd {
     pub worker: usize,
     /// One record for each command of each script.
     pub commands: Vec<Vec<Option<CommandRecord>>>,
+    /// Errors that count in the results.
+    pub errors: ErrorCounts,
+    /// How many errors had no note.
+    pub unreported_errors: u64,
     /// Numbers of the records of the transactions that were still running.
     pub in_flight: Vec<usize>,
     /// Intended starts of an open loop that were due and that no client was free for; by phase in a
@@ -59,6 +64,8 @@ impl WorkerEnd {
         Self {
             worker,
             commands: Vec::new(),
+            errors: ErrorCounts::default(),
+            unreported_errors: 0,
             in_flight: Vec::new(),
             aborted: 0,
             left_running: 0,

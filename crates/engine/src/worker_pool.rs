@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, Scope};
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ use crate::spec::Spec;
 use crate::statement_template::Template;
 use crate::timetable::Timetable;
 use crate::worker::{Links, Worker};
+use crate::worker_channel::{WorkerReceiver, WorkerSender};
 use crate::worker_count_search::{Choice, Step, Tuning};
 use crate::worker_message::{WorkerEnd, WorkerMessage};
 use crate::worker_scaling::{Growth, Rule, Scaling, decide};
@@ -82,8 +83,8 @@ pub struct WorkerPool<'scope, 'env> {
     context: Context<'scope>,
     timetable: Timetable,
     added: AddedWorker,
-    messages: SyncSender<WorkerMessage>,
-    received: Receiver<WorkerMessage>,
+    messages: WorkerSender,
+    received: WorkerReceiver,
     handles: Vec<WorkerHandle>,
     /// How many workers share the clients.
     workers: usize,
@@ -106,14 +107,11 @@ pub struct PoolParts<'scope> {
     /// The main function of an added worker's thread.
     pub added: AddedWorker,
     /// Both ends of the channel on which workers report.
-    pub messages: (SyncSender<WorkerMessage>, Receiver<WorkerMessage>),
+    pub messages: (WorkerSender, WorkerReceiver),
 }
 
 /// Creates both sides of a worker's links: its own, and the engine's.
-pub fn links(
-    messages: &SyncSender<WorkerMessage>,
-    reconnecting: Option<Reconnecting>,
-) -> (Links, Channels) {
+pub fn links(messages: &WorkerSender, reconnecting: Option<Reconnecting>) -> (Links, Channels) {
     let (recycling, recycled) = channel();
     let (sender, orders) = orders();
     let transactions = Arc::default();
@@ -469,7 +467,7 @@ pub fn added_worker<P: Poller>(
         Err(error) => (Err(error), None),
     };
     // the engine receives messages as long as it waits for this one
-    let _ = links.messages.send(WorkerMessage::Ready(result));
+    links.messages.send(WorkerMessage::Ready(result));
     // it became ready too late, or the poller failed: it never became a worker
     let (Some(connections), Ok(from)) = (connections, begun.recv()) else {
         return;
@@ -486,7 +484,7 @@ pub fn added_worker<P: Poller>(
 /// Reports a worker's end if it panics, because the engine waits for a last message from each.
 pub struct LastMessage {
     worker: usize,
-    messages: SyncSender<WorkerMessage>,
+    messages: WorkerSender,
 }
 
 impl LastMessage {
@@ -503,8 +501,7 @@ impl Drop for LastMessage {
     fn drop(&mut self) {
         if thread::panicking() {
             let end = WorkerEnd::idle(self.worker, Some(io::Error::other("a worker panicked")));
-            // the channel is closed only if the engine itself has failed
-            let _ = self.messages.send(WorkerMessage::Ended(end));
+            self.messages.send(WorkerMessage::Ended(end));
         }
     }
 }

@@ -35,6 +35,7 @@ pub struct Events {
     sequence: u64,
     encoder: HistogramEncoder,
     second_of_errors: (u64, u32),
+    unreported_errors: u64,
     /// Names of the phases, if the run has any.
     phase_names: Vec<String>,
     steal: Steal,
@@ -64,6 +65,7 @@ impl Events {
             sequence: 0,
             encoder: HistogramEncoder::new(),
             second_of_errors: (0, 0),
+            unreported_errors: 0,
             phase_names: Vec::new(),
             steal: Steal::default(),
         })
@@ -199,6 +201,12 @@ impl Events {
         self.encoder.encode(histogram).unwrap_or_default()
     }
 
+    /// How many `error` events were left out.
+    #[must_use]
+    pub fn unreported_errors(&self) -> u64 {
+        self.unreported_errors
+    }
+
     /// Writes an `error` event, unless there were too many in this second.
     ///
     /// # Errors
@@ -219,6 +227,7 @@ impl Events {
         }
         self.second_of_errors.1 += 1;
         if self.second_of_errors.1 > ERRORS_A_SECOND {
+            self.unreported_errors += 1;
             return Ok(());
         }
         let mut fields = json!({

@@ -266,6 +266,7 @@ fn settings(options: &Benchmark, messages: &Messages) -> Spec {
         on_error: options.on_error,
         on_loss: options.on_loss,
         sessions: options.sessions,
+        notes_every_error: options.verbose_errors,
         debug: options.debug.then(|| messages.program().to_owned()),
         exit_on_abort: options.exit_on_abort,
         window: called_as.window(),

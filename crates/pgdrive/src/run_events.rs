@@ -189,6 +189,10 @@ pub fn end_event(
         "steal_us": footprint.steal_us,
         "memory": footprint.memory(spec.clients),
     });
+    let unreported = report.unreported_errors + events.unreported_errors();
+    if unreported > 0 {
+        end["unreported_errors"] = json!(unreported);
+    }
     if report.left_running > 0 {
         end["left_running"] = json!(report.left_running);
     }

@@ -199,8 +199,8 @@ impl Client {
         let now = shared.clock.now();
         let words = self.describe(error, 0, shared);
         let consequence = Consequence::Unprepared;
-        let note = self.error_note(String::new(), vec![words], consequence, now, shared);
-        shared.notes.push(note);
+        self.count_error("", shared);
+        self.note(String::new(), vec![words], consequence, now, shared);
         self.session.take_error();
     }
 

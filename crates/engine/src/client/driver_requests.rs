@@ -205,8 +205,10 @@ impl Client {
         if !(has_failed && error.sqlstate() == SqlState::IN_FAILED_SQL_TRANSACTION) {
             self.session.set_error(Some(error));
             let consequence = Consequence::Failed;
-            let note = self.error_note(String::new(), vec![line], consequence, now, shared);
-            shared.notes.push(note);
+            self.count_error("", shared);
+            if shared.note_limit.admits(now) {
+                self.note(String::new(), vec![line], consequence, now, shared);
+            }
             self.session.take_error();
         }
         if let Some(driver) = self.transaction.driver_mut() {
@@ -238,7 +240,7 @@ impl Client {
         statements.ignored_errors += u64::from(refused.ignorable);
         self.transaction.failed = Some(Box::new(FailedTry {
             error,
-            message: words,
+            message: shared.note_limit.admits(now).then_some(words),
         }));
         self.roll_back(ending, now, shared)
     }

@@ -32,7 +32,8 @@ impl Client {
         self.session.doubt_prepared();
         self.transaction.mode.close_pipeline();
         // the note is written once it is known whether the transaction is retried
-        let message = self.describe_error(shared);
+        let is_noted = shared.note_limit.admits(now);
+        let message = is_noted.then(|| self.describe_error(shared));
         self.transaction.failed = self
             .session
             .take_error()
@@ -84,9 +85,12 @@ impl Client {
         };
         if let Some(failed) = self.transaction.failed.take() {
             let FailedTry { error, message } = *failed;
-            let lines = self.describe_try(&message, retry, now, shared);
             self.session.set_error(Some(error));
-            self.note(String::new(), lines, consequence, now, shared);
+            self.count_error("", shared);
+            if let Some(message) = message {
+                let lines = self.describe_try(&message, retry, now, shared);
+                self.note(String::new(), lines, consequence, now, shared);
+            }
             self.session.take_error();
         }
         if let Some(record) = self.command_record(shared) {
@@ -272,6 +276,7 @@ impl Client {
         shared: &mut Shared<'_>,
     ) -> Next {
         let now = shared.clock.now();
+        self.count_error(&message, shared);
         self.note(message, lines, consequence, now, shared);
         if self.transaction.begun {
             self.settle(CommitOutcome::Unknown);
@@ -287,7 +292,7 @@ impl Client {
         Next::Close
     }
 
-    fn note(
+    pub(super) fn note(
         &self,
         message: String,
         lines: Vec<String>,
@@ -297,6 +302,17 @@ impl Client {
     ) {
         let note = self.error_note(message, lines, consequence, now, shared);
         shared.notes.push(note);
+    }
+
+    /// Counts the server's error, or `message` if there is none.
+    pub(super) fn count_error(&self, message: &str, shared: &mut Shared<'_>) {
+        let record = self.transaction.record;
+        match self.session.error() {
+            Some(error) => {
+                shared.count_error(record, Some(error.sqlstate().as_str()), &error.message);
+            }
+            None => shared.count_error(record, None, message),
+        }
     }
 
     pub(super) fn error_note(

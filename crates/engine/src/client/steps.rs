@@ -120,8 +120,10 @@ impl Client {
             None => format!("client {} lost its connection: {message}", self.id),
         };
         let consequence = Consequence::Reconnecting;
-        let note = self.error_note(message.to_owned(), vec![line], consequence, now, shared);
-        shared.notes.push(note);
+        self.count_error(message, shared);
+        if shared.note_limit.admits(now) {
+            self.note(message.to_owned(), vec![line], consequence, now, shared);
+        }
         if self.transaction.begun {
             self.count_lost(now, shared);
         }

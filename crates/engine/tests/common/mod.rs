@@ -1,4 +1,5 @@
-//! A minimal server for tests: it accepts every client, answers every query, and counts.
+//! A minimal server for tests: it accepts every client, answers every query, and counts. It refuses
+//! a query with the word `fail`.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -13,6 +14,9 @@ const PORT: u16 = 5432;
 const WELCOME: &[u8] = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
 /// CommandComplete and ReadyForQuery.
 const DONE: &[u8] = b"C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
+
+/// An ErrorResponse and ReadyForQuery.
+const REFUSED: &[u8] = b"E\0\0\0\x1eSERROR\0VERROR\0C40001\0Mno\0\0Z\0\0\0\x05I";
 
 /// A server that runs until the test's process ends.
 pub struct Server {
@@ -69,13 +73,13 @@ impl Drop for Server {
 fn serve(mut stream: UnixStream, count: &AtomicU64, pause: Duration) -> io::Result<()> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;
-    skip(&mut stream, length)?;
+    read_body(&mut stream, length)?;
     stream.write_all(WELCOME)?;
     let mut head = [0; 5];
     loop {
         stream.read_exact(&mut head)?;
         let [kind, length @ ..] = head;
-        skip(&mut stream, length)?;
+        let body = read_body(&mut stream, length)?;
         if kind == b'X' {
             return Ok(());
         }
@@ -83,11 +87,13 @@ fn serve(mut stream: UnixStream, count: &AtomicU64, pause: Duration) -> io::Resu
         if !pause.is_zero() {
             thread::sleep(pause);
         }
-        stream.write_all(DONE)?;
+        let fails = body.windows(4).any(|word| word == b"fail");
+        stream.write_all(if fails { REFUSED } else { DONE })?;
     }
 }
 
-fn skip(stream: &mut UnixStream, length: [u8; 4]) -> io::Result<()> {
+fn read_body(stream: &mut UnixStream, length: [u8; 4]) -> io::Result<Vec<u8>> {
     let mut body = vec![0; (u32::from_be_bytes(length) as usize).saturating_sub(4)];
-    stream.read_exact(&mut body)
+    stream.read_exact(&mut body)?;
+    Ok(body)
 }

@@ -1,0 +1,81 @@
+//! Errors by SQLSTATE and message.
+
+use std::collections::HashMap;
+
+/// The most errors that are told apart: a message may contain a value.
+const MOST_ERRORS: usize = 100;
+
+/// Stands for the messages of a SQLSTATE beyond [`MOST_ERRORS`].
+const OTHER_MESSAGES: &str = "(other messages)";
+
+/// How often one error occurred.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErrorCount {
+    /// None when the error is not the server's.
+    pub sqlstate: Option<String>,
+    /// What the server said, or [`OTHER_MESSAGES`].
+    pub message: String,
+    /// How often it occurred.
+    pub count: u64,
+}
+
+/// Counts errors by SQLSTATE and message.
+#[derive(Debug, Default)]
+pub struct ErrorCounts {
+    counts: HashMap<Option<String>, HashMap<String, u64>>,
+    /// How many errors are told apart.
+    kinds: usize,
+}
+
+impl ErrorCounts {
+    /// Counts an error that occurred `times` times.
+    pub fn count(&mut self, sqlstate: Option<&str>, message: &str, times: u64) {
+        let state = sqlstate.map(str::to_owned);
+        let messages = self.counts.entry(state).or_default();
+        if let Some(count) = messages.get_mut(message) {
+            *count += times;
+            return;
+        }
+        let is_full = self.kinds >= MOST_ERRORS;
+        let message = if is_full { OTHER_MESSAGES } else { message };
+        self.kinds += usize::from(!is_full);
+        *messages.entry(message.to_owned()).or_default() += times;
+    }
+
+    /// Adds those of another worker.
+    pub fn add(&mut self, other: &Self) {
+        for (sqlstate, messages) in &other.counts {
+            for (message, times) in messages {
+                self.count(sqlstate.as_deref(), message, *times);
+            }
+        }
+    }
+
+    /// Forgets all of them.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The errors, most frequent first.
+    #[must_use]
+    pub fn into_list(self) -> Vec<ErrorCount> {
+        let by_state = self.counts.into_iter();
+        let mut list: Vec<ErrorCount> = by_state
+            .flat_map(|(sqlstate, messages)| {
+                messages
+                    .into_iter()
+                    .map(move |(message, count)| ErrorCount {
+                        sqlstate: sqlstate.clone(),
+                        message,
+                        count,
+                    })
+            })
+            .collect();
+        list.sort_by(|a, b| {
+            let by_name = a.sqlstate.cmp(&b.sqlstate);
+            let by_name = by_name.then_with(|| a.message.cmp(&b.message));
+            b.count.cmp(&a.count).then(by_name)
+        });
+        list
+    }
+}

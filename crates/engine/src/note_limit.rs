@@ -1,0 +1,43 @@
+//! How many errors are reported one by one; all of them are counted.
+
+use crate::clock::{Nanos, SECOND};
+
+/// How many errors a second of one worker have a note.
+const NOTES_A_SECOND: u32 = 20;
+
+/// Decides which errors have a note, before its text is made.
+#[derive(Debug, Default)]
+pub struct NoteLimit {
+    is_every: bool,
+    second: Nanos,
+    /// How many notes the current second has.
+    notes: u32,
+    /// How many errors had none.
+    pub dropped: u64,
+}
+
+impl NoteLimit {
+    /// With a note for every error, or for a few a second.
+    #[must_use]
+    pub fn new(is_every: bool) -> Self {
+        Self {
+            is_every,
+            ..Self::default()
+        }
+    }
+
+    /// Whether an error at `now` has a note.
+    pub fn admits(&mut self, now: Nanos) -> bool {
+        if self.is_every {
+            return true;
+        }
+        let second = now / SECOND;
+        if second != self.second {
+            (self.second, self.notes) = (second, 0);
+        }
+        let is_admitted = self.notes < NOTES_A_SECOND;
+        self.notes += u32::from(is_admitted);
+        self.dropped += u64::from(!is_admitted);
+        is_admitted
+    }
+}

@@ -1,0 +1,147 @@
+//! The channel on which workers report to the engine. A worker never waits for its reader: notes
+//! have a few places, so that intervals always find room for minutes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{
+    Receiver, RecvError, RecvTimeoutError, SyncSender, TrySendError, sync_channel,
+};
+use std::time::Duration;
+
+use crate::worker_message::WorkerMessage;
+
+/// How many messages may wait for a slow reader before workers start to merge intervals.
+const MESSAGES_IN_FLIGHT: usize = 256;
+/// How many of them may be notes of errors.
+const NOTES_IN_FLIGHT: usize = 64;
+
+/// A worker's end of the channel.
+#[derive(Debug, Clone)]
+pub struct WorkerSender {
+    messages: SyncSender<WorkerMessage>,
+    notes: Arc<AtomicUsize>,
+}
+
+/// The engine's end of the channel.
+#[derive(Debug)]
+pub struct WorkerReceiver {
+    messages: Receiver<WorkerMessage>,
+    notes: Arc<AtomicUsize>,
+}
+
+/// Creates both ends of the channel.
+#[must_use]
+pub fn worker_channel() -> (WorkerSender, WorkerReceiver) {
+    let (sender, receiver) = sync_channel(MESSAGES_IN_FLIGHT);
+    let notes = Arc::<AtomicUsize>::default();
+    let sender = WorkerSender {
+        messages: sender,
+        notes: Arc::clone(&notes),
+    };
+    let receiver = WorkerReceiver {
+        messages: receiver,
+        notes,
+    };
+    (sender, receiver)
+}
+
+impl WorkerSender {
+    /// Sends a message if there is room for it; otherwise returns it.
+    pub fn offer(&self, message: WorkerMessage) -> Option<WorkerMessage> {
+        let is_note = matches!(message, WorkerMessage::Error(_));
+        if is_note && self.notes.fetch_add(1, Ordering::Relaxed) >= NOTES_IN_FLIGHT {
+            self.notes.fetch_sub(1, Ordering::Relaxed);
+            return Some(message);
+        }
+        match self.messages.try_send(message) {
+            Err(TrySendError::Full(message)) => {
+                self.notes
+                    .fetch_sub(usize::from(is_note), Ordering::Relaxed);
+                Some(message)
+            }
+            // the channel is closed only if the engine itself has failed
+            Ok(()) | Err(TrySendError::Disconnected(_)) => None,
+        }
+    }
+
+    /// Sends a message, and waits for room: only for a thread whose load has not begun or has
+    /// ended.
+    pub fn send(&self, message: WorkerMessage) {
+        let is_note = matches!(message, WorkerMessage::Error(_));
+        self.notes
+            .fetch_add(usize::from(is_note), Ordering::Relaxed);
+        // the channel is closed only if the engine itself has failed
+        let _ = self.messages.send(message);
+    }
+}
+
+impl WorkerReceiver {
+    /// Waits for the next message.
+    ///
+    /// # Errors
+    /// No worker is left.
+    pub fn recv(&self) -> Result<WorkerMessage, RecvError> {
+        self.messages
+            .recv()
+            .inspect(|message| self.free_place(message))
+    }
+
+    /// Waits for the next message, at most `timeout`.
+    ///
+    /// # Errors
+    /// There was none in time, or no worker is left.
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<WorkerMessage, RecvTimeoutError> {
+        let received = self.messages.recv_timeout(timeout);
+        received.inspect(|message| self.free_place(message))
+    }
+
+    fn free_place(&self, message: &WorkerMessage) {
+        if let WorkerMessage::Error(_) = message {
+            self.notes.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interval::{Consequence, ErrorNote};
+
+    fn note() -> WorkerMessage {
+        WorkerMessage::Error(ErrorNote {
+            at: 0,
+            client: 0,
+            script: 0,
+            command: 0,
+            line: 1,
+            kind: "SQL".into(),
+            query: 0,
+            sqlstate: None,
+            severity: None,
+            message: String::new(),
+            lines: vec![],
+            detail: None,
+            hint: None,
+            planned: None,
+            consequence: Consequence::Failed,
+        })
+    }
+
+    #[test]
+    fn notes_leave_room_for_other_messages() {
+        let (sender, receiver) = worker_channel();
+        let other = sender.clone();
+        let sent = (0..1000).filter(|_| sender.offer(note()).is_none()).count();
+        assert_eq!(sent, NOTES_IN_FLIGHT);
+        assert!(
+            other.offer(note()).is_some(),
+            "all workers share the places"
+        );
+        let offers = (0..1000).map(|_| sender.offer(WorkerMessage::Outage));
+        let sent = offers.filter(Option::is_none).count();
+        assert_eq!(sent, MESSAGES_IN_FLIGHT - NOTES_IN_FLIGHT);
+        assert!(receiver.recv().is_ok());
+        assert!(other.offer(note()).is_none(), "there is room again");
+        assert!(other.offer(note()).is_some());
+    }
+}
