@@ -285,7 +285,7 @@ def test_what_is_no_log_is_an_error_with_its_place(tmp_path: Path) -> None:
         UsageError, match=r"0\.log:2: this is neither a csvlog nor a jsonlog, nor a log with a"
     ) as caught:
         captured(tmp_path, "\nDear server,\nplease work.\n")
-    assert "--prefix" in (caught.value.hint or "")
+    assert "download the server's log" in (caught.value.hint or "")
 
 
 def test_folders_pipes_and_missing_files_are_errors(tmp_path: Path) -> None:

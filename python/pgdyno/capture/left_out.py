@@ -35,6 +35,7 @@ _REASONS = {
         Message("replication", "commands of replication connections"),
         Message("background", "lines of background processes"),
         Message("other-lines", "lines about anything but statements, such as warnings and temporary files"),
+        Message("other-source", "lines of other containers, hosts, streams or programs in the same file"),
         Message("copies", "log files that begin like another one, which was read instead of them"),
         Message("cut", "incomplete lines: the log was cut"),
         Message("too-long", "entries longer than 16 MiB"),
@@ -64,7 +65,7 @@ SERVER_UNKNOWN = Message(
     "log files do not name their server, so pgdyno cannot refuse to send the load to that server: name a copy",
 )
 """The note of a capture of log files alone."""
-_OUTSIDE = {"other-database", "replication", "background", "other-lines", "copies"}
+_OUTSIDE = {"other-database", "replication", "background", "other-lines", "other-source", "copies"}
 """Reasons that concern nothing of the load."""
 
 

@@ -35,6 +35,8 @@ from pgdyno.capture.logs.sessions import (
 from pgdyno.capture.parser import require_parser
 from pgdyno.capture.statement_classes import Classes
 from pgdyno.errors import StoreError
+from pgdyno.messages import Message
+from pgdyno.records.base import KeptMessage
 from pgdyno.records.capture import STATEMENTS_FILE, Capture, Values
 from pgdyno.store.duckdb_session import connect
 from pgdyno.store.safe_files import storing
@@ -96,7 +98,20 @@ def capture_logs(
         partial = folder / STATEMENTS_FILE
         capture = write_table(connection, statements.files, partial, found, classes, losses)
         partial.replace(into / STATEMENTS_FILE)
-    return capture.model_copy(update={"has_whole_seconds": any(each.has_whole_seconds for each in logs)})
+    notes = [
+        KeptMessage.of(
+            Message(
+                "wrapper-removed",
+                "{wrapper} was taken off {count:,} line of {file}",
+                "{wrapper} was taken off {count:,} lines of {file}",
+                wrapper=wrapper.wrapper.name, count=wrapper.count, file=each.path.name,
+            )
+        )
+        for each in logs
+        for wrapper in each.wrappers
+    ]  # fmt: skip
+    whole_seconds = any(each.has_whole_seconds for each in logs)
+    return capture.model_copy(update={"has_whole_seconds": whole_seconds, "notes": notes})
 
 
 def _have_ids(logs: Sequence[LogFile]) -> bool:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import re
 import stat
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import accumulate
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, NamedTuple, Protocol, cast
 
 from pgdyno.capture.left_out import Losses
 from pgdyno.capture.logs.log_prefix import MOST_HEADER, SEVERITIES, LinePrefix, recognised, without_groups
 from pgdyno.capture.logs.log_times import epochs_us
 from pgdyno.capture.logs.text_entries import NEWLINE, PART, judged_entries, marked
+from pgdyno.capture.logs.wrappers.find import find_wrappers
+from pgdyno.capture.logs.wrappers.unwrap import UnwrappedFile, Unwrapping
 from pgdyno.errors import UsageError
 from pgdyno.store.safe_files import storing
 
@@ -27,6 +31,8 @@ BLOCK_BYTES = 16 << 20
 LONGEST_BYTES = 16 << 20
 """An entry that is longer is left out: each may be in memory several times."""
 _HEAD_BYTES, _PIECE_BYTES = 1 << 20, 1 << 16
+_SHOWN = 120
+"""Characters of a line in a message."""
 _OPENING = 4096
 """Characters of a file's first entries that tell it from other files."""
 PLACE_MARK = "\x1f"
@@ -68,6 +74,8 @@ class LogFile:
     """The beginning of its first entries."""
     has_tabs: bool
     """Whether a tab begins lines that continue an entry, as PostgreSQL writes them."""
+    wrappers: tuple[Unwrapping, ...] = ()
+    """What is taken off its lines, the outermost first."""
 
     @property
     def start(self) -> str:
@@ -158,11 +166,18 @@ def _recognised(path: Path, given: LinePrefix | None) -> LogFile | None:
         for text in _heads(file):
             if not text.strip():
                 continue
+            status = os.fstat(raw.fileno())
+            wrappers: list[Unwrapping] = []
             first = _first_entry(text, given)
+            plain = text
+            if first is None and head is None:
+                plain, first, wrappers = _unwrapped(text, given, datetime.fromtimestamp(status.st_mtime, UTC).year)
             if first is not None:
-                opening = text[first.at : first.at + _OPENING]
-                size = os.fstat(raw.fileno()).st_size
-                return LogFile(path, size, first.format, first.prefix, first.began, opening, "\n\t" in text)
+                opening = plain[first.at : first.at + _OPENING]
+                return LogFile(
+                    path, status.st_size, first.format, first.prefix, first.began, opening, "\n\t" in plain,
+                    tuple(wrappers),
+                )  # fmt: skip
             head = text if head is None else head
             # further on, the prefix may be another one: this one is reported
             if _OTHER_ENTRY.search(text):
@@ -170,6 +185,21 @@ def _recognised(path: Path, given: LinePrefix | None) -> LogFile | None:
     if head is None:
         return None
     raise _unknown(path, head, given)
+
+
+def _unwrapped(text: str, given: LinePrefix | None, year: int) -> tuple[str, _FirstEntry | None, list[Unwrapping]]:
+    """Returns `text`, the beginning of a log, without its wrappers, its first entry, and the wrappers."""
+    lines = text.encode().splitlines(keepends=True)
+    # the last one may be half
+    lines = lines[:-1] if len(lines) > 1 and len(text) >= _HEAD_BYTES // 4 else lines
+    wrappers = find_wrappers(
+        list(enumerate(lines, 1)), year, lambda inner, stamped: _first_entry(inner, given, stamped=stamped) is not None
+    )
+    if not wrappers:
+        return text, None, []
+    file = UnwrappedFile(io.BytesIO(b"".join(lines)), wrappers)
+    inner = file.read(4 * _HEAD_BYTES).decode("utf-8", "replace").replace("\0", "")
+    return inner, _first_entry(inner, given, stamped=wrappers[-1].stamped), [each.fresh() for each in wrappers]
 
 
 def _heads(file: BinaryIO) -> Iterator[str]:
@@ -198,14 +228,14 @@ class _FirstEntry(NamedTuple):
     began: str
 
 
-def _first_entry(text: str, given: LinePrefix | None) -> _FirstEntry | None:
+def _first_entry(text: str, given: LinePrefix | None, *, stamped: bool = False) -> _FirstEntry | None:
     csv_start = re.search(f"^({_TIME}){_AFTER_TIME}", text, re.MULTILINE)
     if csv_start:
         return _FirstEntry(csv_start.start(), LogFormat.CSV, None, csv_start[1])
     json_start = re.search(rf'^{_JSON_START}"({_TIME})', text, re.MULTILINE)
     if json_start:
         return _FirstEntry(json_start.start(), LogFormat.JSON, None, json_start[1])
-    prefix = given or recognised(text)
+    prefix = given if given is not None and not stamped else recognised(text, stamped=stamped)
     if prefix is None:
         return None
     first = re.search(f"^{prefix.first_line()}", text, re.MULTILINE)
@@ -215,16 +245,29 @@ def _first_entry(text: str, given: LinePrefix | None) -> _FirstEntry | None:
 
 
 def _unknown(path: Path, head: str, given: LinePrefix | None) -> UsageError:
-    line = next((number for number, text in enumerate(head.splitlines(), 1) if text.strip()), 1)
+    number, line = next((number, text) for number, text in enumerate(head.split("\n"), 1) if text.strip())
+    shown = repr(_shortened(line))
     if given is not None:
         return UsageError(
-            f"{path}:{line}: no line begins with the prefix {given.text!r} and a severity",
+            f"{path}:{number}: no line begins with the prefix {given.text!r} and a severity; this one is {shown}",
             hint="give the server's log_line_prefix (SHOW log_line_prefix) with --prefix",
         )
+    hint = "download the server's log as csvlog, jsonlog or text; what it may be wrapped in: docs/guides/own-load.md"
+    if _OTHER_ENTRY.search(head):
+        hint = (
+            "if this line begins with the server's log_line_prefix (SHOW log_line_prefix), give that with --prefix;"
+            " if another program put its own text before it, remove that text, or read the server's own log file"
+        )
     return UsageError(
-        f"{path}:{line}: this is neither a csvlog nor a jsonlog, nor a log with a common log_line_prefix",
-        hint="for another prefix, give the server's log_line_prefix (SHOW log_line_prefix) with --prefix",
+        f"{path}:{number}: this is neither a csvlog nor a jsonlog, nor a log with a common log_line_prefix: {shown}",
+        hint=hint,
     )
+
+
+def _shortened(line: str) -> str:
+    """Returns the beginning of `line` without a password."""
+    text = re.sub(r"(?i)(password\s*[=:]?\s*|://[^/@\s:]*:)(?:'[^']*'?|\"[^\"]*\"?|[^\s@,;]+)", r"\1****", line)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 @contextmanager
@@ -254,17 +297,38 @@ def open_log(path: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
 
 def blocks(log: LogFile, losses: Losses) -> Iterator[Block]:
     """Yields the entries of `log`; what cannot be read is added to `losses`. Raises StoreError."""
-    with storing("read", log.path, None), open_log(log.path) as (file, raw):
-        for line, data, is_rest, is_end in _runs(file, re.compile(log.start.encode()), log, losses):
-            entries = _entries(_decoded(data, log, line, losses), log, line, is_rest, is_end, losses)
-            block = Block("\n".join(entries).encode(), len(entries), line, raw.tell())
+    with storing("read", log.path, None), open_log(log.path) as (opened, raw):
+        file = UnwrappedFile(opened, log.wrappers) if log.wrappers else opened
+        places = _Places(losses, file.number if isinstance(file, UnwrappedFile) else int)
+        for line, data, is_rest, is_end in _runs(file, re.compile(log.start.encode()), log, places):
+            if isinstance(file, UnwrappedFile):
+                file.forget(line)
+            entries = _entries(_decoded(data, log, line, places), log, line, is_rest, is_end, places)
+            block = Block("\n".join(entries).encode(), len(entries), places.number(line), raw.tell())
             # they would stay in memory while the block is loaded
             del data, entries
             yield block
+        for each in log.wrappers:
+            if each.others:
+                losses.add("other-source", log.path, each.first_other, each.others)
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class _Places(NamedTuple):
+    """Adds to the losses what is left out, by the number that a line has in the file."""
+
+    losses: Losses
+    number: Callable[[int], int]
+
+    def add(self, reason: str, path: Path, line: int, count: int = 1) -> None:
+        self.losses.add(reason, path, self.number(line), count)
 
 
 def _runs(
-    file: BinaryIO, start: re.Pattern[bytes], log: LogFile, losses: Losses
+    file: _Readable, start: re.Pattern[bytes], log: LogFile, losses: _Places
 ) -> Iterator[tuple[int, bytes, bool, bool]]:
     """Yields runs of whole entries: the number of the first line, the bytes, whether they begin with the rest of an
     entry that was left out, and whether the file ends with them.
@@ -294,7 +358,7 @@ def _runs(
         yield line, rest, is_rest, True
 
 
-def _read(file: BinaryIO, size: int) -> tuple[bytes, bool]:
+def _read(file: _Readable, size: int) -> tuple[bytes, bool]:
     """Returns up to `size` bytes, and whether the file could be decompressed up to their end."""
     data = bytearray()
     try:
@@ -318,7 +382,7 @@ def _last_start(data: bytes, start: re.Pattern[bytes]) -> int:
     return 0
 
 
-def _decoded(data: bytes, log: LogFile, line: int, losses: Losses) -> str:
+def _decoded(data: bytes, log: LogFile, line: int, losses: _Places) -> str:
     if b"\0" in data:
         first = data.index(b"\0")
         losses.add("nul-bytes", log.path, line + data.count(b"\n", 0, first), _lines_with(data, b"\0"))
@@ -336,7 +400,7 @@ def _lines_with(data: bytes, byte: bytes) -> int:
     return sum(byte in each for each in data.split(b"\n"))
 
 
-def _entries(text: str, log: LogFile, line: int, is_rest: bool, is_end: bool, losses: Losses) -> list[str]:
+def _entries(text: str, log: LogFile, line: int, is_rest: bool, is_end: bool, losses: _Places) -> list[str]:
     """Returns the entries of `text`, each as a line for DuckDB; `is_end` if the file ends with it."""
     newline = text.find("\n")
     if newline > 0 and text[newline - 1] == "\r":
@@ -345,6 +409,7 @@ def _entries(text: str, log: LogFile, line: int, is_rest: bool, is_end: bool, lo
         text = marked(text, log.prefix)
     found = re.split(rf"\n(?={without_groups(log.start)})", text.rstrip("\n"))
     lines = list(accumulate((_lines(each, log) for each in found), initial=line))
+    lines = list(map(losses.number, lines))
     if re.match(log.start, found[0]) is None:
         if not is_rest and found[0].strip():
             losses.add("cut", log.path, line)

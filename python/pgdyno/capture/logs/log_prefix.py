@@ -29,9 +29,23 @@ COMMON = (
     "%t:%r:%u@%d:[%p]:",
     "%t:%r:%u@%d:[%p]: ",
     "%t-%c-",
+    (
+        'sql_error_code = %e time_ms = "%m" pid="%p" proc_start_time="%s" session_id="%c" vtid="%v" tid="%x"'
+        ' log_line="%l" %qdatabase="%d" connection_source="%r" user="%u" application_name="%a" '
+    ),
     *(f"{time} {rest}" for rest in _AFTER_TIME for time in ("%m", "%t")),
 )
 """Those of PostgreSQL, its packages, pgBadger's manual, and services; of several that fit, the first is taken."""
+
+_STAMPED = tuple(
+    f"{time} [%p] {rest}"
+    for rest in (
+        "user=%u,db=%d,app=%a,client=%h ", "user=%u,db=%d ", "db=%d,user=%u ", "[%p] %q%u@%d ", "%q%u@%d ", "%u@%d ",
+        "sql_error_code = %e ", "[%p]: [%l-1] ", "[%p] ", "",
+    )
+    for time in ("%m", "%t")
+)  # fmt: skip
+"""Those of syslog, which writes the time and the process itself."""
 
 _STAMP = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
 _NAME = r"[^\n:]*?(?:(?::[^ \n]|: [^ \n])[^\n:]*?)*?"
@@ -116,9 +130,12 @@ def _check(text: str, groups: Sequence[str]) -> None:
         raise UsageError(f"the prefix {text!r} does not identify sessions: %p or %c", hint=hint)
 
 
-def recognised(text: str) -> LinePrefix | None:
-    """Returns the usual prefix of most entries in `text`, the beginning of a log; None if it is another one."""
-    candidates = [LinePrefix.of(each) for each in COMMON]
+def recognised(text: str, *, stamped: bool = False) -> LinePrefix | None:
+    """Returns the usual prefix of most entries in `text`, the beginning of a log; None if it is another one.
+
+    `stamped` if the time and the process of a log daemon precede it.
+    """
+    candidates = [LinePrefix.of(each) for each in (_STAMPED if stamped else COMMON)]
     lines = [line for line in text.splitlines() if re.search(rf"(?:{SEVERITIES}):  ", line[:MOST_HEADER])][:200]
     fits = {each: sum(re.match(each.first_line(), line) is not None for line in lines) for each in candidates}
     best = max(candidates, key=lambda each: fits[each])
