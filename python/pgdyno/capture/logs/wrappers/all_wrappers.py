@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno.capture.logs.wrappers import (
     azure,
     cloudnativepg,
-    cloudwatch,
+    cloudwatch_logs,
     docker,
     google_cloud,
     heroku,
@@ -17,6 +17,6 @@ from pgdyno.capture.logs.wrappers import (
 
 WRAPPERS = (
     heroku.LOGPLEX, syslog.SYSLOG, kubernetes.CRI, kubernetes.PREFIX, docker.COMPOSE, timestamps.TIMESTAMPS,
-    cloudwatch.TAIL, docker.JSON_FILE, cloudwatch.EVENTS, google_cloud.ENTRIES, azure.RECORDS, journald.RECORDS,
+    cloudwatch_logs.TAIL, docker.JSON_FILE, cloudwatch_logs.EVENTS, google_cloud.ENTRIES, azure.RECORDS, journald.RECORDS,
     cloudnativepg.ROWS,
 )  # fmt: skip
