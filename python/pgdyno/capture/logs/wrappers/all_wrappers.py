@@ -17,6 +17,6 @@ from pgdyno.capture.logs.wrappers import (
 
 WRAPPERS = (
     heroku.LOGPLEX, syslog.SYSLOG, kubernetes.CRI, kubernetes.PREFIX, docker.COMPOSE, timestamps.TIMESTAMPS,
-    cloudwatch_logs.TAIL, docker.JSON_FILE, cloudwatch_logs.EVENTS, google_cloud.ENTRIES, azure.RECORDS, journald.RECORDS,
-    cloudnativepg.ROWS,
+    cloudwatch_logs.TAIL, docker.JSON_FILE, cloudwatch_logs.EVENTS, google_cloud.ENTRIES, azure.RECORDS,
+    journald.RECORDS, cloudnativepg.ROWS,
 )  # fmt: skip
