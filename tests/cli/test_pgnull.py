@@ -12,6 +12,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -406,3 +407,25 @@ def read_to_the_end(connection: socket.socket) -> bytes:
     while chunk := connection.recv(65536):
         received += chunk
     return received
+
+
+@pytest.mark.parametrize("command", ["\\shell", "\\setshell x"])
+def test_a_signal_ends_a_shell_command_of_a_script(tmp_path: Path, command: str) -> None:
+    begun, script = tmp_path / "begun", tmp_path / "script.sql"
+    script.write_text(f"{command} touch {begun}; sleep 3600\nSELECT 1;\n")
+    with null_server(tmp_path) as null:
+        arguments = ["-n", "-T", "3600", "-f", str(script)]
+        process = subprocess.Popen(
+            [find_pgnull().with_name("pgdrive"), *arguments],
+            env=os.environ | null.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        while not begun.exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "aborted" not in errors

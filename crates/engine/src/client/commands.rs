@@ -79,7 +79,16 @@ impl Client {
             }
             Op::StartPipeline => self.start_pipeline(program, shared),
             Op::EndPipeline => self.end_pipeline(),
-            _ => self.run_meta(program, op).map(|()| None),
+            Op::Shell { .. } | Op::SetShell { .. } => {
+                let result = self.run_meta(program, op, shared);
+                if shared.stopped() {
+                    // the command was ended, and its session is closed like that of one that sleeps
+                    self.enter(State::Running(Awaited::Sleep));
+                    return Ok(Some(Next::Wait));
+                }
+                result.map(|()| None)
+            }
+            _ => self.run_meta(program, op, shared).map(|()| None),
         }
     }
 
@@ -100,7 +109,7 @@ impl Client {
     }
 
     /// Runs a command that never waits for the server.
-    fn run_meta(&mut self, program: &Program, op: &Op) -> Result<(), Abort> {
+    fn run_meta(&mut self, program: &Program, op: &Op, shared: &Shared<'_>) -> Result<(), Abort> {
         let (script, command) = (self.transaction.script, self.transaction.command);
         let mut debug = |value| {
             // standard error may be closed, which must not stop the client
@@ -130,11 +139,12 @@ impl Client {
                     Abort::command("set", "assignment of meta-command failed").because(error)
                 })?;
             }
-            Op::Shell { args } => crate::shell::run(program, args, &self.vars)
+            Op::Shell { args } => crate::shell::run(program, args, &self.vars, || shared.stopped())
                 .map_err(|error| not_executed("shell").because(error))?,
             Op::SetShell { target, args } => {
                 let failed = |error: String| not_executed("setshell").because(error);
-                let value = crate::shell::output(program, args, &self.vars).map_err(failed)?;
+                let value = crate::shell::output(program, args, &self.vars, || shared.stopped())
+                    .map_err(failed)?;
                 self.vars
                     .assign(target, "setshell", Value::Int(value))
                     .map_err(|error| failed(error.to_string()))?;
