@@ -18,17 +18,13 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use io_uring::{IoUring, cqueue};
 use rustix::net::{Shutdown, shutdown};
 
+use self::ends::Looks;
 use super::buffers::Buffers;
 use super::handler::{Handler, MAX_QUEUED_BYTES, Poller, Released, does_not_read};
 use super::setup;
 use super::uring_request::GENERATIONS;
-use crate::clock::{Clock, Nanos, SECOND};
+use crate::clock::{Clock, Nanos};
 
-/// How often silent sockets are checked for their end.
-const LOOK_EVERY: Nanos = match cfg!(any(test, fuzzing)) {
-    true => SECOND / 50,
-    false => SECOND,
-};
 /// The most rounds of flushing: a server that keeps sending could be answered without end.
 const FLUSH_ROUNDS: usize = 100;
 
@@ -53,8 +49,8 @@ pub struct Uring {
     completions: Vec<cqueue::Entry>,
     /// Tokens of connections whose end the kernel may not have reported.
     suspects: Vec<usize>,
-    /// When all connections are next checked for their end.
-    next_look: Nanos,
+    /// When connections are checked for their end.
+    looks: Looks,
     /// Set when the kernel did not take what was submitted: the queue is never submitted again.
     is_broken: bool,
 }
@@ -106,7 +102,7 @@ impl Poller for Uring {
             receives: 0,
             completions: Vec::new(),
             suspects: Vec::new(),
-            next_look: clock.now() + LOOK_EVERY,
+            looks: Looks::after(clock.now()),
             is_broken: false,
         })
     }
@@ -166,9 +162,7 @@ impl Poller for Uring {
         let timeout = until.map(|until| until.saturating_sub(now));
         self.enter(1, timeout, handler)?;
         self.complete(handler);
-        if now >= self.next_look {
-            self.look_for_ends(now, handler);
-        }
+        self.look_for_ends(now, handler);
         Ok(())
     }
 

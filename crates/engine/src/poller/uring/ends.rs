@@ -7,19 +7,63 @@ use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 
 use super::super::handler::{Handler, Poller as _};
 use super::super::uring_request::{Request, RequestKind};
-use super::{LOOK_EVERY, Uring};
-use crate::clock::Nanos;
+use super::Uring;
+use crate::clock::{Nanos, SECOND};
 
 /// After how many rounds without the end of a request the memory of the remaining ones is leaked.
 const LAST_ROUNDS: usize = 100;
+
+/// How often silent sockets are checked for their end.
+const LOOK_EVERY: Nanos = match cfg!(any(test, fuzzing)) {
+    true => SECOND / 50,
+    false => SECOND,
+};
+/// In how many parts the checks of all sockets are spread over that time: each is a system call,
+/// and replies wait for those that are made together.
+const PARTS: usize = 50;
+
+/// When sockets are checked for their end, and which.
+#[derive(Debug)]
+pub(super) struct Looks {
+    next: Nanos,
+    token: usize,
+}
+
+impl Looks {
+    /// The first checks are some time after `now`.
+    pub(super) fn after(now: Nanos) -> Self {
+        Self {
+            next: now + LOOK_EVERY,
+            token: 0,
+        }
+    }
+
+    /// How many of `connections` connections are to be checked at `now`.
+    fn due(&mut self, now: Nanos, connections: usize) -> usize {
+        if now < self.next {
+            return 0;
+        }
+        let period = LOOK_EVERY / PARTS as Nanos;
+        let parts = (now - self.next) / period + 1;
+        self.next += parts * period;
+        let most = parts.min(PARTS as Nanos) as usize * connections.div_ceil(PARTS);
+        most.min(connections)
+    }
+
+    fn next_token(&mut self, connections: usize) -> usize {
+        let token = self.token % connections;
+        self.token = token + 1;
+        token
+    }
+}
 
 impl Uring {
     /// Checks the sockets that have been silent since the last check. After an answer, an end may
     /// go unnoticed that the next send does not detect either, because the peer still reads: a
     /// proxy that passes on the end of its server ends only its own direction.
     pub(super) fn look_for_ends(&mut self, now: Nanos, handler: &mut impl Handler) {
-        self.next_look = now + LOOK_EVERY;
-        for token in 0..self.connections.len() {
+        for _ in 0..self.looks.due(now, self.connections.len()) {
+            let token = self.looks.next_token(self.connections.len());
             if let Some(connection) = &mut self.connections[token]
                 && std::mem::replace(&mut connection.is_quiet, true)
             {
@@ -102,5 +146,26 @@ impl Uring {
             }
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checks_of_many_sockets_are_spread_over_the_time_between_two() {
+        let mut looks = Looks::after(0);
+        let step = LOOK_EVERY / 200;
+        let mut checked = vec![0; 10_000];
+        for turn in 0..200 {
+            let due = looks.due(LOOK_EVERY + turn * step, checked.len());
+            assert!(due <= checked.len() / PARTS, "{due} at once");
+            (0..due).for_each(|_| checked[looks.next_token(10_000)] += 1);
+        }
+        assert!(checked.iter().all(|&times| times == 1));
+        assert_eq!(looks.due(10 * LOOK_EVERY, 10_000), 10_000, "after a pause");
+        assert_eq!(looks.due(20 * LOOK_EVERY, 3), 3);
+        assert_eq!(looks.due(30 * LOOK_EVERY, 0), 0);
     }
 }
