@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.capture.logs import log_files
+from pgdyno.errors import UsageError
 from tests.unit.capture_log_sample import Entry, captured, csvlog, done, error, jsonlog, stderr
 
 BEGIN = "2024-05-01 10:00:00.{:03} UTC [4711] app@shop "
@@ -174,6 +175,11 @@ def test_a_file_that_is_cut_anywhere_has_no_statement_that_is_cut(name: str, tmp
         folder = tmp_path / str(end)
         folder.mkdir()
         assert captured(folder, whole[:end]).texts in (texts, texts[:1])
+
+
+def test_a_log_whose_only_statement_may_be_cut_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"0\.log:1: no statement can be replayed; left out: 1 statements whose text"):
+        captured(tmp_path, log("DELETE FROM cart", end=""))
 
 
 def test_the_text_of_an_error_that_may_be_cut_is_left_out(tmp_path: Path) -> None:

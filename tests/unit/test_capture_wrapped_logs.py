@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from pgdyno.capture.logs.capture_logs import Options
 from pgdyno.errors import UsageError
+from pgdyno.records.capture import Values
 from tests.unit.capture_log_sample import Captured, captured, csvlog, done
 
 TEXTS = ["SELECT 1", "DELETE FROM cart\nWHERE id = 7", "\n  UPDATE cart\n  SET qty = 2", "SELECT 'last'"]
@@ -178,6 +180,14 @@ def test_messages_of_several_processes_are_mixed_in_syslog(tmp_path: Path) -> No
     other = in_chunks("app@shop ", "May  1 10:00:00 db postgres[4712]: ").splitlines(keepends=True)
     found = captured(tmp_path, "".join(line for pair in zip(one, other, strict=True) for line in pair))
     assert sorted(words(found)) == sorted([text.split() for text in TEXTS] * 2)
+
+
+def test_a_prefix_that_syslog_completes_is_given(tmp_path: Path) -> None:
+    log = in_chunks("<app|shop> ", "May  1 10:00:00 db postgres[4711]: ")
+    with pytest.raises(UsageError, match="neither"):
+        captured(tmp_path, log)
+    options = Options(values=Values.KEPT, prefix="<%u|%d> ")
+    assert words(captured(tmp_path, log, options=options)) == [text.split() for text in TEXTS]
 
 
 def test_a_message_of_syslog_that_lacks_a_part_is_left_out(tmp_path: Path) -> None:

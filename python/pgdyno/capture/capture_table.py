@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from pgdyno.capture.left_out import Losses
+from pgdyno.capture.left_out import Losses, sentence
 from pgdyno.capture.statement_classes import Classes
 from pgdyno.errors import UsageError
 from pgdyno.records.capture import Capture, Source, Values
@@ -120,7 +120,7 @@ def write_table(
     connection.execute(_NUMBERED, {"began": began_us})
     sessions, calls, size, span_us, transactions = _one(connection, _WHOLE, {"began": began_us})
     if not calls:
-        raise _nothing(connection)
+        raise _nothing(connection, losses)
     ordered = classes.by_calls(
         connection,
         f"(SELECT statement, us, sqlstate, rows FROM {reading('read_parquet', files)} SEMI JOIN session_number"
@@ -185,13 +185,19 @@ def _one(
     return row
 
 
-def _nothing(connection: duckdb.DuckDBPyConnection) -> UsageError:
+def _nothing(connection: duckdb.DuckDBPyConnection, losses: Losses) -> UsageError:
     durations = _one(connection, "SELECT sum(durations)::BIGINT FROM log_session")[0]
     if durations:
         return UsageError(
             f"the log has {counted(durations, 'time of a statement without its text', 'times without statements')}",
             hint="capture again with log_min_duration_statement = 0 and log_duration = off",
         )
+    for each in losses.records():
+        if each.reason in ("not-whole", "parameters-cut"):
+            return UsageError(
+                f"{each.first}: no statement can be replayed; left out: {each.count:,} {sentence(each.reason)}",
+                hint="capture again as csvlog or jsonlog, or read the server's own log file to its end",
+            )
     return UsageError(
         "the log has no statement that can be replayed",
         hint="capture while the application runs, with log_min_duration_statement = 0 and lc_messages = 'C'",

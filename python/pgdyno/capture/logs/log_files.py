@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol, cast
 
 from pgdyno.capture.left_out import Losses
-from pgdyno.capture.logs.log_prefix import MOST_HEADER, SEVERITIES, LinePrefix, recognised, without_groups
+from pgdyno.capture.logs.log_prefix import MOST_HEADER, SEVERITIES, LinePrefix, check_prefix, recognised, without_groups
 from pgdyno.capture.logs.log_times import epochs_us
 from pgdyno.capture.logs.text_entries import NEWLINE, PART, judged_entries, marked
 from pgdyno.capture.logs.wrappers.find import find_wrappers
@@ -235,7 +235,7 @@ def _first_entry(text: str, given: LinePrefix | None, *, stamped: bool = False) 
     json_start = re.search(rf'^{_JSON_START}"({_TIME})', text, re.MULTILINE)
     if json_start:
         return _FirstEntry(json_start.start(), LogFormat.JSON, None, json_start[1])
-    prefix = given if given is not None and not stamped else recognised(text, stamped=stamped)
+    prefix = recognised(text, given, stamped=stamped)
     if prefix is None:
         return None
     first = re.search(f"^{prefix.first_line()}", text, re.MULTILINE)
@@ -248,6 +248,7 @@ def _unknown(path: Path, head: str, given: LinePrefix | None) -> UsageError:
     number, line = next((number, text) for number, text in enumerate(head.split("\n"), 1) if text.strip())
     shown = repr(_shortened(line))
     if given is not None:
+        check_prefix(given)
         return UsageError(
             f"{path}:{number}: no line begins with the prefix {given.text!r} and a severity; this one is {shown}",
             hint="give the server's log_line_prefix (SHOW log_line_prefix) with --prefix",

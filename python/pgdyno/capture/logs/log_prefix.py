@@ -6,7 +6,6 @@ https://www.postgresql.org/docs/current/runtime-config-logging.html#GUC-LOG-LINE
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
@@ -79,7 +78,7 @@ class LinePrefix:
 
     @classmethod
     def of(cls, text: str) -> LinePrefix:
-        """Raises UsageError for an unknown escape, and if a log with this prefix cannot be read."""
+        """Raises UsageError for an unknown escape."""
         groups: list[str] = []
         pattern, at, ends = "", 0, ""
         for escape in _ESCAPE.finditer(text):
@@ -94,8 +93,12 @@ class LinePrefix:
             else:
                 pattern += _group(letter, escape[1], text, groups)
         pattern += re.escape(text[at:]) + ends
-        _check(text, groups)
         return cls(text, pattern.replace(r"\ ", " "), tuple(groups))
+
+    @property
+    def says_enough(self) -> bool:
+        """Whether it has the time and the session."""
+        return "stamp" in self.groups and not {"pid", "key"}.isdisjoint(self.groups)
 
     def first_line(self) -> str:
         """A pattern of the beginning of an entry's first line; its last group is the severity."""
@@ -122,7 +125,9 @@ def _group(letter: str, padding: str, text: str, groups: list[str]) -> str:
     return f"{spaces}({pattern}){spaces}"
 
 
-def _check(text: str, groups: Sequence[str]) -> None:
+def check_prefix(prefix: LinePrefix) -> None:
+    """Raises UsageError for a prefix whose log cannot be read, because it lacks the time or the session."""
+    text, groups = prefix.text, prefix.groups
     hint = "set log_line_prefix = '%m [%p] %q%u@%d ', or log_destination = 'csvlog'"
     if "stamp" not in groups:
         raise UsageError(f"the prefix {text!r} has no time: %m, %t or %n", hint=hint)
@@ -130,12 +135,16 @@ def _check(text: str, groups: Sequence[str]) -> None:
         raise UsageError(f"the prefix {text!r} does not identify sessions: %p or %c", hint=hint)
 
 
-def recognised(text: str, *, stamped: bool = False) -> LinePrefix | None:
-    """Returns the usual prefix of most entries in `text`, the beginning of a log; None if it is another one.
+def recognised(text: str, given: LinePrefix | None = None, *, stamped: bool = False) -> LinePrefix | None:
+    """Returns the prefix of most entries in `text`, the beginning of a log: `given`, else a usual one; None if it is
+    another one.
 
     `stamped` if the time and the process of a log daemon precede it.
     """
-    candidates = [LinePrefix.of(each) for each in (_STAMPED if stamped else COMMON)]
+    if given is not None and not stamped:
+        return given if given.says_enough else None
+    texts = [f"{time} [%p] {given.text}" for time in ("%m", "%t")] if given is not None else _STAMPED
+    candidates = [LinePrefix.of(each) for each in (texts if stamped else COMMON)]
     lines = [line for line in text.splitlines() if re.search(rf"(?:{SEVERITIES}):  ", line[:MOST_HEADER])][:200]
     fits = {each: sum(re.match(each.first_line(), line) is not None for line in lines) for each in candidates}
     best = max(candidates, key=lambda each: fits[each])
