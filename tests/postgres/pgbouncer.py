@@ -69,7 +69,8 @@ class PgBouncer:
         as_nobody: dict[str, Any] = {}
         if os.geteuid() == 0:
             nobody = pwd.getpwnam("nobody")
-            os.chown(self.folder, nobody.pw_uid, nobody.pw_gid)
+            for path in (self.folder, *self.folder.iterdir()):
+                os.chown(path, nobody.pw_uid, nobody.pw_gid)
             as_nobody = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
         process = subprocess.Popen(
             ["pgbouncer", "--quiet", file], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **as_nobody
