@@ -257,8 +257,8 @@ $(INSTALLED) &: $(PROGRAMS) .venv/.installed
 # .venv with other programs: its libraries, and commands that run under a Python of their own
 $(TESTS)/.ready: .venv/.complete $(NAMES:%=target/$(PROFILE)/%)
 	$(BIN)/python -m venv --without-pip $(TESTS)
-	for libraries in $(CURDIR)/.venv/lib/python*/site-packages; do \
-	  echo "import site; site.addsitedir('$$libraries')" > $(TESTS)/$${libraries#*/.venv/}/project.pth; done
+	for libraries in .venv/lib/python*/site-packages; do \
+	  echo "import site; site.addsitedir(sitedir + '/../../../../../../$$libraries')" > $(TESTS)/$${libraries#.venv/}/project.pth; done
 	for command in pgdyno pytest; do \
 	  sed '1s,.*,#!$(CURDIR)/$(TESTS)/bin/python,' $(BIN)/$$command > $(TESTS)/bin/$$command; \
 	  chmod +x $(TESTS)/bin/$$command; done
@@ -286,8 +286,10 @@ messages: build ## bring the reports' texts in other languages up to date with t
 	$(BIN)/uv sync --locked --quiet --inexact --no-install-project
 	@touch $@
 
+# Python reads a .pth file in the encoding of the locale, so these name no folder that may have other letters
 .venv/.installed: .venv/.libraries tools/hatch_build.py
 	$(BIN)/uv sync --locked --quiet --inexact
+	@for file in .venv/lib/python*/site-packages/_editable_impl_pgdyno.pth; do echo ../../../../python > $$file; done
 	@touch $@
 
 .venv/.complete: .venv/.installed $(CATALOGUES:.po=.mo)

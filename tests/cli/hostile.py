@@ -56,6 +56,8 @@ def refusal(text: bytes, severity: str = "ERROR", sqlstate: str = "XX000") -> by
     return message("E", head + text + b"\0\0")
 
 
+POOLER = b"pg_stat_get_activity(pg_catalog.pg_backend_pid())"
+"""Part of the question by which pgdrive recognises a connection pooler."""
 READY = message("Z", b"I")
 DONE = message("C", b"SELECT 1\0") + READY
 HELLO = auth(0) + parameter("server_version", "17.4") + message("K", struct.pack(">II", 7, 7)) + READY
@@ -73,11 +75,18 @@ class Peer:
         self.socket.sendall(data)
 
     def receive(self) -> bytes:
-        data = self.socket.recv(65536)
-        if not data:
-            raise ConnectionError
-        self.received += data
-        return data
+        """Returns what the client sends after it knows that this is no connection pooler, which it asks first."""
+        while True:
+            data = self.socket.recv(65536)
+            if not data:
+                raise ConnectionError
+            if POOLER in data:
+                self.send(columns("int4") + row(b"1") + DONE)
+            elif data[5:].startswith(b"set application_name"):
+                self.send(DONE)
+            else:
+                self.received += data
+                return data
 
     def greet(self) -> None:
         self.receive()

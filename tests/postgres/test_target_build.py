@@ -18,6 +18,7 @@ from pgdyno.targets import Home, SilentProgress, open_target
 from pgdyno.targets.build.kind import find_build, read_source
 from pgdyno.targets.build.schema import BuildTarget
 from pgdyno.targets.cluster.installation import Installation
+from pgdyno.targets.home import ensure_folder
 
 CONFIGURE = """\
 #!/bin/sh
@@ -202,7 +203,7 @@ def test_two_do_not_build_at_once(tree: Path, warm_home: Home) -> None:
 
 def test_remains_of_a_killed_build_are_removed(tree: Path, warm_home: Home) -> None:
     left = warm_home.root / "builds" / "0123456789abcdef.partial"
-    left.mkdir(parents=True)
+    ensure_folder(left)
     find_build(spec(tree), warm_home, SilentProgress())
     assert not left.exists()
 

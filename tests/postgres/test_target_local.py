@@ -15,6 +15,7 @@ from pgdyno.targets.local.schema import LocalTarget
 
 def script(path: Path, text: str, mode: int = 0o755) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.chmod(0o755)
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(mode)
     return path

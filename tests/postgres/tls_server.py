@@ -154,7 +154,10 @@ class TlsServer:
 
     def _name_certificate(self, name: str) -> None:
         own = self.folder / "own" / name
-        (self.data / "certificate.conf").write_text(f"ssl_cert_file = '{own}.crt'\nssl_key_file = '{own}.key'\n")
+        named = self.data / "certificate.conf"
+        named.write_text(f"ssl_cert_file = '{own}.crt'\nssl_key_file = '{own}.key'\n")
+        if OWNER:
+            self._give_away(named)
         self.certificate = name
 
     def use(self, name: str) -> None:

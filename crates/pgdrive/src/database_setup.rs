@@ -49,12 +49,19 @@ pub fn connect(params: &Params) -> Result<Session, Failure> {
 /// have none.
 ///
 /// # Errors
-/// As [`connect`].
+/// As [`connect`]; the connection fails when it asks.
 pub fn connect_first(params: &mut Params) -> Result<(Session, Option<Pooler>), Failure> {
     let name = params.take_fallback_name();
     let mut session = connect(params)?;
-    // a server that is not quite PostgreSQL may refuse the question
-    let pooler = session.pooler().ok().flatten();
+    let pooler = match session.pooler() {
+        Ok(pooler) => pooler,
+        // a server that is not quite PostgreSQL may refuse the question
+        Err(error) if error.server_error().is_some() => None,
+        Err(error) => {
+            let message = format!("could not ask whether it is a connection pooler: {error}");
+            return Err(Failure::new(message));
+        }
+    };
     if let (None, Some(name)) = (&pooler, name) {
         // without its name it works just as well
         let _ = session.execute(&format!(

@@ -156,7 +156,7 @@ def _check_reach(far: RemoteHost, cloud: Cloud, journal: Journal) -> None:
         address = far.hosts.get(place.host, place.host)
         try:
             knock = f"exec 3<>/dev/tcp/{address}/{place.port}"
-            ask(far.ssh, f"timeout {REACH_S} bash -c {shlex.quote(knock)}")
+            ask(far.ssh, f"LC_ALL=C timeout {REACH_S} bash -c {shlex.quote(knock)}")
         except RemoteError as error:
             message = f"the generator {far.ssh.host} does not reach the server of target {name} at {address}"
             why, hint = _not_reached(error, cloud, journal.run, place.port)
