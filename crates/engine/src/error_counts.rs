@@ -36,9 +36,10 @@ impl ErrorCounts {
             *count += times;
             return;
         }
-        let is_full = self.kinds >= MOST_ERRORS;
-        let message = if is_full { OTHER_MESSAGES } else { message };
-        self.kinds += usize::from(!is_full);
+        // those that another worker did not tell apart take no place here
+        let is_kind = self.kinds < MOST_ERRORS && message != OTHER_MESSAGES;
+        let message = if is_kind { message } else { OTHER_MESSAGES };
+        self.kinds += usize::from(is_kind);
         *messages.entry(message.to_owned()).or_default() += times;
     }
 
