@@ -304,7 +304,7 @@ impl Client {
         shared.notes.push(note);
     }
 
-    /// Counts the server's error, or `message` if there is none.
+    /// Counts the server's error; without one, `message`.
     pub(super) fn count_error(&self, message: &str, shared: &mut Shared<'_>) {
         let record = self.transaction.record;
         match self.session.error() {

@@ -311,7 +311,7 @@ def column_of(head: str) -> Column:
 
 
 def columns_of(heads: Sequence[str]) -> list[Column]:
-    """Return the meaning of columns beside each other: in `Direct tps | Direct avg`, both are of the target Direct."""
+    """Return the meaning of adjacent columns: in `Direct tps | Direct avg`, both are of the target Direct."""
     columns = [column_of(head) for head in heads]
     targets = {column.target for column in columns if column.is_rate and column.target is not None}
     return [_of_target(column, targets) if column.target is None else column for column in columns]
