@@ -26,10 +26,11 @@ impl Cause {
         match self {
             Cause::Connect { .. } | Cause::Timeout => Next::Address,
             Cause::Resolve { .. } | Cause::WrongKind(_) => Next::Host,
-            Cause::Startup {
-                error: StartupError::Server(error),
-                ..
-            } if error.sqlstate() == SqlState::CANNOT_CONNECT_NOW => Next::Host,
+            Cause::Startup { error: StartupError::Server(error), .. }
+                if error.sqlstate() == SqlState::CANNOT_CONNECT_NOW =>
+            {
+                Next::Host
+            }
             _ => Next::Nothing,
         }
     }
@@ -71,9 +72,7 @@ fn connect(params: &Params) -> Result<Session, ConnectError> {
     let wanted = params.target_session_attrs;
     // the second round accepts what the first one rejected
     let rounds = match wanted {
-        TargetSessionAttrs::PreferStandby => {
-            &[TargetSessionAttrs::Standby, TargetSessionAttrs::Any][..]
-        }
+        TargetSessionAttrs::PreferStandby => &[TargetSessionAttrs::Standby, TargetSessionAttrs::Any][..],
         _ => &[wanted],
     };
     let mut attempts = Vec::new();
@@ -136,10 +135,7 @@ fn try_target(
             Err(failure) => failure,
         };
         let next = failure.cause.next();
-        attempts.push(Attempt {
-            what: target.what.clone(),
-            cause: failure.cause,
-        });
+        attempts.push(Attempt { what: target.what.clone(), cause: failure.cause });
         if !failure.depends_on_encryption || allowed.peek().is_none() {
             return Err(next);
         }
@@ -178,19 +174,14 @@ fn try_encryption(
     encryption::check_certificate_mode(params, &stream).map_err(Failure::last)?;
     let facts = startup.into_facts();
     let key = facts.cancel_key.as_ref();
-    let cancel =
-        key.and_then(|key| CancelToken::new(params, host, endpoint, stream.is_encrypted(), key));
+    let cancel = key.and_then(|key| CancelToken::new(params, host, endpoint, stream.is_encrypted(), key));
     let mut session = Session::new(stream, unread, facts, status, cancel, opened);
     session.interrupt_by(params.interrupt.clone());
     Ok(session)
 }
 
 /// Connects a socket.
-pub(crate) fn open(
-    params: &Params,
-    endpoint: &Endpoint,
-    patience: &Patience,
-) -> Result<Stream, Cause> {
+pub(crate) fn open(params: &Params, endpoint: &Endpoint, patience: &Patience) -> Result<Stream, Cause> {
     let unix = matches!(endpoint, Endpoint::Unix(_));
     let stream = match endpoint {
         Endpoint::Unix(path) => Stream::connect_unix(path, patience),
@@ -208,19 +199,10 @@ pub(crate) fn open(
 }
 
 /// Exchanges messages until the session is ready; returns the bytes that came after that.
-fn start(
-    stream: &mut Stream,
-    startup: &mut Startup,
-    patience: &Patience,
-) -> Result<(Vec<u8>, TxStatus), Cause> {
-    let refused = |error| Cause::Startup {
-        error,
-        password_file: None,
-    };
+fn start(stream: &mut Stream, startup: &mut Startup, patience: &Patience) -> Result<(Vec<u8>, TxStatus), Cause> {
+    let refused = |error| Cause::Startup { error, password_file: None };
     let mut out = Vec::new();
-    startup
-        .first(&mut out)
-        .map_err(|error| refused(error.into()))?;
+    startup.first(&mut out).map_err(|error| refused(error.into()))?;
     let mut buffer = vec![0; RECEIVE_BYTES];
     loop {
         let sent = send_all(stream, &out, patience);
@@ -243,11 +225,7 @@ fn start(
     }
 }
 
-pub(crate) fn send_all(
-    stream: &mut Stream,
-    mut out: &[u8],
-    patience: &Patience,
-) -> Result<(), Cause> {
+pub(crate) fn send_all(stream: &mut Stream, mut out: &[u8], patience: &Patience) -> Result<(), Cause> {
     while !out.is_empty() {
         match stream.try_send(out) {
             Ok(sent) => out = out.get(sent..).unwrap_or_default(),
@@ -260,11 +238,7 @@ pub(crate) fn send_all(
     Ok(())
 }
 
-pub(crate) fn receive(
-    stream: &mut Stream,
-    buffer: &mut [u8],
-    patience: &Patience,
-) -> Result<usize, Cause> {
+pub(crate) fn receive(stream: &mut Stream, buffer: &mut [u8], patience: &Patience) -> Result<usize, Cause> {
     loop {
         // checked for every message, because a server that never stops sending would otherwise
         // escape the limit
@@ -295,10 +269,7 @@ pub(crate) fn io_cause(error: io::Error) -> Cause {
 fn targets(host: &Host) -> Result<Vec<Target>, Cause> {
     if let Some(path) = host.socket() {
         return Ok(vec![Target {
-            what: format!(
-                "connection to server on socket \"{}\" failed: ",
-                path.display()
-            ),
+            what: format!("connection to server on socket \"{}\" failed: ", path.display()),
             endpoint: Endpoint::Unix(path),
         }]);
     }
@@ -309,17 +280,10 @@ fn targets(host: &Host) -> Result<Vec<Target>, Cause> {
     };
     let addresses = (looked_up, host.port)
         .to_socket_addrs()
-        .map_err(|error| Cause::Resolve {
-            name: looked_up.to_owned(),
-            why: resolver_message(&error),
-        })?;
+        .map_err(|error| Cause::Resolve { name: looked_up.to_owned(), why: resolver_message(&error) })?;
     let target = |address: SocketAddr| {
         let ip = address.ip().to_string();
-        let at = if ip == shown {
-            format!("\"{shown}\"")
-        } else {
-            format!("\"{shown}\" ({ip})")
-        };
+        let at = if ip == shown { format!("\"{shown}\"") } else { format!("\"{shown}\" ({ip})") };
         Target {
             what: format!("connection to server at {at}, port {} failed: ", host.port),
             endpoint: Endpoint::Tcp(address),
@@ -364,9 +328,7 @@ fn check_peer(stream: &Stream, user: &str) -> Result<(), Cause> {
     if peer == user {
         Ok(())
     } else {
-        Err(Cause::WrongPeer(format!(
-            "requirepeer specifies \"{user}\", but actual peer user name is \"{peer}\""
-        )))
+        Err(Cause::WrongPeer(format!("requirepeer specifies \"{user}\", but actual peer user name is \"{peer}\"")))
     }
 }
 
@@ -387,10 +349,7 @@ fn check_kind(session: &mut Session, wanted: TargetSessionAttrs) -> Result<(), C
     use TargetSessionAttrs::{Any, PreferStandby, Primary, ReadOnly, ReadWrite, Standby};
     let (parameter, query) = match wanted {
         Any | PreferStandby => return Ok(()),
-        ReadWrite | ReadOnly => (
-            "default_transaction_read_only",
-            "SHOW transaction_read_only",
-        ),
+        ReadWrite | ReadOnly => ("default_transaction_read_only", "SHOW transaction_read_only"),
         Primary | Standby => ("in_hot_standby", "SELECT pg_catalog.pg_is_in_recovery()"),
     };
     let on = match session.parameter(parameter).map(|value| value == "on") {

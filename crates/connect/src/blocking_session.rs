@@ -186,9 +186,7 @@ impl Session {
                 }
                 // This COPY cannot be ended properly.
                 Event::CopyBoth => {
-                    return Err(SessionError::Unexpected(
-                        "could not run query: it starts replication",
-                    ));
+                    return Err(SessionError::Unexpected("could not run query: it starts replication"));
                 }
             }
         }
@@ -202,9 +200,7 @@ impl Session {
         let result = self.simple_query(sql)?.pop().unwrap_or_default();
         let row = result.rows.into_iter().next();
         row.and_then(|row| row.into_iter().next())
-            .ok_or(SessionError::Unexpected(
-                "could not take a value: the query gave no row",
-            ))
+            .ok_or(SessionError::Unexpected("could not take a value: the query gave no row"))
     }
 
     /// Runs statements whose rows do not matter; returns the number of rows affected by the last
@@ -226,11 +222,7 @@ impl Session {
             return Err(SessionError::Unusable);
         }
         let (stream, facts, unread) = self.link.into_parts()?;
-        Ok(SessionParts {
-            stream,
-            facts,
-            unread,
-        })
+        Ok(SessionParts { stream, facts, unread })
     }
 
     /// The socket with its TLS session and cancel token, for code that moves bytes itself.
@@ -240,10 +232,7 @@ impl Session {
     pub fn into_transport(mut self) -> Result<Transport, SessionError> {
         let cancel = self.cancel.take();
         let transport = self.into_stream()?.into_transport();
-        Ok(Transport {
-            cancel,
-            ..transport
-        })
+        Ok(Transport { cancel, ..transport })
     }
 
     /// The socket alone.
@@ -255,9 +244,7 @@ impl Session {
         if parts.unread.is_empty() {
             Ok(parts.stream)
         } else {
-            Err(SessionError::Unexpected(
-                "could not hand on the socket: bytes were received that are not yet read",
-            ))
+            Err(SessionError::Unexpected("could not hand on the socket: bytes were received that are not yet read"))
         }
     }
 
@@ -325,13 +312,11 @@ impl Session {
         }
         let mut out = std::mem::take(&mut self.out);
         out.clear();
-        let sent = frontend::query(&mut out, sql)
-            .map_err(SessionError::from)
-            .and_then(|()| {
-                self.usable = false;
-                self.link.begin_answer();
-                self.link.send(&out)
-            });
+        let sent = frontend::query(&mut out, sql).map_err(SessionError::from).and_then(|()| {
+            self.usable = false;
+            self.link.begin_answer();
+            self.link.send(&out)
+        });
         self.out = out;
         sent
     }
@@ -354,11 +339,7 @@ fn version_number(version: &str) -> i32 {
         }
     }
     let [major, minor, revision] = parts;
-    if count < 3 && major >= 10 {
-        major * 10_000 + minor
-    } else {
-        major * 10_000 + minor * 100 + revision
-    }
+    if count < 3 && major >= 10 { major * 10_000 + minor } else { major * 10_000 + minor * 100 + revision }
 }
 
 #[cfg(test)]

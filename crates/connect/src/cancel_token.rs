@@ -57,10 +57,7 @@ impl CancelToken {
         is_encrypted: bool,
         key: &CancelKey,
     ) -> Option<Self> {
-        let host = params
-            .hosts
-            .iter()
-            .position(|known| std::ptr::eq(known, host))?;
+        let host = params.hosts.iter().position(|known| std::ptr::eq(known, host))?;
         Some(Self {
             pid: key.pid,
             key: match <[u8; 4]>::try_from(key.key.as_slice()) {

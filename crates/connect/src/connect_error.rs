@@ -77,10 +77,7 @@ impl ConnectError {
     /// The server's own error, if the last attempt ended with one.
     pub fn server_error(&self) -> Option<&ServerError> {
         match &self.attempts.last()?.cause {
-            Cause::Startup {
-                error: StartupError::Server(error),
-                ..
-            } => Some(error),
+            Cause::Startup { error: StartupError::Server(error), .. } => Some(error),
             _ => None,
         }
     }
@@ -122,10 +119,7 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Cause::Resolve { name, why } => {
-                write!(
-                    f,
-                    "could not translate host name \"{name}\" to address: {why}"
-                )
+                write!(f, "could not translate host name \"{name}\" to address: {why}")
             }
             Cause::Connect { error, unix } => {
                 let hint = if *unix {
@@ -136,19 +130,12 @@ impl fmt::Display for Cause {
                 write!(f, "{}\n\t{hint}", system_message(error))
             }
             Cause::Io(error) => {
-                write!(
-                    f,
-                    "could not receive data from server: {}",
-                    system_message(error)
-                )
+                write!(f, "could not receive data from server: {}", system_message(error))
             }
             Cause::Timeout => f.write_str("timeout expired"),
             Cause::Interrupted => f.write_str("interrupted"),
             Cause::Closed => f.write_str(CLOSED),
-            Cause::Startup {
-                error,
-                password_file,
-            } => {
+            Cause::Startup { error, password_file } => {
                 write!(f, "{error}")?;
                 match password_file {
                     Some(file) => {

@@ -15,11 +15,7 @@ pub fn is_conninfo(text: &str) -> bool {
 /// # Errors
 /// In libpq's words; passwords are masked.
 pub fn parse(text: &str) -> Result<Settings, ParamError> {
-    if uri::is_uri(text) {
-        uri::parse(text)
-    } else {
-        parse_pairs(text)
-    }
+    if uri::is_uri(text) { uri::parse(text) } else { parse_pairs(text) }
 }
 
 /// Reads `keyword = value` pairs: spaces around the equals sign are allowed, values with spaces are
@@ -36,9 +32,7 @@ fn parse_pairs(text: &str) -> Result<Settings, ParamError> {
         let shown = if after_secret && unknown { "***" } else { name };
         let after = rest[end..].trim_start_matches(is_space);
         let Some(after) = after.strip_prefix('=') else {
-            return Err(ParamError::Syntax(format!(
-                "missing \"=\" after \"{shown}\" in connection info string"
-            )));
+            return Err(ParamError::Syntax(format!("missing \"=\" after \"{shown}\" in connection info string")));
         };
         let (value, tail) = take_value(after.trim_start_matches(is_space))?;
         if unknown {
@@ -68,9 +62,7 @@ fn take_value(text: &str) -> Result<(String, &str), ParamError> {
         }
     }
     if quoted {
-        return Err(ParamError::Syntax(
-            "unterminated quoted string in connection info string".to_owned(),
-        ));
+        return Err(ParamError::Syntax("unterminated quoted string in connection info string".to_owned()));
     }
     Ok((value, ""))
 }
@@ -133,28 +125,13 @@ mod tests {
     #[test]
     fn errors_are_libpqs() {
         for (text, error) in [
-            (
-                "host",
-                "missing \"=\" after \"host\" in connection info string",
-            ),
-            (
-                "host localhost",
-                "missing \"=\" after \"host\" in connection info string",
-            ),
-            (
-                "postgre://",
-                "missing \"=\" after \"postgre://\" in connection info string",
-            ),
+            ("host", "missing \"=\" after \"host\" in connection info string"),
+            ("host localhost", "missing \"=\" after \"host\" in connection info string"),
+            ("postgre://", "missing \"=\" after \"postgre://\" in connection info string"),
             ("hots=x", "invalid connection option \"hots\""),
             ("=x", "invalid connection option \"\""),
-            (
-                "host='x",
-                "unterminated quoted string in connection info string",
-            ),
-            (
-                r"host='x\'",
-                "unterminated quoted string in connection info string",
-            ),
+            ("host='x", "unterminated quoted string in connection info string"),
+            (r"host='x\'", "unterminated quoted string in connection info string"),
         ] {
             assert_eq!(pairs(text), Err(error.to_owned()), "{text}");
         }
@@ -164,10 +141,7 @@ mod tests {
     fn the_rest_of_an_unquoted_password_is_not_shown() {
         for text in ["password=my hunter2", "password=my hunter2=x host=y"] {
             let message = pairs(text).expect_err(text);
-            assert!(
-                message.contains("***") && !message.contains("hunter2"),
-                "{message}"
-            );
+            assert!(message.contains("***") && !message.contains("hunter2"), "{message}");
         }
     }
 

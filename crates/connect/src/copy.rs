@@ -58,11 +58,7 @@ impl<'a> CopyIn<'a> {
     fn new(session: &'a mut Session) -> Self {
         let mut frame = Vec::with_capacity(HEADER_BYTES + BUFFER_BYTES + BUFFER_BYTES / 4);
         frame.extend_from_slice(&[0; HEADER_BYTES]);
-        CopyIn {
-            session,
-            frame,
-            open: true,
-        }
+        CopyIn { session, frame, open: true }
     }
 
     /// Adds data.
@@ -126,9 +122,10 @@ impl<'a> CopyIn<'a> {
     fn flush(&mut self) -> Result<(), SessionError> {
         if self.session.refusal_waits()? {
             // The server has ended the COPY, so only its answer is left to read.
-            return Err(self.outcome().err().unwrap_or(SessionError::Unexpected(
-                "could not continue COPY: the server ended it",
-            )));
+            return Err(self
+                .outcome()
+                .err()
+                .unwrap_or(SessionError::Unexpected("could not continue COPY: the server ended it")));
         }
         let data_bytes = self.frame.len().saturating_sub(HEADER_BYTES);
         if (1..=MAX_FRAME_BYTES).contains(&data_bytes) {

@@ -31,9 +31,7 @@ impl Session {
     /// Returns PgBouncer's console, if it answers instead of a server. Asks nothing.
     pub(crate) fn console(&self) -> Option<Pooler> {
         let version = &self.server_version;
-        version
-            .ends_with(CONSOLE)
-            .then(|| Pooler::Console(version.clone()))
+        version.ends_with(CONSOLE).then(|| Pooler::Console(version.clone()))
     }
 
     /// Returns the pooler that answers instead of a server; None at a server. Changes nothing.
@@ -76,11 +74,8 @@ impl Session {
     }
 
     fn shared(&mut self, reported: u32) -> Result<Pooler, SessionError> {
-        let row = self
-            .simple_query(SERVER)?
-            .pop()
-            .and_then(|result| result.rows.into_iter().next())
-            .unwrap_or_default();
+        let row =
+            self.simple_query(SERVER)?.pop().and_then(|result| result.rows.into_iter().next()).unwrap_or_default();
         let value = |at: usize| row.get(at).and_then(Option::as_deref).unwrap_or("unknown");
         Ok(Pooler::Shared {
             processes: (reported, value(0).to_owned()),
@@ -108,9 +103,7 @@ impl Session {
         frontend::sync(&mut out);
         self.run_messages(&out)?;
         self.simple_query("rollback")?;
-        let count = results?
-            .pop()
-            .and_then(|result| result.rows.into_iter().next());
+        let count = results?.pop().and_then(|result| result.rows.into_iter().next());
         Ok(count.is_none_or(|row| row.first() != Some(&Some("0".to_owned()))))
     }
 }

@@ -32,10 +32,7 @@ pub(crate) struct Failure {
 impl Failure {
     /// A failure that another encryption would not avoid.
     pub fn last(cause: Cause) -> Self {
-        Failure {
-            cause,
-            depends_on_encryption: false,
-        }
+        Failure { cause, depends_on_encryption: false }
     }
 }
 
@@ -63,14 +60,9 @@ pub(crate) fn take(
     }
     match negotiate(params, host, stream, patience) {
         Ok(Negotiated::Encrypted(stream, channel)) => Ok((stream, channel)),
-        Ok(Negotiated::Refused(stream)) if encryption == Encryption::TlsIfSupported => {
-            Ok((stream, Channel::Plain))
-        }
+        Ok(Negotiated::Refused(stream)) if encryption == Encryption::TlsIfSupported => Ok((stream, Channel::Plain)),
         Ok(Negotiated::Refused(_)) => Err(Failure::last(TlsError::Unsupported.into())),
-        Err(cause) => Err(Failure {
-            depends_on_encryption: is_of_tls(&cause),
-            cause,
-        }),
+        Err(cause) => Err(Failure { depends_on_encryption: is_of_tls(&cause), cause }),
     }
 }
 
@@ -87,9 +79,7 @@ fn is_of_tls(cause: &Cause) -> bool {
 /// knew the user, because pg_hba.conf may have a line for one kind of connection only.
 pub(crate) fn may_matter(error: &StartupError, startup: &Startup) -> bool {
     match error {
-        StartupError::Server(error) => {
-            error.sqlstate() != SqlState::CANNOT_CONNECT_NOW && !startup.is_authenticated()
-        }
+        StartupError::Server(error) => error.sqlstate() != SqlState::CANNOT_CONNECT_NOW && !startup.is_authenticated(),
         StartupError::Refused(_) => true,
         _ => false,
     }
@@ -109,16 +99,9 @@ pub(crate) fn check_certificate_mode(params: &Params, stream: &Stream) -> Result
 ///
 /// # Errors
 /// The server has no TLS now, the handshake fails, or its certificate is not to be trusted.
-pub(crate) fn encrypt(
-    params: &Params,
-    host: &Host,
-    stream: Stream,
-    patience: &Patience,
-) -> Result<Stream, Cause> {
+pub(crate) fn encrypt(params: &Params, host: &Host, stream: Stream, patience: &Patience) -> Result<Stream, Cause> {
     let taken = take(params, host, stream, Encryption::Tls, patience);
-    taken
-        .map(|(stream, _)| stream)
-        .map_err(|failure| failure.cause)
+    taken.map(|(stream, _)| stream).map_err(|failure| failure.cause)
 }
 
 #[cfg(test)]

@@ -34,14 +34,8 @@ impl Env {
     /// The environment of this process.
     pub fn from_process() -> Self {
         // no variable that has a meaning here has a name that is not UTF-8
-        let vars = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
-            .collect();
-        Env {
-            vars,
-            user: UserSource::System,
-            socket_dirs: SOCKET_DIRS.iter().map(PathBuf::from).collect(),
-        }
+        let vars = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect();
+        Env { vars, user: UserSource::System, socket_dirs: SOCKET_DIRS.iter().map(PathBuf::from).collect() }
     }
 
     /// An environment with this user and no variables.
@@ -115,10 +109,7 @@ impl Env {
     pub fn system_service_files(&self) -> Vec<PathBuf> {
         match self.path("PGSYSCONFDIR") {
             Some(dir) => vec![Path::new(dir).join("pg_service.conf")],
-            None => SYSTEM_CONFIG_DIRS
-                .iter()
-                .map(|dir| Path::new(dir).join("pg_service.conf"))
-                .collect(),
+            None => SYSTEM_CONFIG_DIRS.iter().map(|dir| Path::new(dir).join("pg_service.conf")).collect(),
         }
     }
 }
@@ -136,13 +127,8 @@ impl std::fmt::Debug for Env {
 pub(crate) fn name_of(uid: u32) -> Result<String, ParamError> {
     match User::from_uid(Uid::from_raw(uid)) {
         Ok(Some(user)) => Ok(user.name),
-        Ok(None) => Err(ParamError::User(format!(
-            "local user with ID {uid} does not exist"
-        ))),
-        Err(errno) => Err(ParamError::User(format!(
-            "could not look up local user ID {uid}: {}",
-            errno.desc()
-        ))),
+        Ok(None) => Err(ParamError::User(format!("local user with ID {uid} does not exist"))),
+        Err(errno) => Err(ParamError::User(format!("could not look up local user ID {uid}: {}", errno.desc()))),
     }
 }
 
@@ -172,14 +158,9 @@ mod tests {
     #[test]
     fn a_variable_that_is_not_utf8_is_an_error_without_its_value() {
         let latin1 = OsString::from_vec(b"caf\xe9".to_vec());
-        let env = Env::empty("alice")
-            .with("PGPASSWORD", latin1.clone())
-            .with("HOME", latin1.clone());
+        let env = Env::empty("alice").with("PGPASSWORD", latin1.clone()).with("HOME", latin1.clone());
         let error = env.var("PGPASSWORD").expect_err("it is not UTF-8");
-        assert_eq!(
-            error.to_string(),
-            "environment variable \"PGPASSWORD\" is not UTF-8"
-        );
+        assert_eq!(error.to_string(), "environment variable \"PGPASSWORD\" is not UTF-8");
         assert_eq!(env.home(), Some(PathBuf::from(latin1)));
         assert_eq!(env.var("PGUSER"), Ok(None));
     }
@@ -194,10 +175,7 @@ mod tests {
     #[test]
     fn system_service_files_follow_pgsysconfdir() {
         let env = Env::empty("alice").with("PGSYSCONFDIR", "/x");
-        assert_eq!(
-            env.system_service_files(),
-            [PathBuf::from("/x/pg_service.conf")]
-        );
+        assert_eq!(env.system_service_files(), [PathBuf::from("/x/pg_service.conf")]);
         assert_eq!(Env::empty("alice").system_service_files().len(), 2);
     }
 }

@@ -38,10 +38,8 @@ fn connection_string(text: &str) {
         }
     };
     // written as text and read again, it is the same
-    let written: Vec<String> = settings
-        .iter()
-        .map(|(name, value)| format!("{name}={}", conninfo::quote(value)))
-        .collect();
+    let written: Vec<String> =
+        settings.iter().map(|(name, value)| format!("{name}={}", conninfo::quote(value))).collect();
     let again = conninfo::parse(&written.join(" ")).expect("it was well formed");
     assert!(settings.iter().eq(again.iter()), "{text:?} {written:?}");
     if FILES.iter().any(|name| settings.get(name).is_some()) {
@@ -52,9 +50,7 @@ fn connection_string(text: &str) {
         Ok(params) => {
             assert!(!params.hosts.is_empty());
             let (shown, debug) = (params.display(), format!("{params:?}"));
-            let only_password = settings
-                .iter()
-                .all(|(name, value)| name == "password" || !value.contains(SECRET));
+            let only_password = settings.iter().all(|(name, value)| name == "password" || !value.contains(SECRET));
             if only_password {
                 assert!(!shown.contains(SECRET) && !debug.contains(SECRET));
             }
@@ -70,12 +66,7 @@ fn connection_string(text: &str) {
 fn password_file(text: &[u8]) {
     let file = PasswordFile::of(text);
     for (host, port) in [("localhost", 5432), ("db", 1), ("::1", 65535), ("a\\:b", 0)] {
-        let key = Key {
-            host,
-            port,
-            dbname: "bench",
-            user: "alice",
-        };
+        let key = Key { host, port, dbname: "bench", user: "alice" };
         if let Ok(Some(secret)) = file.find(key) {
             assert!(!secret.reveal().is_empty());
             assert!(text.contains(&b':'));

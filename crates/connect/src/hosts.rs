@@ -57,9 +57,7 @@ impl Host {
         match &self.place {
             Place::Socket(dirs) => {
                 let with_socket = dirs.iter().find(|dir| dir.join(&name).exists());
-                let dir = with_socket
-                    .or_else(|| dirs.iter().find(|dir| dir.is_dir()))
-                    .or_else(|| dirs.first());
+                let dir = with_socket.or_else(|| dirs.iter().find(|dir| dir.is_dir())).or_else(|| dirs.first());
                 Some(dir.map_or_else(|| PathBuf::from(&name), |dir| dir.join(&name)))
             }
             Place::AbstractSocket(dir) => Some(PathBuf::from(format!("@{dir}/{name}"))),
@@ -70,9 +68,7 @@ impl Host {
     /// The host as it is written in connection strings and messages.
     pub fn display(&self) -> String {
         match &self.place {
-            Place::Socket(dirs) => dirs
-                .first()
-                .map_or_else(String::new, |dir| dir.display().to_string()),
+            Place::Socket(dirs) => dirs.first().map_or_else(String::new, |dir| dir.display().to_string()),
             Place::AbstractSocket(name) => format!("@{name}"),
             Place::Name(name) => name.clone(),
             Place::Address { address, name } => name.clone().unwrap_or_else(|| address.clone()),
@@ -118,10 +114,7 @@ pub(crate) fn resolve(settings: &Settings, env: &Env) -> Result<Vec<Host>, Param
         )));
     }
     if ports.len() > 1 && ports.len() != count {
-        return Err(ParamError::HostLists(format!(
-            "could not match {} port numbers to {count} hosts",
-            ports.len()
-        )));
+        return Err(ParamError::HostLists(format!("could not match {} port numbers to {count} hosts", ports.len())));
     }
     let at = |list: &[&str], index: usize| list.get(index).map_or("", |text| *text).to_owned();
     (0..count)
@@ -174,13 +167,8 @@ fn parse_port(text: &str) -> Result<u16, ParamError> {
         Ok(0) => Err(ParamError::InvalidPort(text.to_owned())),
         Ok(port) => Ok(port),
         // Digits with too large a value, or with a sign.
-        Err(_) if text.trim().parse::<i64>().is_ok() => {
-            Err(ParamError::InvalidPort(text.to_owned()))
-        }
-        Err(_) => Err(ParamError::InvalidInteger {
-            option: "port",
-            value: text.to_owned(),
-        }),
+        Err(_) if text.trim().parse::<i64>().is_ok() => Err(ParamError::InvalidPort(text.to_owned())),
+        Err(_) => Err(ParamError::InvalidInteger { option: "port", value: text.to_owned() }),
     }
 }
 
@@ -213,19 +201,9 @@ mod tests {
             ("a,b", "", "", &["name a 5432", "name b 5432"]),
             ("a,b", "", "1", &["name a 1", "name b 1"]),
             ("a,b", "", "1,", &["name a 1", "name b 5432"]),
-            (
-                "a,,/s",
-                "",
-                "1,2,3",
-                &["name a 1", "unix /none 2", "unix /s 3"],
-            ),
+            ("a,,/s", "", "1,2,3", &["name a 1", "unix /none 2", "unix /s 3"]),
             ("a,b", "127.0.0.1,", "", &["addr a 5432", "name b 5432"]),
-            (
-                "",
-                "::1,127.0.0.1",
-                "",
-                &["addr ::1 5432", "addr 127.0.0.1 5432"],
-            ),
+            ("", "::1,127.0.0.1", "", &["addr ::1 5432", "addr 127.0.0.1 5432"]),
             ("", "fe80::1%eth0", "", &["addr fe80::1%eth0 5432"]),
             ("@x", "", "7", &["unix @x 7"]),
         ] {
@@ -237,34 +215,14 @@ mod tests {
     #[test]
     fn errors_are_libpqs() {
         for (host, hostaddr, port, expected) in [
-            (
-                "a,b",
-                "::1",
-                "",
-                "could not match 2 host names to 1 hostaddr values",
-            ),
-            (
-                "a,b,c",
-                "",
-                "1,2",
-                "could not match 2 port numbers to 3 hosts",
-            ),
+            ("a,b", "::1", "", "could not match 2 host names to 1 hostaddr values"),
+            ("a,b,c", "", "1,2", "could not match 2 port numbers to 3 hosts"),
             ("", "", "1,2", "could not match 2 port numbers to 1 hosts"),
-            (
-                "a",
-                "b",
-                "",
-                "could not parse network address \"b\": Name or service not known",
-            ),
+            ("a", "b", "", "could not parse network address \"b\": Name or service not known"),
             ("a", "", "0", "invalid port number: \"0\""),
             ("a", "", "65536", "invalid port number: \"65536\""),
             ("a", "", "-1", "invalid port number: \"-1\""),
-            (
-                "a",
-                "",
-                "x",
-                "invalid integer value \"x\" for connection option \"port\"",
-            ),
+            ("a", "", "x", "invalid integer value \"x\" for connection option \"port\""),
         ] {
             assert_eq!(hosts(host, hostaddr, port), Err(expected.to_owned()));
         }
@@ -274,17 +232,8 @@ mod tests {
     fn the_socket_that_exists_is_taken() {
         let [empty, full] = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
         std::fs::write(full.path().join(".s.PGSQL.7"), "").expect("writable");
-        let dirs = vec![
-            PathBuf::from("/nonexistent"),
-            empty.path().to_owned(),
-            full.path().to_owned(),
-        ];
-        let host = |port| Host {
-            place: Place::Socket(dirs.clone()),
-            port,
-            password: None,
-            password_file: None,
-        };
+        let dirs = vec![PathBuf::from("/nonexistent"), empty.path().to_owned(), full.path().to_owned()];
+        let host = |port| Host { place: Place::Socket(dirs.clone()), port, password: None, password_file: None };
         assert_eq!(host(7).socket(), Some(full.path().join(".s.PGSQL.7")));
         assert_eq!(host(8).socket(), Some(empty.path().join(".s.PGSQL.8")));
     }

@@ -75,9 +75,7 @@ pub fn find(name: &str) -> Option<&'static str> {
 
 /// All options that have an environment variable, with its name.
 pub(crate) fn with_variable() -> impl Iterator<Item = (&'static str, &'static str)> {
-    KEYWORDS
-        .iter()
-        .filter_map(|(name, variable)| Some((*name, (*variable)?)))
+    KEYWORDS.iter().filter_map(|(name, variable)| Some((*name, (*variable)?)))
 }
 
 /// Options and their values, as text. It may contain passwords, so it does not implement Debug.
@@ -108,11 +106,7 @@ impl Settings {
         if name != REQUIRESSL {
             return self.set(name, value);
         }
-        let sslmode = if value.starts_with('1') {
-            "require"
-        } else {
-            "prefer"
-        };
+        let sslmode = if value.starts_with('1') { "require" } else { "prefer" };
         self.set("sslmode", sslmode)
     }
 

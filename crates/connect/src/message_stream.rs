@@ -119,9 +119,7 @@ impl Link {
 
     /// The error that waits to be read, if the server has sent one.
     pub(crate) fn error_waits(&self) -> bool {
-        self.events
-            .iter()
-            .any(|event| matches!(event, Event::Error(_)))
+        self.events.iter().any(|event| matches!(event, Event::Error(_)))
     }
 
     /// Waits for the next event.
@@ -200,10 +198,7 @@ impl Link {
                     Event::Error(error)
                 }
                 Reply::Ready(status) => Event::Ready(status),
-                Reply::Complete(tag) => Event::Complete {
-                    tag: tag.to_text(),
-                    rows: tag.rows(),
-                },
+                Reply::Complete(tag) => Event::Complete { tag: tag.to_text(), rows: tag.rows() },
                 Reply::EmptyQuery => Event::EmptyQuery,
                 Reply::RowDescription(columns) => {
                     Event::Columns(columns.fields().map(|field| text(field.name)).collect())

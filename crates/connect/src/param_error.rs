@@ -53,10 +53,9 @@ impl fmt::Display for ParamError {
             ParamError::InvalidValue { option, value } => {
                 write!(f, "invalid {option} value: \"{value}\"")
             }
-            ParamError::InvalidInteger { option, value } => write!(
-                f,
-                "invalid integer value \"{value}\" for connection option \"{option}\""
-            ),
+            ParamError::InvalidInteger { option, value } => {
+                write!(f, "invalid integer value \"{value}\" for connection option \"{option}\"")
+            }
             ParamError::NotUtf8(name) => write!(f, "environment variable \"{name}\" is not UTF-8"),
             ParamError::InvalidPort(port) => write!(f, "invalid port number: \"{port}\""),
             ParamError::Syntax(text)

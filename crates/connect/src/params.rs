@@ -20,16 +20,10 @@ use crate::pooler::Poolers;
 use crate::secret::Secret;
 use crate::service;
 use crate::tls::{TlsConfig, TlsConfigCell, TlsError, TlsSettings};
-use crate::word_options::{
-    ChannelBindingMode, GssEncMode, LoadBalance, SslMode, TargetSessionAttrs,
-};
+use crate::word_options::{ChannelBindingMode, GssEncMode, LoadBalance, SslMode, TargetSessionAttrs};
 
 /// Settings that libpq takes from environment variables and sends when a session starts.
-const SESSION_VARIABLES: [(&str, &str); 3] = [
-    ("PGDATESTYLE", "datestyle"),
-    ("PGTZ", "timezone"),
-    ("PGGEQO", "geqo"),
-];
+const SESSION_VARIABLES: [(&str, &str); 3] = [("PGDATESTYLE", "datestyle"), ("PGTZ", "timezone"), ("PGGEQO", "geqo")];
 
 /// The sources of parameters other than the environment.
 ///
@@ -127,16 +121,8 @@ impl Params {
     ///
     /// # Errors
     /// A parameter is unknown, malformed or not supported.
-    pub fn resolve(
-        target: Option<&str>,
-        overrides: &[(&str, String)],
-        env: &Env,
-    ) -> Result<Params, ParamError> {
-        let sources = Sources {
-            target,
-            overrides,
-            ..Sources::default()
-        };
+    pub fn resolve(target: Option<&str>, overrides: &[(&str, String)], env: &Env) -> Result<Params, ParamError> {
+        let sources = Sources { target, overrides, ..Sources::default() };
         Params::resolve_from(sources, env)
     }
 
@@ -162,9 +148,7 @@ impl Params {
             application_name: application_name(&settings),
             has_fallback_name: settings.get("application_name").is_none(),
             options: owned("options"),
-            client_encoding: given("client_encoding")
-                .map(|name| encoding(name, env))
-                .transpose()?,
+            client_encoding: given("client_encoding").map(|name| encoding(name, env)).transpose()?,
             replication: owned("replication"),
             session_settings: session_settings(env)?,
             connect_timeout: seconds(&settings, "connect_timeout")?,
@@ -177,12 +161,7 @@ impl Params {
                 TargetSessionAttrs::parse,
             )?,
             poolers: Poolers::Accepted,
-            load_balance_hosts: word(
-                &settings,
-                "load_balance_hosts",
-                LoadBalance::Disable,
-                LoadBalance::parse,
-            )?,
+            load_balance_hosts: word(&settings, "load_balance_hosts", LoadBalance::Disable, LoadBalance::parse)?,
             keepalives: keepalives(&settings)?,
             require_peer: owned("requirepeer"),
             warnings: Vec::new(),
@@ -268,11 +247,7 @@ impl Params {
     /// The connection as a connection string without the password, for messages.
     pub fn display(&self) -> String {
         let hosts: Vec<_> = self.hosts.iter().map(Host::display).collect();
-        let ports: Vec<_> = self
-            .hosts
-            .iter()
-            .map(|host| host.port.to_string())
-            .collect();
+        let ports: Vec<_> = self.hosts.iter().map(|host| host.port.to_string()).collect();
         [
             ("host", hosts.join(",")),
             ("port", ports.join(",")),
@@ -293,12 +268,7 @@ impl Params {
         self.warnings.extend(warning);
         for host in &mut self.hosts {
             for name in host.password_hosts(env) {
-                let key = Key {
-                    host: &name,
-                    port: host.port,
-                    dbname: &self.dbname,
-                    user: &self.user,
-                };
+                let key = Key { host: &name, port: host.port, dbname: &self.dbname, user: &self.user };
                 host.password = file.find(key).map_err(|_| not_utf8(&name, &path))?;
                 if host.password.is_some() {
                     break;
@@ -312,17 +282,13 @@ impl Params {
 
 /// An empty name counts: libpq then sends none, and does not fall back.
 fn application_name(settings: &Settings) -> Option<String> {
-    let name = settings
-        .get("application_name")
-        .or_else(|| settings.get("fallback_application_name"))?;
+    let name = settings.get("application_name").or_else(|| settings.get("fallback_application_name"))?;
     (!name.is_empty()).then(|| name.to_owned())
 }
 
 fn not_utf8(host: &str, path: &Path) -> ParamError {
     let path = path.display();
-    ParamError::Password(format!(
-        "the password for host \"{host}\" in file \"{path}\" is not UTF-8"
-    ))
+    ParamError::Password(format!("the password for host \"{host}\" in file \"{path}\" is not UTF-8"))
 }
 
 /// Combines all sources, the strongest first.
@@ -365,17 +331,9 @@ fn set_all(settings: &mut Settings, pairs: &[(&str, String)]) -> Result<(), Para
 /// Refuses options that would weaken a connection if they were ignored.
 fn refuse_unsupported(settings: &Settings) -> Result<(), ParamError> {
     let refuse = |message: String| Err(ParamError::Unsupported(message));
-    let gss = word(
-        settings,
-        "gssencmode",
-        GssEncMode::Prefer,
-        GssEncMode::parse,
-    )?;
+    let gss = word(settings, "gssencmode", GssEncMode::Prefer, GssEncMode::parse)?;
     if gss == GssEncMode::Require {
-        return refuse(
-            "gssencmode value \"require\" invalid when GSSAPI support is not compiled in"
-                .to_owned(),
-        );
+        return refuse("gssencmode value \"require\" invalid when GSSAPI support is not compiled in".to_owned());
     }
     for (name, harmless) in [
         ("min_protocol_version", &["", "3.0"][..]),
@@ -404,10 +362,7 @@ fn word<T>(
 fn integer(settings: &Settings, name: &'static str) -> Result<Option<i32>, ParamError> {
     let read = |text: &str| {
         let number = text.trim().parse();
-        number.map_err(|_| ParamError::InvalidInteger {
-            option: name,
-            value: text.to_owned(),
-        })
+        number.map_err(|_| ParamError::InvalidInteger { option: name, value: text.to_owned() })
     };
     settings.get(name).map(read).transpose()
 }

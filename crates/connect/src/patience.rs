@@ -59,10 +59,7 @@ impl Patience {
     /// Waits until an instant, if there is one, or until the interrupt.
     #[must_use]
     pub fn new(deadline: Option<Instant>, interrupt: Interrupt) -> Self {
-        Self {
-            deadline,
-            interrupt,
-        }
+        Self { deadline, interrupt }
     }
 
     /// How long to wait before calling this again: at least a millisecond, so that it cannot be

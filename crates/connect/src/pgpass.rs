@@ -40,9 +40,7 @@ impl PasswordFile {
     /// A password file with this text.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn of(text: &[u8]) -> PasswordFile {
-        PasswordFile {
-            text: Zeroizing::new(text.to_vec()),
-        }
+        PasswordFile { text: Zeroizing::new(text.to_vec()) }
     }
 
     /// The password of the first line that matches. An empty password counts as none.
@@ -78,9 +76,7 @@ fn read_if_private(path: &Path, text: &mut Vec<u8>) -> Result<(), String> {
     };
     let shown = path.display();
     if !metadata.is_file() {
-        return Err(format!(
-            "WARNING: password file \"{shown}\" is not a plain file"
-        ));
+        return Err(format!("WARNING: password file \"{shown}\" is not a plain file"));
     }
     if metadata.permissions().mode() & 0o077 != 0 {
         return Err(format!(
@@ -144,15 +140,8 @@ mod tests {
         last:*:*:*:no newline";
 
     fn find(host: &str, port: u16, dbname: &str, user: &str) -> Option<String> {
-        let file = PasswordFile {
-            text: Zeroizing::new(FILE.as_bytes().to_vec()),
-        };
-        let key = Key {
-            host,
-            port,
-            dbname,
-            user,
-        };
+        let file = PasswordFile { text: Zeroizing::new(FILE.as_bytes().to_vec()) };
+        let key = Key { host, port, dbname, user };
         let found = file.find(key).expect("UTF-8");
         found.map(|secret| secret.reveal().to_owned())
     }
@@ -175,23 +164,14 @@ mod tests {
             ("d", 5432, "bench", "alice", None),
             ("", 1, "x", "y", None),
         ] {
-            assert_eq!(
-                find(host, port, dbname, user).as_deref(),
-                expected,
-                "{host}"
-            );
+            assert_eq!(find(host, port, dbname, user).as_deref(), expected, "{host}");
         }
     }
 
     #[test]
     fn a_password_that_is_not_utf8_is_an_error() {
         let file = PasswordFile::of(b"caf\xe9:*:*:*:pw\nh:*:*:*:caf\xe9\n");
-        let key = |host| Key {
-            host,
-            port: 1,
-            dbname: "d",
-            user: "u",
-        };
+        let key = |host| Key { host, port: 1, dbname: "d", user: "u" };
         assert!(file.find(key("h")).is_err());
         assert_eq!(file.find(key("other")), Ok(None));
     }
@@ -200,12 +180,7 @@ mod tests {
     fn files_of_others_are_ignored_with_a_warning() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("pgpass");
-        let key = Key {
-            host: "h",
-            port: 1,
-            dbname: "d",
-            user: "u",
-        };
+        let key = Key { host: "h", port: 1, dbname: "d", user: "u" };
         fs::write(&path, "*:*:*:*:pw\n").expect("writable");
         for (mode, works) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false)] {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("own file");

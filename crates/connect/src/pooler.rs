@@ -42,17 +42,13 @@ impl fmt::Display for Pooler {
             Pooler::Console(version) => {
                 write!(f, "it is PgBouncer's console ({version}), not a server")
             }
-            Pooler::Shared {
-                processes: (reported, own),
-                ..
-            } => {
+            Pooler::Shared { processes: (reported, own), .. } => {
                 f.write_str("it is a connection pooler, not a server: ")?;
                 match reported.to_string() == *own {
                     true => f.write_str("the server's session is older than the connection"),
-                    false => write!(
-                        f,
-                        "it reports {reported} as the process of the session, which is {own} at the server"
-                    ),
+                    false => {
+                        write!(f, "it reports {reported} as the process of the session, which is {own} at the server")
+                    }
                 }
             }
         }

@@ -27,14 +27,9 @@ pub fn apply(settings: &mut Settings, env: &Env) -> Result<(), ParamError> {
     let given = given("servicefile", "PGSERVICEFILE")?;
     let own = match given {
         Some(path) => Some((PathBuf::from(path), true)),
-        None => env
-            .home()
-            .map(|home| (home.join(".pg_service.conf"), false)),
+        None => env.home().map(|home| (home.join(".pg_service.conf"), false)),
     };
-    let system = env
-        .system_service_files()
-        .into_iter()
-        .map(|path| (path, false));
+    let system = env.system_service_files().into_iter().map(|path| (path, false));
     for (path, required) in own.into_iter().chain(system) {
         let text = match fs::read(&path) {
             Ok(text) => text,
@@ -45,19 +40,14 @@ pub fn apply(settings: &mut Settings, env: &Env) -> Result<(), ParamError> {
             return Ok(());
         }
     }
-    Err(ParamError::Service(format!(
-        "definition of service \"{service}\" not found"
-    )))
+    Err(ParamError::Service(format!("definition of service \"{service}\" not found")))
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> ParamError {
     let path = path.display();
     ParamError::Service(match error.kind() {
         ErrorKind::NotFound => format!("service file \"{path}\" not found"),
-        _ => format!(
-            "could not read service file \"{path}\": {}",
-            system_message(error)
-        ),
+        _ => format!("could not read service file \"{path}\": {}", system_message(error)),
     })
 }
 
@@ -74,15 +64,11 @@ pub(crate) fn read_section(
     for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
         let number = index + 1;
         if line.len() >= MAX_LINE_BYTES {
-            return fail(format!(
-                "line {number} too long in service file \"{shown}\""
-            ));
+            return fail(format!("line {number} too long in service file \"{shown}\""));
         }
         let Ok(line) = std::str::from_utf8(line) else {
             if found && !line.trim_ascii_start().starts_with(b"#") {
-                return fail(format!(
-                    "line {number} is not UTF-8 in service file \"{shown}\""
-                ));
+                return fail(format!("line {number} is not UTF-8 in service file \"{shown}\""));
             }
             continue;
         };
@@ -94,15 +80,10 @@ pub(crate) fn read_section(
             if found {
                 break;
             }
-            found = name
-                .strip_prefix(service)
-                .is_some_and(|rest| rest.starts_with(']'));
+            found = name.strip_prefix(service).is_some_and(|rest| rest.starts_with(']'));
         } else if found {
-            read_setting(line, settings).map_err(|wrong| {
-                ParamError::Service(format!(
-                    "{wrong} in service file \"{shown}\", line {number}"
-                ))
-            })?;
+            read_setting(line, settings)
+                .map_err(|wrong| ParamError::Service(format!("{wrong} in service file \"{shown}\", line {number}")))?;
         }
     }
     Ok(found)
@@ -127,7 +108,8 @@ fn read_setting(line: &str, settings: &mut Settings) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    const FILE: &str = "# comment\n\n[other]\nhost=other\n\n[bench]\n  host=db.example\nport=6000\ndbname=a b\n[bench]\nuser=never\n";
+    const FILE: &str =
+        "# comment\n\n[other]\nhost=other\n\n[bench]\n  host=db.example\nport=6000\ndbname=a b\n[bench]\nuser=never\n";
 
     struct Place(tempfile::TempDir);
 
@@ -144,9 +126,7 @@ mod tests {
 
         fn env(&self) -> Env {
             let dir = self.0.path().display().to_string();
-            Env::empty("alice")
-                .with("HOME", format!("{dir}/home"))
-                .with("PGSYSCONFDIR", dir)
+            Env::empty("alice").with("HOME", format!("{dir}/home")).with("PGSYSCONFDIR", dir)
         }
     }
 
@@ -162,9 +142,7 @@ mod tests {
     #[test]
     fn sections_and_precedence() {
         let place = Place::new();
-        let env = place
-            .env()
-            .with("PGSERVICEFILE", place.file("own.conf", FILE));
+        let env = place.env().with("PGSERVICEFILE", place.file("own.conf", FILE));
         let settings = applied(&[("service", "bench"), ("port", "1")], &env).expect("found");
         assert_eq!(settings.get("host"), Some("db.example"));
         assert_eq!(settings.get("dbname"), Some("a b"));
@@ -182,28 +160,17 @@ mod tests {
             read.map_err(|error| error.to_string())
         };
         let wrong = b"[other]\nuser=caf\xe9\n[s]\n# caf\xe9\nuser=caf\xe9\n";
-        assert_eq!(
-            read(wrong),
-            Err("line 5 is not UTF-8 in service file \"F\"".to_owned())
-        );
+        assert_eq!(read(wrong), Err("line 5 is not UTF-8 in service file \"F\"".to_owned()));
         assert_eq!(read(&wrong[..28]), Ok(true), "the comment");
     }
 
     #[test]
     fn the_systems_file_is_second() {
         let place = Place::new();
-        place.file(
-            "pg_service.conf",
-            "[sys]\nhost=system\n[both]\nhost=system\n",
-        );
+        place.file("pg_service.conf", "[sys]\nhost=system\n[both]\nhost=system\n");
         fs::create_dir(place.0.path().join("home")).expect("writable");
         let env = place.env();
-        assert_eq!(
-            applied(&[("service", "sys")], &env)
-                .expect("found")
-                .get("host"),
-            Some("system")
-        );
+        assert_eq!(applied(&[("service", "sys")], &env).expect("found").get("host"), Some("system"));
         place.file("home/.pg_service.conf", "[both]\nhost=own\n");
         let host = |service| {
             let settings = applied(&[("service", service)], &env).expect("found");
@@ -218,39 +185,15 @@ mod tests {
         let place = Place::new();
         let env = place.env();
         let missing = applied(&[("service", "x")], &env).err();
-        assert_eq!(
-            missing.as_deref(),
-            Some("definition of service \"x\" not found")
-        );
-        let no_file = applied(
-            &[("service", "x"), ("servicefile", "/nonexistent/x.conf")],
-            &env,
-        );
-        assert_eq!(
-            no_file.err().as_deref(),
-            Some("service file \"/nonexistent/x.conf\" not found")
-        );
+        assert_eq!(missing.as_deref(), Some("definition of service \"x\" not found"));
+        let no_file = applied(&[("service", "x"), ("servicefile", "/nonexistent/x.conf")], &env);
+        assert_eq!(no_file.err().as_deref(), Some("service file \"/nonexistent/x.conf\" not found"));
         for (text, message) in [
-            (
-                "[x]\nnonsense\n",
-                "syntax error in service file \"F\", line 2",
-            ),
-            (
-                "[x]\nhots=1\n",
-                "syntax error in service file \"F\", line 2",
-            ),
-            (
-                "[x]\n\nservice=y\n",
-                "nested service specifications not supported in service file \"F\", line 3",
-            ),
-            (
-                "[x]\nldap://host/x\n",
-                "LDAP lookup is not supported in service file \"F\", line 2",
-            ),
-            (
-                &format!("[x]\nuser={}\n", "u".repeat(1100)),
-                "line 2 too long in service file \"F\"",
-            ),
+            ("[x]\nnonsense\n", "syntax error in service file \"F\", line 2"),
+            ("[x]\nhots=1\n", "syntax error in service file \"F\", line 2"),
+            ("[x]\n\nservice=y\n", "nested service specifications not supported in service file \"F\", line 3"),
+            ("[x]\nldap://host/x\n", "LDAP lookup is not supported in service file \"F\", line 2"),
+            (&format!("[x]\nuser={}\n", "u".repeat(1100)), "line 2 too long in service file \"F\""),
             ("[xy]\nhost=1\n", "definition of service \"x\" not found"),
         ] {
             let file = place.file("bad.conf", text);

@@ -59,23 +59,15 @@ impl fmt::Display for SessionError {
             SessionError::Closed(Some(error)) => write!(f, "{error}\n{CLOSED}"),
             SessionError::Interrupted => f.write_str("could not wait for the server: interrupted"),
             SessionError::Io(error) => {
-                write!(
-                    f,
-                    "could not exchange data with server: {}",
-                    system_message(error)
-                )
+                write!(f, "could not exchange data with server: {}", system_message(error))
             }
-            SessionError::TooLong(bytes) => write!(
-                f,
-                "could not take the answer: it is longer than {} MB",
-                bytes / 1024 / 1024
-            ),
+            SessionError::TooLong(bytes) => {
+                write!(f, "could not take the answer: it is longer than {} MB", bytes / 1024 / 1024)
+            }
             SessionError::Protocol(error) => error.fmt(f),
             SessionError::Encode(error) => error.fmt(f),
             SessionError::Unexpected(what) => f.write_str(what),
-            SessionError::Unusable => {
-                f.write_str("could not use the session: an earlier failure left it unusable")
-            }
+            SessionError::Unusable => f.write_str("could not use the session: an earlier failure left it unusable"),
         }
     }
 }
@@ -112,9 +104,9 @@ impl From<EncodeError> for SessionError {
 impl From<io::Error> for SessionError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::ConnectionReset
-            | io::ErrorKind::BrokenPipe
-            | io::ErrorKind::UnexpectedEof => SessionError::Closed(None),
+            io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof => {
+                SessionError::Closed(None)
+            }
             _ if Interrupt::caused(&error) => SessionError::Interrupted,
             _ => SessionError::Io(error),
         }

@@ -9,8 +9,8 @@ use std::path::Path;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
-    send, socket_with, sockopt,
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send, socket_with,
+    sockopt,
 };
 
 use crate::cancel_token::CancelToken;
@@ -56,12 +56,7 @@ impl Stream {
             Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
             None => SocketAddrUnix::new(path)?,
         };
-        let socket = socket_with(
-            AddressFamily::UNIX,
-            SocketType::STREAM,
-            SocketFlags::CLOEXEC,
-            None,
-        )?;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         loop {
             // The timeout for sending ends a connect that blocks on the backlog.
             let slice = patience.slice()?;
@@ -92,12 +87,7 @@ impl Stream {
             SocketAddr::V4(_) => AddressFamily::INET,
             SocketAddr::V6(_) => AddressFamily::INET6,
         };
-        let socket = socket_with(
-            family,
-            SocketType::STREAM,
-            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
-            None,
-        )?;
+        let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
         sockopt::set_tcp_nodelay(&socket, true)?;
         set_keepalives(&socket, keepalives)?;
         match connect(&socket, &address) {
@@ -135,23 +125,11 @@ impl Stream {
     /// The socket and the TLS session over it, for code that moves bytes itself.
     pub(crate) fn into_transport(self) -> Transport {
         match self {
-            Stream::Unix(socket) => Transport {
-                socket: socket.into(),
-                tls: None,
-                cancel: None,
-            },
-            Stream::Tcp(socket) => Transport {
-                socket: socket.into(),
-                tls: None,
-                cancel: None,
-            },
+            Stream::Unix(socket) => Transport { socket: socket.into(), tls: None, cancel: None },
+            Stream::Tcp(socket) => Transport { socket: socket.into(), tls: None, cancel: None },
             Stream::Tls(stream) => {
                 let (socket, channel) = stream.into_parts();
-                Transport {
-                    socket: socket.into_transport().socket,
-                    tls: Some(Box::new(channel)),
-                    cancel: None,
-                }
+                Transport { socket: socket.into_transport().socket, tls: Some(Box::new(channel)), cancel: None }
             }
         }
     }
@@ -186,9 +164,7 @@ impl Stream {
             return stream.try_send(bytes);
         }
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        Ok(rustix::io::retry_on_intr(|| {
-            send(self.as_fd(), bytes, flags)
-        })?)
+        Ok(rustix::io::retry_on_intr(|| send(self.as_fd(), bytes, flags))?)
     }
 
     /// Receives the available bytes without waiting; returns 0 when the other side has closed.
@@ -200,8 +176,7 @@ impl Stream {
         if let Stream::Tls(stream) = self {
             return stream.try_recv(buffer);
         }
-        let (bytes, _) =
-            rustix::io::retry_on_intr(|| recv(self.as_fd(), &mut *buffer, RecvFlags::DONTWAIT))?;
+        let (bytes, _) = rustix::io::retry_on_intr(|| recv(self.as_fd(), &mut *buffer, RecvFlags::DONTWAIT))?;
         Ok(bytes)
     }
 

@@ -16,15 +16,10 @@ pub fn is_uri(text: &str) -> bool {
 /// In libpq's words; the password is masked in them.
 pub fn parse(uri: &str) -> Result<Settings, ParamError> {
     let mut settings = Settings::default();
-    let body = PREFIXES
-        .iter()
-        .find_map(|prefix| uri.strip_prefix(prefix))
-        .ok_or_else(|| {
-            let shown = mask(uri);
-            ParamError::Syntax(format!(
-                "invalid URI propagated to internal parser routine: \"{shown}\""
-            ))
-        })?;
+    let body = PREFIXES.iter().find_map(|prefix| uri.strip_prefix(prefix)).ok_or_else(|| {
+        let shown = mask(uri);
+        ParamError::Syntax(format!("invalid URI propagated to internal parser routine: \"{shown}\""))
+    })?;
     let rest = take_credentials(body, &mut settings)?;
     let rest = take_hosts(uri, rest, &mut settings)?;
     let (path, query) = match rest.split_once('?') {
@@ -58,11 +53,7 @@ fn take_credentials<'a>(body: &'a str, settings: &mut Settings) -> Result<&'a st
 }
 
 /// Takes hosts and ports off the front; returns the rest, from `/` or `?` on.
-fn take_hosts<'a>(
-    uri: &str,
-    body: &'a str,
-    settings: &mut Settings,
-) -> Result<&'a str, ParamError> {
+fn take_hosts<'a>(uri: &str, body: &'a str, settings: &mut Settings) -> Result<&'a str, ParamError> {
     let (mut hosts, mut ports) = (String::new(), String::new());
     let mut rest = body;
     loop {
@@ -103,10 +94,7 @@ fn take_host<'a>(uri: &str, rest: &'a str) -> Result<(&'a str, &'a str), ParamEr
         )));
     };
     if host.is_empty() {
-        return Err(ParamError::Syntax(format!(
-            "IPv6 host address may not be empty in URI: \"{}\"",
-            mask(uri)
-        )));
+        return Err(ParamError::Syntax(format!("IPv6 host address may not be empty in URI: \"{}\"", mask(uri))));
     }
     match tail.chars().next() {
         None | Some(':' | '/' | '?' | ',') => Ok((host, tail)),
@@ -174,9 +162,7 @@ fn decode(text: &str, shown: &str) -> Result<String, ParamError> {
                     return bad_token();
                 };
                 if high == 0 && low == 0 {
-                    return syntax(format!(
-                        "forbidden value %00 in percent-encoded value: \"{shown}\""
-                    ));
+                    return syntax(format!("forbidden value %00 in percent-encoded value: \"{shown}\""));
                 }
                 decoded.push(high << 4 | low);
             }
@@ -217,9 +203,7 @@ pub(crate) fn mask(uri: &str) -> String {
 fn mask_pair(pair: &str) -> String {
     match pair.split_once('=') {
         // A name that cannot be decoded might be that of a password.
-        Some((name, _)) if decode(name, name).is_ok_and(|name| !is_secret(&name)) => {
-            pair.to_owned()
-        }
+        Some((name, _)) if decode(name, name).is_ok_and(|name| !is_secret(&name)) => pair.to_owned(),
         Some((name, _)) => format!("{name}=***"),
         None => pair.to_owned(),
     }
@@ -247,10 +231,7 @@ mod tests {
             ("postgres:///db", "dbname=db"),
             ("postgresql://host", "host=host"),
             ("postgresql://host?", "host=host"),
-            (
-                "postgresql://u:p@h:1/d",
-                "dbname=d host=h password=p port=1 user=u",
-            ),
+            ("postgresql://u:p@h:1/d", "dbname=d host=h password=p port=1 user=u"),
             ("postgresql://u@", "user=u"),
             ("postgresql://u:@h", "host=h user=u"),
             ("postgres://@host", "host=host"),
@@ -263,21 +244,12 @@ mod tests {
             ("postgresql://a,b", "host=a,b port=,"),
             ("postgresql://%68ost/%64b", "dbname=db host=host"),
             ("postgres://%2Fvar%2Frun/d", "dbname=d host=/var/run"),
-            (
-                "postgres://u@:1/d?host=/x",
-                "dbname=d host=/x port=1 user=u",
-            ),
-            (
-                "postgresql://h/d?u%73er=x&port=2",
-                "dbname=d host=h port=2 user=x",
-            ),
+            ("postgres://u@:1/d?host=/x", "dbname=d host=/x port=1 user=u"),
+            ("postgresql://h/d?u%73er=x&port=2", "dbname=d host=h port=2 user=x"),
             ("postgresql://h?ssl=true", "host=h sslmode=require"),
             ("postgresql://?dbname=a/b", "dbname=a/b"),
             ("postgresql://h/a/b", "dbname=a/b host=h"),
-            (
-                "postgresql://h/d?application_name=%20x%20",
-                "application_name= x  dbname=d host=h",
-            ),
+            ("postgresql://h/d?application_name=%20x%20", "application_name= x  dbname=d host=h"),
             ("postgresql://h/d?user=x&", "dbname=d host=h user=x"),
         ] {
             assert_eq!(read(uri), expected, "{uri}");
@@ -291,52 +263,22 @@ mod tests {
                 "postgres://[::1",
                 "end of string reached when looking for matching \"]\" in IPv6 host address in URI: \"postgres://[::1\"",
             ),
-            (
-                "postgres://[]",
-                "IPv6 host address may not be empty in URI: \"postgres://[]\"",
-            ),
+            ("postgres://[]", "IPv6 host address may not be empty in URI: \"postgres://[]\""),
             (
                 "postgres://[::1]z",
                 "unexpected character \"z\" at position 17 in URI (expected \":\" or \"/\"): \"postgres://[::1]z\"",
             ),
-            (
-                "postgresql://h?zzz",
-                "missing key/value separator \"=\" in URI query parameter: \"zzz\"",
-            ),
-            (
-                "postgresql://h?value1&value2",
-                "missing key/value separator \"=\" in URI query parameter: \"value1\"",
-            ),
-            (
-                "postgresql://h?&",
-                "missing key/value separator \"=\" in URI query parameter: \"\"",
-            ),
-            (
-                "postgresql://h?key=key=value",
-                "extra key/value separator \"=\" in URI query parameter: \"key\"",
-            ),
-            (
-                "postgresql://h/d?u%7aer=x",
-                "invalid URI query parameter: \"uzer\"",
-            ),
-            (
-                "postgres://h?dbname=%XXfoo",
-                "invalid percent-encoded token: \"%XXfoo\"",
-            ),
-            (
-                "postgresql://a%00b",
-                "forbidden value %00 in percent-encoded value: \"a%00b\"",
-            ),
+            ("postgresql://h?zzz", "missing key/value separator \"=\" in URI query parameter: \"zzz\""),
+            ("postgresql://h?value1&value2", "missing key/value separator \"=\" in URI query parameter: \"value1\""),
+            ("postgresql://h?&", "missing key/value separator \"=\" in URI query parameter: \"\""),
+            ("postgresql://h?key=key=value", "extra key/value separator \"=\" in URI query parameter: \"key\""),
+            ("postgresql://h/d?u%7aer=x", "invalid URI query parameter: \"uzer\""),
+            ("postgres://h?dbname=%XXfoo", "invalid percent-encoded token: \"%XXfoo\""),
+            ("postgresql://a%00b", "forbidden value %00 in percent-encoded value: \"a%00b\""),
             ("postgresql://%1", "invalid percent-encoded token: \"%1\""),
             ("postgresql://%", "invalid percent-encoded token: \"%\""),
-            (
-                "postgresql://h/%ff",
-                "invalid percent-encoded token: \"%ff\"",
-            ),
-            (
-                "postgresql://h/a b",
-                "unexpected spaces found in \"a b\", use percent-encoded spaces (%20) instead",
-            ),
+            ("postgresql://h/%ff", "invalid percent-encoded token: \"%ff\""),
+            ("postgresql://h/a b", "unexpected spaces found in \"a b\", use percent-encoded spaces (%20) instead"),
         ] {
             assert_eq!(read(uri), expected, "{uri}");
         }

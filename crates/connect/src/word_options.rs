@@ -134,14 +134,7 @@ mod tests {
 
     #[test]
     fn words_are_read_and_written() {
-        for word in [
-            "any",
-            "read-write",
-            "read-only",
-            "primary",
-            "standby",
-            "prefer-standby",
-        ] {
+        for word in ["any", "read-write", "read-only", "primary", "standby", "prefer-standby"] {
             let read = TargetSessionAttrs::parse(word).map(TargetSessionAttrs::as_str);
             assert_eq!(read, Ok(word));
         }

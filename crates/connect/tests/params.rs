@@ -15,18 +15,13 @@ fn resolve(target: &str, env: &Env) -> Params {
 }
 
 fn error(target: &str) -> String {
-    Params::resolve(Some(target), &[], &env())
-        .expect_err(target)
-        .to_string()
+    Params::resolve(Some(target), &[], &env()).expect_err(target).to_string()
 }
 
 #[test]
 fn defaults() {
     let params = Params::resolve(None, &[], &env()).expect("defaults");
-    assert_eq!(
-        params.display(),
-        "host=/sockets port=5432 dbname=osuser user=osuser"
-    );
+    assert_eq!(params.display(), "host=/sockets port=5432 dbname=osuser user=osuser");
     assert_eq!(params.sslmode, SslMode::Prefer);
     assert_eq!(params.target_session_attrs, TargetSessionAttrs::Any);
     assert_eq!(params.connect_timeout, None);
@@ -37,11 +32,7 @@ fn defaults() {
 fn each_source_wins_over_the_next() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("service.conf");
-    std::fs::write(
-        &file,
-        "[s]\nhost=service\nport=4\nuser=service\ndbname=service\n",
-    )
-    .expect("writable");
+    std::fs::write(&file, "[s]\nhost=service\nport=4\nuser=service\ndbname=service\n").expect("writable");
     let env = env()
         .with("PGSERVICEFILE", file.display().to_string())
         .with("PGHOST", "variable")
@@ -61,17 +52,11 @@ fn each_source_wins_over_the_next() {
         overrides: &[("host", "override".to_owned()), ("port", String::new())],
     };
     let params = Params::resolve_from(sources, &env).expect("resolved");
-    assert_eq!(
-        params.display(),
-        "host=override port=3 dbname=service user=string"
-    );
+    assert_eq!(params.display(), "host=override port=3 dbname=service user=string");
     assert_eq!(params.application_name.as_deref(), Some("variable"));
     assert_eq!(params.connect_timeout, Some(Duration::from_secs(7)));
     let params = resolve("", &env);
-    assert_eq!(
-        params.display(),
-        "host=variable port=5 dbname=variable user=variable"
-    );
+    assert_eq!(params.display(), "host=variable port=5 dbname=variable user=variable");
 }
 
 #[test]
@@ -86,28 +71,19 @@ fn the_database_is_named_after_the_user() {
 fn empty_variables_and_values() {
     let env = env().with("PGHOST", "elsewhere").with("PGUSER", "");
     let params = resolve("host=", &env);
-    assert_eq!(
-        params.display(),
-        "host=/sockets port=5432 dbname=osuser user=osuser"
-    );
+    assert_eq!(params.display(), "host=/sockets port=5432 dbname=osuser user=osuser");
 }
 
 #[test]
 fn application_names() {
     let with = |target| resolve(target, &env()).application_name;
     assert_eq!(with("fallback_application_name=f").as_deref(), Some("f"));
-    assert_eq!(
-        with("fallback_application_name=f application_name=a").as_deref(),
-        Some("a")
-    );
+    assert_eq!(with("fallback_application_name=f application_name=a").as_deref(), Some("a"));
     // an empty name is a name, of which libpq sends nothing
     let empty = "fallback_application_name=f application_name=''";
     assert_eq!(with(empty), None);
     let env = env().with("PGAPPNAME", "");
-    assert_eq!(
-        resolve("fallback_application_name=f", &env).application_name,
-        None
-    );
+    assert_eq!(resolve("fallback_application_name=f", &env).application_name, None);
 }
 
 #[test]
@@ -116,17 +92,11 @@ fn the_predecessor_of_sslmode_counts_below_it() {
     let mode = |target, env: &Env| resolve(target, env).sslmode;
     assert_eq!(mode("", &old), SslMode::Require);
     assert_eq!(mode("sslmode=allow", &old), SslMode::Allow);
-    assert_eq!(
-        mode("", &old.clone().with("PGSSLMODE", "disable")),
-        SslMode::Disable
-    );
+    assert_eq!(mode("", &old.clone().with("PGSSLMODE", "disable")), SslMode::Disable);
     assert_eq!(mode("", &env().with("PGREQUIRESSL", "0")), SslMode::Prefer);
     assert_eq!(mode("requiressl=1", &env()), SslMode::Require);
     assert_eq!(mode("requiressl=0", &old), SslMode::Prefer);
-    assert_eq!(
-        mode("postgresql:///d?requiressl=1", &env()),
-        SslMode::Require
-    );
+    assert_eq!(mode("postgresql:///d?requiressl=1", &env()), SslMode::Require);
 }
 
 #[test]
@@ -134,19 +104,13 @@ fn text_that_is_not_utf8_is_refused_where_it_counts() {
     use std::os::unix::ffi::OsStringExt;
     let env = env().with("PGUSER", std::ffi::OsString::from_vec(vec![0xe9]));
     let error = Params::resolve(None, &[], &env).expect_err("it is not UTF-8");
-    assert_eq!(
-        error.to_string(),
-        "environment variable \"PGUSER\" is not UTF-8"
-    );
+    assert_eq!(error.to_string(), "environment variable \"PGUSER\" is not UTF-8");
     assert_eq!(resolve("user=u", &env).user, "u");
 }
 
 #[test]
 fn the_start_carries_everything() {
-    let env = env()
-        .with("PGTZ", "UTC")
-        .with("PGDATESTYLE", "Default")
-        .with("LANG", "de_DE.UTF-8");
+    let env = env().with("PGTZ", "UTC").with("PGDATESTYLE", "Default").with("LANG", "de_DE.UTF-8");
     let target = "user=u dbname=d application_name=a client_encoding=auto options='-c x=y' replication=database";
     let params = resolve(target, &env);
     let mut out = Vec::new();
@@ -163,26 +127,11 @@ fn values_are_checked_in_libpqs_words() {
     for (target, message) in [
         ("hots=x", "invalid connection option \"hots\""),
         ("sslmode=maybe", "invalid sslmode value: \"maybe\""),
-        (
-            "target_session_attrs=x",
-            "invalid target_session_attrs value: \"x\"",
-        ),
-        (
-            "connect_timeout=soon",
-            "invalid integer value \"soon\" for connection option \"connect_timeout\"",
-        ),
-        (
-            "gssencmode=require",
-            "gssencmode value \"require\" invalid when GSSAPI support is not compiled in",
-        ),
-        (
-            "require_auth=scram-sha-256,md4",
-            "invalid require_auth value: \"md4\"",
-        ),
-        (
-            "service=nowhere",
-            "definition of service \"nowhere\" not found",
-        ),
+        ("target_session_attrs=x", "invalid target_session_attrs value: \"x\""),
+        ("connect_timeout=soon", "invalid integer value \"soon\" for connection option \"connect_timeout\""),
+        ("gssencmode=require", "gssencmode value \"require\" invalid when GSSAPI support is not compiled in"),
+        ("require_auth=scram-sha-256,md4", "invalid require_auth value: \"md4\""),
+        ("service=nowhere", "definition of service \"nowhere\" not found"),
     ] {
         assert_eq!(error(target), message);
     }
@@ -200,10 +149,7 @@ fn numbers() {
     assert_eq!(params.keepalives.idle, Some(Duration::from_secs(4)));
     assert_eq!(params.keepalives.interval, None);
     assert_eq!(params.keepalives.count, Some(5));
-    assert_eq!(
-        params.keepalives.user_timeout,
-        Some(Duration::from_millis(1500))
-    );
+    assert_eq!(params.keepalives.user_timeout, Some(Duration::from_millis(1500)));
     assert_eq!(resolve("connect_timeout=0", &env()).connect_timeout, None);
 }
 
@@ -211,25 +157,15 @@ fn numbers() {
 fn passwords_come_from_the_file_by_host() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("pgpass");
-    std::fs::write(
-        &file,
-        "localhost:5432:*:osuser:for socket\na:1:*:*:for a\nb:2:*:*:for b\n",
-    )
-    .expect("writable");
+    std::fs::write(&file, "localhost:5432:*:osuser:for socket\na:1:*:*:for a\nb:2:*:*:for b\n").expect("writable");
     let private = std::fs::Permissions::from_mode(0o600);
     std::fs::set_permissions(&file, private).expect("own file");
     let env = env().with("PGPASSFILE", file.display().to_string());
     let passwords = |target| -> Vec<_> {
         let hosts = resolve(target, &env).hosts;
-        hosts
-            .iter()
-            .map(|host| host.password.as_ref().map(|p| p.reveal().to_owned()))
-            .collect()
+        hosts.iter().map(|host| host.password.as_ref().map(|p| p.reveal().to_owned())).collect()
     };
-    assert_eq!(
-        passwords("host=a,b,c port=1,2,3"),
-        [Some("for a".to_owned()), Some("for b".to_owned()), None]
-    );
+    assert_eq!(passwords("host=a,b,c port=1,2,3"), [Some("for a".to_owned()), Some("for b".to_owned()), None]);
     assert_eq!(passwords("")[0].as_deref(), Some("for socket"));
     let given = resolve("host=a port=1 password=given", &env);
     assert!(given.hosts[0].password.is_none());

@@ -27,8 +27,7 @@ struct Server {
 impl Server {
     /// Starts a server with a role for each authentication method, all with the password `secret`.
     fn start() -> Server {
-        let bin =
-            PathBuf::from(std::env::var_os("PGDYNO_TEST_PG_BIN").expect("PGDYNO_TEST_PG_BIN"));
+        let bin = PathBuf::from(std::env::var_os("PGDYNO_TEST_PG_BIN").expect("PGDYNO_TEST_PG_BIN"));
         let dir = tempfile::tempdir().expect("a directory");
         let as_root = fs::metadata("/proc/self").map(|own| {
             use std::os::unix::fs::MetadataExt;
@@ -47,10 +46,7 @@ impl Server {
             command
         };
         let data = dir.path().join("data");
-        let made = run("initdb")
-            .args(["-N", "-A", "trust", "-U", "postgres", "-D"])
-            .arg(&data)
-            .status();
+        let made = run("initdb").args(["-N", "-A", "trust", "-U", "postgres", "-D"]).arg(&data).status();
         assert!(made.expect("initdb").success());
         let hba = "local all all trust\n\
             host all by_md5 all md5\n\
@@ -103,17 +99,11 @@ impl Server {
 
     fn unix(&self, more: &str) -> Params {
         let dir = self.dir.path().display();
-        self.params(&format!(
-            "host='{dir}' port={} dbname=postgres {more}",
-            self.port
-        ))
+        self.params(&format!("host='{dir}' port={} dbname=postgres {more}", self.port))
     }
 
     fn tcp(&self, more: &str) -> Params {
-        self.params(&format!(
-            "host=127.0.0.1 port={} dbname=postgres {more}",
-            self.port
-        ))
+        self.params(&format!("host=127.0.0.1 port={} dbname=postgres {more}", self.port))
     }
 
     fn failed(&self, what: &str) -> String {
@@ -164,23 +154,16 @@ fn every_way_to_authenticate(server: &Server) {
         let params = server.tcp(&format!("user={role} password=secret"));
         for _ in 0..3 {
             let mut session = connect(&params);
-            let user = session
-                .query_one_value("select current_user")
-                .expect("a row");
+            let user = session.query_one_value("select current_user").expect("a row");
             assert_eq!(user.as_deref(), Some(role));
         }
         let none = Session::connect(&server.tcp(&format!("user={role}"))).expect_err("no password");
-        assert_eq!(
-            none.to_string(),
-            server.failed("fe_sendauth: no password supplied")
-        );
+        assert_eq!(none.to_string(), server.failed("fe_sendauth: no password supplied"));
         let wrong = server.tcp(&format!("user={role} password=wrong"));
         let wrong = Session::connect(&wrong).expect_err("wrong password");
         assert_eq!(
             wrong.to_string(),
-            server.failed(&format!(
-                "FATAL:  password authentication failed for user \"{role}\""
-            ))
+            server.failed(&format!("FATAL:  password authentication failed for user \"{role}\""))
         );
     }
     let session = connect(&server.tcp("user=postgres"));
@@ -205,23 +188,11 @@ fn no_pooler(server: &Server) {
 fn allowed_ways(server: &Server) {
     for (role, way, asks) in [
         ("by_md5", "md5", "server requested a hashed password"),
-        (
-            "by_scram",
-            "scram-sha-256",
-            "server requested SASL authentication",
-        ),
-        (
-            "by_password",
-            "password",
-            "server requested a cleartext password",
-        ),
+        ("by_scram", "scram-sha-256", "server requested SASL authentication"),
+        ("by_password", "password", "server requested a cleartext password"),
         ("postgres", "none", "server did not complete authentication"),
     ] {
-        let with = |allowed: &str| {
-            server.tcp(&format!(
-                "user={role} password=secret require_auth={allowed}"
-            ))
-        };
+        let with = |allowed: &str| server.tcp(&format!("user={role} password=secret require_auth={allowed}"));
         connect(&with(way));
         connect(&with(way).without_scram_cache());
         let refused = Session::connect(&with("gss,sspi")).expect_err("another way is required");
@@ -235,16 +206,9 @@ fn refusals(server: &Server) {
     let code = reject.server_error().map(|error| error.sqlstate());
     assert_eq!(code, Some(SqlState::INVALID_AUTHORIZATION_SPECIFICATION));
     let missing = Session::connect(&server.tcp("user=postgres dbname=missing")).expect_err("none");
-    assert_eq!(
-        missing.to_string(),
-        server.failed("FATAL:  database \"missing\" does not exist")
-    );
+    assert_eq!(missing.to_string(), server.failed("FATAL:  database \"missing\" does not exist"));
     let peer = Session::connect(&server.unix("requirepeer=nosuchuser")).expect_err("other user");
-    assert!(
-        peer.to_string()
-            .contains("requirepeer specifies \"nosuchuser\", but actual peer user name is"),
-        "{peer}"
-    );
+    assert!(peer.to_string().contains("requirepeer specifies \"nosuchuser\", but actual peer user name is"), "{peer}");
 }
 
 fn password_files(server: &Server) {
@@ -253,8 +217,7 @@ fn password_files(server: &Server) {
     let lines = format!("127.0.0.1:{port}:*:by_scram:secret\n127.0.0.1:*:*:by_md5:wrong\n");
     fs::write(&file, lines).expect("writable");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("own file");
-    let with_file =
-        |role: &str, file: &Path| server.tcp(&format!("user={role} passfile='{}'", file.display()));
+    let with_file = |role: &str, file: &Path| server.tcp(&format!("user={role} passfile='{}'", file.display()));
     connect(&with_file("by_scram", &file));
     let error = Session::connect(&with_file("by_md5", &file)).expect_err("wrong password");
     assert_eq!(
@@ -267,20 +230,15 @@ fn password_files(server: &Server) {
 }
 
 fn kinds(server: &Server) {
-    for (attrs, works) in [
-        ("read-write", true),
-        ("primary", true),
-        ("prefer-standby", true),
-        ("read-only", false),
-        ("standby", false),
-    ] {
+    for (attrs, works) in
+        [("read-write", true), ("primary", true), ("prefer-standby", true), ("read-only", false), ("standby", false)]
+    {
         let params = server.unix(&format!("target_session_attrs={attrs}"));
         assert_eq!(Session::connect(&params).is_ok(), works, "{attrs}");
     }
     let read_only = "options='-c default_transaction_read_only=on'";
     connect(&server.unix(&format!("target_session_attrs=read-only {read_only}")));
-    let error =
-        Session::connect(&server.unix(&format!("target_session_attrs=read-write {read_only}")));
+    let error = Session::connect(&server.unix(&format!("target_session_attrs=read-write {read_only}")));
     let error = error.expect_err("read-only").to_string();
     assert!(error.ends_with("failed: session is read-only"), "{error}");
 }
@@ -290,9 +248,7 @@ fn queries(server: &Server) {
     let version = session.query_one_value("show server_version_num");
     let version = version.expect("a row").and_then(|text| text.parse().ok());
     assert_eq!(Some(session.server_version_num), version);
-    let pid = session
-        .query_one_value("select pg_backend_pid()")
-        .expect("a row");
+    let pid = session.query_one_value("select pg_backend_pid()").expect("a row");
     assert_eq!(pid, Some(session.backend_pid().to_string()));
     let name = session.query_one_value("show application_name");
     assert_eq!(name.expect("a row").as_deref(), Some("real_server"));
@@ -303,56 +259,35 @@ fn queries(server: &Server) {
     assert_eq!(results.len(), 3);
     assert_eq!(results[1].tag, "INSERT 0 2");
     assert_eq!(results[2].columns, ["a", "b"]);
-    assert_eq!(
-        results[2].rows,
-        [
-            [Some("1".to_owned()), Some("x".to_owned())],
-            [Some("2".to_owned()), None]
-        ]
-    );
+    assert_eq!(results[2].rows, [[Some("1".to_owned()), Some("x".to_owned())], [Some("2".to_owned()), None]]);
     assert_eq!(session.execute("update t set b = 'y'").expect("updated"), 2);
     assert_eq!(session.simple_query("").expect("empty").len(), 1);
 
     let sql = "select *\n\tfrom nowhere where a = 1";
     let error = session.simple_query(sql).expect_err("no such table");
     assert_eq!(error.sqlstate(), Some(SqlState::UNDEFINED_TABLE));
-    let shown = error
-        .server_error()
-        .map(|error| error.display_with_query(sql));
+    let shown = error.server_error().map(|error| error.display_with_query(sql));
     assert_eq!(
         shown.as_deref(),
-        Some(
-            "ERROR:  relation \"nowhere\" does not exist\nLINE 2:  from nowhere where a = 1\n              ^"
-        )
+        Some("ERROR:  relation \"nowhere\" does not exist\nLINE 2:  from nowhere where a = 1\n              ^")
     );
     session.execute("begin").expect("begun");
     assert_eq!(session.transaction_status(), TxStatus::InBlock);
     assert!(session.execute("select 1/0").is_err());
     assert_eq!(session.transaction_status(), TxStatus::Failed);
     session.execute("rollback").expect("rolled back");
-    session
-        .execute("do $$ begin raise notice 'hello'; end $$; set timezone = 'Asia/Tokyo'")
-        .expect("done");
+    session.execute("do $$ begin raise notice 'hello'; end $$; set timezone = 'Asia/Tokyo'").expect("done");
     assert_eq!(session.take_notices()[0].to_string(), "NOTICE:  hello");
     assert_eq!(session.parameter("TimeZone"), Some("Asia/Tokyo"));
 
     for (sql, what) in [
-        (
-            "copy t from stdin",
-            "could not run query: the server expects COPY data",
-        ),
-        (
-            "copy t to stdout",
-            "could not run query: the server sends COPY data",
-        ),
+        ("copy t from stdin", "could not run query: the server expects COPY data"),
+        ("copy t to stdout", "could not run query: the server sends COPY data"),
     ] {
         let error = session.simple_query(sql).expect_err("COPY");
         assert_eq!(error.to_string(), what);
     }
-    assert!(matches!(
-        session.query_one_value("select 1 where false"),
-        Err(SessionError::Unexpected(_))
-    ));
+    assert!(matches!(session.query_one_value("select 1 where false"), Err(SessionError::Unexpected(_))));
     assert!(session.simple_query("select 'a\0b'").is_err());
     assert_eq!(session.execute("select 1").expect("still there"), 1);
     session.close().expect("taken leave");
@@ -360,36 +295,27 @@ fn queries(server: &Server) {
 
 fn copies(server: &Server) {
     let mut session = connect(&server.unix(""));
-    session
-        .execute("create temp table c (a int, b text)")
-        .expect("made");
+    session.execute("create temp table c (a int, b text)").expect("made");
     let mut copy = session.copy_in("copy c from stdin").expect("COPY");
     for number in 0..200_000 {
         copy.write_with(|buffer| {
-            buffer
-                .extend_from_slice(format!("{number}\tsome text to fill a row with\n").as_bytes());
+            buffer.extend_from_slice(format!("{number}\tsome text to fill a row with\n").as_bytes());
         })
         .expect("taken");
     }
     assert_eq!(copy.finish().expect("copied"), 200_000);
-    let sum = session
-        .query_one_value("select sum(a) from c")
-        .expect("a row");
+    let sum = session.query_one_value("select sum(a) from c").expect("a row");
     assert_eq!(sum.as_deref(), Some("19999900000"));
 
     // The data is longer than one message, and is written in one piece.
     let mut copy = session.copy_in("copy c from stdin").expect("COPY");
-    copy.write("7\tx\n".repeat(20_000_000).as_bytes())
-        .expect("taken");
+    copy.write("7\tx\n".repeat(20_000_000).as_bytes()).expect("taken");
     assert_eq!(copy.finish().expect("copied"), 20_000_000);
 
     let mut copy = session.copy_in("copy c from stdin").expect("COPY");
     let refused = (0..100_000).find_map(|_| copy.write(&b"not a number\tx\n".repeat(100)).err());
     let error = refused.expect("refused while it is sent");
-    assert_eq!(
-        error.sqlstate(),
-        Some(SqlState::INVALID_TEXT_REPRESENTATION)
-    );
+    assert_eq!(error.sqlstate(), Some(SqlState::INVALID_TEXT_REPRESENTATION));
     drop(copy);
 
     let mut copy = session.copy_in("copy c from stdin").expect("COPY");
@@ -399,16 +325,11 @@ fn copies(server: &Server) {
     assert_eq!(copy.finish().expect("nothing"), 0);
     let error = session.copy_in("select 1").expect_err("no COPY");
     assert!(matches!(error, SessionError::Unexpected(_)));
-    let error = session
-        .copy_in("copy nowhere from stdin")
-        .expect_err("no table");
+    let error = session.copy_in("copy nowhere from stdin").expect_err("no table");
     assert_eq!(error.sqlstate(), Some(SqlState::UNDEFINED_TABLE));
 
     drop(session.copy_in("copy c from stdin").expect("COPY"));
-    assert!(matches!(
-        session.execute("select 1"),
-        Err(SessionError::Unusable)
-    ));
+    assert!(matches!(session.execute("select 1"), Err(SessionError::Unusable)));
 }
 
 /// Continues with the socket at protocol level, prepared and pipelined, as a load engine does.
@@ -454,9 +375,7 @@ fn being_terminated(server: &Server) {
     let mut victim = connect(&server.unix(""));
     let mut other = connect(&server.unix(""));
     let pid = victim.backend_pid();
-    other
-        .execute(&format!("select pg_terminate_backend({pid})"))
-        .expect("terminated");
+    other.execute(&format!("select pg_terminate_backend({pid})")).expect("terminated");
     // The backend may answer once more before it notices the signal.
     let error = (0..100).find_map(|_| victim.simple_query("select pg_sleep(0.1)").err());
     let error = error.expect("gone");

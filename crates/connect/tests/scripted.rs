@@ -55,10 +55,7 @@ fn read_startup(socket: &mut TcpStream) {
 }
 
 /// A server that accepts each connection and then follows the script.
-fn serve(
-    connections: usize,
-    script: impl Fn(usize, TcpStream) + Send + 'static,
-) -> (u16, JoinHandle<()>) {
+fn serve(connections: usize, script: impl Fn(usize, TcpStream) + Send + 'static) -> (u16, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("bound").port();
     let thread = thread::spawn(move || {
@@ -77,9 +74,7 @@ fn params(text: &str) -> Params {
 }
 
 fn local(port: u16, more: &str) -> Params {
-    params(&format!(
-        "host=127.0.0.1 port={port} sslmode=disable {more}"
-    ))
+    params(&format!("host=127.0.0.1 port={port} sslmode=disable {more}"))
 }
 
 #[test]
@@ -87,10 +82,7 @@ fn a_server_that_goes_away_is_named() {
     let (port, server) = serve(1, |_, mut socket| {
         socket.write_all(&hello()).expect("sent");
         read_message(&mut socket);
-        let text = fatal(
-            "57P01",
-            "terminating connection due to administrator command",
-        );
+        let text = fatal("57P01", "terminating connection due to administrator command");
         socket.write_all(&text).expect("sent");
     });
     let mut session = Session::connect(&local(port, "")).expect("a session");
@@ -142,9 +134,7 @@ fn kinds_of_session_are_chosen() {
         ("read-only", None),
     ] {
         let result = Session::connect(&local(port, &format!("target_session_attrs={attrs}")));
-        let expected = message.map(|text| {
-            format!("connection to server at \"127.0.0.1\", port {port} failed: {text}")
-        });
+        let expected = message.map(|text| format!("connection to server at \"127.0.0.1\", port {port} failed: {text}"));
         assert_eq!(result.err().map(|error| error.to_string()), expected);
     }
     // The first round finds no standby, and the second accepts any session.
@@ -163,16 +153,12 @@ fn a_host_that_starts_up_is_passed_over_and_one_that_refuses_is_not() {
         };
         socket.write_all(&answer).expect("sent");
     });
-    let two = params(&format!(
-        "host=127.0.0.1,127.0.0.1 port={port},{port} sslmode=disable"
-    ));
+    let two = params(&format!("host=127.0.0.1,127.0.0.1 port={port},{port} sslmode=disable"));
     assert!(Session::connect(&two).is_ok());
     let error = Session::connect(&two).expect_err("refused for good");
     assert_eq!(
         error.to_string(),
-        format!(
-            "connection to server at \"127.0.0.1\", port {port} failed: FATAL:  database \"alice\" does not exist"
-        )
+        format!("connection to server at \"127.0.0.1\", port {port} failed: FATAL:  database \"alice\" does not exist")
     );
     let known = error.server_error().map(|error| error.sqlstate());
     assert_eq!(known, Some(SqlState::INVALID_CATALOG_NAME));
@@ -224,23 +210,13 @@ fn a_server_that_says_nothing_runs_into_the_timeout() {
 fn servers_that_hang_up_or_talk_nonsense() {
     let (port, server) = serve(2, |index, mut socket| {
         if index == 1 {
-            socket
-                .write_all(b"HTTP/1.1 400 Bad Request\r\n")
-                .expect("sent");
+            socket.write_all(b"HTTP/1.1 400 Bad Request\r\n").expect("sent");
         }
     });
     let hung_up = Session::connect(&local(port, "")).expect_err("closed");
-    assert!(
-        hung_up
-            .to_string()
-            .contains("server closed the connection unexpectedly")
-    );
+    assert!(hung_up.to_string().contains("server closed the connection unexpectedly"));
     let nonsense = Session::connect(&local(port, "")).expect_err("not the protocol");
-    assert!(
-        nonsense
-            .to_string()
-            .contains("lost synchronization with server")
-    );
+    assert!(nonsense.to_string().contains("lost synchronization with server"));
     server.join().expect("the script");
 }
 
@@ -253,10 +229,7 @@ fn both_sides_may_send_at_once() {
         let query = read_message(&mut socket).expect("a query");
         assert_eq!(query.0, b'Q');
         socket.write_all(&message(b'G', &[0, 0, 0])).expect("sent");
-        let notice = message(
-            b'N',
-            &[b"SNOTICE\0M", &vec![b'x'; 60_000][..], b"\0\0"].concat(),
-        );
+        let notice = message(b'N', &[b"SNOTICE\0M", &vec![b'x'; 60_000][..], b"\0\0"].concat());
         let mut copied = 0;
         loop {
             match read_message(&mut socket).expect("data") {
@@ -291,11 +264,7 @@ fn a_refused_copy_ends_early_and_the_session_goes_on() {
         socket.write_all(&hello()).expect("sent");
         read_message(&mut socket);
         let refusal = b"SERROR\0VERROR\0C22P04\0Mmissing data\0\0";
-        let answer = [
-            message(b'G', &[0, 0, 0]),
-            message(b'E', refusal),
-            message(b'Z', b"I"),
-        ];
+        let answer = [message(b'G', &[0, 0, 0]), message(b'E', refusal), message(b'Z', b"I")];
         socket.write_all(&answer.concat()).expect("sent");
         while let Some((kind, _)) = read_message(&mut socket) {
             if kind == b'Q' {
@@ -321,21 +290,9 @@ fn a_refused_copy_ends_early_and_the_session_goes_on() {
 fn servers_without_tls_and_those_that_answer_strangely() {
     for (mode, answer, said) in [
         ("prefer", b'N', "lost synchronization with server"),
-        (
-            "require",
-            b'N',
-            "server does not support SSL, but SSL was required",
-        ),
-        (
-            "prefer",
-            b'E',
-            "server sent an error response during SSL exchange",
-        ),
-        (
-            "require",
-            b'x',
-            "received invalid response to SSL negotiation: x",
-        ),
+        ("require", b'N', "server does not support SSL, but SSL was required"),
+        ("prefer", b'E', "server sent an error response during SSL exchange"),
+        ("require", b'x', "received invalid response to SSL negotiation: x"),
         ("require", b'S', "SSL error: "),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -349,9 +306,7 @@ fn servers_without_tls_and_those_that_answer_strangely() {
             if answer == b'N' && mode == "prefer" {
                 read_startup(&mut socket);
             }
-            socket
-                .write_all(b"HTTP/1.1 400 Bad Request\r\n")
-                .expect("sent");
+            socket.write_all(b"HTTP/1.1 400 Bad Request\r\n").expect("sent");
             // until the client has read everything and gives up
             let _ = socket.read_to_end(&mut Vec::new());
         });
@@ -412,12 +367,7 @@ fn a_wait_can_be_interrupted() {
 /// The server's messages at a session's start, with this cancel key.
 fn hello_with_key(pid: u32, key: &[u8]) -> Vec<u8> {
     let body = [&pid.to_be_bytes()[..], key].concat();
-    [
-        message(b'R', &[0; 4]),
-        message(b'K', &body),
-        message(b'Z', b"I"),
-    ]
-    .concat()
+    [message(b'R', &[0; 4]), message(b'K', &body), message(b'Z', b"I")].concat()
 }
 
 #[test]

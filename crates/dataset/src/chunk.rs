@@ -69,10 +69,7 @@ mod tests {
             let tables = [
                 Table::of_rows("a", 1_000, 0),
                 Table::of_rows("b", 1, 0),
-                Table {
-                    rows_a_unit: 30,
-                    ..Table::of_rows("c", 17, 1)
-                },
+                Table { rows_a_unit: 30, ..Table::of_rows("c", 17, 1) },
             ];
             let chunks = cut(&tables, rows);
             for (place, table) in tables.iter().enumerate() {
@@ -92,10 +89,7 @@ mod tests {
 
     #[test]
     fn chunks_end_where_partitions_end() {
-        let part = |relation: &str, units| Part {
-            relation: relation.into(),
-            units,
-        };
+        let part = |relation: &str, units| Part { relation: relation.into(), units };
         let mut table = Table::of_rows("t", 10, 0);
         // the second part is empty, as the last of many partitions may be
         table.parts = vec![part("t_1", 0..7), part("t_2", 7..7), part("t_3", 7..10)];

@@ -105,18 +105,8 @@ impl Table {
     #[must_use]
     pub fn of_rows(name: impl Into<String>, rows: u64, stage: u32) -> Self {
         let name = name.into();
-        let part = Part {
-            relation: name.clone(),
-            units: 0..rows,
-        };
-        Self {
-            name,
-            units: rows,
-            rows_a_unit: 1,
-            exact: true,
-            stage,
-            parts: vec![part],
-        }
+        let part = Part { relation: name.clone(), units: 0..rows };
+        Self { name, units: rows, rows_a_unit: 1, exact: true, stage, parts: vec![part] }
     }
 
     /// Approximate number of rows of each part.

@@ -82,12 +82,10 @@ impl Stamp {
             // writing to a string cannot fail
             let _ = writeln!(lines, "{} {}", table.name, table.rows);
         }
-        Sha256::digest(lines)
-            .iter()
-            .fold(String::new(), |mut text, byte| {
-                let _ = write!(text, "{byte:02x}");
-                text
-            })
+        Sha256::digest(lines).iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
     }
 
     /// Reads a database's comment.
@@ -108,9 +106,7 @@ impl Stamp {
             _ => {}
         }
         match serde_json::from_value::<Self>(document) {
-            Ok(stamp) if stamp.checksum == stamp.checksum_of_counts() => {
-                Reading::Stamped(Box::new(stamp))
-            }
+            Ok(stamp) if stamp.checksum == stamp.checksum_of_counts() => Reading::Stamped(Box::new(stamp)),
             Ok(_) => Reading::Refused("its checksum does not fit its counts".to_owned()),
             Err(error) => Reading::Refused(format!("it is not a stamp: {error}")),
         }
@@ -196,10 +192,7 @@ pub(crate) fn write(session: &mut Session, stamp: &Stamp) -> Result<(), LoadErro
 
 /// The OID of a table; None if there is no table with this name.
 pub(crate) fn read_oid(session: &mut Session, table: &str) -> Result<Option<u32>, LoadError> {
-    let sql = format!(
-        "select pg_catalog.to_regclass({})::pg_catalog.oid",
-        quoted(table)
-    );
+    let sql = format!("select pg_catalog.to_regclass({})::pg_catalog.oid", quoted(table));
     let rows = query(session, &sql)?;
     let oid = rows.first().and_then(|row| row.first()?.as_ref());
     Ok(oid.and_then(|oid| oid.parse().ok()))
@@ -209,25 +202,15 @@ fn read_comment(session: &mut Session) -> Result<Option<String>, LoadError> {
     let sql = "select pg_catalog.shobj_description(oid, 'pg_database') from pg_catalog.pg_database \
                where datname = pg_catalog.current_database()";
     let rows = query(session, sql)?;
-    Ok(rows
-        .into_iter()
-        .next()
-        .and_then(|row| row.into_iter().next()?))
+    Ok(rows.into_iter().next().and_then(|row| row.into_iter().next()?))
 }
 
 fn write_comment(session: &mut Session, comment: &str) -> Result<(), LoadError> {
     let sql = "select pg_catalog.quote_ident(pg_catalog.current_database())";
     let rows = query(session, sql)?;
-    let name = rows
-        .into_iter()
-        .next()
-        .and_then(|row| row.into_iter().next()?);
+    let name = rows.into_iter().next().and_then(|row| row.into_iter().next()?);
     let name = name.unwrap_or_default();
-    let text = if comment.is_empty() {
-        "null".to_owned()
-    } else {
-        quoted(comment)
-    };
+    let text = if comment.is_empty() { "null".to_owned() } else { quoted(comment) };
     execute(session, &format!("comment on database {name} is {text}")).map(drop)
 }
 
@@ -244,11 +227,7 @@ mod tests {
             seed: None,
             options: Map::from_iter([("tablespace".to_owned(), Value::from("a]b'\\\""))]),
             steps: "dtgvp".into(),
-            tables: vec![StampedTable {
-                name: "pgbench_branches".into(),
-                rows: 3,
-                oid: 16_400,
-            }],
+            tables: vec![StampedTable { name: "pgbench_branches".into(), rows: 3, oid: 16_400 }],
             checksum: String::new(),
             pgdyno: "0.1.0".into(),
             loaded_at: "2026-11-21T03:00:00Z".into(),
@@ -278,10 +257,7 @@ mod tests {
         let comment = format!("{}\nsaid later", merged("said before", &stamp()));
         let comment = merged(&comment, &second);
         assert_eq!(Stamp::parse(&comment), Reading::Stamped(Box::new(second)));
-        assert_eq!(
-            removed(&comment).as_deref(),
-            Some("said before\nsaid later")
-        );
+        assert_eq!(removed(&comment).as_deref(), Some("said before\nsaid later"));
     }
 
     #[test]
@@ -289,10 +265,7 @@ mod tests {
         let whole = merged("", &stamp());
         for (text, why) in [
             (whole.replace("\"rows\":3", "\"rows\":4"), "checksum"),
-            (
-                whole.replace("\"format\":1", "\"format\":2"),
-                "later than 1",
-            ),
+            (whole.replace("\"format\":1", "\"format\":2"), "later than 1"),
             (whole.replace("\"scale\":3,", ""), "not a stamp"),
             (whole.replace("{\"format\"", "{format"), "not JSON"),
         ] {
@@ -319,9 +292,6 @@ mod tests {
         // computed by: printf 'pgbench 1 3\npgbench_branches 3\n' | sha256sum
         let sum = stamp().checksum_of_counts();
         assert_eq!(sum.len(), 64);
-        assert_eq!(
-            sum,
-            "4a2d7bbf6df7a47cfdc095ec4a4649dc75608f437edb975cbab55b3fbd8a486d"
-        );
+        assert_eq!(sum, "4a2d7bbf6df7a47cfdc095ec4a4649dc75608f437edb975cbab55b3fbd8a486d");
     }
 }

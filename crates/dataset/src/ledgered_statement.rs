@@ -37,8 +37,8 @@ impl Undo {
         if writer.begin(session, position, item)?.is_some() {
             return Ok(());
         }
-        let result = load_ledger::execute(session, sql)
-            .and_then(|_| writer.commit(session, position, item, Sent::default()));
+        let result =
+            load_ledger::execute(session, sql).and_then(|_| writer.commit(session, position, item, Sent::default()));
         if result.is_err() {
             load_ledger::roll_back(session);
         }

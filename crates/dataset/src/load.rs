@@ -87,10 +87,7 @@ impl<W: Watcher> Load<'_, W> {
         let order = self.order;
         let unknown = order.steps.iter().find(|step| !self.has(**step));
         if let Some(step) = unknown {
-            return Err(LoadError::NoSuchStep {
-                dataset: self.dataset.name(),
-                letter: step.letter(),
-            });
+            return Err(LoadError::NoSuchStep { dataset: self.dataset.name(), letter: step.letter() });
         }
         if let LoadMode::Chunks(chunks) = order.mode {
             self.begin(chunks)?;
@@ -103,8 +100,7 @@ impl<W: Watcher> Load<'_, W> {
             self.watcher.step(*step);
             self.step(*step, position)?;
             let (elapsed, sent) = (started.elapsed(), self.sent);
-            self.watcher
-                .step_done(*step, elapsed, sent.rows, sent.bytes);
+            self.watcher.step_done(*step, elapsed, sent.rows, sent.bytes);
             times.push((*step, elapsed));
         }
         if let LoadMode::Chunks(_) = order.mode {
@@ -179,11 +175,7 @@ impl<W: Watcher> Load<'_, W> {
                 self.generate_at_once(|load, table| load.execute(&statements[table]))
             }
             Step::Vacuum => self.in_stages(self.dataset.vacuum(manner), position, Undo::Nothing),
-            Step::PrimaryKeys => self.in_stages(
-                self.dataset.primary_keys(manner),
-                position,
-                Undo::Transaction,
-            ),
+            Step::PrimaryKeys => self.in_stages(self.dataset.primary_keys(manner), position, Undo::Transaction),
             Step::ForeignKeys => {
                 let stages = self.dataset.foreign_keys().unwrap_or_default();
                 self.in_stages(stages, position, Undo::Transaction)
@@ -202,10 +194,7 @@ impl<W: Watcher> Load<'_, W> {
 
     /// Empties the tables, with a new ledger, and fills them chunk by chunk; or resumes that.
     fn generate_in_chunks(&mut self, chunks: Chunks, position: usize) -> Result<(), LoadError> {
-        let goes_on = self
-            .ledger
-            .as_ref()
-            .is_some_and(|ledger| ledger.position == position);
+        let goes_on = self.ledger.as_ref().is_some_and(|ledger| ledger.position == position);
         let mut ledger = match self.ledger.take() {
             Some(ledger) if goes_on => ledger,
             _ => self.open_ledger(chunks, position)?,
@@ -246,16 +235,9 @@ impl<W: Watcher> Load<'_, W> {
     }
 
     /// Fills the tables; returns the rows of each.
-    fn fill(
-        &mut self,
-        chunks: Chunks,
-        tables: &[Table],
-        ledger: &mut Ledger,
-    ) -> Result<Vec<u64>, LoadError> {
+    fn fill(&mut self, chunks: Chunks, tables: &[Table], ledger: &mut Ledger) -> Result<Vec<u64>, LoadError> {
         let all = cut(tables, ledger.identity.chunk_rows.unwrap_or(u64::MAX));
-        let left = all
-            .iter()
-            .filter(|chunk| ledger.sent(ledger.position, chunk.number).is_none());
+        let left = all.iter().filter(|chunk| ledger.sent(ledger.position, chunk.number).is_none());
         let left: Vec<&Chunk> = left.collect();
         let rows = left.iter().map(|chunk| chunk.rows);
         self.connect_others(chunks.workers.min(worthwhile(rows)))?;
@@ -265,20 +247,14 @@ impl<W: Watcher> Load<'_, W> {
         filling.run(&mut sessions, &left, ledger, self.watcher)?;
         let mut counts = vec![0; tables.len()];
         for chunk in &all {
-            let sent = ledger
-                .sent(ledger.position, chunk.number)
-                .unwrap_or_default();
+            let sent = ledger.sent(ledger.position, chunk.number).unwrap_or_default();
             counts[chunk.table] += sent.rows;
             self.sent.rows += sent.rows;
             self.sent.bytes += sent.bytes;
         }
         for (table, found) in tables.iter().zip(&counts) {
             if table.exact && *found != table.rows() {
-                return Err(LoadError::Miscounted {
-                    table: table.name.clone(),
-                    expected: table.rows(),
-                    found: *found,
-                });
+                return Err(LoadError::Miscounted { table: table.name.clone(), expected: table.rows(), found: *found });
             }
         }
         Ok(counts)
@@ -345,8 +321,7 @@ impl<W: Watcher> Load<'_, W> {
             self.tell_notices();
             result?;
             if let Some(ledger) = &mut self.ledger {
-                jobs.iter()
-                    .for_each(|(item, _)| ledger.note(position, *item, Sent::default()));
+                jobs.iter().for_each(|(item, _)| ledger.note(position, *item, Sent::default()));
             }
         }
         Ok(())
@@ -364,13 +339,8 @@ impl<W: Watcher> Load<'_, W> {
         Ok(())
     }
 
-    fn execute_all<S: AsRef<str>>(
-        &mut self,
-        statements: impl IntoIterator<Item = S>,
-    ) -> Result<(), LoadError> {
-        statements
-            .into_iter()
-            .try_for_each(|sql| self.execute(sql.as_ref()).map(drop))
+    fn execute_all<S: AsRef<str>>(&mut self, statements: impl IntoIterator<Item = S>) -> Result<(), LoadError> {
+        statements.into_iter().try_for_each(|sql| self.execute(sql.as_ref()).map(drop))
     }
 
     /// Runs a statement; returns the number of affected rows.
@@ -392,11 +362,7 @@ impl<W: Watcher> Load<'_, W> {
     fn explained(&self, error: LoadError) -> LoadError {
         let canceled = error.session_error().and_then(SessionError::sqlstate);
         let canceled = canceled.is_some_and(|state| state.to_string() == QUERY_CANCELED);
-        if canceled && self.stop.load(Ordering::Relaxed) {
-            LoadError::Interrupted
-        } else {
-            error
-        }
+        if canceled && self.stop.load(Ordering::Relaxed) { LoadError::Interrupted } else { error }
     }
 
     fn tell_notices(&mut self) {
@@ -414,9 +380,7 @@ impl<W: Watcher> Load<'_, W> {
 /// How many sessions are useful for pieces with these numbers of rows: a session for the smallest
 /// pieces alone costs the server more than it gains.
 fn worthwhile(rows: impl Iterator<Item = u64>) -> usize {
-    let (all, largest) = rows.fold((0, 0), |(all, most): (u64, u64), rows| {
-        (all + rows, rows.max(most))
-    });
+    let (all, largest) = rows.fold((0, 0), |(all, most): (u64, u64), rows| (all + rows, rows.max(most)));
     let sessions = (all + largest / 2).checked_div(largest).unwrap_or(1);
     usize::try_from(sessions).unwrap_or(usize::MAX)
 }
@@ -427,13 +391,9 @@ mod tests {
 
     #[test]
     fn small_pieces_want_no_session_of_their_own() {
-        for (rows, sessions) in [
-            (&[][..], 1),
-            (&[100_000, 10, 1], 1),
-            (&[50, 50, 50, 50, 20], 4),
-            (&[7], 1),
-            (&[10, 6], 2),
-        ] {
+        for (rows, sessions) in
+            [(&[][..], 1), (&[100_000, 10, 1], 1), (&[50, 50, 50, 50, 20], 4), (&[7], 1), (&[10, 6], 2)]
+        {
             assert_eq!(worthwhile(rows.iter().copied()), sessions, "{rows:?}");
         }
     }

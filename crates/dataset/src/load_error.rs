@@ -54,9 +54,7 @@ impl LoadError {
     #[must_use]
     pub fn session_error(&self) -> Option<&SessionError> {
         match self {
-            Self::Query { error, .. } | Self::CopyStart(error) | Self::CopyRows(error) => {
-                Some(error)
-            }
+            Self::Query { error, .. } | Self::CopyStart(error) | Self::CopyRows(error) => Some(error),
             _ => None,
         }
     }
@@ -65,9 +63,7 @@ impl LoadError {
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::NotResumable(_) => {
-                Some("Start over without --resume: the tables are dropped and created again.")
-            }
+            Self::NotResumable(_) => Some("Start over without --resume: the tables are dropped and created again."),
             _ => None,
         }
     }
@@ -77,25 +73,17 @@ impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             // the server reports a position in the statement, which libpq displays
-            Self::Query {
-                sql,
-                error: SessionError::Server(error),
-            } => write!(f, "query failed: {}", error.display_with_query(sql)),
+            Self::Query { sql, error: SessionError::Server(error) } => {
+                write!(f, "query failed: {}", error.display_with_query(sql))
+            }
             Self::Query { error, .. } => write!(f, "query failed: {error}"),
             Self::CopyStart(error) => write!(f, "unexpected copy in result: {error}"),
             Self::CopyRows(error) => write!(f, "PQendcopy failed: {error}"),
             Self::NoSuchStep { dataset, letter } => {
-                write!(
-                    f,
-                    "initialization step \"{letter}\" is not one of dataset {dataset}"
-                )
+                write!(f, "initialization step \"{letter}\" is not one of dataset {dataset}")
             }
             Self::NotResumable(why) => write!(f, "could not resume the load: {why}"),
-            Self::Miscounted {
-                table,
-                expected,
-                found,
-            } => write!(
+            Self::Miscounted { table, expected, found } => write!(
                 f,
                 "could not complete the load: {table} should have {expected} rows, and {found} were committed"
             ),
@@ -107,9 +95,7 @@ impl fmt::Display for LoadError {
 impl std::error::Error for LoadError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Query { error, .. } | Self::CopyStart(error) | Self::CopyRows(error) => {
-                Some(error)
-            }
+            Self::Query { error, .. } | Self::CopyStart(error) | Self::CopyRows(error) => Some(error),
             _ => None,
         }
     }

@@ -46,9 +46,7 @@ impl Identity {
             ledger: FORMAT,
             dataset: dataset.name().to_owned(),
             version: dataset.version(),
-            options: options
-                .map(|(name, value)| (name.to_owned(), value))
-                .collect(),
+            options: options.map(|(name, value)| (name.to_owned(), value)).collect(),
             steps: steps.iter().map(|step| step.letter()).collect(),
             chunk_rows,
         }
@@ -60,10 +58,7 @@ impl Identity {
             return Some("was begun by another version of pgdrive".to_owned());
         }
         if self.dataset != wanted.dataset {
-            return Some(format!(
-                "is one of dataset {}, not {}",
-                self.dataset, wanted.dataset
-            ));
+            return Some(format!("is one of dataset {}, not {}", self.dataset, wanted.dataset));
         }
         if self.version != wanted.version {
             let (begun, ours) = (self.version, wanted.version);
@@ -106,12 +101,7 @@ pub(crate) struct Ledger {
 impl Ledger {
     /// A new ledger, which is only in memory so far.
     pub fn new(identity: Identity, position: usize) -> Self {
-        Self {
-            identity,
-            position,
-            done: HashMap::new(),
-            kept: false,
-        }
+        Self { identity, position, done: HashMap::new(), kept: false }
     }
 
     /// Reads the ledger of the load that `wanted` resumes.
@@ -124,8 +114,7 @@ impl Ledger {
         let Some([Some(identity), Some(position)]) = begun.first().map(Vec::as_slice) else {
             return refused("the ledger in schema pgdyno_load is empty".to_owned());
         };
-        let (Ok(identity), Ok(position)) = (serde_json::from_str(identity), position.parse())
-        else {
+        let (Ok(identity), Ok(position)) = (serde_json::from_str(identity), position.parse()) else {
             return refused("the ledger in schema pgdyno_load cannot be read".to_owned());
         };
         let mut ledger = Self::new(identity, position);
@@ -134,18 +123,13 @@ impl Ledger {
             return refused(format!("the one in this database {difference}"));
         }
         ledger.forget_lost_rows(session)?;
-        for row in query(
-            session,
-            "select step, item, rows, bytes from pgdyno_load.done",
-        )? {
+        for row in query(session, "select step, item, rows, bytes from pgdyno_load.done")? {
             let number = |column: usize| row.get(column)?.as_ref()?.parse::<u64>().ok();
             let numbers = (number(0), number(1), number(2), number(3));
             let (Some(step), Some(item), Some(rows), Some(bytes)) = numbers else {
                 return refused("the ledger in schema pgdyno_load cannot be read".to_owned());
             };
-            ledger
-                .done
-                .insert((step as usize, item), Sent { rows, bytes });
+            ledger.done.insert((step as usize, item), Sent { rows, bytes });
         }
         Ok(ledger)
     }
@@ -160,11 +144,8 @@ impl Ledger {
             return Ok(());
         }
         let keys = self.identity.steps.char_indices();
-        let keys = keys.filter(|(_, letter)| {
-            [Step::PrimaryKeys, Step::ForeignKeys]
-                .iter()
-                .any(|step| step.letter() == *letter)
-        });
+        let keys = keys
+            .filter(|(_, letter)| [Step::PrimaryKeys, Step::ForeignKeys].iter().any(|step| step.letter() == *letter));
         let keys: Vec<String> = keys.map(|(step, _)| step.to_string()).collect();
         let sql = format!(
             "delete from pgdyno_load.done where step <> all ('{{{}}}'::int[]); \
@@ -176,8 +157,7 @@ impl Ledger {
 
     /// Whether the session may create a ledger in the server.
     pub fn is_permitted(session: &mut Session) -> Result<bool, LoadError> {
-        let sql =
-            "select pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')";
+        let sql = "select pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')";
         let rows = query(session, sql)?;
         Ok(rows == [[Some("t".to_owned())]])
     }
@@ -189,10 +169,7 @@ impl Ledger {
         let position = self.position;
         execute(session, DROP)?;
         execute(session, "create schema pgdyno_load")?;
-        execute(
-            session,
-            "create table pgdyno_load.load(identity text not null, position int not null)",
-        )?;
+        execute(session, "create table pgdyno_load.load(identity text not null, position int not null)")?;
         execute(
             session,
             "create table pgdyno_load.done(step int, item bigint, rows bigint not null, \
@@ -202,10 +179,7 @@ impl Ledger {
             let sql = "create unlogged table pgdyno_load.no_crash_since(is_so) as select true";
             execute(session, sql)?;
         }
-        execute(
-            session,
-            &format!("insert into pgdyno_load.load values ({identity}, {position})"),
-        )?;
+        execute(session, &format!("insert into pgdyno_load.load values ({identity}, {position})"))?;
         self.kept = true;
         Ok(())
     }
@@ -226,9 +200,7 @@ impl Ledger {
     /// Everything that was sent in a step.
     pub fn sent_in(&self, step: usize) -> impl Iterator<Item = (u64, Sent)> {
         let lines = self.done.iter();
-        lines
-            .filter(move |((of, _), _)| *of == step)
-            .map(|((_, item), sent)| (*item, *sent))
+        lines.filter(move |((of, _), _)| *of == step).map(|((_, item), sent)| (*item, *sent))
     }
 
     /// Records that the transaction of an entry was committed.
@@ -238,17 +210,12 @@ impl Ledger {
 
     /// The writer of entries in the server.
     pub fn writer(&self) -> Writer {
-        if self.kept {
-            Writer::Server
-        } else {
-            Writer::Nobody
-        }
+        if self.kept { Writer::Server } else { Writer::Nobody }
     }
 }
 
 /// Drops the ledger, if there is one.
-pub(crate) const DROP: &str =
-    "set local client_min_messages = warning; drop schema if exists pgdyno_load cascade";
+pub(crate) const DROP: &str = "set local client_min_messages = warning; drop schema if exists pgdyno_load cascade";
 
 /// Writes entries, or does nothing if the server does not store the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -261,42 +228,24 @@ impl Writer {
     /// Begins a transaction and writes an entry. If another session has written that entry before,
     /// returns its contents, and there is no transaction. A transaction whose client was killed may
     /// still commit: then this waits for its end.
-    pub fn begin(
-        self,
-        session: &mut Session,
-        step: usize,
-        item: u64,
-    ) -> Result<Option<Sent>, LoadError> {
+    pub fn begin(self, session: &mut Session, step: usize, item: u64) -> Result<Option<Sent>, LoadError> {
         if self == Self::Nobody {
             execute(session, "begin")?;
             return Ok(None);
         }
-        let sql = format!(
-            "begin; insert into pgdyno_load.done values ({step}, {item}, 0, 0) on conflict do nothing"
-        );
+        let sql = format!("begin; insert into pgdyno_load.done values ({step}, {item}, 0, 0) on conflict do nothing");
         if execute(session, &sql)? == 1 {
             return Ok(None);
         }
         execute(session, "rollback")?;
-        let sql = format!(
-            "select rows, bytes from pgdyno_load.done where step = {step} and item = {item}"
-        );
+        let sql = format!("select rows, bytes from pgdyno_load.done where step = {step} and item = {item}");
         let line = query(session, &sql)?.into_iter().next().unwrap_or_default();
         let number = |column: usize| line.get(column)?.as_ref()?.parse().ok();
-        Ok(Some(Sent {
-            rows: number(0).unwrap_or_default(),
-            bytes: number(1).unwrap_or_default(),
-        }))
+        Ok(Some(Sent { rows: number(0).unwrap_or_default(), bytes: number(1).unwrap_or_default() }))
     }
 
     /// Completes the entry and commits.
-    pub fn commit(
-        self,
-        session: &mut Session,
-        step: usize,
-        item: u64,
-        sent: Sent,
-    ) -> Result<(), LoadError> {
+    pub fn commit(self, session: &mut Session, step: usize, item: u64, sent: Sent) -> Result<(), LoadError> {
         let Sent { rows, bytes } = sent;
         let line = match self {
             Self::Nobody => String::new(),
@@ -318,11 +267,7 @@ fn exists(session: &mut Session) -> Result<bool, LoadError> {
 /// A text as an SQL literal that is valid for all settings of the server.
 pub(crate) fn quoted(text: &str) -> String {
     let doubled = text.replace('\'', "''");
-    if doubled.contains('\\') {
-        format!(" E'{}'", doubled.replace('\\', "\\\\"))
-    } else {
-        format!("'{doubled}'")
-    }
+    if doubled.contains('\\') { format!(" E'{}'", doubled.replace('\\', "\\\\")) } else { format!("'{doubled}'") }
 }
 
 /// Ends a failed transaction, if there is one. If the session is lost, the server does that.
@@ -336,21 +281,13 @@ pub(crate) fn execute(session: &mut Session, sql: &str) -> Result<u64, LoadError
     session.execute(sql).map_err(|error| failed(sql, error))
 }
 
-pub(crate) fn query(
-    session: &mut Session,
-    sql: &str,
-) -> Result<Vec<Vec<Option<String>>>, LoadError> {
-    let results = session
-        .simple_query(sql)
-        .map_err(|error| failed(sql, error))?;
+pub(crate) fn query(session: &mut Session, sql: &str) -> Result<Vec<Vec<Option<String>>>, LoadError> {
+    let results = session.simple_query(sql).map_err(|error| failed(sql, error))?;
     Ok(results.into_iter().next_back().unwrap_or_default().rows)
 }
 
 fn failed(sql: &str, error: SessionError) -> LoadError {
-    LoadError::Query {
-        sql: sql.to_owned(),
-        error,
-    }
+    LoadError::Query { sql: sql.to_owned(), error }
 }
 
 #[cfg(test)]
@@ -388,27 +325,16 @@ mod tests {
         assert_eq!(begun.difference(&other).as_deref(), Some(said));
         let mut newer = same.clone();
         newer.version += 1;
-        assert!(
-            begun
-                .difference(&newer)
-                .is_some_and(|said| said.contains("version 1 of dataset pgbench"))
-        );
+        assert!(begun.difference(&newer).is_some_and(|said| said.contains("version 1 of dataset pgbench")));
         newer.ledger += 1;
-        assert!(
-            begun
-                .difference(&newer)
-                .is_some_and(|said| said.contains("another version of pgdrive"))
-        );
+        assert!(begun.difference(&newer).is_some_and(|said| said.contains("another version of pgdrive")));
     }
 
     #[test]
     fn identities_survive_the_server() {
         let begun = Identity::of(&schema(7), &Step::DEFAULT, Some(100));
         let text = serde_json::to_string(&begun).expect("JSON");
-        assert_eq!(
-            serde_json::from_str::<Identity>(&text).expect("JSON"),
-            begun
-        );
+        assert_eq!(serde_json::from_str::<Identity>(&text).expect("JSON"), begun);
     }
 
     #[test]

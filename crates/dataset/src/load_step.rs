@@ -24,13 +24,8 @@ pub enum Step {
 
 impl Step {
     /// The default steps, `dtgvp`.
-    pub const DEFAULT: [Self; 5] = [
-        Self::Drop,
-        Self::CreateTables,
-        Self::GenerateHere,
-        Self::Vacuum,
-        Self::PrimaryKeys,
-    ];
+    pub const DEFAULT: [Self; 5] =
+        [Self::Drop, Self::CreateTables, Self::GenerateHere, Self::Vacuum, Self::PrimaryKeys];
 
     /// The step with this letter.
     #[must_use]
@@ -78,10 +73,7 @@ impl Step {
     /// Whether the contents of the tables differ after it.
     #[must_use]
     pub fn changes_rows(self) -> bool {
-        matches!(
-            self,
-            Self::Drop | Self::CreateTables | Self::GenerateHere | Self::GenerateInServer
-        )
+        matches!(self, Self::Drop | Self::CreateTables | Self::GenerateHere | Self::GenerateInServer)
     }
 
     /// Name of the step in the line of times.

@@ -13,11 +13,9 @@ pub const ACCOUNTS: u64 = 100_000;
 pub const TELLERS: u64 = 10;
 
 /// Drops the tables of an earlier load, in one statement so that foreign keys do not matter.
-pub const DROP: &str =
-    "drop table if exists pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers";
+pub const DROP: &str = "drop table if exists pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers";
 /// Empties all tables, so that COPY may freeze its rows.
-pub const TRUNCATE: &str =
-    "truncate table pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers";
+pub const TRUNCATE: &str = "truncate table pgbench_accounts, pgbench_branches, pgbench_history, pgbench_tellers";
 
 /// Statements that create foreign keys.
 pub const FOREIGN_KEYS: [&str; 5] = [

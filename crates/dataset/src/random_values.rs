@@ -17,9 +17,7 @@ pub(crate) struct Draws {
 impl Draws {
     /// The values of a row of a stream: different rows and streams have unrelated values.
     pub fn of_row(stream: u64, row: u64) -> Self {
-        Self {
-            number: mix(stream.wrapping_add(row)),
-        }
+        Self { number: mix(stream.wrapping_add(row)) }
     }
 
     /// Draws 64 random bits.

@@ -103,10 +103,7 @@ impl Dataset for Sbtest {
             Manner::Serial => "analyze",
             Manner::Parallel => "(freeze, analyze)",
         };
-        in_manner(
-            manner,
-            self.each(|number| format!("vacuum {freeze} sbtest{number}")),
-        )
+        in_manner(manner, self.each(|number| format!("vacuum {freeze} sbtest{number}")))
     }
 
     fn primary_keys(&self, manner: Manner) -> Stages {

@@ -82,10 +82,7 @@ impl<'a> Filling<'a> {
         ledger: &mut Ledger,
         watcher: &mut impl Watcher,
     ) -> Result<(), LoadError> {
-        let mut shown = Shown {
-            started: Instant::now(),
-            rows: vec![0; self.tables.len()],
-        };
+        let mut shown = Shown { started: Instant::now(), rows: vec![0; self.tables.len()] };
         let mut stages: Vec<u32> = chunks.iter().map(|chunk| chunk.stage).collect();
         stages.sort_unstable();
         stages.dedup();
@@ -136,14 +133,9 @@ impl<'a> Filling<'a> {
         } else {
             ""
         };
-        let sent = self.copy(
-            session,
-            &format!("copy {relation} from stdin{freeze}"),
-            chunk,
-        )?;
+        let sent = self.copy(session, &format!("copy {relation} from stdin{freeze}"), chunk)?;
         self.go_on()?;
-        self.writer
-            .commit(session, self.position, chunk.number, sent)?;
+        self.writer.commit(session, self.position, chunk.number, sent)?;
         lock(&self.committed).push((chunk.number, sent));
         Ok(())
     }
@@ -178,11 +170,7 @@ impl<'a> Filling<'a> {
         if copied == sent.rows {
             Ok(sent)
         } else {
-            Err(LoadError::Miscounted {
-                table: chunk.relation.clone(),
-                expected: sent.rows,
-                found: copied,
-            })
+            Err(LoadError::Miscounted { table: chunk.relation.clone(), expected: sent.rows, found: copied })
         }
     }
 
@@ -197,27 +185,15 @@ impl<'a> Filling<'a> {
         for notice in lock(&self.notices).drain(..) {
             watcher.notice(&notice);
         }
-        let mut all = Rows {
-            table: None,
-            rows: 0,
-            rows_total: 0,
-            bytes: 0,
-            rows_before: 0,
-            elapsed: shown.started.elapsed(),
-        };
+        let mut all =
+            Rows { table: None, rows: 0, rows_total: 0, bytes: 0, rows_before: 0, elapsed: shown.started.elapsed() };
         let mut changed = false;
-        for ((table, counter), shown_rows) in
-            self.tables.iter().zip(&self.counters).zip(&mut shown.rows)
-        {
+        for ((table, counter), shown_rows) in self.tables.iter().zip(&self.counters).zip(&mut shown.rows) {
             let sent = counter.rows.load(Ordering::Relaxed);
             let rows = Rows {
                 table: Some(&table.name),
                 rows: sent,
-                rows_total: if table.exact {
-                    table.rows()
-                } else {
-                    table.rows().max(sent)
-                },
+                rows_total: if table.exact { table.rows() } else { table.rows().max(sent) },
                 bytes: counter.bytes.load(Ordering::Relaxed),
                 rows_before: counter.rows_before,
                 elapsed: all.elapsed,
@@ -262,7 +238,5 @@ fn can_freeze(session: &mut Session, relation: &str) -> Result<bool, LoadError> 
 /// Ignores poisoning: no code panics with one of these locks, and what they guard would still be
 /// valid.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

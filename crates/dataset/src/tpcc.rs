@@ -74,12 +74,8 @@ impl Profile {
     /// Another name of the newest release of HammerDB.
     pub const NEWEST_HAMMERDB: &str = "hammerdb";
     /// All profiles.
-    pub const ALL: [Self; 4] = [
-        Self::Hammerdb(Release::V6_0),
-        Self::Hammerdb(Release::V6_1),
-        Self::Hammerdb(Release::V6_1_1),
-        Self::Spec,
-    ];
+    pub const ALL: [Self; 4] =
+        [Self::Hammerdb(Release::V6_0), Self::Hammerdb(Release::V6_1), Self::Hammerdb(Release::V6_1_1), Self::Spec];
 
     /// Name of the profile in options, results and dataset stamps.
     #[must_use]

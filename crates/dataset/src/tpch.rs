@@ -6,8 +6,8 @@ mod schema;
 use std::ops::Range;
 
 use tpchgen::generators::{
-    CustomerGenerator, LineItemGenerator, NationGenerator, OrderGenerator, PartGenerator,
-    PartSuppGenerator, RegionGenerator, SupplierGenerator,
+    CustomerGenerator, LineItemGenerator, NationGenerator, OrderGenerator, PartGenerator, PartSuppGenerator,
+    RegionGenerator, SupplierGenerator,
 };
 
 use crate::dataset::{Dataset, Manner, RowSource, Stages, Table, in_manner};
@@ -38,9 +38,7 @@ impl Tpch {
         let hundredths = scale * UNITS_A_SCALE;
         let is_whole = (hundredths - hundredths.round()).abs() < 1e-6;
         let fits = (0.01..=MOST_SCALE).contains(&scale);
-        (fits && is_whole).then(|| Self {
-            hundredths: hundredths.round() as u32,
-        })
+        (fits && is_whole).then(|| Self { hundredths: hundredths.round() as u32 })
     }
 
     /// The tables of a dataset stamp with this scale.
@@ -66,9 +64,7 @@ impl Tpch {
 impl Default for Tpch {
     /// Scale factor 1.
     fn default() -> Self {
-        Self {
-            hundredths: UNITS_A_SCALE as u32,
-        }
+        Self { hundredths: UNITS_A_SCALE as u32 }
     }
 }
 
@@ -103,11 +99,7 @@ impl Dataset for Tpch {
         let table = |name: &schema::Table| {
             let blocks = blocks(self.hundredths, name.sources_a_hundredth);
             let rows = u64::from(self.hundredths) * name.rows_a_hundredth;
-            Table {
-                rows_a_unit: (rows / blocks).max(1),
-                exact: false,
-                ..Table::of_rows(name.name, blocks, 0)
-            }
+            Table { rows_a_unit: (rows / blocks).max(1), exact: false, ..Table::of_rows(name.name, blocks, 0) }
         };
         schema::TABLES.iter().map(table).collect()
     }
@@ -118,9 +110,7 @@ impl Dataset for Tpch {
         let scale = self.scale_factor();
         macro_rules! of {
             ($generator:ident) => {
-                Box::new(RowBlocks::new(units, of, move |part, of| {
-                    $generator::new(scale, part, of).iter()
-                }))
+                Box::new(RowBlocks::new(units, of, move |part, of| $generator::new(scale, part, of).iter()))
             };
         }
         match table.name {
@@ -137,15 +127,11 @@ impl Dataset for Tpch {
 
     fn drop_tables(&self) -> Vec<String> {
         let names = schema::all_tables();
-        vec![
-            schema::guard(),
-            format!("set local client_min_messages = warning; drop table if exists {names}"),
-        ]
+        vec![schema::guard(), format!("set local client_min_messages = warning; drop table if exists {names}")]
     }
 
     fn create_tables(&self) -> Vec<String> {
-        let create =
-            |table: &schema::Table| format!("create table {}({})", table.name, table.columns);
+        let create = |table: &schema::Table| format!("create table {}({})", table.name, table.columns);
         schema::TABLES.iter().map(create).collect()
     }
 
@@ -218,9 +204,6 @@ mod tests {
         assert_eq!(lines.len() as u64, tpch.orders() + 1);
         // the first row as the specification's generator makes it at every scale, but for the customer
         let columns: Vec<&[u8]> = lines[0].split(|byte| *byte == b'\t').collect();
-        assert_eq!(
-            (columns.len(), columns[0], columns[4]),
-            (9, &b"1"[..], &b"1996-01-02"[..])
-        );
+        assert_eq!((columns.len(), columns[0], columns[4]), (9, &b"1"[..], &b"1996-01-02"[..]));
     }
 }

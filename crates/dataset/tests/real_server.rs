@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use pgdyno_connect::{Env, Params, Session};
 use pgdyno_dataset::dataset_stamp::Reading;
-use pgdyno_dataset::{
-    Beginning, Chunks, Dataset, LoadMode, Order, Pieces, Rows, Sbtest, Stamp, Step, Watcher, load,
-};
+use pgdyno_dataset::{Beginning, Chunks, Dataset, LoadMode, Order, Pieces, Rows, Sbtest, Stamp, Step, Watcher, load};
 
 #[derive(Default)]
 struct Heard {
@@ -44,21 +42,13 @@ fn params() -> Params {
 fn order(beginning: Beginning) -> Order {
     Order {
         steps: Step::DEFAULT.to_vec(),
-        mode: LoadMode::Chunks(Chunks {
-            workers: 3,
-            pieces: Pieces::Rows(100),
-            beginning,
-        }),
+        mode: LoadMode::Chunks(Chunks { workers: 3, pieces: Pieces::Rows(100), beginning }),
         program_version: "0.0.0",
     }
 }
 
 /// Tables that only this test uses, because others may run in the same database.
-const SBTEST: Sbtest = Sbtest {
-    tables: 2,
-    table_size: 1_050,
-    seed: 3,
-};
+const SBTEST: Sbtest = Sbtest { tables: 2, table_size: 1_050, seed: 3 };
 
 #[test]
 #[ignore = "needs a server: PGDYNO_TEST_DSN"]
@@ -75,51 +65,25 @@ fn a_load_is_marked_and_the_stamp_is_trusted_as_long_as_it_is_true() {
     let Reading::Stamped(stamp) = Stamp::read(&mut session).expect("an answer") else {
         panic!("no stamp");
     };
-    assert_eq!(
-        (stamp.dataset.as_str(), stamp.scale, stamp.seed),
-        ("sbtest", 1_050, Some(3))
-    );
+    assert_eq!((stamp.dataset.as_str(), stamp.scale, stamp.seed), ("sbtest", 1_050, Some(3)));
     let rows: Vec<u64> = stamp.tables.iter().map(|table| table.rows).collect();
     assert_eq!(rows, [1_050, 1_050]);
 
     // there is no interrupted load
-    let error = load(
-        &mut session,
-        &connect,
-        &SBTEST,
-        &order(Beginning::Resume),
-        &stop,
-        &mut Heard::default(),
-    )
-    .expect_err("nothing to resume");
-    assert!(
-        error.to_string().contains("no load was broken off"),
-        "{error}"
-    );
+    let error = load(&mut session, &connect, &SBTEST, &order(Beginning::Resume), &stop, &mut Heard::default())
+        .expect_err("nothing to resume");
+    assert!(error.to_string().contains("no load was broken off"), "{error}");
 
     // a table of the same name that was created again is another table
-    session
-        .execute("drop table sbtest2; create table sbtest2()")
-        .expect("another table");
+    session.execute("drop table sbtest2; create table sbtest2()").expect("another table");
     let reading = Stamp::read(&mut session).expect("an answer");
     let why = "sbtest2 is not the table that was loaded";
     assert_eq!(reading, Reading::Refused(why.to_owned()));
 
     // a load that is stopped before it begins has removed the stamp
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
-    load(
-        &mut session,
-        &connect,
-        &SBTEST,
-        &anew,
-        &stop,
-        &mut Heard::default(),
-    )
-    .expect_err("stopped");
-    assert_eq!(
-        Stamp::read(&mut session).expect("an answer"),
-        Reading::Unstamped
-    );
+    load(&mut session, &connect, &SBTEST, &anew, &stop, &mut Heard::default()).expect_err("stopped");
+    assert_eq!(Stamp::read(&mut session).expect("an answer"), Reading::Unstamped);
     for sql in SBTEST.drop_tables() {
         session.execute(&sql).expect("gone");
     }

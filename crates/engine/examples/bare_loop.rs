@@ -36,11 +36,7 @@ const SELECT: Statement = Statement {
 };
 
 const TPCB: [Statement; 7] = [
-    Statement {
-        name: "begin",
-        sql: "",
-        values: |_, _| vec![],
-    },
+    Statement { name: "begin", sql: "", values: |_, _| vec![] },
     Statement {
         name: "accounts",
         sql: "PREPARE accounts (int, int) AS UPDATE pgbench_accounts SET abalance = abalance + $1 WHERE aid = $2",
@@ -62,19 +58,10 @@ const TPCB: [Statement; 7] = [
         sql: "PREPARE history (int, int, int, int) AS INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) \
               VALUES ($1, $2, $3, $4, CURRENT_TIMESTAMP)",
         values: |random, scale| {
-            vec![
-                random.up_to(10 * scale),
-                random.up_to(scale),
-                random.up_to(100_000 * scale),
-                random.up_to(5000),
-            ]
+            vec![random.up_to(10 * scale), random.up_to(scale), random.up_to(100_000 * scale), random.up_to(5000)]
         },
     },
-    Statement {
-        name: "end",
-        sql: "",
-        values: |_, _| vec![],
-    },
+    Statement { name: "end", sql: "", values: |_, _| vec![] },
 ];
 
 /// Marsaglia's xorshift, which draws a number in about a nanosecond.
@@ -145,19 +132,11 @@ impl Handler for Loop {
 }
 
 fn message(statement: &Statement, random: &mut Random, scale: u64) -> Vec<u8> {
-    let texts: Vec<String> = (statement.values)(random, scale)
-        .iter()
-        .map(u64::to_string)
-        .collect();
+    let texts: Vec<String> = (statement.values)(random, scale).iter().map(u64::to_string).collect();
     let mut out = Vec::new();
-    frontend::bind(
-        &mut out,
-        "",
-        statement.name,
-        texts.iter().map(|text| Some(text.as_bytes())),
-    )
-    .and_then(|()| frontend::execute(&mut out, "", 0))
-    .expect("names and values are short");
+    frontend::bind(&mut out, "", statement.name, texts.iter().map(|text| Some(text.as_bytes())))
+        .and_then(|()| frontend::execute(&mut out, "", 0))
+        .expect("names and values are short");
     frontend::sync(&mut out);
     out
 }
@@ -174,16 +153,9 @@ fn main() {
     let [_, load, clients, seconds, scale] = &words[..] else {
         panic!("usage: bare_loop select-only|tpcb-like CLIENTS SECONDS SCALE");
     };
-    let (clients, seconds, scale): (usize, u64, u64) = (
-        clients.parse().expect("clients"),
-        seconds.parse().expect("seconds"),
-        scale.parse().expect("scale"),
-    );
-    let statements = if load == "select-only" {
-        &[SELECT][..]
-    } else {
-        &TPCB[..]
-    };
+    let (clients, seconds, scale): (usize, u64, u64) =
+        (clients.parse().expect("clients"), seconds.parse().expect("seconds"), scale.parse().expect("scale"));
+    let statements = if load == "select-only" { &[SELECT][..] } else { &TPCB[..] };
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     let messages = statements
         .iter()
@@ -206,8 +178,7 @@ fn main() {
     };
 
     let began = Instant::now();
-    let params =
-        Params::resolve_from(Sources::default(), &Env::from_process()).expect("PG* variables");
+    let params = Params::resolve_from(Sources::default(), &Env::from_process()).expect("PG* variables");
     let clock = Clock::start();
     let mut poller = Uring::new(clients, clock).expect("io_uring");
     for token in 0..clients {
@@ -216,9 +187,7 @@ fn main() {
             session.simple_query(statement.sql).expect("PREPARE");
         }
         let transport = session.into_transport().expect("a socket");
-        poller
-            .add(token, transport.socket)
-            .expect("a watched socket");
+        poller.add(token, transport.socket).expect("a watched socket");
     }
     let connecting = began.elapsed();
 
@@ -227,19 +196,11 @@ fn main() {
         poller.send(token, &mut state);
     }
     while state.live > 0 {
-        poller
-            .wait(Some(clock.now() + SECOND), &mut state)
-            .expect("waiting");
+        poller.wait(Some(clock.now() + SECOND), &mut state).expect("waiting");
         state.running &= start.elapsed() < Duration::from_secs(seconds);
     }
     let took = start.elapsed().as_secs_f64();
-    println!(
-        "number of transactions actually processed: {}",
-        state.transactions
-    );
-    println!(
-        "initial connection time = {:.3} ms",
-        connecting.as_secs_f64() * 1e3
-    );
+    println!("number of transactions actually processed: {}", state.transactions);
+    println!("initial connection time = {:.3} ms", connecting.as_secs_f64() * 1e3);
     println!("tps = {:.6}", state.transactions as f64 / took);
 }

@@ -141,8 +141,7 @@ impl Answer {
     /// Whether a transaction block was open after the answer; it may have failed.
     #[must_use]
     pub fn in_block(&self) -> bool {
-        self.tx_status
-            .is_some_and(|status| status != TxStatus::Idle)
+        self.tx_status.is_some_and(|status| status != TxStatus::Idle)
     }
 
     /// Rows of result number `result`; empty unless rows were to be kept.
@@ -153,11 +152,7 @@ impl Answer {
             None => (0, 0),
         };
         let end = self.starts.get(from + count).copied();
-        Rows {
-            data: &self.data,
-            starts: &self.starts[from..from + count],
-            end: end.unwrap_or(self.data.len()),
-        }
+        Rows { data: &self.data, starts: &self.starts[from..from + count], end: end.unwrap_or(self.data.len()) }
     }
 
     /// A value of the first row of result number `result`; None if there is no such row or column,
@@ -245,20 +240,13 @@ mod tests {
         assert_eq!(answer.results().len(), 4);
         assert_eq!(answer.rows(0).len(), 2);
         assert_eq!(answer.value(0, 0), Some(&b"7"[..]));
-        assert_eq!(
-            answer.rows(0).get(1).and_then(|row| row.get(0)),
-            Some(None),
-            "NULL"
-        );
+        assert_eq!(answer.rows(0).get(1).and_then(|row| row.get(0)), Some(None), "NULL");
         assert!(answer.rows(1).is_empty());
         assert_eq!(answer.value(2, 0), Some(&b"9"[..]));
         assert!(answer.rows(9).is_empty());
         let mut statements = Statements::default();
         answer.count(&mut statements);
-        assert_eq!(
-            (statements.reads, statements.writes, statements.others),
-            (2, 1, 1)
-        );
+        assert_eq!((statements.reads, statements.writes, statements.others), (2, 1, 1));
     }
 
     #[test]

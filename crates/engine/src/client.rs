@@ -119,10 +119,7 @@ impl Client {
             ended: 0,
             wakes_at: 0,
             absence: None,
-            ledger: spec
-                .ledger
-                .as_ref()
-                .map(|_| Box::new(ClientLedger::new(id))),
+            ledger: spec.ledger.as_ref().map(|_| Box::new(ClientLedger::new(id))),
         }
     }
 
@@ -132,8 +129,7 @@ impl Client {
             State::Paused(_) | State::Departing | State::Unconnected(_) => {
                 debug_assert!(!self.transaction.begun, "{state:?} in a transaction");
             }
-            State::Running(Awaited::Preparation | Awaited::Answer | Awaited::Rollback(_))
-            | State::Stopping => {
+            State::Running(Awaited::Preparation | Awaited::Answer | Awaited::Rollback(_)) | State::Stopping => {
                 debug_assert!(self.session.awaits_answer(), "{state:?} without an answer");
             }
             State::Running(Awaited::SessionChange(_)) => {
@@ -166,10 +162,7 @@ impl Client {
     pub fn awaited_start(&self) -> Option<Nanos> {
         let waits = match self.waits_away() {
             Some(has_chosen) => has_chosen,
-            None => matches!(
-                self.state,
-                State::Paused(Pause::Schedule) | State::Unconnected(Connection::Requested)
-            ),
+            None => matches!(self.state, State::Paused(Pause::Schedule) | State::Unconnected(Connection::Requested)),
         };
         waits.then_some(self.transaction.intended)
     }
@@ -235,10 +228,7 @@ impl Client {
     /// Whether the client is between two transactions, and can move to another worker.
     #[must_use]
     pub fn may_leave(&self) -> bool {
-        matches!(
-            self.state,
-            State::Departing | State::Paused(Pause::Schedule)
-        )
+        matches!(self.state, State::Departing | State::Paused(Pause::Schedule))
     }
 
     /// Departs before the next transaction.
@@ -279,9 +269,7 @@ impl Client {
                 shared.change_session(self.id);
                 Next::Wait
             }
-            State::Running(Awaited::Sleep) if self.transaction.is_driven() => {
-                self.drive(Event::Woken, now, shared)
-            }
+            State::Running(Awaited::Sleep) if self.transaction.is_driven() => self.drive(Event::Woken, now, shared),
             State::Running(Awaited::Sleep) => {
                 self.end_command(now, shared);
                 self.run(now, shared)
@@ -420,9 +408,7 @@ impl Client {
             return;
         }
         let mut abort = match self.state {
-            State::Running(Awaited::Rollback(_)) => {
-                Abort::new(Form::While, format!("{ROLLING_BACK}; {BACKEND_DIED}"))
-            }
+            State::Running(Awaited::Rollback(_)) => Abort::new(Form::While, format!("{ROLLING_BACK}; {BACKEND_DIED}")),
             _ => Abort::command("SQL", BACKEND_DIED),
         };
         abort.cause = why.map(|error| describe_disconnect(Some(error)));

@@ -49,11 +49,7 @@ impl Abort {
     /// An abort of any form, without a cause.
     #[must_use]
     pub fn new(form: Form, message: impl Into<String>) -> Self {
-        Self {
-            cause: None,
-            form,
-            message: message.into(),
-        }
+        Self { cause: None, form, message: message.into() }
     }
 
     /// Adds the cause, which is printed on a line of its own.
@@ -66,25 +62,15 @@ impl Abort {
     /// The lines that pgbench writes.
     #[must_use]
     pub fn lines(&self, place: &Place<'_>) -> Vec<String> {
-        let Place {
-            client,
-            script,
-            command,
-            query,
-            word,
-        } = place;
+        let Place { client, script, command, query, word } = place;
         let message = &self.message;
         let line = match self.form {
             Form::Command(name) => {
                 let name = name.unwrap_or(word);
-                format!(
-                    "client {client} aborted in command {command} ({name}) of script {script}; {message}"
-                )
+                format!("client {client} aborted in command {command} ({name}) of script {script}; {message}")
             }
             Form::Rows => {
-                format!(
-                    "client {client} script {script} command {command} query {query}: {message}"
-                )
+                format!("client {client} script {script} command {command} query {query}: {message}")
             }
             Form::While => format!("client {client} aborted while {message}"),
             Form::AtEnd => format!("client {client} aborted: {message}"),
@@ -105,20 +91,11 @@ mod tests {
 
     #[test]
     fn lines_are_pgbenchs() {
-        let place = Place {
-            client: 3,
-            script: 1,
-            command: 2,
-            query: 0,
-            word: "set",
-        };
+        let place = Place { client: 3, script: 1, command: 2, query: 0, word: "set" };
         let failed = Abort::new(Form::Command(None), "evaluation of meta-command failed");
         assert_eq!(
             failed.because("division by zero").lines(&place),
-            [
-                "division by zero",
-                "client 3 aborted in command 2 (set) of script 1; evaluation of meta-command failed"
-            ]
+            ["division by zero", "client 3 aborted in command 2 (set) of script 1; evaluation of meta-command failed"]
         );
         for (abort, line) in [
             (
@@ -129,10 +106,7 @@ mod tests {
                 Abort::new(Form::Rows, "expected one row, got 0"),
                 "client 3 script 1 command 2 query 0: expected one row, got 0",
             ),
-            (
-                Abort::new(Form::While, "establishing connection"),
-                "client 3 aborted while establishing connection",
-            ),
+            (Abort::new(Form::While, "establishing connection"), "client 3 aborted while establishing connection"),
             (
                 Abort::new(Form::AtEnd, "end of script reached with pipeline open"),
                 "client 3 aborted: end of script reached with pipeline open",

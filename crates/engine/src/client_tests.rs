@@ -14,9 +14,7 @@ use crate::pacing::Pacing;
 use crate::poller::Next;
 use crate::schedule::Arrivals;
 use crate::shared::Shared;
-use crate::spec::{
-    Limit, OnError, OnLoss, Pipelining, Preparing, Seeds, Sessions, Spec, Tries, WeightedProgram,
-};
+use crate::spec::{Limit, OnError, OnLoss, Pipelining, Preparing, Seeds, Sessions, Spec, Tries, WeightedProgram};
 use crate::statement_template::{Template, templates};
 
 const READY: &[u8] = b"Z\0\0\0\x05I";
@@ -33,17 +31,12 @@ fn error(sqlstate: &str) -> Vec<u8> {
 
 fn spec(script: &str, mode: QueryMode, limit: Limit, tries: Tries, arrivals: Arrivals) -> Spec {
     let mut symbols = Symbols::new();
-    let source = Source {
-        name: "test".into(),
-        text: script.into(),
-    };
-    let program =
-        compile(&parse(&source).expect("it parses"), mode, &mut symbols).expect("it compiles");
+    let source = Source { name: "test".into(), text: script.into() };
+    let program = compile(&parse(&source).expect("it parses"), mode, &mut symbols).expect("it compiles");
     let (seeds, _) = Seeds::draw(&mut Rng::seed(1), 1, 1, false);
     let env = Env::empty("u");
     Spec {
-        params: Params::resolve(Some("host=/nowhere user=u dbname=d"), &[], &env)
-            .expect("it is complete"),
+        params: Params::resolve(Some("host=/nowhere user=u dbname=d"), &[], &env).expect("it is complete"),
         programs: vec![WeightedProgram { program, weight: 1 }],
         symbols: Arc::new(symbols),
         mode,
@@ -66,10 +59,7 @@ impl<'a> Bench<'a> {
     fn new(spec: &'a Spec, templates: &'a [Vec<Template>], stop: &'a AtomicBool) -> Self {
         let mut shared = Shared::new(0, spec, templates, Clock::start(), stop);
         shared.prints_notices = false;
-        Self {
-            client: Client::new(0, &shared),
-            shared,
-        }
+        Self { client: Client::new(0, &shared), shared }
     }
 
     fn begin(&mut self) -> Next {
@@ -106,13 +96,7 @@ mod shutdown;
 mod steps;
 
 fn twice(script: &str, mode: QueryMode) -> Spec {
-    spec(
-        script,
-        mode,
-        Limit::Transactions(2),
-        Tries::AtMost(1),
-        Arrivals::Closed,
-    )
+    spec(script, mode, Limit::Transactions(2), Tries::AtMost(1), Arrivals::Closed)
 }
 
 #[test]
@@ -136,11 +120,7 @@ fn a_transaction_is_its_statements_in_order() {
 fn a_statement_is_parsed_once_when_prepared() {
     bench!(bench, twice("SELECT :x;\n", QueryMode::Prepared));
     bench.begin();
-    assert!(
-        bench.sent().starts_with("P\0\0\0\x15P_0\0SELECT $1;"),
-        "{:?}",
-        bench.sent()
-    );
+    assert!(bench.sent().starts_with("P\0\0\0\x15P_0\0SELECT $1;"), "{:?}", bench.sent());
     assert!(bench.sent().ends_with("S\0\0\0\x04"));
     bench.answer(READY);
     assert!(bench.sent().starts_with("B\0\0\0"), "{:?}", bench.sent());
@@ -158,76 +138,42 @@ fn answers_may_come_in_any_pieces() {
 
 #[test]
 fn a_serialization_failure_rolls_back_and_counts() {
-    bench!(
-        bench,
-        twice("BEGIN;\nUPDATE t SET x = 1;\nEND;\n", QueryMode::Simple)
-    );
+    bench!(bench, twice("BEGIN;\nUPDATE t SET x = 1;\nEND;\n", QueryMode::Simple));
     bench.begin();
     bench.answer(READY_IN_BLOCK);
-    assert_eq!(
-        bench.answer(&[error("40001"), READY_FAILED.to_vec()].concat()),
-        Next::Send
-    );
+    assert_eq!(bench.answer(&[error("40001"), READY_FAILED.to_vec()].concat()), Next::Send);
     assert_eq!(bench.sent(), "Q\0\0\0\rROLLBACK\0");
     assert_eq!(bench.answer(READY), Next::Send);
     assert_eq!(bench.sent(), "Q\0\0\0\x0bBEGIN;\0", "the next transaction");
     let counts = bench.shared.recorder.scripts[0].counts;
-    assert_eq!(
-        (
-            counts.serialization_failures,
-            counts.succeeded,
-            counts.retried
-        ),
-        (1, 0, 0)
-    );
+    assert_eq!((counts.serialization_failures, counts.succeeded, counts.retried), (1, 0, 0));
     assert_eq!(bench.shared.notes[0].consequence, Consequence::Failed);
 }
 
 #[test]
 fn a_retry_repeats_the_same_random_numbers() {
     let script = "\\set x random(1, 1000000)\nSELECT :x;\n";
-    bench!(
-        bench,
-        spec(
-            script,
-            QueryMode::Simple,
-            Limit::Transactions(1),
-            Tries::AtMost(3),
-            Arrivals::Closed
-        )
-    );
+    bench!(bench, spec(script, QueryMode::Simple, Limit::Transactions(1), Tries::AtMost(3), Arrivals::Closed));
     bench.begin();
     let first = bench.sent();
     for _ in 0..2 {
-        assert_eq!(
-            bench.answer(&[error("40P01"), READY.to_vec()].concat()),
-            Next::Send
-        );
+        assert_eq!(bench.answer(&[error("40P01"), READY.to_vec()].concat()), Next::Send);
         assert_eq!(bench.sent(), first);
     }
     bench.answer(&[error("40P01"), READY.to_vec()].concat());
     assert!(bench.client.stopped());
     let counts = bench.shared.recorder.scripts[0].counts;
-    assert_eq!(
-        (counts.deadlocks, counts.retried, counts.retries),
-        (1, 1, 2)
-    );
+    assert_eq!((counts.deadlocks, counts.retried, counts.retries), (1, 1, 2));
 }
 
 #[test]
 fn any_other_error_aborts_the_client() {
     bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
     bench.begin();
-    assert_eq!(
-        bench.answer(&[error("42P01"), READY.to_vec()].concat()),
-        Next::Close
-    );
+    assert_eq!(bench.answer(&[error("42P01"), READY.to_vec()].concat()), Next::Close);
     assert!(bench.client.aborted() && !bench.client.in_flight());
     let note = &bench.shared.notes[0];
-    assert_eq!(
-        (note.sqlstate.as_deref(), note.line, note.command),
-        (Some("42P01"), 1, 0)
-    );
+    assert_eq!((note.sqlstate.as_deref(), note.line, note.command), (Some("42P01"), 1, 0));
     assert_eq!(bench.shared.recorder.scripts[0].counts.aborted, 1);
 }
 
@@ -252,8 +198,7 @@ fn a_lost_connection_has_the_system_s_words_without_a_number() {
 
 #[test]
 fn a_pipeline_is_one_message_and_waits_for_all() {
-    let script =
-        "\\startpipeline\nSELECT 1;\nSELECT 2;\n\\syncpipeline\nSELECT 3;\n\\endpipeline\n";
+    let script = "\\startpipeline\nSELECT 1;\nSELECT 2;\n\\syncpipeline\nSELECT 3;\n\\endpipeline\n";
     bench!(bench, twice(script, QueryMode::Extended));
     assert_eq!(bench.begin(), Next::Send);
     assert_eq!(bench.sent().matches("SELECT").count(), 3);
@@ -265,26 +210,14 @@ fn a_pipeline_is_one_message_and_waits_for_all() {
 #[test]
 fn latency_counts_from_the_intended_start() {
     let arrivals = Arrivals::Regular { rate_per_s: 1e9 };
-    bench!(
-        bench,
-        spec(
-            "SELECT 1;\n",
-            QueryMode::Simple,
-            Limit::Transactions(1),
-            Tries::AtMost(1),
-            arrivals
-        )
-    );
+    bench!(bench, spec("SELECT 1;\n", QueryMode::Simple, Limit::Transactions(1), Tries::AtMost(1), arrivals));
     // the schedule began so long ago that every start is late
     let began = bench.shared.clock.now();
     bench.shared.schedule.begin(0);
     bench.begin();
     bench.answer(READY);
     let record = &bench.shared.recorder.scripts[0];
-    assert!(
-        record.latency.moments.min >= began,
-        "the wait before the start is part of it"
-    );
+    assert!(record.latency.moments.min >= began, "the wait before the start is part of it");
     assert!(record.lag.max >= began);
 }
 
@@ -309,13 +242,8 @@ fn bytes_that_are_no_protocol_end_the_client() {
 
 #[test]
 fn a_parse_in_doubt_closes_the_name_first() {
-    let mut spec = spec(
-        "SELECT 1;\nSELECT 2;\n",
-        QueryMode::Prepared,
-        Limit::Transactions(1),
-        Tries::AtMost(2),
-        Arrivals::Closed,
-    );
+    let mut spec =
+        spec("SELECT 1;\nSELECT 2;\n", QueryMode::Prepared, Limit::Transactions(1), Tries::AtMost(2), Arrivals::Closed);
     spec.exit_on_abort = true;
     bench!(bench, spec);
     bench.begin();
@@ -323,11 +251,7 @@ fn a_parse_in_doubt_closes_the_name_first() {
     bench.answer(&[error("40001"), READY.to_vec()].concat());
     assert!(bench.sent().starts_with("B\0\0\0"), "the first is prepared");
     bench.answer(READY);
-    assert!(
-        bench.sent().starts_with("C\0\0\0\x09SP_1\0P\0\0\0"),
-        "{:?}",
-        bench.sent()
-    );
+    assert!(bench.sent().starts_with("C\0\0\0\x09SP_1\0P\0\0\0"), "{:?}", bench.sent());
 }
 
 #[test]
@@ -346,10 +270,7 @@ fn a_pipeline_is_prepared_before_it_begins() {
 #[test]
 fn a_copy_without_data_is_empty() {
     let copy_in: &[u8] = b"G\0\0\0\x07\0\0\0";
-    for (mode, answer) in [
-        (QueryMode::Simple, "c\0\0\0\x04"),
-        (QueryMode::Extended, "c\0\0\0\x04S\0\0\0\x04"),
-    ] {
+    for (mode, answer) in [(QueryMode::Simple, "c\0\0\0\x04"), (QueryMode::Extended, "c\0\0\0\x04S\0\0\0\x04")] {
         bench!(bench, twice("COPY t FROM STDIN;\n", mode));
         bench.begin();
         assert_eq!(bench.answer(copy_in), Next::Send);
@@ -365,10 +286,7 @@ fn other_errors_may_be_passed_over() {
     spec.on_error = OnError::Continue;
     bench!(bench, spec);
     bench.begin();
-    assert_eq!(
-        bench.answer(&[error("42P01"), READY.to_vec()].concat()),
-        Next::Send
-    );
+    assert_eq!(bench.answer(&[error("42P01"), READY.to_vec()].concat()), Next::Send);
     assert!(!bench.client.aborted());
     assert_eq!(bench.shared.recorder.scripts[0].counts.other_failures, 1);
     assert_eq!(
@@ -416,10 +334,7 @@ fn every_transaction_asks_for_its_own_connection() {
         assert!(!bench.client.aborted());
     }
     assert!(bench.client.stopped());
-    assert_eq!(
-        bench.shared.recorder.scripts[0].connecting.count, 2,
-        "each is timed"
-    );
+    assert_eq!(bench.shared.recorder.scripts[0].connecting.count, 2, "each is timed");
 }
 
 #[test]
@@ -431,13 +346,7 @@ fn a_connection_that_cannot_be_made_ends_the_client() {
     let refused = std::io::Error::other("connection refused");
     let next = bench.client.connected(Err(&refused), 0, &mut bench.shared);
     assert_eq!(next, Next::Close);
-    assert_eq!(
-        bench.shared.notes[0].lines,
-        [
-            "connection refused",
-            "client 0 aborted while establishing connection"
-        ]
-    );
+    assert_eq!(bench.shared.notes[0].lines, ["connection refused", "client 0 aborted while establishing connection"]);
 }
 
 #[test]
@@ -556,10 +465,7 @@ fn last_words_of_one_connection_are_not_the_next_ones() {
     bench.begin();
     for _ in 0..2 {
         let now = bench.shared.clock.now();
-        assert_eq!(
-            bench.client.connected(Ok(()), now, &mut bench.shared),
-            Next::Send
-        );
+        assert_eq!(bench.client.connected(Ok(()), now, &mut bench.shared), Next::Send);
         bench.answer(&[READY, &error("57P01")].concat());
         bench.client.woken(now, &mut bench.shared);
     }
@@ -577,9 +483,7 @@ fn a_client_that_is_long_overdue_is_given_up() {
     assert!(bench.client.aborted());
     assert_eq!(
         bench.shared.notes[0].lines,
-        [
-            "client 0 aborted in command 0 (SQL) of script 0; not done 1.5 s after the end of the run (--drain-limit)"
-        ]
+        ["client 0 aborted in command 0 (SQL) of script 0; not done 1.5 s after the end of the run (--drain-limit)"]
     );
 }
 

@@ -18,9 +18,7 @@ impl Clock {
     /// Starts a clock, which reads zero now.
     #[must_use]
     pub fn start() -> Self {
-        Self {
-            origin: read(ClockId::Monotonic),
-        }
+        Self { origin: read(ClockId::Monotonic) }
     }
 
     /// Nanoseconds since [`Clock::start`].
@@ -34,10 +32,7 @@ impl Clock {
     #[must_use]
     pub fn monotonic(&self, instant: Nanos) -> Timespec {
         let nanos = self.origin.saturating_add(instant);
-        Timespec {
-            tv_sec: (nanos / SECOND).cast_signed(),
-            tv_nsec: (nanos % SECOND).cast_signed(),
-        }
+        Timespec { tv_sec: (nanos / SECOND).cast_signed(), tv_nsec: (nanos % SECOND).cast_signed() }
     }
 }
 

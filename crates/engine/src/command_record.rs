@@ -120,8 +120,7 @@ mod tests {
     #[test]
     fn the_buckets_are_those_of_a_histogram() {
         let mut rng = Rng::seed(1);
-        let drawn =
-            (0..10_000).map(|_| rng.range_i64(1, i64::MAX) as u64 >> (rng.range_i64(22, 62)));
+        let drawn = (0..10_000).map(|_| rng.range_i64(1, i64::MAX) as u64 >> (rng.range_i64(22, 62)));
         let edges = (0..41).flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + 1]);
         let values: Vec<Nanos> = drawn.chain(edges).chain([0, HIGHEST_LATENCY]).collect();
         let mut latencies = Latencies::default();
@@ -140,11 +139,7 @@ mod tests {
 
     #[test]
     fn merging_equals_recording_together() {
-        let values = |skip: bool| {
-            (1..1000)
-                .filter(move |n| (n % 3 == 0) == skip)
-                .map(|n| n * 1000)
-        };
+        let values = |skip: bool| (1..1000).filter(move |n| (n % 3 == 0) == skip).map(|n| n * 1000);
         let (mut one, other) = (recorded(values(true)), recorded(values(false)));
         one.add(&other);
         let both = recorded(values(true).chain(values(false)));

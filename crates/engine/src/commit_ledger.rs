@@ -23,19 +23,14 @@ impl CommitLedger {
     pub fn of<'a>(programs: impl Iterator<Item = &'a Program>, symbols: &Symbols) -> Option<Self> {
         let slot = symbols.lookup(VARIABLE)?;
         let names = |sql: &Sql| match sql {
-            Sql::Simple(pieces) => pieces
-                .iter()
-                .any(|piece| matches!(piece, Piece::Var { slot: named, .. } if *named == slot)),
+            Sql::Simple(pieces) => {
+                pieces.iter().any(|piece| matches!(piece, Piece::Var { slot: named, .. } if *named == slot))
+            }
             Sql::Extended { params, .. } => params.contains(&slot),
         };
-        let writes: Vec<Vec<bool>> = programs
-            .map(|program| program.statements.iter().map(|s| names(&s.sql)).collect())
-            .collect();
-        writes
-            .iter()
-            .flatten()
-            .any(|writes| *writes)
-            .then_some(Self { slot, writes })
+        let writes: Vec<Vec<bool>> =
+            programs.map(|program| program.statements.iter().map(|s| names(&s.sql)).collect()).collect();
+        writes.iter().flatten().any(|writes| *writes).then_some(Self { slot, writes })
     }
 
     /// The slot of the variable with the number.
@@ -107,10 +102,7 @@ impl ClientLedger {
     /// An empty ledger for client number `client`.
     #[must_use]
     pub fn new(client: usize) -> Self {
-        Self {
-            client,
-            ..Self::default()
-        }
+        Self { client, ..Self::default() }
     }
 
     /// The number that the next transaction uses, if it uses one.

@@ -25,11 +25,7 @@ impl<P: Poller> Connections<P> {
     /// # Errors
     /// Those of [`Poller::new`].
     pub fn new(most: usize, clock: Clock) -> io::Result<Self> {
-        Ok(Self {
-            poller: P::new(most, clock)?,
-            channels: Channels::default(),
-            cancels: CancelTokens::default(),
-        })
+        Ok(Self { poller: P::new(most, clock)?, channels: Channels::default(), cancels: CancelTokens::default() })
     }
 
     /// Takes over a connection as `token`.

@@ -25,10 +25,7 @@ impl Departures {
     /// For an engine whose first client has this number.
     #[must_use]
     pub fn of(first_client: usize) -> Self {
-        Self {
-            first_client,
-            ..Self::default()
-        }
+        Self { first_client, ..Self::default() }
     }
 
     /// Starts to share the clients among `workers` workers: those of `clients` that belong to
@@ -115,10 +112,7 @@ mod tests {
         let mut departures = Departures::default();
         assert!(!departures.wanted());
         departures.begin(1, 4, [1, 3, 5, 7].into_iter());
-        assert_eq!(
-            [1, 3, 5, 7].map(|client| departures.wants(client)),
-            [false, true, false, true]
-        );
+        assert_eq!([1, 3, 5, 7].map(|client| departures.wants(client)), [false, true, false, true]);
         departures.add(7);
         assert_eq!(departures.next(), Some((7, 3)));
         departures.settled(7);

@@ -195,10 +195,7 @@ pub(crate) struct Asked {
 impl<'a> Outgoing<'a> {
     /// Appends to `out`; used by the engine and by tests of drivers.
     pub fn new(out: &'a mut Vec<u8>) -> Self {
-        Self {
-            out,
-            asked: Asked::default(),
-        }
+        Self { out, asked: Asked::default() }
     }
 
     /// Ends the pipeline, if one is open.
@@ -268,12 +265,7 @@ impl<'a> Outgoing<'a> {
     ///
     /// # Errors
     /// A text holds a zero byte or is too long, or there are more than 65,535 types.
-    pub fn parse_typed(
-        &mut self,
-        name: &str,
-        sql: impl AsRef<[u8]>,
-        types: &[u32],
-    ) -> Result<(), EncodeError> {
+    pub fn parse_typed(&mut self, name: &str, sql: impl AsRef<[u8]>, types: &[u32]) -> Result<(), EncodeError> {
         frontend::parse(self.out, name, sql, types)?;
         self.extended();
         Ok(())

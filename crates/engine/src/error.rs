@@ -28,10 +28,7 @@ pub enum RunError {
 impl std::fmt::Display for RunError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Connect { client, error } => write!(
-                f,
-                "{error}\ncould not create connection for client {client}"
-            ),
+            Self::Connect { client, error } => write!(f, "{error}\ncould not create connection for client {client}"),
             Self::Statement(error) => write!(f, "could not send a statement: {error}"),
             Self::System(error) => write!(f, "could not run the load: {error}"),
             Self::Start(why) => f.write_str(why),

@@ -63,13 +63,11 @@ impl ErrorCounts {
         let by_state = self.counts.into_iter();
         let mut list: Vec<ErrorCount> = by_state
             .flat_map(|(sqlstate, messages)| {
-                messages
-                    .into_iter()
-                    .map(move |(message, count)| ErrorCount {
-                        sqlstate: sqlstate.clone(),
-                        message,
-                        count,
-                    })
+                messages.into_iter().map(move |(message, count)| ErrorCount {
+                    sqlstate: sqlstate.clone(),
+                    message,
+                    count,
+                })
             })
             .collect();
         list.sort_by(|a, b| {

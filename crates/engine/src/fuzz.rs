@@ -18,9 +18,7 @@ use crate::clock::{Clock, Nanos};
 use crate::pacing::Pacing;
 use crate::poller::Next;
 use crate::shared::Shared;
-use crate::spec::{
-    Limit, OnError, Pipelining, Preparing, Seeds, Sessions, Spec, Timing, Tries, WeightedProgram,
-};
+use crate::spec::{Limit, OnError, Pipelining, Preparing, Seeds, Sessions, Spec, Timing, Tries, WeightedProgram};
 use crate::statement_template::{Template, templates};
 
 const SCRIPTS: [&str; 6] = [
@@ -122,13 +120,7 @@ impl<'a> Drive<'a> {
         while shared.due(Nanos::MAX).is_some() || shared.next_unconnected().is_some() {}
         shared.notes.clear();
         shared.recorder.scripts[0].clear();
-        Drive {
-            client: Client::new(0, shared),
-            shared,
-            due: 0,
-            received_bytes: 0,
-            log: String::new(),
-        }
+        Drive { client: Client::new(0, shared), shared, due: 0, received_bytes: 0, log: String::new() }
     }
 
     fn now(&self) -> Nanos {
@@ -164,8 +156,7 @@ impl<'a> Drive<'a> {
             let timer = self.shared.next_timer();
             let next = if self.shared.due(Nanos::MAX).is_some() {
                 // a client that is woken too early continues to wait
-                self.client
-                    .woken(timer.unwrap_or(now).max(now), self.shared)
+                self.client.woken(timer.unwrap_or(now).max(now), self.shared)
             } else if self.shared.next_unconnected().is_some() {
                 self.due = 0;
                 self.client.connected(Ok(()), now, self.shared)
@@ -203,8 +194,7 @@ impl<'a> Drive<'a> {
         // a note may be due to an earlier piece than what is sent
         for note in self.shared.notes.drain(..) {
             assert!(!note.lines.is_empty());
-            writeln!(self.log, "{:?} {:?}", note.lines, note.message)
-                .expect("a String takes everything");
+            writeln!(self.log, "{:?} {:?}", note.lines, note.message).expect("a String takes everything");
         }
         self.act(next);
         next != Next::Close
@@ -275,10 +265,7 @@ fn specs() -> &'static [Case] {
 
 fn spec(script: &str, mode: QueryMode) -> Spec {
     let mut symbols = Symbols::new();
-    let source = Source {
-        name: "fuzz".into(),
-        text: script.into(),
-    };
+    let source = Source { name: "fuzz".into(), text: script.into() };
     let parsed = parse(&source).expect("it parses");
     let program = compile(&parsed, mode, &mut symbols).expect("it compiles");
     let (seeds, _) = Seeds::draw(&mut Rng::seed(1), 1, 1, false);

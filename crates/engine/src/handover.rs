@@ -51,10 +51,7 @@ pub struct OrderSender {
 pub fn orders() -> (OrderSender, Orders) {
     let (sender, queue) = channel();
     let is_new = Arc::new(AtomicBool::new(false));
-    let other = OrderSender {
-        is_new: Arc::clone(&is_new),
-        queue: sender,
-    };
+    let other = OrderSender { is_new: Arc::clone(&is_new), queue: sender };
     (other, Orders { is_new, queue })
 }
 
@@ -106,11 +103,7 @@ mod tests {
     use super::*;
 
     fn order(workers: usize) -> Order {
-        Order {
-            workers,
-            to: vec![],
-            from: None,
-        }
+        Order { workers, to: vec![], from: None }
     }
 
     #[test]
@@ -126,9 +119,7 @@ mod tests {
     fn a_worker_without_clients_waits_for_orders_until_it_is_dismissed() {
         let (sender, orders) = orders();
         sender.give(order(2));
-        let taken = orders
-            .wait(Duration::ZERO)
-            .map(|order| order.map(|o| o.workers));
+        let taken = orders.wait(Duration::ZERO).map(|order| order.map(|o| o.workers));
         assert_eq!(taken, Ok(Some(2)));
         assert!(matches!(orders.wait(Duration::ZERO), Ok(None)));
         drop(sender);

@@ -33,21 +33,13 @@ impl Health {
     /// CPU time as a share of one core; 0 for an empty span.
     #[must_use]
     pub fn share(&self) -> f64 {
-        if self.span == 0 {
-            0.0
-        } else {
-            self.cpu as f64 / self.span as f64
-        }
+        if self.span == 0 { 0.0 } else { self.cpu as f64 / self.span as f64 }
     }
 
     /// Mean number of replies in a wake-up; 0 without wake-ups.
     #[must_use]
     pub fn mean_replies(&self) -> f64 {
-        if self.wakeups == 0 {
-            0.0
-        } else {
-            self.replies as f64 / self.wakeups as f64
-        }
+        if self.wakeups == 0 { 0.0 } else { self.replies as f64 / self.wakeups as f64 }
     }
 
     /// Counts a wake-up that brought `replies`.
@@ -125,22 +117,14 @@ mod tests {
     use crate::clock::SECOND;
 
     fn second(cpu_share: f64) -> Health {
-        Health {
-            span: SECOND,
-            cpu: (cpu_share * SECOND as f64) as Nanos,
-            clients: 4,
-            ..Health::default()
-        }
+        Health { span: SECOND, cpu: (cpu_share * SECOND as f64) as Nanos, clients: 4, ..Health::default() }
     }
 
     #[test]
     fn wake_ups_and_sums() {
         let mut one = second(0.5);
         [3, 7, 2].into_iter().for_each(|replies| one.woke(replies));
-        assert_eq!(
-            (one.share(), one.mean_replies(), one.most_replies),
-            (0.5, 4.0, 7)
-        );
+        assert_eq!((one.share(), one.mean_replies(), one.most_replies), (0.5, 4.0, 7));
         let mut later = second(0.25);
         later.woke(1);
         later.late = 5;
@@ -154,10 +138,7 @@ mod tests {
         // an interval without this worker leaves its number of clients unchanged
         one.add(&Health::default());
         assert_eq!(one.clients, 2);
-        assert_eq!(
-            (Health::default().share(), Health::default().mean_replies()),
-            (0.0, 0.0)
-        );
+        assert_eq!((Health::default().share(), Health::default().mean_replies()), (0.0, 0.0));
     }
 
     #[test]
@@ -166,16 +147,10 @@ mod tests {
         all.interval(&[second(0.95)]);
         assert_eq!(all.busiest(2 * SECOND), None);
         all.interval(&[second(0.97)]);
-        assert!(
-            all.busiest(2 * SECOND)
-                .is_some_and(|share| (share - 0.96).abs() < 1e-9)
-        );
+        assert!(all.busiest(2 * SECOND).is_some_and(|share| (share - 0.96).abs() < 1e-9));
         all.interval(&[second(0.5), second(0.4)]);
         all.interval(&[second(0.6), second(0.4)]);
-        assert!(
-            all.busiest(2 * SECOND)
-                .is_some_and(|share| (share - 0.55).abs() < 1e-9)
-        );
+        assert!(all.busiest(2 * SECOND).is_some_and(|share| (share - 0.55).abs() < 1e-9));
         assert!((all.workers[0].highest_share - 0.97).abs() < 1e-9);
         assert_eq!(all.workers[1].health.span, 2 * SECOND);
     }

@@ -33,13 +33,7 @@ pub fn connect_clients(
 ) -> Result<(), RunError> {
     let next = AtomicUsize::new(0);
     let given_up = AtomicBool::new(false);
-    let queue = Queue {
-        params,
-        next: &next,
-        share,
-        stop,
-        given_up: &given_up,
-    };
+    let queue = Queue { params, next: &next, share, stop, given_up: &given_up };
     thread::scope(|scope| {
         let (sender, connected) = channel();
         for _ in 0..AT_ONCE.min(share.len()) {
@@ -52,9 +46,8 @@ pub fn connect_clients(
         drop(sender);
         let mut failures = Vec::new();
         for result in connected {
-            let taken = result.and_then(|(at, transport)| {
-                take(at, transport).map_err(|error| (at, RunError::System(error)))
-            });
+            let taken =
+                result.and_then(|(at, transport)| take(at, transport).map_err(|error| (at, RunError::System(error))));
             if let Err(failure) = taken {
                 given_up.store(true, Ordering::Relaxed);
                 failures.push(failure);
@@ -105,13 +98,8 @@ fn connect(params: &Params, client: usize) -> Result<Transport, RunError> {
         if error.is_interrupted() {
             return RunError::Interrupted;
         }
-        RunError::Connect {
-            client,
-            error: Box::new(error),
-        }
+        RunError::Connect { client, error: Box::new(error) }
     })?;
     session.print_notices();
-    session
-        .into_transport()
-        .map_err(|error| RunError::System(io::Error::other(error)))
+    session.into_transport().map_err(|error| RunError::System(io::Error::other(error)))
 }

@@ -155,10 +155,7 @@ impl Merger {
     /// For `workers` workers that all start at `origin`.
     #[must_use]
     pub fn new(workers: usize, origin: Nanos) -> Self {
-        Self {
-            reached: vec![Some(origin); workers],
-            open: BTreeMap::new(),
-        }
+        Self { reached: vec![Some(origin); workers], open: BTreeMap::new() }
     }
 
     /// Adds a worker that starts at `from`, whose intervals end later; returns its number.
@@ -220,13 +217,7 @@ impl Merger {
 
     /// The next interval to which no worker can add any more.
     pub fn take_whole(&mut self) -> Option<Merged> {
-        let passed = self
-            .reached
-            .iter()
-            .flatten()
-            .min()
-            .copied()
-            .unwrap_or(Nanos::MAX);
+        let passed = self.reached.iter().flatten().min().copied().unwrap_or(Nanos::MAX);
         let first = self.open.first_entry()?;
         (*first.key() <= passed).then(|| first.remove())
     }
@@ -257,12 +248,7 @@ mod tests {
             planned: None,
             in_flight: 1,
             stalls: vec![(from, to)],
-            health: Health {
-                span: to - from,
-                cpu: 10,
-                clients: 2,
-                ..Health::default()
-            },
+            health: Health { span: to - from, cpu: 10, clients: 2, ..Health::default() },
             scripts: recorder.take(None),
         }
     }
@@ -275,10 +261,7 @@ mod tests {
         assert!(merger.take_whole().is_none());
         assert!(merger.add(interval(1, 0, 10, 9)).is_some());
         let first = merger.take_whole().expect("both have passed 10");
-        assert_eq!(
-            (first.from, first.to, first.clients, first.in_flight),
-            (0, 10, 4, 2)
-        );
+        assert_eq!((first.from, first.to, first.clients, first.in_flight), (0, 10, 4, 2));
         assert_eq!(first.scripts[0].counts.succeeded, 2);
         assert_eq!(first.scripts[0].latency.moments.max, 9);
         assert_eq!(first.workers[0].cpu, 10);
@@ -309,17 +292,10 @@ mod tests {
     fn a_worker_that_joins_is_waited_for_from_then_on() {
         let mut merger = Merger::new(1, 0);
         merger.add(interval(0, 0, 10, 5));
-        assert!(
-            merger
-                .take_whole()
-                .is_some_and(|merged| merged.workers.len() == 1)
-        );
+        assert!(merger.take_whole().is_some_and(|merged| merged.workers.len() == 1));
         assert_eq!(merger.join(13), 1);
         merger.add(interval(0, 10, 20, 5));
-        assert!(
-            merger.take_whole().is_none(),
-            "the new one is in it from 13 on"
-        );
+        assert!(merger.take_whole().is_none(), "the new one is in it from 13 on");
         merger.add(interval(1, 13, 20, 5));
         let second = merger.take_whole().expect("both have passed 20");
         assert_eq!((second.from, second.to, second.clients), (10, 20, 4));

@@ -29,11 +29,7 @@ impl Moments {
     #[inline]
     pub fn record(&mut self, value: Nanos) {
         let v = value as f64;
-        self.min = if self.count == 0 {
-            value
-        } else {
-            self.min.min(value)
-        };
+        self.min = if self.count == 0 { value } else { self.min.min(value) };
         self.max = self.max.max(value);
         self.count += 1;
         self.sum += v;
@@ -45,11 +41,7 @@ impl Moments {
         if other.count == 0 {
             return;
         }
-        self.min = if self.count == 0 {
-            other.min
-        } else {
-            self.min.min(other.min)
-        };
+        self.min = if self.count == 0 { other.min } else { self.min.min(other.min) };
         self.max = self.max.max(other.max);
         self.count += other.count;
         self.sum += other.sum;
@@ -59,11 +51,7 @@ impl Moments {
     /// Arithmetic mean, nanoseconds; 0 without values.
     #[must_use]
     pub fn mean(&self) -> f64 {
-        if self.count == 0 {
-            0.0
-        } else {
-            self.sum / self.count as f64
-        }
+        if self.count == 0 { 0.0 } else { self.sum / self.count as f64 }
     }
 
     /// Standard deviation of the population, nanoseconds.
@@ -73,9 +61,7 @@ impl Moments {
             return 0.0;
         }
         let mean = self.mean();
-        (self.sum_of_squares / self.count as f64 - mean * mean)
-            .max(0.0)
-            .sqrt()
+        (self.sum_of_squares / self.count as f64 - mean * mean).max(0.0).sqrt()
     }
 }
 
@@ -92,10 +78,7 @@ impl Default for Latencies {
     fn default() -> Self {
         let histogram = Histogram::new_with_bounds(1, HIGHEST_LATENCY, SIGNIFICANT_DIGITS)
             .expect("the bounds are constants that the histogram takes");
-        Self {
-            histogram,
-            moments: Moments::default(),
-        }
+        Self { histogram, moments: Moments::default() }
     }
 }
 
@@ -126,9 +109,7 @@ impl Latencies {
     /// Adds `other` to these.
     pub fn add(&mut self, other: &Self) {
         if other.moments.count > 0 {
-            self.histogram
-                .add(&other.histogram)
-                .expect("all histograms have the same bounds");
+            self.histogram.add(&other.histogram).expect("all histograms have the same bounds");
             self.moments.add(&other.moments);
         }
     }
@@ -166,11 +147,7 @@ mod tests {
 
     #[test]
     fn merging_equals_recording_together() {
-        let (mut a, mut b, mut both) = (
-            Latencies::default(),
-            Latencies::default(),
-            Latencies::default(),
-        );
+        let (mut a, mut b, mut both) = (Latencies::default(), Latencies::default(), Latencies::default());
         for value in 1..1000u64 {
             let target = if value % 3 == 0 { &mut a } else { &mut b };
             target.record(value * 1000);
@@ -218,12 +195,7 @@ mod tests {
     fn quantiles_lie_between_the_least_and_the_greatest() {
         let quantiles = [0.0, 1e-9, 0.5, 0.95, 0.9999, 1.0];
         let long = HIGHEST_LATENCY * 5;
-        for values in [
-            &[1_234_567, 7_654_321][..],
-            &[987_654_321],
-            &[0],
-            &[long, long + 7],
-        ] {
+        for values in [&[1_234_567, 7_654_321][..], &[987_654_321], &[0], &[long, long + 7]] {
             let mut latencies = Latencies::default();
             values.iter().for_each(|value| latencies.record(*value));
             let (least, most) = (values[0], values[values.len() - 1]);

@@ -45,12 +45,7 @@ pub struct Listener<'a, 'scope, 'env, O> {
 
 impl<'a, 'scope, 'env, O: Observer> Listener<'a, 'scope, 'env, O> {
     /// For a load whose workers have begun.
-    pub fn new(
-        spec: &'a Spec,
-        start: LoadStart<'a>,
-        pool: WorkerPool<'scope, 'env>,
-        observer: &'a mut O,
-    ) -> Self {
+    pub fn new(spec: &'a Spec, start: LoadStart<'a>, pool: WorkerPool<'scope, 'env>, observer: &'a mut O) -> Self {
         Self {
             merger: Merger::new(spec.workers, start.timetable.origin),
             totals: Totals::new(spec.programs.len(), spec.phases.as_ref()),
@@ -87,9 +82,7 @@ impl<'a, 'scope, 'env, O: Observer> Listener<'a, 'scope, 'env, O> {
 
     fn tune(&mut self) {
         match self.pool.tune() {
-            Ok(choice) => choice
-                .iter()
-                .for_each(|choice| self.observer.workers_chosen(choice)),
+            Ok(choice) => choice.iter().for_each(|choice| self.observer.workers_chosen(choice)),
             Err(error) => self.observer.worker_refused(&error),
         }
     }
@@ -113,9 +106,7 @@ impl<'a, 'scope, 'env, O: Observer> Listener<'a, 'scope, 'env, O> {
                 self.ends.push(end);
             }
             WorkerMessage::Ready(result) => match self.pool.ready(result, &mut self.merger) {
-                Ok(added) => added
-                    .iter()
-                    .for_each(|added| self.observer.worker_added(added)),
+                Ok(added) => added.iter().for_each(|added| self.observer.worker_added(added)),
                 Err(error) => self.observer.worker_refused(&error),
             },
         }
@@ -168,9 +159,7 @@ impl<'a, 'scope, 'env, O: Observer> Listener<'a, 'scope, 'env, O> {
 
 /// The ledgers of all clients.
 fn client_ledgers(ends: &mut [WorkerEnd]) -> Vec<ClientLedger> {
-    let parts = ends
-        .iter_mut()
-        .flat_map(|end| std::mem::take(&mut end.ledgers));
+    let parts = ends.iter_mut().flat_map(|end| std::mem::take(&mut end.ledgers));
     let mut parts: Vec<ClientLedger> = parts.collect();
     parts.sort_by_key(|part| part.client);
     parts

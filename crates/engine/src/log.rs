@@ -40,9 +40,7 @@ impl<'a> Log<'a> {
     pub fn open(worker: usize, spec: &'a Spec, clock: Clock) -> Option<Self> {
         let log = spec.log.as_ref()?;
         let file = log.files.get(worker)?;
-        let since_1970 = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .unwrap_or_default();
+        let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         Some(Self {
             spec: log,
             path: file.path(),
@@ -67,8 +65,7 @@ impl<'a> Log<'a> {
     pub fn begin(&mut self, now: Nanos) {
         if !self.begun {
             self.begun = true;
-            self.interval
-                .begin((self.epoch_us + now / 1000) / 1_000_000);
+            self.interval.begin((self.epoch_us + now / 1000) / 1_000_000);
         }
     }
 
@@ -95,12 +92,7 @@ impl<'a> Log<'a> {
     }
 
     fn write_entry(&mut self, entry: &Entry, now_us: u64) -> io::Result<()> {
-        let Entry {
-            client,
-            number,
-            script,
-            ..
-        } = entry;
+        let Entry { client, number, script, .. } = entry;
         let out = &mut self.out;
         write!(out, "{client} {number} ")?;
         match (entry.ending, self.columns.failures) {

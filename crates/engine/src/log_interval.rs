@@ -30,13 +30,7 @@ impl Sums {
     }
 
     fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        let Self {
-            sum,
-            sum_of_squares,
-            min,
-            max,
-            ..
-        } = self;
+        let Self { sum, sum_of_squares, min, max, .. } = self;
         write!(out, " {sum:.0} {sum_of_squares:.0} {min:.0} {max:.0}")
     }
 }
@@ -60,10 +54,7 @@ pub struct LogInterval {
 impl LogInterval {
     /// Begins an empty interval.
     pub fn begin(&mut self, start_s: u64) {
-        *self = Self {
-            start_s,
-            ..Self::default()
-        };
+        *self = Self { start_s, ..Self::default() };
     }
 
     /// End of the interval, in seconds since 1970.
@@ -102,11 +93,7 @@ impl LogInterval {
         let shown = |wanted: bool, value: u64| if wanted { value } else { 0 };
         write!(out, "{} {}", self.start_s, self.latency.count)?;
         self.latency.write(out)?;
-        let lag = if columns.lag {
-            self.lag
-        } else {
-            Sums::default()
-        };
+        let lag = if columns.lag { self.lag } else { Sums::default() };
         lag.write(out)?;
         write!(
             out,
@@ -132,15 +119,7 @@ mod tests {
     use super::*;
 
     fn entry(ending: Ending, latency_us: u64, retries: u32) -> Entry {
-        Entry {
-            client: 0,
-            number: 1,
-            script: 0,
-            ending,
-            latency: latency_us * 1000,
-            lag: 7_000,
-            retries,
-        }
+        Entry { client: 0, number: 1, script: 0, ending, latency: latency_us * 1000, lag: 7_000, retries }
     }
 
     fn line(columns: Columns) -> String {
@@ -153,38 +132,19 @@ mod tests {
         interval.add(&entry(Ending::OtherFailure, 0, 0));
         interval.add(&entry(Ending::ConnectionLost, 0, 0));
         let mut out = Vec::new();
-        interval
-            .write(&mut out, columns)
-            .expect("a Vec takes everything");
+        interval.write(&mut out, columns).expect("a Vec takes everything");
         String::from_utf8(out).expect("digits are UTF-8")
     }
 
     #[test]
     fn all_columns() {
-        let all = Columns {
-            lag: true,
-            skipped: true,
-            retries: true,
-            failures: true,
-            others: true,
-            lost: true,
-        };
-        assert_eq!(
-            line(all),
-            "100 2 400 100000 100 300 14 98 7 7 1 2 3 0 1 1 1\n"
-        );
+        let all = Columns { lag: true, skipped: true, retries: true, failures: true, others: true, lost: true };
+        assert_eq!(line(all), "100 2 400 100000 100 300 14 98 7 7 1 2 3 0 1 1 1\n");
     }
 
     #[test]
     fn what_was_not_asked_for_is_zero() {
-        let none = Columns {
-            lag: false,
-            skipped: false,
-            retries: false,
-            failures: false,
-            others: false,
-            lost: false,
-        };
+        let none = Columns { lag: false, skipped: false, retries: false, failures: false, others: false, lost: false };
         assert_eq!(line(none), "100 2 400 100000 100 300 0 0 0 0 0 0 0 0 0\n");
     }
 }

@@ -45,10 +45,7 @@ impl LogFile {
     /// A file, which is created when its worker begins.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
-        Self {
-            path,
-            file: OnceLock::new(),
-        }
+        Self { path, file: OnceLock::new() }
     }
 
     /// The path of the file.

@@ -20,10 +20,7 @@ impl NoteLimit {
     /// With a note for every error, or for a few a second.
     #[must_use]
     pub fn new(is_every: bool) -> Self {
-        Self {
-            is_every,
-            ..Self::default()
-        }
+        Self { is_every, ..Self::default() }
     }
 
     /// Whether an error at `now` has a note.

@@ -139,12 +139,7 @@ impl OutageTracker {
     /// For this many clients, all of which are connected.
     #[must_use]
     pub fn new(clients: usize) -> Self {
-        Self {
-            inner: Mutex::new(Tracked {
-                running: clients as u64,
-                ..Tracked::default()
-            }),
-        }
+        Self { inner: Mutex::new(Tracked { running: clients as u64, ..Tracked::default() }) }
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut Tracked) -> T) -> T {
@@ -153,13 +148,7 @@ impl OutageTracker {
     }
 
     /// Records a lost connection; `note` describes it, and is called only if it is to be reported.
-    pub fn lost(
-        &self,
-        now: Nanos,
-        in_transaction: bool,
-        sqlstate: Option<&str>,
-        note: impl FnOnce() -> ErrorNote,
-    ) {
+    pub fn lost(&self, now: Nanos, in_transaction: bool, sqlstate: Option<&str>, note: impl FnOnce() -> ErrorNote) {
         self.with(|all| {
             all.lost(now, in_transaction);
             all.tell_loss(sqlstate, note);
@@ -309,10 +298,7 @@ impl Tracked {
     }
 
     fn tell_loss(&mut self, sqlstate: Option<&str>, note: impl FnOnce() -> ErrorNote) {
-        let known = self
-            .losses
-            .iter_mut()
-            .find(|loss| loss.sqlstate.as_deref() == sqlstate);
+        let known = self.losses.iter_mut().find(|loss| loss.sqlstate.as_deref() == sqlstate);
         match known {
             Some(loss) => loss.clients += 1,
             None => {
@@ -368,9 +354,7 @@ impl Tracked {
     /// since.
     fn settle(&mut self, now: Nanos) {
         let is_over = |open: &mut Open| {
-            self.away == 0
-                && open.outage.first_success.is_some()
-                && now >= open.last_back.saturating_add(GAP)
+            self.away == 0 && open.outage.first_success.is_some() && now >= open.last_back.saturating_add(GAP)
         };
         if let Some(open) = self.open.take_if(is_over) {
             self.close(open);
@@ -393,20 +377,15 @@ impl Tracked {
         let is_back = outage.tally.never_back == 0 && outage.tally.reconnects > 0;
         outage.ended = is_back.then_some(open.last_back);
         if !open.is_reported {
-            self.pending_notes
-                .push_back(OutageNote::Began(outage.clone()));
+            self.pending_notes.push_back(OutageNote::Began(outage.clone()));
         }
         self.flush_losses();
-        self.pending_notes
-            .push_back(OutageNote::Ended(outage.clone()));
+        self.pending_notes.push_back(OutageNote::Ended(outage.clone()));
         self.settled.push(outage);
     }
 
     fn flush_losses(&mut self) {
-        let losses = self.losses.drain(..).map(|loss| OutageNote::Lost {
-            note: loss.note,
-            clients: loss.clients,
-        });
+        let losses = self.losses.drain(..).map(|loss| OutageNote::Lost { note: loss.note, clients: loss.clients });
         self.pending_notes.extend(losses);
     }
 
@@ -414,8 +393,7 @@ impl Tracked {
         if self.pending_notes.is_empty() {
             if let Some(open) = self.open.as_mut().filter(|open| !open.is_reported) {
                 open.is_reported = true;
-                self.pending_notes
-                    .push_back(OutageNote::Began(open.outage.clone()));
+                self.pending_notes.push_back(OutageNote::Began(open.outage.clone()));
             }
             if !self.losses.is_empty() && now >= self.tells_losses_at {
                 self.tells_losses_at = now.saturating_add(GAP);

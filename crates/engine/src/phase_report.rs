@@ -64,11 +64,7 @@ impl PhaseReport {
     #[must_use]
     pub fn tps(&self) -> f64 {
         let measured_s = self.measured_s();
-        if measured_s > 0.0 {
-            self.counts().succeeded as f64 / measured_s
-        } else {
-            0.0
-        }
+        if measured_s > 0.0 { self.counts().succeeded as f64 / measured_s } else { 0.0 }
     }
 }
 
@@ -87,12 +83,7 @@ pub struct PhaseEnd {
 
 /// The reports of all phases, from the records of `scripts` scripts for each phase.
 #[must_use]
-pub fn in_order(
-    phases: &Phases,
-    records: &[ScriptRecord],
-    scripts: usize,
-    ends: &[PhaseEnd],
-) -> Vec<PhaseReport> {
+pub fn in_order(phases: &Phases, records: &[ScriptRecord], scripts: usize, ends: &[PhaseEnd]) -> Vec<PhaseReport> {
     let recorded = phases.specs().iter().zip(records.chunks(scripts));
     recorded
         .zip(ends)

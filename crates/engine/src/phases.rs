@@ -17,10 +17,7 @@ impl Ramp {
     /// A ramp that stays at `value`.
     #[must_use]
     pub fn constant(value: f64) -> Self {
-        Self {
-            from: value,
-            to: value,
-        }
+        Self { from: value, to: value }
     }
 
     /// The value after the fraction `part` (0 to 1) of the phase.
@@ -171,10 +168,7 @@ impl Phases {
     #[must_use]
     pub fn when(&self, starts: f64) -> Option<Nanos> {
         // the last phase that begins with no more starts than these, and has some
-        let number = self
-            .places
-            .partition_point(|place| place.before <= starts)
-            .checked_sub(1)?;
+        let number = self.places.partition_point(|place| place.before <= starts).checked_sub(1)?;
         let (place, rate) = (&self.places[number], self.specs[number].rate_per_s?);
         let rest = starts - place.before;
         let length_s = place.length() / SECOND as f64;
@@ -183,11 +177,7 @@ impl Phases {
         }
         let slope = (rate.to - rate.from) / length_s;
         let root = (rate.from * rate.from + 2.0 * slope * rest).max(0.0).sqrt();
-        let t_s = if rest > 0.0 {
-            2.0 * rest / (rate.from + root)
-        } else {
-            0.0
-        };
+        let t_s = if rest > 0.0 { 2.0 * rest / (rate.from + root) } else { 0.0 };
         let t = (t_s * SECOND as f64) as Nanos;
         // rounding must not move it into the next phase
         Some((place.from + t).min(place.to - 1))
@@ -207,15 +197,13 @@ impl Phases {
     pub fn next_in_use(&self, rank: usize, instant: Nanos) -> Option<Nanos> {
         let least = rank as f64 + 0.5;
         let later = self.places.iter().zip(&self.specs);
-        later
-            .filter(|(place, _)| place.to > instant)
-            .find_map(|(place, spec)| {
-                let from = place.from.max(instant);
-                let begun = (from - place.from) as f64 / place.length();
-                let part = spec.clients.reaches(least, begun)?;
-                let wait = ((part - begun) * place.length()).ceil() as Nanos;
-                (from + wait < place.to).then_some(from + wait)
-            })
+        later.filter(|(place, _)| place.to > instant).find_map(|(place, spec)| {
+            let from = place.from.max(instant);
+            let begun = (from - place.from) as f64 / place.length();
+            let part = spec.clients.reaches(least, begun)?;
+            let wait = ((part - begun) * place.length()).ceil() as Nanos;
+            (from + wait < place.to).then_some(from + wait)
+        })
     }
 }
 
@@ -227,14 +215,8 @@ mod tests {
         PhaseSpec {
             name: "p".into(),
             duration: Duration::from_secs_f64(seconds),
-            rate_per_s: Some(Ramp {
-                from: rate.0,
-                to: rate.1,
-            }),
-            clients: Ramp {
-                from: clients.0,
-                to: clients.1,
-            },
+            rate_per_s: Some(Ramp { from: rate.0, to: rate.1 }),
+            clients: Ramp { from: clients.0, to: clients.1 },
             weights: vec![1],
             result: true,
         }
@@ -255,9 +237,7 @@ mod tests {
         for spec in phases.specs() {
             let length = spec.duration.as_secs_f64();
             if t_s < from + length {
-                return spec
-                    .rate_per_s
-                    .map_or(0.0, |rate| rate.at((t_s - from) / length));
+                return spec.rate_per_s.map_or(0.0, |rate| rate.at((t_s - from) / length));
             }
             from += length;
         }
@@ -272,10 +252,7 @@ mod tests {
         for step in 0..90_000 {
             let t_s = f64::from(step) * step_s;
             let instant = (t_s * SECOND as f64).round() as Nanos;
-            assert!(
-                (phases.starts_by(instant) - sum).abs() < 1e-3,
-                "{t_s}: {sum}"
-            );
+            assert!((phases.starts_by(instant) - sum).abs() < 1e-3, "{t_s}: {sum}");
             if rate(&phases, t_s + step_s / 2.0) > 1.0 {
                 let back = phases.when(sum + 1e-6).expect("there are more starts") as f64;
                 assert!((back / SECOND as f64 - t_s).abs() < 2e-5, "{t_s}: {back}");
@@ -320,9 +297,6 @@ mod tests {
         let expected = 6.5 + 2.5 * 2.5 / 6.0;
         assert!((third as f64 / SECOND as f64 - expected).abs() < 1e-6);
         assert_eq!((phases.clients(third - 2), phases.clients(third)), (2, 3));
-        assert_eq!(
-            phases.next_in_use(1, SECOND * 11 / 2),
-            Some(SECOND * 11 / 2)
-        );
+        assert_eq!(phases.next_in_use(1, SECOND * 11 / 2), Some(SECOND * 11 / 2));
     }
 }

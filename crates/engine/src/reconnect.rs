@@ -44,10 +44,7 @@ impl Backoff {
     /// For a client whose random numbers have the seed `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self {
-            rng: Rng::seed(seed),
-            longest: FIRST_WAIT,
-        }
+        Self { rng: Rng::seed(seed), longest: FIRST_WAIT }
     }
 
     /// The length of the next wait.
@@ -116,23 +113,14 @@ impl std::error::Error for Refusal {}
 impl Refusal {
     /// A failure after which another attempt may succeed.
     pub fn passing(error: impl std::fmt::Display) -> Self {
-        Self {
-            message: error.to_string(),
-            is_transient: true,
-        }
+        Self { message: error.to_string(), is_transient: true }
     }
 }
 
 impl From<ConnectError> for Refusal {
     fn from(error: ConnectError) -> Self {
-        let is_transient = error
-            .attempts
-            .last()
-            .is_none_or(|last| is_transient(&last.cause));
-        Self {
-            message: error.to_string(),
-            is_transient,
-        }
+        let is_transient = error.attempts.last().is_none_or(|last| is_transient(&last.cause));
+        Self { message: error.to_string(), is_transient }
     }
 }
 
@@ -180,21 +168,9 @@ struct Request {
 impl Request {
     /// Returns the result and wakes the worker.
     fn answer(self, result: Result<Transport, Refusal>) {
-        let Self {
-            token,
-            since,
-            reply,
-            bell,
-        } = self;
+        let Self { token, since, reply, bell } = self;
         // a worker that has ended needs no connection, and one whose bell is full is awake
-        if reply
-            .send(Made {
-                token,
-                since,
-                result,
-            })
-            .is_ok()
-        {
+        if reply.send(Made { token, since, result }).is_ok() {
             let _ = (&*bell).write(&[0]);
         }
     }
@@ -227,13 +203,7 @@ impl Connector {
     pub fn new(params: &Params) -> Self {
         let mut params = params.clone();
         params.connect_timeout.get_or_insert(ATTEMPT_TIMEOUT);
-        Self {
-            common: Arc::new(Common {
-                params,
-                queue: Mutex::default(),
-                wanted: Condvar::new(),
-            }),
-        }
+        Self { common: Arc::new(Common { params, queue: Mutex::default(), wanted: Condvar::new() }) }
     }
 
     fn ask(&self, request: Request) {
@@ -245,9 +215,7 @@ impl Connector {
         }
         let common = Arc::clone(&self.common);
         // not joined at the end, because it may be in a connect that takes long
-        let started = thread::Builder::new()
-            .name(format!("connector-{}", queue.threads))
-            .spawn(move || common.serve());
+        let started = thread::Builder::new().name(format!("connector-{}", queue.threads)).spawn(move || common.serve());
         match started {
             Ok(_) => queue.threads += 1,
             Err(error) if queue.threads == 0 => {
@@ -296,10 +264,7 @@ impl Common {
                 return Some(request);
             }
             queue.idle += 1;
-            queue = self
-                .wanted
-                .wait(queue)
-                .unwrap_or_else(PoisonError::into_inner);
+            queue = self.wanted.wait(queue).unwrap_or_else(PoisonError::into_inner);
             queue.idle -= 1;
         }
     }
@@ -337,23 +302,13 @@ impl Dispatch {
         let (bell, heard) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
         let (replies, made) = channel();
-        let dispatch = Self {
-            connector,
-            replies,
-            made,
-            bell: Arc::new(bell),
-        };
+        let dispatch = Self { connector, replies, made, bell: Arc::new(bell) };
         Ok((dispatch, heard))
     }
 
     /// Requests a connection.
     pub fn ask(&self, token: usize, since: Nanos) {
-        self.connector.ask(Request {
-            token,
-            since,
-            reply: self.replies.clone(),
-            bell: Arc::clone(&self.bell),
-        });
+        self.connector.ask(Request { token, since, reply: self.replies.clone(), bell: Arc::clone(&self.bell) });
     }
 
     /// The next result, if there is one.

@@ -246,9 +246,7 @@ impl Recorder {
     /// Whether nothing was recorded in the current interval.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.scripts
-            .iter()
-            .all(|script| script.counts == Counts::default())
+        self.scripts.iter().all(|script| script.counts == Counts::default())
     }
 
     /// Takes the interval's records, and continues with `fresh` ones.
@@ -259,10 +257,7 @@ impl Recorder {
 }
 
 fn blank(timed: &[bool]) -> Vec<Option<CommandRecord>> {
-    timed
-        .iter()
-        .map(|&is| is.then(CommandRecord::default))
-        .collect()
+    timed.iter().map(|&is| is.then(CommandRecord::default)).collect()
 }
 
 #[cfg(test)]

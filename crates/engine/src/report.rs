@@ -72,9 +72,7 @@ impl Report {
     #[must_use]
     pub fn statements(&self) -> Statements {
         let mut sum = Statements::default();
-        self.scripts
-            .iter()
-            .for_each(|script| sum.add(&script.statements));
+        self.scripts.iter().for_each(|script| sum.add(&script.statements));
         sum
     }
 
@@ -100,9 +98,7 @@ impl Report {
     #[must_use]
     pub fn reconnecting(&self) -> Moments {
         let mut sum = Moments::default();
-        self.scripts
-            .iter()
-            .for_each(|script| sum.add(&script.connecting));
+        self.scripts.iter().for_each(|script| sum.add(&script.connecting));
         sum
     }
 
@@ -121,11 +117,7 @@ impl Report {
     /// Successful transactions per second; 0 when nothing was measured.
     #[must_use]
     pub fn tps(&self) -> f64 {
-        if self.measured == 0 {
-            0.0
-        } else {
-            self.counts().succeeded as f64 / self.measured_s()
-        }
+        if self.measured == 0 { 0.0 } else { self.counts().succeeded as f64 / self.measured_s() }
     }
 }
 
@@ -194,9 +186,7 @@ impl<'a> Totals<'a> {
     /// Makes the report; the caller knows how the run and its phases ended.
     #[must_use]
     pub fn into_report(self, outcome: Outcome, end: &End, ends: &[PhaseEnd]) -> Report {
-        let phases = self.phases.map_or_else(Vec::new, |phases| {
-            in_order(phases, &self.records, self.scripts, ends)
-        });
+        let phases = self.phases.map_or_else(Vec::new, |phases| in_order(phases, &self.records, self.scripts, ends));
         let (scripts, in_flight, unstarted, length) = if phases.is_empty() {
             (self.records, end.in_flight, end.unstarted, end.measured)
         } else {

@@ -138,17 +138,11 @@ impl Wanted {
     fn take(&mut self, reply: &Reply<'_>, wish: Wish, symbols: &Symbols) {
         match reply {
             Reply::RowDescription(columns) => {
-                self.columns = columns
-                    .fields()
-                    .map(|field| String::from_utf8_lossy(field.name).into_owned())
-                    .collect();
+                self.columns = columns.fields().map(|field| String::from_utf8_lossy(field.name).into_owned()).collect();
                 self.count = Some(0);
             }
             Reply::Row(row) => {
-                self.last = row
-                    .values()
-                    .map(|value| value.map(<[u8]>::to_vec))
-                    .collect();
+                self.last = row.values().map(|value| value.map(<[u8]>::to_vec)).collect();
                 self.count = self.count.map(|count| count + 1);
             }
             Reply::Complete(_) | Reply::EmptyQuery => {
@@ -168,12 +162,10 @@ impl Wanted {
             match symbols.column(context, &name) {
                 // a name that no script uses has no slot, so its value is dropped
                 Ok(None) => {}
-                Ok(Some(slot)) => {
-                    match self.assigned.iter_mut().find(|(known, _)| *known == slot) {
-                        Some((_, known)) => *known = value,
-                        None => self.assigned.push((slot, value)),
-                    }
-                }
+                Ok(Some(slot)) => match self.assigned.iter_mut().find(|(known, _)| *known == slot) {
+                    Some((_, known)) => *known = value,
+                    None => self.assigned.push((slot, value)),
+                },
                 Err(error) => {
                     self.refused.get_or_insert((name, error));
                 }
@@ -224,12 +216,7 @@ mod tests {
         for value in 10..99u8 {
             let text = value.to_string();
             let row = [b"\0\x02\0\0\0\x02", text.as_bytes(), &[0xff; 4]].concat();
-            let answer = [
-                message(b'T', &columns),
-                message(b'D', &row),
-                message(b'C', b"SELECT 1\0"),
-            ]
-            .concat();
+            let answer = [message(b'T', &columns), message(b'D', &row), message(b'C', b"SELECT 1\0")].concat();
             let mut input = answer.as_slice();
             while let Ok(Some(reply)) = exchange.next(&mut input) {
                 rows.take(&reply, &symbols);
@@ -264,17 +251,13 @@ mod tests {
         let mut vars = Vars::new(std::sync::Arc::clone(&symbols));
         let mut rows = Rows::default();
         rows.begin(&Capture::Gset { prefix: "".into() });
-        let bytes: Vec<u8> = messages
-            .iter()
-            .flat_map(|(kind, body)| message(*kind, body))
-            .collect();
+        let bytes: Vec<u8> = messages.iter().flat_map(|(kind, body)| message(*kind, body)).collect();
         let mut input = bytes.as_slice();
         let mut exchange = Exchange::new(Captured::Rows, true);
         while let Ok(Some(reply)) = exchange.next(&mut input) {
             rows.take(&reply, &symbols);
         }
-        rows.assign(&mut vars, &symbols)
-            .map_err(|abort| format!("query {}: {}", rows.unfit_query(), abort.message))?;
+        rows.assign(&mut vars, &symbols).map_err(|abort| format!("query {}: {}", rows.unfit_query(), abort.message))?;
         let mut value = Vec::new();
         vars.write_text(slot, &mut value);
         Ok(value)

@@ -25,9 +25,7 @@ use crate::timetable::{Planned, Timetable};
 pub use crate::worker::LONGEST_SHUTDOWN;
 use crate::worker::{Links, Worker};
 use crate::worker_channel::{WorkerSender, worker_channel};
-use crate::worker_pool::{
-    AddedWorker, Channels, Context, LastMessage, PoolParts, WorkerPool, added_worker, links,
-};
+use crate::worker_pool::{AddedWorker, Channels, Context, LastMessage, PoolParts, WorkerPool, added_worker, links};
 use crate::worker_scaling::Scaling;
 
 /// How long a worker that waits for its start sleeps before it checks whether it is to stop.
@@ -47,22 +45,11 @@ enum Ready {
 ///
 /// # Errors
 /// The load could not begin. Later errors are in the report.
-pub fn run(
-    spec: &Spec,
-    clock: Clock,
-    stop: &AtomicBool,
-    observer: &mut impl Observer,
-) -> Result<Report, RunError> {
+pub fn run(spec: &Spec, clock: Clock, stop: &AtomicBool, observer: &mut impl Observer) -> Result<Report, RunError> {
     let templates = templates(&spec.programs, spec.mode).map_err(RunError::Statement)?;
     let (work, added, io) = thread_functions(spec)?;
     let delay = AtomicU64::new(0);
-    let context = Context {
-        spec,
-        templates: &templates,
-        clock,
-        stop,
-        delay: &delay,
-    };
+    let context = Context { spec, templates: &templates, clock, stop, delay: &delay };
     let reconnecting = reconnecting(spec);
     let messages = worker_channel();
     thread::scope(|scope| {
@@ -70,12 +57,7 @@ pub fn run(
         let connecting = await_all(&begun.readiness, spec.workers, stop)?;
         let timetable = timetable(spec, observer.ready(clock, connecting)?);
         begun.start(&timetable);
-        observer.connected(&Connected {
-            connecting,
-            origin: timetable.origin,
-            measure: timetable.measure,
-            io,
-        });
+        observer.connected(&Connected { connecting, origin: timetable.origin, measure: timetable.measure, io });
         let start = LoadStart {
             timetable: timetable.clone(),
             connecting,
@@ -83,12 +65,7 @@ pub fn run(
             delay: &delay,
             outages: reconnecting.as_ref().and_then(|one| one.outages.clone()),
         };
-        let parts = PoolParts {
-            context,
-            timetable,
-            added,
-            messages,
-        };
+        let parts = PoolParts { context, timetable, added, messages };
         let pool = WorkerPool::new(scope, parts, begun.channels);
         Listener::new(spec, start, pool, observer).listen(stop)
     })
@@ -134,11 +111,7 @@ fn begin_workers<'scope>(
 ) -> Result<BegunWorkers, RunError> {
     let spec = context.spec;
     let (ready, readiness) = channel();
-    let mut begun = BegunWorkers {
-        starts: Vec::new(),
-        channels: Vec::new(),
-        readiness,
-    };
+    let mut begun = BegunWorkers { starts: Vec::new(), channels: Vec::new(), readiness };
     for number in 0..spec.workers {
         let (start, started) = channel();
         let (links, channels) = links(messages, reconnecting.cloned());
@@ -151,10 +124,7 @@ fn begin_workers<'scope>(
         begun.channels.push(channels);
         let ready = ready.clone();
         let body = move || work(number, context, &ready, &started, links);
-        thread::Builder::new()
-            .name(format!("worker-{number}"))
-            .spawn_scoped(scope, body)
-            .map_err(RunError::System)?;
+        thread::Builder::new().name(format!("worker-{number}")).spawn_scoped(scope, body).map_err(RunError::System)?;
     }
     Ok(begun)
 }
@@ -187,20 +157,11 @@ fn timetable(spec: &Spec, origin: Nanos) -> Timetable {
         numbered
             .map(|(number, phase)| {
                 let (from, to) = phases.bounds(number);
-                Planned {
-                    from: origin + from,
-                    to: origin + to,
-                    result: phase.result,
-                }
+                Planned { from: origin + from, to: origin + to, result: phase.result }
             })
             .collect()
     });
-    Timetable {
-        origin,
-        measure,
-        deadline,
-        planned,
-    }
+    Timetable { origin, measure, deadline, planned }
 }
 
 /// [`work`] with one of the pollers.
@@ -215,13 +176,7 @@ fn work<P: Poller>(
     links: Links,
 ) {
     let _last_message = LastMessage::of(number, &links);
-    let Context {
-        spec,
-        templates,
-        clock,
-        stop,
-        delay,
-    } = context;
+    let Context { spec, templates, clock, stop, delay } = context;
     let share = spec.clients_of(number);
     let from = clock.now();
     let connections: Connections<P> = match connect_all(spec, &share, clock, stop) {
@@ -269,26 +224,16 @@ fn connect_all<P: Poller>(
         (Sessions::Kept, _) => true,
         // every transaction makes its own connection
         (Sessions::PerTransaction, _) => false,
-        (Sessions::Driven, drivers) => drivers
-            .as_ref()
-            .is_some_and(|drivers| drivers.begins_connected(client)),
+        (Sessions::Driven, drivers) => drivers.as_ref().is_some_and(|drivers| drivers.begins_connected(client)),
     };
     let numbered = share.iter().copied().enumerate();
-    let (tokens, clients): (Vec<usize>, Vec<usize>) = numbered
-        .filter(|(_, client)| begins_connected(*client))
-        .unzip();
-    connect_clients(&spec.params, &clients, stop, |at, transport| {
-        connections.add(tokens[at], transport)
-    })?;
+    let (tokens, clients): (Vec<usize>, Vec<usize>) = numbered.filter(|(_, client)| begins_connected(*client)).unzip();
+    connect_clients(&spec.params, &clients, stop, |at, transport| connections.add(tokens[at], transport))?;
     Ok(connections)
 }
 
 /// Waits until every worker can begin; returns how long connecting took.
-fn await_all(
-    readiness: &Receiver<Ready>,
-    workers: usize,
-    stop: &AtomicBool,
-) -> Result<Nanos, RunError> {
+fn await_all(readiness: &Receiver<Ready>, workers: usize, stop: &AtomicBool) -> Result<Nanos, RunError> {
     let (mut first, mut last) = (Nanos::MAX, 0);
     let mut failure = None;
     // every worker sends one message, and then waits for the start while it keeps its sender

@@ -16,9 +16,7 @@ impl RunQueue {
     /// Opens the statistics of the calling thread.
     #[must_use]
     pub fn of_this_thread() -> Self {
-        Self {
-            file: File::open("/proc/thread-self/schedstat").ok(),
-        }
+        Self { file: File::open("/proc/thread-self/schedstat").ok() }
     }
 
     /// Time in a run queue since the thread began; None where the kernel does not report it.

@@ -36,12 +36,8 @@ impl Arrivals {
     pub fn at_fraction(self, fraction: f64) -> Self {
         match self {
             Self::Closed | Self::Phased(_) | Self::Driven => self,
-            Self::Regular { rate_per_s } => Self::Regular {
-                rate_per_s: rate_per_s * fraction,
-            },
-            Self::Poisson { rate_per_s } => Self::Poisson {
-                rate_per_s: rate_per_s * fraction,
-            },
+            Self::Regular { rate_per_s } => Self::Regular { rate_per_s: rate_per_s * fraction },
+            Self::Poisson { rate_per_s } => Self::Poisson { rate_per_s: rate_per_s * fraction },
         }
     }
 }
@@ -96,12 +92,7 @@ impl<'a> Schedule<'a> {
     /// The share of worker number `worker` of `workers`; `rng` draws the gaps, and `phases` have
     /// the rates of [`Arrivals::Phased`].
     #[must_use]
-    pub fn new(
-        arrivals: Arrivals,
-        phases: Option<&'a Phases>,
-        (worker, workers): (usize, usize),
-        rng: Rng,
-    ) -> Self {
+    pub fn new(arrivals: Arrivals, phases: Option<&'a Phases>, (worker, workers): (usize, usize), rng: Rng) -> Self {
         let mut schedule = Self {
             arrivals,
             phases,
@@ -135,9 +126,7 @@ impl<'a> Schedule<'a> {
         self.part = part;
         self.gap = match self.arrivals {
             Arrivals::Closed | Arrivals::Phased(_) | Arrivals::Driven => 0.0,
-            Arrivals::Regular { rate_per_s } | Arrivals::Poisson { rate_per_s } => {
-                SECOND as f64 / (rate_per_s * part)
-            }
+            Arrivals::Regular { rate_per_s } | Arrivals::Poisson { rate_per_s } => SECOND as f64 / (rate_per_s * part),
         };
     }
 
@@ -151,10 +140,7 @@ impl<'a> Schedule<'a> {
                 // the other worker's first start comes one gap after the next one of this worker
                 self.from + self.gap
             }
-            Arrivals::Closed
-            | Arrivals::Poisson { .. }
-            | Arrivals::Phased(_)
-            | Arrivals::Driven => self.next,
+            Arrivals::Closed | Arrivals::Poisson { .. } | Arrivals::Phased(_) | Arrivals::Driven => self.next,
         };
         let part = self.part * fraction;
         self.set_part(self.part - part);
@@ -310,10 +296,7 @@ mod tests {
     #[test]
     fn a_rate_beyond_the_clock_never_starts() {
         let rate_per_s = 1e-12;
-        for arrivals in [
-            Arrivals::Regular { rate_per_s },
-            Arrivals::Poisson { rate_per_s },
-        ] {
+        for arrivals in [Arrivals::Regular { rate_per_s }, Arrivals::Poisson { rate_per_s }] {
             let mut schedule = alone(arrivals);
             schedule.begin(SECOND);
             let starts: Vec<_> = (0..100).map(|_| schedule.next_start(0)).collect();
@@ -324,9 +307,7 @@ mod tests {
     /// Starts of both workers from the split to `end`, in order.
     fn starts_of(schedules: &mut [Schedule<'_>], end: Nanos) -> Vec<Nanos> {
         let starts = schedules.iter_mut().flat_map(|schedule| {
-            std::iter::repeat_with(|| schedule.next_start(0))
-                .take_while(|&start| start < end)
-                .collect::<Vec<_>>()
+            std::iter::repeat_with(|| schedule.next_start(0)).take_while(|&start| start < end).collect::<Vec<_>>()
         });
         let mut starts: Vec<_> = starts.collect();
         starts.sort_unstable();
@@ -413,10 +394,7 @@ mod tests {
         let arrivals = Arrivals::Poisson { rate_per_s: 1000.0 };
         let mut schedule = Schedule::new(arrivals, None, (1, 4), Rng::seed(7));
         schedule.begin(0);
-        let last = (0..25_000)
-            .map(|_| schedule.next_start(0))
-            .last()
-            .unwrap_or(0);
+        let last = (0..25_000).map(|_| schedule.next_start(0)).last().unwrap_or(0);
         // 25,000 gaps of 4 ms: the sum's standard deviation is 0.63 %
         let expected = 100.0 * SECOND as f64;
         assert!((last as f64 - expected).abs() < 0.03 * expected);
@@ -431,19 +409,14 @@ mod tests {
             weights: vec![1],
             result: true,
         };
-        Phases::new(vec![
-            phase(10, 0.0, 2000.0),
-            phase(5, 0.0, 0.0),
-            phase(4, 2000.0, 1000.0),
-        ])
+        Phases::new(vec![phase(10, 0.0, 2000.0), phase(5, 0.0, 0.0), phase(4, 2000.0, 1000.0)])
     }
 
     fn all_starts(phases: &Phases, spacing: Spacing, seed: u64) -> Vec<Nanos> {
         let mut starts = vec![];
         for worker in 0..2 {
             let rng = Rng::seed(seed + worker as u64);
-            let mut schedule =
-                Schedule::new(Arrivals::Phased(spacing), Some(phases), (worker, 2), rng);
+            let mut schedule = Schedule::new(Arrivals::Phased(spacing), Some(phases), (worker, 2), rng);
             schedule.begin(7);
             let of_worker = std::iter::repeat_with(|| schedule.next_start(0));
             starts.extend(of_worker.take_while(|start| *start < NEVER));
@@ -463,10 +436,7 @@ mod tests {
                 let expected = phases.starts_by(to) - phases.starts_by(from);
                 let inside = |start: &&Nanos| (from..to).contains(&(**start - 7));
                 let count = starts.iter().filter(inside).count() as f64;
-                assert!(
-                    (count - expected).abs() <= 5.0 * expected.sqrt(),
-                    "second {second}: {count} for {expected}"
-                );
+                assert!((count - expected).abs() <= 5.0 * expected.sqrt(), "second {second}: {count} for {expected}");
             }
         }
     }
@@ -480,16 +450,10 @@ mod tests {
         for _ in 0..9000 {
             schedule.next_start(0);
         }
-        assert_eq!(
-            schedule.clone().overdue_by_phase(30 * SECOND),
-            [1000, 0, 6000]
-        );
+        assert_eq!(schedule.clone().overdue_by_phase(30 * SECOND), [1000, 0, 6000]);
         // by 17 s: 2000 x 2 - 250 x 2 x 2 / 2
         assert_eq!(schedule.overdue_by_phase(7 + 17 * SECOND), [1000, 0, 3501]);
-        let flood = Phases::new(vec![PhaseSpec {
-            rate_per_s: Some(Ramp::constant(1e9)),
-            ..phases.specs()[0].clone()
-        }]);
+        let flood = Phases::new(vec![PhaseSpec { rate_per_s: Some(Ramp::constant(1e9)), ..phases.specs()[0].clone() }]);
         let mut schedule = Schedule::new(arrivals, Some(&flood), (0, 1), Rng::seed(1));
         schedule.begin(7);
         assert_eq!(schedule.overdue_by_phase(7 + 5 * SECOND), [5_000_000_000]);
@@ -502,10 +466,7 @@ mod tests {
         assert_eq!(starts.len(), 10_000 + 6000);
         for (number, start) in starts.iter().enumerate() {
             let by_then = phases.starts_by(start - 7);
-            assert!(
-                (by_then - number as f64).abs() < 0.01,
-                "{number}: {by_then}"
-            );
+            assert!((by_then - number as f64).abs() < 0.01, "{number}: {by_then}");
         }
         let in_pause = |start: &&Nanos| (10 * SECOND..15 * SECOND).contains(&(**start - 7));
         assert_eq!(starts.iter().filter(in_pause).count(), 0);

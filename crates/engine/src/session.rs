@@ -2,9 +2,7 @@
 //! statements the server has prepared, and the status of its transaction. It does no I/O.
 
 use pgdyno_script::{Capture, Symbols, Vars};
-use pgdyno_wire::{
-    self as wire, EncodeError, Exchange, ProtocolError, Reply, ServerError, TxStatus, frontend,
-};
+use pgdyno_wire::{self as wire, EncodeError, Exchange, ProtocolError, Reply, ServerError, TxStatus, frontend};
 
 use crate::rows::Rows;
 use crate::statement_template::{Parsed, Template};
@@ -184,12 +182,7 @@ impl Session {
     /// # Errors
     /// The statement is too long for the protocol.
     #[inline]
-    pub fn write(
-        &mut self,
-        number: usize,
-        template: &Template,
-        vars: &Vars,
-    ) -> Result<bool, EncodeError> {
+    pub fn write(&mut self, number: usize, template: &Template, vars: &Vars) -> Result<bool, EncodeError> {
         let parsed = &mut self.prepared[number];
         template.write(vars, *parsed, &mut self.out)?;
         let is_new = *parsed != Parsed::Yes;
@@ -236,11 +229,7 @@ impl Session {
     pub fn report(&mut self, rows: bool, counts: bool) {
         if rows != self.reports_rows {
             self.reports_rows = rows;
-            self.exchange.set_capture(if rows {
-                wire::Capture::Rows
-            } else {
-                wire::Capture::None
-            });
+            self.exchange.set_capture(if rows { wire::Capture::Rows } else { wire::Capture::None });
         }
         let results = rows || counts;
         if results != self.reports_results {
@@ -280,11 +269,7 @@ impl Session {
             Reply::Notice(notice) => Received::Notice(notice),
             reply => {
                 self.rows.take(&reply, symbols);
-                if matches!(reply, Reply::Complete(_) | Reply::EmptyQuery) {
-                    Received::Result
-                } else {
-                    Received::Other
-                }
+                if matches!(reply, Reply::Complete(_) | Reply::EmptyQuery) { Received::Result } else { Received::Other }
             }
         }))
     }

@@ -100,22 +100,16 @@ fn timed_commands(spec: &Spec) -> Vec<Vec<bool>> {
     let every = spec.timing == Timing::EveryCommand;
     let of_program = |program: &Program| {
         let commands = program.commands.iter();
-        commands
-            .map(|command| every || command.statement.is_some())
-            .collect()
+        commands.map(|command| every || command.statement.is_some()).collect()
     };
-    spec.programs
-        .iter()
-        .map(|p| of_program(&p.program))
-        .collect()
+    spec.programs.iter().map(|p| of_program(&p.program)).collect()
 }
 
 /// The intended starts of worker number `worker`.
 fn schedule(worker: usize, spec: &Spec) -> Schedule<'_> {
     let rng = Rng::seed(spec.seeds.arrivals[worker]);
     let place = (worker, spec.workers);
-    Schedule::new(spec.arrivals, spec.phases.as_ref(), place, rng)
-        .shifted_by(spec.share.map_or(0.0, LoadShare::turn))
+    Schedule::new(spec.arrivals, spec.phases.as_ref(), place, rng).shifted_by(spec.share.map_or(0.0, LoadShare::turn))
 }
 
 impl<'a> Shared<'a> {
@@ -153,16 +147,12 @@ impl<'a> Shared<'a> {
             is_simple: spec.mode == QueryMode::Simple,
             reconnects: spec.sessions == Sessions::PerTransaction,
             driven_sessions: spec.sessions == Sessions::Driven,
-            outages: (spec.on_loss != OnLoss::Abort)
-                .then(|| Arc::new(OutageTracker::new(spec.clients))),
+            outages: (spec.on_loss != OnLoss::Abort).then(|| Arc::new(OutageTracker::new(spec.clients))),
             has_losses: false,
             pauses: spec.pacing.iter().any(Pacing::pauses),
             auto_pipeline: spec.pipelining == Pipelining::Auto,
             prepares_ahead: spec.preparing == Preparing::Ahead,
-            prints_notices: spec
-                .drivers
-                .as_ref()
-                .is_none_or(|drivers| drivers.prints_notices()),
+            prints_notices: spec.drivers.as_ref().is_none_or(|drivers| drivers.prints_notices()),
             departures: Departures::of(spec.first_client()),
             log: Log::open(worker, spec, clock),
             choice: Rng::seed(spec.seeds.choice[worker]),
@@ -241,9 +231,7 @@ impl<'a> Shared<'a> {
     #[inline]
     #[must_use]
     pub fn counts(&self, record: usize) -> bool {
-        self.phase_state
-            .as_ref()
-            .is_none_or(|phase_state| phase_state.counts(record))
+        self.phase_state.as_ref().is_none_or(|phase_state| phase_state.counts(record))
     }
 
     /// Records the end of a transaction of `record`.
@@ -275,10 +263,7 @@ impl<'a> Shared<'a> {
     /// When the load began and is to end.
     #[must_use]
     pub fn load_times(&self) -> LoadTimes {
-        LoadTimes {
-            origin: self.schedule.origin(),
-            deadline: self.deadline,
-        }
+        LoadTimes { origin: self.schedule.origin(), deadline: self.deadline }
     }
 
     /// Whether no transaction may begin at `now`.
@@ -377,11 +362,7 @@ impl<'a> Shared<'a> {
     /// Sets a timer that wakes `client` at the first tick that is not before `instant`.
     pub fn sleep_until(&mut self, instant: Nanos, client: usize) {
         let tick = self.timer_tick;
-        let at = if tick > 1 {
-            instant.div_ceil(tick).saturating_mul(tick)
-        } else {
-            instant
-        };
+        let at = if tick > 1 { instant.div_ceil(tick).saturating_mul(tick) } else { instant };
         self.wake_at(at, client);
     }
 

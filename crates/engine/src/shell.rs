@@ -11,10 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 /// How often a wait checks whether the load is to stop.
-const LOOK_EVERY: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 50_000_000,
-};
+const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// How many such periods a command has to end after SIGTERM, before SIGKILL.
 const PERIODS_TO_END: usize = 20;
 
@@ -23,16 +20,9 @@ const PERIODS_TO_END: usize = 20;
 ///
 /// # Errors
 /// The command cannot be started or does not exit with 0; in pgbench's words.
-pub fn run(
-    program: &Program,
-    args: &[ShellArg],
-    vars: &Vars,
-    stopped: impl Fn() -> bool,
-) -> Result<(), String> {
+pub fn run(program: &Program, args: &[ShellArg], vars: &Vars, stopped: impl Fn() -> bool) -> Result<(), String> {
     let line = command_line(program, args, vars)?;
-    let ended = command(&line)
-        .spawn()
-        .and_then(|child| end(child, &stopped));
+    let ended = command(&line).spawn().and_then(|child| end(child, &stopped));
     match ended {
         Ok(status) if status.success() => Ok(()),
         _ => Err(not_launched(&line)),
@@ -43,12 +33,7 @@ pub fn run(
 ///
 /// # Errors
 /// The command cannot be run or prints something else; in pgbench's words.
-pub fn output(
-    program: &Program,
-    args: &[ShellArg],
-    vars: &Vars,
-    stopped: impl Fn() -> bool,
-) -> Result<i64, String> {
+pub fn output(program: &Program, args: &[ShellArg], vars: &Vars, stopped: impl Fn() -> bool) -> Result<i64, String> {
     let line = command_line(program, args, vars)?;
     let output = command(&line)
         .stdout(Stdio::piped())
@@ -134,9 +119,7 @@ fn first_word(line: &str) -> &str {
 
 fn command_line(program: &Program, args: &[ShellArg], vars: &Vars) -> Result<String, String> {
     let mut line = Vec::new();
-    program
-        .shell_command(args, vars, &mut line)
-        .map_err(|error| error.to_string())?;
+    program.shell_command(args, vars, &mut line).map_err(|error| error.to_string())?;
     String::from_utf8(line).map_err(|_| "the shell command is not UTF-8".to_owned())
 }
 

@@ -287,9 +287,7 @@ impl Spec {
     pub fn clients_of(&self, worker: usize) -> Vec<usize> {
         let first = self.first_client();
         match self.scaling {
-            Scaling::Fixed => share_of(self.clients, self.workers, worker)
-                .map(|client| first + client)
-                .collect(),
+            Scaling::Fixed => share_of(self.clients, self.workers, worker).map(|client| first + client).collect(),
             Scaling::Automatic(_) => (0..self.clients)
                 .filter(|client| worker_of(*client, self.workers) == worker)
                 .map(|client| first + client)
@@ -303,9 +301,7 @@ impl Spec {
     pub fn group_of(&self, worker: usize, client: usize) -> usize {
         match self.scaling {
             Scaling::Fixed => worker,
-            Scaling::Automatic(rule) => {
-                worker_of(client - self.first_client(), rule.most.max(self.workers))
-            }
+            Scaling::Automatic(rule) => worker_of(client - self.first_client(), rule.most.max(self.workers)),
         }
     }
 
@@ -318,18 +314,13 @@ impl Spec {
     /// Whether starts at a rate are evenly spaced.
     #[must_use]
     pub fn arrivals_are_regular(&self) -> bool {
-        matches!(
-            self.arrivals,
-            Arrivals::Regular { .. } | Arrivals::Phased(Spacing::Regular)
-        )
+        matches!(self.arrivals, Arrivals::Regular { .. } | Arrivals::Phased(Spacing::Regular))
     }
 
     /// How many phases there are; 1 for a load without phases.
     #[must_use]
     pub fn phase_count(&self) -> usize {
-        self.phases
-            .as_ref()
-            .map_or(1, |phases| phases.specs().len())
+        self.phases.as_ref().map_or(1, |phases| phases.specs().len())
     }
 }
 
@@ -362,10 +353,7 @@ impl Seeds {
     ) -> (Self, Option<u64>) {
         let of_clients = (0..clients).map(|_| base.next_u64()).collect();
         let default_seed = draw_default_seed.then(|| base.next_u64());
-        let mut seeds = Self {
-            clients: of_clients,
-            ..Self::default()
-        };
+        let mut seeds = Self { clients: of_clients, ..Self::default() };
         seeds.draw_for_workers(base, workers);
         (seeds, default_seed)
     }
@@ -415,11 +403,7 @@ mod tests {
     #[test]
     fn what_clients_draw_does_not_depend_on_the_generators() {
         let draw = |number, of, workers| {
-            let part = LoadShare {
-                number,
-                of,
-                clients: 5,
-            };
+            let part = LoadShare { number, of, clients: 5 };
             Seeds::draw_for_share(&mut pgdyno_script::Rng::seed(7), part, workers, true)
         };
         let (alone, default_seed) = draw(0, 1, 4);

@@ -79,10 +79,7 @@ mod tests {
         stalls.begin(5 * MS);
         stalls.served(14 * MS);
         stalls.served(30 * MS);
-        assert_eq!(
-            stalls.within(0, 100 * MS),
-            [(14 * MS, 30 * MS), (30 * MS, 100 * MS)]
-        );
+        assert_eq!(stalls.within(0, 100 * MS), [(14 * MS, 30 * MS), (30 * MS, 100 * MS)]);
         stalls.forget();
         stalls.served(150 * MS);
         assert_eq!(stalls.within(100 * MS, 150 * MS), [(100 * MS, 150 * MS)]);

@@ -93,9 +93,7 @@ impl Template {
     pub fn sql<'a>(&'a self, sent: &'a [u8]) -> std::borrow::Cow<'a, str> {
         match self {
             // between the type and the length, and the terminating zero
-            Self::Simple(_) => {
-                String::from_utf8_lossy(sent.get(5..sent.len().max(6) - 1).unwrap_or_default())
-            }
+            Self::Simple(_) => String::from_utf8_lossy(sent.get(5..sent.len().max(6) - 1).unwrap_or_default()),
             Self::Bound(bound) => bound.sql.as_str().into(),
         }
     }
@@ -122,9 +120,7 @@ impl Bound {
         if !(self.prepared && parsed == Parsed::Yes) {
             self.write_parse(parsed, out);
         }
-        self.bind.append(out, |index, out| {
-            vars.write_text(self.params[usize::from(index)], out)
-        })
+        self.bind.append(out, |index, out| vars.write_text(self.params[usize::from(index)], out))
     }
 }
 
@@ -147,10 +143,7 @@ fn write_query(statement: &Statement, vars: &Vars, out: &mut Vec<u8>) -> Result<
 ///
 /// # Errors
 /// A statement is too long for the protocol.
-pub fn templates(
-    programs: &[WeightedProgram],
-    mode: QueryMode,
-) -> Result<Vec<Vec<Template>>, EncodeError> {
+pub fn templates(programs: &[WeightedProgram], mode: QueryMode) -> Result<Vec<Vec<Template>>, EncodeError> {
     let mut number = 0;
     programs
         .iter()
@@ -163,11 +156,7 @@ pub fn templates(
 }
 
 /// Templates of one program whose first statement has this number.
-fn of_program(
-    first: usize,
-    program: &Program,
-    mode: QueryMode,
-) -> Result<Vec<Template>, EncodeError> {
+fn of_program(first: usize, program: &Program, mode: QueryMode) -> Result<Vec<Template>, EncodeError> {
     let captured = captured(program);
     program
         .statements
@@ -200,38 +189,22 @@ fn is_compound(pieces: &[Piece]) -> bool {
     text.trim_end().trim_end_matches(';').contains(';')
 }
 
-fn template(
-    first: usize,
-    statement: &Statement,
-    mode: QueryMode,
-    captured: bool,
-) -> Result<Template, EncodeError> {
+fn template(first: usize, statement: &Statement, mode: QueryMode, captured: bool) -> Result<Template, EncodeError> {
     let (sql, params) = match &statement.sql {
         Sql::Simple(pieces) => {
-            return Ok(Template::Simple(Simple {
-                statement: statement.clone(),
-                compound: is_compound(pieces),
-            }));
+            return Ok(Template::Simple(Simple { statement: statement.clone(), compound: is_compound(pieces) }));
         }
         Sql::Extended { sql, params } => (sql, params),
     };
     let prepared = mode == QueryMode::Prepared;
-    let name = if prepared {
-        format!("P_{}", first + statement.id)
-    } else {
-        String::new()
-    };
+    let name = if prepared { format!("P_{}", first + statement.id) } else { String::new() };
     let mut close = Vec::new();
     if prepared {
         frontend::close_statement(&mut close, &name)?;
     }
     let mut parse = Vec::new();
     frontend::parse(&mut parse, &name, sql, &[])?;
-    let columns = if captured {
-        Columns::Described
-    } else {
-        Columns::Undescribed
-    };
+    let columns = if captured { Columns::Described } else { Columns::Undescribed };
     let parameters = u16::try_from(params.len()).map_err(|_| EncodeError::TooLong)?;
     Ok(Template::Bound(Bound {
         close,

@@ -84,12 +84,8 @@ mod tests {
 
     #[test]
     fn intervals_are_cut_where_phases_change() {
-        let timetable = Timetable {
-            origin: 100,
-            measure: 100 + SECOND * 3 / 2,
-            deadline: Some(100 + SECOND * 4),
-            planned: vec![],
-        };
+        let timetable =
+            Timetable { origin: 100, measure: 100 + SECOND * 3 / 2, deadline: Some(100 + SECOND * 4), planned: vec![] };
         let mut ends = vec![];
         let mut at = timetable.origin;
         for _ in 0..7 {
@@ -135,12 +131,7 @@ mod tests {
 
     #[test]
     fn without_a_deadline_measuring_goes_on() {
-        let timetable = Timetable {
-            origin: 5,
-            measure: 5,
-            deadline: None,
-            planned: vec![],
-        };
+        let timetable = Timetable { origin: 5, measure: 5, deadline: None, planned: vec![] };
         assert_eq!(timetable.interval_end(5), 5 + SECOND);
         assert_eq!(timetable.phase(500 * SECOND), (Phase::Measure, 5));
     }

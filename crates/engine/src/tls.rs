@@ -30,10 +30,7 @@ impl Channels {
             self.0.resize_with(token + 1, || None);
         }
         if let Some(place) = self.0.get_mut(token) {
-            *place = channel.map(|channel| Sealed {
-                channel,
-                out: Vec::new(),
-            });
+            *place = channel.map(|channel| Sealed { channel, out: Vec::new() });
         }
     }
 
@@ -54,13 +51,7 @@ impl Channels {
 
     /// Passes bytes that arrived on `token` to `client`, decrypted if the connection has TLS.
     #[inline]
-    pub fn received(
-        &mut self,
-        token: usize,
-        bytes: &[u8],
-        client: &mut Client,
-        shared: &mut Shared<'_>,
-    ) -> Next {
+    pub fn received(&mut self, token: usize, bytes: &[u8], client: &mut Client, shared: &mut Shared<'_>) -> Next {
         match self.0.get_mut(token) {
             Some(Some(sealed)) => sealed.received(bytes, client, shared),
             _ => client.received(bytes, shared),
@@ -70,13 +61,7 @@ impl Channels {
     /// Encrypts the bytes that `client` sends after an event other than received bytes; returns the
     /// client's step.
     #[inline]
-    pub fn seal(
-        &mut self,
-        token: usize,
-        next: Next,
-        client: &mut Client,
-        shared: &mut Shared<'_>,
-    ) -> Next {
+    pub fn seal(&mut self, token: usize, next: Next, client: &mut Client, shared: &mut Shared<'_>) -> Next {
         match self.0.get_mut(token) {
             Some(Some(sealed)) if next == Next::Send => {
                 sealed.out.clear();

@@ -169,11 +169,7 @@ impl Mode {
     pub fn send_alone(&mut self, number: usize) {
         match self {
             Self::Script { statement } => *statement = Some(number),
-            _ => {
-                *self = Self::Script {
-                    statement: Some(number),
-                }
-            }
+            _ => *self = Self::Script { statement: Some(number) },
         }
     }
 
@@ -193,10 +189,7 @@ impl Mode {
             Self::Script { .. } | Self::Batch(_) | Self::Driver(_) => Vec::new(),
         };
         all.clear();
-        *self = Self::Pipeline {
-            statements: all,
-            is_open: true,
-        };
+        *self = Self::Pipeline { statements: all, is_open: true };
     }
 
     /// Adds a statement to the pipeline.
@@ -247,10 +240,7 @@ impl Mode {
     pub fn forget_session(&mut self) {
         match self {
             Self::Script { statement } => *statement = None,
-            Self::Pipeline {
-                statements,
-                is_open,
-            } => {
+            Self::Pipeline { statements, is_open } => {
                 statements.clear();
                 *is_open = false;
             }

@@ -109,12 +109,7 @@ struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    fn new(
-        clients: Vec<Client>,
-        channels: Channels,
-        cancels: CancelTokens,
-        shared: Shared<'a>,
-    ) -> Self {
+    fn new(clients: Vec<Client>, channels: Channels, cancels: CancelTokens, shared: Shared<'a>) -> Self {
         let first_client = shared.spec.first_client();
         let mut tokens = vec![NOWHERE; shared.spec.clients];
         for (token, client) in clients.iter().enumerate() {
@@ -150,11 +145,7 @@ impl<'a> Load<'a> {
 
     /// Everything that belongs to the connection of `token`, whose `socket` leaves the poller.
     fn transport(&mut self, token: usize, socket: OwnedFd) -> Transport {
-        Transport {
-            socket,
-            tls: self.channels.take(token),
-            cancel: self.cancels.take(token),
-        }
+        Transport { socket, tls: self.channels.take(token), cancel: self.cancels.take(token) }
     }
 
     /// How many clients are inside a transaction.
@@ -164,10 +155,7 @@ impl<'a> Load<'a> {
     }
 
     /// Borrows the client of `token`, if there is one, with the state that each of its steps needs.
-    fn client_parts(
-        &mut self,
-        token: usize,
-    ) -> Option<(&mut Client, &mut Channels, &mut Shared<'a>)> {
+    fn client_parts(&mut self, token: usize) -> Option<(&mut Client, &mut Channels, &mut Shared<'a>)> {
         let client = self.clients.get_mut(token)?.as_mut()?;
         Some((client, &mut self.channels, &mut self.shared))
     }
@@ -175,11 +163,7 @@ impl<'a> Load<'a> {
     /// Runs one step of the client of `token`. There may be none: the connector's bell has no
     /// client, nor has the token of one that moved away. Keeps the number of running clients up to
     /// date.
-    fn step(
-        &mut self,
-        token: usize,
-        step: impl FnOnce(&mut Client, &mut Channels, &mut Shared<'_>) -> Next,
-    ) -> Next {
+    fn step(&mut self, token: usize, step: impl FnOnce(&mut Client, &mut Channels, &mut Shared<'_>) -> Next) -> Next {
         let Some(Some(client)) = self.clients.get_mut(token) else {
             return Next::Wait;
         };
@@ -204,11 +188,7 @@ impl<'a> Load<'a> {
         let now = self.shared.clock.now();
         let is_over = self.shared.stops(now);
         if client.is_away() {
-            let why = if client.aborted() || is_over {
-                Leave::NeverBack
-            } else {
-                Leave::Done
-            };
+            let why = if client.aborted() || is_over { Leave::NeverBack } else { Leave::Done };
             outages.left(now, why);
         }
         // at the end of the run they stop one by one, which must not end the outage for the
@@ -232,11 +212,7 @@ impl<'a> Load<'a> {
         let mut counts = self.shared.schedule.overdue_by_phase(until);
         let waiting = self.clients.iter().flatten();
         let waiting = waiting.filter_map(Client::awaited_start);
-        let unclaimed = self
-            .shared
-            .phase_state
-            .as_mut()
-            .and_then(PhaseState::take_start);
+        let unclaimed = self.shared.phase_state.as_mut().and_then(PhaseState::take_start);
         for start in waiting.chain(unclaimed).filter(|start| *start <= until) {
             let phase_state = self.shared.phase_state.as_ref();
             counts[phase_state.map_or(0, |phase_state| phase_state.phase(start))] += 1;
@@ -248,9 +224,7 @@ impl<'a> Load<'a> {
 impl Handler for Load<'_> {
     fn received(&mut self, token: usize, bytes: &[u8]) -> Next {
         self.replies += 1;
-        self.step(token, |client, channels, shared| {
-            channels.received(token, bytes, client, shared)
-        })
+        self.step(token, |client, channels, shared| channels.received(token, bytes, client, shared))
     }
 
     fn closed(&mut self, token: usize, why: Option<io::Error>) {
@@ -315,9 +289,7 @@ impl<'a, P: Poller> Worker<'a, P> {
     fn drained_by(&self) -> Nanos {
         let limit = self.load.shared.spec.drain_limit;
         let ends = self.timetable.deadline.zip(limit);
-        ends.map_or(Nanos::MAX, |(deadline, limit)| {
-            deadline.saturating_add(limit.as_nanos() as Nanos)
-        })
+        ends.map_or(Nanos::MAX, |(deadline, limit)| deadline.saturating_add(limit.as_nanos() as Nanos))
     }
 
     /// Aborts all clients that still run. Their connections stay open, because statements are
@@ -335,9 +307,7 @@ impl<'a, P: Poller> Worker<'a, P> {
 
     /// Drives the clients until they have stopped, or the load is stopped.
     pub fn run(mut self) {
-        let driven = self
-            .drive()
-            .and_then(|holds| self.poller.flush(&mut self.load).map(|()| holds));
+        let driven = self.drive().and_then(|holds| self.poller.flush(&mut self.load).map(|()| holds));
         let (holds, failure) = match driven {
             Ok(holds) => (holds, None),
             Err(error) => (Vec::new(), Some(error)),
@@ -363,16 +333,10 @@ impl<'a, P: Poller> Worker<'a, P> {
         let in_flight: Vec<usize> = clients.filter_map(Client::record_in_flight).collect();
         let away = load.clients.iter().flatten().any(Client::is_away);
         let stopped_in_flight = !in_flight.is_empty();
-        let phase_ends = load
-            .shared
-            .phase_state
-            .as_mut()
-            .map_or_else(Vec::new, |phase_state| {
-                in_flight
-                    .iter()
-                    .for_each(|record| phase_state.ended(*record, now));
-                phase_state.last_ends().to_vec()
-            });
+        let phase_ends = load.shared.phase_state.as_mut().map_or_else(Vec::new, |phase_state| {
+            in_flight.iter().for_each(|record| phase_state.ended(*record, now));
+            phase_state.last_ends().to_vec()
+        });
         let ledgers = load.clients.iter_mut().flatten();
         let ledgers = ledgers.filter_map(Client::take_ledger).collect();
         let end = WorkerEnd {
@@ -420,12 +384,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             if !self.has_work() {
                 break;
             }
-            let until = self
-                .load
-                .shared
-                .next_timer()
-                .unwrap_or(Nanos::MAX)
-                .min(self.to);
+            let until = self.load.shared.next_timer().unwrap_or(Nanos::MAX).min(self.to);
             // an instant instead of a timeout, because clients may have taken long since `now` was
             // read
             let until = until.min(now + self.longest_wait());
@@ -475,10 +434,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             let end = self.to;
             let (phase, _) = self.timetable.phase(self.from);
             let (next_phase, _) = self.timetable.phase(end);
-            let (planned, next_planned) = (
-                self.timetable.planned(self.from),
-                self.timetable.planned(end),
-            );
+            let (planned, next_planned) = (self.timetable.planned(self.from), self.timetable.planned(end));
             self.health.late = now - end;
             self.hand_on(end, phase != next_phase || planned != next_planned);
             // a run with phases separates the warm-up's commands by transaction

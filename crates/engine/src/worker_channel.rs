@@ -3,9 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{
-    Receiver, RecvError, RecvTimeoutError, SyncSender, TrySendError, sync_channel,
-};
+use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
 use crate::worker_message::WorkerMessage;
@@ -34,14 +32,8 @@ pub struct WorkerReceiver {
 pub fn worker_channel() -> (WorkerSender, WorkerReceiver) {
     let (sender, receiver) = sync_channel(MESSAGES_IN_FLIGHT);
     let notes = Arc::<AtomicUsize>::default();
-    let sender = WorkerSender {
-        messages: sender,
-        notes: Arc::clone(&notes),
-    };
-    let receiver = WorkerReceiver {
-        messages: receiver,
-        notes,
-    };
+    let sender = WorkerSender { messages: sender, notes: Arc::clone(&notes) };
+    let receiver = WorkerReceiver { messages: receiver, notes };
     (sender, receiver)
 }
 
@@ -55,8 +47,7 @@ impl WorkerSender {
         }
         match self.messages.try_send(message) {
             Err(TrySendError::Full(message)) => {
-                self.notes
-                    .fetch_sub(usize::from(is_note), Ordering::Relaxed);
+                self.notes.fetch_sub(usize::from(is_note), Ordering::Relaxed);
                 Some(message)
             }
             // the channel is closed only if the engine itself has failed
@@ -68,8 +59,7 @@ impl WorkerSender {
     /// ended.
     pub fn send(&self, message: WorkerMessage) {
         let is_note = matches!(message, WorkerMessage::Error(_));
-        self.notes
-            .fetch_add(usize::from(is_note), Ordering::Relaxed);
+        self.notes.fetch_add(usize::from(is_note), Ordering::Relaxed);
         // the channel is closed only if the engine itself has failed
         let _ = self.messages.send(message);
     }
@@ -81,9 +71,7 @@ impl WorkerReceiver {
     /// # Errors
     /// No worker is left.
     pub fn recv(&self) -> Result<WorkerMessage, RecvError> {
-        self.messages
-            .recv()
-            .inspect(|message| self.free_place(message))
+        self.messages.recv().inspect(|message| self.free_place(message))
     }
 
     /// Waits for the next message, at most `timeout`.
@@ -133,10 +121,7 @@ mod tests {
         let other = sender.clone();
         let sent = (0..1000).filter(|_| sender.offer(note()).is_none()).count();
         assert_eq!(sent, NOTES_IN_FLIGHT);
-        assert!(
-            other.offer(note()).is_some(),
-            "all workers share the places"
-        );
+        assert!(other.offer(note()).is_some(), "all workers share the places");
         let offers = (0..1000).map(|_| sender.offer(WorkerMessage::Outage));
         let sent = offers.filter(Option::is_none).count();
         assert_eq!(sent, MESSAGES_IN_FLIGHT - NOTES_IN_FLIGHT);

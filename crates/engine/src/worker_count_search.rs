@@ -87,10 +87,7 @@ impl Tuning {
         if count < 2 || time < PAIR * count * SLOT.0 {
             return None;
         }
-        let tried = |workers: &usize| Tried {
-            workers: *workers,
-            rates_per_s: Vec::new(),
-        };
+        let tried = |workers: &usize| Tried { workers: *workers, rates_per_s: Vec::new() };
         Some(Self {
             first,
             running: numbers.iter().map(tried).collect(),
@@ -260,9 +257,7 @@ mod tests {
 
     #[test]
     fn what_gives_more_is_kept() {
-        let best_at = |best: usize| {
-            move |workers: usize, _: f64| if workers == best { 5000.0 } else { 4000.0 }
-        };
+        let best_at = |best: usize| move |workers: usize, _: f64| if workers == best { 5000.0 } else { 4000.0 };
         for best in [1, 2, 4, 8] {
             let (choice, _) = drive(&[1, 2, 4, 8], 2, 4.0, best_at(best)).expect("there is time");
             assert_eq!(choice.workers, best);
@@ -279,9 +274,7 @@ mod tests {
 
     #[test]
     fn a_drift_favours_nobody() {
-        let rising = |workers: usize, at: f64| {
-            (1000.0 + 2000.0 * at) * if workers == 2 { 1.05 } else { 1.0 }
-        };
+        let rising = |workers: usize, at: f64| (1000.0 + 2000.0 * at) * if workers == 2 { 1.05 } else { 1.0 };
         let (choice, _) = drive(&[1, 2, 4], 1, 3.0, rising).expect("there is time");
         assert_eq!(choice.workers, 2);
     }

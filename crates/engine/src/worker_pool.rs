@@ -115,13 +115,8 @@ pub fn links(messages: &WorkerSender, reconnecting: Option<Reconnecting>) -> (Li
     let (recycling, recycled) = channel();
     let (sender, orders) = orders();
     let transactions = Arc::default();
-    let links = Links {
-        messages: messages.clone(),
-        recycled,
-        reconnecting,
-        orders,
-        transactions: Arc::clone(&transactions),
-    };
+    let links =
+        Links { messages: messages.clone(), recycled, reconnecting, orders, transactions: Arc::clone(&transactions) };
     (links, Channels(recycling, sender, transactions))
 }
 
@@ -137,28 +132,14 @@ impl Channels {
 
 impl From<Channels> for WorkerHandle {
     fn from(Channels(recycling, orders, transactions): Channels) -> Self {
-        Self {
-            recycling,
-            orders: Some(orders),
-            transactions,
-            has_ended: false,
-        }
+        Self { recycling, orders: Some(orders), transactions, has_ended: false }
     }
 }
 
 impl<'scope, 'env> WorkerPool<'scope, 'env> {
     /// Creates the pool from the workers that a run begins with, by number.
-    pub fn new(
-        scope: &'scope Scope<'scope, 'env>,
-        beginning: PoolParts<'scope>,
-        workers: Vec<Channels>,
-    ) -> Self {
-        let PoolParts {
-            context,
-            timetable,
-            added,
-            messages: (messages, received),
-        } = beginning;
+    pub fn new(scope: &'scope Scope<'scope, 'env>, beginning: PoolParts<'scope>, workers: Vec<Channels>) -> Self {
+        let PoolParts { context, timetable, added, messages: (messages, received) } = beginning;
         Self {
             scope,
             context,
@@ -209,9 +190,7 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
         }
         // clients that have ended cannot be redistributed
         self.tuning = None;
-        let (working, idle) = self
-            .handles
-            .split_at_mut(self.workers.min(self.context.spec.clients));
+        let (working, idle) = self.handles.split_at_mut(self.workers.min(self.context.spec.clients));
         if working.iter().all(|handle| handle.has_ended) {
             idle.iter_mut().for_each(|handle| handle.orders = None);
         }
@@ -238,17 +217,12 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
         let rule = match merged.phase {
             // every interval of a warm-up counts: workers that are added then do not disturb the
             // results
-            Phase::WarmUp => Rule {
-                settling: rule.settling.min(Duration::from_nanos(SECOND)),
-                ..rule
-            },
+            Phase::WarmUp => Rule { settling: rule.settling.min(Duration::from_nanos(SECOND)), ..rule },
             _ => rule,
         };
         let clients = self.context.spec.clients;
         match decide(rule, clients, self.last_added, merged.to, &merged.workers) {
-            Some(growth) if !self.has_threads_for(growth.workers) => {
-                self.start_workers(growth.workers, Some(growth))
-            }
+            Some(growth) if !self.has_threads_for(growth.workers) => self.start_workers(growth.workers, Some(growth)),
             _ => Ok(()),
         }
     }
@@ -284,10 +258,7 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
 
     fn is_ending(&self, phase: Phase) -> bool {
         let has_ended = self.handles.iter().any(|handle| handle.has_ended);
-        phase == Phase::Drain
-            || has_ended
-            || self.is_refused
-            || self.context.stop.load(Ordering::Relaxed)
+        phase == Phase::Drain || has_ended || self.is_refused || self.context.stop.load(Ordering::Relaxed)
     }
 
     fn has_threads_for(&self, workers: usize) -> bool {
@@ -310,12 +281,7 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
             let handle = channels.into();
             new_workers.push(NewWorker { begin, handle });
         }
-        self.pending = Some(Pending {
-            workers,
-            awaited: new_workers.len(),
-            new_workers,
-            growth,
-        });
+        self.pending = Some(Pending { workers, awaited: new_workers.len(), new_workers, growth });
         Ok(())
     }
 
@@ -373,8 +339,7 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
         let (clients, workers) = (self.context.spec.clients, self.workers);
         let clients_of = |worker| {
             let all = 0..clients;
-            all.filter(|client| worker_of(*client, workers) == worker)
-                .count()
+            all.filter(|client| worker_of(*client, workers) == worker).count()
         };
         let added = before..workers.min(clients);
         added
@@ -405,15 +370,8 @@ impl<'scope, 'env> WorkerPool<'scope, 'env> {
                 continue;
             };
             let has_clients = number < self.workers;
-            let to = senders
-                .iter()
-                .enumerate()
-                .map(|(other, to)| (has_clients && other != number).then(|| to.clone()));
-            orders.give(Order {
-                workers,
-                to: to.collect(),
-                from: from.get_mut(number).and_then(Option::take),
-            });
+            let to = senders.iter().enumerate().map(|(other, to)| (has_clients && other != number).then(|| to.clone()));
+            orders.give(Order { workers, to: to.collect(), from: from.get_mut(number).and_then(Option::take) });
         }
         self.workers = workers;
     }
@@ -444,23 +402,12 @@ pub fn added_worker<P: Poller>(
     links: Links,
 ) {
     let _last_message = LastMessage::of(number, &links);
-    let log = context
-        .spec
-        .log
-        .as_ref()
-        .and_then(|log| log.files.get(number));
-    let ready =
-        Connections::<P>::new(context.spec.clients, context.clock).and_then(|connections| {
-            log.map_or(Ok(()), crate::log_spec::LogFile::create)?;
-            Ok(connections)
-        });
-    let Context {
-        spec,
-        templates,
-        clock,
-        stop,
-        ..
-    } = context;
+    let log = context.spec.log.as_ref().and_then(|log| log.files.get(number));
+    let ready = Connections::<P>::new(context.spec.clients, context.clock).and_then(|connections| {
+        log.map_or(Ok(()), crate::log_spec::LogFile::create)?;
+        Ok(connections)
+    });
+    let Context { spec, templates, clock, stop, .. } = context;
     let shared = Shared::new(number, spec, templates, clock, stop);
     let (result, connections) = match ready {
         Ok(connections) => (Ok(()), Some(connections)),
@@ -490,10 +437,7 @@ pub struct LastMessage {
 impl LastMessage {
     /// For worker number `worker`.
     pub fn of(worker: usize, links: &Links) -> Self {
-        Self {
-            worker,
-            messages: links.messages.clone(),
-        }
+        Self { worker, messages: links.messages.clone() }
     }
 }
 

@@ -50,23 +50,13 @@ impl Rule {
     /// Up to `most` workers, doubled when one of them exceeds [`BUSY_SHARE`].
     #[must_use]
     pub fn up_to(most: usize) -> Self {
-        Self {
-            fewest: 1,
-            most,
-            most_busy: most,
-            busy_share: BUSY_SHARE,
-            settling: Duration::from_nanos(SETTLING),
-        }
+        Self { fewest: 1, most, most_busy: most, busy_share: BUSY_SHARE, settling: Duration::from_nanos(SETTLING) }
     }
 
     /// The default for `clients` clients, if this process may use `cores` cores.
     #[must_use]
     pub fn of(clients: usize, cores: usize, server: Nearness) -> Self {
-        let tried = if clients <= FEW_CLIENTS * cores {
-            clients
-        } else {
-            cores
-        };
+        let tried = if clients <= FEW_CLIENTS * cores { clients } else { cores };
         let ours = match server {
             // a server on this host needs cores, too
             Nearness::SameHost => cores / 2,
@@ -86,10 +76,7 @@ impl Rule {
         let most = even_workers(self.most, clients);
         let fewest = even_workers(self.fewest, clients);
         let fewer = std::iter::successors(Some(fewest), |number| Some(2 * number));
-        fewer
-            .take_while(|number| *number < most)
-            .chain([most])
-            .collect()
+        fewer.take_while(|number| *number < most).chain([most]).collect()
     }
 }
 
@@ -153,13 +140,7 @@ pub struct Growth {
 /// Decides whether to add workers after an interval that ended at `to`, in which `workers` had
 /// these loads; workers without clients are ignored. `last` is the time of the last addition.
 #[must_use]
-pub fn decide(
-    rule: Rule,
-    clients: usize,
-    last: Option<Nanos>,
-    to: Nanos,
-    workers: &[Health],
-) -> Option<Growth> {
+pub fn decide(rule: Rule, clients: usize, last: Option<Nanos>, to: Nanos, workers: &[Health]) -> Option<Growth> {
     let settling = rule.settling.as_nanos() as Nanos;
     let count = workers.iter().filter(|worker| worker.clients > 0).count();
     let next = even_workers(2 * count, clients);
@@ -169,10 +150,7 @@ pub fn decide(
     // a worker with a single client has nothing to give
     let busiest = workers.iter().filter(|worker| worker.clients > 1);
     let share = busiest.map(Health::share).max_by(f64::total_cmp)?;
-    (share > rule.busy_share).then_some(Growth {
-        workers: next,
-        share,
-    })
+    (share > rule.busy_share).then_some(Growth { workers: next, share })
 }
 
 #[cfg(test)]
@@ -180,12 +158,7 @@ mod tests {
     use super::*;
 
     fn worker(percent: u64, clients: usize) -> Health {
-        Health {
-            span: SECOND,
-            cpu: SECOND / 100 * percent,
-            clients,
-            ..Health::default()
-        }
+        Health { span: SECOND, cpu: SECOND / 100 * percent, clients, ..Health::default() }
     }
 
     fn decided(most: usize, last: Option<Nanos>, workers: &[Health]) -> Option<usize> {
@@ -222,17 +195,9 @@ mod tests {
 
     #[test]
     fn a_few_clients_begin_with_a_worker_each() {
-        for (clients, cores, workers) in [
-            (1, 2, 1),
-            (2, 2, 2),
-            (8, 2, 8),
-            (9, 2, 1),
-            (2, 1, 2),
-            (5, 1, 1),
-            (3, 64, 3),
-            (8, 64, 8),
-            (16, 64, 1),
-        ] {
+        for (clients, cores, workers) in
+            [(1, 2, 1), (2, 2, 2), (8, 2, 8), (9, 2, 1), (2, 1, 2), (5, 1, 1), (3, 64, 3), (8, 64, 8), (16, 64, 1)]
+        {
             assert_eq!(first_workers(clients, cores), workers, "{clients}, {cores}");
         }
     }
@@ -273,8 +238,7 @@ mod tests {
 
     #[test]
     fn there_is_nothing_to_try_with_a_few_clients() {
-        let numbers =
-            |clients, cores| Rule::of(clients, cores, Nearness::SameHost).numbers(clients);
+        let numbers = |clients, cores| Rule::of(clients, cores, Nearness::SameHost).numbers(clients);
         assert_eq!(numbers(1, 2), [1]);
         assert_eq!(numbers(8, 2), [8]);
         assert_eq!(numbers(9, 2), [1, 2]);

@@ -63,12 +63,7 @@ fn all_clients_exist_when_the_load_begins() {
     };
     let mut at_origin = 0;
     let mut observer = Faultless(|| at_origin = existing.0.load(Ordering::Relaxed));
-    let report = run(
-        &spec,
-        Clock::start(),
-        &AtomicBool::new(false),
-        &mut observer,
-    );
+    let report = run(&spec, Clock::start(), &AtomicBool::new(false), &mut observer);
     report.expect("the load begins");
     assert_eq!(at_origin, CLIENTS);
     assert_eq!(server.counts(), [0; CLIENTS]);

@@ -28,10 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn spec(server: &Server, text: &str) -> Spec {
     let mut symbols = Symbols::new();
-    let source = Source {
-        name: "test".into(),
-        text: text.into(),
-    };
+    let source = Source { name: "test".into(), text: text.into() };
     let parsed = parse(&source).expect("it parses");
     let program = compile(&parsed, QueryMode::Simple, &mut symbols).expect("it compiles");
     let (seeds, _) = Seeds::draw(&mut Rng::seed(1), CLIENTS, 1, false);
@@ -101,14 +98,7 @@ impl<F: Fn(&[u64]) -> bool> Observer for SlowReader<'_, F> {
 
 /// Runs the load, and checks that the intervals have all of it.
 fn drive(server: &Server, spec: &Spec, until: impl Fn(&[u64]) -> bool) -> (Report, u64) {
-    let mut reader = SlowReader {
-        server,
-        until,
-        has_waited: false,
-        notes: 0,
-        intervals: Vec::new(),
-        ended: 0,
-    };
+    let mut reader = SlowReader { server, until, has_waited: false, notes: 0, intervals: Vec::new(), ended: 0 };
     let stop = AtomicBool::new(false);
     let report = run(spec, Clock::start(), &stop, &mut reader).expect("it begins");
     assert_eq!(report.counts().ended(), reader.ended);
@@ -123,21 +113,14 @@ fn a_load_of_errors_does_not_wait_for_their_reader() {
     let each = 1000;
     for notes_every_error in [false, true] {
         let server = Server::start(Duration::ZERO);
-        let spec = Spec {
-            limit: Limit::Transactions(each),
-            notes_every_error,
-            ..spec(&server, "SELECT fail;\n")
-        };
+        let spec = Spec { limit: Limit::Transactions(each), notes_every_error, ..spec(&server, "SELECT fail;\n") };
         let all = each * CLIENTS as u64;
         let (report, notes) = drive(&server, &spec, |counts| counts.iter().sum::<u64>() == all);
         assert_eq!(report.counts().failed(), all);
         let [error] = &report.errors[..] else {
             panic!("one error, not {:?}", report.errors);
         };
-        assert_eq!(
-            (error.sqlstate.as_deref(), error.count),
-            (Some("40001"), all)
-        );
+        assert_eq!((error.sqlstate.as_deref(), error.count), (Some("40001"), all));
         assert!(notes > 0);
         assert_eq!(notes + report.unreported_errors, all);
     }

@@ -42,12 +42,7 @@ struct Sleeper {
 
 impl Drivers for Sleepers {
     fn driver(&self, _worker: usize, client: usize) -> Box<dyn Driver> {
-        Box::new(Sleeper {
-            client,
-            late: Arc::clone(&self.late),
-            rounds: 0,
-            due: 0,
-        })
+        Box::new(Sleeper { client, late: Arc::clone(&self.late), rounds: 0, due: 0 })
     }
 }
 
@@ -111,12 +106,7 @@ fn lateness(io: Io) -> Vec<Nanos> {
     let drivers = Sleepers::default();
     let late = Arc::clone(&drivers.late);
     let spec = spec(&server, drivers, io);
-    let report = run(
-        &spec,
-        Clock::start(),
-        &AtomicBool::new(false),
-        &mut Faultless(|| ()),
-    );
+    let report = run(&spec, Clock::start(), &AtomicBool::new(false), &mut Faultless(|| ()));
     assert_eq!(report.expect("it begins").outcome, Outcome::Finished);
     assert_eq!(server.counts(), [0, 0]);
     let late = late.lock().expect("no panic").clone();

@@ -32,10 +32,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// A load for `server` in which every worker is busy enough to give clients away.
 fn spec(server: &Server, io: Io) -> Spec {
     let mut symbols = Symbols::new();
-    let source = Source {
-        name: "test".into(),
-        text: "\\set x random(1, 9)\nSELECT :x;\n".into(),
-    };
+    let source = Source { name: "test".into(), text: "\\set x random(1, 9)\nSELECT :x;\n".into() };
     let program = parse(&source).expect("it parses");
     let mode = QueryMode::Simple;
     let program = compile(&program, mode, &mut symbols).expect("it compiles");
@@ -47,11 +44,7 @@ fn spec(server: &Server, io: Io) -> Spec {
         symbols: Arc::new(symbols),
         mode,
         clients: CLIENTS,
-        scaling: Scaling::Automatic(Rule {
-            busy_share: 0.0,
-            settling: Duration::ZERO,
-            ..Rule::up_to(WORKERS)
-        }),
+        scaling: Scaling::Automatic(Rule { busy_share: 0.0, settling: Duration::ZERO, ..Rule::up_to(WORKERS) }),
         // interval ends at 0.2, 1.2, 2.2 s…: more than workers to add, because an interval may
         // arrive late
         warmup: Duration::from_millis(200),
@@ -86,11 +79,7 @@ impl Observer for Watcher<'_> {
     fn connected(&mut self, _: &Connected) {}
 
     fn interval(&mut self, merged: &Merged) {
-        let succeeded: u64 = merged
-            .scripts
-            .iter()
-            .map(|script| script.counts.succeeded)
-            .sum();
+        let succeeded: u64 = merged.scripts.iter().map(|script| script.counts.succeeded).sum();
         match merged.phase {
             Phase::WarmUp => self.seen.warm_up += succeeded,
             phase => {
@@ -124,10 +113,7 @@ impl Observer for Watcher<'_> {
 }
 
 fn drive(server: &Server, spec: &Spec) -> (Report, Seen) {
-    let mut watcher = Watcher {
-        server,
-        seen: Seen::default(),
-    };
+    let mut watcher = Watcher { server, seen: Seen::default() };
     let stop = AtomicBool::new(false);
     let report = run(spec, Clock::start(), &stop, &mut watcher).expect("it begins");
     (report, watcher.seen)
@@ -166,10 +152,7 @@ fn clients_go_on_where_they_are_sent() {
         assert_eq!(after.len(), CLIENTS);
         assert_eq!(after.iter().sum::<u64>(), seen.warm_up + seen.succeeded);
         for (client, (before, after)) in seen.before.iter().zip(&after).enumerate() {
-            assert!(
-                after > before,
-                "client {client} did nothing after the last worker came"
-            );
+            assert!(after > before, "client {client} did nothing after the last worker came");
         }
         // at the end of the last interval clients have stopped
         let mut by_worker = seen.clients[seen.clients.len() - 2].clone();
@@ -233,10 +216,7 @@ fn a_script_that_waits_moves_when_it_is_done() {
         let server = Server::start(PAUSE);
         let mut spec = spec(&server, io);
         let mut symbols = Symbols::new();
-        let source = Source {
-            name: "sleeps".into(),
-            text: "SELECT 1;\n\\sleep 300 ms\nSELECT 2;\n".into(),
-        };
+        let source = Source { name: "sleeps".into(), text: "SELECT 1;\n\\sleep 300 ms\nSELECT 2;\n".into() };
         let parsed = parse(&source).expect("it parses");
         let program = compile(&parsed, spec.mode, &mut symbols).expect("it compiles");
         spec.programs = vec![WeightedProgram { program, weight: 1 }];
@@ -246,16 +226,8 @@ fn a_script_that_waits_moves_when_it_is_done() {
         // both statements of every transaction, on the same connection
         let after = server.counts();
         assert_eq!(after.len(), CLIENTS);
-        assert!(
-            after
-                .iter()
-                .all(|queries| queries % 2 == 0 && *queries >= 8),
-            "{after:?}"
-        );
-        assert_eq!(
-            after.iter().sum::<u64>(),
-            2 * (seen.warm_up + seen.succeeded)
-        );
+        assert!(after.iter().all(|queries| queries % 2 == 0 && *queries >= 8), "{after:?}");
+        assert_eq!(after.iter().sum::<u64>(), 2 * (seen.warm_up + seen.succeeded));
     });
 }
 
@@ -264,9 +236,8 @@ fn every_transaction_is_in_one_log() {
     let server = Server::start(PAUSE);
     let mut spec = spec(&server, Io::Auto);
     spec.arrivals = Arrivals::Poisson { rate_per_s: 1000.0 };
-    let files: Vec<_> = (0..WORKERS + 1)
-        .map(|worker| LogFile::new(server.folder().join(format!("log.{worker}"))))
-        .collect();
+    let files: Vec<_> =
+        (0..WORKERS + 1).map(|worker| LogFile::new(server.folder().join(format!("log.{worker}")))).collect();
     files[0].create().expect("a file");
     let paths: Vec<_> = files.iter().map(|file| file.path().to_owned()).collect();
     spec.log = Some(LogSpec {
@@ -321,12 +292,7 @@ fn check_tuned(report: &Report, seen: &Seen) {
     };
     let tried: Vec<_> = choice.tried.iter().map(|tried| tried.workers).collect();
     assert_eq!(tried, [1, 2, 4]);
-    assert!(
-        choice
-            .tried
-            .iter()
-            .all(|tried| !tried.rates_per_s.is_empty())
-    );
+    assert!(choice.tried.iter().all(|tried| !tried.rates_per_s.is_empty()));
     assert_eq!(report.health.workers.len(), choice.workers);
     let of_workers = CLIENTS / choice.workers;
     // on a busy machine the last move may come after the warm-up; clients stop in the last interval
@@ -371,10 +337,7 @@ fn a_load_that_is_stopped_while_numbers_are_tried_ends() {
         let mut spec = tuned(&server, io);
         spec.warmup = Duration::from_secs(60);
         let stop = AtomicBool::new(false);
-        let mut watcher = Watcher {
-            server: &server,
-            seen: Seen::default(),
-        };
+        let mut watcher = Watcher { server: &server, seen: Seen::default() };
         let report = std::thread::scope(|scope| {
             scope.spawn(|| {
                 while server.counts().iter().sum::<u64>() < 1000 {
@@ -393,9 +356,8 @@ fn workers_that_were_only_tried_leave_no_log() {
     let server = Server::start(PAUSE);
     let mut spec = tuned(&server, Io::Auto);
     spec.workers = 1;
-    let files: Vec<_> = (0..WORKERS)
-        .map(|worker| LogFile::new(server.folder().join(format!("log.{worker}"))))
-        .collect();
+    let files: Vec<_> =
+        (0..WORKERS).map(|worker| LogFile::new(server.folder().join(format!("log.{worker}")))).collect();
     files[0].create().expect("a file");
     let paths: Vec<_> = files.iter().map(|file| file.path().to_owned()).collect();
     spec.log = Some(LogSpec {

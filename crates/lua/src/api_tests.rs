@@ -127,10 +127,7 @@ fn an_error_that_is_fatal_is_a_text_to_the_script_and_the_servers_to_the_engine(
         Request::Refused(refused) => {
             assert!(!refused.ignorable);
             let words = refused.words.clone().unwrap_or_default();
-            assert!(
-                words.starts_with("SQL error, SQLSTATE 42P01: no\n  test.lua:8"),
-                "{words}"
-            );
+            assert!(words.starts_with("SQL error, SQLSTATE 42P01: no\n  test.lua:8"), "{words}");
         }
         other => panic!("{other:?}"),
     }
@@ -176,10 +173,7 @@ fn a_statement_that_the_server_refused_to_prepare_is_prepared_again() {
     let sent = client.answer(&message(b'C', b"CREATE TABLE\0")).sent();
     assert!(sent.contains("SELECT a FROM late"), "{sent:?}");
     let sent = client.answer(b"1\0\0\0\x04").sent();
-    assert!(
-        sent.contains("sb_0") && !sent.contains("SELECT"),
-        "{sent:?}"
-    );
+    assert!(sent.contains("sb_0") && !sent.contains("SELECT"), "{sent:?}");
     assert!(client.answer(&message(b'C', b"SELECT 0\0")).is_done());
     // in the next transaction it is prepared already
     assert!(!client.begin().sent().contains("SELECT"));
@@ -209,17 +203,10 @@ fn a_connection_that_fails_leaves_the_statements_of_the_current_one() {
     assert!(client.begin().sent().contains("SELECT 1"));
     client.answer(b"1\0\0\0\x04");
     client.answer(&message(b'C', b"SELECT 1\0"));
-    assert!(
-        matches!(client.last, Request::Change(Change::Open(1))),
-        "{:?}",
-        client.last
-    );
+    assert!(matches!(client.last, Request::Change(Change::Open(1))), "{:?}", client.last);
     client.go(Event::Changed(Some("too many clients".to_owned())));
     let sent = client.sent();
-    assert!(
-        sent.contains("sb_0") && !sent.contains("SELECT"),
-        "{sent:?}"
-    );
+    assert!(sent.contains("sb_0") && !sent.contains("SELECT"), "{sent:?}");
 }
 
 #[test]
@@ -302,10 +289,7 @@ fn a_command_that_gives_false_has_failed() {
     let workload = open(text, "load", &[]);
     let mut client = Client::of(&workload);
     client.connect().begin();
-    assert_eq!(
-        client.abort(),
-        "command \"load\" failed: its function gave false"
-    );
+    assert_eq!(client.abort(), "command \"load\" failed: its function gave false");
     // options that the script declares come before the general ones
     let workload = open(text, "help", &[]);
     let mut client = Client::of(&workload);
@@ -326,11 +310,7 @@ fn numbers_of_a_range_come_once_from_all_clients() {
         let mut client = Client::of(&workload);
         client.connect().begin();
         let words = client.abort().lines().next().unwrap_or_default().to_owned();
-        seen.extend(
-            words
-                .split(' ')
-                .map(|word| word.parse::<u32>().expect(&words)),
-        );
+        seen.extend(words.split(' ').map(|word| word.parse::<u32>().expect(&words)));
     }
     assert!(seen.iter().all(|number| *number >= 4_294_900_000));
     seen.sort_unstable();
@@ -340,16 +320,11 @@ fn numbers_of_a_range_come_once_from_all_clients() {
 
 #[test]
 fn old_scripts_have_their_options_as_globals() {
-    let text =
-        "function event() db_query(oltp_table_size .. ' of ' .. rand_type .. ' ' .. threads) end";
+    let text = "function event() db_query(oltp_table_size .. ' of ' .. rand_type .. ' ' .. threads) end";
     let workload = open(text, "run", &[("oltp-table-size", "500")]);
     let mut client = Client::of(&workload);
     client.connect().begin();
-    assert!(
-        client.sent().contains("500 of special 2"),
-        "{:?}",
-        client.last
-    );
+    assert!(client.sent().contains("500 of special 2"), "{:?}", client.last);
     client.answer(&rows(&[Some("1")]));
     assert!(client.is_done());
 }
@@ -365,27 +340,15 @@ fn a_script_refuses_values_of_its_options() {
     let given = |size| settings("run", &[("size", size), ("other", "13")]);
     assert!(Workload::open(script(), given("12")).is_ok());
     let error = Workload::open(script(), given("13")).expect_err("it is refused");
-    assert_eq!(
-        error.message,
-        "invalid option: --size=13: the script refuses it"
-    );
+    assert_eq!(error.message, "invalid option: --size=13: the script refuses it");
 }
 
 #[test]
 fn what_is_wrong_with_declared_options_is_said() {
     for (options, message) in [
-        (
-            "7",
-            "sysbench.cmdline.options has to be a table, and is of type integer",
-        ),
-        (
-            "{ size = 7 }",
-            "sysbench.cmdline.options.size is not a table of a description and a default",
-        ),
-        (
-            "{ size = {} }",
-            "sysbench.cmdline.options.size has no description",
-        ),
+        ("7", "sysbench.cmdline.options has to be a table, and is of type integer"),
+        ("{ size = 7 }", "sysbench.cmdline.options.size is not a table of a description and a default"),
+        ("{ size = {} }", "sysbench.cmdline.options.size has no description"),
         (
             "{ size = { 'size', 'big', sysbench.cmdline.ARG_INT } }",
             "sysbench.cmdline.options.size has the default \"big\", which is not a whole number of 32 bits",

@@ -57,13 +57,7 @@ enum Step {
 }
 
 impl Session {
-    pub fn new(
-        state: Arc<State>,
-        thread: Thread,
-        client: Table,
-        seed: u64,
-        watch: Arc<Watch>,
-    ) -> Self {
+    pub fn new(state: Arc<State>, thread: Thread, client: Table, seed: u64, watch: Arc<Watch>) -> Self {
         Self {
             state,
             thread,
@@ -143,16 +137,10 @@ impl Session {
         }
         match word {
             Word::Code(code) => self.thread.resume(code),
-            Word::Rows(rows, columns, values) => {
-                self.thread.resume((code::ANSWERED, rows, columns, values))
+            Word::Rows(rows, columns, values) => self.thread.resume((code::ANSWERED, rows, columns, values)),
+            Word::Failure { sqlstate, message, in_block } => {
+                self.thread.resume((code::REFUSED, sqlstate, message, in_block))
             }
-            Word::Failure {
-                sqlstate,
-                message,
-                in_block,
-            } => self
-                .thread
-                .resume((code::REFUSED, sqlstate, message, in_block)),
         }
     }
 
@@ -169,8 +157,7 @@ impl Session {
                 let Value::Table(values) = d else {
                     return Err(mlua::Error::runtime("the values are no table"));
                 };
-                let values: mlua::Result<Vec<Value>> =
-                    (1..=count).map(|at| values.get(at)).collect();
+                let values: mlua::Result<Vec<Value>> = (1..=count).map(|at| values.get(at)).collect();
                 self.execute(number(&a)?, number(&b)?, &values?, out)?
             }
             ask::OPEN => {
@@ -193,10 +180,9 @@ impl Session {
                 let length = Duration::try_from_secs_f64(seconds.unwrap_or_default());
                 Request::Sleep(length.unwrap_or_default())
             }
-            ask::REFUSED => Request::Refused(Refused {
-                ignorable: matches!(a, Value::Boolean(true)),
-                words: Some(text(&b)),
-            }),
+            ask::REFUSED => {
+                Request::Refused(Refused { ignorable: matches!(a, Value::Boolean(true)), words: Some(text(&b)) })
+            }
             _ => Request::Abort(text(&a)),
         };
         Ok(Step::Ask(request))
@@ -234,8 +220,7 @@ impl Session {
         self.preparing = Some(number);
         let statements = self.state.statements();
         let statement = statements.get(number).ok_or_else(|| no_statement(number))?;
-        out.parse_typed(&statement.name, &statement.sql, &statement.types)
-            .map_err(mlua::Error::runtime)?;
+        out.parse_typed(&statement.name, &statement.sql, &statement.types).map_err(mlua::Error::runtime)?;
         Ok(Step::Ask(Request::Await))
     }
 
@@ -256,9 +241,7 @@ impl Session {
             let index = usize::from(index);
             let is_template = index < 64 && templates >> index & 1 == 1;
             match values.get(index) {
-                Some(Value::String(template)) if is_template => {
-                    letters.fill(&template.as_bytes(), out)
-                }
+                Some(Value::String(template)) if is_template => letters.fill(&template.as_bytes(), out),
                 Some(value) => {
                     return write_value(value, out).unwrap_or_else(|what| {
                         wrong = Some((index + 1, what));
@@ -279,9 +262,9 @@ impl Session {
         };
         written.map_err(mlua::Error::runtime)?;
         match wrong {
-            Some((index, what)) => Err(mlua::Error::runtime(format!(
-                "parameter {index} is a {what}, which is no value of SQL"
-            ))),
+            Some((index, what)) => {
+                Err(mlua::Error::runtime(format!("parameter {index} is a {what}, which is no value of SQL")))
+            }
             None => Ok(Request::Await),
         }
     }
@@ -331,9 +314,7 @@ fn write_value(value: &Value, out: &mut Vec<u8>) -> Result<bool, &'static str> {
 }
 
 fn number(value: &Value) -> mlua::Result<usize> {
-    value
-        .as_usize()
-        .ok_or_else(|| mlua::Error::runtime("the script's runtime asks for no number"))
+    value.as_usize().ok_or_else(|| mlua::Error::runtime("the script's runtime asks for no number"))
 }
 
 fn no_statement(number: usize) -> mlua::Error {

@@ -12,108 +12,28 @@ const GENERAL: [(&str, Kind, Option<&str>, &str); 18] = [
         Some("special"),
         "distribution of sysbench.rand.default: uniform, gaussian, special, pareto or zipfian",
     ),
-    (
-        "rand_spec_iter",
-        Kind::Int,
-        Some("12"),
-        "uniform numbers a gaussian one is the mean of",
-    ),
-    (
-        "rand_spec_pct",
-        Kind::Int,
-        Some("1"),
-        "special: percent of the values that are special",
-    ),
-    (
-        "rand_spec_res",
-        Kind::Int,
-        Some("75"),
-        "special: percent of the draws that give a special value",
-    ),
-    (
-        "rand_pareto_h",
-        Kind::Double,
-        Some("0.2"),
-        "pareto: parameter h",
-    ),
-    (
-        "rand_zipfian_exp",
-        Kind::Double,
-        Some("0.8"),
-        "zipfian: exponent",
-    ),
-    (
-        "db_driver",
-        Kind::Text,
-        Some("pgsql"),
-        "database driver: pgsql is the only one",
-    ),
+    ("rand_spec_iter", Kind::Int, Some("12"), "uniform numbers a gaussian one is the mean of"),
+    ("rand_spec_pct", Kind::Int, Some("1"), "special: percent of the values that are special"),
+    ("rand_spec_res", Kind::Int, Some("75"), "special: percent of the draws that give a special value"),
+    ("rand_pareto_h", Kind::Double, Some("0.2"), "pareto: parameter h"),
+    ("rand_zipfian_exp", Kind::Double, Some("0.8"), "zipfian: exponent"),
+    ("db_driver", Kind::Text, Some("pgsql"), "database driver: pgsql is the only one"),
     (
         "db_ps_mode",
         Kind::Text,
         Some("auto"),
         "prepared statements: auto, or disable to send their values within the text",
     ),
-    (
-        "db_debug",
-        Kind::Bool,
-        Some("off"),
-        "for the script to read: print what concerns the database",
-    ),
-    (
-        "validate",
-        Kind::Bool,
-        Some("off"),
-        "for the script to read: check what the server answers",
-    ),
-    (
-        "debug",
-        Kind::Bool,
-        Some("off"),
-        "for the script to read: print more",
-    ),
-    (
-        "verbosity",
-        Kind::Int,
-        Some("3"),
-        "for the script to read: from 0 to 5",
-    ),
-    (
-        "pgsql_host",
-        Kind::Text,
-        None,
-        "server's host, unless -h or a connection string gives one",
-    ),
-    (
-        "pgsql_port",
-        Kind::Text,
-        None,
-        "server's port, unless -p or a connection string gives one",
-    ),
-    (
-        "pgsql_user",
-        Kind::Text,
-        None,
-        "user, unless -U or a connection string gives one",
-    ),
-    (
-        "pgsql_password",
-        Kind::Text,
-        None,
-        "password, unless a connection string gives one",
-    ),
-    (
-        "pgsql_db",
-        Kind::Text,
-        None,
-        "database, unless the last argument gives one",
-    ),
-    (
-        "pgsql_sslmode",
-        Kind::Text,
-        None,
-        "SSL mode, unless a connection string gives one",
-    ),
+    ("db_debug", Kind::Bool, Some("off"), "for the script to read: print what concerns the database"),
+    ("validate", Kind::Bool, Some("off"), "for the script to read: check what the server answers"),
+    ("debug", Kind::Bool, Some("off"), "for the script to read: print more"),
+    ("verbosity", Kind::Int, Some("3"), "for the script to read: from 0 to 5"),
+    ("pgsql_host", Kind::Text, None, "server's host, unless -h or a connection string gives one"),
+    ("pgsql_port", Kind::Text, None, "server's port, unless -p or a connection string gives one"),
+    ("pgsql_user", Kind::Text, None, "user, unless -U or a connection string gives one"),
+    ("pgsql_password", Kind::Text, None, "password, unless a connection string gives one"),
+    ("pgsql_db", Kind::Text, None, "database, unless the last argument gives one"),
+    ("pgsql_sslmode", Kind::Text, None, "SSL mode, unless a connection string gives one"),
 ];
 
 /// The allowed values of some of them; with others, a draw would not end, or all draws would be
@@ -180,10 +100,7 @@ pub fn connection(given: &[(String, String)]) -> Vec<(&'static str, String)> {
         let found = CONNECTION.iter().find(|(option, _)| *option == name);
         found.map(|(_, keyword)| *keyword)
     };
-    given
-        .iter()
-        .filter_map(|(name, value)| Some((keyword(name)?, value.clone())))
-        .collect()
+    given.iter().filter_map(|(name, value)| Some((keyword(name)?, value.clone()))).collect()
 }
 
 /// The option of pgdrive that replaces an option of sysbench itself.
@@ -202,27 +119,16 @@ mod tests {
     #[test]
     fn options_of_the_connection_are_libpqs() {
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-        let given = [
-            ("tables", "4"),
-            ("pgsql-host", "a,b"),
-            ("pgsql_db", "bench"),
-            ("--pgsql-sslmode", "require"),
-        ]
-        .map(owned);
+        let given =
+            [("tables", "4"), ("pgsql-host", "a,b"), ("pgsql_db", "bench"), ("--pgsql-sslmode", "require")].map(owned);
         let expected = [("host", "a,b"), ("dbname", "bench"), ("sslmode", "require")];
-        assert_eq!(
-            connection(&given),
-            expected.map(|(name, value)| (name, value.to_owned()))
-        );
+        assert_eq!(connection(&given), expected.map(|(name, value)| (name, value.to_owned())));
     }
 
     #[test]
     fn defaults_are_values_of_their_kinds() {
         for (name, kind, default, _) in GENERAL {
-            assert!(
-                default.is_none_or(|text| kind.parse(text).is_ok()),
-                "{name}"
-            );
+            assert!(default.is_none_or(|text| kind.parse(text).is_ok()), "{name}");
         }
     }
 }

@@ -104,10 +104,7 @@ pub(crate) struct Making {
 impl Making {
     pub(crate) fn prepares(&self) -> bool {
         let disable = OptionValue::Text("disable".into());
-        !self
-            .options
-            .iter()
-            .any(|(name, value)| name == "db_ps_mode" && *value == disable)
+        !self.options.iter().any(|(name, value)| name == "db_ps_mode" && *value == disable)
     }
 }
 
@@ -143,9 +140,7 @@ impl State {
         // user's programs, as under sysbench: with debug and ffi they can break them.
         let lua = unsafe { Lua::unsafe_new_with(LIBRARIES, options) };
         lua.set_memory_limit(making.memory_limit)?;
-        lua.globals()
-            .get::<Function>("collectgarbage")?
-            .call::<()>(("setpause", making.gc_pause_percent))?;
+        lua.globals().get::<Function>("collectgarbage")?.call::<()>(("setpause", making.gc_pause_percent))?;
         let commands = making.texts.clone().map(Commands::new);
         let statements = Arc::new(Mutex::new(Statements::new(commands)));
         let reads_rows = Arc::new(AtomicBool::new(false));
@@ -178,9 +173,7 @@ impl State {
 
     /// Locks the statements of all clients.
     pub fn statements(&self) -> MutexGuard<'_, Statements> {
-        self.statements
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.statements.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The table that represents a client in scripts, before its script has run.
@@ -203,11 +196,7 @@ impl State {
 
 /// Runs the code of sysbench's API; returns the table `client`.
 fn run_runtime(lua: &Lua, engine: &Table) -> mlua::Result<Table> {
-    let own = |name: &str, text: &str| {
-        lua.load(text)
-            .set_name(format!("=[{name}]"))
-            .into_function()
-    };
+    let own = |name: &str, text: &str| lua.load(text).set_name(format!("=[{name}]")).into_function();
     let place: Function = own("where", WHERE)?.call(())?;
     engine.set("where", place)?;
     let parts = lua.create_table()?;
@@ -219,16 +208,10 @@ fn run_runtime(lua: &Lua, engine: &Table) -> mlua::Result<Table> {
     // LuaJIT stores what all values of ffi need only in this table, and does not mark it itself
     lua.set_named_registry_value("pgdyno.ffi", &ffi)?;
     engine.set("ffi", ffi)?;
-    engine.set(
-        "coroutines",
-        own("coroutines", COROUTINES)?.call::<Table>(())?,
-    )?;
+    engine.set("coroutines", own("coroutines", COROUTINES)?.call::<Table>(())?)?;
     let random: Table = own("random", RANDOM)?.call(engine)?;
     let session: Table = own("session", SESSION)?.call((engine, &random))?;
-    engine.set(
-        "searchpath",
-        library(lua, "package")?.get::<Function>("searchpath")?,
-    )?;
+    engine.set("searchpath", library(lua, "package")?.get::<Function>("searchpath")?)?;
     own("client", CLIENT)?.call((engine, &random, &session))
 }
 
@@ -261,15 +244,9 @@ fn engine_table(
     engine.set("exports_options", making.exports_options)?;
     engine.set("memory_words", memory_words(making.memory_limit))?;
     let specs = making.declared.as_deref();
-    engine.set(
-        "options_text",
-        specs.map_or_else(String::new, sysbench_lines),
-    )?;
+    engine.set("options_text", specs.map_or_else(String::new, sysbench_lines))?;
     let path = making.script.path.as_ref();
-    let shown = path.map_or_else(
-        || making.script.name.clone(),
-        |path| path.display().to_string(),
-    );
+    let shown = path.map_or_else(|| making.script.name.clone(), |path| path.display().to_string());
     engine.set("script_path", shown)?;
     engine.set("codes", codes(lua)?)?;
     engine.set("asks", asks(lua)?)?;
@@ -279,12 +256,7 @@ fn engine_table(
 }
 
 /// The functions that compile the script, its modules and its files.
-fn loading(
-    lua: &Lua,
-    engine: &Table,
-    making: &Making,
-    reads_rows: &Arc<AtomicBool>,
-) -> mlua::Result<()> {
+fn loading(lua: &Lua, engine: &Table, making: &Making, reads_rows: &Arc<AtomicBool>) -> mlua::Result<()> {
     let maker = making.script.maker(lua)?;
     reads_rows.store(maker.reads_rows, Ordering::Relaxed);
     let script = lua.create_function(move |_, ()| maker.function.call::<Function>(()))?;
@@ -295,12 +267,7 @@ fn loading(
 }
 
 /// The functions for which Lua is too slow, or which all states share.
-fn helpers(
-    lua: &Lua,
-    engine: &Table,
-    making: &Making,
-    statements: &Arc<Mutex<Statements>>,
-) -> mlua::Result<()> {
+fn helpers(lua: &Lua, engine: &Table, making: &Making, statements: &Arc<Mutex<Statements>>) -> mlua::Result<()> {
     let check = lua.create_function(|_, options: Value| {
         // returns a text in place of an error, which Lua would wrap
         Ok(declared(&options).err().map(|wrong| wrong.message))
@@ -326,19 +293,14 @@ fn helpers(
     let known = Arc::clone(statements);
     let statement = lua.create_function(move |_, (text, types): (LuaString, Vec<u32>)| {
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-        known
-            .number(&text.as_bytes(), types)
-            .map_err(mlua::Error::runtime)
+        known.number(&text.as_bytes(), types).map_err(mlua::Error::runtime)
     })?;
     engine.set("statement", statement)
 }
 
 /// The message for a script that exceeds the memory limit of a state.
 pub(crate) fn memory_words(limit: usize) -> String {
-    format!(
-        "the script needs more memory than a thread of it may take, {} MB",
-        limit / 1_000_000
-    )
+    format!("the script needs more memory than a thread of it may take, {} MB", limit / 1_000_000)
 }
 
 /// Loads modules: they are compiled once for each state, and instantiated for each client.
@@ -392,11 +354,7 @@ fn scattered(number: u32) -> u32 {
             return x;
         }
         let residue = (wide * wide % PRIME) as u32;
-        if wide <= PRIME / 2 {
-            residue
-        } else {
-            (PRIME - u64::from(residue)) as u32
-        }
+        if wide <= PRIME / 2 { residue } else { (PRIME - u64::from(residue)) as u32 }
     };
     permute(permute(number) ^ 0x5bf0_3635)
 }

@@ -88,12 +88,9 @@ impl Kind {
             }
             Self::Double => match integer(text) {
                 Some(number) => OptionValue::Int(number),
-                None => OptionValue::Double(
-                    text.parse()
-                        .ok()
-                        .filter(|number: &f64| number.is_finite())
-                        .ok_or("a number")?,
-                ),
+                None => {
+                    OptionValue::Double(text.parse().ok().filter(|number: &f64| number.is_finite()).ok_or("a number")?)
+                }
             },
             Self::Text => OptionValue::Text(text.to_owned()),
             Self::List => {

@@ -24,9 +24,7 @@ impl OptionSpec {
             description: description.to_owned(),
             kind,
             shown: default.map(str::to_owned),
-            default: default
-                .and_then(|text| kind.parse(text).ok())
-                .unwrap_or_else(|| kind.without_default()),
+            default: default.and_then(|text| kind.parse(text).ok()).unwrap_or_else(|| kind.without_default()),
             range: None,
         }
     }
@@ -50,9 +48,7 @@ impl OptionSpec {
         };
         match self.range {
             // NaN is in no range
-            Some((least, most)) if !(least..=most).contains(&number) => {
-                Err(format!("a number from {least} to {most}"))
-            }
+            Some((least, most)) if !(least..=most).contains(&number) => Err(format!("a number from {least} to {most}")),
             _ => Ok(value),
         }
     }

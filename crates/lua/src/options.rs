@@ -55,8 +55,9 @@ fn spec_of(name: &str, entry: &Value) -> Result<OptionSpec, ScriptError> {
     let default = entry.get::<Value>(2)?;
     let kind = match (entry.get::<Option<i64>>(3)?, &default) {
         (Some(7), _) => return Err(wrong("is a file of options: pgdrive reads none")),
-        (Some(number), _) => Kind::numbered(number)
-            .ok_or_else(|| wrong("has a type that is none of sysbench.cmdline.ARG_..."))?,
+        (Some(number), _) => {
+            Kind::numbered(number).ok_or_else(|| wrong("has a type that is none of sysbench.cmdline.ARG_..."))?
+        }
         (None, Value::Boolean(_)) => Kind::Bool,
         (None, Value::Integer(_) | Value::Number(_)) => Kind::Double,
         (None, Value::String(_) | Value::Nil) => Kind::Text,
@@ -77,22 +78,13 @@ fn spec_of(name: &str, entry: &Value) -> Result<OptionSpec, ScriptError> {
     let given = shown.as_deref().filter(|text| !text.is_empty());
     let default = match given {
         None => kind.without_default(),
-        Some(text) => kind
-            .parse(text)
-            .map_err(|what| wrong(&format!("has the default \"{text}\", which is not {what}")))?,
+        Some(text) => {
+            kind.parse(text).map_err(|what| wrong(&format!("has the default \"{text}\", which is not {what}")))?
+        }
     };
     // our own workloads declare ranges; sysbench has no such field
-    let range = entry
-        .get::<Option<f64>>("least")?
-        .zip(entry.get::<Option<f64>>("most")?);
-    Ok(OptionSpec {
-        name: name.to_owned(),
-        description,
-        kind,
-        shown,
-        default,
-        range,
-    })
+    let range = entry.get::<Option<f64>>("least")?.zip(entry.get::<Option<f64>>("most")?);
+    Ok(OptionSpec { name: name.to_owned(), description, kind, shown, default, range })
 }
 
 /// The values of all options, those `declared` by the script and sysbench's own, with the `given`
@@ -109,14 +101,9 @@ pub(crate) fn resolve(
     let general = general();
     let own = declared.unwrap_or_default();
     // an option that the script declares replaces sysbench's of the same name
-    let others = general
-        .iter()
-        .filter(|spec| own.iter().all(|known| known.key() != spec.name));
+    let others = general.iter().filter(|spec| own.iter().all(|known| known.key() != spec.name));
     let known: Vec<&OptionSpec> = own.iter().chain(others).collect();
-    let mut values: OptionValues = known
-        .iter()
-        .map(|spec| (spec.key(), spec.default.clone()))
-        .collect();
+    let mut values: OptionValues = known.iter().map(|spec| (spec.key(), spec.default.clone())).collect();
     for (given_name, text) in given {
         let name = key(given_name);
         if let Some(at) = known.iter().position(|spec| spec.key() == name) {
@@ -158,11 +145,7 @@ pub(crate) fn invalid(name: &str, text: &str) -> String {
 
 fn unknown(script: &str, name: &str, text: &str, known: &[&OptionSpec]) -> ScriptError {
     let names: Vec<_> = known.iter().map(|spec| spec.dashed()).collect();
-    let message = format!(
-        "{}: script \"{script}\" has no option \"{}\"",
-        invalid(name, text),
-        name.replace('_', "-")
-    );
+    let message = format!("{}: script \"{script}\" has no option \"{}\"", invalid(name, text), name.replace('_', "-"));
     ScriptError::new(message).hint(format!("It has: {}.", names.join(", ")))
 }
 
@@ -187,11 +170,7 @@ pub(crate) fn describe(declared: &[OptionSpec]) -> Vec<String> {
     let line = |spec: &OptionSpec| {
         let default = spec.shown.as_ref();
         let default = default.map_or_else(String::new, |text| format!(" [{text}]"));
-        format!(
-            "  --lua-opt {}=…  {}{default}",
-            spec.dashed(),
-            spec.description
-        )
+        format!("  --lua-opt {}=…  {}{default}", spec.dashed(), spec.description)
     };
     declared.iter().chain(&general()).map(line).collect()
 }
@@ -262,59 +241,19 @@ mod tests {
     #[test]
     fn what_is_not_known_or_of_another_type_is_refused() {
         for (name, value, message) in [
-            (
-                "table",
-                "1",
-                "invalid option: --table=1: script \"a.lua\" has no option \"table\"",
-            ),
+            ("table", "1", "invalid option: --table=1: script \"a.lua\" has no option \"table\""),
             ("tables", "many", "option tables: \"many\" is not a number"),
-            (
-                "skip_trx",
-                "maybe",
-                "option skip-trx: \"maybe\" is not on or off",
-            ),
-            (
-                "count",
-                "1K",
-                "option count: \"1K\" is not a whole number of 32 bits",
-            ),
-            (
-                "block-size",
-                "-1",
-                "option block-size: \"-1\" is not a size such as 4096 or 16K",
-            ),
+            ("skip_trx", "maybe", "option skip-trx: \"maybe\" is not on or off"),
+            ("count", "1K", "option count: \"1K\" is not a whole number of 32 bits"),
+            ("block-size", "-1", "option block-size: \"-1\" is not a size such as 4096 or 16K"),
             ("share", "nan", "option share: \"nan\" is not a number"),
             ("share", "inf", "option share: \"inf\" is not a number"),
-            (
-                "rand-spec-iter",
-                "0",
-                "option rand-spec-iter: \"0\" is not a number from 1 to 1000000",
-            ),
-            (
-                "rand-zipfian-exp",
-                "1e300",
-                "option rand-zipfian-exp: \"1e300\" is not a number from 0 to 100",
-            ),
-            (
-                "rand-pareto-h",
-                "-1",
-                "option rand-pareto-h: \"-1\" is not a number from 0.000001 to 0.999999",
-            ),
-            (
-                "rand-type",
-                "odd",
-                "option rand-type: there is no distribution \"odd\"",
-            ),
-            (
-                "db-driver",
-                "mysql",
-                "option db-driver: there is no driver \"mysql\"",
-            ),
-            (
-                "threads",
-                "4",
-                "invalid option: --threads=4: not an option of scripts",
-            ),
+            ("rand-spec-iter", "0", "option rand-spec-iter: \"0\" is not a number from 1 to 1000000"),
+            ("rand-zipfian-exp", "1e300", "option rand-zipfian-exp: \"1e300\" is not a number from 0 to 100"),
+            ("rand-pareto-h", "-1", "option rand-pareto-h: \"-1\" is not a number from 0.000001 to 0.999999"),
+            ("rand-type", "odd", "option rand-type: there is no distribution \"odd\""),
+            ("db-driver", "mysql", "option db-driver: there is no driver \"mysql\""),
+            ("threads", "4", "invalid option: --threads=4: not an option of scripts"),
         ] {
             let error = resolved(&[(name, value)]).expect_err(name);
             assert_eq!(error.message, message);

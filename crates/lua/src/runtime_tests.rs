@@ -11,10 +11,7 @@ const READY: &[u8] = b"Z\0\0\0\x05I";
 pub(crate) fn settings(command: &str, options: &[(&str, &str)]) -> Settings {
     Settings {
         command: command.to_owned(),
-        options: options
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect(),
+        options: options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
         threads: 2,
         part: (0, 1),
         seeds: vec![7, 8],
@@ -36,11 +33,7 @@ pub(crate) struct Client {
 
 impl Client {
     pub fn of(workload: &Workload) -> Self {
-        Self {
-            driver: workload.driver(0, 1),
-            sent: Vec::new(),
-            last: Request::Done,
-        }
+        Self { driver: workload.driver(0, 1), sent: Vec::new(), last: Request::Done }
     }
 
     pub fn go(&mut self, event: Event<'_>) -> &mut Self {
@@ -55,10 +48,7 @@ impl Client {
     }
 
     pub fn begin(&mut self) -> &mut Self {
-        self.go(Event::Begin {
-            script: 0,
-            tries: 1,
-        })
+        self.go(Event::Begin { script: 0, tries: 1 })
     }
 
     pub fn answer(&mut self, bytes: &[u8]) -> &mut Self {
@@ -101,18 +91,12 @@ pub(crate) fn rows(values: &[Option<&str>]) -> Vec<u8> {
         }
         bytes.extend(message(b'D', &row));
     }
-    bytes.extend(message(
-        b'C',
-        format!("SELECT {}\0", values.len()).as_bytes(),
-    ));
+    bytes.extend(message(b'C', format!("SELECT {}\0", values.len()).as_bytes()));
     bytes
 }
 
 pub(crate) fn refusal(sqlstate: &str) -> Vec<u8> {
-    message(
-        b'E',
-        format!("SERROR\0VERROR\0C{sqlstate}\0Mno\0\0").as_bytes(),
-    )
+    message(b'E', format!("SERROR\0VERROR\0C{sqlstate}\0Mno\0\0").as_bytes())
 }
 
 #[test]
@@ -209,11 +193,7 @@ fn a_statement_is_prepared_once_a_session_and_bound_in_place() {
     );
     let mut client = Client::of(&workload);
     client.connect();
-    assert!(
-        client
-            .sent()
-            .contains("UPDATE t SET a=$1, b=$2 WHERE c=$3\0\0\x03\0\0\0\x14")
-    );
+    assert!(client.sent().contains("UPDATE t SET a=$1, b=$2 WHERE c=$3\0\0\x03\0\0\0\x14"));
     assert!(client.answer(b"1\0\0\0\x04").is_done());
     client.begin();
     let sent = client.sent();
@@ -233,21 +213,13 @@ fn errors_that_sysbench_ignores_end_the_transaction_and_others_the_client() {
     let workload = open(text, "run", &[]);
     let mut client = Client::of(&workload);
     client.connect();
-    for (sqlstate, is_ignorable) in [
-        ("40001", true),
-        ("23505", true),
-        ("55000", true),
-        ("42P01", false),
-    ] {
+    for (sqlstate, is_ignorable) in [("40001", true), ("23505", true), ("55000", true), ("42P01", false)] {
         client.begin().answer(&refusal(sqlstate));
         match &client.last {
             Request::Refused(refused) => {
                 assert_eq!(refused.ignorable, is_ignorable, "{sqlstate}");
                 let words = refused.words.clone().unwrap_or_default();
-                assert!(
-                    words.starts_with(&format!("SQL error, SQLSTATE {sqlstate}: no")),
-                    "{words}"
-                );
+                assert!(words.starts_with(&format!("SQL error, SQLSTATE {sqlstate}: no")), "{words}");
                 assert!(words.ends_with("\n  test.lua:2"), "{words}");
             }
             other => panic!("{other:?}"),
@@ -257,29 +229,15 @@ fn errors_that_sysbench_ignores_end_the_transaction_and_others_the_client() {
 
 #[test]
 fn what_is_wrong_in_a_script_is_said_with_its_line() {
-    let workload = open(
-        "function event()\n  local x = nil\n  return x.field\nend",
-        "run",
-        &[],
-    );
+    let workload = open("function event()\n  local x = nil\n  return x.field\nend", "run", &[]);
     let mut client = Client::of(&workload);
     client.connect().begin();
-    assert!(
-        client
-            .abort()
-            .starts_with("test.lua:3: attempt to index local 'x'")
-    );
+    assert!(client.abort().starts_with("test.lua:3: attempt to index local 'x'"));
     assert!(client.abort().contains("\n  test.lua:3"));
-    assert!(
-        !client.abort().contains("[client]"),
-        "only the script's own lines"
-    );
+    assert!(!client.abort().contains("[client]"), "only the script's own lines");
     let broken = Script::own("broken.lua", "function event()\n  if then\nend", &[]);
     let error = Workload::open(broken, settings("run", &[])).expect_err("it does not compile");
-    assert!(
-        error.message.starts_with("broken.lua:2: unexpected symbol"),
-        "{error}"
-    );
+    assert!(error.message.starts_with("broken.lua:2: unexpected symbol"), "{error}");
 }
 
 #[test]
@@ -299,8 +257,7 @@ fn an_error_of_another_client_does_not_reach_the_globals_of_this_one() {
 
 #[test]
 fn commands_are_found_and_called_once() {
-    let text =
-        "sysbench.cmdline.commands = { load = { function() con = sysbench.sql.driver():connect()
+    let text = "sysbench.cmdline.commands = { load = { function() con = sysbench.sql.driver():connect()
             con:query('L' .. sysbench.opt.rows) end, sysbench.cmdline.PARALLEL_COMMAND } }
         sysbench.cmdline.options = { rows = { 'rows', 10 } }
         function cleanup() end";
@@ -315,15 +272,8 @@ fn commands_are_found_and_called_once() {
     assert_eq!(open(text, "cleanup", &[]).task(), Task::Once);
     let script = Script::own("test.lua", text, &[]);
     let error = Workload::open(script, settings("dance", &[])).expect_err("there is none");
-    assert_eq!(
-        error.message,
-        "script \"test.lua\" has no command \"dance\""
-    );
-    assert!(
-        error
-            .hint
-            .is_some_and(|hint| hint.contains("cleanup, help, load, run"))
-    );
+    assert_eq!(error.message, "script \"test.lua\" has no command \"dance\"");
+    assert!(error.hint.is_some_and(|hint| hint.contains("cleanup, help, load, run")));
 }
 
 #[test]
@@ -356,10 +306,7 @@ fn draws_follow_the_distribution_that_was_asked_for() {
         let mut client = Client::of(&workload);
         client.connect().begin();
         let words = client.abort().lines().next().unwrap_or_default().to_owned();
-        words
-            .split(' ')
-            .map(|word| word.parse().expect(&words))
-            .collect()
+        words.split(' ').map(|word| word.parse().expect(&words)).collect()
     };
     // least, greatest and mean, and how many of 20000 are among the first ten of a thousand
     let uniform = drawn("uniform");
@@ -370,18 +317,12 @@ fn draws_follow_the_distribution_that_was_asked_for() {
     let special = drawn("special");
     assert!((495.0..506.0).contains(&special[2]) && special[3] == 0.0);
     let pareto = drawn("pareto");
-    assert!(
-        (10.0..200.0).contains(&pareto[2]) && pareto[3] > 8000.0,
-        "{pareto:?}"
-    );
+    assert!((10.0..200.0).contains(&pareto[2]) && pareto[3] > 8000.0, "{pareto:?}");
     let zipfian = drawn("zipfian");
     // the share of the first ten is a sum of the series, divided by H(1000, 0.8)
     let weight = |n: u32| (1..=n).map(|k| f64::from(k).powf(-0.8)).sum::<f64>();
     let expected = 20_000.0 * weight(10) / weight(1000);
-    assert!(
-        (zipfian[3] - expected).abs() < 0.05 * expected,
-        "{zipfian:?} {expected}"
-    );
+    assert!((zipfian[3] - expected).abs() < 0.05 * expected, "{zipfian:?} {expected}");
 }
 
 #[test]
@@ -439,13 +380,7 @@ fn a_seed_gives_the_same_draws_again() {
 
 #[test]
 fn a_script_may_begin_with_a_byte_order_mark_and_a_line_for_the_shell() {
-    for begin in [
-        "\u{feff}",
-        "#!/usr/bin/env sysbench\n",
-        "# --[[ a script\n",
-        "#[[\n",
-        "\u{feff}#!/bin/x\n",
-    ] {
+    for begin in ["\u{feff}", "#!/usr/bin/env sysbench\n", "# --[[ a script\n", "#[[\n", "\u{feff}#!/bin/x\n"] {
         let text = format!("{begin}function event() error('here') end");
         let script = Script::own("test.lua", &text, &[]);
         script.compile().expect(begin);
@@ -478,24 +413,14 @@ fn modules_are_found_beside_the_script_and_have_its_globals() {
     let folder = std::env::temp_dir().join(format!("pgdyno-lua-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("a file");
-    write(
-        "shared.lua",
-        "#!/usr/bin/sysbench\nfunction event() error(mine) end",
-    );
-    write(
-        "main.lua",
-        "mine = 'of ' .. sysbench.tid\nrequire('shared')\nrequire('shared')",
-    );
+    write("shared.lua", "#!/usr/bin/sysbench\nfunction event() error(mine) end");
+    write("main.lua", "mine = 'of ' .. sysbench.tid\nrequire('shared')\nrequire('shared')");
     let path: PathBuf = folder.join("main");
     let script = Script::find(&path.to_string_lossy()).expect("it is there");
     let workload = Workload::open(script, settings("run", &[])).expect("it is right");
     let mut client = Client::of(&workload);
     client.connect().begin();
-    assert!(
-        client.abort().contains("shared.lua:2: of 1"),
-        "{}",
-        client.abort()
-    );
+    assert!(client.abort().contains("shared.lua:2: of 1"), "{}", client.abort());
     std::fs::remove_dir_all(&folder).expect("it is ours");
 }
 

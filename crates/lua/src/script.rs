@@ -9,14 +9,7 @@ use crate::error::ScriptError;
 
 /// A script whose text contains none of these words cannot read rows, neither directly nor by
 /// loading other code.
-const WORDS_OF_ROWS: [&str; 6] = [
-    "fetch_row",
-    "query_row",
-    "nfields",
-    "dofile",
-    "loadfile",
-    "loadstring",
-];
+const WORDS_OF_ROWS: [&str; 6] = ["fetch_row", "query_row", "nfields", "dofile", "loadfile", "loadstring"];
 
 /// Whether code with this text may read rows.
 fn reads_rows(text: &[u8]) -> bool {
@@ -62,31 +55,15 @@ impl Script {
             .into_iter()
             .find(|path| path.is_file())
             .ok_or_else(|| not_found(name, &folders))?;
-        let text = std::fs::read(&path).map_err(|error| {
-            ScriptError::new(format!(
-                "could not read script \"{}\": {error}",
-                path.display()
-            ))
-        })?;
-        Ok(Self {
-            name: name.to_owned(),
-            path: Some(path),
-            text,
-            folders,
-            modules: &[],
-        })
+        let text = std::fs::read(&path)
+            .map_err(|error| ScriptError::new(format!("could not read script \"{}\": {error}", path.display())))?;
+        Ok(Self { name: name.to_owned(), path: Some(path), text, folders, modules: &[] })
     }
 
     /// A script of this crate.
     #[must_use]
     pub fn own(name: &str, text: &str, modules: &'static [(&'static str, &'static str)]) -> Self {
-        Self {
-            name: name.to_owned(),
-            path: None,
-            text: text.into(),
-            folders: Vec::new(),
-            modules,
-        }
+        Self { name: name.to_owned(), path: None, text: text.into(), folders: Vec::new(), modules }
     }
 
     /// Compiles the text without running it.
@@ -120,12 +97,7 @@ impl Script {
             return maker(lua, text.as_bytes(), name).map(Some);
         }
         let below = format!("{}.lua", name.replace('.', "/"));
-        let Some(path) = self
-            .folders
-            .iter()
-            .map(|folder| folder.join(&below))
-            .find(|path| path.is_file())
-        else {
+        let Some(path) = self.folders.iter().map(|folder| folder.join(&below)).find(|path| path.is_file()) else {
             return Ok(None);
         };
         file(lua, &path).map(Some)
@@ -138,8 +110,7 @@ impl Script {
 /// It does not compile, or cannot be read.
 pub(crate) fn file(lua: &Lua, path: &Path) -> mlua::Result<Maker> {
     let shown = path.display().to_string();
-    let text = std::fs::read(path)
-        .map_err(|error| mlua::Error::runtime(format!("cannot open {shown}: {error}")))?;
+    let text = std::fs::read(path).map_err(|error| mlua::Error::runtime(format!("cannot open {shown}: {error}")))?;
     maker(lua, &text, &shown)
 }
 
@@ -161,10 +132,7 @@ fn maker(lua: &Lua, text: &[u8], shown: &str) -> mlua::Result<Maker> {
     };
     compile(&text)?;
     let function = compile(&[b"return function(...) ", &text[..], b"\nend"].concat())?;
-    Ok(Maker {
-        function,
-        reads_rows: reads_rows(&text),
-    })
+    Ok(Maker { function, reads_rows: reads_rows(&text) })
 }
 
 /// The name with `.lua` appended; None if it ends so already.
@@ -182,9 +150,7 @@ fn folders_of(name: &str) -> Vec<PathBuf> {
         folders.push(parent.to_owned());
     }
     let given = std::env::var("LUA_PATH").unwrap_or_default();
-    let given = given
-        .split(';')
-        .filter_map(|pattern| pattern.strip_suffix("?.lua"));
+    let given = given.split(';').filter_map(|pattern| pattern.strip_suffix("?.lua"));
     folders.extend(given.map(PathBuf::from));
     folders.push(PathBuf::from("."));
     let below = INSTALLED.iter().map(PathBuf::from);
@@ -193,10 +159,7 @@ fn folders_of(name: &str) -> Vec<PathBuf> {
 }
 
 fn candidates(name: &str, folders: &[PathBuf]) -> Vec<PathBuf> {
-    let names: Vec<String> = [Some(name.to_owned()), with_suffix(name)]
-        .into_iter()
-        .flatten()
-        .collect();
+    let names: Vec<String> = [Some(name.to_owned()), with_suffix(name)].into_iter().flatten().collect();
     let mut paths: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
     if !name.contains('/') {
         for folder in folders {
@@ -208,17 +171,9 @@ fn candidates(name: &str, folders: &[PathBuf]) -> Vec<PathBuf> {
 
 fn not_found(name: &str, folders: &[PathBuf]) -> ScriptError {
     let too = with_suffix(name).map_or_else(String::new, |name| format!(" and \"{name}\""));
-    let looked: Vec<String> = folders
-        .iter()
-        .map(|folder| folder.display().to_string())
-        .collect();
+    let looked: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
     // a name that is a path is not searched for elsewhere
-    let places = if name.contains('/') {
-        String::new()
-    } else {
-        format!(" in: {}", looked.join(", "))
-    };
-    ScriptError::new(format!("there is no Lua script \"{name}\"")).hint(format!(
-        "Looked for it{too}{places}. sysbench's own scripts come with the package sysbench."
-    ))
+    let places = if name.contains('/') { String::new() } else { format!(" in: {}", looked.join(", ")) };
+    ScriptError::new(format!("there is no Lua script \"{name}\""))
+        .hint(format!("Looked for it{too}{places}. sysbench's own scripts come with the package sysbench."))
 }

@@ -63,11 +63,7 @@ fn a_coroutine_of_the_script_sends_statements_as_the_script_does() {
     assert!(client.begin().sent().contains("SELECT 1"));
     let sent = client.answer(&rows(&[Some("7")])).sent();
     assert!(sent.contains("SELECT nothing"), "{sent} {:?}", client.last);
-    assert!(
-        client.answer(&refusal("42P01")).is_done(),
-        "{:?}",
-        client.last
-    );
+    assert!(client.answer(&refusal("42P01")).is_done(), "{:?}", client.last);
 }
 
 /// C's own would keep all clients of the thread waiting.
@@ -80,22 +76,12 @@ fn a_wait_in_c_is_a_wait_of_one_client() {
         ("ffi.C.usleep(50000)", 50),
         ("ffi.C.sleep(2)", 2000),
         ("ffi.C.poll(nil, 0, 30)", 30),
-        (
-            "ffi.C.nanosleep(ffi.new('struct timespec', 1, 5e8), nil)",
-            1500,
-        ),
-        (
-            "ffi.C.nanosleep(ffi.new('struct timespec[1]', {{0, 7e6}}), nil)",
-            7,
-        ),
-        (
-            "pcall(coroutine.wrap(function() ffi.C.usleep(1000) end))",
-            1,
-        ),
+        ("ffi.C.nanosleep(ffi.new('struct timespec', 1, 5e8), nil)", 1500),
+        ("ffi.C.nanosleep(ffi.new('struct timespec[1]', {{0, 7e6}}), nil)", 7),
+        ("pcall(coroutine.wrap(function() ffi.C.usleep(1000) end))", 1),
     ] {
         // outside of a client there is nobody to keep waiting
-        let text =
-            format!("{declared} function init() ffi.C.usleep(1) end function event() {wait} end");
+        let text = format!("{declared} function init() ffi.C.usleep(1) end function event() {wait} end");
         let workload = open(&text, "run", &[]);
         let mut client = Client::of(&workload);
         assert!(client.connect().is_done());
@@ -156,10 +142,7 @@ fn files_beside_the_script_are_read_and_loaded() {
     fs::create_dir_all(&below).expect("folders");
     let put = |name: &str, text: &str| fs::write(folder.join(name), text).expect("a file");
     put("bench/names.txt", "first\nsecond\n");
-    put(
-        "bench/common.lua",
-        "#!/usr/bin/env sysbench\ncommon = 'common'",
-    );
+    put("bench/common.lua", "#!/usr/bin/env sysbench\ncommon = 'common'");
     put("bench/parts/orders.lua", "orders = common .. ' orders'");
     let main = r#"
         local here = sysbench.cmdline.script_path:match("(.*/)")

@@ -84,10 +84,7 @@ pub(crate) struct Statements {
 impl Statements {
     /// No statements yet; `commands` distinguishes their latencies.
     pub fn new(commands: Option<Commands>) -> Self {
-        Self {
-            commands,
-            ..Self::default()
-        }
+        Self { commands, ..Self::default() }
     }
 
     /// The number under which the latency of the statement `sql` is counted.
@@ -166,8 +163,7 @@ mod tests {
         let mut statements = Statements::default();
         let number = statements.number(b"SELECT ?, ?, ? FROM t", vec![23, 25, 25]);
         let statement = statements.get(number.expect("short")).expect("it is there");
-        let values: [(&[u8], Option<bool>); 3] =
-            [(b"7", Some(false)), (b"it's \\", Some(true)), (b"", None)];
+        let values: [(&[u8], Option<bool>); 3] = [(b"7", Some(false)), (b"it's \\", Some(true)), (b"", None)];
         let text = statement.with_values(|index, out| {
             let (value, kind) = values[usize::from(index)];
             out.extend_from_slice(value);

@@ -46,8 +46,7 @@ impl Texts {
     /// The name of each number, without those that no statement has.
     pub fn names(&self) -> Vec<String> {
         let met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
-        let others =
-            format!("(others: the first {MOST_STATEMENTS} statements have lines of their own)");
+        let others = format!("(others: the first {MOST_STATEMENTS} statements have lines of their own)");
         let fixed = ["(preparing statements)".to_owned(), others];
         fixed.into_iter().chain(met.texts.iter().cloned()).collect()
     }
@@ -69,10 +68,7 @@ pub(crate) struct Commands {
 impl Commands {
     /// The numbers of the run with these `texts`.
     pub fn new(texts: Arc<Texts>) -> Self {
-        Self {
-            texts,
-            known: HashMap::new(),
-        }
+        Self { texts, known: HashMap::new() }
     }
 
     /// The number of a statement, whose text has values or placeholders in it.
@@ -101,10 +97,7 @@ mod tests {
     #[test]
     fn workers_agree_and_what_is_too_much_is_counted_together() {
         let texts = Arc::new(Texts::default());
-        let (mut one, mut other) = (
-            Commands::new(Arc::clone(&texts)),
-            Commands::new(Arc::clone(&texts)),
-        );
+        let (mut one, mut other) = (Commands::new(Arc::clone(&texts)), Commands::new(Arc::clone(&texts)));
         assert_eq!(one.number(b"SELECT 1 FROM a"), FIRST);
         assert_eq!(other.number(b"SELECT x FROM b"), FIRST + 1);
         assert_eq!(other.number(b"SELECT 2 FROM a"), FIRST);
@@ -116,9 +109,6 @@ mod tests {
         let names = texts.names();
         assert_eq!(names.len(), count());
         assert_eq!(names[FIRST], "SELECT ? FROM a");
-        assert!(
-            names[OTHERS].contains("the first 64 statements"),
-            "{names:?}"
-        );
+        assert!(names[OTHERS].contains("the first 64 statements"), "{names:?}");
     }
 }

@@ -7,11 +7,7 @@ pub(crate) const LONGEST: usize = 400;
 /// these, one blank for any white space, and without comments. The result ends at a string or
 /// comment that is not terminated.
 pub(crate) fn without_values(sql: &[u8]) -> String {
-    let mut scan = Scan {
-        rest: sql,
-        out: Vec::with_capacity(sql.len().min(LONGEST) + 8),
-        is_spaced: false,
-    };
+    let mut scan = Scan { rest: sql, out: Vec::with_capacity(sql.len().min(LONGEST) + 8), is_spaced: false };
     while !scan.rest.is_empty() && scan.out.len() <= LONGEST {
         scan.step();
     }
@@ -103,9 +99,7 @@ impl Scan<'_> {
         // "= -5" has its blank before the sign
         let behind_blank = before == b' ' && {
             let end = self.out.len() - 2;
-            self.out[..end]
-                .last()
-                .is_some_and(|byte| b"=<>(,*/+-".contains(byte))
+            self.out[..end].last().is_some_and(|byte| b"=<>(,*/+-".contains(byte))
         };
         if is_operator || behind_blank {
             self.out.pop();
@@ -126,9 +120,7 @@ fn is_of_word(byte: u8) -> bool {
 }
 
 fn length(text: &[u8], is_of: fn(u8) -> bool) -> usize {
-    text.iter()
-        .position(|byte| !is_of(*byte))
-        .unwrap_or(text.len())
+    text.iter().position(|byte| !is_of(*byte)).unwrap_or(text.len())
 }
 
 /// The position of the end of the first `mark` in `text`, or the end of `text`.
@@ -153,9 +145,7 @@ fn string(text: &[u8], has_escapes: bool) -> usize {
 
 /// The length of digits with their decimal point and exponent.
 fn number(text: &[u8]) -> usize {
-    let mut end = length(text, |byte| {
-        byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'_'
-    });
+    let mut end = length(text, |byte| byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'_');
     let is_exponent = matches!(text[end - 1], b'e' | b'E') && !text.starts_with(b"0x");
     if is_exponent && matches!(text.get(end), Some(b'+' | b'-')) {
         end += 1 + length(&text[end + 1..], |byte| byte.is_ascii_digit());
@@ -170,44 +160,20 @@ mod tests {
     #[test]
     fn values_make_no_other_statement() {
         let cases = [
-            (
-                "SELECT c FROM sbtest1 WHERE id=4711",
-                "SELECT c FROM sbtest1 WHERE id=?",
-            ),
+            ("SELECT c FROM sbtest1 WHERE id=4711", "SELECT c FROM sbtest1 WHERE id=?"),
             ("  SELECT\n\t1.5e-3 ,  x ;", "SELECT ? , x;"),
-            (
-                "UPDATE t SET k=-5, v = - 3, w=a-1",
-                "UPDATE t SET k=?, v = ?, w=a-?",
-            ),
+            ("UPDATE t SET k=-5, v = - 3, w=a-1", "UPDATE t SET k=?, v = ?, w=a-?"),
             ("SELECT (-1, -2,-3), 4 - 3", "SELECT (?, ...), ? - ?"),
-            (
-                "SELECT 'it''s', E'a\\'b', $$x'y$$, $q$z$$q$",
-                "SELECT ?, ...",
-            ),
-            (
-                "SELECT \"Col 1\" FROM t2 -- 5\nWHERE /* 6 */ a1 = 2",
-                "SELECT \"Col 1\" FROM t2 WHERE a1 = ?",
-            ),
-            (
-                "SELECT 1 WHERE id IN (1,2, 3,4) AND x = $12",
-                "SELECT ? WHERE id IN (?, ...) AND x = $12",
-            ),
-            (
-                "INSERT INTO t(a,b) VALUES (1,'x'),(2,'y')",
-                "INSERT INTO t(a,b) VALUES (?, ...),(?, ...)",
-            ),
-            (
-                "SELECT 0x1F, 1_000, N'x', new FROM bench_1",
-                "SELECT ?, ..., new FROM bench_1",
-            ),
+            ("SELECT 'it''s', E'a\\'b', $$x'y$$, $q$z$$q$", "SELECT ?, ..."),
+            ("SELECT \"Col 1\" FROM t2 -- 5\nWHERE /* 6 */ a1 = 2", "SELECT \"Col 1\" FROM t2 WHERE a1 = ?"),
+            ("SELECT 1 WHERE id IN (1,2, 3,4) AND x = $12", "SELECT ? WHERE id IN (?, ...) AND x = $12"),
+            ("INSERT INTO t(a,b) VALUES (1,'x'),(2,'y')", "INSERT INTO t(a,b) VALUES (?, ...),(?, ...)"),
+            ("SELECT 0x1F, 1_000, N'x', new FROM bench_1", "SELECT ?, ..., new FROM bench_1"),
             ("SELECT 'no end", "SELECT ?"),
             ("SELECT 1 /* no end", "SELECT ?"),
             ("SELECT E'no end\\", "SELECT ?"),
             ("SELECT $1, $", "SELECT $1, $"),
-            (
-                "SELECT größe FROM maß WHERE é=1",
-                "SELECT größe FROM maß WHERE é=?",
-            ),
+            ("SELECT größe FROM maß WHERE é=1", "SELECT größe FROM maß WHERE é=?"),
             ("", ""),
         ];
         for (sql, shown) in cases {
@@ -219,10 +185,7 @@ mod tests {
     fn a_long_text_is_cut_between_letters() {
         let sql = format!("SELECT {}", "é, ".repeat(300));
         let shown = without_values(sql.as_bytes());
-        assert!(
-            shown.len() <= LONGEST + 4 && shown.ends_with(" ..."),
-            "{shown}"
-        );
+        assert!(shown.len() <= LONGEST + 4 && shown.ends_with(" ..."), "{shown}");
         let rows: String = (0..10_000).map(|n| format!("({n},'x'),")).collect();
         let bulk = |rows: &str| without_values(format!("INSERT INTO t VALUES {rows}").as_bytes());
         assert_eq!(bulk(&rows), bulk(&rows[..rows.len() / 2]));

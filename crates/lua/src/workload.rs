@@ -108,9 +108,7 @@ struct Place {
 impl fmt::Debug for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut workload = f.debug_struct("Workload");
-        workload
-            .field("making", &self.making)
-            .finish_non_exhaustive()
+        workload.field("making", &self.making).finish_non_exhaustive()
     }
 }
 
@@ -127,11 +125,7 @@ impl Main {
         let state = State::new(making)?;
         let client = state.client_table(0, 0, &making.command)?;
         let watch = Watch::default();
-        let main = Self {
-            state,
-            client,
-            watch,
-        };
+        let main = Self { state, client, watch };
         main.run(main.state.client.get("load")?)?;
         Ok(main)
     }
@@ -144,10 +138,10 @@ impl Main {
         self.watch.leave();
         let failure = failure?;
         match (thread.status(), failure) {
-            (ThreadStatus::Resumable, _) => Err(ScriptError::new(
-                "the script sends statements before its clients are there",
-            )
-            .hint("Connect in thread_init(), or in the function of a command.")),
+            (ThreadStatus::Resumable, _) => {
+                Err(ScriptError::new("the script sends statements before its clients are there")
+                    .hint("Connect in thread_init(), or in the function of a command."))
+            }
             (_, Value::String(words)) => Err(ScriptError::new(words.to_string_lossy())),
             _ => Ok(()),
         }
@@ -214,10 +208,7 @@ impl Workload {
     /// The script fails, an option or the command is unknown, or a value has another type.
     pub fn open(script: Script, settings: Settings) -> Result<Self, ScriptError> {
         let (number, of) = settings.part;
-        let unique = Unique {
-            next: Arc::new(AtomicU64::new(number as u64)),
-            step: of as u64,
-        };
+        let unique = Unique { next: Arc::new(AtomicU64::new(number as u64)), step: of as u64 };
         let name = script.name.clone();
         let mut making = Making {
             script,
@@ -247,14 +238,7 @@ impl Workload {
             main.call("init")?;
         }
         let help = describe(specs.as_deref().unwrap_or_default());
-        Ok(Self {
-            making,
-            seeds: settings.seeds,
-            task,
-            help,
-            main,
-            workers: Mutex::default(),
-        })
+        Ok(Self { making, seeds: settings.seeds, task, help, main, workers: Mutex::default() })
     }
 
     /// What the command does.
@@ -367,10 +351,7 @@ impl Workload {
         if let Some(place) = workers.get(&worker) {
             return Ok(place.clone());
         }
-        let place = Place {
-            state: Arc::new(State::new(&self.making)?),
-            watch: Arc::default(),
-        };
+        let place = Place { state: Arc::new(State::new(&self.making)?), watch: Arc::default() };
         workers.insert(worker, place.clone());
         Ok(place)
     }
@@ -432,11 +413,8 @@ fn task(main: &Main, script: &str, command: &str) -> Result<Task, ScriptError> {
     if routine.is_none() && command == "run" {
         return match main.global("event")? {
             Some(_) => Ok(Task::Load),
-            None => Err(
-                ScriptError::new(format!("script \"{script}\" has no function event()")).hint(
-                    "A load calls event() for every transaction. Is it a module of other scripts?",
-                ),
-            ),
+            None => Err(ScriptError::new(format!("script \"{script}\" has no function event()"))
+                .hint("A load calls event() for every transaction. Is it a module of other scripts?")),
         };
     }
     match (routine, each) {
@@ -460,10 +438,8 @@ fn unknown_command(main: &Main, script: &str, command: &str) -> Result<ScriptErr
     }
     known.sort();
     known.dedup();
-    Ok(
-        ScriptError::new(format!("script \"{script}\" has no command \"{command}\""))
-            .hint(format!("It has: {}.", known.join(", "))),
-    )
+    Ok(ScriptError::new(format!("script \"{script}\" has no command \"{command}\""))
+        .hint(format!("It has: {}.", known.join(", "))))
 }
 
 /// The settings of the load for `sysbench.opt`, under sysbench's names.
@@ -491,9 +467,5 @@ fn sysbench_settings(settings: &Settings) -> Vec<(String, OptionValue)> {
         ("help", Bool(false)),
         ("version", Bool(false)),
     ];
-    named
-        .into_iter()
-        .chain(settings.connection.iter().cloned())
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
+    named.into_iter().chain(settings.connection.iter().cloned()).map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -19,18 +19,9 @@ const WORKLOADS: [(&str, &str); 11] = [
     ("oltp-insert", "require('oltp').run('insert')"),
     ("oltp-delete", "require('oltp').run('delete')"),
     ("oltp-update-index", "require('oltp').run('update_index')"),
-    (
-        "oltp-update-non-index",
-        "require('oltp').run('update_non_index')",
-    ),
-    (
-        "select-random-points",
-        "require('select_random').run('points')",
-    ),
-    (
-        "select-random-ranges",
-        "require('select_random').run('ranges')",
-    ),
+    ("oltp-update-non-index", "require('oltp').run('update_non_index')"),
+    ("select-random-points", "require('select_random').run('points')"),
+    ("select-random-ranges", "require('select_random').run('ranges')"),
     ("bulk-insert", BULK_INSERT),
 ];
 
@@ -69,10 +60,7 @@ mod tests {
         for name in names() {
             assert_eq!(Script::workload(name).expect(name).name, name);
         }
-        assert_eq!(
-            Script::workload("oltp_read_write").expect("it is").name,
-            "oltp-read-write"
-        );
+        assert_eq!(Script::workload("oltp_read_write").expect("it is").name, "oltp-read-write");
         let error = Script::workload("oltp").expect_err("there is none");
         let hint = error.hint.expect("a list");
         assert!(hint.starts_with("There are: tpcc, tpch, oltp-"), "{hint}");

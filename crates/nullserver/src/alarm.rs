@@ -5,8 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
 use crate::answer_times::Nanos;
@@ -25,10 +24,7 @@ impl Alarm {
     /// An alarm that is not set.
     pub fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        Ok(Self {
-            timer: timerfd_create(TimerfdClockId::Monotonic, flags)?,
-            instant: None,
-        })
+        Ok(Self { timer: timerfd_create(TimerfdClockId::Monotonic, flags)?, instant: None })
     }
 
     /// Makes the alarm ring at `instant`, or at an earlier instant that is already set. `now` reads
@@ -41,10 +37,7 @@ impl Alarm {
         let wait = instant.saturating_sub(now()).max(1);
         let once = Itimerspec {
             it_interval: Timespec::default(),
-            it_value: Timespec {
-                tv_sec: (wait / SECOND).cast_signed(),
-                tv_nsec: (wait % SECOND).cast_signed(),
-            },
+            it_value: Timespec { tv_sec: (wait / SECOND).cast_signed(), tv_nsec: (wait % SECOND).cast_signed() },
         };
         timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)?;
         self.instant = Some(instant);

@@ -19,22 +19,13 @@ impl Stall {
     /// A stall of length `lasts` that begins `begins_after` the first query.
     #[must_use]
     pub fn new(begins_after: Duration, lasts: Duration) -> Self {
-        Self {
-            begins_after: nanos(begins_after),
-            lasts: nanos(lasts),
-            first_query: AtomicU64::new(0),
-        }
+        Self { begins_after: nanos(begins_after), lasts: nanos(lasts), first_query: AtomicU64::new(0) }
     }
 
     /// Records that a query arrived at `now`. Only the first one matters.
     pub fn query_at(&self, now: Nanos) {
         if self.first_query.load(Ordering::Relaxed) == 0 {
-            let _ = self.first_query.compare_exchange(
-                0,
-                now.max(1),
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            );
+            let _ = self.first_query.compare_exchange(0, now.max(1), Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
@@ -48,11 +39,7 @@ impl Stall {
         }
         let begin = first.saturating_add(self.begins_after);
         let end = begin.saturating_add(self.lasts);
-        if (begin..end).contains(&due) {
-            end
-        } else {
-            due
-        }
+        if (begin..end).contains(&due) { end } else { due }
     }
 }
 
@@ -67,10 +54,7 @@ impl Timing {
     /// Sends every answer `delay` after its query, but not during the stall.
     #[must_use]
     pub fn new(delay: Duration, stall: Option<Stall>) -> Self {
-        Self {
-            delay: nanos(delay),
-            stall,
-        }
+        Self { delay: nanos(delay), stall }
     }
 
     /// Whether every answer is sent immediately, so that the clock need not be read.

@@ -33,10 +33,7 @@ impl Answer {
     /// Whether it is allowed in a failed transaction block.
     #[must_use]
     pub fn ends_failure(self) -> bool {
-        matches!(
-            self,
-            Self::Commit | Self::Rollback | Self::RollbackToSavepoint
-        )
+        matches!(self, Self::Commit | Self::Rollback | Self::RollbackToSavepoint)
     }
 
     /// Whether it is part of a load, and so may be made to fail: transaction control and the
@@ -97,22 +94,11 @@ row_sets! {
 
 impl RowSet {
     fn is_load(self) -> bool {
-        matches!(
-            self,
-            Self::Number
-                | Self::Characters
-                | Self::Inserted
-                | Self::Updated
-                | Self::Deleted
-                | Self::Merged
-        )
+        matches!(self, Self::Number | Self::Characters | Self::Inserted | Self::Updated | Self::Deleted | Self::Merged)
     }
 
     /// The columns, the row if there is one, and the command's tag.
-    fn contents(
-        self,
-        scale: u32,
-    ) -> (&'static [Column], Option<Vec<Option<String>>>, &'static str) {
+    fn contents(self, scale: u32) -> (&'static [Column], Option<Vec<Option<String>>>, &'static str) {
         let one = |value: &str| Some(vec![Some(value.to_owned())]);
         match self {
             Self::Number => (NUMBER, one("1"), "SELECT 1"),
@@ -138,11 +124,7 @@ impl RowSet {
 const NUMBER: &[Column] = &[column("value", Type::Int4)];
 const CHARACTERS: &[Column] = &[column("c", Type::Char120)];
 const COUNT: &[Column] = &[column("count", Type::Int8)];
-const PARTITIONS: &[Column] = &[
-    column("n", Type::Int4),
-    column("partstrat", Type::Char),
-    column("count", Type::Int8),
-];
+const PARTITIONS: &[Column] = &[column("n", Type::Int4), column("partstrat", Type::Char), column("count", Type::Int8)];
 const SETTING: &[Column] = &[column("setting", Type::Text)];
 const PLAN: &[Column] = &[column("QUERY PLAN", Type::Text)];
 
@@ -268,9 +250,7 @@ fn session_start() -> Vec<u8> {
 fn copy_out() -> Vec<u8> {
     let mut out = Vec::new();
     // in text format, with one text column
-    encode::message(&mut out, b'H', |out| {
-        out.extend_from_slice(&[0, 0, 1, 0, 0])
-    });
+    encode::message(&mut out, b'H', |out| out.extend_from_slice(&[0, 0, 1, 0, 0]));
     encode::message(&mut out, b'd', |out| out.extend_from_slice(b"1\n"));
     encode::bare(&mut out, b'c');
     encode::complete(&mut out, "COPY 1");
@@ -309,11 +289,7 @@ mod tests {
             assert!(!columns.is_empty(), "{set:?}");
             assert!(row.is_empty() == tag.ends_with(" 0"), "{set:?}: {tag}");
             assert!(row.is_empty() || row.len() == columns.len(), "{set:?}");
-            let halves = [
-                answers.description(set, Format::Text),
-                answers.rows(set, Format::Text),
-            ]
-            .concat();
+            let halves = [answers.description(set, Format::Text), answers.rows(set, Format::Text)].concat();
             assert_eq!(halves, answers.described_rows(set), "{set:?}");
         }
     }
@@ -322,10 +298,7 @@ mod tests {
     fn the_scale_and_sysbenchs_column_are_as_promised() {
         let answers = Answers::new(42);
         let (columns, row, _) = read(answers.described_rows(RowSet::Branches));
-        assert_eq!(
-            (columns, row),
-            (vec!["count".into()], vec![Some("42".into())])
-        );
+        assert_eq!((columns, row), (vec!["count".into()], vec![Some("42".into())]));
         let (_, row, _) = read(answers.described_rows(RowSet::Characters));
         assert_eq!(row[0].as_ref().map(String::len), Some(120));
     }

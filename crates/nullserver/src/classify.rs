@@ -26,11 +26,7 @@ const LONGEST_KEYWORD_BYTES: usize = 16;
 pub fn classify(sql: &[u8]) -> Meaning<'_> {
     let mut words = Words::of(sql);
     let Some(first) = words.next() else {
-        return if is_blank(sql) {
-            Meaning::Answer(Answer::Empty)
-        } else {
-            Meaning::Unknown(sql)
-        };
+        return if is_blank(sql) { Meaning::Answer(Answer::Empty) } else { Meaning::Unknown(sql) };
     };
     let answer = match Keyword::of(first).as_bytes() {
         b"select" => select(words.rest()),
@@ -50,9 +46,7 @@ pub fn classify(sql: &[u8]) -> Meaning<'_> {
         b"copy" => Answer::Done("COPY 1"),
         b"prepare" => return prepare(words),
         b"execute" => {
-            return words
-                .next()
-                .map_or(Meaning::Unknown(first), Meaning::Execute);
+            return words.next().map_or(Meaning::Unknown(first), Meaning::Execute);
         }
         b"deallocate" => return deallocate(first, words),
         b"discard" if next_is(&words, b"all") => {
@@ -80,11 +74,7 @@ impl Keyword {
     #[inline]
     fn of(word: &[u8]) -> Self {
         let mut bytes = [0; LONGEST_KEYWORD_BYTES];
-        let length = if word.len() <= bytes.len() {
-            word.len()
-        } else {
-            0
-        };
+        let length = if word.len() <= bytes.len() { word.len() } else { 0 };
         bytes[..length].copy_from_slice(&word[..length]);
         bytes.make_ascii_lowercase();
         Self { bytes, length }
@@ -108,18 +98,13 @@ const SELECTS: [(&[u8], RowSet); 6] = [
 
 fn select(rest: &[u8]) -> Answer {
     let list = rest.trim_ascii_start();
-    let begins =
-        |text: &[u8]| list.len() >= text.len() && list[..text.len()].eq_ignore_ascii_case(text);
+    let begins = |text: &[u8]| list.len() >= text.len() && list[..text.len()].eq_ignore_ascii_case(text);
     let known = SELECTS.iter().find(|(text, _)| begins(text));
     Answer::Rows(known.map_or(RowSet::Number, |(_, set)| *set))
 }
 
 fn changed(tag: &'static str, returned: RowSet, words: &Words<'_>) -> Answer {
-    if has(words, b"returning") {
-        Answer::Rows(returned)
-    } else {
-        Answer::Changed(tag)
-    }
+    if has(words, b"returning") { Answer::Rows(returned) } else { Answer::Changed(tag) }
 }
 
 fn prepare(mut words: Words<'_>) -> Meaning<'_> {
@@ -143,8 +128,7 @@ fn prepare(mut words: Words<'_>) -> Meaning<'_> {
 fn optimizable(sql: &[u8]) -> Meaning<'_> {
     let first = Words::of(sql).next().unwrap_or_default();
     match Keyword::of(first).as_bytes() {
-        b"select" | b"insert" | b"update" | b"delete" | b"merge" | b"values" | b"with"
-        | b"table" => classify(sql),
+        b"select" | b"insert" | b"update" | b"delete" | b"merge" | b"values" | b"with" | b"table" => classify(sql),
         _ => Meaning::Unknown(first),
     }
 }
@@ -155,9 +139,7 @@ fn deallocate<'t>(first: &'t [u8], mut words: Words<'t>) -> Meaning<'t> {
         word => word,
     };
     match name {
-        Some(all) if all.eq_ignore_ascii_case(b"all") => {
-            Meaning::Deallocate(None, "DEALLOCATE ALL")
-        }
+        Some(all) if all.eq_ignore_ascii_case(b"all") => Meaning::Deallocate(None, "DEALLOCATE ALL"),
         Some(name) => Meaning::Deallocate(Some(name), "DEALLOCATE"),
         None => Meaning::Unknown(first),
     }
@@ -212,42 +194,18 @@ const OBJECTS: [(&[u8], [&str; 3]); 16] = [
     (b"table", ["CREATE TABLE", "ALTER TABLE", "DROP TABLE"]),
     (b"index", ["CREATE INDEX", "ALTER INDEX", "DROP INDEX"]),
     (b"view", ["CREATE VIEW", "ALTER VIEW", "DROP VIEW"]),
-    (
-        b"sequence",
-        ["CREATE SEQUENCE", "ALTER SEQUENCE", "DROP SEQUENCE"],
-    ),
+    (b"sequence", ["CREATE SEQUENCE", "ALTER SEQUENCE", "DROP SEQUENCE"]),
     (b"schema", ["CREATE SCHEMA", "ALTER SCHEMA", "DROP SCHEMA"]),
-    (
-        b"database",
-        ["CREATE DATABASE", "ALTER DATABASE", "DROP DATABASE"],
-    ),
-    (
-        b"extension",
-        ["CREATE EXTENSION", "ALTER EXTENSION", "DROP EXTENSION"],
-    ),
-    (
-        b"function",
-        ["CREATE FUNCTION", "ALTER FUNCTION", "DROP FUNCTION"],
-    ),
-    (
-        b"procedure",
-        ["CREATE PROCEDURE", "ALTER PROCEDURE", "DROP PROCEDURE"],
-    ),
-    (
-        b"trigger",
-        ["CREATE TRIGGER", "ALTER TRIGGER", "DROP TRIGGER"],
-    ),
+    (b"database", ["CREATE DATABASE", "ALTER DATABASE", "DROP DATABASE"]),
+    (b"extension", ["CREATE EXTENSION", "ALTER EXTENSION", "DROP EXTENSION"]),
+    (b"function", ["CREATE FUNCTION", "ALTER FUNCTION", "DROP FUNCTION"]),
+    (b"procedure", ["CREATE PROCEDURE", "ALTER PROCEDURE", "DROP PROCEDURE"]),
+    (b"trigger", ["CREATE TRIGGER", "ALTER TRIGGER", "DROP TRIGGER"]),
     (b"type", ["CREATE TYPE", "ALTER TYPE", "DROP TYPE"]),
     (b"role", ["CREATE ROLE", "ALTER ROLE", "DROP ROLE"]),
     (b"user", ["CREATE ROLE", "ALTER ROLE", "DROP ROLE"]),
-    (
-        b"tablespace",
-        ["CREATE TABLESPACE", "ALTER TABLESPACE", "DROP TABLESPACE"],
-    ),
-    (
-        b"statistics",
-        ["CREATE STATISTICS", "ALTER STATISTICS", "DROP STATISTICS"],
-    ),
+    (b"tablespace", ["CREATE TABLESPACE", "ALTER TABLESPACE", "DROP TABLESPACE"]),
+    (b"statistics", ["CREATE STATISTICS", "ALTER STATISTICS", "DROP STATISTICS"]),
     (b"system", ["CREATE", "ALTER SYSTEM", "DROP"]),
 ];
 
@@ -276,26 +234,14 @@ mod tests {
     #[test]
     fn selects_are_told_apart() {
         let cases = [
-            (
-                "SELECT abalance FROM pgbench_accounts WHERE aid = $1",
-                RowSet::Number,
-            ),
+            ("SELECT abalance FROM pgbench_accounts WHERE aid = $1", RowSet::Number),
             ("select 1", RowSet::Number),
             ("select count(*) from pgbench_branches", RowSet::Branches),
-            (
-                "select o.n, p.partstrat, pg_catalog.count(i.inhparent) from x",
-                RowSet::Unpartitioned,
-            ),
+            ("select o.n, p.partstrat, pg_catalog.count(i.inhparent) from x", RowSet::Unpartitioned),
             ("select p.partstrat, (select 1)", RowSet::NoPartitionedTable),
             ("SELECT c FROM sbtest1 WHERE id=$1", RowSet::Characters),
-            (
-                "SELECT DISTINCT c FROM sbtest7 WHERE id BETWEEN $1 AND $2 ORDER BY c",
-                RowSet::Characters,
-            ),
-            (
-                "SELECT SUM(k) FROM sbtest7 WHERE id BETWEEN $1 AND $2",
-                RowSet::Number,
-            ),
+            ("SELECT DISTINCT c FROM sbtest7 WHERE id BETWEEN $1 AND $2 ORDER BY c", RowSet::Characters),
+            ("SELECT SUM(k) FROM sbtest7 WHERE id BETWEEN $1 AND $2", RowSet::Number),
             ("with x as (select 1) select * from x", RowSet::Number),
             ("update t set a = 1 returning a", RowSet::Updated),
         ];
@@ -311,23 +257,11 @@ mod tests {
             ("insert into t values (1)", Answer::Changed("INSERT 0 1")),
             ("vacuum analyze t", Answer::Done("VACUUM")),
             ("truncate pgbench_history", Answer::Done("TRUNCATE TABLE")),
-            (
-                "create unlogged table t(a int)",
-                Answer::Done("CREATE TABLE"),
-            ),
-            (
-                "create or replace function f() returns int",
-                Answer::Done("CREATE FUNCTION"),
-            ),
-            (
-                "alter table t add primary key (a)",
-                Answer::Done("ALTER TABLE"),
-            ),
+            ("create unlogged table t(a int)", Answer::Done("CREATE TABLE")),
+            ("create or replace function f() returns int", Answer::Done("CREATE FUNCTION")),
+            ("alter table t add primary key (a)", Answer::Done("ALTER TABLE")),
             ("drop table if exists t", Answer::Done("DROP TABLE")),
-            (
-                "CREATE INDEX k_1 ON sbtest1(k)",
-                Answer::Done("CREATE INDEX"),
-            ),
+            ("CREATE INDEX k_1 ON sbtest1(k)", Answer::Done("CREATE INDEX")),
             ("copy t from stdin with (freeze on)", Answer::CopyIn),
             ("COPY t TO STDOUT", Answer::CopyOut),
             ("copy t from '/tmp/stdin'", Answer::Done("COPY 1")),
@@ -342,20 +276,14 @@ mod tests {
     fn transactions_are_controlled() {
         let cases = [
             ("BEGIN", Answer::Begin("BEGIN")),
-            (
-                "start transaction read only",
-                Answer::Begin("START TRANSACTION"),
-            ),
+            ("start transaction read only", Answer::Begin("START TRANSACTION")),
             ("END", Answer::Commit),
             ("commit", Answer::Commit),
             ("rollback", Answer::Rollback),
             ("abort", Answer::Rollback),
             ("rollback to savepoint a", Answer::RollbackToSavepoint),
             ("commit prepared 'x'", Answer::Done("COMMIT PREPARED")),
-            (
-                "prepare transaction 'x'",
-                Answer::Done("PREPARE TRANSACTION"),
-            ),
+            ("prepare transaction 'x'", Answer::Done("PREPARE TRANSACTION")),
         ];
         for (sql, expected) in cases {
             assert_eq!(answer(sql), expected, "{sql}");
@@ -370,14 +298,8 @@ mod tests {
             Meaning::Prepare(b"p", Box::new(inner))
         );
         assert_eq!(classify(b"execute p(1)"), Meaning::Execute(b"p"));
-        assert_eq!(
-            classify(b"DEALLOCATE PREPARE p"),
-            Meaning::Deallocate(Some(b"p"), "DEALLOCATE")
-        );
-        assert_eq!(
-            classify(b"deallocate all"),
-            Meaning::Deallocate(None, "DEALLOCATE ALL")
-        );
+        assert_eq!(classify(b"DEALLOCATE PREPARE p"), Meaning::Deallocate(Some(b"p"), "DEALLOCATE"));
+        assert_eq!(classify(b"deallocate all"), Meaning::Deallocate(None, "DEALLOCATE ALL"));
     }
 
     #[test]

@@ -269,10 +269,7 @@ impl Connection {
                 let done = Answer::Done("PREPARE");
                 let answer = self.resolve(*inner)?;
                 self.check_transaction(done)?;
-                let statement = Statement {
-                    answer,
-                    parameters: 0,
-                };
+                let statement = Statement { answer, parameters: 0 };
                 self.prepare(name, statement)?;
                 Ok(done)
             }
@@ -322,13 +319,7 @@ impl Connection {
     }
 
     /// Carries out `answer`.
-    pub(crate) fn run(
-        &mut self,
-        answer: Answer,
-        rows: Rows,
-        shared: &Shared,
-        out: &mut Vec<u8>,
-    ) -> Result<(), Stop> {
+    pub(crate) fn run(&mut self, answer: Answer, rows: Rows, shared: &Shared, out: &mut Vec<u8>) -> Result<(), Stop> {
         if answer.is_load() {
             match shared.faults.next() {
                 Fault::None => {}
@@ -360,10 +351,7 @@ impl Connection {
                 encode::complete(out, "ROLLBACK");
             }
             Answer::CopyIn => {
-                self.copy = Some(CopyIn {
-                    rows: 0,
-                    by_simple_query: rows == Rows::Described,
-                });
+                self.copy = Some(CopyIn { rows: 0, by_simple_query: rows == Rows::Described });
                 // in text format, with an unknown number of columns
                 encode::message(out, b'G', |out| out.extend_from_slice(&[0, 0, 0]));
             }

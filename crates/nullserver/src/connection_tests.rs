@@ -2,9 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use pgdyno_wire::{
-    Capture, Exchange, Progress, Reply, SqlState, Startup, StartupParams, TxStatus, frontend,
-};
+use pgdyno_wire::{Capture, Exchange, Progress, Reply, SqlState, Startup, StartupParams, TxStatus, frontend};
 use proptest::prelude::*;
 
 use super::*;
@@ -14,10 +12,7 @@ fn shared() -> Shared {
 }
 
 fn shared_with(faults: Faults) -> Shared {
-    Shared {
-        answers: Answers::new(3),
-        faults,
-    }
+    Shared { answers: Answers::new(3), faults }
 }
 
 /// A session that has begun.
@@ -135,12 +130,7 @@ fn newer_minor_versions_are_negotiated_and_older_protocols_refused() {
     let turn = Connection::new(1).receive(newer, &shared, &mut out);
     assert_eq!(turn, Turn::Open);
     assert!(out.starts_with(b"v\0\0\0\x13\0\x03\0\0\0\0\0\x01_pq_.x\0R"));
-    for refused in [
-        &b"\0\0\0\x09\0\x02\0\0\0"[..],
-        b"\0\0\0\x0d\0\x03\0\0user\0",
-        b"\xff\xff\xff\xff",
-        b"\0\0\0\x04",
-    ] {
+    for refused in [&b"\0\0\0\x09\0\x02\0\0\0"[..], b"\0\0\0\x0d\0\x03\0\0user\0", b"\xff\xff\xff\xff", b"\0\0\0\x04"] {
         out.clear();
         let turn = Connection::new(1).receive(refused, &shared, &mut out);
         assert_eq!(turn, Turn::Close, "{refused:?}");
@@ -160,29 +150,17 @@ fn a_cancel_request_is_closed_without_a_word() {
 fn simple_queries_are_answered_with_their_description() {
     let mut connection = session();
     let cases = [
-        (
-            "SELECT abalance FROM pgbench_accounts WHERE aid = 1;",
-            "[value] (1) SELECT 1 I",
-        ),
-        (
-            "select count(*) from pgbench_branches",
-            "[count] (3) SELECT 1 I",
-        ),
+        ("SELECT abalance FROM pgbench_accounts WHERE aid = 1;", "[value] (1) SELECT 1 I"),
+        ("select count(*) from pgbench_branches", "[count] (3) SELECT 1 I"),
         ("vacuum pgbench_branches", "VACUUM I"),
         ("", "empty I"),
         ("; -- nothing", "empty I"),
-        (
-            "BEGIN; UPDATE t SET a = ';'; END;",
-            "BEGIN UPDATE 1 COMMIT I",
-        ),
+        ("BEGIN; UPDATE t SET a = ';'; END;", "BEGIN UPDATE 1 COMMIT I"),
         ("begin", "BEGIN T"),
         ("selekt 1; select 2", "!42601 E"),
         ("select 1", "!25P02 E"),
         ("rollback to savepoint a", "ROLLBACK T"),
-        (
-            "insert into t values (1) returning a",
-            "[value] (1) INSERT 0 1 T",
-        ),
+        ("insert into t values (1) returning a", "[value] (1) INSERT 0 1 T"),
         ("nonsense", "!42601 E"),
         ("end", "ROLLBACK I"),
     ];
@@ -193,12 +171,8 @@ fn simple_queries_are_answered_with_their_description() {
 
 #[test]
 fn pgbenchs_question_about_partitions_has_a_row() {
-    let sql =
-        "select o.n, p.partstrat, pg_catalog.count(i.inhparent) from pg_catalog.pg_class as c";
-    assert_eq!(
-        ask(&mut session(), &query(sql)),
-        "[n,partstrat,count] (1,NULL,0) SELECT 1 I"
-    );
+    let sql = "select o.n, p.partstrat, pg_catalog.count(i.inhparent) from pg_catalog.pg_class as c";
+    assert_eq!(ask(&mut session(), &query(sql)), "[n,partstrat,count] (1,NULL,0) SELECT 1 I");
 }
 
 #[test]
@@ -208,10 +182,7 @@ fn prepared_statements_are_executed_again_and_again() {
     assert_eq!(ask(&mut connection, &parse("s", sql)), "");
     for _ in 0..3 {
         let said = ask(&mut connection, &execute("s", &["17"]));
-        assert!(
-            said.starts_with('(') && said.ends_with(") SELECT 1 I"),
-            "{said}"
-        );
+        assert!(said.starts_with('(') && said.ends_with(") SELECT 1 I"), "{said}");
     }
     assert_eq!(ask(&mut connection, &execute("s", &[])), "!08P01 I");
     assert_eq!(ask(&mut connection, &execute("t", &[])), "!26000 I");
@@ -257,10 +228,7 @@ fn after_an_error_all_is_skipped_until_sync() {
         execute("", &[]),
     ]
     .concat();
-    assert_eq!(
-        ask(&mut connection, &pipeline),
-        "BEGIN T !26000 E !25P02 E ROLLBACK I"
-    );
+    assert_eq!(ask(&mut connection, &pipeline), "BEGIN T !26000 E !25P02 E ROLLBACK I");
 }
 
 #[test]
@@ -349,11 +317,7 @@ fn faults_fall_on_the_load_and_on_nothing_else() {
 
 #[test]
 fn a_connection_that_is_closed_on_demand_sends_what_came_before() {
-    let shared = shared_with(Faults::new(
-        None,
-        SqlState::DEADLOCK_DETECTED,
-        NonZeroU64::new(2),
-    ));
+    let shared = shared_with(Faults::new(None, SqlState::DEADLOCK_DETECTED, NonZeroU64::new(2)));
     let pipeline = [parse("", "select 1"), execute("", &[]), execute("", &[])].concat();
     let mut out = Vec::new();
     assert_eq!(session().receive(&pipeline, &shared, &mut out), Turn::Close);
@@ -362,12 +326,7 @@ fn a_connection_that_is_closed_on_demand_sends_what_came_before() {
 
 #[test]
 fn hostile_lengths_end_the_connection_and_nothing_is_kept() {
-    for hostile in [
-        &b"Q\xff\xff\xff\xff"[..],
-        b"Q\x7f\xff\xff\xff",
-        b"Q\0\0\0\x03",
-        b"?\0\0\0\x04",
-    ] {
+    for hostile in [&b"Q\xff\xff\xff\xff"[..], b"Q\x7f\xff\xff\xff", b"Q\0\0\0\x03", b"?\0\0\0\x04"] {
         let mut connection = session();
         let mut out = Vec::new();
         let turn = connection.receive(hostile, &shared(), &mut out);

@@ -124,12 +124,7 @@ pub(crate) fn parameter_status(out: &mut Vec<u8>, name: &str, value: &str) {
 /// Appends an ErrorResponse; `severity` is ERROR, or FATAL before the connection ends.
 pub(crate) fn error(out: &mut Vec<u8>, severity: &str, code: SqlState, text: &str) {
     message(out, b'E', |out| {
-        for (field, value) in [
-            (b'S', severity),
-            (b'V', severity),
-            (b'C', code.as_str()),
-            (b'M', text),
-        ] {
+        for (field, value) in [(b'S', severity), (b'V', severity), (b'C', code.as_str()), (b'M', text)] {
             out.push(field);
             cstr(out, value.as_bytes());
         }
@@ -155,12 +150,7 @@ pub(crate) fn row_description(out: &mut Vec<u8>, columns: &[Column], format: For
 }
 
 /// Appends a DataRow of values as text; `None` is NULL.
-pub(crate) fn data_row(
-    out: &mut Vec<u8>,
-    columns: &[Column],
-    values: &[Option<String>],
-    format: Format,
-) {
+pub(crate) fn data_row(out: &mut Vec<u8>, columns: &[Column], values: &[Option<String>], format: Format) {
     message(out, b'D', |out| {
         out.extend_from_slice(&(values.len() as u16).to_be_bytes());
         for (column, value) in columns.iter().zip(values) {
@@ -188,10 +178,7 @@ mod tests {
         out.split_off(6)
     }
 
-    const INT4: Column = Column {
-        name: "n",
-        kind: Type::Int4,
-    };
+    const INT4: Column = Column { name: "n", kind: Type::Int4 };
 
     #[test]
     fn formats_are_one_for_all_results() {
@@ -205,15 +192,9 @@ mod tests {
     fn messages_have_the_documented_bytes() {
         let cases: [(Vec<u8>, &[u8]); 7] = [
             (encoded(|o| bare(o, b'1')), b"1\0\0\0\x04"),
-            (
-                encoded(|o| complete(o, "UPDATE 1")),
-                b"C\0\0\0\x0dUPDATE 1\0",
-            ),
+            (encoded(|o| complete(o, "UPDATE 1")), b"C\0\0\0\x0dUPDATE 1\0"),
             (encoded(|o| ready(o, TxStatus::Failed)), b"Z\0\0\0\x05E"),
-            (
-                encoded(|o| parameter_status(o, "a", "b")),
-                b"S\0\0\0\x08a\0b\0",
-            ),
+            (encoded(|o| parameter_status(o, "a", "b")), b"S\0\0\0\x08a\0b\0"),
             (
                 encoded(|o| data_row(o, &[INT4; 2], &[Some("7".into()), None], Format::Text)),
                 b"D\0\0\0\x0f\0\x02\0\0\0\x017\xff\xff\xff\xff",

@@ -48,10 +48,7 @@ impl Connection {
             let text = "results in a mixture of formats are not supported";
             return Err(Trouble::new(SqlState::FEATURE_NOT_SUPPORTED, text).into());
         };
-        let portal = Portal {
-            answer: statement.answer,
-            format,
-        };
+        let portal = Portal { answer: statement.answer, format };
         if bind.portal.is_empty() {
             self.portal = Some(portal);
         } else {
@@ -62,12 +59,7 @@ impl Connection {
         Ok(())
     }
 
-    pub(crate) fn describe(
-        &mut self,
-        body: &[u8],
-        shared: &Shared,
-        out: &mut Vec<u8>,
-    ) -> Result<(), Stop> {
+    pub(crate) fn describe(&mut self, body: &[u8], shared: &Shared, out: &mut Vec<u8>) -> Result<(), Stop> {
         let (kind, name) = object_fields(body).ok_or_else(Trouble::malformed)?;
         let (answer, format) = if kind == b'S' {
             let statement = *self.statement(name)?;
@@ -89,12 +81,7 @@ impl Connection {
         Ok(())
     }
 
-    pub(crate) fn execute(
-        &mut self,
-        body: &[u8],
-        shared: &Shared,
-        out: &mut Vec<u8>,
-    ) -> Result<(), Stop> {
+    pub(crate) fn execute(&mut self, body: &[u8], shared: &Shared, out: &mut Vec<u8>) -> Result<(), Stop> {
         let (name, _) = split_cstr(body).ok_or_else(Trouble::malformed)?;
         let Portal { answer, format } = self.portal(name)?;
         self.check_transaction(answer)?;
@@ -115,20 +102,12 @@ impl Connection {
     }
 
     fn statement(&self, name: &[u8]) -> Result<&Statement, Trouble> {
-        let known = if name.is_empty() {
-            self.unnamed.as_ref()
-        } else {
-            self.statements.get(name)
-        };
+        let known = if name.is_empty() { self.unnamed.as_ref() } else { self.statements.get(name) };
         known.ok_or_else(|| Trouble::no_statement(name))
     }
 
     fn portal(&self, name: &[u8]) -> Result<Portal, Trouble> {
-        let known = if name.is_empty() {
-            self.portal
-        } else {
-            self.portals.get(name).copied()
-        };
+        let known = if name.is_empty() { self.portal } else { self.portals.get(name).copied() };
         known.ok_or_else(|| {
             let name = String::from_utf8_lossy(name);
             let text = format!("portal \"{name}\" does not exist");
@@ -173,11 +152,7 @@ impl<'m> Bind<'m> {
         for _ in 0..parameters {
             let (length, tail) = split_u32(rest)?;
             // -1 stands for NULL
-            let bytes = if length == u32::MAX {
-                0
-            } else {
-                length as usize
-            };
+            let bytes = if length == u32::MAX { 0 } else { length as usize };
             rest = tail.get(bytes..)?;
         }
         let (formats, rest) = split_u16(rest)?;

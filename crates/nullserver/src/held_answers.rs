@@ -74,11 +74,7 @@ mod tests {
     use super::*;
 
     fn answer(token: u64) -> Answer {
-        Answer {
-            token,
-            bytes: Box::default(),
-            closes: false,
-        }
+        Answer { token, bytes: Box::default(), closes: false }
     }
 
     #[test]
@@ -89,9 +85,7 @@ mod tests {
         }
         assert_eq!(held.next_due(), Some(10));
         assert_eq!(held.pop_due(9), None);
-        let tokens: Vec<u64> = std::iter::from_fn(|| held.pop_due(20))
-            .map(|answer| answer.token)
-            .collect();
+        let tokens: Vec<u64> = std::iter::from_fn(|| held.pop_due(20)).map(|answer| answer.token).collect();
         assert_eq!(tokens, [2, 4, 3]);
         assert_eq!(held.next_due(), Some(30));
     }

@@ -47,10 +47,7 @@ pub struct ServeError {
 
 impl ServeError {
     fn new(doing: impl Into<String>, cause: impl Into<io::Error>) -> Self {
-        Self {
-            doing: doing.into(),
-            cause: cause.into(),
-        }
+        Self { doing: doing.into(), cause: cause.into() }
     }
 }
 

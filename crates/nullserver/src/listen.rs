@@ -71,24 +71,15 @@ impl Listeners {
     /// The addresses on which clients can connect, as text.
     #[must_use]
     pub fn addresses(&self) -> String {
-        let unix = self
-            .unix
-            .iter()
-            .map(|(_, file)| file.0.display().to_string());
+        let unix = self.unix.iter().map(|(_, file)| file.0.display().to_string());
         let tcp = self.tcp.iter().map(|(_, address)| address.to_string());
         unix.chain(tcp).collect::<Vec<_>>().join(" and ")
     }
 
     /// The sockets, and whether each is TCP.
     pub(crate) fn sockets(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
-        let unix = self
-            .unix
-            .iter()
-            .map(|(listener, _)| (listener.as_fd(), false));
-        let tcp = self
-            .tcp
-            .iter()
-            .map(|(listener, _)| (listener.as_fd(), true));
+        let unix = self.unix.iter().map(|(listener, _)| (listener.as_fd(), false));
+        let tcp = self.tcp.iter().map(|(listener, _)| (listener.as_fd(), true));
         unix.chain(tcp)
     }
 }
@@ -97,10 +88,7 @@ impl Listeners {
 /// can connect.
 pub fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     // with the lower limit fewer clients can connect, and accepting reports it
     let _ = setrlimit(Resource::Nofile, raised);
 }
@@ -117,9 +105,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
     if is_socket {
         match UnixStream::connect(path) {
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                fs::remove_file(path)?
-            }
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path)?,
             // bind reports that the address is in use
             _ => {}
         }

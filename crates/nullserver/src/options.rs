@@ -65,9 +65,7 @@ impl From<lexopt::Error> for UsageError {
     fn from(error: lexopt::Error) -> Self {
         use lexopt::Error::{MissingValue, UnexpectedOption, UnexpectedValue};
         Self(match error {
-            MissingValue {
-                option: Some(option),
-            } => format!("option '{option}' requires an argument"),
+            MissingValue { option: Some(option) } => format!("option '{option}' requires an argument"),
             UnexpectedOption(option) => format!("unrecognized option '{option}'"),
             UnexpectedValue { option, .. } => {
                 format!("option '{option}' doesn't allow an argument")
@@ -85,60 +83,24 @@ struct Opt {
 }
 
 const TABLE: &[Opt] = &[
-    arg(
-        "socket-dir",
-        "DIR",
-        "listen on the unix socket DIR/.s.PGSQL.PORT",
-    ),
+    arg("socket-dir", "DIR", "listen on the unix socket DIR/.s.PGSQL.PORT"),
     arg("listen", "ADDRESS", "listen on ADDRESS, such as 127.0.0.1"),
-    arg(
-        "port",
-        "NUM",
-        "port of both sockets (default: 5432; 0: any)",
-    ),
+    arg("port", "NUM", "port of both sockets (default: 5432; 0: any)"),
     arg("threads", "NUM", "number of threads (default: 1)"),
     arg("scale", "NUM", "rows of pgbench_branches (default: 1)"),
     arg("delay-us", "NUM", "delay answers by NUM microseconds"),
-    arg(
-        "stall-at",
-        "SECONDS",
-        "begin a stall SECONDS after the first query",
-    ),
+    arg("stall-at", "SECONDS", "begin a stall SECONDS after the first query"),
     arg("stall-for", "SECONDS", "end the stall after SECONDS"),
     arg("error-every", "NUM", "fail every NUM-th statement"),
-    arg(
-        "error-sqlstate",
-        "CODE",
-        "fail with SQLSTATE CODE (default: 40001)",
-    ),
-    arg(
-        "close-every",
-        "NUM",
-        "close the connection at every NUM-th statement",
-    ),
-    Opt {
-        name: "parent-lease",
-        argument: None,
-        help: "end when standard input closes",
-    },
-    Opt {
-        name: "version",
-        argument: None,
-        help: "output version information, then exit",
-    },
-    Opt {
-        name: "help",
-        argument: None,
-        help: "show this help, then exit",
-    },
+    arg("error-sqlstate", "CODE", "fail with SQLSTATE CODE (default: 40001)"),
+    arg("close-every", "NUM", "close the connection at every NUM-th statement"),
+    Opt { name: "parent-lease", argument: None, help: "end when standard input closes" },
+    Opt { name: "version", argument: None, help: "output version information, then exit" },
+    Opt { name: "help", argument: None, help: "show this help, then exit" },
 ];
 
 const fn arg(name: &'static str, argument: &'static str, help: &'static str) -> Opt {
-    Opt {
-        name,
-        argument: Some(argument),
-        help,
-    }
+    Opt { name, argument: Some(argument), help }
 }
 
 /// The text of `--help`.
@@ -195,9 +157,7 @@ pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Request, UsageEr
             name => given.take(name, &value)?,
         }
     }
-    given
-        .resolve()
-        .map(|options| Request::Serve(Box::new(options)))
+    given.resolve().map(|options| Request::Serve(Box::new(options)))
 }
 
 /// The options that were given, before they are resolved.
@@ -221,9 +181,7 @@ impl Given {
     fn take(&mut self, name: &str, value: &str) -> Result<(), UsageError> {
         match name {
             "socket-dir" => self.socket_dir = Some(PathBuf::from(value)),
-            "listen" => {
-                self.listen = Some(valid(name, value, value.parse().ok(), "an IP address")?)
-            }
+            "listen" => self.listen = Some(valid(name, value, value.parse().ok(), "an IP address")?),
             "port" => {
                 let port = value.parse().ok();
                 self.port = Some(valid(name, value, port, "a port from 0 to 65535")?);
@@ -361,22 +319,10 @@ mod tests {
             ("db", "unexpected argument \"db\""),
             ("--nosuch", "unrecognized option '--nosuch'"),
             ("--port", "option '--port' requires an argument"),
-            (
-                "--parent-lease=1",
-                "option '--parent-lease' doesn't allow an argument",
-            ),
-            (
-                "--port=x",
-                "invalid value \"x\" for option --port: give a port from 0 to 65535",
-            ),
-            (
-                "--scale=0",
-                "invalid value \"0\" for option --scale: give a whole number from 1 to 4294967295",
-            ),
-            (
-                "--threads=0",
-                "invalid value \"0\" for option --threads: give a whole number from 1 to 256",
-            ),
+            ("--parent-lease=1", "option '--parent-lease' doesn't allow an argument"),
+            ("--port=x", "invalid value \"x\" for option --port: give a port from 0 to 65535"),
+            ("--scale=0", "invalid value \"0\" for option --scale: give a whole number from 1 to 4294967295"),
+            ("--threads=0", "invalid value \"0\" for option --threads: give a whole number from 1 to 256"),
             (
                 "--delay-us=18446744073709551615",
                 "invalid value \"18446744073709551615\" for option --delay-us: \
@@ -387,35 +333,17 @@ mod tests {
                 "invalid value \"0\" for option --error-every: \
                  give a whole number from 1 to 18446744073709551615",
             ),
-            (
-                "--stall-at=-1",
-                "invalid value \"-1\" for option --stall-at: give seconds from 0 to 2147483647",
-            ),
-            (
-                "--stall-at=1e300",
-                "invalid value \"1e300\" for option --stall-at: give seconds from 0 to 2147483647",
-            ),
-            (
-                "--stall-for=nan",
-                "invalid value \"nan\" for option --stall-for: give seconds from 0 to 2147483647",
-            ),
+            ("--stall-at=-1", "invalid value \"-1\" for option --stall-at: give seconds from 0 to 2147483647"),
+            ("--stall-at=1e300", "invalid value \"1e300\" for option --stall-at: give seconds from 0 to 2147483647"),
+            ("--stall-for=nan", "invalid value \"nan\" for option --stall-for: give seconds from 0 to 2147483647"),
             (
                 "--error-sqlstate=4",
                 "invalid value \"4\" for option --error-sqlstate: \
                  give five digits or capital letters",
             ),
-            (
-                "--listen=::1 --stall-at=1",
-                "--stall-at and --stall-for need each other",
-            ),
-            (
-                "--listen=::1 --error-sqlstate=40001",
-                "--error-sqlstate needs --error-every",
-            ),
-            (
-                "--socket-dir=/tmp --port=0",
-                "--port=0 needs --listen: a unix socket has the port in its name",
-            ),
+            ("--listen=::1 --stall-at=1", "--stall-at and --stall-for need each other"),
+            ("--listen=::1 --error-sqlstate=40001", "--error-sqlstate needs --error-every"),
+            ("--socket-dir=/tmp --port=0", "--port=0 needs --listen: a unix socket has the port in its name"),
         ];
         for (args, said) in cases {
             assert_eq!(options(args), Err(said.to_owned()), "{args}");

@@ -33,10 +33,7 @@ impl<'l> Server<'l> {
         for _ in 0..options.threads {
             let (waker, woken) = Waker::pair().map_err(failed("creating a socket pair"))?;
             let (sender, arrivals) = mpsc::channel();
-            peers.push(Peer {
-                sender,
-                waker: waker.try_clone().map_err(failed("copying a socket"))?,
-            });
+            peers.push(Peer { sender, waker: waker.try_clone().map_err(failed("copying a socket"))? });
             let worker = Worker::new(Arc::clone(&global), woken, arrivals);
             workers.push(worker.map_err(failed("creating an event loop"))?);
             wakers.push(waker);
@@ -49,11 +46,7 @@ impl<'l> Server<'l> {
             let lease = server_stop::with_parent(&global.stop, &wakers);
             lease.map_err(failed("watching standard input"))?;
         }
-        Ok(Self {
-            workers,
-            global,
-            wakers,
-        })
+        Ok(Self { workers, global, wakers })
     }
 
     /// Serves until it is stopped.
@@ -61,11 +54,7 @@ impl<'l> Server<'l> {
     /// # Errors
     /// A thread cannot start, or waiting for events fails.
     pub fn run(self) -> Result<(), ServeError> {
-        let Self {
-            workers,
-            global,
-            wakers,
-        } = self;
+        let Self { workers, global, wakers } = self;
         let end = || server_stop::end(&global.stop, &wakers);
         let mut workers = workers.into_iter();
         let first = workers.next();

@@ -26,10 +26,7 @@ impl ServerState {
         let stall = options.stall.map(|(at, lasts)| Stall::new(at, lasts));
         let faults = Faults::new(options.error_every, options.error_code, options.close_every);
         Self {
-            shared: Shared {
-                answers: Answers::new(options.scale),
-                faults,
-            },
+            shared: Shared { answers: Answers::new(options.scale), faults },
             timing: Timing::new(options.delay, stall),
             stop: Arc::new(AtomicBool::new(false)),
             started: Instant::now(),

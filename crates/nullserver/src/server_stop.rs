@@ -46,10 +46,7 @@ pub(crate) fn at_signals(stop: &Arc<AtomicBool>, wakers: &[Waker]) -> io::Result
 /// Sets `stop` and wakes all threads when standard input closes.
 pub(crate) fn with_parent(stop: &Arc<AtomicBool>, wakers: &[Waker]) -> io::Result<()> {
     let stop = Arc::clone(stop);
-    let wakers: Vec<Waker> = wakers
-        .iter()
-        .map(Waker::try_clone)
-        .collect::<io::Result<_>>()?;
+    let wakers: Vec<Waker> = wakers.iter().map(Waker::try_clone).collect::<io::Result<_>>()?;
     thread::Builder::new().name("lease".into()).spawn(move || {
         let mut ignored = [0; 256];
         let mut input = io::stdin().lock();

@@ -29,12 +29,7 @@ impl Connection {
         Turn::Open
     }
 
-    fn statements_of(
-        &mut self,
-        sql: &[u8],
-        shared: &Shared,
-        out: &mut Vec<u8>,
-    ) -> Result<(), Stop> {
+    fn statements_of(&mut self, sql: &[u8], shared: &Shared, out: &mut Vec<u8>) -> Result<(), Stop> {
         let mut rest = sql;
         let mut answered = false;
         loop {

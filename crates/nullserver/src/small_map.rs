@@ -17,9 +17,7 @@ pub(crate) struct Full;
 
 impl<T> Default for Names<T> {
     fn default() -> Self {
-        Self {
-            entries: Vec::new(),
-        }
+        Self { entries: Vec::new() }
     }
 }
 
@@ -51,8 +49,7 @@ impl<T> Names<T> {
     }
 
     fn find(&self, name: &[u8]) -> Result<usize, usize> {
-        self.entries
-            .binary_search_by(|(known, _)| known.as_ref().cmp(name))
+        self.entries.binary_search_by(|(known, _)| known.as_ref().cmp(name))
     }
 }
 

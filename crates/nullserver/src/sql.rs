@@ -55,9 +55,7 @@ pub(crate) fn parameters(sql: &[u8]) -> u16 {
             continue;
         }
         let digits = digits_after_dollar(sql, at);
-        let number = digits.iter().fold(0u16, |n, d| {
-            n.saturating_mul(10).saturating_add(u16::from(d - b'0'))
-        });
+        let number = digits.iter().fold(0u16, |n, d| n.saturating_mul(10).saturating_add(u16::from(d - b'0')));
         highest = highest.max(number);
         at += 1 + digits.len();
     }
@@ -164,8 +162,7 @@ fn dollar_end(sql: &[u8], at: usize) -> Option<usize> {
     }
     let name = &sql[at + 1..];
     let length = name.iter().take_while(|&&byte| is_word(byte)).count();
-    let is_tag =
-        name.get(length) == Some(&b'$') && length <= LONGEST_TAG_BYTES && !name[0].is_ascii_digit();
+    let is_tag = name.get(length) == Some(&b'$') && length <= LONGEST_TAG_BYTES && !name[0].is_ascii_digit();
     if !is_tag {
         return None;
     }
@@ -204,15 +201,7 @@ mod tests {
         assert_eq!(statements("a; "), ["a"]);
         assert_eq!(statements("a; -- b"), ["a"]);
         assert_eq!(statements("a;b;"), ["a", "b"]);
-        for quoted in [
-            "'x;''y'",
-            "e'x\\';y'",
-            "\"x;\"\"y\"",
-            "/* ; /* ; */ ; */",
-            "$$;$$",
-            "$t$;$$;$t$",
-            "-- ;\n",
-        ] {
+        for quoted in ["'x;''y'", "e'x\\';y'", "\"x;\"\"y\"", "/* ; /* ; */ ; */", "$$;$$", "$t$;$$;$t$", "-- ;\n"] {
             let sql = format!("a {quoted} b; c");
             let expected = [format!("a {quoted} b"), "c".to_owned()];
             assert_eq!(statements(&sql), expected, "{sql}");

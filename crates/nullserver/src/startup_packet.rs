@@ -59,8 +59,7 @@ pub(crate) fn take(input: &[u8], number: u32, answers: &Answers, out: &mut Vec<u
 fn begin(version: u32, settings: &[u8], out: &mut Vec<u8>) -> ControlFlow<Trouble> {
     let (major, minor) = (version >> 16, version & 0xffff);
     if major != 3 {
-        let text =
-            format!("unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.0");
+        let text = format!("unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.0");
         return ControlFlow::Break(Trouble::new(SqlState::FEATURE_NOT_SUPPORTED, text));
     }
     let Some(options) = protocol_options(settings) else {

@@ -13,10 +13,7 @@ pub(crate) struct Trouble {
 
 impl Trouble {
     pub fn new(code: SqlState, text: impl Into<Cow<'static, str>>) -> Self {
-        Self {
-            code,
-            text: text.into(),
-        }
+        Self { code, text: text.into() }
     }
 
     /// The error for a message with a malformed body.

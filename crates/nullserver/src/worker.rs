@@ -29,12 +29,8 @@ const KEPT_BYTES: usize = 1024 * 1024;
 const ACCEPTS: usize = 64;
 /// How long to wait when no descriptor is left.
 const ACCEPT_AGAIN_AFTER: Nanos = SECOND / 10;
-const READ: EventFlags = EventFlags::IN
-    .union(EventFlags::RDHUP)
-    .union(EventFlags::ET);
-const ENDED: EventFlags = EventFlags::RDHUP
-    .union(EventFlags::HUP)
-    .union(EventFlags::ERR);
+const READ: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
+const ENDED: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 /// Tokens of the waker and the alarm; those of listening sockets come next, and those of clients
 /// far above.
 const WOKEN: u64 = 0;
@@ -64,13 +60,7 @@ pub(crate) struct Doors<'l> {
 
 impl<'l> Doors<'l> {
     pub fn new(sockets: Vec<(BorrowedFd<'l>, bool)>, peers: Vec<Peer>) -> Self {
-        Self {
-            sockets,
-            peers,
-            next_peer: 0,
-            again_at: None,
-            complained: false,
-        }
+        Self { sockets, peers, next_peer: 0, again_at: None, complained: false }
     }
 }
 
@@ -92,11 +82,7 @@ pub(crate) struct Worker<'l> {
 
 impl<'l> Worker<'l> {
     /// A thread that does not accept, but serves connections that another thread passes to it.
-    pub fn new(
-        global: Arc<ServerState>,
-        woken: UnixStream,
-        arrivals: Receiver<OwnedFd>,
-    ) -> io::Result<Self> {
+    pub fn new(global: Arc<ServerState>, woken: UnixStream, arrivals: Receiver<OwnedFd>) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &woken, EventData::new_u64(WOKEN), EventFlags::IN)?;
         let alarm = Alarm::new()?;
@@ -320,14 +306,7 @@ impl<'l> Worker<'l> {
                 client.fate = Fate::Ending;
             }
             let bytes = bytes.into();
-            self.held.push(
-                due,
-                Answer {
-                    token,
-                    bytes,
-                    closes,
-                },
-            );
+            self.held.push(due, Answer { token, bytes, closes });
         }
     }
 
@@ -338,11 +317,7 @@ impl<'l> Worker<'l> {
                 continue;
             };
             client.held_bytes -= answer.bytes.len();
-            let turn = if answer.closes {
-                Turn::Close
-            } else {
-                Turn::Open
-            };
+            let turn = if answer.closes { Turn::Close } else { Turn::Open };
             self.send(answer.token, &answer.bytes, turn);
             self.read_again(answer.token, now);
         }

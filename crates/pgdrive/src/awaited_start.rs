@@ -24,11 +24,7 @@ pub enum Refusal {
 /// # Errors
 /// The load is stopped in the meantime, or the instant has passed: a generator that begins later
 /// than the others would make the load look slower than it is.
-pub fn awaited(
-    lines: &Receiver<String>,
-    clock: Clock,
-    stop: &AtomicBool,
-) -> Result<Nanos, Refusal> {
+pub fn awaited(lines: &Receiver<String>, clock: Clock, stop: &AtomicBool) -> Result<Nanos, Refusal> {
     loop {
         if stop.load(Ordering::Relaxed) {
             return Err(Refusal::Interrupted);
@@ -39,28 +35,24 @@ pub fn awaited(
             Err(RecvTimeoutError::Disconnected) => return Err(Refusal::Interrupted),
         };
         if let Some(text) = line.strip_prefix("start ") {
-            let epoch_us = text.trim().parse().map_err(|_| {
-                Refusal::Because(format!("invalid start instant: \"{}\"", text.trim()))
-            })?;
+            let epoch_us = text
+                .trim()
+                .parse()
+                .map_err(|_| Refusal::Because(format!("invalid start instant: \"{}\"", text.trim())))?;
             return on_clock(epoch_us, clock);
         }
     }
 }
 
 fn on_clock(epoch_us: u64, clock: Clock) -> Result<Nanos, Refusal> {
-    let wall = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = clock.now();
     let ahead = Duration::from_micros(epoch_us).checked_sub(wall);
     match ahead {
         Some(ahead) => Ok(now + ahead.as_nanos() as Nanos),
         None => {
             let ago = wall.saturating_sub(Duration::from_micros(epoch_us));
-            Err(Refusal::Because(format!(
-                "the start instant was {:.3} s ago when it was received",
-                ago.as_secs_f64()
-            )))
+            Err(Refusal::Because(format!("the start instant was {:.3} s ago when it was received", ago.as_secs_f64())))
         }
     }
 }
@@ -71,10 +63,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     fn epoch_us() -> u64 {
-        SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .expect("later than 1970")
-            .as_micros() as u64
+        SystemTime::now().duration_since(UNIX_EPOCH).expect("later than 1970").as_micros() as u64
     }
 
     #[test]
@@ -82,8 +71,7 @@ mod tests {
         let (say, received) = channel();
         let clock = Clock::start();
         say.send("alive\n".to_owned()).expect("it is open");
-        say.send(format!("start {}\n", epoch_us() + 3_600_000_000))
-            .expect("it is open");
+        say.send(format!("start {}\n", epoch_us() + 3_600_000_000)).expect("it is open");
         let before = clock.now();
         let at = awaited(&received, clock, &AtomicBool::new(false)).expect("an instant");
         let hour = 3_600_000_000_000;

@@ -49,12 +49,7 @@ pub fn run(options: &Benchmark, messages: &Messages) -> Exit {
     match open(&options, clock) {
         Ok((lease, start, events)) => {
             let (options, lease) = (&options, &lease);
-            let run = Run {
-                options,
-                messages,
-                lease,
-                clock,
-            };
+            let run = Run { options, messages, lease, clock };
             prepare_and_measure(&run, replay, events, start)
         }
         Err(failure) => refuse(&failure, messages),
@@ -65,11 +60,8 @@ type Opened = (Lease, Option<Receiver<String>>, Events);
 
 /// Opens the lease, the lines of standard input that say when to begin, and the sink of events.
 fn open(options: &Benchmark, clock: Clock) -> Result<Opened, Failure> {
-    let lease = Lease::take()
-        .map_err(|error| Failure::new(format!("could not watch for signals: {error}")))?;
-    let lines = options
-        .parent_lease
-        .then(|| lease.read_parent(options.lease));
+    let lease = Lease::take().map_err(|error| Failure::new(format!("could not watch for signals: {error}")))?;
+    let lines = options.parent_lease.then(|| lease.read_parent(options.lease));
     let events = Events::open(options.events.as_ref(), clock)
         .map_err(|error| Failure::new(format!("could not create the events file: {error}")))?;
     let start = lines.filter(|_| options.await_start);

@@ -21,11 +21,7 @@ impl CalledAs {
     /// Determines the name from the program's path.
     #[must_use]
     pub fn of(program: &str) -> Self {
-        if program == "pgbench" {
-            Self::Pgbench
-        } else {
-            Self::Pgdrive
-        }
+        if program == "pgbench" { Self::Pgbench } else { Self::Pgdrive }
     }
 
     #[must_use]

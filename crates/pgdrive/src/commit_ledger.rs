@@ -20,9 +20,7 @@ const MAKE: &str = "BEGIN; SET LOCAL synchronous_commit = on; DROP TABLE IF EXIS
 /// A built-in script that writes, with an insert into the ledger in the same transaction.
 #[must_use]
 pub fn in_builtin(source: Source) -> Source {
-    let text = source
-        .text
-        .replace("\nEND;\n", &format!("\n{WRITE}\nEND;\n"));
+    let text = source.text.replace("\nEND;\n", &format!("\n{WRITE}\nEND;\n"));
     Source { text, ..source }
 }
 
@@ -33,9 +31,7 @@ pub fn wanted(
     symbols: &Symbols,
 ) -> Result<Option<CommitLedger>, Failure> {
     let wanted = options.ledger;
-    wanted
-        .then(|| of(programs, symbols, &options.variables))
-        .transpose()
+    wanted.then(|| of(programs, symbols, &options.variables)).transpose()
 }
 
 /// The ledger of `programs`.
@@ -43,21 +39,15 @@ pub fn wanted(
 /// # Errors
 /// None of them writes to the ledger, so nothing would be checked; or `given` (-D) redefines its
 /// variables.
-fn of(
-    programs: &[WeightedProgram],
-    symbols: &Symbols,
-    given: &[(String, String)],
-) -> Result<CommitLedger, Failure> {
+fn of(programs: &[WeightedProgram], symbols: &Symbols, given: &[(String, String)]) -> Result<CommitLedger, Failure> {
     let own = ["client_id", VARIABLE];
     if let Some((name, _)) = given.iter().find(|(name, _)| own.contains(&name.as_str())) {
         let message = format!("variable {name} cannot be defined with --ledger");
         return Err(Failure::new(message).hint("Use another name in the script and with -D."));
     }
     CommitLedger::of(programs.iter().map(|p| &p.program), symbols).ok_or_else(|| {
-        Failure::new(format!(
-            "no statement of the scripts uses :{VARIABLE}, so --ledger would count nothing"
-        ))
-        .hint(format!("Put this before the transaction's end: {WRITE}"))
+        Failure::new(format!("no statement of the scripts uses :{VARIABLE}, so --ledger would count nothing"))
+            .hint(format!("Put this before the transaction's end: {WRITE}"))
     })
 }
 
@@ -67,8 +57,7 @@ fn of(
 /// In the server's words.
 pub fn make_table(session: &mut Session) -> Result<(), Failure> {
     let made = session.execute(MAKE);
-    made.map(drop)
-        .map_err(|error| Failure::new(format!("could not create the ledger's table: {error}")))
+    made.map(drop).map_err(|error| Failure::new(format!("could not create the ledger's table: {error}")))
 }
 
 /// The field `ledger` of the `end` event.
@@ -112,12 +101,7 @@ mod tests {
                 let script = parse(&in_builtin(builtin.source())).unwrap();
                 let program = compile(&script, mode, &mut symbols).unwrap();
                 let programs = [WeightedProgram { program, weight: 1 }];
-                assert_eq!(
-                    of(&programs, &symbols, &[]).is_ok(),
-                    writes,
-                    "{}",
-                    builtin.name
-                );
+                assert_eq!(of(&programs, &symbols, &[]).is_ok(), writes, "{}", builtin.name);
             }
         }
     }
@@ -126,11 +110,7 @@ mod tests {
     fn the_end_says_what_is_not_known() {
         use pgdyno_engine::commit_ledger::CommitOutcome;
         let mut page = ClientLedger::new(1);
-        for fate in [
-            CommitOutcome::Acknowledged,
-            CommitOutcome::Unknown,
-            CommitOutcome::Refused,
-        ] {
+        for fate in [CommitOutcome::Acknowledged, CommitOutcome::Unknown, CommitOutcome::Refused] {
             page.write();
             page.settle(fate);
         }

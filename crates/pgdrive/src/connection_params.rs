@@ -11,11 +11,7 @@ use crate::options::{Connection, ScramKeys};
 /// # Errors
 /// In libpq's words.
 pub fn resolve_params(connection: &Connection, messages: &Messages) -> Result<Params, Failure> {
-    let Connection {
-        dbname,
-        overrides,
-        scram_keys,
-    } = connection;
+    let Connection { dbname, overrides, scram_keys } = connection;
     let env = Env::from_process();
     let default = match messages.called_as() {
         CalledAs::Pgbench => Some(default_database(&env)?),
@@ -30,10 +26,7 @@ pub fn resolve_params(connection: &Connection, messages: &Messages) -> Result<Pa
         ..Sources::default()
     };
     let params = Params::resolve_from(sources, &env).map_err(Failure::new)?;
-    params
-        .warnings
-        .iter()
-        .for_each(|warning| messages.warning(warning));
+    params.warnings.iter().for_each(|warning| messages.warning(warning));
     Ok(match scram_keys {
         ScramKeys::Kept => params,
         ScramKeys::Derived => params.without_scram_cache(),

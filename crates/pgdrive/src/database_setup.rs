@@ -38,8 +38,8 @@ const PARTITIONS: &str = "select o.n, p.partstrat, \
 
 /// Connects for the set-up.
 pub fn connect(params: &Params) -> Result<Session, Failure> {
-    let mut session = Session::connect(params)
-        .map_err(|error| Failure::new(error).also("could not create connection for setup"))?;
+    let mut session =
+        Session::connect(params).map_err(|error| Failure::new(error).also("could not create connection for setup"))?;
     session.print_notices();
     Ok(session)
 }
@@ -64,10 +64,7 @@ pub fn connect_first(params: &mut Params) -> Result<(Session, Option<Pooler>), F
     };
     if let (None, Some(name)) = (&pooler, name) {
         // without its name it works just as well
-        let _ = session.execute(&format!(
-            "set application_name = '{}'",
-            name.replace('\'', "''")
-        ));
+        let _ = session.execute(&format!("set application_name = '{}'", name.replace('\'', "''")));
         params.application_name = Some(name);
     }
     Ok((session, pooler))
@@ -84,17 +81,11 @@ pub fn look(
     scale_given: bool,
     messages: &Messages,
 ) -> Result<Database, Failure> {
-    let mut database = Database {
-        server_version: session.server_version.clone(),
-        scale: None,
-        partitions: None,
-    };
+    let mut database = Database { server_version: session.server_version.clone(), scale: None, partitions: None };
     if builtin {
         let scale = branches(session, params)?;
         if scale_given {
-            messages.warning(format!(
-                "scale option ignored, using count from pgbench_branches table ({scale})"
-            ));
+            messages.warning(format!("scale option ignored, using count from pgbench_branches table ({scale})"));
         }
         database.scale = Some(scale);
         database.partitions = partitions(session, params)?;
@@ -113,11 +104,7 @@ fn branches(session: &mut Session, params: &Params) -> Result<i64, Failure> {
         failure
     })?;
     let text = text.unwrap_or_default();
-    text.parse().map_err(|_| {
-        Failure::new(format!(
-            "invalid count(*) from pgbench_branches: \"{text}\""
-        ))
-    })
+    text.parse().map_err(|_| Failure::new(format!("invalid count(*) from pgbench_branches: \"{text}\"")))
 }
 
 fn initialization_advice(params: &Params) -> String {
@@ -143,9 +130,7 @@ fn partitions(session: &mut Session, params: &Params) -> Result<Option<Partition
         // only the summary needs them, so pgbench continues without
         Err(error) if error.server_error().is_some() => return Ok(None),
         Err(error) => {
-            return Err(Failure::new(format!(
-                "could not read the partitions of pgbench_accounts: {error}"
-            )));
+            return Err(Failure::new(format!("could not read the partitions of pgbench_accounts: {error}")));
         }
     };
     let Some(row) = results.first().and_then(|result| result.rows.first()) else {
@@ -158,10 +143,7 @@ fn partitions(session: &mut Session, params: &Params) -> Result<Option<Partition
         "h" => "hash",
         _ => "range",
     };
-    Ok(Some(Partitions {
-        method: method.to_owned(),
-        count: value(2).parse().unwrap_or(0),
-    }))
+    Ok(Some(Partitions { method: method.to_owned(), count: value(2).parse().unwrap_or(0) }))
 }
 
 /// Vacuums as requested. A missing table is reported and skipped, as in pgbench.
@@ -170,20 +152,14 @@ pub fn vacuum(session: &mut Session, vacuum: Vacuum, messages: &Messages) {
         return;
     }
     stage("starting vacuum...", messages, || {
-        [
-            "vacuum pgbench_branches",
-            "vacuum pgbench_tellers",
-            "truncate pgbench_history",
-        ]
-        .iter()
-        .filter_map(|sql| error_of(session, sql))
-        .collect()
+        ["vacuum pgbench_branches", "vacuum pgbench_tellers", "truncate pgbench_history"]
+            .iter()
+            .filter_map(|sql| error_of(session, sql))
+            .collect()
     });
     if vacuum == Vacuum::All {
         stage("starting vacuum pgbench_accounts...", messages, || {
-            error_of(session, "vacuum analyze pgbench_accounts")
-                .into_iter()
-                .collect()
+            error_of(session, "vacuum analyze pgbench_accounts").into_iter().collect()
         });
     }
 }

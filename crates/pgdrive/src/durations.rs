@@ -2,15 +2,8 @@
 
 use std::time::Duration;
 
-const UNITS: [(&str, f64); 7] = [
-    ("us", 1e-6),
-    ("ms", 1e-3),
-    ("s", 1.0),
-    ("m", 60.0),
-    ("min", 60.0),
-    ("h", 3600.0),
-    ("d", 86_400.0),
-];
+const UNITS: [(&str, f64); 7] =
+    [("us", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("min", 60.0), ("h", 3600.0), ("d", 86_400.0)];
 
 /// Longer than any load, and short enough for the engine's clock.
 const LONGEST_S: f64 = 366.0 * 86_400.0;
@@ -27,12 +20,8 @@ pub fn parse(text: &str) -> Option<Duration> {
         let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let number: f64 = rest[..number_end].parse().ok()?;
         let unit_on = rest[number_end..].trim_start();
-        let unit_end = unit_on
-            .find(|c: char| !c.is_ascii_alphabetic())
-            .unwrap_or(unit_on.len());
-        let (_, unit_s) = UNITS
-            .iter()
-            .find(|(name, _)| *name == &unit_on[..unit_end])?;
+        let unit_end = unit_on.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(unit_on.len());
+        let (_, unit_s) = UNITS.iter().find(|(name, _)| *name == &unit_on[..unit_end])?;
         sum_s += number * unit_s;
         rest = unit_on[unit_end..].trim_start();
     }
@@ -70,11 +59,7 @@ mod tests {
             ("1.5 h", 5_400_000.0),
             ("2min", 120_000.0),
         ] {
-            assert_eq!(
-                parse(text),
-                Some(Duration::from_secs_f64(ms / 1e3)),
-                "{text}"
-            );
+            assert_eq!(parse(text), Some(Duration::from_secs_f64(ms / 1e3)), "{text}");
         }
         for text in ["", "10", "s", "1x", "-1s", "1.2.3s", "1e3s", "9999d"] {
             assert_eq!(parse(text), None, "{text}");

@@ -179,10 +179,7 @@ impl Events {
 
     fn stall_times(&self, stalls: &[Stretch]) -> Value {
         let since_origin = |at: Nanos| at.saturating_sub(self.origin) / 1000;
-        stalls
-            .iter()
-            .map(|(from, to)| [since_origin(*from), since_origin(*to)])
-            .collect()
+        stalls.iter().map(|(from, to)| [since_origin(*from), since_origin(*to)]).collect()
     }
 
     fn script(&mut self, id: usize, record: &ScriptRecord) -> Value {

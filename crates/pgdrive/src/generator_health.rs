@@ -20,11 +20,7 @@ impl Footprint {
     /// connection.
     #[must_use]
     pub fn now(before_bytes: Option<u64>, steal_us: Option<u64>) -> Self {
-        Self {
-            steal_us,
-            before_bytes,
-            peak_bytes: peak_resident_bytes(),
-        }
+        Self { steal_us, before_bytes, peak_bytes: peak_resident_bytes() }
     }
 
     /// The field `memory` of the `end` event.
@@ -60,11 +56,7 @@ pub fn totals(healths: &Healths) -> Value {
 /// The schedule lag; null in a closed loop.
 #[must_use]
 pub fn lag(lag: &Moments) -> Value {
-    if lag.count == 0 {
-        Value::Null
-    } else {
-        json!({ "mean": lag.mean(), "max": lag.max })
-    }
+    if lag.count == 0 { Value::Null } else { json!({ "mean": lag.mean(), "max": lag.max }) }
 }
 
 fn worker(health: &Health) -> Value {
@@ -87,12 +79,7 @@ mod tests {
 
     #[test]
     fn a_worker_is_told_with_its_share_of_a_core() {
-        let mut health = Health {
-            span: SECOND,
-            cpu: SECOND / 4,
-            clients: 3,
-            ..Health::default()
-        };
+        let mut health = Health { span: SECOND, cpu: SECOND / 4, clients: 3, ..Health::default() };
         health.woke(4);
         health.woke(8);
         let event = worker(&health);
@@ -103,20 +90,10 @@ mod tests {
 
     #[test]
     fn memory_is_shared_out_over_connections() {
-        let footprint = Footprint {
-            steal_us: None,
-            before_bytes: Some(1000),
-            peak_bytes: Some(5000),
-        };
+        let footprint = Footprint { steal_us: None, before_bytes: Some(1000), peak_bytes: Some(5000) };
         let event = footprint.memory(4);
-        assert_eq!(
-            event,
-            json!({ "peak_bytes": 5000, "per_connection_bytes": 1000 })
-        );
-        let unknown = Footprint {
-            peak_bytes: None,
-            ..footprint
-        };
+        assert_eq!(event, json!({ "peak_bytes": 5000, "per_connection_bytes": 1000 }));
+        let unknown = Footprint { peak_bytes: None, ..footprint };
         assert_eq!(unknown.memory(4), Value::Null);
     }
 }

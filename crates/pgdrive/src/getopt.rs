@@ -24,12 +24,7 @@ pub struct Syntax {
 impl Syntax {
     /// An option without a letter and without an argument.
     pub const fn new(long: &'static str) -> Self {
-        Self {
-            long,
-            short: None,
-            argument: None,
-            is_argument: no_word,
-        }
+        Self { long, short: None, argument: None, is_argument: no_word }
     }
 
     pub const fn short(mut self, letter: char) -> Self {
@@ -103,9 +98,7 @@ impl fmt::Display for Complaint {
             Self::TakesNoArgument(name) => write!(f, "option '--{name}' doesn't allow an argument"),
             Self::Ambiguous(name, candidates) => {
                 write!(f, "option '--{name}' is ambiguous; possibilities:")?;
-                candidates
-                    .iter()
-                    .try_for_each(|candidate| write!(f, " '--{candidate}'"))
+                candidates.iter().try_for_each(|candidate| write!(f, " '--{candidate}'"))
             }
         }
     }
@@ -113,10 +106,7 @@ impl fmt::Display for Complaint {
 
 /// Parses `args` (without the program's name) with `table`; returns everything before the first
 /// error, and the error. Operands come last, because getopt_long permutes them.
-pub fn parse(
-    table: &[Syntax],
-    args: impl IntoIterator<Item = String>,
-) -> (Vec<Found>, Option<Complaint>) {
+pub fn parse(table: &[Syntax], args: impl IntoIterator<Item = String>) -> (Vec<Found>, Option<Complaint>) {
     let mut found = Vec::new();
     let mut operands = Vec::new();
     let mut args = args.into_iter().peekable();
@@ -155,12 +145,10 @@ fn read_long(
         (None, Some(_)) => return Err(Complaint::TakesNoArgument(option.long)),
         (None, None) => String::new(),
         (Some(_), Some(value)) => value,
-        (Some(argument), None) if argument.starts_with(OPTIONAL) => rest
-            .next_if(|word| (option.is_argument)(word))
-            .unwrap_or_default(),
-        (Some(_), None) => rest
-            .next()
-            .ok_or(Complaint::LongNeedsArgument(option.long))?,
+        (Some(argument), None) if argument.starts_with(OPTIONAL) => {
+            rest.next_if(|word| (option.is_argument)(word)).unwrap_or_default()
+        }
+        (Some(_), None) => rest.next().ok_or(Complaint::LongNeedsArgument(option.long))?,
     };
     Ok(Found::Option(option.long, value))
 }
@@ -169,17 +157,11 @@ fn find_long<'t>(table: &'t [Syntax], name: &str) -> Result<&'t Syntax, Complain
     if let Some(exact) = table.iter().find(|option| option.long == name) {
         return Ok(exact);
     }
-    let candidates: Vec<&Syntax> = table
-        .iter()
-        .filter(|option| option.long.starts_with(name))
-        .collect();
+    let candidates: Vec<&Syntax> = table.iter().filter(|option| option.long.starts_with(name)).collect();
     match candidates[..] {
         [] => Err(Complaint::Unrecognized(name.to_owned())),
         [one] => Ok(one),
-        _ => Err(Complaint::Ambiguous(
-            name.to_owned(),
-            candidates.iter().map(|o| o.long).collect(),
-        )),
+        _ => Err(Complaint::Ambiguous(name.to_owned(), candidates.iter().map(|o| o.long).collect())),
     }
 }
 
@@ -190,10 +172,7 @@ fn read_cluster(
     found: &mut Vec<Found>,
 ) -> Result<(), Complaint> {
     for (at, letter) in cluster.char_indices() {
-        let option = table
-            .iter()
-            .find(|option| option.short == Some(letter))
-            .ok_or(Complaint::Invalid(letter))?;
+        let option = table.iter().find(|option| option.short == Some(letter)).ok_or(Complaint::Invalid(letter))?;
         if option.argument.is_none() {
             found.push(Found::Option(option.long, String::new()));
             continue;
@@ -232,13 +211,7 @@ mod tests {
 
     #[test]
     fn every_way_to_give_an_argument() {
-        for args in [
-            &["-c4"][..],
-            &["-c", "4"],
-            &["--client=4"],
-            &["--client", "4"],
-            &["--cl", "4"],
-        ] {
+        for args in [&["-c4"][..], &["-c", "4"], &["--client=4"], &["--client", "4"], &["--cl", "4"]] {
             assert_eq!(read(args), (vec![option("client", "4")], None), "{args:?}");
         }
     }
@@ -247,25 +220,13 @@ mod tests {
     fn an_argument_that_may_be_left_out() {
         let operand = |text: &str| Found::Operand(text.into());
         for (args, expected) in [
-            (
-                &["--every=4", "db"][..],
-                [option("every", "4"), operand("db")],
-            ),
-            (
-                &["--every", "4", "db"],
-                [option("every", "4"), operand("db")],
-            ),
-            (
-                &["db", "--every", "4"],
-                [option("every", "4"), operand("db")],
-            ),
+            (&["--every=4", "db"][..], [option("every", "4"), operand("db")]),
+            (&["--every", "4", "db"], [option("every", "4"), operand("db")]),
+            (&["db", "--every", "4"], [option("every", "4"), operand("db")]),
             (&["--every", "db"], [option("every", ""), operand("db")]),
             (&["db", "--every"], [option("every", ""), operand("db")]),
             (&["--every", "--", "4"], [option("every", ""), operand("4")]),
-            (
-                &["--every", "-S"],
-                [option("every", ""), option("select-only", "")],
-            ),
+            (&["--every", "-S"], [option("every", ""), option("select-only", "")]),
         ] {
             assert_eq!(read(args), (expected.into(), None), "{args:?}");
         }
@@ -273,11 +234,7 @@ mod tests {
 
     #[test]
     fn clusters_and_permuted_operands() {
-        let expected = vec![
-            option("select-only", ""),
-            option("client", "4"),
-            Found::Operand("db".into()),
-        ];
+        let expected = vec![option("select-only", ""), option("client", "4"), Found::Operand("db".into())];
         assert_eq!(read(&["db", "-Sc4"]), (expected, None));
         let (found, _) = read(&["--", "-S"]);
         assert_eq!(found, [Found::Operand("-S".into())]);
@@ -289,17 +246,8 @@ mod tests {
         assert_eq!(complaint(&["--nosuch"]), "unrecognized option '--nosuch'");
         assert_eq!(complaint(&["-Sy"]), "invalid option -- 'y'");
         assert_eq!(complaint(&["-c"]), "option requires an argument -- 'c'");
-        assert_eq!(
-            complaint(&["--client"]),
-            "option '--client' requires an argument"
-        );
-        assert_eq!(
-            complaint(&["--connect=1"]),
-            "option '--connect' doesn't allow an argument"
-        );
-        assert_eq!(
-            complaint(&["--c"]),
-            "option '--c' is ambiguous; possibilities: '--client' '--connect'"
-        );
+        assert_eq!(complaint(&["--client"]), "option '--client' requires an argument");
+        assert_eq!(complaint(&["--connect=1"]), "option '--connect' doesn't allow an argument");
+        assert_eq!(complaint(&["--c"]), "option '--c' is ambiguous; possibilities: '--client' '--connect'");
     }
 }

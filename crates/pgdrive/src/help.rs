@@ -28,11 +28,7 @@ pub fn text(program: &str) -> String {
          SIGINT or SIGTERM, with the summary so far.\n\
          Connection defaults come from the PG* environment variables, as for psql.\n",
     );
-    text.push_str(concat!(
-        "\nReport bugs to <",
-        env!("CARGO_PKG_REPOSITORY"),
-        "/issues>.\n"
-    ));
+    text.push_str(concat!("\nReport bugs to <", env!("CARGO_PKG_REPOSITORY"), "/issues>.\n"));
     text
 }
 
@@ -48,11 +44,7 @@ fn entry(option: Syntax, help: &str) -> String {
         head.push_str(argument);
     }
     const COLUMN: usize = 27;
-    let mut text = if head.len() + 1 > COLUMN {
-        format!("{head}\n{:COLUMN$}", "")
-    } else {
-        format!("{head:COLUMN$}")
-    };
+    let mut text = if head.len() + 1 > COLUMN { format!("{head}\n{:COLUMN$}", "") } else { format!("{head:COLUMN$}") };
     text.push_str(&help.replace('\n', &format!("\n{:COLUMN$}", "")));
     text.push('\n');
     text

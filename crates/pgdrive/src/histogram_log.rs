@@ -58,10 +58,7 @@ impl HistogramLog {
     /// The file cannot be written to.
     pub fn begin(&mut self, origin: Nanos) -> io::Result<()> {
         self.origin = origin;
-        let since_1970 = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
-            .as_secs_f64();
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         writeln!(
             self.out,
             "#[Latencies of succeeded transactions, nanoseconds; Interval_Max in milliseconds]\n\
@@ -88,10 +85,7 @@ impl HistogramLog {
         }
         self.phase = merged.planned;
         let mut latency = Latencies::default();
-        merged
-            .scripts
-            .iter()
-            .for_each(|script| latency.add(&script.latency));
+        merged.scripts.iter().for_each(|script| latency.add(&script.latency));
         let seconds = |nanos: Nanos| nanos as f64 / SECOND as f64;
         writeln!(
             self.out,

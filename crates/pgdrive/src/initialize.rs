@@ -87,9 +87,7 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
     let result = pgdyno_dataset::load(&mut session, &further, dataset, &order, stop, &mut reporter);
     let resumable = reporter.resumable();
     let checked = match (&options.check, &result) {
-        (Some(check), Ok(_)) => {
-            tpcc::check::check(&mut session, check, events, &mut std::io::stderr())
-        }
+        (Some(check), Ok(_)) => tpcc::check::check(&mut session, check, events, &mut std::io::stderr()),
         _ => Ok(true),
     };
     drop(canceller);
@@ -98,25 +96,18 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
     match result {
         Ok(times) => {
             print_line(&done(&times));
-            checked
-                .map_err(said)
-                .map(|is_consistent| exit_of_check(is_consistent, messages))
+            checked.map_err(said).map(|is_consistent| exit_of_check(is_consistent, messages))
         }
         Err(error) => end_early(&error, resumable, &lease, messages),
     }
 }
 
 fn order(options: &Initialize) -> Order {
-    Order {
-        steps: options.steps.clone(),
-        mode: options.mode,
-        program_version: env!("CARGO_PKG_VERSION"),
-    }
+    Order { steps: options.steps.clone(), mode: options.mode, program_version: env!("CARGO_PKG_VERSION") }
 }
 
 fn take_lease(options: &Initialize) -> Result<Lease, Failure> {
-    let lease = Lease::take()
-        .map_err(|error| Failure::new(format!("could not watch for signals: {error}")))?;
+    let lease = Lease::take().map_err(|error| Failure::new(format!("could not watch for signals: {error}")))?;
     if options.parent_lease {
         lease.end_with_parent();
     }
@@ -141,12 +132,7 @@ fn exit_of_check(is_consistent: bool, messages: &Messages) -> Exit {
 }
 
 /// Reports why a load ended early; returns the exit of the signal if that was the reason.
-fn end_early(
-    error: &LoadError,
-    resumable: bool,
-    lease: &Lease,
-    messages: &Messages,
-) -> Result<Exit, Failure> {
+fn end_early(error: &LoadError, resumable: bool, lease: &Lease, messages: &Messages) -> Result<Exit, Failure> {
     if matches!(error, LoadError::Interrupted) {
         print_line(&error.to_string());
         if resumable {
@@ -196,9 +182,7 @@ fn end_with_client(session: &mut Session) {
 /// The last line: the total time, and that of each step.
 fn done(times: &[(Step, Duration)]) -> String {
     let all: Duration = times.iter().map(|(_, time)| *time).sum();
-    let steps: Vec<String> = times
-        .iter()
-        .map(|(step, time)| format!("{} {:.2} s", step.name(), time.as_secs_f64()))
-        .collect();
+    let steps: Vec<String> =
+        times.iter().map(|(step, time)| format!("{} {:.2} s", step.name(), time.as_secs_f64())).collect();
     format!("done in {:.2} s ({}).", all.as_secs_f64(), steps.join(", "))
 }

@@ -73,9 +73,7 @@ impl Observer for Watcher<'_> {
         let Some(lines) = self.start.take() else {
             return Ok(clock.now());
         };
-        let written = self
-            .events
-            .write("ready", json!({ "connect_us": connecting / 1000 }));
+        let written = self.events.write("ready", json!({ "connect_us": connecting / 1000 }));
         self.check(written);
         awaited_start::awaited(&lines, clock, self.stop).map_err(|refusal| match refusal {
             Refusal::Interrupted => RunError::Interrupted,
@@ -121,9 +119,7 @@ impl Observer for Watcher<'_> {
     }
 
     fn workers_chosen(&mut self, choice: &Choice) {
-        let written = self
-            .events
-            .write("workers_chosen", workers_chosen_event(choice));
+        let written = self.events.write("workers_chosen", workers_chosen_event(choice));
         self.check(written);
     }
 
@@ -135,8 +131,7 @@ impl Observer for Watcher<'_> {
 
     fn worker_refused(&mut self, why: &io::Error) {
         let why = plain(why);
-        self.messages
-            .warning(format!("could not add a thread: {why}"));
+        self.messages.warning(format!("could not add a thread: {why}"));
     }
 
     fn error(&mut self, note: &ErrorNote) {
@@ -193,14 +188,7 @@ fn workers_chosen_event(choice: &Choice) -> Value {
 /// Reports a client that gives up: a server's error with SQLSTATE and statement, or under pgbench's
 /// name in pgbench's words.
 fn say_aborted(note: &ErrorNote, spec: &Spec, messages: &Messages) {
-    let ErrorNote {
-        client,
-        script,
-        command,
-        query,
-        message,
-        ..
-    } = note;
+    let ErrorNote { client, script, command, query, message, .. } = note;
     let sqlstate = match (&note.sqlstate, messages.called_as()) {
         // a Lua script's own message contains the position
         (Some(sqlstate), CalledAs::Pgdrive) if spec.drivers.is_none() => sqlstate,

@@ -62,9 +62,7 @@ pub fn open(
     let settings = Settings {
         command: choice.command.clone(),
         options: choice.options.clone(),
-        argv: std::env::args_os()
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect(),
+        argv: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         connection: params.map_or_else(Vec::new, connection),
         threads,
         part: options.part.map_or((0, 1), |part| (part.number, part.of)),
@@ -110,19 +108,12 @@ fn connection(params: &Params) -> Vec<(&'static str, OptionValue)> {
         ("pgsql_port", OptionValue::Int(port)),
         ("pgsql_user", OptionValue::Text(params.user.clone())),
         ("pgsql_db", OptionValue::Text(params.dbname.clone())),
-        (
-            "pgsql_sslmode",
-            OptionValue::Text(params.sslmode.as_str().to_owned()),
-        ),
+        ("pgsql_sslmode", OptionValue::Text(params.sslmode.as_str().to_owned())),
     ]
 }
 
 /// Carries out what needs no server: `help`, and `--check`.
-pub fn without_server(
-    options: &Benchmark,
-    choice: &LuaChoice,
-    messages: &Messages,
-) -> Option<Exit> {
+pub fn without_server(options: &Benchmark, choice: &LuaChoice, messages: &Messages) -> Option<Exit> {
     if matches!(options.check, Some(Check::Compile | Check::Statements))
         && let LuaSource::File(_) = choice.source
     {
@@ -137,10 +128,7 @@ pub fn without_server(
     if choice.command != "help" && options.check.is_none() {
         return None;
     }
-    let seeds = Seeds {
-        clients: vec![0],
-        ..Seeds::default()
-    };
+    let seeds = Seeds { clients: vec![0], ..Seeds::default() };
     // no signal is handled here, so each ends the process immediately
     let opened = open(options, None, &seeds, &Lease::default(), messages);
     if let Ok(Some(workload)) = &opened
@@ -210,9 +198,7 @@ pub fn name_statements(load: &mut Spec, report: &mut Report, workload: &Workload
             command.text = name.as_str().into();
         }
         for record in records {
-            let is_met = |record: &CommandRecord| {
-                record.moments.count + record.failures + record.retries > 0
-            };
+            let is_met = |record: &CommandRecord| record.moments.count + record.failures + record.retries > 0;
             if !record.as_ref().is_some_and(is_met) {
                 *record = None;
             }
@@ -249,10 +235,7 @@ fn watch_opening(options: &Benchmark, name: &str, lease: &Lease, messages: &Mess
         while !opened.load(Ordering::Relaxed) {
             std::thread::sleep(LOOK_EVERY);
             if lease.stop.load(Ordering::Relaxed) && !opened.load(Ordering::Relaxed) {
-                messages.error(format!(
-                    "stopped while script \"{}\" ran its top level or init()",
-                    end.name
-                ));
+                messages.error(format!("stopped while script \"{}\" ran its top level or init()", end.name));
                 process::exit(lease.exit().code().into());
             }
             if end.is_over() {
@@ -293,12 +276,7 @@ struct End {
 }
 
 impl End {
-    fn new(
-        name: String,
-        length: Option<Duration>,
-        stop: &Arc<AtomicBool>,
-        messages: &Messages,
-    ) -> Self {
+    fn new(name: String, length: Option<Duration>, stop: &Arc<AtomicBool>, messages: &Messages) -> Self {
         Self {
             name,
             deadline: length.map(|length| Instant::now() + length),
@@ -308,9 +286,7 @@ impl End {
     }
 
     fn is_over(&self) -> bool {
-        let is_past = self
-            .deadline
-            .is_some_and(|deadline| Instant::now() > deadline);
+        let is_past = self.deadline.is_some_and(|deadline| Instant::now() > deadline);
         is_past || self.stop.load(Ordering::Relaxed)
     }
 
@@ -320,8 +296,7 @@ impl End {
             self.name,
             STUCK_AFTER.as_secs()
         ));
-        self.messages
-            .hint("It has an endless loop; there are no results of this load.");
+        self.messages.hint("It has an endless loop; there are no results of this load.");
         process::exit(Exit::Aborted.code().into());
     }
 }

@@ -43,12 +43,7 @@ struct Sums {
 impl Reports {
     /// A report every `every_s` seconds, if the script writes any.
     #[must_use]
-    pub fn new(
-        workload: &Arc<Workload>,
-        every_s: u64,
-        is_open: bool,
-        messages: &Messages,
-    ) -> Option<Self> {
+    pub fn new(workload: &Arc<Workload>, every_s: u64, is_open: bool, messages: &Messages) -> Option<Self> {
         workload.has_hook(Hook::Intermediate).then(|| Self {
             workload: Some(Arc::clone(workload)),
             messages: messages.clone(),
@@ -118,11 +113,8 @@ impl Sums {
 
 /// Calls the hook for the report of the whole load, if there is one.
 pub fn cumulative(workload: &Workload, report: &Report, threads: usize, messages: &Messages) {
-    let sums = Sums {
-        succeeded: report.counts().succeeded,
-        statements: report.statements(),
-        latency: report.latency(),
-    };
+    let sums =
+        Sums { succeeded: report.counts().succeeded, statements: report.statements(), latency: report.latency() };
     let moments = &sums.latency.moments;
     let mut figures = sums.figures(threads, [report.measured_s(); 2], reconnects(report));
     figures.extend([

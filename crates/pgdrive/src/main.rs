@@ -54,16 +54,11 @@ fn main() -> ExitCode {
     let mut args = std::env::args_os();
     let path = args.next().unwrap_or_default();
     let path = path.to_string_lossy();
-    let program = path
-        .rsplit('/')
-        .next()
-        .filter(|name| !name.is_empty())
-        .unwrap_or("pgdrive");
+    let program = path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("pgdrive");
     let messages = Messages::new(program);
     let seed = std::env::var_os("PGBENCH_RANDOM_SEED");
     let seed = seed.map(|text| text.to_string_lossy().into_owned());
-    let request =
-        options::words(args).and_then(|words| options::read(words, seed, messages.called_as()));
+    let request = options::words(args).and_then(|words| options::read(words, seed, messages.called_as()));
     let exit = match request {
         Ok(request) => carry_out(&request, &messages),
         Err(UsageError::Getopt(text)) => {

@@ -75,12 +75,7 @@ struct Finished<'a> {
 }
 
 /// Runs the load and reports its result; reports every failure before it returns.
-pub fn measure(
-    run: &Run<'_>,
-    mut load: Load,
-    events: &mut Events,
-    start: Option<Receiver<String>>,
-) -> Exit {
+pub fn measure(run: &Run<'_>, mut load: Load, events: &mut Events, start: Option<Receiver<String>>) -> Exit {
     let tpcc = load.tpcc.take();
     let progress = progress(run, &load);
     let mut files = match Files::create(run.options) {
@@ -113,9 +108,7 @@ fn report_results(
         lua::name_statements(&mut load.spec, &mut report, workload);
     }
     let figures = tpcc.map(|ready| Figures::new(ready, &load.spec, &report));
-    let refusal = figures
-        .as_ref()
-        .and_then(|figures| figures.refusal(&load.spec));
+    let refusal = figures.as_ref().and_then(|figures| figures.refusal(&load.spec));
     let tpch = load.tpch.take().map(tpch::figures::Figures::new);
     let finished = Finished {
         run,
@@ -143,11 +136,7 @@ fn report_results(
     finished.write_results((exit, end), json, events, outputs)
 }
 
-type Watched = (
-    Option<HistogramLog>,
-    (Option<Reports>, Option<Progress>),
-    Option<Receiver<String>>,
-);
+type Watched = (Option<HistogramLog>, (Option<Reports>, Option<Progress>), Option<Receiver<String>>);
 
 fn watcher<'a>(
     run: &Run<'a>,
@@ -196,21 +185,10 @@ fn drive(
         outputs.report(events.name(), error);
     }
     match result {
-        Ok(report) => Ok(Ended {
-            report,
-            first_aborted,
-            outputs,
-            cut,
-            before_bytes,
-        }),
+        Ok(report) => Ok(Ended { report, first_aborted, outputs, cut, before_bytes }),
         Err(RunError::Interrupted) if cut.is_some() => Err(cut.unwrap_or(Exit::NotBegun)),
         Err(error) => {
-            say_unmeasured(
-                &Failure::new(&error),
-                Reason::from(&error),
-                messages,
-                events,
-            );
+            say_unmeasured(&Failure::new(&error), Reason::from(&error), messages, events);
             Err(match error {
                 RunError::Interrupted => lease.exit(),
                 _ => Exit::NotBegun,
@@ -235,8 +213,7 @@ fn progress(run: &Run<'_>, load: &Load) -> (Option<Reports>, Option<Progress>) {
         return (None, None);
     };
     let workload = load.workload.as_ref();
-    let reports =
-        workload.and_then(|workload| Reports::new(workload, every_s, is_open, run.messages));
+    let reports = workload.and_then(|workload| Reports::new(workload, every_s, is_open, run.messages));
     if reports.is_some() {
         return (reports, None);
     }
@@ -281,18 +258,14 @@ impl Finished<'_> {
     /// Whether the program ends immediately and without results, as pgbench does at
     /// --exit-on-abort; reports that.
     fn is_left_without_results(&self, first_aborted: Option<usize>) -> bool {
-        let Run {
-            options, messages, ..
-        } = self.run;
+        let Run { options, messages, .. } = self.run;
         let is_aborted = self.report.outcome == report::Outcome::Aborted;
         let is_left = options.exit_on_abort && is_aborted;
         if !is_left || messages.called_as() != CalledAs::Pgbench {
             return false;
         }
         let thread = worker_of(first_aborted.unwrap_or(0), options);
-        messages.error(format!(
-            "Run was aborted due to an error in thread {thread}"
-        ));
+        messages.error(format!("Run was aborted due to an error in thread {thread}"));
         true
     }
 
@@ -385,9 +358,9 @@ impl Finished<'_> {
             report::Outcome::Aborted => {
                 messages.error("Run was aborted; the above results are incomplete.");
             }
-            report::Outcome::Interrupted if self.cut.is_some() => messages.error(
-                "stopped because events could not be written; the above results are incomplete",
-            ),
+            report::Outcome::Interrupted if self.cut.is_some() => {
+                messages.error("stopped because events could not be written; the above results are incomplete")
+            }
             report::Outcome::Interrupted => {
                 messages.warning("interrupted; the above results are incomplete");
             }
@@ -405,12 +378,7 @@ impl Finished<'_> {
         if report.left_running > 0 {
             warn_of_statements(report.left_running, messages);
         }
-        warn_of_ceiling(
-            &self.load.spec,
-            report,
-            self.run.options.busy_share,
-            messages,
-        );
+        warn_of_ceiling(&self.load.spec, report, self.run.options.busy_share, messages);
     }
 }
 
@@ -440,9 +408,7 @@ fn warn_of_statements(count: u64, messages: &Messages) {
 /// The worker of a client.
 fn worker_of(client: usize, options: &Benchmark) -> usize {
     let workers = options.workers.first();
-    (0..workers)
-        .find(|worker| share_of(options.clients, workers, *worker).contains(&client))
-        .unwrap_or(0)
+    (0..workers).find(|worker| share_of(options.clients, workers, *worker).contains(&client)).unwrap_or(0)
 }
 
 /// The files other than the summary and the events.
@@ -453,24 +419,15 @@ struct Files {
 
 impl Files {
     fn create(options: &Benchmark) -> Result<Self, Failure> {
-        let refused = |path: &str, error: io::Error| {
-            Failure::new(format!(
-                "could not create file \"{path}\": {}",
-                plain(&error)
-            ))
-        };
-        let histogram = options
-            .histogram
-            .as_ref()
-            .map(|path| HistogramLog::create(path).map_err(|error| refused(path, error)));
+        let refused =
+            |path: &str, error: io::Error| Failure::new(format!("could not create file \"{path}\": {}", plain(&error)));
+        let histogram =
+            options.histogram.as_ref().map(|path| HistogramLog::create(path).map_err(|error| refused(path, error)));
         let json = options.json.as_ref().map(|path| {
             let file = File::create(path).map_err(|error| refused(path, error));
             file.map(|file| (path.clone(), file))
         });
-        Ok(Self {
-            histogram: histogram.transpose()?,
-            json: json.transpose()?,
-        })
+        Ok(Self { histogram: histogram.transpose()?, json: json.transpose()? })
     }
 }
 

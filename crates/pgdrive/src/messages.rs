@@ -17,9 +17,7 @@ impl Messages {
     /// For the name under which the program was called.
     #[must_use]
     pub fn new(program: &str) -> Self {
-        Self {
-            program: program.to_owned(),
-        }
+        Self { program: program.to_owned() }
     }
 
     #[must_use]
@@ -78,13 +76,7 @@ pub struct Failure {
 impl Failure {
     /// A failure without a hint.
     pub fn new(message: impl Display) -> Self {
-        Self {
-            message: message.to_string(),
-            detail: None,
-            hint: None,
-            also: None,
-            listing: None,
-        }
+        Self { message: message.to_string(), detail: None, hint: None, also: None, listing: None }
     }
 
     /// Adds a hint.

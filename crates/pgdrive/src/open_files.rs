@@ -27,16 +27,11 @@ pub fn allow(clients: usize, workers: usize) -> Result<(), Failure> {
     if current >= wanted {
         return Ok(());
     }
-    let raised = Rlimit {
-        current: Some(wanted.min(highest)),
-        maximum: limit.maximum,
-    };
+    let raised = Rlimit { current: Some(wanted.min(highest)), maximum: limit.maximum };
     match setrlimit(Resource::Nofile, raised) {
         Err(error) if current < least => {
             let why = plain(&error.into());
-            Err(advise(Failure::new(format!(
-                "need at least {least} open files, but couldn't raise the limit: {why}"
-            ))))
+            Err(advise(Failure::new(format!("need at least {least} open files, but couldn't raise the limit: {why}"))))
         }
         _ => Ok(()),
     }

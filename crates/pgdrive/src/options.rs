@@ -30,9 +30,7 @@ pub use lua_options::{Check, LuaChoice, LuaSource};
 pub use option_sections::sections;
 use option_sections::{Given, syntax};
 use option_values::seed;
-pub use option_values::{
-    Connection, EventSink, Information, Origin, ScramKeys, ScriptChoice, Seed, Vacuum,
-};
+pub use option_values::{Connection, EventSink, Information, Origin, ScramKeys, ScriptChoice, Seed, Vacuum};
 pub use pause_options::PacingChoice;
 pub use replay_options::ReplayChoice;
 pub use request::{Request, UsageError};
@@ -58,11 +56,7 @@ pub fn words(args: impl Iterator<Item = OsString>) -> Result<Vec<String>, UsageE
 ///
 /// # Errors
 /// The first error in the command line; in pgbench's words.
-pub fn read(
-    args: Vec<String>,
-    environment_seed: Option<String>,
-    called_as: CalledAs,
-) -> Result<Request, UsageError> {
+pub fn read(args: Vec<String>, environment_seed: Option<String>, called_as: CalledAs) -> Result<Request, UsageError> {
     match args.first().map(String::as_str) {
         Some("--help" | "-?") => return Ok(Request::Information(Information::Help)),
         Some("--version" | "-V") => return Ok(Request::Information(Information::Version)),

@@ -35,12 +35,7 @@ impl OutageReporter {
     ///
     /// # Errors
     /// See [`Events::write`].
-    pub fn tell(
-        &mut self,
-        note: &OutageNote,
-        events: &mut Events,
-        messages: &Messages,
-    ) -> io::Result<()> {
+    pub fn tell(&mut self, note: &OutageNote, events: &mut Events, messages: &Messages) -> io::Result<()> {
         match note {
             OutageNote::Began(outage) => {
                 self.said += 1;
@@ -71,11 +66,7 @@ impl OutageReporter {
             }
             OutageNote::Ended(outage) => {
                 if self.said <= MOST_SAID {
-                    messages.warning(format!(
-                        "outage {}: {}",
-                        outage.number,
-                        in_short(outage, self.origin)
-                    ));
+                    messages.warning(format!("outage {}: {}", outage.number, in_short(outage, self.origin)));
                 }
                 let mut fields = value(outage, self.origin);
                 fields["state"] = json!("ended");
@@ -106,12 +97,7 @@ impl OutageReporter {
 /// The fields of outages for the event `end` and --json; instants count from `origin`.
 #[must_use]
 pub fn end_fields(outages: &Outages, origin: Nanos) -> Value {
-    let Tally {
-        connections_lost,
-        reconnects,
-        failed_attempts,
-        ..
-    } = outages.tally;
+    let Tally { connections_lost, reconnects, failed_attempts, .. } = outages.tally;
     let list: Vec<Value> = outages.outages.iter().map(|o| value(o, origin)).collect();
     json!({
         "connections_lost": connections_lost,
@@ -126,9 +112,7 @@ fn value(outage: &Outage, origin: Nanos) -> Value {
     let since_began = |instant: Nanos| instant.saturating_sub(outage.began) / 1000;
     let since_origin = |instant: Nanos| instant.saturating_sub(origin) / 1000;
     let all_away = outage.all_away_in.iter();
-    let all_away: Vec<_> = all_away
-        .map(|(from, to)| [since_origin(*from), since_origin(*to)])
-        .collect();
+    let all_away: Vec<_> = all_away.map(|(from, to)| [since_origin(*from), since_origin(*to)]).collect();
     json!({
         "number": outage.number,
         "began_us": since_origin(outage.began),
@@ -151,12 +135,7 @@ fn value(outage: &Outage, origin: Nanos) -> Value {
 /// # Errors
 /// `out` cannot be written to.
 pub fn summary(out: &mut impl Write, outages: &Outages, origin: Nanos) -> io::Result<()> {
-    let Tally {
-        connections_lost,
-        reconnects,
-        failed_attempts,
-        ..
-    } = outages.tally;
+    let Tally { connections_lost, reconnects, failed_attempts, .. } = outages.tally;
     writeln!(
         out,
         "connections lost: {connections_lost}, reconnects: {reconnects}, failed attempts: {failed_attempts}"
@@ -169,10 +148,7 @@ pub fn summary(out: &mut impl Write, outages: &Outages, origin: Nanos) -> io::Re
         writeln!(
             out,
             " - connections lost: {}, transactions lost: {}, reconnects: {}, failed attempts: {}",
-            tally.connections_lost,
-            tally.transactions_lost,
-            tally.reconnects,
-            tally.failed_attempts
+            tally.connections_lost, tally.transactions_lost, tally.reconnects, tally.failed_attempts
         )?;
     }
     Ok(())
@@ -193,11 +169,7 @@ fn in_short(outage: &Outage, origin: Nanos) -> String {
         Some(first) => format!("first success after {:.3} s", since_began(first)),
         None => "no success after it".to_owned(),
     };
-    let clients = if outage.most_away == 1 {
-        "1 client".to_owned()
-    } else {
-        format!("{} clients", outage.most_away)
-    };
+    let clients = if outage.most_away == 1 { "1 client".to_owned() } else { format!("{} clients", outage.most_away) };
     format!(
         "began {} ({:.3} s after the start), {clients} at once; {length}, {success}; all away for {:.3} s",
         utc(outage.began_at),
@@ -207,9 +179,7 @@ fn in_short(outage: &Outage, origin: Nanos) -> String {
 }
 
 fn epoch_us(at: SystemTime) -> u64 {
-    at.duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_micros() as u64
+    at.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64
 }
 
 /// A time as `2026-11-21 04:05:06.789 UTC`.
@@ -228,9 +198,7 @@ fn utc(at: SystemTime) -> String {
 
 /// Year, month and day for a number of days since 1970 (Gregorian calendar).
 fn date(mut days: u64) -> (u64, u64, u64) {
-    let is_leap = |year: u64| {
-        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-    };
+    let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let mut year = 1970;
     while days >= 365 + u64::from(is_leap(year)) {
         days -= 365 + u64::from(is_leap(year));
@@ -288,11 +256,7 @@ mod tests {
 
     #[test]
     fn an_outage_is_a_line_and_its_counts() {
-        let outages = Outages {
-            outages: vec![outage()],
-            count: 1,
-            tally: outage().tally,
-        };
+        let outages = Outages { outages: vec![outage()], count: 1, tally: outage().tally };
         let mut out = Vec::new();
         summary(&mut out, &outages, SECOND).expect("a Vec takes everything");
         assert_eq!(
@@ -306,10 +270,7 @@ mod tests {
         let fields = end_fields(&outages, SECOND);
         assert_eq!(fields["outages"][0]["began_us"], 2_000_000);
         assert_eq!(fields["outages"][0]["length_us"], 2_000_000);
-        assert_eq!(
-            fields["outages"][0]["all_away_in_us"],
-            json!([[2_000_000, 3_000_000]])
-        );
+        assert_eq!(fields["outages"][0]["all_away_in_us"], json!([[2_000_000, 3_000_000]]));
         assert_eq!(fields["outages"][0]["first_success_us"], 1_000_000);
     }
 

@@ -17,10 +17,7 @@ impl Outputs {
     /// Begins without failures.
     #[must_use]
     pub fn new(messages: &Messages) -> Self {
-        Self {
-            messages: messages.clone(),
-            failed: false,
-        }
+        Self { messages: messages.clone(), failed: false }
     }
 
     /// Reports a failure to write `what`; returns whether there was one.
@@ -35,8 +32,7 @@ impl Outputs {
     /// Reports that `what` could not be written because of `error`.
     pub fn report(&mut self, what: impl Display, error: &io::Error) {
         self.failed = true;
-        self.messages
-            .error(format!("could not write {what}: {}", plain(error)));
+        self.messages.error(format!("could not write {what}: {}", plain(error)));
     }
 
     /// The exit of a run that would end with `exit` if every output had been written.

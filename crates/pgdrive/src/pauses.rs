@@ -30,16 +30,8 @@ pub fn event(pause: Pause, spent: Option<&Moments>) -> Value {
 ///
 /// # Errors
 /// `out` cannot be written to.
-pub fn write(
-    out: &mut impl Write,
-    prefix: &str,
-    pacing: &Pacing,
-    record: &ScriptRecord,
-) -> io::Result<()> {
-    for (what, pause, spent) in [
-        ("keying", pacing.keying, &record.keying),
-        ("think", pacing.think, &record.think),
-    ] {
+pub fn write(out: &mut impl Write, prefix: &str, pacing: &Pacing, record: &ScriptRecord) -> io::Result<()> {
+    for (what, pause, spent) in [("keying", pacing.keying, &record.keying), ("think", pacing.think, &record.think)] {
         if pause != Pause::None {
             writeln!(
                 out,
@@ -57,10 +49,8 @@ fn words(pause: Pause) -> String {
     match pause {
         Pause::None => "none".to_owned(),
         Pause::Fixed(length) => format!("fixed, {} ms", ms(length)),
-        Pause::Exponential { mean } => format!(
-            "exponential, mean {} ms, at most {} ms",
-            ms(mean),
-            ms(mean * LONGEST_IN_MEANS)
-        ),
+        Pause::Exponential { mean } => {
+            format!("exponential, mean {} ms, at most {} ms", ms(mean), ms(mean * LONGEST_IN_MEANS))
+        }
     }
 }

@@ -33,31 +33,20 @@ impl Percentiles {
             _ => Err(Failure::new(format!("invalid percentile: \"{part}\""))
                 .hint("Percentiles are numbers above 0 and up to 100, separated by commas.")),
         };
-        text.split(',')
-            .map(percent)
-            .collect::<Result<_, _>>()
-            .map(Self)
+        text.split(',').map(percent).collect::<Result<_, _>>().map(Self)
     }
 
     /// Writes a line for each; nothing without latencies.
     ///
     /// # Errors
     /// `out` cannot be written to.
-    pub fn write(
-        &self,
-        out: &mut impl Write,
-        prefix: &str,
-        latencies: &Latencies,
-    ) -> io::Result<()> {
+    pub fn write(&self, out: &mut impl Write, prefix: &str, latencies: &Latencies) -> io::Result<()> {
         if latencies.moments.count == 0 {
             return Ok(());
         }
         self.0.iter().try_for_each(|percent| {
             let value_ms = at_ms(latencies, *percent);
-            writeln!(
-                out,
-                "{prefix}latency percentile {percent} = {value_ms:.3} ms"
-            )
+            writeln!(out, "{prefix}latency percentile {percent} = {value_ms:.3} ms")
         })
     }
 
@@ -74,11 +63,7 @@ impl Percentiles {
     /// `out` cannot be written to.
     pub fn write_columns(&self, out: &mut impl Write, latencies: &Latencies) -> io::Result<()> {
         self.0.iter().try_for_each(|percent| {
-            let value_ms = if latencies.moments.count == 0 {
-                0.0
-            } else {
-                at_ms(latencies, *percent)
-            };
+            let value_ms = if latencies.moments.count == 0 { 0.0 } else { at_ms(latencies, *percent) };
             write!(out, "   {value_ms:11.3}")
         })
     }
@@ -95,10 +80,7 @@ mod tests {
     #[test]
     fn lists_are_read() {
         assert_eq!(Percentiles::parse("").map(|p| p.0.len()), Ok(6));
-        assert_eq!(
-            Percentiles::parse("50, 99.9,100"),
-            Ok(Percentiles(vec![50.0, 99.9, 100.0]))
-        );
+        assert_eq!(Percentiles::parse("50, 99.9,100"), Ok(Percentiles(vec![50.0, 99.9, 100.0])));
         for wrong in ["0", "101", "x", "50,", "nan"] {
             assert!(Percentiles::parse(wrong).is_err(), "{wrong}");
         }
@@ -110,18 +92,10 @@ mod tests {
         (1..=100u64).for_each(|ms| latencies.record(ms * 1_000_000));
         let mut out = Vec::new();
         let percentiles = Percentiles(vec![50.0, 99.9]);
-        percentiles
-            .write(&mut out, " - ", &latencies)
-            .expect("a Vec takes everything");
+        percentiles.write(&mut out, " - ", &latencies).expect("a Vec takes everything");
         let text = String::from_utf8(out).expect("it is UTF-8");
         let lines: Vec<_> = text.lines().collect();
-        assert!(
-            lines[0].starts_with(" - latency percentile 50 = 50.0"),
-            "{text}"
-        );
-        assert!(
-            lines[1].starts_with(" - latency percentile 99.9 = 100."),
-            "{text}"
-        );
+        assert!(lines[0].starts_with(" - latency percentile 50 = 50.0"), "{text}");
+        assert!(lines[1].starts_with(" - latency percentile 99.9 = 100."), "{text}");
     }
 }

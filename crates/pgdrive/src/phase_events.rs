@@ -48,12 +48,7 @@ pub fn ended(report: &Report, events: &mut Events) -> Value {
 
 fn one(phase: &PhaseReport, events: &mut Events) -> Value {
     let (counts, latency) = (phase.counts(), phase.latency());
-    let scripts: Vec<Value> = phase
-        .scripts
-        .iter()
-        .enumerate()
-        .map(|(id, record)| script(id, record, events))
-        .collect();
+    let scripts: Vec<Value> = phase.scripts.iter().enumerate().map(|(id, record)| script(id, record, events)).collect();
     json!({
         "name": phase.name,
         "result": phase.result,

@@ -32,23 +32,9 @@ pub fn has_other_weights(spec: &Spec) -> bool {
     phases.specs().iter().any(|phase| phase.weights != weights)
 }
 
-fn section(
-    out: &mut impl Write,
-    number: usize,
-    spec: &PhaseSpec,
-    phase: &PhaseReport,
-) -> io::Result<()> {
-    let left_out = if phase.result {
-        ""
-    } else {
-        ", not in the results"
-    };
-    writeln!(
-        out,
-        "phase {number}: {} ({}{left_out})",
-        phase.name,
-        durations::format(spec.duration)
-    )?;
+fn section(out: &mut impl Write, number: usize, spec: &PhaseSpec, phase: &PhaseReport) -> io::Result<()> {
+    let left_out = if phase.result { "" } else { ", not in the results" };
+    writeln!(out, "phase {number}: {} ({}{left_out})", phase.name, durations::format(spec.duration))?;
     if let Some(rate) = spec.rate_per_s {
         writeln!(out, " - rate: {} per second", span(rate))?;
     }
@@ -70,11 +56,7 @@ fn write_counts(out: &mut impl Write, phase: &PhaseReport) -> io::Result<()> {
         phase.in_flight
     )?;
     if phase.unstarted > 0 {
-        writeln!(
-            out,
-            " - {} more were due, and no client was free to begin them",
-            phase.unstarted
-        )?;
+        writeln!(out, " - {} more were due, and no client was free to begin them", phase.unstarted)?;
     }
     if counts.late > 0 {
         writeln!(out, " - {} above the latency limit", counts.late)?;
@@ -100,20 +82,13 @@ fn write_latency(out: &mut impl Write, phase: &PhaseReport) -> io::Result<()> {
     let lag = phase.lag();
     if lag.count > 0 {
         let (mean_ms, max_ms) = (lag.mean() / 1e6, lag.max as f64 / 1e6);
-        writeln!(
-            out,
-            " - rate limit schedule lag: avg {mean_ms:.3} (max {max_ms:.3}) ms"
-        )?;
+        writeln!(out, " - rate limit schedule lag: avg {mean_ms:.3} (max {max_ms:.3}) ms")?;
     }
     Ok(())
 }
 
 fn span(ramp: Ramp) -> String {
-    if ramp.from == ramp.to {
-        ramp.from.to_string()
-    } else {
-        format!("{} to {}", ramp.from, ramp.to)
-    }
+    if ramp.from == ramp.to { ramp.from.to_string() } else { format!("{} to {}", ramp.from, ramp.to) }
 }
 
 /// The line about `--timer-tick`, if it was given.

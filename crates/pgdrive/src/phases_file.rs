@@ -55,15 +55,7 @@ pub fn apply(options: &Benchmark) -> Result<Benchmark, Failure> {
     let names = scripts::names(&options.scripts)?;
     let weights = options.scripts.iter().map(|script| script.weight);
     let context = PhaseContext {
-        scripts: names
-            .into_iter()
-            .zip(weights)
-            .map(|((name, title), weight)| Script {
-                name,
-                title,
-                weight,
-            })
-            .collect(),
+        scripts: names.into_iter().zip(weights).map(|((name, title), weight)| Script { name, title, weight }).collect(),
         clients: options.part.map_or(options.clients, |part| part.clients),
         // each generator has workers
         workers: options.workers.first() * options.part.map_or(1, |part| part.of),
@@ -75,9 +67,7 @@ pub fn apply(options: &Benchmark) -> Result<Benchmark, Failure> {
         (false, None) => Arrivals::Closed,
         (false, Some(_)) => {
             let message = format!("--arrivals needs a rate, and no phase of \"{path}\" has one");
-            return Err(
-                Failure::new(message).hint("Give every phase a rate, or leave --arrivals out.")
-            );
+            return Err(Failure::new(message).hint("Give every phase a rate, or leave --arrivals out."));
         }
     };
     options.limit = Limit::Duration(Duration::from_nanos(phases.end()));
@@ -91,31 +81,19 @@ pub fn apply(options: &Benchmark) -> Result<Benchmark, Failure> {
 /// All errors in the file, each on a line of its own: file, line, phase, field, the error and the
 /// correct form.
 pub fn parse(path: &str, text: &str, context: &PhaseContext) -> Result<Phases, Failure> {
-    let mut reader = Reader {
-        text,
-        context,
-        problems: Vec::new(),
-    };
+    let mut reader = Reader { text, context, problems: Vec::new() };
     let (document, broken) = DeTable::parse_recoverable(text);
     for error in &broken {
         let at = error.span().map_or(0, |span| span.start);
         reader.problem(at, "", &format!("is not TOML: {}", error.message()));
     }
     // errors after a syntax error would be guesses
-    let specs = if broken.is_empty() {
-        reader.document(document.get_ref())
-    } else {
-        Vec::new()
-    };
+    let specs = if broken.is_empty() { reader.document(document.get_ref()) } else { Vec::new() };
     if reader.problems.is_empty() {
         return Ok(Phases::new(specs));
     }
     reader.problems.sort_by_key(|(line, _)| *line);
-    let lines: Vec<String> = reader
-        .problems
-        .iter()
-        .map(|(line, what)| format!("{path}:{line}: {what}"))
-        .collect();
+    let lines: Vec<String> = reader.problems.iter().map(|(line, what)| format!("{path}:{line}: {what}")).collect();
     Err(Failure::new(lines.join("\n")))
 }
 
@@ -136,11 +114,7 @@ impl Reader<'_> {
     fn problem(&mut self, offset: usize, field: &str, what: &str) {
         let before = &self.text.as_bytes()[..offset.min(self.text.len())];
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-        let words = if field.is_empty() {
-            what.to_owned()
-        } else {
-            format!("{field}: {what}")
-        };
+        let words = if field.is_empty() { what.to_owned() } else { format!("{field}: {what}") };
         self.problems.push((line, words));
     }
 
@@ -249,7 +223,8 @@ impl Reader<'_> {
         match duration.filter(|duration| !duration.is_zero()) {
             Some(duration) => duration,
             None => {
-                let what = "is no duration above zero; write a number with a unit in quotes, such as \"10s\" or \"1m30s\"";
+                let what =
+                    "is no duration above zero; write a number with a unit in quotes, such as \"10s\" or \"1m30s\"";
                 self.problem(value.span().start, field, what);
                 Duration::from_secs(1)
             }
@@ -258,15 +233,12 @@ impl Reader<'_> {
 
     fn rate(&mut self, field: &str, value: &Value<'_>) -> Option<Ramp> {
         let right = "write a number from 0 to 1000000000, or { from = 0, to = 500 }";
-        self.ramp(field, value, right, &|value| {
-            number(value).filter(|rate| (0.0..=HIGHEST_RATE).contains(rate))
-        })
+        self.ramp(field, value, right, &|value| number(value).filter(|rate| (0.0..=HIGHEST_RATE).contains(rate)))
     }
 
     fn clients(&mut self, field: &str, value: &Value<'_>) -> Option<Ramp> {
         let most = self.context.clients as f64;
-        let right =
-            format!("write a whole number up to {most} (-c), or {{ from = 1, to = {most} }}");
+        let right = format!("write a whole number up to {most} (-c), or {{ from = 1, to = {most} }}");
         self.ramp(field, value, &right, &|value| {
             let whole = matches!(value, DeValue::Integer(_));
             number(value).filter(|count| whole && (0.0..=most).contains(count))
@@ -307,18 +279,14 @@ impl Reader<'_> {
             }
         };
         let (from, to) = (end("from"), end("to"));
-        Some(Ramp {
-            from: from?,
-            to: to?,
-        })
+        Some(Ramp { from: from?, to: to? })
     }
 
     fn mix(&mut self, field: &str, value: &Value<'_>) -> Vec<u32> {
         let context = self.context;
         let mut weights = vec![0; context.scripts.len()];
         let Some(table) = value.get_ref().as_table() else {
-            let what =
-                "is no table; write the weight of each script, such as { \"select-only\" = 9 }";
+            let what = "is no table; write the weight of each script, such as { \"select-only\" = 9 }";
             self.problem(value.span().start, field, what);
             return weights;
         };
@@ -368,12 +336,7 @@ impl Reader<'_> {
         number
             .and_then(|number| number.checked_sub(1))
             .filter(|script| *script < scripts.len())
-            .ok_or_else(|| {
-                format!(
-                    "is no script of this load; its scripts are {}",
-                    known.join(", ")
-                )
-            })
+            .ok_or_else(|| format!("is no script of this load; its scripts are {}", known.join(", ")))
     }
 
     /// Checks what phases require of each other.
@@ -396,14 +359,8 @@ impl Reader<'_> {
     fn unique_names(&mut self, phases: &[Placed]) {
         let mut names: HashMap<&str, &str> = HashMap::new();
         for (at, place, spec) in phases {
-            if let Some(first) = names
-                .get(spec.name.as_str())
-                .filter(|_| !spec.name.is_empty())
-            {
-                let what = format!(
-                    "is \"{}\", which is {first} already; give each phase a name of its own",
-                    spec.name
-                );
+            if let Some(first) = names.get(spec.name.as_str()).filter(|_| !spec.name.is_empty()) {
+                let what = format!("is \"{}\", which is {first} already; give each phase a name of its own", spec.name);
                 self.problem(*at, &format!("{place}: name"), &what);
             } else {
                 names.insert(&spec.name, place);
@@ -416,9 +373,8 @@ impl Reader<'_> {
         let workers = self.context.workers as f64;
         for (at, place, spec) in phases {
             if spec.rate_per_s.is_none() {
-                let what = format!(
-                    "is missing, and {with_rate} has one; give every phase a rate (0 is a pause) or none"
-                );
+                let what =
+                    format!("is missing, and {with_rate} has one; give every phase a rate (0 is a pause) or none");
                 self.problem(*at, &format!("{place}: rate"), &what);
             }
             let fewest = spec.clients.from.min(spec.clients.to);
@@ -446,9 +402,9 @@ impl Reader<'_> {
 /// A number that TOML has as an integer or a float.
 fn number(value: &DeValue<'_>) -> Option<f64> {
     match value {
-        DeValue::Integer(integer) => i64::from_str_radix(integer.as_str(), integer.radix())
-            .ok()
-            .map(|number| number as f64),
+        DeValue::Integer(integer) => {
+            i64::from_str_radix(integer.as_str(), integer.radix()).ok().map(|number| number as f64)
+        }
         DeValue::Float(float) => float.as_str().parse().ok().filter(|f: &f64| f.is_finite()),
         _ => None,
     }

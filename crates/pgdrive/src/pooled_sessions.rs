@@ -25,13 +25,12 @@ impl Kept {
             return Some(Self::Statements(None));
         }
         match workload {
-            Some(workload) if workload.prepares() => {
-                Some(Self::Statements(Some("give --lua-opt=db-ps-mode=disable")))
-            }
+            Some(workload) if workload.prepares() => Some(Self::Statements(Some("give --lua-opt=db-ps-mode=disable"))),
             Some(_) => None,
             None if options.tpch => None,
-            None => (options.mode == QueryMode::Prepared)
-                .then_some(Self::Statements(Some("give -M simple or -M extended"))),
+            None => {
+                (options.mode == QueryMode::Prepared).then_some(Self::Statements(Some("give -M simple or -M extended")))
+            }
         }
     }
 }
@@ -56,9 +55,8 @@ pub fn check(
         Some(Kept::Statements(way)) => ("prepared statements", way),
         Some(Kept::Anything) => ("what captured sessions leave, such as settings", None),
     };
-    let message = format!(
-        "the load would leave {what} in the sessions of a connection pooler, which other clients use, too"
-    );
+    let message =
+        format!("the load would leave {what} in the sessions of a connection pooler, which other clients use, too");
     let remedy = pooler.remedy();
     let hint = way.map_or(remedy.clone(), |way| format!("{way}; or {remedy}"));
     Err(Failure::new(message).detail(pooler).hint(hint))

@@ -62,8 +62,7 @@ struct Scripts {
 impl Scripts {
     fn compile(options: &Benchmark) -> Result<Self, Failure> {
         let mut symbols = Symbols::new();
-        let mut programs =
-            scripts::load(&options.scripts, options.mode, options.ledger, &mut symbols)?;
+        let mut programs = scripts::load(&options.scripts, options.mode, options.ledger, &mut symbols)?;
         if options.lua.is_some() && options.per_command {
             lua::tell_apart(&mut programs);
         }
@@ -72,12 +71,7 @@ impl Scripts {
             Some(tpcc) => tpcc::tpcc_load::pacing(tpcc, &options.pacing, &programs)?,
             None => options.pacing.resolve(&programs)?,
         };
-        Ok(Self {
-            programs,
-            symbols,
-            ledger,
-            pacing,
-        })
+        Ok(Self { programs, symbols, ledger, pacing })
     }
 }
 
@@ -99,11 +93,7 @@ impl RandomSeeds {
             None => Seeds::draw(rng, options.clients, most_workers, draws_default),
             Some(part) => Seeds::draw_for_share(rng, part, most_workers, draws_default),
         };
-        Self {
-            base,
-            seeds,
-            default_seed,
-        }
+        Self { base, seeds, default_seed }
     }
 }
 
@@ -136,15 +126,8 @@ pub fn prepare(
     let most_workers = scaling.most(first_workers);
     let random = RandomSeeds::draw(options, base, most_workers);
     let workload = lua::open(options, Some(&params), &random.seeds, lease, messages)?;
-    say_start(
-        options,
-        replay.as_deref(),
-        (scaling, base),
-        &scripts,
-        events,
-    )?;
-    let (mut session, canceller) =
-        connect(options, &mut params, lease, workload.as_deref(), messages)?;
+    say_start(options, replay.as_deref(), (scaling, base), &scripts, events)?;
+    let (mut session, canceller) = connect(options, &mut params, lease, workload.as_deref(), messages)?;
     if replay.is_some() {
         replay::encode(&mut params, &mut session)?;
     }
@@ -311,8 +294,7 @@ fn look(
         Some(load) => {
             let asks = tpcc::server_counts::is_asked_by(options.part, options.limit);
             let clients = (options.clients, asks);
-            let ready =
-                tpcc::tpcc_load::Ready::new(session, params, load, clients, seed, clock, messages)?;
+            let ready = tpcc::tpcc_load::Ready::new(session, params, load, clients, seed, clock, messages)?;
             Some(ready)
         }
         None => None,
@@ -323,19 +305,12 @@ fn look(
     };
     let warehouses = tpcc.as_ref().map(|tpcc| i64::from(tpcc.rules.warehouses));
     let scale = warehouses.or(database.scale).or(options.scale).unwrap_or(1);
-    Ok(Target {
-        database,
-        scale,
-        tpcc,
-        tpch,
-    })
+    Ok(Target { database, scale, tpcc, tpch })
 }
 
 fn seed(seed: Seed, messages: &Messages) -> Result<u64, Failure> {
     let from_clock = || {
-        let since = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         since.as_micros() as u64
     };
     let value = match seed {
@@ -344,8 +319,8 @@ fn seed(seed: Seed, messages: &Messages) -> Result<u64, Failure> {
         Seed::Fixed(value) => value,
         Seed::Strong => {
             let mut bytes = [0; 8];
-            let read = std::fs::File::open("/dev/urandom")
-                .and_then(|mut file| io::Read::read_exact(&mut file, &mut bytes));
+            let read =
+                std::fs::File::open("/dev/urandom").and_then(|mut file| io::Read::read_exact(&mut file, &mut bytes));
             read.map_err(|error| Failure::new("could not generate random seed").detail(error))?;
             u64::from_ne_bytes(bytes)
         }
@@ -366,9 +341,7 @@ fn initial(
     let mut initial = Vec::new();
     for (name, value) in given {
         if !valid_name(name) {
-            return Err(Failure::new(format!(
-                "option: invalid variable name: \"{name}\""
-            )));
+            return Err(Failure::new(format!("option: invalid variable name: \"{name}\"")));
         }
         initial.push((symbols.slot(name), Initial::Text(value.clone())));
     }

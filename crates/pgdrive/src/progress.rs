@@ -53,10 +53,7 @@ impl Progress {
 
     pub fn begin(&mut self, origin: Nanos) {
         self.origin = origin;
-        self.origin_s = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
-            .as_secs_f64();
+        self.origin_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         self.from = origin;
     }
 
@@ -82,11 +79,7 @@ impl Progress {
         let ms = |nanos: f64| nanos / 1e6;
         let failed = self.counts.given_up();
         let since = seconds(to - self.origin);
-        let when = if self.columns.timestamp {
-            format!("{:.3}", self.origin_s + since)
-        } else {
-            format!("{since:.1}")
-        };
+        let when = if self.columns.timestamp { format!("{:.3}", self.origin_s + since) } else { format!("{since:.1}") };
         let mut line = format!(
             "progress: {when} s, {:.1} tps, lat {:.3} ms stddev {:.3}, {failed} failed",
             self.counts.succeeded as f64 / seconds(to - self.from),
@@ -100,10 +93,7 @@ impl Progress {
             line.push_str(&format!(", {} skipped", self.counts.skipped));
         }
         if self.columns.retries {
-            line.push_str(&format!(
-                ", {} retried, {} retries",
-                self.counts.retried, self.counts.retries
-            ));
+            line.push_str(&format!(", {} retried, {} retries", self.counts.retried, self.counts.retries));
         }
         line
     }

@@ -63,9 +63,8 @@ pub fn open(mut options: Benchmark) -> Result<(Benchmark, Option<Arc<Replay>>), 
 pub fn encode(params: &mut Params, session: &mut Session) -> Result<(), Failure> {
     if params.client_encoding.is_none() {
         let encoding = session.query_one_value("show server_encoding");
-        let encoding = encoding.map_err(|error| {
-            Failure::new(format!("could not read the server's encoding: {error}"))
-        })?;
+        let encoding =
+            encoding.map_err(|error| Failure::new(format!("could not read the server's encoding: {error}")))?;
         let is_known = encoding.is_some_and(|name| name != "SQL_ASCII");
         params.client_encoding = is_known.then(|| "UTF8".to_owned());
     }
@@ -131,11 +130,7 @@ pub fn summary(out: &mut impl Write, outcome: &Outcome, pace_of_load: Pace) -> i
         Some(factor) => writeln!(out, "pace: {factor}")?,
         None => writeln!(out, "pace: max")?,
     }
-    writeln!(
-        out,
-        "number of sessions: {}/{} ({} lost)",
-        tally.sessions_begun, outcome.sessions, tally.sessions_lost
-    )?;
+    writeln!(out, "number of sessions: {}/{} ({} lost)", tally.sessions_begun, outcome.sessions, tally.sessions_lost)?;
     writeln!(
         out,
         "number of statements: {}/{} ({} not started)",
@@ -143,38 +138,21 @@ pub fn summary(out: &mut impl Write, outcome: &Outcome, pace_of_load: Pace) -> i
         outcome.statements,
         outcome.not_started()
     )?;
-    writeln!(
-        out,
-        "number of disagreements with the capture: {}",
-        tally.disagreements()
-    )?;
+    writeln!(out, "number of disagreements with the capture: {}", tally.disagreements())?;
     for (what, count) in [
         ("new errors", tally.new_errors),
         ("missing errors", tally.missing_errors),
         ("errors with another SQLSTATE", tally.other_errors),
-        (
-            "statements in a failed transaction",
-            tally.in_failed_transaction,
-        ),
-        (
-            "statements with another number of rows",
-            tally.different_rows,
-        ),
-        (
-            "statements cancelled after a long wait",
-            tally.cancelled_waits,
-        ),
+        ("statements in a failed transaction", tally.in_failed_transaction),
+        ("statements with another number of rows", tally.different_rows),
+        ("statements cancelled after a long wait", tally.cancelled_waits),
     ] {
         if count > 0 {
             writeln!(out, " - number of {what}: {count}")?;
         }
     }
     if tally.copies_without_data > 0 {
-        writeln!(
-            out,
-            "number of COPY FROM STDIN without data: {}",
-            tally.copies_without_data
-        )?;
+        writeln!(out, "number of COPY FROM STDIN without data: {}", tally.copies_without_data)?;
     }
     match tally.exact_share() {
         Some(share) => lateness(out, &tally.lateness, share),

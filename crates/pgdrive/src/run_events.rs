@@ -33,15 +33,9 @@ pub fn start_event(
     seed: u64,
     clock: Clock,
 ) -> Value {
-    let scripts: Vec<Value> = programs
-        .iter()
-        .zip(pacing)
-        .enumerate()
-        .map(|(id, (p, pacing))| script_event(id, p, pacing))
-        .collect();
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let scripts: Vec<Value> =
+        programs.iter().zip(pacing).enumerate().map(|(id, (p, pacing))| script_event(id, p, pacing)).collect();
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     json!({
         "v": events::VERSION,
         "epoch_us": (since.as_micros() as u64).saturating_sub(clock.now() / 1000),
@@ -138,18 +132,10 @@ fn script_event(id: usize, script: &WeightedProgram, pacing: &Pacing) -> Value {
 }
 
 /// The `end` event, which is also the content of --json.
-pub fn end_event(
-    spec: &Spec,
-    report: &Report,
-    exit: Exit,
-    footprint: &Footprint,
-    events: &mut Events,
-) -> Value {
+pub fn end_event(spec: &Spec, report: &Report, exit: Exit, footprint: &Footprint, events: &mut Events) -> Value {
     let latency = report.latency();
     let counts = report.counts();
-    let scripts: Vec<Value> = (0..spec.programs.len())
-        .map(|number| script_end(spec, report, number, events))
-        .collect();
+    let scripts: Vec<Value> = (0..spec.programs.len()).map(|number| script_end(spec, report, number, events)).collect();
     let errors: Vec<Value> = report
         .errors
         .iter()
@@ -219,11 +205,7 @@ fn script_end(spec: &Spec, report: &Report, number: usize, events: &mut Events) 
     if record.latency.moments.count > 0 {
         script["histogram"] = json!(events.histogram(&record.latency.histogram));
     }
-    let commands = program
-        .commands
-        .iter()
-        .zip(&report.commands[number])
-        .enumerate();
+    let commands = program.commands.iter().zip(&report.commands[number]).enumerate();
     let statements: Vec<Value> = commands
         .filter(|(_, (command, _))| command.statement.is_some())
         .filter_map(|(id, (command, record))| {
@@ -238,8 +220,7 @@ fn script_end(spec: &Spec, report: &Report, number: usize, events: &mut Events) 
             });
             // percentiles of shares, and of several statements of one class, cannot be merged, but
             // histograms can
-            let may_merge =
-                spec.share.is_some() || spec.programs.len() > 1 || spec.drivers.is_none();
+            let may_merge = spec.share.is_some() || spec.programs.len() > 1 || spec.drivers.is_none();
             if may_merge && record.moments.count > 0 {
                 statement["histogram"] = json!(events.histogram(&latencies.histogram));
             }
@@ -292,11 +273,7 @@ impl From<&RunError> for Reason {
 ///
 /// # Errors
 /// See [`Events::write`].
-pub fn end_without_report(
-    events: &mut Events,
-    reason: Reason,
-    failure: &Failure,
-) -> io::Result<()> {
+pub fn end_without_report(events: &mut Events, reason: Reason, failure: &Failure) -> io::Result<()> {
     let fields = json!({
         "outcome": "failed",
         "exit_code": Exit::NotBegun.code(),
@@ -311,17 +288,10 @@ pub fn end_without_report(
 /// CPU time of the process so far, in microseconds.
 #[must_use]
 pub fn cpu_us() -> Value {
-    let ticks = |text: &str| {
-        text.parse::<u64>().unwrap_or(0) * 1_000_000 / rustix::param::clock_ticks_per_second()
-    };
+    let ticks = |text: &str| text.parse::<u64>().unwrap_or(0) * 1_000_000 / rustix::param::clock_ticks_per_second();
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     // the name in parentheses may contain blanks; utime and stime are fields 14 and 15
-    let fields: Vec<&str> = stat
-        .rsplit(')')
-        .next()
-        .unwrap_or_default()
-        .split_whitespace()
-        .collect();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     match (fields.get(11), fields.get(12)) {
         (Some(user), Some(system)) => json!({ "user": ticks(user), "system": ticks(system) }),
         _ => Value::Null,

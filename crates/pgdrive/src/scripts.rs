@@ -3,9 +3,7 @@
 use std::io::{self, Read, Write};
 
 use pgdyno_engine::spec::WeightedProgram;
-use pgdyno_script::{
-    Builtin, Program, QueryMode, Source, Sql, Symbols, builtin, builtin_list, compile, parse,
-};
+use pgdyno_script::{Builtin, Program, QueryMode, Source, Sql, Symbols, builtin, builtin_list, compile, parse};
 use serde_json::json;
 
 use crate::commit_ledger;
@@ -39,10 +37,7 @@ pub fn load(
                 }
                 None => driven(&choice.origin),
             };
-            Ok(WeightedProgram {
-                program,
-                weight: choice.weight,
-            })
+            Ok(WeightedProgram { program, weight: choice.weight })
         })
         .collect()
 }
@@ -53,11 +48,7 @@ pub fn load(
 /// An error that a load would report before it connects.
 pub fn check(options: &Benchmark) -> Result<(), Failure> {
     let lists = options.check == Some(Check::Statements);
-    let mode = if lists {
-        QueryMode::Extended
-    } else {
-        options.mode
-    };
+    let mode = if lists { QueryMode::Extended } else { options.mode };
     let mut symbols = Symbols::new();
     let programs = load(&options.scripts, mode, options.ledger, &mut symbols)?;
     commit_ledger::wanted(options, &programs, &symbols)?;
@@ -105,22 +96,15 @@ pub fn names(choices: &[ScriptChoice]) -> Result<Vec<(String, String)>, Failure>
 fn source(origin: &Origin) -> Result<Option<Source>, Failure> {
     match origin {
         Origin::Builtin(prefix) => Ok(Some(find(prefix)?.source())),
-        Origin::File(path) => Ok(Some(Source {
-            name: path.clone(),
-            text: read(path)?,
-        })),
+        Origin::File(path) => Ok(Some(Source { name: path.clone(), text: read(path)? })),
         Origin::Driven { .. } | Origin::Lua(_) => Ok(None),
     }
 }
 
 fn driven(origin: &Origin) -> Program {
     match origin {
-        Origin::Driven { name, commands } => {
-            Program::driven(name, commands.iter().map(String::as_str))
-        }
-        Origin::Builtin(name) | Origin::File(name) | Origin::Lua(name) => {
-            Program::driven(name, [lua::STATEMENTS])
-        }
+        Origin::Driven { name, commands } => Program::driven(name, commands.iter().map(String::as_str)),
+        Origin::Builtin(name) | Origin::File(name) | Origin::Lua(name) => Program::driven(name, [lua::STATEMENTS]),
     }
 }
 
@@ -140,11 +124,7 @@ fn read_within(from: impl Read) -> io::Result<Vec<u8>> {
 /// # Errors
 /// The file cannot be read.
 pub fn read(path: &str) -> Result<String, Failure> {
-    let read = if path == "-" {
-        read_within(io::stdin())
-    } else {
-        std::fs::File::open(path).and_then(read_within)
-    };
+    let read = if path == "-" { read_within(io::stdin()) } else { std::fs::File::open(path).and_then(read_within) };
     let bytes = read.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
             Failure::new(format!("could not open file \"{path}\": {}", plain(&error)))
@@ -158,10 +138,8 @@ fn utf8(bytes: Vec<u8>, path: &str) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
-        Failure::new(format!(
-            "could not read file \"{path}\": line {line} is not UTF-8"
-        ))
-        .hint("Convert the file, for example with iconv, and set PGCLIENTENCODING to UTF8.")
+        Failure::new(format!("could not read file \"{path}\": line {line} is not UTF-8"))
+            .hint("Convert the file, for example with iconv, and set PGCLIENTENCODING to UTF8.")
     })
 }
 
@@ -177,10 +155,7 @@ pub fn list() -> Exit {
 /// Carries out `--show-script`.
 pub fn show(name: &str, messages: &Messages) -> Exit {
     match find(name) {
-        Ok(builtin) => write_stderr(&format!(
-            "-- {}: {}\n{}\n",
-            builtin.name, builtin.description, builtin.text
-        )),
+        Ok(builtin) => write_stderr(&format!("-- {}: {}\n{}\n", builtin.name, builtin.description, builtin.text)),
         Err(failure) => {
             failure.report(messages);
             Exit::NotBegun

@@ -44,12 +44,7 @@ impl Canceller {
             watch(&params, &finished, &stop, &watched);
             given_up.store(true, Ordering::Relaxed);
         });
-        Self {
-            done: Some(done),
-            thread: Some(thread),
-            requests,
-            in_vain,
-        }
+        Self { done: Some(done), thread: Some(thread), requests, in_vain }
     }
 
     /// Adds `session`. Where requests do not help, or cannot be made because the server gave no
@@ -90,9 +85,7 @@ fn watch(params: &Params, finished: &Receiver<()>, stop: &AtomicBool, requests: 
         match send_all(params, requests, deadline) {
             Ok(false) => return,
             Ok(true) if is_first => print_line("Cancel request sent"),
-            Err(cause) if is_first => {
-                print_line(&format!("Could not send cancel request: {cause}"))
-            }
+            Err(cause) if is_first => print_line(&format!("Could not send cancel request: {cause}")),
             Ok(true) | Err(_) => {}
         }
         wait = AGAIN_AFTER;
@@ -101,10 +94,7 @@ fn watch(params: &Params, finished: &Receiver<()>, stop: &AtomicBool, requests: 
 
 /// Sends the requests for all sessions; returns false when there are none.
 fn send_all(params: &Params, requests: &Requests, deadline: Instant) -> Result<bool, Cause> {
-    let tokens = requests
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone();
+    let tokens = requests.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let tokens: Vec<&CancelToken> = tokens.iter().collect();
     let patience = Patience::from(Some(deadline));
     cancel_all(params, &tokens, |_| true, &patience).map(|()| !tokens.is_empty())

@@ -88,38 +88,21 @@ fn length(out: &mut impl Write, shown: &SummaryContext<'_>, counts: &Counts) -> 
         Limit::Transactions(each) => {
             writeln!(out, "number of transactions per client: {each}")?;
             let all = each * shown.spec.clients as u64;
-            writeln!(
-                out,
-                "number of transactions actually processed: {}/{all}",
-                counts.succeeded
-            )
+            writeln!(out, "number of transactions actually processed: {}/{all}", counts.succeeded)
         }
         Limit::Duration(duration) => {
             if let Some(phases) = &shown.spec.phases {
                 writeln!(out, "number of phases: {}", phases.specs().len())?;
             }
             writeln!(out, "duration: {} s", duration.as_secs_f64())?;
-            writeln!(
-                out,
-                "number of transactions actually processed: {}",
-                counts.succeeded
-            )
+            writeln!(out, "number of transactions actually processed: {}", counts.succeeded)
         }
-        Limit::Driven => writeln!(
-            out,
-            "number of transactions actually processed: {}",
-            counts.succeeded
-        ),
+        Limit::Driven => writeln!(out, "number of transactions actually processed: {}", counts.succeeded),
     }
 }
 
 /// Writes the mean latency of `total` transactions, and the schedule lag.
-fn latency(
-    out: &mut impl Write,
-    shown: &SummaryContext<'_>,
-    report: &Report,
-    total: u64,
-) -> io::Result<()> {
+fn latency(out: &mut impl Write, shown: &SummaryContext<'_>, report: &Report, total: u64) -> io::Result<()> {
     let counts = report.counts();
     if let Some(limit) = shown.spec.latency_limit {
         writeln!(
@@ -134,21 +117,14 @@ fn latency(
     if shown.latency_measured {
         simple_stats(out, "latency", &report.latency().moments)?;
     } else {
-        let including = if counts.given_up() > 0 {
-            " (including failures)"
-        } else {
-            ""
-        };
+        let including = if counts.given_up() > 0 { " (including failures)" } else { "" };
         let mean_ms = report.measured_s() * 1e3 * shown.spec.clients as f64 / total as f64;
         writeln!(out, "latency average = {mean_ms:.3} ms{including}")?;
     }
     let lag = report.lag();
     if lag.count > 0 {
         let (mean_ms, max_ms) = (lag.mean() / 1e6, lag.max as f64 / 1e6);
-        writeln!(
-            out,
-            "rate limit schedule lag: avg {mean_ms:.3} (max {max_ms:.3}) ms"
-        )?;
+        writeln!(out, "rate limit schedule lag: avg {mean_ms:.3} (max {max_ms:.3}) ms")?;
     }
     Ok(())
 }
@@ -191,11 +167,7 @@ fn head(out: &mut impl Write, shown: &SummaryContext<'_>, report: &Report) -> io
         writeln!(out, "scaling factor: {}", shown.scale)?;
     }
     if let Some(partitions) = shown.partitions {
-        writeln!(
-            out,
-            "partition method: {}\npartitions: {}",
-            partitions.method, partitions.count
-        )?;
+        writeln!(out, "partition method: {}\npartitions: {}", partitions.method, partitions.count)?;
     }
     let mode = match shown.spec.mode {
         QueryMode::Simple => "simple",
@@ -233,28 +205,13 @@ fn total(counts: &Counts) -> u64 {
 }
 
 fn percent(part: u64, of: u64) -> f64 {
-    if of == 0 {
-        0.0
-    } else {
-        100.0 * part as f64 / of as f64
-    }
+    if of == 0 { 0.0 } else { 100.0 * part as f64 / of as f64 }
 }
 
-fn failures(
-    out: &mut impl Write,
-    prefix: &str,
-    shown: &SummaryContext<'_>,
-    counts: &Counts,
-) -> io::Result<()> {
+fn failures(out: &mut impl Write, prefix: &str, shown: &SummaryContext<'_>, counts: &Counts) -> io::Result<()> {
     let total = total(counts);
     let share = |count| percent(count, total);
-    let mut line = |what: &str, count: u64| {
-        writeln!(
-            out,
-            "{prefix}number of {what}: {count} ({:.3}%)",
-            share(count)
-        )
-    };
+    let mut line = |what: &str, count: u64| writeln!(out, "{prefix}number of {what}: {count} ({:.3}%)", share(count));
     line("failed transactions", counts.given_up())?;
     if shown.failures_detailed {
         line("serialization failures", counts.serialization_failures)?;
@@ -272,12 +229,7 @@ fn failures(
     }
     let is_open = shown.spec.arrivals != pgdyno_engine::schedule::Arrivals::Closed;
     if is_open && shown.spec.latency_limit.is_some() {
-        writeln!(
-            out,
-            "{prefix}number of transactions skipped: {} ({:.3}%)",
-            counts.skipped,
-            share(counts.skipped)
-        )?;
+        writeln!(out, "{prefix}number of transactions skipped: {} ({:.3}%)", counts.skipped, share(counts.skipped))?;
     }
     Ok(())
 }
@@ -290,12 +242,7 @@ fn simple_stats(out: &mut impl Write, prefix: &str, moments: &Moments) -> io::Re
     writeln!(out, "{prefix} stddev = {:.3} ms", moments.stddev() / 1e6)
 }
 
-fn scripts(
-    out: &mut impl Write,
-    shown: &SummaryContext<'_>,
-    report: &Report,
-    total_of_all: u64,
-) -> io::Result<()> {
+fn scripts(out: &mut impl Write, shown: &SummaryContext<'_>, report: &Report, total_of_all: u64) -> io::Result<()> {
     let several = shown.spec.programs.len() > 1;
     if !several && !shown.per_command {
         return Ok(());
@@ -305,20 +252,13 @@ fn scripts(
             script(out, shown, report, number, record, total_of_all)?;
         }
         if shown.per_command {
-            let heading = if shown.spec.tries.may_retry() {
-                ", failures and retries"
-            } else {
-                " and failures"
-            };
+            let heading = if shown.spec.tries.may_retry() { ", failures and retries" } else { " and failures" };
             let indent = if several { " - " } else { "" };
             writeln!(out, "{indent}statement latencies in milliseconds{heading}:")?;
             commands(out, shown, number, &report.commands[number])?;
             if let Some(percentiles) = shown.percentiles {
                 let names = percentiles.names();
-                writeln!(
-                    out,
-                    "{indent}statement latency percentiles in milliseconds ({names}):"
-                )?;
+                writeln!(out, "{indent}statement latency percentiles in milliseconds ({names}):")?;
                 command_percentiles(out, shown, number, report, percentiles)?;
             }
         }
@@ -338,33 +278,17 @@ fn script(
     let weight = u64::from(programs[number].weight);
     let weights: u64 = programs.iter().map(|p| u64::from(p.weight)).sum();
     let count = total(&record.counts);
-    writeln!(
-        out,
-        "SQL script {}: {}",
-        number + 1,
-        programs[number].program.name
-    )?;
+    writeln!(out, "SQL script {}: {}", number + 1, programs[number].program.name)?;
     if phase_summary::has_other_weights(shown.spec) {
         writeln!(out, " - weight: {weight}, but phases have their own")?;
     } else {
-        writeln!(
-            out,
-            " - weight: {weight} (targets {:.1}% of total)",
-            percent(weight, weights)
-        )?;
+        writeln!(out, " - weight: {weight} (targets {:.1}% of total)", percent(weight, weights))?;
     }
-    writeln!(
-        out,
-        " - {count} transactions ({:.1}% of total)",
-        percent(count, total_of_all)
-    )?;
+    writeln!(out, " - {count} transactions ({:.1}% of total)", percent(count, total_of_all))?;
     if count > 0 {
         let succeeded = record.counts.succeeded;
         let tps = succeeded as f64 / report.measured_s();
-        writeln!(
-            out,
-            " - number of transactions actually processed: {succeeded} (tps = {tps:.6})"
-        )?;
+        writeln!(out, " - number of transactions actually processed: {succeeded} (tps = {tps:.6})")?;
         failures(out, " - ", shown, &record.counts)?;
     }
     simple_stats(out, " - latency", &record.latency.moments)?;

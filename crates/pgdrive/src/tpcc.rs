@@ -28,12 +28,7 @@ pub enum Variant {
 }
 
 impl Variant {
-    pub const ALL: [Self; 4] = [
-        Self::Functions,
-        Self::Procedures,
-        Self::Sql,
-        Self::SqlPipelined,
-    ];
+    pub const ALL: [Self; 4] = [Self::Functions, Self::Procedures, Self::Sql, Self::SqlPipelined];
 
     /// The name in options.
     #[must_use]

@@ -18,9 +18,6 @@ pub fn show(wanted: &TpchQueries) -> Exit {
         Some(stream) => parameters::of_stream(stream, wanted.scale_factor, wanted.seed),
         None => parameters::of_validation(wanted.scale_factor),
     };
-    let text: String = queries
-        .iter()
-        .map(|query| format!("-- Q{}\n{};\n", query.number, query.sql))
-        .collect();
+    let text: String = queries.iter().map(|query| format!("-- Q{}\n{};\n", query.number, query.sql)).collect();
     crate::print(&text)
 }

@@ -9,9 +9,7 @@ use pgdyno_connect::{Host, Params, Place};
 use pgdyno_engine::clock::SECOND;
 use pgdyno_engine::report::Report;
 use pgdyno_engine::spec::{Io, Spec};
-use pgdyno_engine::worker_scaling::{
-    Nearness, Rule, Scaling, are_few, even_workers, first_workers,
-};
+use pgdyno_engine::worker_scaling::{Nearness, Rule, Scaling, are_few, even_workers, first_workers};
 
 use crate::called_as::CalledAs;
 use crate::messages::{Failure, Messages};
@@ -44,20 +42,17 @@ impl Workers {
     ) -> Result<Self, Failure> {
         let first = first_workers(clients, cores());
         match (jobs, most, fixing) {
-            (Some(_), Some(_), _) => Err(Failure::new(
-                "specify either a number of threads (-j) or their limit (--max-workers), not both",
-            )),
-            (None, Some(_), Some(option)) => Err(Failure::new(format!(
-                "--max-workers cannot be used with {option}"
-            ))
-            .hint("Give the fixed number of threads with -j.")),
+            (Some(_), Some(_), _) => {
+                Err(Failure::new("specify either a number of threads (-j) or their limit (--max-workers), not both"))
+            }
+            (None, Some(_), Some(option)) => Err(Failure::new(format!("--max-workers cannot be used with {option}"))
+                .hint("Give the fixed number of threads with -j.")),
             (Some(jobs), None, _) => Ok(Self::Fixed(jobs.min(clients))),
             (None, None, _) if called_as == CalledAs::Pgbench => Ok(Self::Fixed(1)),
             (None, None, Some(_)) => Ok(Self::Fixed(first)),
-            (None, most, None) => Ok(Self::Automatic {
-                first: even_workers(first.min(most.unwrap_or(first)), clients),
-                most,
-            }),
+            (None, most, None) => {
+                Ok(Self::Automatic { first: even_workers(first.min(most.unwrap_or(first)), clients), most })
+            }
         }
     }
 
@@ -114,22 +109,16 @@ fn cores() -> usize {
 
 /// Where the servers are; one of several on this host is enough to count as near.
 fn nearness(params: &Params) -> Nearness {
-    if params.hosts.iter().any(is_local) {
-        Nearness::SameHost
-    } else {
-        Nearness::Elsewhere
-    }
+    if params.hosts.iter().any(is_local) { Nearness::SameHost } else { Nearness::Elsewhere }
 }
 
 fn is_local(host: &Host) -> bool {
     let is_loopback = |name: &str| match name.parse::<IpAddr>() {
         Ok(address) => address.is_loopback(),
         // a name that cannot be resolved counts as elsewhere, and connecting will report it
-        Err(_) => (name, host.port).to_socket_addrs().is_ok_and(|addresses| {
-            addresses
-                .into_iter()
-                .any(|address| address.ip().is_loopback())
-        }),
+        Err(_) => (name, host.port)
+            .to_socket_addrs()
+            .is_ok_and(|addresses| addresses.into_iter().any(|address| address.ip().is_loopback())),
     };
     match &host.place {
         Place::Socket(_) | Place::AbstractSocket(_) => true,
@@ -142,20 +131,14 @@ fn is_local(host: &Host) -> bool {
 /// warn under pgbench's name, while another worker could still be added, or for less than a second.
 pub fn warn_of_ceiling(spec: &Spec, report: &Report, busy_share: f64, messages: &Messages) {
     let workers = report.health.workers.len();
-    let Some(share) = report
-        .health
-        .busiest(SECOND)
-        .filter(|share| *share >= busy_share)
-    else {
+    let Some(share) = report.health.busiest(SECOND).filter(|share| *share >= busy_share) else {
         return;
     };
     if messages.called_as() == CalledAs::Pgbench || workers < spec.scaling.most(spec.workers) {
         return;
     }
     let percent = 100.0 * share;
-    messages.warning(format!(
-        "the generator used {percent:.0} % of a core: these figures may be its own ceiling"
-    ));
+    messages.warning(format!("the generator used {percent:.0} % of a core: these figures may be its own ceiling"));
     messages.hint(hint(workers, spec.clients, cores(), spec.scaling));
 }
 
@@ -201,10 +184,7 @@ mod tests {
         };
         let several = first_workers(2, cores());
         assert_eq!(first(2, None, CalledAs::Pgdrive, None), Ok(several));
-        assert_eq!(
-            first(2, None, CalledAs::Pgdrive, Some("--lua")),
-            Ok(several)
-        );
+        assert_eq!(first(2, None, CalledAs::Pgdrive, Some("--lua")), Ok(several));
         assert_eq!(first(2, Some(1), CalledAs::Pgdrive, None), Ok(1));
         assert_eq!(first(2, None, CalledAs::Pgbench, None), Ok(1));
         assert_eq!(first(MANY, None, CalledAs::Pgdrive, Some("--lua")), Ok(1));
@@ -216,25 +196,18 @@ mod tests {
             Workers::resolve(jobs, most, MANY, called_as, None).map_err(|failure| failure.message)
         };
         let fixed = |jobs, most| {
-            Workers::resolve(jobs, most, MANY, CalledAs::Pgdrive, Some("--phases"))
-                .map_err(|failure| failure.message)
+            Workers::resolve(jobs, most, MANY, CalledAs::Pgdrive, Some("--phases")).map_err(|failure| failure.message)
         };
         assert_eq!(fixed(None, None), Ok(Workers::Fixed(1)));
         assert_eq!(fixed(Some(3), None), Ok(Workers::Fixed(3)));
-        assert_eq!(
-            fixed(None, Some(3)),
-            Err("--max-workers cannot be used with --phases".to_owned())
-        );
+        assert_eq!(fixed(None, Some(3)), Err("--max-workers cannot be used with --phases".to_owned()));
         for called_as in [CalledAs::Pgbench, CalledAs::Pgdrive] {
             assert_eq!(resolve(Some(65), None, called_as), Ok(Workers::Fixed(MANY)));
             let most = automatic(Some(3));
             assert_eq!(resolve(None, Some(3), called_as), Ok(most));
             assert!(resolve(Some(1), Some(3), called_as).is_err());
         }
-        assert_eq!(
-            resolve(None, None, CalledAs::Pgbench),
-            Ok(Workers::Fixed(1))
-        );
+        assert_eq!(resolve(None, None, CalledAs::Pgbench), Ok(Workers::Fixed(1)));
         assert_eq!(resolve(None, None, CalledAs::Pgdrive), Ok(automatic(None)));
     }
 
@@ -258,11 +231,7 @@ mod tests {
             assert_eq!(nearness(&params(here)), Nearness::SameHost, "{here}");
         }
         for elsewhere in ["host=192.0.2.1", "hostaddr=2001:db8::1 host=localhost"] {
-            assert_eq!(
-                nearness(&params(elsewhere)),
-                Nearness::Elsewhere,
-                "{elsewhere}"
-            );
+            assert_eq!(nearness(&params(elsewhere)), Nearness::Elsewhere, "{elsewhere}");
         }
     }
 

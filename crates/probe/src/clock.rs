@@ -20,20 +20,14 @@ pub struct Stamp {
 impl Clock {
     #[must_use]
     pub fn start() -> Self {
-        Self {
-            origin: Instant::now(),
-        }
+        Self { origin: Instant::now() }
     }
 
     #[must_use]
     pub fn now(&self) -> Stamp {
         Stamp {
             t_us: micros(self.origin.elapsed()),
-            wall_us: micros(
-                SystemTime::now()
-                    .duration_since(UNIX_EPOCH)
-                    .unwrap_or_default(),
-            ),
+            wall_us: micros(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()),
         }
     }
 

@@ -182,16 +182,10 @@ impl Given {
             "no-host" => self.no_host = true,
             "data" => self.data = Some(parser.value()?.into()),
             "wal" => self.wal = Some(parser.value()?.into()),
-            "postmaster" => {
-                self.postmaster = Some(whole_number(parser, name, u32::MAX.into())? as u32)
-            }
+            "postmaster" => self.postmaster = Some(whole_number(parser, name, u32::MAX.into())? as u32),
             "cluster-name" => self.cluster_name = Some(parser.value()?.string()?),
-            "processes" => {
-                self.processes = Some(whole_number(parser, name, u32::MAX.into())? as usize)
-            }
-            "statements" => {
-                self.statements = Some(whole_number(parser, name, u32::MAX.into())? as usize)
-            }
+            "processes" => self.processes = Some(whole_number(parser, name, u32::MAX.into())? as usize),
+            "statements" => self.statements = Some(whole_number(parser, name, u32::MAX.into())? as usize),
             "log" => self.log = Some(parser.value()?.into()),
             "no-log" => self.no_log = true,
             "time" => self.time = Some(seconds(parser, name)?),
@@ -230,13 +224,8 @@ impl Given {
             (None, true) => LogChoice::None,
             (None, false) => LogChoice::Find,
         };
-        let host = Choice {
-            server,
-            data: self.data,
-            wal: self.wal,
-            most_clients: self.processes.unwrap_or(PROCESSES),
-            log,
-        };
+        let host =
+            Choice { server, data: self.data, wal: self.wal, most_clients: self.processes.unwrap_or(PROCESSES), log };
         let server = Server {
             dbname: self.dbname,
             overrides: self.overrides,
@@ -256,24 +245,17 @@ impl Given {
 fn whole_number(parser: &mut Parser, name: &str, most: u64) -> Result<u64, UsageError> {
     let text = parser.value()?.string()?;
     let number = text.parse().ok().filter(|number| *number <= most);
-    number.ok_or_else(|| {
-        UsageError(format!(
-            "--{name} needs a whole number from 0 to {most}, not \"{text}\""
-        ))
-    })
+    number.ok_or_else(|| UsageError(format!("--{name} needs a whole number from 0 to {most}, not \"{text}\"")))
 }
 
 fn seconds(parser: &mut Parser, name: &str) -> Result<Duration, UsageError> {
     let text = parser.value()?.string()?;
     let seconds = text.parse().ok();
     let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    time.filter(|time| !time.is_zero() && *time <= LONGEST)
-        .ok_or_else(|| {
-            let most = LONGEST.as_secs();
-            UsageError(format!(
-                "--{name} needs seconds above 0 and up to {most}, not \"{text}\""
-            ))
-        })
+    time.filter(|time| !time.is_zero() && *time <= LONGEST).ok_or_else(|| {
+        let most = LONGEST.as_secs();
+        UsageError(format!("--{name} needs seconds above 0 and up to {most}, not \"{text}\""))
+    })
 }
 
 #[cfg(test)]
@@ -305,13 +287,7 @@ mod tests {
 
     #[test]
     fn the_server_s_processes_are_found_by_what_is_given() {
-        let known = |args: &[&str]| {
-            options(args)
-                .expect("it is right")
-                .host
-                .expect("a host")
-                .server
-        };
+        let known = |args: &[&str]| options(args).expect("it is right").host.expect("a host").server;
         assert_eq!(known(&["--data=/d"]), Known::Data("/d".into()));
         assert_eq!(known(&["--data=/d", "--postmaster", "7"]), Known::Pid(7));
         let named = Known::ClusterName("main".into());
@@ -324,26 +300,11 @@ mod tests {
             (vec!["--frobnicate"], "there is no option --frobnicate"),
             (vec!["-x"], "there is no option -x"),
             (vec!["a", "b"], "more than one database was named"),
-            (
-                vec!["--waits-hz=101"],
-                "--waits-hz needs a whole number from 0 to 100, not \"101\"",
-            ),
-            (
-                vec!["--time=0"],
-                "--time needs seconds above 0 and up to 2147483647, not \"0\"",
-            ),
-            (
-                vec!["--time=1e19"],
-                "--time needs seconds above 0 and up to 2147483647, not \"1e19\"",
-            ),
-            (
-                vec!["--lease=inf"],
-                "--lease needs seconds above 0 and up to 2147483647, not \"inf\"",
-            ),
-            (
-                vec!["--no-host", "--no-server"],
-                "--no-host and --no-server together leave nothing to sample",
-            ),
+            (vec!["--waits-hz=101"], "--waits-hz needs a whole number from 0 to 100, not \"101\""),
+            (vec!["--time=0"], "--time needs seconds above 0 and up to 2147483647, not \"0\""),
+            (vec!["--time=1e19"], "--time needs seconds above 0 and up to 2147483647, not \"1e19\""),
+            (vec!["--lease=inf"], "--lease needs seconds above 0 and up to 2147483647, not \"inf\""),
+            (vec!["--no-host", "--no-server"], "--no-host and --no-server together leave nothing to sample"),
         ] {
             assert_eq!(options(&args).expect_err("it is wrong"), message);
         }

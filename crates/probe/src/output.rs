@@ -76,9 +76,7 @@ impl Output {
     /// Why lines are missing, such as a full disk. The end of the reader is not a failure.
     #[must_use]
     pub fn failure(&self) -> Option<&io::Error> {
-        self.failure
-            .get()
-            .filter(|error| error.kind() != io::ErrorKind::BrokenPipe)
+        self.failure.get().filter(|error| error.kind() != io::ErrorKind::BrokenPipe)
     }
 
     /// Writes a line of the kind `event` for the instant `at`.
@@ -149,10 +147,7 @@ impl Output {
     fn cannot_write(&self, error: io::Error) {
         if !self.stop.is_set() {
             // standard error may be closed, too
-            let _ = writeln!(
-                io::stderr(),
-                "pgprobe: error: could not write samples: {error}"
-            );
+            let _ = writeln!(io::stderr(), "pgprobe: error: could not write samples: {error}");
         }
         // only the first failure is kept
         let _ = self.failure.set(error);

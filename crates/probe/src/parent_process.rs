@@ -25,19 +25,17 @@ pub fn watch(
 ) -> io::Result<()> {
     let (renew, renewed) = mpsc::channel();
     let ending = stop.clone();
-    thread::Builder::new()
-        .name("parent".into())
-        .spawn(move || {
-            let mut input = BufReader::new(input);
-            let mut line = Vec::new();
-            while matches!(input.read_until(b'\n', &mut line), Ok(bytes) if bytes > 0) {
-                on_line(String::from_utf8_lossy(&line).trim());
-                line.clear();
-                // without a lease, there is no receiver
-                let _ = renew.send(());
-            }
-            ending.now();
-        })?;
+    thread::Builder::new().name("parent".into()).spawn(move || {
+        let mut input = BufReader::new(input);
+        let mut line = Vec::new();
+        while matches!(input.read_until(b'\n', &mut line), Ok(bytes) if bytes > 0) {
+            on_line(String::from_utf8_lossy(&line).trim());
+            line.clear();
+            // without a lease, there is no receiver
+            let _ = renew.send(());
+        }
+        ending.now();
+    })?;
     let Some(lease) = lease else { return Ok(()) };
     let stop = stop.clone();
     thread::Builder::new().name("lease".into()).spawn(move || {

@@ -70,10 +70,7 @@ impl Own {
             values.push(("server_cpu", us as f64));
         }
         values.extend(resident_bytes().map(|bytes| ("resident", bytes)));
-        let reading = Reading {
-            values,
-            ..Reading::default()
-        };
+        let reading = Reading { values, ..Reading::default() };
         output.sample(&self.0.sample(at, vec![reading]));
     }
 }

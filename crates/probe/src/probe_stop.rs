@@ -81,13 +81,11 @@ impl Stop {
         }
         let mut signals = Signals::new(ending)?;
         let stop = self.clone();
-        thread::Builder::new()
-            .name("signals".into())
-            .spawn(move || {
-                for _ in &mut signals {
-                    stop.now();
-                }
-            })?;
+        thread::Builder::new().name("signals".into()).spawn(move || {
+            for _ in &mut signals {
+                stop.now();
+            }
+        })?;
         Ok(())
     }
 }

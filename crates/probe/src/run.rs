@@ -39,8 +39,7 @@ pub enum Ended {
 pub fn run(options: &Options) -> Result<Ended, String> {
     let clock = Clock::start();
     let stop = Stop::default();
-    stop.at_signals()
-        .map_err(|error| format!("could not listen to signals: {error}"))?;
+    stop.at_signals().map_err(|error| format!("could not listen to signals: {error}"))?;
     let server = options.server.as_ref();
     let params = server.map(|server| params(server, &stop)).transpose()?;
     let output = Arc::new(Output::new(Box::new(io::stdout()), clock, stop.clone()));
@@ -62,11 +61,7 @@ pub fn run(options: &Options) -> Result<Ended, String> {
             }
         }
         let sampling = server.zip(params.as_ref()).map(|(server, params)| {
-            let rates = Rates {
-                waits_hz: server.waits_hz,
-                period: PERIOD,
-                statements: server.statements,
-            };
+            let rates = Rates { waits_hz: server.waits_hz, period: PERIOD, statements: server.statements };
             let (output, queries, stop) = (&output, &queries, &stop);
             scope.spawn(move || server::run(params, rates, output, queries, stop))
         });
@@ -108,8 +103,7 @@ fn params(server: &Server, stop: &Stop) -> Result<Params, String> {
     overrides.push(("application_name", server::NAME.to_owned()));
     let target = server.dbname.as_deref();
     let env = pgdyno_connect::Env::from_process();
-    let mut params =
-        Params::resolve(target, &overrides, &env).map_err(|error| error.to_string())?;
+    let mut params = Params::resolve(target, &overrides, &env).map_err(|error| error.to_string())?;
     params.interrupt = stop.interrupt();
     params.poolers = Poolers::Refused;
     Ok(params)

@@ -53,18 +53,12 @@ pub struct Differ {
 impl Differ {
     #[must_use]
     pub fn new(source: &'static Source) -> Self {
-        Self {
-            source,
-            before: HashMap::new(),
-            at: None,
-        }
+        Self { source, before: HashMap::new(), at: None }
     }
 
     /// The sample that follows from `readings` at this instant.
     pub fn sample(&mut self, at: Stamp, readings: Vec<Reading>) -> Sample {
-        let span_us = self
-            .at
-            .map(|before| at.t_us.saturating_sub(before.t_us).max(1));
+        let span_us = self.at.map(|before| at.t_us.saturating_sub(before.t_us).max(1));
         let mut reset = false;
         let mut rows = Vec::with_capacity(readings.len());
         let mut seen = HashMap::with_capacity(readings.len());
@@ -75,11 +69,7 @@ impl Differ {
                 None if self.source.from_zero && span_us.is_some() => Before::Zero,
                 None => Before::Nothing,
             };
-            let growth = Growth {
-                before,
-                span_us,
-                is_host: self.source.side == Side::Host,
-            };
+            let growth = Growth { before, span_us, is_host: self.source.side == Side::Host };
             let values = growth.values(self.source, &reading.values, &mut reset);
             let mut labels = reading.key.clone();
             labels.extend(reading.more);
@@ -90,13 +80,7 @@ impl Differ {
         }
         self.before = seen;
         self.at = Some(at);
-        Sample {
-            source: self.source,
-            at,
-            span_us,
-            rows,
-            reset,
-        }
+        Sample { source: self.source, at, span_us, rows, reset }
     }
 }
 
@@ -113,12 +97,7 @@ struct Growth<'a> {
 }
 
 impl Growth<'_> {
-    fn values(
-        &self,
-        source: &Source,
-        now: &[(&'static str, f64)],
-        reset: &mut bool,
-    ) -> Vec<(&'static str, f64)> {
+    fn values(&self, source: &Source, now: &[(&'static str, f64)], reset: &mut bool) -> Vec<(&'static str, f64)> {
         let mut values = Vec::with_capacity(now.len());
         for metric in source.metrics {
             let Some(raw) = find(now, metric.name) else {
@@ -135,13 +114,7 @@ impl Growth<'_> {
         values
     }
 
-    fn value(
-        &self,
-        metric: &Metric,
-        raw: f64,
-        now: &[(&'static str, f64)],
-        reset: &mut bool,
-    ) -> Option<f64> {
+    fn value(&self, metric: &Metric, raw: f64, now: &[(&'static str, f64)], reset: &mut bool) -> Option<f64> {
         if metric.kind == Kind::Gauge {
             return Some(raw);
         }
@@ -185,13 +158,7 @@ impl Sample {
         let mut fields = Map::new();
         fields.insert("source".into(), self.source.name.into());
         fields.insert("span_us".into(), self.span_us.into());
-        fields.insert(
-            "rows".into(),
-            self.rows
-                .iter()
-                .map(|row| Value::Object(row.json()))
-                .collect(),
-        );
+        fields.insert("rows".into(), self.rows.iter().map(|row| Value::Object(row.json())).collect());
         fields
     }
 }
@@ -230,30 +197,18 @@ mod tests {
     use crate::catalogue::source;
 
     fn at(t_us: u64) -> Stamp {
-        Stamp {
-            t_us,
-            wall_us: 1_000_000_000 + t_us,
-        }
+        Stamp { t_us, wall_us: 1_000_000_000 + t_us }
     }
 
     fn disk(device: &str, values: &[(&'static str, f64)]) -> Reading {
-        Reading {
-            key: vec![("device", device.to_owned())],
-            more: Vec::new(),
-            values: values.to_vec(),
-        }
+        Reading { key: vec![("device", device.to_owned())], more: Vec::new(), values: values.to_vec() }
     }
 
     #[test]
     fn counters_become_amounts_averages_and_means() {
         let mut differ = Differ::new(source("disk"));
         let counters = |busy_us, reads, ms, in_flight| {
-            let values = [
-                ("utilisation", busy_us),
-                ("reads", reads),
-                ("read_await", ms),
-                ("in_flight", in_flight),
-            ];
+            let values = [("utilisation", busy_us), ("reads", reads), ("read_await", ms), ("in_flight", in_flight)];
             vec![disk("vda", &values)]
         };
         let first = differ.sample(at(0), counters(1000.0, 10.0, 7.0, 3.0));
@@ -261,12 +216,7 @@ mod tests {
         assert_eq!(first.rows[0].values, [("in_flight", 3.0)]);
         let second = differ.sample(at(2_000_000), counters(501_000.0, 30.0, 17.0, 0.0));
         assert_eq!(second.span_us, Some(2_000_000));
-        let expected = [
-            ("utilisation", 0.25),
-            ("in_flight", 0.0),
-            ("reads", 20.0),
-            ("read_await", 0.5),
-        ];
+        let expected = [("utilisation", 0.25), ("in_flight", 0.0), ("reads", 20.0), ("read_await", 0.5)];
         assert_eq!(second.rows[0].values, expected);
         // nothing was read, so the mean is absent
         let third = differ.sample(at(3_000_000), counters(501_000.0, 30.0, 17.0, 0.0));
@@ -279,10 +229,7 @@ mod tests {
         let mut differ = Differ::new(source("cpu"));
         let idle = |us| {
             let values = vec![("idle", us)];
-            vec![Reading {
-                values,
-                ..Reading::default()
-            }]
+            vec![Reading { values, ..Reading::default() }]
         };
         differ.sample(at(0), idle(100.0));
         let sample = differ.sample(at(1_000_000), idle(90.0));
@@ -293,17 +240,9 @@ mod tests {
     #[test]
     fn a_new_process_counts_from_its_beginning_and_a_new_device_does_not() {
         let mut differ = Differ::new(source("process"));
-        let process = |pid: &str, us| Reading {
-            key: vec![("pid", pid.to_owned())],
-            more: Vec::new(),
-            values: vec![("cpu", us)],
-        };
-        assert!(
-            differ
-                .sample(at(0), vec![process("1", 500.0)])
-                .rows
-                .is_empty()
-        );
+        let process =
+            |pid: &str, us| Reading { key: vec![("pid", pid.to_owned())], more: Vec::new(), values: vec![("cpu", us)] };
+        assert!(differ.sample(at(0), vec![process("1", 500.0)]).rows.is_empty());
         let sample = differ.sample(at(1_000_000), vec![process("1", 500.0), process("2", 70.0)]);
         assert_eq!(sample.rows.len(), 1);
         assert_eq!(sample.rows[0].labels, [("pid", "2".to_owned())]);
@@ -311,13 +250,8 @@ mod tests {
 
         let mut differ = Differ::new(source("disk"));
         differ.sample(at(0), vec![disk("vda", &[("reads", 5.0)])]);
-        let sample = differ.sample(
-            at(1_000_000),
-            vec![
-                disk("vda", &[("reads", 6.0)]),
-                disk("vdb", &[("reads", 900.0)]),
-            ],
-        );
+        let sample =
+            differ.sample(at(1_000_000), vec![disk("vda", &[("reads", 6.0)]), disk("vdb", &[("reads", 900.0)])]);
         assert_eq!(sample.rows[0].values, [("reads", 1.0)]);
         assert_eq!(sample.rows.len(), 1);
     }

@@ -23,11 +23,7 @@ impl Ticks {
     /// The first tick is at `origin`.
     #[must_use]
     pub fn new(origin: Instant, period: Duration) -> Self {
-        Self {
-            origin,
-            period,
-            next: 0,
-        }
+        Self { origin, period, next: 0 }
     }
 
     /// The next tick that is late by less than a period, or in the future.
@@ -36,11 +32,7 @@ impl Ticks {
         let passed = now.saturating_duration_since(self.origin).as_nanos() / self.period.as_nanos();
         let number = planned.max(u32::try_from(passed).unwrap_or(u32::MAX));
         self.next = number.saturating_add(1);
-        Tick {
-            number,
-            due: self.origin + self.period * number,
-            missed: number - planned,
-        }
+        Tick { number, due: self.origin + self.period * number, missed: number - planned }
     }
 }
 

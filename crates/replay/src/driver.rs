@@ -137,10 +137,7 @@ impl SessionDriver {
             session: None,
             statement: Statement::default(),
             prepared: PreparedNames::default(),
-            times: LoadTimes {
-                origin: 0,
-                deadline: None,
-            },
+            times: LoadTimes { origin: 0, deadline: None },
             sent_at: 0,
             awaits: false,
             free_at: 0,
@@ -172,12 +169,7 @@ impl SessionDriver {
             return Ok(false);
         };
         let reader = reader.map_err(|error| error.to_string())?;
-        self.session = Some(Session {
-            reader,
-            stage: Stage::Opening,
-            has_next: false,
-            opened_at: 0,
-        });
+        self.session = Some(Session { reader, stage: Stage::Opening, has_next: false, opened_at: 0 });
         self.read_next()?;
         Ok(true)
     }
@@ -187,9 +179,7 @@ impl SessionDriver {
         let Some(session) = &mut self.session else {
             return Ok(());
         };
-        let read = session
-            .reader
-            .next(&self.progress.file, &mut self.statement);
+        let read = session.reader.next(&self.progress.file, &mut self.statement);
         session.has_next = read.map_err(|error| error.to_string())?;
         Ok(())
     }
@@ -286,10 +276,7 @@ impl SessionDriver {
         if let Err(words) = self.read_next() {
             return Request::Abort(words);
         }
-        let has_next = self
-            .session
-            .as_ref()
-            .is_some_and(|session| session.has_next);
+        let has_next = self.session.as_ref().is_some_and(|session| session.has_next);
         if !has_next || !self.statement.in_block {
             return Request::Done;
         }

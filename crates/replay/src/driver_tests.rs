@@ -32,36 +32,21 @@ impl Bench {
         let tally = Arc::<Mutex<Tally>>::default();
         let progress = Arc::new(Progress::new(file, pace));
         let first = progress.first_session(0);
-        Self {
-            driver: SessionDriver::new(progress, Arc::clone(&tally), first),
-            tally,
-            deadline: None,
-            out: Vec::new(),
-        }
+        Self { driver: SessionDriver::new(progress, Arc::clone(&tally), first), tally, deadline: None, out: Vec::new() }
     }
 
     fn step(&mut self, now: Nanos, is_connected: bool) -> Step {
-        let times = LoadTimes {
-            origin: ORIGIN,
-            deadline: self.deadline,
-        };
+        let times = LoadTimes { origin: ORIGIN, deadline: self.deadline };
         self.driver.next_step(times, now, is_connected)
     }
 
     fn resume(&mut self, event: Event<'_>, now: Nanos) -> Request {
         self.out.clear();
-        self.driver
-            .resume(event, now, &mut Outgoing::new(&mut self.out))
+        self.driver.resume(event, now, &mut Outgoing::new(&mut self.out))
     }
 
     fn begin(&mut self, now: Nanos) -> Request {
-        self.resume(
-            Event::Begin {
-                script: 0,
-                tries: 1,
-            },
-            now,
-        )
+        self.resume(Event::Begin { script: 0, tries: 1 }, now)
     }
 
     fn answer(&mut self, bytes: &[u8], now: Nanos) -> Request {
@@ -103,10 +88,7 @@ fn opened(statements: &[serde_json::Value]) -> Bench {
     let Step::Transaction(_) = bench.step(at(1000), true) else {
         panic!("the first statement is next");
     };
-    assert!(matches!(
-        bench.resume(Event::Connected, at(1000)),
-        Request::Done
-    ));
+    assert!(matches!(bench.resume(Event::Connected, at(1000)), Request::Done));
     bench
 }
 
@@ -122,10 +104,7 @@ fn a_session_is_opened_played_and_closed_at_its_times() {
     // the transaction continues when its next statement is due
     let request = bench.answer(OK, at(2500));
     assert!(matches!(request, Request::Sleep(length) if length.as_micros() == 500));
-    assert!(matches!(
-        bench.resume(Event::Woken, at(3000)),
-        Request::Await
-    ));
+    assert!(matches!(bench.resume(Event::Woken, at(3000)), Request::Await));
     assert_eq!(bench.sent(), "Q\0\0\0\x0bCOMMIT\0");
     assert!(matches!(bench.answer(OK, at(4500)), Request::Done));
     assert_eq!(bench.step(at(4500), true), Step::Transaction(at(4000)));
@@ -143,10 +122,7 @@ fn a_session_is_opened_played_and_closed_at_its_times() {
 
 #[test]
 fn a_late_connection_counts_as_late_and_not_as_latency() {
-    let mut bench = Bench::new(
-        &session(&[json!({"at_us": 2000, "sql": "SELECT 1", "of": 0})]),
-        Pace::Factor(1.0),
-    );
+    let mut bench = Bench::new(&session(&[json!({"at_us": 2000, "sql": "SELECT 1", "of": 0})]), Pace::Factor(1.0));
     bench.step(ORIGIN, false);
     assert_eq!(bench.step(at(5000), true), Step::Transaction(at(5000)));
     bench.begin(at(5000));
@@ -199,17 +175,8 @@ fn names_are_prepared_when_they_are_needed() {
     let mut answers = vec![OK.to_vec(); 6];
     // a failed Parse leaves no statement, so the second use prepares again
     answers[0] = refused("42601");
-    let (seen, mut bench) = kinds_sent(
-        &[
-            execute.clone(),
-            execute.clone(),
-            other.clone(),
-            other.clone(),
-            discard,
-            other,
-        ],
-        &answers,
-    );
+    let (seen, mut bench) =
+        kinds_sent(&[execute.clone(), execute.clone(), other.clone(), other.clone(), discard, other], &answers);
     assert_eq!(seen, ["PBDE", "CPBDE", "CPBDE", "BDE", "Q", "CPBDE"]);
     // nor does it last longer than its session
     bench.resume(Event::Connected, at(3000));
@@ -250,27 +217,17 @@ fn answers_are_compared_with_the_capture() {
         }
         let mut bench = opened(&[line]);
         bench.begin(at(2000));
-        assert!(matches!(
-            bench.answer(answer, at(2000) + took),
-            Request::Done
-        ));
+        assert!(matches!(bench.answer(answer, at(2000) + took), Request::Done));
         let tally = bench.tally();
         (
             [tally.new_errors, tally.missing_errors, tally.other_errors],
-            [
-                tally.in_failed_transaction,
-                tally.different_rows,
-                tally.cancelled_waits,
-            ],
+            [tally.in_failed_transaction, tally.different_rows, tally.cancelled_waits],
         )
     };
     let error = refused("23505");
     assert_eq!(one(None, Some(1), OK, 1), ([0, 0, 0], [0, 0, 0]));
     assert_eq!(one(None, Some(2), OK, 1), ([0, 0, 0], [0, 1, 0]));
-    assert_eq!(
-        one(Some("23505"), Some(2), &error, 1),
-        ([0, 0, 0], [0, 0, 0])
-    );
+    assert_eq!(one(Some("23505"), Some(2), &error, 1), ([0, 0, 0], [0, 0, 0]));
     assert_eq!(one(None, None, &error, 1), ([1, 0, 0], [0, 0, 0]));
     assert_eq!(one(Some("23505"), None, OK, 1), ([0, 1, 0], [0, 0, 0]));
     assert_eq!(one(Some("23503"), None, &error, 1), ([0, 0, 1], [0, 0, 0]));
@@ -282,20 +239,13 @@ fn answers_are_compared_with_the_capture() {
     assert_eq!(one(Some("25P02"), None, OK, 1), ([0, 0, 0], [1, 0, 0]));
     let cancelled = refused("57014");
     assert_eq!(one(None, None, &cancelled, 1), ([1, 0, 0], [0, 0, 0]));
-    assert_eq!(
-        one(None, None, &cancelled, LEAST_PATIENCE),
-        ([0, 0, 0], [0, 0, 1])
-    );
-    assert_eq!(
-        one(Some("57014"), None, &cancelled, LEAST_PATIENCE),
-        ([0, 0, 0], [0, 0, 0])
-    );
+    assert_eq!(one(None, None, &cancelled, LEAST_PATIENCE), ([0, 0, 0], [0, 0, 1]));
+    assert_eq!(one(Some("57014"), None, &cancelled, LEAST_PATIENCE), ([0, 0, 0], [0, 0, 0]));
 }
 
 #[test]
 fn copy_gets_its_rows_once() {
-    let mut bench =
-        opened(&[json!({"at_us": 2000, "sql": "COPY t FROM STDIN", "of": 0, "copy": ["1", "2"]})]);
+    let mut bench = opened(&[json!({"at_us": 2000, "sql": "COPY t FROM STDIN", "of": 0, "copy": ["1", "2"]})]);
     bench.begin(at(2000));
     let mut rows = Vec::new();
     bench.driver.copy_data(&mut rows);
@@ -307,11 +257,7 @@ fn copy_gets_its_rows_once() {
 #[test]
 fn a_lost_connection_ends_its_session_alone() {
     let mut sample = Sample::default();
-    sample.session(
-        1000,
-        2000,
-        &[statement(1500, "SELECT 1"), statement(1600, "SELECT 1")],
-    );
+    sample.session(1000, 2000, &[statement(1500, "SELECT 1"), statement(1600, "SELECT 1")]);
     sample.session(2000, 3000, &[statement(2500, "SELECT 1")]);
     let mut bench = Bench::new(&sample, Pace::Factor(1.0));
     bench.step(ORIGIN, false);
@@ -343,16 +289,11 @@ fn a_transaction_stops_at_the_deadline() {
 
 #[test]
 fn a_bad_line_stops_the_client_with_its_place() {
-    let mut bench = opened(&[
-        json!({"at_us": 2000, "sql": "BEGIN", "of": 0}),
-        json!({"at_us": 1500, "sql": "COMMIT", "of": 0}),
-    ]);
+    let mut bench =
+        opened(&[json!({"at_us": 2000, "sql": "BEGIN", "of": 0}), json!({"at_us": 1500, "sql": "COMMIT", "of": 0})]);
     bench.begin(at(2000));
     let Request::Abort(words) = bench.answer(OK, at(2100)) else {
         panic!("the line is invalid");
     };
-    assert!(
-        words.ends_with(":6: at_us goes back from 2000 to 1500"),
-        "{words}"
-    );
+    assert!(words.ends_with(":6: at_us goes back from 2000 to 1500"), "{words}");
 }

@@ -28,20 +28,12 @@ impl std::error::Error for ReplayError {}
 impl ReplayError {
     /// An error of the file as a whole.
     pub(crate) fn in_file(path: &Path, message: impl Into<String>) -> Self {
-        Self {
-            place: path.display().to_string(),
-            message: message.into(),
-            hint: None,
-        }
+        Self { place: path.display().to_string(), message: message.into(), hint: None }
     }
 
     /// An error in a line, which counts from 1.
     pub(crate) fn in_line(path: &Path, line: u64, message: impl Into<String>) -> Self {
-        Self {
-            place: format!("{}:{line}", path.display()),
-            message: message.into(),
-            hint: None,
-        }
+        Self { place: format!("{}:{line}", path.display()), message: message.into(), hint: None }
     }
 
     /// The system cannot open or read the file.
@@ -52,16 +44,12 @@ impl ReplayError {
     }
 
     pub(crate) fn hint(self, hint: &'static str) -> Self {
-        Self {
-            hint: Some(hint),
-            ..self
-        }
+        Self { hint: Some(hint), ..self }
     }
 }
 
 /// What a line says, or the parser's message without its line, which is always the first.
 pub(crate) fn parsed<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
-    serde_json::from_slice(line).map_err(|error| {
-        format!("invalid line: {error}").replace(" at line 1 column ", " at column ")
-    })
+    serde_json::from_slice(line)
+        .map_err(|error| format!("invalid line: {error}").replace(" at line 1 column ", " at column "))
 }

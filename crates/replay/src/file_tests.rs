@@ -18,11 +18,7 @@ fn complaint(content: &str) -> String {
         Err(error) => {
             let words = error.to_string().replace(&path, "FILE");
             // the order of a line's keys depends on the features of serde_json
-            words
-                .split(" at column ")
-                .next()
-                .unwrap_or(&words)
-                .to_owned()
+            words.split(" at column ").next().unwrap_or(&words).to_owned()
         }
     }
 }
@@ -44,33 +40,24 @@ fn a_statement_has_its_text_its_parameters_and_what_it_did() {
             json!({"at_us": 7, "text": 0, "name": "s", "params": ["a\n", null, ""], "us": 9,
                 "rows": 3, "error": "23505", "copy": ["1\t2", "é"]})
             .to_string(),
-            json!({"at_us": 8, "sql": "SELECT 'ü'", "of": 0, "block": true, "unknown": {}})
-                .to_string(),
+            json!({"at_us": 8, "sql": "SELECT 'ü'", "of": 0, "block": true, "unknown": {}}).to_string(),
         ],
     );
     let file = sample.open().expect("it is valid");
-    let mut session = SessionReader::open(&file, 0)
-        .expect("one")
-        .expect("readable");
+    let mut session = SessionReader::open(&file, 0).expect("one").expect("readable");
     let mut one = Statement::default();
     assert_eq!(session.next(&file, &mut one), Ok(true));
     assert_eq!(one.sql(&file), "SELECT $1::int");
     let parameters: Vec<_> = one.parameters().collect();
     assert_eq!(parameters, [Some(&b"a\n"[..]), None, Some(b"")]);
-    assert_eq!(
-        (one.name.as_str(), one.us, one.rows),
-        ("s", Some(9), Some(3))
-    );
+    assert_eq!((one.name.as_str(), one.us, one.rows), ("s", Some(9), Some(3)));
     assert_eq!(one.error, Some(*b"23505"));
     assert_eq!(one.copy.as_deref(), Some("1\t2\né\n".as_bytes()));
     assert!(one.is_extended && !one.in_block);
     assert_eq!(session.next(&file, &mut one), Ok(true));
     assert_eq!(one.sql(&file), "SELECT 'ü'");
     assert_eq!(one.parameters().count(), 0);
-    assert_eq!(
-        (one.error, one.us, one.rows, &one.copy),
-        (None, None, None, &None)
-    );
+    assert_eq!((one.error, one.us, one.rows, &one.copy), (None, None, None, &None));
     assert!(one.in_block && !one.is_extended && one.name.is_empty());
     assert_eq!(session.next(&file, &mut one), Ok(false));
     assert!(SessionReader::open(&file, 1).is_none());
@@ -93,10 +80,7 @@ fn classes_are_shown_in_one_line() {
     let content = content.replacen("SELECT $1", &long, 1);
     let file = Temporary::new(content);
     let class = &ReplayFile::open(file.path()).expect("it is valid").classes[0];
-    assert!(
-        class.starts_with("SELECT é") && class.ends_with('…'),
-        "{class}"
-    );
+    assert!(class.starts_with("SELECT é") && class.ends_with('…'), "{class}");
     assert_eq!(class.chars().count(), 1001);
 }
 
@@ -107,145 +91,51 @@ fn what_is_wrong_with_a_file_is_said_with_its_line() {
     assert_eq!(complaint(valid.trim_end()), "");
     assert_eq!(complaint(""), "FILE: the file is empty");
     for (from, to, expected) in [
-        (
-            "pgdyno-replay",
-            "other",
-            "FILE:1: not a replay file: format is not \"pgdyno-replay\"",
-        ),
-        (
-            "\"version\":1",
-            "\"version\":2",
-            "FILE:1: version 2 of the format; this pgdrive reads version 1",
-        ),
-        (
-            "\"sessions\":1",
-            "\"sessions\":2",
-            "FILE: the file has 1 sessions, and its first line says 2",
-        ),
-        (
-            "\"statements\":2",
-            "\"statements\":3",
-            "FILE: the file has 2 statements, and its first line says 3",
-        ),
+        ("pgdyno-replay", "other", "FILE:1: not a replay file: format is not \"pgdyno-replay\""),
+        ("\"version\":1", "\"version\":2", "FILE:1: version 2 of the format; this pgdrive reads version 1"),
+        ("\"sessions\":1", "\"sessions\":2", "FILE: the file has 1 sessions, and its first line says 2"),
+        ("\"statements\":2", "\"statements\":3", "FILE: the file has 2 statements, and its first line says 3"),
         (
             "\"most_sessions\":1",
             "\"most_sessions\":0",
             "FILE:4: 1 sessions are open at the same time; the first line says at most 0 (most_sessions)",
         ),
-        (
-            "\"span_us\":100",
-            "\"span_us\":99",
-            "FILE:4: the session ends after the capture (span_us of the first line)",
-        ),
-        (
-            "\"class\":0",
-            "\"class\":1",
-            "FILE:2: class 1, where class 0 comes next",
-        ),
-        (
-            "\"text\":0,\"of\":0",
-            "\"text\":0,\"of\":1",
-            "FILE:3: unknown class 1 (of); the file has 1",
-        ),
-        (
-            "\"text\":0",
-            "\"text\":5",
-            "FILE:3: text 5, where text 0 comes next",
-        ),
-        (
-            "{\"text\":0,\"of\":0,",
-            "{",
-            "FILE:3: neither a class, nor a text with \"of\", nor the begin of a session",
-        ),
-        (
-            "\"session\":0",
-            "\"session\":3",
-            "FILE:4: session 3, where session 0 comes next",
-        ),
-        (
-            "\"at_us\":10,",
-            "\"at_us\":101,",
-            "FILE:4: the session ends before it begins (until_us)",
-        ),
-        (
-            "{\"end\":100}\n",
-            "",
-            "FILE:6: the file ends in the midst of session 0",
-        ),
-        (
-            "{\"end\":100}",
-            "{\"end\":99}",
-            "FILE:7: the session ends at 99, and its first line says 100 (until_us)",
-        ),
-        (
-            "{\"end\":100}",
-            "{\"end\":100}\nmore",
-            "FILE:8: a line outside of a session",
-        ),
-        (
-            "\"at_us\":30",
-            "\"at_us\":19",
-            "FILE:6: at_us goes back from 20 to 19",
-        ),
-        (
-            "\"at_us\":20",
-            "\"at_us\":9",
-            "FILE:5: at_us goes back from 10 to 9",
-        ),
-        (
-            "\"at_us\":30",
-            "\"at_us\":101",
-            "FILE:6: at_us is after the end of the session",
-        ),
-        (
-            "\"sql\":\"SELECT 2\"",
-            "\"text\":0",
-            "FILE:6: a statement has either \"sql\" and \"of\", or \"text\"",
-        ),
+        ("\"span_us\":100", "\"span_us\":99", "FILE:4: the session ends after the capture (span_us of the first line)"),
+        ("\"class\":0", "\"class\":1", "FILE:2: class 1, where class 0 comes next"),
+        ("\"text\":0,\"of\":0", "\"text\":0,\"of\":1", "FILE:3: unknown class 1 (of); the file has 1"),
+        ("\"text\":0", "\"text\":5", "FILE:3: text 5, where text 0 comes next"),
+        ("{\"text\":0,\"of\":0,", "{", "FILE:3: neither a class, nor a text with \"of\", nor the begin of a session"),
+        ("\"session\":0", "\"session\":3", "FILE:4: session 3, where session 0 comes next"),
+        ("\"at_us\":10,", "\"at_us\":101,", "FILE:4: the session ends before it begins (until_us)"),
+        ("{\"end\":100}\n", "", "FILE:6: the file ends in the midst of session 0"),
+        ("{\"end\":100}", "{\"end\":99}", "FILE:7: the session ends at 99, and its first line says 100 (until_us)"),
+        ("{\"end\":100}", "{\"end\":100}\nmore", "FILE:8: a line outside of a session"),
+        ("\"at_us\":30", "\"at_us\":19", "FILE:6: at_us goes back from 20 to 19"),
+        ("\"at_us\":20", "\"at_us\":9", "FILE:5: at_us goes back from 10 to 9"),
+        ("\"at_us\":30", "\"at_us\":101", "FILE:6: at_us is after the end of the session"),
+        ("\"sql\":\"SELECT 2\"", "\"text\":0", "FILE:6: a statement has either \"sql\" and \"of\", or \"text\""),
         (
             "\"sql\":\"SELECT 2\"",
             "\"sql\":\"\\u0000\"",
             "FILE:6: a text with a zero byte, which PostgreSQL does not accept",
         ),
-        (
-            "\"sql\":\"SELECT 2\"",
-            "\"sql\":2",
-            "FILE:6: invalid line: invalid type: integer `2`, expected a string",
-        ),
-        (
-            "\"at_us\":30",
-            "\"at_us\":-1",
-            "FILE:6: invalid line: invalid value: integer `-1`, expected u64",
-        ),
+        ("\"sql\":\"SELECT 2\"", "\"sql\":2", "FILE:6: invalid line: invalid type: integer `2`, expected a string"),
+        ("\"at_us\":30", "\"at_us\":-1", "FILE:6: invalid line: invalid value: integer `-1`, expected u64"),
         (
             "\"at_us\":30",
             "\"error\":\"1\",\"at_us\":30",
             "FILE:6: \"error\" is not a SQLSTATE of five letters and digits",
         ),
-        (
-            "\"at_us\":30",
-            "\"name\":\"a\",\"at_us\":30",
-            "FILE:6: \"name\" needs \"params\"",
-        ),
-        (
-            "\"at_us\":20",
-            "\"block\":true,\"at_us\":20",
-            "FILE:5: \"block\" in the first statement of a session",
-        ),
+        ("\"at_us\":30", "\"name\":\"a\",\"at_us\":30", "FILE:6: \"name\" needs \"params\""),
+        ("\"at_us\":20", "\"block\":true,\"at_us\":20", "FILE:5: \"block\" in the first statement of a session"),
     ] {
         assert!(valid.contains(from), "{from} in {valid}");
         assert_eq!(complaint(&valid.replacen(from, to, 1)), expected);
     }
     let unknown = one_session(&[r#"{"at_us":20,"text":1}"#]);
-    assert_eq!(
-        complaint(&unknown),
-        "FILE:5: unknown text 1; the file has 1"
-    );
+    assert_eq!(complaint(&unknown), "FILE:5: unknown text 1; the file has 1");
     let unknown = one_session(&[r#"{"at_us":20,"sql":"","of":1}"#]);
-    assert_eq!(
-        complaint(&unknown),
-        "FILE:5: unknown class 1 (of); the file has 1"
-    );
+    assert_eq!(complaint(&unknown), "FILE:5: unknown class 1 (of); the file has 1");
     let array = one_session(&["[1]"]);
     assert_eq!(complaint(&array), "FILE:5: the line is not a JSON object");
     let none = one_session(&[]);
@@ -257,24 +147,15 @@ fn sessions_are_in_order_and_complete() {
     let mut sample = Sample::default();
     sample.session(50, 60, &[statement(55, "SELECT 1")]);
     sample.session(40, 60, &[statement(55, "SELECT 1")]);
-    assert_eq!(
-        complaint(&sample.content()),
-        "FILE:7: the session begins before the one above it"
-    );
+    assert_eq!(complaint(&sample.content()), "FILE:7: the session begins before the one above it");
     let unended = sample.content().replacen("{\"end\":60}\n", "", 1);
-    assert_eq!(
-        complaint(&unended),
-        "FILE:6: session 0 has no line that ends it"
-    );
+    assert_eq!(complaint(&unended), "FILE:6: session 0 has no line that ends it");
 }
 
 #[test]
 fn the_name_of_a_missing_file_and_of_a_folder_is_said() {
     let missing = check("/nonexistent/shop.jsonl".as_ref()).expect_err("there is none");
-    assert_eq!(
-        missing.to_string(),
-        "/nonexistent/shop.jsonl: could not open the file: No such file or directory"
-    );
+    assert_eq!(missing.to_string(), "/nonexistent/shop.jsonl: could not open the file: No such file or directory");
     let folder = check("/".as_ref()).expect_err("it has no lines");
     assert_eq!(folder.to_string(), "/: is not a regular file");
 }
@@ -283,26 +164,15 @@ fn the_name_of_a_missing_file_and_of_a_folder_is_said() {
 fn short_lines_have_a_limit() {
     let long = format!("\"at_us\":10,\"x\":\"{}\"", "x".repeat(70_000));
     let content = one_session(&[&statement(20, "SELECT 1")]).replacen("\"at_us\":10", &long, 1);
-    assert_eq!(
-        complaint(&content),
-        "FILE:4: the line has more than 65536 bytes"
-    );
+    assert_eq!(complaint(&content), "FILE:4: the line has more than 65536 bytes");
 }
 
 /// A statement with any texts, as a line and as what is read of it.
-type Written = (
-    u64,
-    String,
-    Option<Vec<Option<String>>>,
-    Option<Vec<String>>,
-);
+type Written = (u64, String, Option<Vec<Option<String>>>, Option<Vec<String>>);
 
 fn text() -> impl Strategy<Value = String> {
     // also longer than a reader's buffer
-    prop_oneof![
-        "[^\\x00]{0,40}",
-        (1usize..60_000).prop_map(|length| "é\"\\\n".repeat(length / 4 + 1)),
-    ]
+    prop_oneof!["[^\\x00]{0,40}", (1usize..60_000).prop_map(|length| "é\"\\\n".repeat(length / 4 + 1)),]
 }
 
 fn written() -> impl Strategy<Value = Written> {

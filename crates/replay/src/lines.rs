@@ -33,10 +33,7 @@ impl SharedFile {
             return Err(ReplayError::in_file(path, "is not a regular file")
                 .hint("A replay reads several places of the file at the same time."));
         }
-        Ok(Self {
-            file,
-            path: path.into(),
-        })
+        Ok(Self { file, path: path.into() })
     }
 
     /// The file's name.
@@ -74,12 +71,7 @@ pub struct Lines {
 impl Lines {
     /// Reads from `offset`, where line number `line` begins, `chunk` bytes at a time.
     pub fn new(file: Arc<SharedFile>, offset: u64, line: u64, chunk: usize) -> Self {
-        Self {
-            input: BufReader::with_capacity(chunk, FileReader { file, at: offset }),
-            text: Vec::new(),
-            line,
-            offset,
-        }
+        Self { input: BufReader::with_capacity(chunk, FileReader { file, at: offset }), text: Vec::new(), line, offset }
     }
 
     /// The file's name.

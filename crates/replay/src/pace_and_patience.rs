@@ -85,9 +85,7 @@ mod tests {
             sample.session(at_us, 100, &[statement(20, "SELECT 1")]);
         }
         let progress = Progress::new(sample.open().expect("it is valid"), Pace::Max);
-        let first: Vec<_> = (0..10)
-            .map(|client| progress.first_session(client))
-            .collect();
+        let first: Vec<_> = (0..10).map(|client| progress.first_session(client)).collect();
         let some: Vec<_> = first.iter().copied().flatten().collect();
         assert_eq!(some, [0, 1, 2]);
         assert_eq!(first.iter().position(Option::is_some), Some(3));

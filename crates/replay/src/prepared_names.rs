@@ -106,17 +106,9 @@ mod tests {
         ] {
             names.prepare("a", "SELECT 1");
             names.executed(sql);
-            assert_eq!(
-                names.prepare("a", "SELECT 1"),
-                Missing::CloseAndParse,
-                "{sql}"
-            );
+            assert_eq!(names.prepare("a", "SELECT 1"), Missing::CloseAndParse, "{sql}");
         }
-        for sql in [
-            "DELETE FROM t",
-            "SELECT discarded FROM t_discard, deallocateü",
-            "",
-        ] {
+        for sql in ["DELETE FROM t", "SELECT discarded FROM t_discard, deallocateü", ""] {
             names.executed(sql);
             assert_eq!(names.prepare("a", "SELECT 1"), Missing::Nothing, "{sql}");
         }

@@ -25,10 +25,7 @@ impl Replay {
     /// A replay of `file`.
     #[must_use]
     pub fn new(file: ReplayFile, pace: Pace) -> Self {
-        Self {
-            progress: Arc::new(Progress::new(file, pace)),
-            tallies: Mutex::default(),
-        }
+        Self { progress: Arc::new(Progress::new(file, pace)), tallies: Mutex::default() }
     }
 
     /// The file.
@@ -51,11 +48,7 @@ impl Replay {
         for one in tallies.iter() {
             tally.add(&one.lock().unwrap_or_else(PoisonError::into_inner));
         }
-        Outcome {
-            sessions: self.file().header.sessions,
-            statements: self.file().header.statements,
-            tally,
-        }
+        Outcome { sessions: self.file().header.sessions, statements: self.file().header.statements, tally }
     }
 
     /// The tally of a group of clients, which share a thread.
@@ -70,11 +63,7 @@ impl Replay {
 
 impl Drivers for Replay {
     fn driver(&self, group: usize, client: usize) -> Box<dyn Driver> {
-        Box::new(SessionDriver::new(
-            Arc::clone(&self.progress),
-            self.tally(group),
-            self.progress.first_session(client),
-        ))
+        Box::new(SessionDriver::new(Arc::clone(&self.progress), self.tally(group), self.progress.first_session(client)))
     }
 
     fn prints_notices(&self) -> bool {

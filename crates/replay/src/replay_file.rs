@@ -139,8 +139,7 @@ impl ReplayFile {
             let Some(line) = lines.next(LONGEST_LINE)? else {
                 break;
             };
-            scan.add(line, offset, number)
-                .map_err(|message| ReplayError::in_line(path, number, message))?;
+            scan.add(line, offset, number).map_err(|message| ReplayError::in_line(path, number, message))?;
         }
         if scan.ends_at.is_some() {
             let session = scan.found.places.len() - 1;
@@ -163,24 +162,20 @@ impl ReplayFile {
 }
 
 fn header(lines: &mut Lines) -> Result<Header, ReplayError> {
-    const HINT: &str =
-        "pgdyno writes such files from a capture; see docs/reference/replay-file.md.";
+    const HINT: &str = "pgdyno writes such files from a capture; see docs/reference/replay-file.md.";
     let path = lines.path().to_owned();
     let Some(line) = lines.next(LONGEST_SHORT_LINE)? else {
         return Err(ReplayError::in_file(&path, "the file is empty").hint(HINT));
     };
     let wrong = |message: String| ReplayError::in_line(&path, 1, message);
-    let header: Header = serde_json::from_slice(line)
-        .map_err(|error| wrong(format!("not a replay file: {error}")).hint(HINT))?;
+    let header: Header =
+        serde_json::from_slice(line).map_err(|error| wrong(format!("not a replay file: {error}")).hint(HINT))?;
     if header.format != "pgdyno-replay" {
         let message = "not a replay file: format is not \"pgdyno-replay\"".to_owned();
         return Err(wrong(message).hint(HINT));
     }
     if header.version != VERSION {
-        let message = format!(
-            "version {} of the format; this pgdrive reads version {VERSION}",
-            header.version
-        );
+        let message = format!("version {} of the format; this pgdrive reads version {VERSION}", header.version);
         return Err(wrong(message).hint("Use the pgdyno and the pgdrive of one installation."));
     }
     Ok(header)
@@ -212,9 +207,7 @@ impl Scan {
             Some(until_us) if is_end => {
                 let EndLine { end } = parsed(line)?;
                 if end != until_us {
-                    return Err(format!(
-                        "the session ends at {end}, and its first line says {until_us} (until_us)"
-                    ));
+                    return Err(format!("the session ends at {end}, and its first line says {until_us} (until_us)"));
                 }
                 self.ends_at = None;
                 Ok(())
@@ -235,17 +228,15 @@ impl Scan {
         let (classes, texts) = (self.found.classes.len(), self.found.texts.len());
         self.text_bytes += line.sql.len();
         if self.text_bytes > MOST_TEXT_BYTES {
-            return Err(format!(
-                "classes and shared texts have more than {MOST_TEXT_BYTES} bytes"
-            ));
+            return Err(format!("classes and shared texts have more than {MOST_TEXT_BYTES} bytes"));
         }
         match (line.class, line.text, line.of) {
             (Some(class), None, _) if class != classes as u64 => {
                 Err(format!("class {class}, where class {classes} comes next"))
             }
-            (Some(_), None, _) if classes == MOST_CLASSES => Err(format!(
-                "there are more than {MOST_CLASSES} classes: put rare statements into one"
-            )),
+            (Some(_), None, _) if classes == MOST_CLASSES => {
+                Err(format!("there are more than {MOST_CLASSES} classes: put rare statements into one"))
+            }
             (Some(_), None, _) => {
                 self.found.classes.push(excerpt(&line.sql));
                 Ok(())
@@ -254,46 +245,28 @@ impl Scan {
                 Err(format!("text {text}, where text {texts} comes next"))
             }
             (None, Some(_), Some(class)) => {
-                self.found.texts.push(SharedText {
-                    class: known_class(class, classes)?,
-                    sql: without_zero(&line.sql)?.into(),
-                });
+                self.found
+                    .texts
+                    .push(SharedText { class: known_class(class, classes)?, sql: without_zero(&line.sql)?.into() });
                 Ok(())
             }
-            _ => Err(
-                "neither a class, nor a text with \"of\", nor the begin of a session".to_owned(),
-            ),
+            _ => Err("neither a class, nor a text with \"of\", nor the begin of a session".to_owned()),
         }
     }
 
     /// Adds a session.
     fn begin(&mut self, begin: &SessionLine, offset: u64, line: u64) -> Result<(), String> {
-        let &SessionLine {
-            session,
-            at_us,
-            until_us,
-        } = begin;
+        let &SessionLine { session, at_us, until_us } = begin;
         let header = &self.found.header;
         let next = self.found.places.len();
         if session != next as u64 {
-            return Err(format!(
-                "session {session}, where session {next} comes next"
-            ));
+            return Err(format!("session {session}, where session {next} comes next"));
         }
         let before_us = self.found.places.last().map_or(0, |place| place.at_us);
         for (is_wrong, message) in [
-            (
-                at_us < before_us,
-                "the session begins before the one above it",
-            ),
-            (
-                until_us < at_us,
-                "the session ends before it begins (until_us)",
-            ),
-            (
-                until_us > header.span_us,
-                "the session ends after the capture (span_us of the first line)",
-            ),
+            (at_us < before_us, "the session begins before the one above it"),
+            (until_us < at_us, "the session ends before it begins (until_us)"),
+            (until_us > header.span_us, "the session ends after the capture (span_us of the first line)"),
         ] {
             if is_wrong {
                 return Err(message.to_owned());
@@ -311,12 +284,7 @@ impl Scan {
             ));
         }
         self.found.clients = clients;
-        self.found.places.push(Place {
-            offset,
-            line,
-            at_us,
-            until_us,
-        });
+        self.found.places.push(Place { offset, line, at_us, until_us });
         self.ends_at = Some(until_us);
         Ok(())
     }
@@ -330,8 +298,7 @@ impl Scan {
             ("statements", self.statements, header.statements),
         ] {
             if found != said {
-                let message =
-                    format!("the file has {found} {what}, and its first line says {said}");
+                let message = format!("the file has {found} {what}, and its first line says {said}");
                 let hint = "The file was not written completely; write it again.";
                 return Err(wrong(message).hint(hint));
             }
@@ -357,9 +324,7 @@ fn excerpt(sql: &str) -> String {
 pub(crate) fn known_class(class: u64, classes: usize) -> Result<u32, String> {
     match u32::try_from(class) {
         Ok(known) if class < classes as u64 => Ok(known),
-        _ => Err(format!(
-            "unknown class {class} (of); the file has {classes}"
-        )),
+        _ => Err(format!("unknown class {class} (of); the file has {classes}")),
     }
 }
 

@@ -28,30 +28,16 @@ impl SessionReader {
     /// The file cannot be read.
     pub fn open(file: &ReplayFile, number: usize) -> Option<Result<Self, ReplayError>> {
         let place = *file.places.get(number)?;
-        let mut lines = Lines::new(
-            Arc::clone(&file.file),
-            place.offset,
-            place.line,
-            CHUNK_BYTES,
-        );
+        let mut lines = Lines::new(Arc::clone(&file.file), place.offset, place.line, CHUNK_BYTES);
         let begin = lines.next(LONGEST_LINE).map(|_| ());
-        Some(begin.map(|()| Self {
-            lines,
-            place,
-            last_us: place.at_us,
-            is_first: true,
-        }))
+        Some(begin.map(|()| Self { lines, place, last_us: place.at_us, is_first: true }))
     }
 
     /// Reads the next statement into `statement`; returns false at the end of the session.
     ///
     /// # Errors
     /// The line is invalid, or the file changed since it was scanned.
-    pub fn next(
-        &mut self,
-        file: &ReplayFile,
-        statement: &mut Statement,
-    ) -> Result<bool, ReplayError> {
+    pub fn next(&mut self, file: &ReplayFile, statement: &mut Statement) -> Result<bool, ReplayError> {
         let number = self.lines.line;
         let wrong = |message: String| ReplayError::in_line(file.path(), number, message);
         let Some(line) = self.lines.next(LONGEST_LINE)? else {
@@ -63,10 +49,7 @@ impl SessionReader {
         }
         statement.read(line, file).map_err(wrong)?;
         if statement.at_us < self.last_us {
-            let message = format!(
-                "at_us goes back from {} to {}",
-                self.last_us, statement.at_us
-            );
+            let message = format!("at_us goes back from {} to {}", self.last_us, statement.at_us);
             return Err(wrong(message));
         }
         if statement.at_us > self.place.until_us {

@@ -91,9 +91,7 @@ impl Statement {
             (None, None, Some(text)) => {
                 let shared = usize::try_from(text).ok();
                 let shared = shared.filter(|text| *text < file.texts.len());
-                let number = shared.ok_or_else(|| {
-                    format!("unknown text {text}; the file has {}", file.texts.len())
-                })?;
+                let number = shared.ok_or_else(|| format!("unknown text {text}; the file has {}", file.texts.len()))?;
                 self.class = file.texts[number].class;
                 self.shared = Some(number);
             }
@@ -131,8 +129,7 @@ impl Statement {
                 None => None,
                 Some(text) => {
                     let start = self.values.len();
-                    self.values
-                        .extend_from_slice(without_zero(&text.0)?.as_bytes());
+                    self.values.extend_from_slice(without_zero(&text.0)?.as_bytes());
                     Some(start..self.values.len())
                 }
             });
@@ -147,8 +144,7 @@ impl Statement {
         self.values.clear();
         self.values.shrink_to(KEPT_BYTES);
         self.parameters.clear();
-        self.parameters
-            .shrink_to(KEPT_BYTES / size_of::<Option<Range<usize>>>());
+        self.parameters.shrink_to(KEPT_BYTES / size_of::<Option<Range<usize>>>());
         self.copy = None;
     }
 
@@ -168,8 +164,7 @@ impl Statement {
 }
 
 fn sqlstate(text: &str) -> Result<[u8; 5], String> {
-    let is_valid =
-        |state: &[u8; 5]| *state == UNKNOWN_ERROR || state.iter().all(u8::is_ascii_alphanumeric);
+    let is_valid = |state: &[u8; 5]| *state == UNKNOWN_ERROR || state.iter().all(u8::is_ascii_alphanumeric);
     let state = <[u8; 5]>::try_from(text.as_bytes()).ok().filter(is_valid);
     state.ok_or_else(|| "\"error\" is not a SQLSTATE of five letters and digits".to_owned())
 }

@@ -49,9 +49,7 @@ pub fn statement(at_us: u64, sql: &str) -> String {
 impl Sample {
     pub fn session(&mut self, at_us: u64, until_us: u64, statements: &[String]) {
         let number = self.sessions;
-        self.lines.push(format!(
-            r#"{{"session":{number},"at_us":{at_us},"until_us":{until_us}}}"#
-        ));
+        self.lines.push(format!(r#"{{"session":{number},"at_us":{at_us},"until_us":{until_us}}}"#));
         self.lines.extend_from_slice(statements);
         self.lines.push(format!(r#"{{"end":{until_us}}}"#));
         self.sessions += 1;
@@ -61,12 +59,7 @@ impl Sample {
 
     /// The content of the file, with one class and one shared text.
     pub fn content(&self) -> String {
-        let Self {
-            sessions,
-            statements,
-            span_us,
-            ..
-        } = self;
+        let Self { sessions, statements, span_us, .. } = self;
         let header = format!(
             r#"{{"format":"pgdyno-replay","version":1,"sessions":{sessions},"most_sessions":{sessions},"statements":{statements},"span_us":{span_us}}}"#
         );

@@ -29,18 +29,13 @@ fn main() -> ExitCode {
 fn evaluate(mut args: Vec<String>) -> Result<String, String> {
     let mut repeat = 1u32;
     if args.len() >= 2 && args[0] == "--repeat" {
-        repeat = args[1]
-            .parse()
-            .map_err(|e| format!("reading --repeat {}: {e}", args[1]))?;
+        repeat = args[1].parse().map_err(|e| format!("reading --repeat {}: {e}", args[1]))?;
         args.drain(..2);
     }
     let [expr, defines @ ..] = args.as_slice() else {
         return Err("usage: expr [--repeat N] EXPRESSION [NAME=VALUE ...]".to_owned());
     };
-    let source = Source {
-        name: "expression".to_owned(),
-        text: format!("\\set result {expr}"),
-    };
+    let source = Source { name: "expression".to_owned(), text: format!("\\set result {expr}") };
     let script = parse(&source).map_err(|e| e.to_string())?;
     let mut symbols = Symbols::new();
     let program = compile(&script, QueryMode::Simple, &mut symbols).map_err(|e| e.to_string())?;
@@ -57,11 +52,8 @@ fn evaluate(mut args: Vec<String>) -> Result<String, String> {
     let mut show = |value| eprintln!("{}", program.debug_line(0, 0, value));
     let start = Instant::now();
     for _ in 0..repeat {
-        let value = program
-            .eval(expr, &mut vars, &mut rng, &mut show)
-            .map_err(|e| e.to_string())?;
-        vars.assign(target, "set", value)
-            .map_err(|e| e.to_string())?;
+        let value = program.eval(expr, &mut vars, &mut rng, &mut show).map_err(|e| e.to_string())?;
+        vars.assign(target, "set", value).map_err(|e| e.to_string())?;
     }
     let each_ns = start.elapsed().as_secs_f64() * 1e9 / f64::from(repeat.max(1));
     let result = vars.symbols().lookup("result").map(|slot| vars.get(slot));
@@ -70,9 +62,5 @@ fn evaluate(mut args: Vec<String>) -> Result<String, String> {
         Some(Err(error)) => return Err(error.to_string()),
         None => String::new(),
     };
-    Ok(if repeat > 1 {
-        format!("{text}\n{each_ns:.1} ns")
-    } else {
-        text
-    })
+    Ok(if repeat > 1 { format!("{text}\n{each_ns:.1} ns") } else { text })
 }

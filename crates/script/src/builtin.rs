@@ -18,10 +18,7 @@ pub struct Builtin {
 impl Builtin {
     /// The script as a source to parse.
     pub fn source(&self) -> Source {
-        Source {
-            name: self.description.to_owned(),
-            text: self.text.to_owned(),
-        }
+        Source { name: self.description.to_owned(), text: self.text.to_owned() }
     }
 }
 
@@ -89,10 +86,9 @@ impl fmt::Display for BuiltinError {
             BuiltinError::NotFound { name } => {
                 write!(f, "no builtin script found for name \"{name}\"")
             }
-            BuiltinError::Ambiguous { prefix, count } => write!(
-                f,
-                "ambiguous builtin name: {count} builtin scripts found for prefix \"{prefix}\""
-            ),
+            BuiltinError::Ambiguous { prefix, count } => {
+                write!(f, "ambiguous builtin name: {count} builtin scripts found for prefix \"{prefix}\"")
+            }
         }
     }
 }
@@ -101,19 +97,11 @@ impl std::error::Error for BuiltinError {}
 
 /// The only built-in script whose name begins with `prefix`.
 pub fn builtin(prefix: &str) -> Result<Builtin, BuiltinError> {
-    let found: Vec<&Builtin> = BUILTINS
-        .iter()
-        .filter(|b| b.name.starts_with(prefix))
-        .collect();
+    let found: Vec<&Builtin> = BUILTINS.iter().filter(|b| b.name.starts_with(prefix)).collect();
     match found.as_slice() {
-        [] => Err(BuiltinError::NotFound {
-            name: prefix.to_owned(),
-        }),
+        [] => Err(BuiltinError::NotFound { name: prefix.to_owned() }),
         [one] => Ok(**one),
-        many => Err(BuiltinError::Ambiguous {
-            prefix: prefix.to_owned(),
-            count: many.len(),
-        }),
+        many => Err(BuiltinError::Ambiguous { prefix: prefix.to_owned(), count: many.len() }),
     }
 }
 
@@ -121,10 +109,7 @@ pub fn builtin(prefix: &str) -> Result<Builtin, BuiltinError> {
 pub fn builtin_list() -> String {
     let mut list = String::from("Available builtin scripts:\n");
     for builtin in &BUILTINS {
-        list.push_str(&format!(
-            "  {:>13}: {}\n",
-            builtin.name, builtin.description
-        ));
+        list.push_str(&format!("  {:>13}: {}\n", builtin.name, builtin.description));
     }
     list.push('\n');
     list
@@ -136,17 +121,10 @@ mod tests {
 
     #[test]
     fn unique_prefixes() {
-        for (prefix, name) in [
-            ("t", "tpcb-like"),
-            ("si", "simple-update"),
-            ("se", "select-only"),
-        ] {
+        for (prefix, name) in [("t", "tpcb-like"), ("si", "simple-update"), ("se", "select-only")] {
             assert_eq!(builtin(prefix).map(|b| b.name), Ok(name));
         }
-        assert_eq!(
-            builtin("no-such").unwrap_err().to_string(),
-            "no builtin script found for name \"no-such\""
-        );
+        assert_eq!(builtin("no-such").unwrap_err().to_string(), "no builtin script found for name \"no-such\"");
         assert_eq!(
             builtin("s").unwrap_err().to_string(),
             "ambiguous builtin name: 2 builtin scripts found for prefix \"s\""

@@ -14,11 +14,7 @@ use crate::vars::{Symbols, Target, valid_name};
 ///
 /// # Errors
 /// A statement has more variables than the extended protocols take.
-pub fn compile(
-    script: &Script,
-    mode: QueryMode,
-    symbols: &mut Symbols,
-) -> Result<Program, CompileError> {
+pub fn compile(script: &Script, mode: QueryMode, symbols: &mut Symbols) -> Result<Program, CompileError> {
     let mut compiler = Compiler {
         mode,
         symbols,
@@ -112,9 +108,7 @@ impl Compiler<'_> {
 
     fn push(&mut self, op: Op) {
         self.program.ops.push(op);
-        self.program
-            .op_commands
-            .push(self.program.commands.len() as u32 - 1);
+        self.program.op_commands.push(self.program.commands.len() as u32 - 1);
     }
 
     fn statement(&mut self, command: &ast::Command, sql: &str) -> Result<usize, CompileError> {
@@ -137,18 +131,11 @@ impl Compiler<'_> {
     }
 
     fn target(&mut self, name: &str) -> Target {
-        if valid_name(name) {
-            Target::Slot(self.symbols.slot(name))
-        } else {
-            Target::Invalid(name.into())
-        }
+        if valid_name(name) { Target::Slot(self.symbols.slot(name)) } else { Target::Invalid(name.into()) }
     }
 
     fn shell_args(&mut self, words: &[String]) -> Vec<ShellArg> {
-        words
-            .iter()
-            .map(|word| ShellArg::new(word, self.symbols))
-            .collect()
+        words.iter().map(|word| ShellArg::new(word, self.symbols)).collect()
     }
 
     /// Adds the test of a branch; its target on failure is known at the next branch.

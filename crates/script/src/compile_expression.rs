@@ -19,17 +19,10 @@ pub(crate) fn lower(expr: &Expr, symbols: &mut Symbols) -> Node {
         Node::And(both) => Node::And(all(both, symbols)),
         Node::Or(both) => Node::Or(all(both, symbols)),
         Node::Case(case) => Node::Case(Box::new(Case {
-            branches: case
-                .branches
-                .iter()
-                .map(|branch| *all(branch, symbols))
-                .collect(),
+            branches: case.branches.iter().map(|branch| *all(branch, symbols)).collect(),
             otherwise: lower(&case.otherwise, symbols),
         })),
-        Node::Extreme(extreme, args) => Node::Extreme(
-            *extreme,
-            args.iter().map(|arg| lower(arg, symbols)).collect(),
-        ),
+        Node::Extreme(extreme, args) => Node::Extreme(*extreme, args.iter().map(|arg| lower(arg, symbols)).collect()),
         Node::Random(args) => Node::Random(all(args, symbols)),
         Node::Shaped(shape, args) => Node::Shaped(*shape, all(args, symbols)),
         Node::Permute(args) => Node::Permute(all(args, symbols)),
@@ -51,25 +44,15 @@ fn fold(node: Node) -> Node {
     let foldable = match &node {
         Node::Binary(_, args) | Node::And(args) | Node::Or(args) => args.iter().all(constant),
         Node::Unary(_, arg) | Node::Is(arg, _) => constant(arg),
-        Node::Case(case) => {
-            case.branches.iter().flatten().all(constant) && constant(&case.otherwise)
-        }
+        Node::Case(case) => case.branches.iter().flatten().all(constant) && constant(&case.otherwise),
         Node::Extreme(_, args) => args.iter().all(constant),
         Node::Permute(args) => args.iter().all(constant),
-        Node::Constant(_)
-        | Node::Variable(_)
-        | Node::Random(_)
-        | Node::Shaped(..)
-        | Node::Debug(_) => false,
+        Node::Constant(_) | Node::Variable(_) | Node::Random(_) | Node::Shaped(..) | Node::Debug(_) => false,
     };
     if !foldable {
         return node;
     }
-    let mut env = Env {
-        vars: &mut Vars::new(Arc::new(Symbols::new())),
-        rng: &mut Rng::seed(0),
-        debug: &mut |_| {},
-    };
+    let mut env = Env { vars: &mut Vars::new(Arc::new(Symbols::new())), rng: &mut Rng::seed(0), debug: &mut |_| {} };
     match node.eval(&mut env) {
         Ok(value) => Node::Constant(value),
         Err(_) => node,
@@ -103,13 +86,7 @@ mod tests {
 
     #[test]
     fn failures_and_effects_are_not_folded() {
-        for text in [
-            "1 / 0",
-            "random(1, 1)",
-            "debug(1)",
-            "random_zipfian(1, 1, 2)",
-            "not 1",
-        ] {
+        for text in ["1 / 0", "random(1, 1)", "debug(1)", "random_zipfian(1, 1, 2)", "not 1"] {
             assert!(!matches!(lowered(text), Node::Constant(_)), "{text}");
         }
         let Node::Binary(Binary::Add, args) = lowered(":x + (2 + 3)") else {

@@ -73,15 +73,8 @@ impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ParseError::Syntax(error) => error.fmt(f),
-            ParseError::Condition {
-                script,
-                command,
-                message,
-            } => {
-                write!(
-                    f,
-                    "condition error in script \"{script}\" command {command}: {message}"
-                )
+            ParseError::Condition { script, command, message } => {
+                write!(f, "condition error in script \"{script}\" command {command}: {message}")
             }
             ParseError::Empty { script } => {
                 write!(f, "empty command list for script \"{script}\"")
@@ -106,10 +99,7 @@ impl fmt::Display for CompileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CompileError::TooManyArguments { sql } => {
-                write!(
-                    f,
-                    "statement has too many arguments (maximum is 255): {sql}"
-                )
+                write!(f, "statement has too many arguments (maximum is 255): {sql}")
             }
         }
     }
@@ -128,11 +118,7 @@ pub struct InvalidName {
 
 impl fmt::Display for InvalidName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}: invalid variable name: \"{}\"",
-            self.context, self.name
-        )
+        write!(f, "{}: invalid variable name: \"{}\"", self.context, self.name)
     }
 }
 
@@ -142,63 +128,26 @@ impl std::error::Error for InvalidName {}
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // the messages below explain the fields
 pub enum EvalError {
-    UndefinedVariable {
-        name: String,
-    },
-    MalformedVariable {
-        name: String,
-        text: String,
-    },
-    BigintOutOfRange {
-        text: String,
-    },
-    NotABigint {
-        text: String,
-    },
-    CannotCoerce {
-        from: &'static str,
-        to: &'static str,
-    },
-    DoubleToInt {
-        value: f64,
-    },
-    IntOverflow {
-        operation: &'static str,
-    },
+    UndefinedVariable { name: String },
+    MalformedVariable { name: String, text: String },
+    BigintOutOfRange { text: String },
+    NotABigint { text: String },
+    CannotCoerce { from: &'static str, to: &'static str },
+    DoubleToInt { value: f64 },
+    IntOverflow { operation: &'static str },
     DivisionByZero,
     TooManyArguments,
     EmptyRange,
     RangeTooLarge,
-    GaussianParameter {
-        value: f64,
-    },
-    ZipfianParameter {
-        value: f64,
-    },
-    ExponentialParameter {
-        value: f64,
-    },
+    GaussianParameter { value: f64 },
+    ZipfianParameter { value: f64 },
+    ExponentialParameter { value: f64 },
     PermuteSize,
-    SleepUndefined {
-        command: String,
-        name: String,
-    },
-    SleepInvalid {
-        command: String,
-        text: String,
-        name: String,
-    },
-    ShellUndefined {
-        program: String,
-        argument: String,
-    },
-    ShellTooLong {
-        program: String,
-    },
-    ShellNotAnInteger {
-        program: String,
-        output: String,
-    },
+    SleepUndefined { command: String, name: String },
+    SleepInvalid { command: String, text: String, name: String },
+    ShellUndefined { program: String, argument: String },
+    ShellTooLong { program: String },
+    ShellNotAnInteger { program: String, output: String },
 }
 
 impl fmt::Display for EvalError {
@@ -224,49 +173,27 @@ impl fmt::Display for EvalError {
             Self::EmptyRange => f.write_str("empty range given to random"),
             Self::RangeTooLarge => f.write_str("random range is too large"),
             Self::GaussianParameter { value } => {
-                write!(
-                    f,
-                    "gaussian parameter must be at least 2.000000 (not {})",
-                    fixed(*value)
-                )
+                write!(f, "gaussian parameter must be at least 2.000000 (not {})", fixed(*value))
             }
             Self::ZipfianParameter { value } => {
-                write!(
-                    f,
-                    "zipfian parameter must be in range [1.001, 1000] (not {})",
-                    fixed(*value)
-                )
+                write!(f, "zipfian parameter must be in range [1.001, 1000] (not {})", fixed(*value))
             }
             Self::ExponentialParameter { value } => {
-                write!(
-                    f,
-                    "exponential parameter must be greater than zero (not {})",
-                    fixed(*value)
-                )
+                write!(f, "exponential parameter must be greater than zero (not {})", fixed(*value))
             }
             Self::PermuteSize => f.write_str("permute size parameter must be greater than zero"),
             Self::SleepUndefined { command, name } => {
                 write!(f, "{command}: undefined variable \"{name}\"")
             }
-            Self::SleepInvalid {
-                command,
-                text,
-                name,
-            } => {
-                write!(
-                    f,
-                    "{command}: invalid sleep time \"{text}\" for variable \"{name}\""
-                )
+            Self::SleepInvalid { command, text, name } => {
+                write!(f, "{command}: invalid sleep time \"{text}\" for variable \"{name}\"")
             }
             Self::ShellUndefined { program, argument } => {
                 write!(f, "{program}: undefined variable \"{argument}\"")
             }
             Self::ShellTooLong { program } => write!(f, "{program}: shell command is too long"),
             Self::ShellNotAnInteger { program, output } => {
-                write!(
-                    f,
-                    "{program}: shell command must return an integer (not \"{output}\")"
-                )
+                write!(f, "{program}: shell command must return an integer (not \"{output}\")")
             }
         }
     }

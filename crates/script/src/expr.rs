@@ -180,11 +180,7 @@ fn permuted(args: &[Node; 3], env: &mut Env<'_>) -> Result<Value, Fault> {
     if values.contains(&Value::Null) {
         return Ok(Value::Null);
     }
-    let (value, size, seed) = (
-        values[0].as_int()?,
-        values[1].as_int()?,
-        values[2].as_int()?,
-    );
+    let (value, size, seed) = (values[0].as_int()?, values[1].as_int()?, values[2].as_int()?);
     if size <= 0 {
         return Err(Box::new(EvalError::PermuteSize));
     }

@@ -48,11 +48,7 @@ pub(crate) struct ExprParser<'l, 't> {
 
 /// Parses the rest of a command's line.
 pub(crate) fn parse_expr(lexer: &mut Lexer<'_>) -> Result<Expr, ExprError> {
-    let mut parser = ExprParser {
-        lexer,
-        ahead: None,
-        depth: 0,
-    };
+    let mut parser = ExprParser { lexer, ahead: None, depth: 0 };
     let tree = parser.expression(level::OR)?;
     match parser.peek()? {
         Token::End => Ok(tree.expr),
@@ -61,10 +57,7 @@ pub(crate) fn parse_expr(lexer: &mut Lexer<'_>) -> Result<Expr, ExprError> {
 }
 
 fn syntax_error() -> ExprError {
-    LexError {
-        message: "syntax error",
-        detail: String::new(),
-    }
+    LexError { message: "syntax error", detail: String::new() }
 }
 
 /// An operator between two operands.
@@ -126,11 +119,7 @@ impl<'t> ExprParser<'_, 't> {
     }
 
     fn expect(&mut self, wanted: Token<'_>) -> Result<(), ExprError> {
-        if self.accept(wanted)? {
-            Ok(())
-        } else {
-            Err(syntax_error())
-        }
+        if self.accept(wanted)? { Ok(()) } else { Err(syntax_error()) }
     }
 
     /// Parses an expression of operators that bind at least as tightly as `least`.
@@ -149,15 +138,12 @@ impl<'t> ExprParser<'_, 't> {
                 self.ahead = None;
                 let right = self.expression(strength + 1)?;
                 // Comparisons are not associative: a < b < c is an error.
-                if strength == level::COMPARISON
-                    && matches!(self::operator(self.peek()?), Some((level::COMPARISON, _)))
+                if strength == level::COMPARISON && matches!(self::operator(self.peek()?), Some((level::COMPARISON, _)))
                 {
                     return Err(syntax_error());
                 }
                 left = operation(operator, left, right)?;
-            } else if matches!(token, Token::Is | Token::IsNull | Token::NotNull)
-                && level::IS >= least
-            {
+            } else if matches!(token, Token::Is | Token::IsNull | Token::NotNull) && level::IS >= least {
                 left = self.is_clause(left)?;
             } else {
                 break;
@@ -184,11 +170,7 @@ impl<'t> ExprParser<'_, 't> {
             }
         };
         let is = wrap(operand, |operand| Node::Is(operand, value))?;
-        if negated {
-            wrap(is, |is| Node::Unary(Unary::Not, is))
-        } else {
-            Ok(is)
-        }
+        if negated { wrap(is, |is| Node::Unary(Unary::Not, is)) } else { Ok(is) }
     }
 
     /// Parses prefix operators and their operand.
@@ -204,20 +186,12 @@ impl<'t> ExprParser<'_, 't> {
                     return Ok(constant(Value::Int(i64::MIN)));
                 }
                 let operand = self.expression(level::UNARY)?;
-                operation(
-                    Operator::Plain(Binary::Subtract),
-                    constant(Value::Int(0)),
-                    operand,
-                )
+                operation(Operator::Plain(Binary::Subtract), constant(Value::Int(0)), operand)
             }
             Token::Tilde => {
                 self.ahead = None;
                 let operand = self.expression(level::BITS + 1)?;
-                operation(
-                    Operator::Plain(Binary::BitXor),
-                    constant(Value::Int(-1)),
-                    operand,
-                )
+                operation(Operator::Plain(Binary::BitXor), constant(Value::Int(-1)), operand)
             }
             Token::Not => {
                 self.ahead = None;
@@ -261,10 +235,7 @@ impl<'t> ExprParser<'_, 't> {
 
     fn function(&mut self, name: &str) -> Result<Tree, ExprError> {
         let Some((canonical, function)) = find(name) else {
-            return Err(LexError {
-                message: "unexpected function name",
-                detail: name.to_owned(),
-            });
+            return Err(LexError { message: "unexpected function name", detail: name.to_owned() });
         };
         self.expect(Token::LeftParen)?;
         let mut args = Vec::new();
@@ -278,10 +249,7 @@ impl<'t> ExprParser<'_, 't> {
         self.expect(Token::RightParen)?;
         let height = args.iter().map(|tree| tree.height).max().unwrap_or(0) + 1;
         let args = args.into_iter().map(|tree| tree.expr).collect();
-        let expr = call(function, args).map_err(|message| LexError {
-            message,
-            detail: canonical.to_owned(),
-        })?;
+        let expr = call(function, args).map_err(|message| LexError { message, detail: canonical.to_owned() })?;
         checked(expr, height)
     }
 
@@ -307,28 +275,16 @@ impl<'t> ExprParser<'_, 't> {
         self.expect(Token::EndCase)?;
         let height = height.max(otherwise.height) + 1;
         let otherwise = otherwise.expr;
-        checked(
-            Node::Case(Box::new(Case {
-                branches,
-                otherwise,
-            })),
-            height,
-        )
+        checked(Node::Case(Box::new(Case { branches, otherwise })), height)
     }
 }
 
 fn constant(value: Value) -> Tree {
-    Tree {
-        expr: Node::Constant(value),
-        height: 1,
-    }
+    Tree { expr: Node::Constant(value), height: 1 }
 }
 
 fn variable(name: &str) -> Tree {
-    Tree {
-        expr: Node::Variable(name.into()),
-        height: 1,
-    }
+    Tree { expr: Node::Variable(name.into()), height: 1 }
 }
 
 fn wrap(arg: Tree, make: impl FnOnce(Box<Expr>) -> Expr) -> Result<Tree, ExprError> {
@@ -380,23 +336,14 @@ fn call(function: Function, mut args: Vec<Expr>) -> Result<Expr, &'static str> {
 }
 
 fn exactly<const N: usize>(args: Vec<Expr>) -> Result<Box<[Expr; N]>, &'static str> {
-    args.into_boxed_slice()
-        .try_into()
-        .map_err(|_| "unexpected number of arguments")
+    args.into_boxed_slice().try_into().map_err(|_| "unexpected number of arguments")
 }
 
 fn checked(expr: Expr, height: u32) -> Result<Tree, ExprError> {
-    if height > MAX_HEIGHT {
-        Err(too_deep())
-    } else {
-        Ok(Tree { expr, height })
-    }
+    if height > MAX_HEIGHT { Err(too_deep()) } else { Ok(Tree { expr, height }) }
 }
 
 /// The message of pgbench's parser when its own (larger) stack is full.
 fn too_deep() -> ExprError {
-    LexError {
-        message: "memory exhausted",
-        detail: String::new(),
-    }
+    LexError { message: "memory exhausted", detail: String::new() }
 }

@@ -44,10 +44,7 @@ const FUNCTIONS: [(&str, Function); 21] = [
 
 /// Finds a function by its name in any letter case; returns the name in lower case.
 pub(crate) fn find(name: &str) -> Option<(&'static str, Function)> {
-    FUNCTIONS
-        .iter()
-        .find(|(known, _)| known.eq_ignore_ascii_case(name))
-        .copied()
+    FUNCTIONS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).copied()
 }
 
 /// A function of two values and nothing else.
@@ -102,10 +99,7 @@ impl Binary {
     /// Whether a double among the arguments makes this an operation on doubles.
     fn is_overloaded(self) -> bool {
         use Binary::*;
-        matches!(
-            self,
-            Add | Subtract | Multiply | Divide | Equal | NotEqual | Less | LessEqual
-        )
+        matches!(self, Add | Subtract | Multiply | Divide | Equal | NotEqual | Less | LessEqual)
     }
 
     #[inline]
@@ -146,10 +140,7 @@ impl Binary {
             Binary::NotEqual => Value::Bool(left != right),
             Binary::Less => Value::Bool(left < right),
             Binary::LessEqual => Value::Bool(left <= right),
-            _ => self.of_ints(
-                Value::Double(left).as_int()?,
-                Value::Double(right).as_int()?,
-            )?,
+            _ => self.of_ints(Value::Double(left).as_int()?, Value::Double(right).as_int()?)?,
         })
     }
 }
@@ -207,16 +198,12 @@ impl Extreme {
             let doubles = values.iter().map(|value| value.as_double());
             self.of(doubles).map(Value::Double)
         } else {
-            self.of(values.iter().map(|value| value.as_int()))
-                .map(Value::Int)
+            self.of(values.iter().map(|value| value.as_int())).map(Value::Int)
         }
     }
 
     /// A later value replaces the current one unless it is worse, so that NaN replaces any value.
-    fn of<T: PartialOrd + Default>(
-        self,
-        mut values: impl Iterator<Item = Result<T, Fault>>,
-    ) -> Result<T, Fault> {
+    fn of<T: PartialOrd + Default>(self, mut values: impl Iterator<Item = Result<T, Fault>>) -> Result<T, Fault> {
         let Some(first) = values.next() else {
             return Ok(T::default());
         };

@@ -10,10 +10,7 @@ const NAME: &str = "fuzz.sql";
 
 /// Parses, compiles and runs a script.
 pub fn script(data: &[u8]) {
-    let source = Source {
-        name: NAME.to_owned(),
-        text: String::from_utf8_lossy(data).into_owned(),
-    };
+    let source = Source { name: NAME.to_owned(), text: String::from_utf8_lossy(data).into_owned() };
     let parsed = match parse(&source) {
         Ok(parsed) => parsed,
         Err(error) => return check_error(&error, &source.text),
@@ -58,10 +55,7 @@ fn walk(program: &Program, symbols: Symbols) -> Vec<u8> {
     while let Some(op) = program.ops.get(at) {
         assert!(program.command_number(at) < program.commands.len());
         steps += 1;
-        assert!(
-            steps <= program.ops.len(),
-            "jumps go forward, so a script ends"
-        );
+        assert!(steps <= program.ops.len(), "jumps go forward, so a script ends");
         match step(program, at, op, &mut vars, &mut rng, &mut trace) {
             Ok(next) => at = next,
             Err(error) => {

@@ -5,9 +5,7 @@ pub(crate) fn fnv1a(value: i64, seed: i64) -> i64 {
     const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0100_0000_01b3;
     let start = BASIS ^ seed as u64;
-    let hash = value.to_le_bytes().iter().fold(start, |hash, octet| {
-        (hash ^ u64::from(*octet)).wrapping_mul(PRIME)
-    });
+    let hash = value.to_le_bytes().iter().fold(start, |hash, octet| (hash ^ u64::from(*octet)).wrapping_mul(PRIME));
     hash as i64
 }
 

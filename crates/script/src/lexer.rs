@@ -69,26 +69,15 @@ pub(crate) struct Lexer<'t> {
 
 impl<'t> Lexer<'t> {
     pub fn new(text: &'t str, position: usize) -> Lexer<'t> {
-        Lexer {
-            text,
-            position,
-            at_newline: false,
-        }
+        Lexer { text, position, at_newline: false }
     }
 
     fn peek(&self, ahead: usize) -> u8 {
-        self.text
-            .as_bytes()
-            .get(self.position + ahead)
-            .copied()
-            .unwrap_or(0)
+        self.text.as_bytes().get(self.position + ahead).copied().unwrap_or(0)
     }
 
     fn run_length(&self, ahead: usize, belongs: impl Fn(u8) -> bool) -> usize {
-        self.text.as_bytes()[self.position + ahead..]
-            .iter()
-            .take_while(|b| belongs(**b))
-            .count()
+        self.text.as_bytes()[self.position + ahead..].iter().take_while(|b| belongs(**b)).count()
     }
 
     /// Length of a continuation mark `ahead` bytes from here; 0 without one.
@@ -165,10 +154,7 @@ impl<'t> Lexer<'t> {
         }
         let Some((token, length)) = operator(first, self.peek(1)) else {
             self.position += 1;
-            return Err(LexError {
-                message: "unexpected character",
-                detail: char::from(first).to_string(),
-            });
+            return Err(LexError { message: "unexpected character", detail: char::from(first).to_string() });
         };
         self.position += length;
         self.at_newline = first == b'\n';
@@ -198,20 +184,11 @@ impl<'t> Lexer<'t> {
         let (token, message) = if text == "9223372036854775808" {
             (Some(Token::MaxIntPlusOne), "")
         } else if integer {
-            (
-                text.parse().ok().map(Token::Integer),
-                "bigint constant overflow",
-            )
+            (text.parse().ok().map(Token::Integer), "bigint constant overflow")
         } else {
-            (
-                parse_double(text.as_bytes()).map(Token::Double),
-                "double constant overflow",
-            )
+            (parse_double(text.as_bytes()).map(Token::Double), "double constant overflow")
         };
-        token.ok_or_else(|| LexError {
-            message,
-            detail: text.to_owned(),
-        })
+        token.ok_or_else(|| LexError { message, detail: text.to_owned() })
     }
 }
 
@@ -236,10 +213,7 @@ fn keyword(name: &str) -> Option<Token<'static>> {
         ("true", Token::Boolean(true)),
         ("false", Token::Boolean(false)),
     ];
-    KEYWORDS
-        .iter()
-        .find(|(word, _)| word.eq_ignore_ascii_case(name))
-        .map(|(_, token)| *token)
+    KEYWORDS.iter().find(|(word, _)| word.eq_ignore_ascii_case(name)).map(|(_, token)| *token)
 }
 
 /// The operator that begins with these bytes, and its length. A newline ends an expression.
@@ -289,32 +263,17 @@ mod tests {
     fn operators_take_the_longest_match() {
         use Token::*;
         assert_eq!(tokens("<<<=<><"), [ShiftLeft, LessEqual, NotEqual, Less]);
-        assert_eq!(
-            tokens(">>>=>!=="),
-            [ShiftRight, GreaterEqual, Greater, NotEqual, Equal]
-        );
+        assert_eq!(tokens(">>>=>!=="), [ShiftRight, GreaterEqual, Greater, NotEqual, Equal]);
         assert_eq!(
             tokens("+-*/%|&#~(),"),
-            [
-                Plus, Minus, Star, Slash, Percent, Pipe, Ampersand, Hash, Tilde, LeftParen,
-                RightParen, Comma
-            ]
+            [Plus, Minus, Star, Slash, Percent, Pipe, Ampersand, Hash, Tilde, LeftParen, RightParen, Comma]
         );
     }
 
     #[test]
     fn numbers() {
         use Token::*;
-        assert_eq!(
-            tokens("1 1.5 .5 1. 1e2"),
-            [
-                Integer(1),
-                Double(1.5),
-                Double(0.5),
-                Double(1.0),
-                Double(100.0)
-            ]
-        );
+        assert_eq!(tokens("1 1.5 .5 1. 1e2"), [Integer(1), Double(1.5), Double(0.5), Double(1.0), Double(100.0)]);
         assert_eq!(tokens("1..2"), [Double(1.0), Double(0.2)]);
         assert_eq!(tokens("1e+"), [Integer(1), Name("e"), Plus]);
         assert_eq!(tokens("9223372036854775807"), [Integer(i64::MAX)]);
@@ -326,31 +285,18 @@ mod tests {
         use Token::*;
         assert_eq!(
             tokens("Ln nOtNull TRUE é :a :1x"),
-            [
-                Name("Ln"),
-                NotNull,
-                Boolean(true),
-                Name("é"),
-                Variable("a"),
-                Variable("1x")
-            ]
+            [Name("Ln"), NotNull, Boolean(true), Name("é"), Variable("a"), Variable("1x")]
         );
     }
 
     #[test]
     fn lines_continue_and_end() {
-        assert_eq!(
-            tokens("1 \\\n2\\\r\n3\n4"),
-            [Token::Integer(1), Token::Integer(2), Token::Integer(3)]
-        );
+        assert_eq!(tokens("1 \\\n2\\\r\n3\n4"), [Token::Integer(1), Token::Integer(2), Token::Integer(3)]);
         let mut lexer = Lexer::new("  sleep\\\n \\\n 10 us\nSELECT", 0);
         assert_eq!(lexer.word(), Some(("sleep", 4)));
         assert_eq!(lexer.word(), Some(("10", 13)));
         assert_eq!(lexer.word(), Some(("us", 16)));
-        assert_eq!(
-            (lexer.word(), lexer.at_newline, lexer.position),
-            (None, true, 19)
-        );
+        assert_eq!((lexer.word(), lexer.at_newline, lexer.position), (None, true, 19));
         let mut lexer = Lexer::new("a\\b \\ c\\", 0);
         assert_eq!(lexer.word(), Some(("a\\b", 0)));
         assert_eq!(lexer.word(), Some(("\\", 4)));
@@ -366,20 +312,12 @@ mod tests {
             ("!", "unexpected character", "!"),
             (".", "unexpected character", "."),
             ("\\x", "unexpected character", "\\"),
-            (
-                "09223372036854775808",
-                "bigint constant overflow",
-                "09223372036854775808",
-            ),
+            ("09223372036854775808", "bigint constant overflow", "09223372036854775808"),
             ("1E309", "double constant overflow", "1E309"),
             (".1E-400", "double constant overflow", ".1E-400"),
         ] {
             let error = Lexer::new(text, 0).token().unwrap_err();
-            assert_eq!(
-                (error.message, error.detail.as_str()),
-                (message, detail),
-                "{text}"
-            );
+            assert_eq!((error.message, error.detail.as_str()), (message, detail), "{text}");
         }
     }
 }

@@ -34,10 +34,7 @@ pub(crate) fn write_double(value: f64, out: &mut Vec<u8>) {
         return out.extend_from_slice(b"Infinity");
     }
     let (digits, exponent) = fifteen_digits(value.abs());
-    let significant = digits
-        .iter()
-        .rposition(|d| *d != b'0')
-        .map_or(1, |last| last + 1);
+    let significant = digits.iter().rposition(|d| *d != b'0').map_or(1, |last| last + 1);
     let digits = &digits[..significant];
     match exponent {
         -4..0 => {
@@ -81,10 +78,7 @@ fn fifteen_digits(value: f64) -> ([u8; 15], i32) {
     let mut digits = [b'0'; 15];
     digits[0] = text[0];
     digits[1..].copy_from_slice(&text[2..16]);
-    let exponent = std::str::from_utf8(&text[17..])
-        .ok()
-        .and_then(|e| e.parse().ok())
-        .unwrap_or(0);
+    let exponent = std::str::from_utf8(&text[17..]).ok().and_then(|e| e.parse().ok()).unwrap_or(0);
     (digits, exponent)
 }
 
@@ -93,11 +87,7 @@ pub(crate) fn fixed(value: f64) -> String {
     if value.is_nan() {
         "NaN".to_owned()
     } else if value.is_infinite() {
-        if value < 0.0 {
-            "-Infinity".to_owned()
-        } else {
-            "Infinity".to_owned()
-        }
+        if value < 0.0 { "-Infinity".to_owned() } else { "Infinity".to_owned() }
     } else {
         format!("{value:.6}")
     }
@@ -107,22 +97,12 @@ pub(crate) fn fixed(value: f64) -> String {
 /// characters are left over, or if the number is out of range: too large, or so small that it loses
 /// precision.
 pub(crate) fn parse_double(text: &[u8]) -> Option<f64> {
-    let blanks = text
-        .iter()
-        .take_while(|b| crate::value::is_space(**b))
-        .count();
+    let blanks = text.iter().take_while(|b| crate::value::is_space(**b)).count();
     let text = std::str::from_utf8(&text[blanks..]).ok()?;
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
-    if let Some(hex) = unsigned
-        .strip_prefix("0x")
-        .or_else(|| unsigned.strip_prefix("0X"))
-    {
+    if let Some(hex) = unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X")) {
         let magnitude = parse_hex(hex)?;
-        return Some(if text.starts_with('-') {
-            -magnitude
-        } else {
-            magnitude
-        });
+        return Some(if text.starts_with('-') { -magnitude } else { magnitude });
     }
     let value: f64 = text.parse().ok()?;
     let named = unsigned.starts_with(|c: char| c.is_ascii_alphabetic());
@@ -140,10 +120,7 @@ fn parse_hex(text: &str) -> Option<f64> {
                 return None;
             }
             // Beyond this limit every result is out of range or zero.
-            (
-                mantissa,
-                exponent.parse::<i64>().ok().filter(|e| e.abs() < 1 << 20)?,
-            )
+            (mantissa, exponent.parse::<i64>().ok().filter(|e| e.abs() < 1 << 20)?)
         }
         None => (text, 0),
     };

@@ -31,15 +31,10 @@ pub fn parse(source: &Source) -> Result<Script, ParseError> {
     while parser.piece()? != Stop::End {}
     let commands = parser.commands;
     if commands.is_empty() {
-        return Err(ParseError::Empty {
-            script: source.name.clone(),
-        });
+        return Err(ParseError::Empty { script: source.name.clone() });
     }
     check_conditions(&source.name, &commands)?;
-    Ok(Script {
-        name: source.name.clone(),
-        commands,
-    })
+    Ok(Script { name: source.name.clone(), commands })
 }
 
 struct Parser<'t> {
@@ -73,10 +68,7 @@ impl<'t> Parser<'t> {
                 line,
                 word: "SQL".to_owned(),
                 text: first_line(sql).to_owned(),
-                kind: CommandKind::Sql {
-                    sql: sql.to_owned(),
-                    capture: Capture::None,
-                },
+                kind: CommandKind::Sql { sql: sql.to_owned(), capture: Capture::None },
             });
         }
         if stop == Stop::Backslash {
@@ -108,10 +100,7 @@ impl<'t> Parser<'t> {
                     return Err(self.error(&context, "missing argument"));
                 };
                 let expr = self.expr(&context, &mut lexer)?;
-                Some(CommandKind::Set {
-                    name: name.to_owned(),
-                    expr,
-                })
+                Some(CommandKind::Set { name: name.to_owned(), expr })
             }
             "if" => Some(CommandKind::If(self.expr(&context, &mut lexer)?)),
             "elif" => Some(CommandKind::Elif(self.expr(&context, &mut lexer)?)),
@@ -120,12 +109,7 @@ impl<'t> Parser<'t> {
         self.scanner.position = lexer.position;
         if let Some(kind) = kind {
             let text = self.command_text(start, lexer.position).to_owned();
-            self.commands.push(Command {
-                line,
-                word: word.to_owned(),
-                text,
-                kind,
-            });
+            self.commands.push(Command { line, word: word.to_owned(), text, kind });
         }
         Ok(())
     }
@@ -152,19 +136,14 @@ impl<'t> Parser<'t> {
             ("shell", []) => return fail("missing command"),
             ("shell", words) => CommandKind::Shell { args: texts(words) },
             ("setshell", [] | [_]) => return fail("missing argument"),
-            ("setshell", [(name, _), words @ ..]) => CommandKind::SetShell {
-                name: name.to_string(),
-                args: texts(words),
-            },
+            ("setshell", [(name, _), words @ ..]) => {
+                CommandKind::SetShell { name: name.to_string(), args: texts(words) }
+            }
             ("gset" | "aset", [_, _, ..]) => return fail("too many arguments"),
             ("gset" | "aset", words) => {
                 let prefix = words.first().map_or("", |(prefix, _)| prefix).into();
                 let gset = name == "gset";
-                let capture = if gset {
-                    Capture::Gset { prefix }
-                } else {
-                    Capture::Aset { prefix }
-                };
+                let capture = if gset { Capture::Gset { prefix } } else { Capture::Aset { prefix } };
                 self.capture(context, capture)?;
                 return Ok(None);
             }
@@ -182,15 +161,8 @@ impl<'t> Parser<'t> {
     }
 
     /// Parses `\sleep 10 ms`, `\sleep 10ms` or `\sleep :x us`; the default unit is seconds.
-    fn sleep(
-        &self,
-        context: &Context<'t>,
-        whole: &str,
-        words: &[Word<'t>],
-    ) -> Result<CommandKind, ParseError> {
-        let fail = |message, detail, place: Option<usize>| {
-            Err(self.error_in(context, whole, message, detail, place))
-        };
+    fn sleep(&self, context: &Context<'t>, whole: &str, words: &[Word<'t>]) -> Result<CommandKind, ParseError> {
+        let fail = |message, detail, place: Option<usize>| Err(self.error_in(context, whole, message, detail, place));
         let (amount, unit) = match *words {
             [] => return fail("missing argument", None, None),
             [_, _, (_, place), ..] => return fail("too many arguments", None, Some(place)),
@@ -200,18 +172,13 @@ impl<'t> Parser<'t> {
         let (text, place) = amount;
         if let Some(name) = text.strip_prefix(':') {
             let unit_us = self.sleep_unit(context, whole, unit)?;
-            return Ok(CommandKind::Sleep {
-                amount: SleepText::Variable(name.to_owned()),
-                unit_us,
-            });
+            return Ok(CommandKind::Sleep { amount: SleepText::Variable(name.to_owned()), unit_us });
         }
         let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
         let rest = digits.trim_start_matches(|c: char| c.is_ascii_digit());
         let unit = match (rest, unit) {
             ("", unit) => unit,
-            (glued, None) if glued.len() < digits.len() => {
-                Some((glued, place + text.len() - glued.len()))
-            }
+            (glued, None) if glued.len() < digits.len() => Some((glued, place + text.len() - glued.len())),
             _ => {
                 let message = "invalid sleep time, must be an integer";
                 return fail(message, Some(text.to_owned()), Some(place));
@@ -222,12 +189,7 @@ impl<'t> Parser<'t> {
         Ok(CommandKind::Sleep { amount, unit_us })
     }
 
-    fn sleep_unit(
-        &self,
-        context: &Context<'t>,
-        whole: &str,
-        unit: Option<Word<'t>>,
-    ) -> Result<i64, ParseError> {
+    fn sleep_unit(&self, context: &Context<'t>, whole: &str, unit: Option<Word<'t>>) -> Result<i64, ParseError> {
         let Some((unit, place)) = unit else {
             return Ok(1_000_000);
         };
@@ -245,12 +207,7 @@ impl<'t> Parser<'t> {
     /// Attaches `\gset` or `\aset` to the previous statement.
     fn capture(&mut self, context: &Context<'t>, capture: Capture) -> Result<(), ParseError> {
         let detail = match self.commands.last_mut() {
-            Some(Command {
-                kind: CommandKind::Sql {
-                    capture: before, ..
-                },
-                ..
-            }) => {
+            Some(Command { kind: CommandKind::Sql { capture: before, .. }, .. }) => {
                 if *before == Capture::None {
                     *before = capture;
                     return Ok(());
@@ -271,22 +228,13 @@ impl<'t> Parser<'t> {
         })))
     }
 
-    fn expr(
-        &self,
-        context: &Context<'t>,
-        lexer: &mut Lexer<'t>,
-    ) -> Result<crate::ast::Expr, ParseError> {
+    fn expr(&self, context: &Context<'t>, lexer: &mut Lexer<'t>) -> Result<crate::ast::Expr, ParseError> {
         parse_expr(lexer).map_err(|error| self.expr_error(context, lexer, error))
     }
 
     /// The position of an error is the last byte of the last token. pgbench then reads on to the
     /// end of the line, where an invalid character takes precedence.
-    fn expr_error(
-        &self,
-        context: &Context<'t>,
-        lexer: &mut Lexer<'t>,
-        mut error: ExprError,
-    ) -> ParseError {
+    fn expr_error(&self, context: &Context<'t>, lexer: &mut Lexer<'t>, mut error: ExprError) -> ParseError {
         let mut place = lexer.position - 1;
         while !lexer.at_newline {
             match lexer.token() {
@@ -344,23 +292,15 @@ impl<'t> Parser<'t> {
 fn first_line(sql: &str) -> &str {
     let line = sql.split(['\n', '\r']).next().unwrap_or("");
     let fits = line.char_indices().map(|(start, c)| start + c.len_utf8());
-    &line[..fits
-        .take_while(|end| *end <= MAX_DISPLAY)
-        .last()
-        .unwrap_or(0)]
+    &line[..fits.take_while(|end| *end <= MAX_DISPLAY).last().unwrap_or(0)]
 }
 
 /// Checks that conditions are properly nested.
 fn check_conditions(script: &str, commands: &[Command]) -> Result<(), ParseError> {
     // Whether the \else of each open \if has been seen.
     let mut open: Vec<bool> = Vec::new();
-    let fail = |number: usize, message| {
-        Err(ParseError::Condition {
-            script: script.to_owned(),
-            command: number,
-            message,
-        })
-    };
+    let fail =
+        |number: usize, message| Err(ParseError::Condition { script: script.to_owned(), command: number, message });
     for (index, command) in commands.iter().enumerate() {
         let number = index + 1;
         match (&command.kind, open.last_mut()) {
@@ -377,9 +317,5 @@ fn check_conditions(script: &str, commands: &[Command]) -> Result<(), ParseError
             _ => {}
         }
     }
-    if open.is_empty() {
-        Ok(())
-    } else {
-        fail(commands.len() + 1, "\\if without matching \\endif")
-    }
+    if open.is_empty() { Ok(()) } else { fail(commands.len() + 1, "\\if without matching \\endif") }
 }

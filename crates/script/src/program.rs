@@ -200,12 +200,7 @@ impl Program {
         let commands: Vec<Command> = commands
             .into_iter()
             .enumerate()
-            .map(|(number, text)| Command {
-                line: 1,
-                word: "SQL".into(),
-                text: text.into(),
-                statement: Some(number),
-            })
+            .map(|(number, text)| Command { line: 1, word: "SQL".into(), text: text.into(), statement: Some(number) })
             .collect();
         Self {
             name: name.into(),
@@ -220,10 +215,7 @@ impl Program {
     /// sent: they have no line.
     pub fn unnamed(name: &str, count: usize) -> Self {
         let mut program = Self::driven(name, std::iter::repeat_n("", count));
-        program
-            .commands
-            .iter_mut()
-            .for_each(|command| command.line = 0);
+        program.commands.iter_mut().for_each(|command| command.line = 0);
         program
     }
 
@@ -263,23 +255,14 @@ impl Program {
     /// The line that `debug()` prints in a step of script number `script` (from 0).
     pub fn debug_line(&self, script: usize, op: usize, value: Value) -> String {
         let command = self.command_number(op) + 1;
-        format!(
-            "debug(script={script},command={command}): {}",
-            value.debug_text()
-        )
+        format!("debug(script={script},command={command}): {}", value.debug_text())
     }
 
     /// Microseconds to sleep at a step; zero or less means no sleep.
     ///
     /// # Errors
     /// The variable is not set, or does not begin with a number.
-    pub fn sleep_us(
-        &self,
-        op: usize,
-        amount: &SleepAmount,
-        unit_us: i64,
-        vars: &Vars,
-    ) -> Result<i64, Box<EvalError>> {
+    pub fn sleep_us(&self, op: usize, amount: &SleepAmount, unit_us: i64, vars: &Vars) -> Result<i64, Box<EvalError>> {
         let units = match amount {
             SleepAmount::Const(units) => *units,
             SleepAmount::Slot(slot) => self.sleep_variable(op, *slot, vars)?,
@@ -292,20 +275,13 @@ impl Program {
         let name = || vars.symbols().name(slot).to_owned();
         let mut text = Vec::new();
         if !vars.write_text(slot, &mut text) {
-            return Err(Box::new(EvalError::SleepUndefined {
-                command: command(),
-                name: name(),
-            }));
+            return Err(Box::new(EvalError::SleepUndefined { command: command(), name: name() }));
         }
         let units = leading_int(&text);
         if units == 0 && !text.first().is_some_and(u8::is_ascii_digit) {
             let text = String::from_utf8_lossy(&text).into_owned();
             let (command, name) = (command(), name());
-            return Err(Box::new(EvalError::SleepInvalid {
-                command,
-                text,
-                name,
-            }));
+            return Err(Box::new(EvalError::SleepInvalid { command, text, name }));
         }
         Ok(units)
     }
@@ -314,12 +290,7 @@ impl Program {
     ///
     /// # Errors
     /// A variable is not set, or the command exceeds pgbench's limit.
-    pub fn shell_command(
-        &self,
-        args: &[ShellArg],
-        vars: &Vars,
-        out: &mut Vec<u8>,
-    ) -> Result<(), Box<EvalError>> {
+    pub fn shell_command(&self, args: &[ShellArg], vars: &Vars, out: &mut Vec<u8>) -> Result<(), Box<EvalError>> {
         crate::shell::join(args, vars, out)
     }
 }

@@ -24,10 +24,7 @@ impl Rng {
         let (s0, s1) = (splitmix64(&mut seed), splitmix64(&mut seed));
         if s0 == 0 && s1 == 0 {
             // The only state that never leaves zero; these are Knuth's LCG parameters.
-            return Rng {
-                s0: 0x5851_F42D_4C95_7F2D,
-                s1: 0x1405_7B7E_F767_814F,
-            };
+            return Rng { s0: 0x5851_F42D_4C95_7F2D, s1: 0x1405_7B7E_F767_814F };
         }
         Rng { s0, s1 }
     }

@@ -26,10 +26,7 @@ impl ShellArg {
     pub(crate) fn new(word: &str, symbols: &mut Symbols) -> ShellArg {
         match word.strip_prefix(':') {
             Some(text) if text.starts_with(':') => ShellArg::Text(text.into()),
-            Some(name) => ShellArg::Var {
-                slot: symbols.slot(name),
-                source: word.into(),
-            },
+            Some(name) => ShellArg::Var { slot: symbols.slot(name), source: word.into() },
             None => ShellArg::Text(word.into()),
         }
     }
@@ -44,9 +41,7 @@ impl ShellArg {
 
 /// The word with which messages about a shell command begin.
 fn program(args: &[ShellArg]) -> String {
-    args.first()
-        .map(|arg| arg.source().to_owned())
-        .unwrap_or_default()
+    args.first().map(|arg| arg.source().to_owned()).unwrap_or_default()
 }
 
 pub(crate) fn join(args: &[ShellArg], vars: &Vars, out: &mut Vec<u8>) -> Result<(), Fault> {
@@ -66,9 +61,7 @@ pub(crate) fn join(args: &[ShellArg], vars: &Vars, out: &mut Vec<u8>) -> Result<
             }
         }
         if out.len() - start > MAX_COMMAND_LENGTH {
-            return Err(Box::new(EvalError::ShellTooLong {
-                program: program(args),
-            }));
+            return Err(Box::new(EvalError::ShellTooLong { program: program(args) }));
         }
     }
     Ok(())
@@ -81,10 +74,7 @@ pub(crate) fn join(args: &[ShellArg], vars: &Vars, out: &mut Vec<u8>) -> Result<
 /// The line is not an integer.
 pub fn shell_result(args: &[ShellArg], line: &[u8]) -> Result<i64, Box<EvalError>> {
     let trimmed = line.trim_ascii();
-    let digits = trimmed
-        .strip_prefix(b"-")
-        .or(trimmed.strip_prefix(b"+"))
-        .unwrap_or(trimmed);
+    let digits = trimmed.strip_prefix(b"-").or(trimmed.strip_prefix(b"+")).unwrap_or(trimmed);
     let blank = line.iter().all(|b| is_space(*b)) && !line.is_empty();
     // strtol reads blanks alone as zero.
     if blank || (!digits.is_empty() && digits.iter().all(u8::is_ascii_digit)) {
@@ -103,10 +93,7 @@ mod tests {
 
     fn args(words: &[&str]) -> (Vec<ShellArg>, Vars) {
         let mut symbols = Symbols::new();
-        let args = words
-            .iter()
-            .map(|word| ShellArg::new(word, &mut symbols))
-            .collect();
+        let args = words.iter().map(|word| ShellArg::new(word, &mut symbols)).collect();
         let mut vars = Vars::new(Arc::new(symbols));
         if let Some(slot) = vars.symbols().lookup("one") {
             vars.set_text(slot, b"1.0");
@@ -123,20 +110,11 @@ mod tests {
 
     #[test]
     fn words_are_joined() {
-        assert_eq!(
-            joined(&["echo", ":one", "::one", "a:one"]).unwrap(),
-            "echo 1.0 :one a:one"
-        );
-        assert_eq!(
-            joined(&["echo", ":no"]).unwrap_err(),
-            "echo: undefined variable \":no\""
-        );
+        assert_eq!(joined(&["echo", ":one", "::one", "a:one"]).unwrap(), "echo 1.0 :one a:one");
+        assert_eq!(joined(&["echo", ":no"]).unwrap_err(), "echo: undefined variable \":no\"");
         let long = "x".repeat(250);
         assert!(joined(&["abc", &long]).is_ok());
-        assert_eq!(
-            joined(&["abcd", &long]).unwrap_err(),
-            "abcd: shell command is too long"
-        );
+        assert_eq!(joined(&["abcd", &long]).unwrap_err(), "abcd: shell command is too long");
     }
 
     #[test]

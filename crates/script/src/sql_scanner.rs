@@ -40,30 +40,16 @@ pub(crate) struct SqlScanner<'t> {
 
 impl<'t> SqlScanner<'t> {
     pub fn new(text: &'t str) -> SqlScanner<'t> {
-        SqlScanner {
-            text,
-            position: 0,
-            paren_depth: 0,
-            begin_depth: 0,
-            identifier_count: 0,
-            identifiers: [0; 4],
-        }
+        SqlScanner { text, position: 0, paren_depth: 0, begin_depth: 0, identifier_count: 0, identifiers: [0; 4] }
     }
 
     fn peek(&self, ahead: usize) -> u8 {
-        self.text
-            .as_bytes()
-            .get(self.position + ahead)
-            .copied()
-            .unwrap_or(0)
+        self.text.as_bytes().get(self.position + ahead).copied().unwrap_or(0)
     }
 
     fn run_length(&self, ahead: usize, belongs: impl Fn(u8) -> bool) -> usize {
         let start = (self.position + ahead).min(self.text.len());
-        self.text.as_bytes()[start..]
-            .iter()
-            .take_while(|b| belongs(**b))
-            .count()
+        self.text.as_bytes()[start..].iter().take_while(|b| belongs(**b)).count()
     }
 
     /// The next statement, up to what ends it.
@@ -241,10 +227,7 @@ impl<'t> SqlScanner<'t> {
                 // Junk such as $1a is one token.
                 let junk = self.peek(0);
                 if is_name_byte(junk) {
-                    self.position += self.text[self.position..]
-                        .chars()
-                        .next()
-                        .map_or(0, char::len_utf8);
+                    self.position += self.text[self.position..].chars().next().map_or(0, char::len_utf8);
                 }
                 return;
             }
@@ -289,18 +272,13 @@ impl<'t> SqlScanner<'t> {
         if self.identifier_count == 0 {
             self.identifiers = [0; 4];
         }
-        if ["create", "function", "procedure", "or", "replace"]
-            .into_iter()
-            .any(is)
+        if ["create", "function", "procedure", "or", "replace"].into_iter().any(is)
             && let Some(letter) = self.identifiers.get_mut(self.identifier_count)
         {
             *letter = word.as_bytes()[0].to_ascii_lowercase();
         }
         self.identifier_count += 1;
-        let defines_function = matches!(
-            self.identifiers,
-            [b'c', b'f' | b'p', ..] | [b'c', b'o', b'r', b'f' | b'p']
-        );
+        let defines_function = matches!(self.identifiers, [b'c', b'f' | b'p', ..] | [b'c', b'o', b'r', b'f' | b'p']);
         if !defines_function || self.paren_depth > 0 {
             return;
         }
@@ -347,19 +325,13 @@ mod tests {
             (r"SELECT name'\'; x", &[r"SELECT name'\';", "x"]),
             (r"SELECT 1e'\'; x", &[r"SELECT 1e'\';", "x"]),
             (r"SELECT :e'\'; x", &[r"SELECT :e'\';", "x"]),
-            (
-                r"SELECT 1.5e--*/ e'\';'; x",
-                &[r"SELECT 1.5e--*/ e'\';';", "x"],
-            ),
+            (r"SELECT 1.5e--*/ e'\';'; x", &[r"SELECT 1.5e--*/ e'\';';", "x"]),
             ("SELECT 1..e--;\n; x", &["SELECT 1..e--;\n;", "x"]),
             (r"SELECT 1e-2e'\'; x", &[r"SELECT 1e-2e'\';", "x"]),
             (r"SELECT 1e-e'\';'; x", &[r"SELECT 1e-e'\';';", "x"]),
             ("SELECT 1::a$b$; x", &["SELECT 1::a$b$;", "x"]),
             ("SELECT 1:a$b$;$b$; x", &["SELECT 1:a$b$;$b$;", "x"]),
-            (
-                "SELECT e'a' -- c\n 'b\\';'; x",
-                &["SELECT e'a' -- c\n 'b\\';';", "x"],
-            ),
+            ("SELECT e'a' -- c\n 'b\\';'; x", &["SELECT e'a' -- c\n 'b\\';';", "x"]),
             ("SELECT e'a' 'b\\'; x", &["SELECT e'a' 'b\\';", "x"]),
             ("SELECT \"a;\"\"b\"; x", &["SELECT \"a;\"\"b\";", "x"]),
             ("SELECT $$;$a$;$$; x", &["SELECT $$;$a$;$$;", "x"]),
@@ -368,10 +340,7 @@ mod tests {
             ("SELECT $1$$;$$; x", &["SELECT $1$$;$$;", "x"]),
             ("SELECT $é$;$é$; x", &["SELECT $é$;$é$;", "x"]),
             ("SELECT $1é; x", &["SELECT $1é;", "x"]),
-            (
-                "/* ; /* ; */ ; */ SELECT 1; x",
-                &["/* ; /* ; */ ; */ SELECT 1;", "x"],
-            ),
+            ("/* ; /* ; */ ; */ SELECT 1; x", &["/* ; /* ; */ ; */ SELECT 1;", "x"]),
             ("SELECT 2*/*;*/3; x", &["SELECT 2*/*;*/3;", "x"]),
             ("SELECT (1;2)); x", &["SELECT (1;2));", "x"]),
             ("SELECT 1 \\; SELECT 2; x", &["SELECT 1 ; SELECT 2;", "x"]),
@@ -400,10 +369,7 @@ mod tests {
     fn backslashes_stop_outside_of_quotes() {
         let mut scanner = SqlScanner::new("SELECT '\\' \\gset");
         let scanned = scanner.next_piece();
-        assert_eq!(
-            (scanned.sql.as_str(), scanned.stop),
-            ("SELECT '\\' ", Stop::Backslash)
-        );
+        assert_eq!((scanned.sql.as_str(), scanned.stop), ("SELECT '\\' ", Stop::Backslash));
         assert_eq!(scanner.position, 12);
     }
 

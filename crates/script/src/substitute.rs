@@ -10,11 +10,7 @@ use crate::vars::{Symbols, is_name_byte};
 /// The most variables of a statement in the extended protocols.
 const MAX_PARAMS: usize = 255;
 
-pub(crate) fn substitute(
-    sql: &str,
-    mode: QueryMode,
-    symbols: &mut Symbols,
-) -> Result<Sql, CompileError> {
+pub(crate) fn substitute(sql: &str, mode: QueryMode, symbols: &mut Symbols) -> Result<Sql, CompileError> {
     match mode {
         QueryMode::Simple => Ok(Sql::Simple(pieces(sql, symbols))),
         QueryMode::Extended | QueryMode::Prepared => numbered(sql, symbols),
@@ -28,10 +24,7 @@ fn split_variable(text: &str) -> Option<(&str, &str, &str)> {
     loop {
         colon += bytes[colon..].iter().position(|b| *b == b':')?;
         let start = colon + 1;
-        let length = bytes[start..]
-            .iter()
-            .take_while(|b| is_name_byte(**b))
-            .count();
+        let length = bytes[start..].iter().take_while(|b| is_name_byte(**b)).count();
         if length > 0 && !bytes[start].is_ascii_digit() {
             let end = start + length;
             return Some((&text[..colon], &text[start..end], &text[end..]));
@@ -48,10 +41,7 @@ fn pieces(sql: &str, symbols: &mut Symbols) -> Vec<Piece> {
             pieces.push(Piece::Text(before.into()));
         }
         let source = format!(":{name}").into();
-        pieces.push(Piece::Var {
-            slot: symbols.slot(name),
-            source,
-        });
+        pieces.push(Piece::Var { slot: symbols.slot(name), source });
         rest = behind;
     }
     if !rest.is_empty() {
@@ -66,9 +56,7 @@ fn numbered(sql: &str, symbols: &mut Symbols) -> Result<Sql, CompileError> {
     let mut rest = sql;
     while let Some((before, name, behind)) = split_variable(rest) {
         if params.len() == MAX_PARAMS {
-            return Err(CompileError::TooManyArguments {
-                sql: sql.to_owned(),
-            });
+            return Err(CompileError::TooManyArguments { sql: sql.to_owned() });
         }
         params.push(symbols.slot(name));
         text.push_str(before);
@@ -86,24 +74,15 @@ mod tests {
     #[test]
     fn every_occurrence_is_a_parameter() {
         for (sql, expected, names) in [
-            (
-                "SELECT :a, ':a', :b;",
-                "SELECT $1, '$2', $3;",
-                &["a", "a", "b"][..],
-            ),
+            ("SELECT :a, ':a', :b;", "SELECT $1, '$2', $3;", &["a", "a", "b"][..]),
             ("SELECT :a::int, x::text", "SELECT $1::int, x::text", &["a"]),
-            (
-                "SELECT a[1:n], :1, : , :",
-                "SELECT a[1$1], :1, : , :",
-                &["n"],
-            ),
+            ("SELECT a[1:n], :1, : , :", "SELECT a[1$1], :1, : , :", &["n"]),
             ("SELECT :::a :é.b", "SELECT :::a $1.b", &["é"]),
             ("SELECT x:=:a", "SELECT x:=$1", &["a"]),
         ] {
             let mut symbols = Symbols::new();
             let mode = QueryMode::Extended;
-            let Ok(Sql::Extended { sql: text, params }) = substitute(sql, mode, &mut symbols)
-            else {
+            let Ok(Sql::Extended { sql: text, params }) = substitute(sql, mode, &mut symbols) else {
                 panic!("{sql}");
             };
             let found: Vec<&str> = params.iter().map(|slot| symbols.name(*slot)).collect();
@@ -117,10 +96,7 @@ mod tests {
         let mut symbols = Symbols::new();
         assert!(substitute(&sql(255), QueryMode::Prepared, &mut symbols).is_ok());
         let error = substitute(&sql(256), QueryMode::Prepared, &mut symbols).unwrap_err();
-        let message = format!(
-            "statement has too many arguments (maximum is 255): {}",
-            sql(256)
-        );
+        let message = format!("statement has too many arguments (maximum is 255): {}", sql(256));
         assert_eq!(error.to_string(), message);
         assert!(substitute(&sql(256), QueryMode::Simple, &mut symbols).is_ok());
     }
@@ -134,14 +110,7 @@ mod tests {
         };
         assert_eq!(
             pieces,
-            [
-                Piece::Text("x ".into()),
-                Piece::Var {
-                    slot: a,
-                    source: ":a".into()
-                },
-                Piece::Text("::y".into())
-            ]
+            [Piece::Text("x ".into()), Piece::Var { slot: a, source: ":a".into() }, Piece::Text("::y".into())]
         );
     }
 }

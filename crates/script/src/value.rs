@@ -100,9 +100,8 @@ impl Value {
     /// Determines the type of a variable's text: null, then booleans (any prefix of true, yes,
     /// false, no; on, off, of), integers, doubles. Letter case does not matter.
     pub(crate) fn from_text(text: &[u8]) -> Result<Value, TextFault> {
-        let prefix_of = |word: &str| {
-            text.len() <= word.len() && word.as_bytes()[..text.len()].eq_ignore_ascii_case(text)
-        };
+        let prefix_of =
+            |word: &str| text.len() <= word.len() && word.as_bytes()[..text.len()].eq_ignore_ascii_case(text);
         let is = |word: &str| text.eq_ignore_ascii_case(word.as_bytes());
         if text.is_empty() {
             Err(TextFault::Empty)
@@ -151,11 +150,7 @@ fn parse_int(text: &[u8]) -> Result<i64, TextFault> {
         .try_fold(0i64, |sum, digit| {
             let digit = i64::from(digit - b'0');
             let shifted = sum.checked_mul(10)?;
-            if negative {
-                shifted.checked_sub(digit)
-            } else {
-                shifted.checked_add(digit)
-            }
+            if negative { shifted.checked_sub(digit) } else { shifted.checked_add(digit) }
         })
         .ok_or(TextFault::OutOfRange)
 }
@@ -166,10 +161,7 @@ pub(crate) fn leading_int(text: &[u8]) -> i64 {
     let magnitude = digits
         .iter()
         .take_while(|b| b.is_ascii_digit())
-        .fold(0i64, |sum, digit| {
-            sum.saturating_mul(10)
-                .saturating_add(i64::from(digit - b'0'))
-        });
+        .fold(0i64, |sum, digit| sum.saturating_mul(10).saturating_add(i64::from(digit - b'0')));
     if negative { -magnitude } else { magnitude }
 }
 
@@ -185,10 +177,7 @@ fn double_to_int(double: f64) -> Result<i64, Fault> {
 
 #[cold]
 fn cannot_coerce(value: Value, to: &'static str) -> Fault {
-    Box::new(EvalError::CannotCoerce {
-        from: value.type_name(),
-        to,
-    })
+    Box::new(EvalError::CannotCoerce { from: value.type_name(), to })
 }
 
 #[cfg(test)]
@@ -234,15 +223,9 @@ mod tests {
         }
         assert_eq!(Value::Double(-9223372036854775808.0).as_int(), Ok(i64::MIN));
         let message = |d: f64| Value::Double(d).as_int().unwrap_err().to_string();
-        assert_eq!(
-            message(9223372036854775808.0),
-            "double to int overflow for 9223372036854775808.000000"
-        );
+        assert_eq!(message(9223372036854775808.0), "double to int overflow for 9223372036854775808.000000");
         assert_eq!(message(f64::NAN), "double to int overflow for NaN");
-        assert_eq!(
-            message(f64::NEG_INFINITY),
-            "double to int overflow for -Infinity"
-        );
+        assert_eq!(message(f64::NEG_INFINITY), "double to int overflow for -Infinity");
     }
 
     #[test]

@@ -29,9 +29,7 @@ impl SlotId {
 /// Whether a variable can have this name: ASCII letters, digits, `_` and any
 /// character beyond ASCII; no digit first; not empty.
 pub fn valid_name(name: &str) -> bool {
-    !name.starts_with(|c: char| c.is_ascii_digit())
-        && !name.is_empty()
-        && name.bytes().all(is_name_byte)
+    !name.starts_with(|c: char| c.is_ascii_digit()) && !name.is_empty() && name.bytes().all(is_name_byte)
 }
 
 /// Whether a byte may be part of a variable's name.
@@ -71,14 +69,7 @@ impl Symbols {
 
     /// The slot for a column of `\gset` or `\aset`; None if no program reads it.
     pub fn column(&self, context: &'static str, name: &str) -> Result<Option<SlotId>, InvalidName> {
-        if valid_name(name) {
-            Ok(self.lookup(name))
-        } else {
-            Err(InvalidName {
-                context,
-                name: name.to_owned(),
-            })
-        }
+        if valid_name(name) { Ok(self.lookup(name)) } else { Err(InvalidName { context, name: name.to_owned() }) }
     }
 
     /// The name of a slot.
@@ -136,11 +127,7 @@ pub struct Vars {
 impl Vars {
     /// All variables of `symbols`, unset. Compile all programs before this.
     pub fn new(symbols: Arc<Symbols>) -> Vars {
-        let unset = Slot {
-            content: Content::Unset,
-            value: Value::Null,
-            text: None,
-        };
+        let unset = Slot { content: Content::Unset, value: Value::Null, text: None };
         let slots = vec![unset; symbols.len()].into();
         Vars { symbols, slots }
     }
@@ -170,21 +157,13 @@ impl Vars {
 
     /// Assigns to the target of `\set` or `\setshell` (`context`).
     #[inline]
-    pub fn assign(
-        &mut self,
-        target: &Target,
-        context: &'static str,
-        value: Value,
-    ) -> Result<(), InvalidName> {
+    pub fn assign(&mut self, target: &Target, context: &'static str, value: Value) -> Result<(), InvalidName> {
         match target {
             Target::Slot(slot) => {
                 self.set_value(*slot, value);
                 Ok(())
             }
-            Target::Invalid(name) => Err(InvalidName {
-                context,
-                name: name.to_string(),
-            }),
+            Target::Invalid(name) => Err(InvalidName { context, name: name.to_string() }),
         }
     }
 
@@ -262,8 +241,7 @@ mod tests {
 
     fn text(vars: &Vars, slot: SlotId) -> Option<String> {
         let mut out = Vec::new();
-        vars.write_text(slot, &mut out)
-            .then(|| String::from_utf8(out).unwrap())
+        vars.write_text(slot, &mut out).then(|| String::from_utf8(out).unwrap())
     }
 
     #[test]
@@ -280,28 +258,19 @@ mod tests {
     fn a_name_has_one_slot() {
         let mut symbols = Symbols::new();
         let (a, b) = (symbols.slot("a"), symbols.slot("b"));
-        assert_eq!(
-            (symbols.slot("a"), symbols.lookup("b"), symbols.len()),
-            (a, Some(b), 2)
-        );
+        assert_eq!((symbols.slot("a"), symbols.lookup("b"), symbols.len()), (a, Some(b), 2));
         assert_eq!((symbols.name(b), symbols.lookup("c")), ("b", None));
         assert_eq!(symbols.column("gset", "a"), Ok(Some(a)));
         assert_eq!(symbols.column("gset", "unread"), Ok(None));
         let error = symbols.column("gset", "?column?").unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "gset: invalid variable name: \"?column?\""
-        );
+        assert_eq!(error.to_string(), "gset: invalid variable name: \"?column?\"");
     }
 
     #[test]
     fn text_stays_as_it_is_in_sql_and_is_typed_in_expressions() {
         let (mut vars, x) = one("x");
         assert_eq!(text(&vars, x), None);
-        assert_eq!(
-            vars.get(x).unwrap_err().to_string(),
-            "undefined variable \"x\""
-        );
+        assert_eq!(vars.get(x).unwrap_err().to_string(), "undefined variable \"x\"");
         vars.set_text(x, b"+007");
         assert_eq!(vars.get(x), Ok(Value::Int(7)));
         assert_eq!(text(&vars, x).as_deref(), Some("+007"));
@@ -317,10 +286,7 @@ mod tests {
         for (text, message) in [
             ("bla", "malformed variable \"x\" value: \"bla\""),
             ("", "malformed variable \"x\" value: \"\""),
-            (
-                "99999999999999999999",
-                "value \"99999999999999999999\" is out of range for type bigint",
-            ),
+            ("99999999999999999999", "value \"99999999999999999999\" is out of range for type bigint"),
             ("+", "invalid input syntax for type bigint: \"+\""),
         ] {
             vars.set_text(x, text.as_bytes());

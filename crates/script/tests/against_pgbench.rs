@@ -33,23 +33,14 @@ const NO_SERVER: &str = "host=/nonexistent";
 /// Runs a script once as one client; returns its standard error.
 fn pgbench(name: &str, script: &str, dsn: &str, options: &[&str]) -> String {
     let binary = std::env::var("PGDYNO_TEST_PGBENCH").expect("PGDYNO_TEST_PGBENCH is not set");
-    let path: PathBuf =
-        std::env::temp_dir().join(format!("pgdyno-{}-{name}.sql", std::process::id()));
+    let path: PathBuf = std::env::temp_dir().join(format!("pgdyno-{}-{name}.sql", std::process::id()));
     fs::write(&path, script).unwrap();
     let mut command = Command::new(binary);
-    command
-        .env("LC_ALL", "C")
-        .args(["-n", "-t", "1", "--random-seed=5432"]);
+    command.env("LC_ALL", "C").args(["-n", "-t", "1", "--random-seed=5432"]);
     for (name, value) in DEFINES {
         command.arg(format!("-D{name}={value}"));
     }
-    let output = command
-        .args(options)
-        .arg("-f")
-        .arg(&path)
-        .arg(dsn)
-        .output()
-        .unwrap();
+    let output = command.args(options).arg("-f").arg(&path).arg(dsn).output().unwrap();
     fs::remove_file(&path).unwrap();
     let path = path.to_string_lossy().into_owned();
     String::from_utf8_lossy(&output.stderr).replace(&path, "f.sql")
@@ -62,11 +53,7 @@ fn dsn() -> String {
 /// Asserts that pgbench's message and ours are equal: in the wording where that is known, and in
 /// any case in the meaning.
 fn assert_same_words(theirs: &str, ours: &str, script: &str) {
-    assert_eq!(
-        meaning(theirs),
-        meaning(ours),
-        "{script:?}\n{theirs}\n{ours}"
-    );
+    assert_eq!(meaning(theirs), meaning(ours), "{script:?}\n{theirs}\n{ours}");
     if std::env::var("PGDYNO_TEST_PGBENCH_WORDS").is_ok_and(|words| words == "known") {
         assert_eq!(theirs, ours, "{script:?}");
     }
@@ -103,9 +90,7 @@ fn meanings_are_values_and_not_words() {
 
 fn generated(strategy: &impl Strategy<Value = String>, count: usize) -> Vec<String> {
     let mut runner = TestRunner::deterministic();
-    (0..count)
-        .map(|_| strategy.new_tree(&mut runner).unwrap().current())
-        .collect()
+    (0..count).map(|_| strategy.new_tree(&mut runner).unwrap().current()).collect()
 }
 
 fn set_debug(expr: &str) -> String {
@@ -115,8 +100,7 @@ fn set_debug(expr: &str) -> String {
 /// Whether pgbench's C is undefined, or draws forever, where we report an error: abs() of a
 /// boolean, and parameters of distributions that are not finite.
 fn undefined_in_c(expr: &str, error: &str) -> bool {
-    (expr.contains("abs(") && error == "cannot coerce boolean to double")
-        || error.ends_with("(not NaN)")
+    (expr.contains("abs(") && error == "cannot coerce boolean to double") || error.ends_with("(not NaN)")
 }
 
 #[test]
@@ -138,16 +122,9 @@ fn values() {
     let good = lines.concat();
     assert!(ours.debug.len() > 500, "only {} values", ours.debug.len());
     let stderr = pgbench("values", &good, &dsn(), &[]);
-    let theirs: Vec<&str> = stderr
-        .lines()
-        .filter(|line| line.starts_with("debug("))
-        .collect();
+    let theirs: Vec<&str> = stderr.lines().filter(|line| line.starts_with("debug(")).collect();
     for (ours, theirs) in ours.debug.iter().zip(&theirs) {
-        let number: usize = ours
-            .split(['=', ')'])
-            .nth(2)
-            .and_then(|n| n.parse().ok())
-            .unwrap_or(1);
+        let number: usize = ours.split(['=', ')']).nth(2).and_then(|n| n.parse().ok()).unwrap_or(1);
         assert_eq!(ours, theirs, "{:?}", good.lines().nth(number - 1));
     }
     assert_eq!(ours.debug.len(), theirs.len(), "{stderr}");
@@ -157,18 +134,8 @@ fn values() {
 #[ignore = "needs PGDYNO_TEST_PGBENCH"]
 fn errors_of_evaluation() {
     let mut seen = HashSet::new();
-    let fixed = [
-        ":text",
-        ":nosuch + 1",
-        "hash(true)",
-        "least(1, true)",
-        "pow(true, 1)",
-        "1 % 0",
-    ];
-    let expressions = fixed
-        .map(str::to_owned)
-        .into_iter()
-        .chain(generated(&expression(), 3000));
+    let fixed = [":text", ":nosuch + 1", "hash(true)", "least(1, true)", "pow(true, 1)", "1 % 0"];
+    let expressions = fixed.map(str::to_owned).into_iter().chain(generated(&expression(), 3000));
     for expr in expressions {
         let script = set_debug(&expr);
         let Some(error) = run(&script, &DEFINES).error else {
@@ -184,8 +151,7 @@ fn errors_of_evaluation() {
             // and the run's end
             .take(2)
             .collect();
-        let abort =
-            "client 0 aborted in command 0 (set) of script 0; evaluation of meta-command failed";
+        let abort = "client 0 aborted in command 0 (set) of script 0; evaluation of meta-command failed";
         assert_same_words(&messages.join("\n"), &format!("{error}\n{abort}"), &expr);
         seen.insert(expr);
     }
@@ -196,13 +162,9 @@ fn errors_of_evaluation() {
 #[ignore = "needs PGDYNO_TEST_PGBENCH"]
 fn errors_of_syntax() {
     let strategy = prop::collection::vec(fragment(), 1..12).prop_map(|parts| parts.concat());
-    let in_set = prop::collection::vec(fragment(), 1..6)
-        .prop_map(|parts| format!("\\set x {}", parts.concat()));
+    let in_set = prop::collection::vec(fragment(), 1..6).prop_map(|parts| format!("\\set x {}", parts.concat()));
     let (mut good, mut bad) = (0, 0);
-    for text in generated(&strategy, 250)
-        .into_iter()
-        .chain(generated(&in_set, 250))
-    {
+    for text in generated(&strategy, 250).into_iter().chain(generated(&in_set, 250)) {
         if text.contains("\\syncpipeline") {
             continue; // newer than some binaries
         }
@@ -215,14 +177,8 @@ fn errors_of_syntax() {
             Err(error) => {
                 bad += 1;
                 let expected = format!("pgbench: error: {error}\n");
-                let found = stderr
-                    .find("pgbench: error: ")
-                    .map_or("", |at| &stderr[at..]);
-                assert_same_words(
-                    &without_gset_line(found),
-                    &without_gset_line(&expected),
-                    &text,
-                );
+                let found = stderr.find("pgbench: error: ").map_or("", |at| &stderr[at..]);
+                assert_same_words(&without_gset_line(found), &without_gset_line(&expected), &text);
             }
         }
     }
@@ -252,20 +208,14 @@ fn ours(script: &str, mode: QueryMode) -> Vec<String> {
         return run(script, &DEFINES).sql;
     }
     let (program, _) = compiled(script, mode);
-    let statements = program
-        .statements
-        .into_iter()
-        .map(|statement| match statement.sql {
-            Sql::Extended { sql, .. } => sql,
-            Sql::Simple(_) => panic!("not extended"),
-        });
+    let statements = program.statements.into_iter().map(|statement| match statement.sql {
+        Sql::Extended { sql, .. } => sql,
+        Sql::Simple(_) => panic!("not extended"),
+    });
     statements.collect()
 }
 
-const MODES: [(QueryMode, &str); 2] = [
-    (QueryMode::Simple, "simple"),
-    (QueryMode::Extended, "extended"),
-];
+const MODES: [(QueryMode, &str); 2] = [(QueryMode::Simple, "simple"), (QueryMode::Extended, "extended")];
 
 #[test]
 #[ignore = "needs PGDYNO_TEST_PGBENCH"]
@@ -281,9 +231,7 @@ fn statements() {
         for (mode, option) in MODES {
             let stderr = pgbench("statements", script, &dsn(), &["--debug", "-M", option]);
             let mut expected = ours(script, mode);
-            expected.retain(|sql| {
-                mode == QueryMode::Simple || !["SELECT 8;", "SELECT 9;"].contains(&sql.as_str())
-            });
+            expected.retain(|sql| mode == QueryMode::Simple || !["SELECT 8;", "SELECT 9;"].contains(&sql.as_str()));
             assert_eq!(sent(&stderr), expected, "{option}: {script}\n{stderr}");
         }
     }

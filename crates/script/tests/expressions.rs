@@ -58,10 +58,7 @@ fn precedence_and_associativity() {
         ("(1 + 2) * 3", "int 9"),
         ("17 / (4|1) + ( 4 + (7 >> 2))", "int 8"),
         ("- (3 * 4 - (-(~ 1) + -(~ 0))) / -1 + 3 % -1", "int 9"),
-        (
-            "64 % (((2 + 1 * 2 + (1 # 2) | 4 * (2 & 11)) - (1 << 2)) + 2)",
-            "int 12",
-        ),
+        ("64 % (((2 + 1 * 2 + (1 # 2) | 4 * (2 & 11)) - (1 << 2)) + 2)", "int 12"),
     ]);
 }
 
@@ -91,10 +88,7 @@ fn integers() {
         ("5.4 & 7", "int 5"),
         ("int(7.3)", "int 7"),
         ("int(2.5)", "int 2"),
-        (
-            "int(1E32)",
-            "double to int overflow for 100000000000000005366162204393472.000000",
-        ),
+        ("int(1E32)", "double to int overflow for 100000000000000005366162204393472.000000"),
         ("true + 1", "cannot coerce boolean to int"),
         ("true + 1.0", "cannot coerce boolean to double"),
         ("true = true", "cannot coerce boolean to int"),
@@ -105,10 +99,7 @@ fn integers() {
         ("11 + least(-5, -4, -3, -2)", "int 6"),
         ("greatest(, 5, 4)", "int 5"),
         ("least(0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15)", "int 0"),
-        (
-            "least(0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16)",
-            "too many function arguments, maximum is 16",
-        ),
+        ("least(0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16)", "too many function arguments, maximum is 16"),
     ]);
 }
 
@@ -160,10 +151,7 @@ fn logic_and_null() {
         (":n is null and not :f and :t", "boolean true"),
         (":n notnull", "boolean false"),
         ("case when false then 1 end", "null"),
-        (
-            "case when null then 1 when 0 then 2 when 0.1 then 3 else 4 end",
-            "int 3",
-        ),
+        ("case when null then 1 when 0 then 2 when 0.1 then 3 else 4 end", "int 3"),
         ("case when :zero = 0 then -1 else (1 / :zero) end", "int -1"),
         ("debug(null)", "null"),
         ("least(1, null)", "null"),
@@ -182,21 +170,12 @@ fn hashes_and_permutations() {
         ("hash_fnv1a(10)", "int -7793829335365542153"),
         ("hash(true)", "cannot coerce boolean to int"),
         ("hash(null)", "null"),
-        (
-            "permute(0, 5) + permute(1, 5) + permute(2, 5) + permute(3, 5) + permute(4, 5)",
-            "int 10",
-        ),
+        ("permute(0, 5) + permute(1, 5) + permute(2, 5) + permute(3, 5) + permute(4, 5)", "int 10"),
         ("permute(5, 1)", "int 0"),
-        (
-            "permute(0, 0)",
-            "permute size parameter must be greater than zero",
-        ),
+        ("permute(0, 0)", "permute size parameter must be greater than zero"),
         ("permute(-1, :maxint - 10, 5432) >= 0", "boolean true"),
     ]);
-    assert_eq!(
-        evaluated("hash(1)", &[]),
-        "undefined variable \"default_seed\""
-    );
+    assert_eq!(evaluated("hash(1)", &[]), "undefined variable \"default_seed\"");
 }
 
 #[test]
@@ -209,26 +188,11 @@ fn random_functions() {
         ("random(0, :maxint)", "random range is too large"),
         ("random(1, :maxint) > 0", "boolean true"),
         ("random(false, true)", "cannot coerce boolean to int"),
-        (
-            "random_gaussian(0, 10, 1.0)",
-            "gaussian parameter must be at least 2.000000 (not 1.000000)",
-        ),
-        (
-            "random_exponential(0, 10, 0.0)",
-            "exponential parameter must be greater than zero (not 0.000000)",
-        ),
-        (
-            "random_zipfian(0, 10, 1)",
-            "zipfian parameter must be in range [1.001, 1000] (not 1.000000)",
-        ),
-        (
-            "random_zipfian(0, 10, 1000000)",
-            "zipfian parameter must be in range [1.001, 1000] (not 1000000.000000)",
-        ),
-        (
-            "random_zipfian(0, 10, sqrt(-1))",
-            "zipfian parameter must be in range [1.001, 1000] (not NaN)",
-        ),
+        ("random_gaussian(0, 10, 1.0)", "gaussian parameter must be at least 2.000000 (not 1.000000)"),
+        ("random_exponential(0, 10, 0.0)", "exponential parameter must be greater than zero (not 0.000000)"),
+        ("random_zipfian(0, 10, 1)", "zipfian parameter must be in range [1.001, 1000] (not 1.000000)"),
+        ("random_zipfian(0, 10, 1000000)", "zipfian parameter must be in range [1.001, 1000] (not 1000000.000000)"),
+        ("random_zipfian(0, 10, sqrt(-1))", "zipfian parameter must be in range [1.001, 1000] (not NaN)"),
         ("random_zipfian(0, 10, null)", "null"),
     ]);
     let script = "\\set a debug(random(10, 19))\n\
@@ -248,14 +212,7 @@ fn random_functions() {
 
 #[test]
 fn greater_evaluates_its_right_side_first() {
-    let trace = run(
-        "\\set a debug(1) > debug(2)\n\\set a debug(1) < debug(2)\n",
-        &[],
-    );
-    let values: Vec<&str> = trace
-        .debug
-        .iter()
-        .map(|l| l.rsplit(' ').next().unwrap())
-        .collect();
+    let trace = run("\\set a debug(1) > debug(2)\n\\set a debug(1) < debug(2)\n", &[]);
+    let values: Vec<&str> = trace.debug.iter().map(|l| l.rsplit(' ').next().unwrap()).collect();
     assert_eq!(values, ["2", "1", "1", "2"]);
 }

@@ -28,11 +28,7 @@ fn conditions_jump() {
         ("2", "0", &["SELECT 2;", "SELECT 4;"]),
         ("null", "1", &["SELECT 3;", "SELECT 4;"]),
     ] {
-        assert_eq!(
-            run(CONDITIONS, &[("a", a), ("b", b)]).sql,
-            expected,
-            "a={a}"
-        );
+        assert_eq!(run(CONDITIONS, &[("a", a), ("b", b)]).sql, expected, "a={a}");
     }
     let error = run(CONDITIONS, &[("b", "1")]).error;
     assert_eq!(error.as_deref(), Some("undefined variable \"a\""));
@@ -48,18 +44,12 @@ fn skipped_conditions_are_not_evaluated() {
 fn commands_are_numbered_as_pgbench_does() {
     let (program, _) = compiled(CONDITIONS, QueryMode::Simple);
     let words: Vec<&str> = program.commands.iter().map(|c| &*c.word).collect();
-    let expected = [
-        "if", "SQL", "elif", "SQL", "if", "SQL", "endif", "else", "SQL", "endif", "SQL",
-    ];
+    let expected = ["if", "SQL", "elif", "SQL", "if", "SQL", "endif", "else", "SQL", "endif", "SQL"];
     assert_eq!(words, expected);
     let last = program.ops.len() - 1;
     assert_eq!(program.command_number(last), 10);
     assert_eq!(program.command(last).line, 11);
-    let statements: Vec<(usize, u32)> = program
-        .statements
-        .iter()
-        .map(|s| (s.command, s.line))
-        .collect();
+    let statements: Vec<(usize, u32)> = program.statements.iter().map(|s| (s.command, s.line)).collect();
     assert_eq!(statements, [(1, 2), (3, 4), (5, 6), (8, 9), (10, 11)]);
     assert_eq!(program.commands[3].statement, Some(1));
 }
@@ -78,8 +68,7 @@ fn statements_are_shown_by_their_first_line() {
 
 #[test]
 fn backslash_commands_end_statements() {
-    let text =
-        "SELECT 1 AS a \\gset p_\nSELECT 2 \\; SELECT 3 \\aset\nSELECT 4 \\set x 1\nSELECT 5";
+    let text = "SELECT 1 AS a \\gset p_\nSELECT 2 \\; SELECT 3 \\aset\nSELECT 4 \\set x 1\nSELECT 5";
     let (program, _) = compiled(text, QueryMode::Simple);
     let captures: Vec<&Capture> = program
         .ops
@@ -91,31 +80,16 @@ fn backslash_commands_end_statements() {
         .collect();
     assert_eq!(
         captures,
-        [
-            &Capture::Gset {
-                prefix: "p_".into()
-            },
-            &Capture::Aset { prefix: "".into() },
-            &Capture::None,
-            &Capture::None
-        ]
+        [&Capture::Gset { prefix: "p_".into() }, &Capture::Aset { prefix: "".into() }, &Capture::None, &Capture::None]
     );
-    let sql = [
-        "SELECT 1 AS a ",
-        "SELECT 2 ; SELECT 3 ",
-        "SELECT 4 ",
-        "SELECT 5",
-    ];
+    let sql = ["SELECT 1 AS a ", "SELECT 2 ; SELECT 3 ", "SELECT 4 ", "SELECT 5"];
     assert_eq!(run(text, &[]).sql, sql);
 }
 
 #[test]
 fn variables_are_replaced_or_stay() {
     let text = "\\set i 5\n\\set d 0.5\n\\set n null\nSELECT :i, ':d', :n, :t, :no, :i::text;";
-    assert_eq!(
-        run(text, &[("t", "a b")]).sql,
-        ["SELECT 5, '0.5', NULL, a b, :no, 5::text;"]
-    );
+    assert_eq!(run(text, &[("t", "a b")]).sql, ["SELECT 5, '0.5', NULL, a b, :no, 5::text;"]);
     let (program, symbols) = compiled(text, QueryMode::Prepared);
     let Sql::Extended { sql, params } = &program.statements[0].sql else {
         panic!("extended");
@@ -129,12 +103,7 @@ fn variables_are_replaced_or_stay() {
 fn programs_share_symbols() {
     let mut symbols = Symbols::new();
     for text in ["\\set a 1\nSELECT :b;", "\\set b 2\nSELECT :a, :c;"] {
-        compile(
-            &parse(&source(text)).unwrap(),
-            QueryMode::Simple,
-            &mut symbols,
-        )
-        .unwrap();
+        compile(&parse(&source(text)).unwrap(), QueryMode::Simple, &mut symbols).unwrap();
     }
     assert_eq!(symbols.len(), 3);
 }
@@ -145,9 +114,7 @@ fn sleeping() {
     let (program, symbols) = compiled(text, QueryMode::Simple);
     let mut vars = Vars::new(Arc::new(symbols));
     let sleep = |op: usize, vars: &Vars| match &program.ops[op] {
-        Op::Sleep { amount, unit_us } => program
-            .sleep_us(op, amount, *unit_us, vars)
-            .map_err(|e| e.to_string()),
+        Op::Sleep { amount, unit_us } => program.sleep_us(op, amount, *unit_us, vars).map_err(|e| e.to_string()),
         other => panic!("{other:?}"),
     };
     assert_eq!(sleep(0, &vars), Ok(10_000_000));
@@ -155,15 +122,8 @@ fn sleeping() {
     assert_eq!(sleep(2, &vars), Ok(7));
     assert_eq!(sleep(5, &vars), Ok(-1_000_000));
     assert_eq!(sleep(6, &vars), Ok(3_000_000_000));
-    assert_eq!(
-        sleep(3, &vars),
-        Err("sleep: undefined variable \"x\"".to_owned())
-    );
-    let Op::Sleep {
-        amount: SleepAmount::Slot(x),
-        ..
-    } = program.ops[3]
-    else {
+    assert_eq!(sleep(3, &vars), Err("sleep: undefined variable \"x\"".to_owned()));
+    let Op::Sleep { amount: SleepAmount::Slot(x), .. } = program.ops[3] else {
         panic!("a variable");
     };
     vars.set_text(x, b"1.9");
@@ -176,10 +136,7 @@ fn sleeping() {
 #[test]
 fn invalid_names_fail_when_they_are_assigned() {
     let trace = run("\\if 0\n\\set . 1\n\\endif\n\\set . debug(1)", &[]);
-    assert_eq!(
-        trace.error.as_deref(),
-        Some("set: invalid variable name: \".\"")
-    );
+    assert_eq!(trace.error.as_deref(), Some("set: invalid variable name: \".\""));
     assert_eq!(trace.debug.len(), 1);
 }
 
@@ -187,13 +144,5 @@ fn invalid_names_fail_when_they_are_assigned() {
 fn pipelines() {
     let text = "\\startpipeline\nSELECT 1;\n\\syncpipeline\n\\endpipeline\n";
     let (program, _) = compiled(text, QueryMode::Extended);
-    assert!(matches!(
-        program.ops.as_slice(),
-        [
-            Op::StartPipeline,
-            Op::Sql { .. },
-            Op::SyncPipeline,
-            Op::EndPipeline
-        ]
-    ));
+    assert!(matches!(program.ops.as_slice(), [Op::StartPipeline, Op::Sql { .. }, Op::SyncPipeline, Op::EndPipeline]));
 }

@@ -16,20 +16,9 @@ fn check(text: &str, expected: &[&str]) {
 fn expressions() {
     check(
         "\\set i 1 +\n",
-        &[
-            "f.sql:1: syntax error in command \"set\"",
-            "\\set i 1 +",
-            "          ^ error found here",
-        ],
+        &["f.sql:1: syntax error in command \"set\"", "\\set i 1 +", "          ^ error found here"],
     );
-    check(
-        "\\set i 1 +",
-        &[
-            "f.sql:1: syntax error in command \"set\"",
-            "\\set i 1 +",
-            "         ^ error found here",
-        ],
-    );
+    check("\\set i 1 +", &["f.sql:1: syntax error in command \"set\"", "\\set i 1 +", "         ^ error found here"]);
     check(
         "SELECT 1;\n\n  \\set i nosuch(1) \nSELECT 2;",
         &[
@@ -56,28 +45,10 @@ fn expressions() {
     );
     check(
         "\\set i ;",
-        &[
-            "f.sql:1: unexpected character (;) in command \"set\"",
-            "\\set i ;",
-            "       ^ error found here",
-        ],
+        &["f.sql:1: unexpected character (;) in command \"set\"", "\\set i ;", "       ^ error found here"],
     );
-    check(
-        "\\set i",
-        &[
-            "f.sql:1: syntax error in command \"set\"",
-            "\\set i",
-            "     ^ error found here",
-        ],
-    );
-    check(
-        "\\if\n\\endif\n",
-        &[
-            "f.sql:1: syntax error in command \"if\"",
-            "\\if",
-            "   ^ error found here",
-        ],
-    );
+    check("\\set i", &["f.sql:1: syntax error in command \"set\"", "\\set i", "     ^ error found here"]);
+    check("\\if\n\\endif\n", &["f.sql:1: syntax error in command \"if\"", "\\if", "   ^ error found here"]);
     check(
         "\\set i CASE TRUE THEN 1 ELSE 0 END\r\n",
         &[
@@ -88,30 +59,17 @@ fn expressions() {
     );
     check(
         "\\set i 1 < 2 < 3\n",
-        &[
-            "f.sql:1: syntax error in command \"set\"",
-            "\\set i 1 < 2 < 3",
-            "             ^ error found here",
-        ],
+        &["f.sql:1: syntax error in command \"set\"", "\\set i 1 < 2 < 3", "             ^ error found here"],
     );
     check(
         "\\set i \\\n 1 1\n",
-        &[
-            "f.sql:1: syntax error in command \"set\"",
-            "\\set i \\",
-            " 1 1",
-            "            ^ error found here",
-        ],
+        &["f.sql:1: syntax error in command \"set\"", "\\set i \\", " 1 1", "            ^ error found here"],
     );
 }
 
 #[test]
 fn constants_out_of_range() {
-    for (number, what) in [
-        ("100000000000000000000", "bigint"),
-        ("1.0E309", "double"),
-        (".1E310", "double"),
-    ] {
+    for (number, what) in [("100000000000000000000", "bigint"), ("1.0E309", "double"), (".1E310", "double")] {
         let line = format!("\\set i {number}");
         check(
             &line,
@@ -149,43 +107,22 @@ fn commands() {
     let command = "f.sql:1: invalid command in command \"nosuch\"";
     check("\\nosuch", &[command, "\\nosuch"]);
     check("\\set", &["f.sql:1: missing argument in command \"set\""]);
-    check(
-        "\\Shell",
-        &["f.sql:1: missing command in command \"Shell\"", "\\Shell"],
-    );
-    check(
-        "\\setshell var\n",
-        &[
-            "f.sql:1: missing argument in command \"setshell\"",
-            "\\setshell var",
-        ],
-    );
+    check("\\Shell", &["f.sql:1: missing command in command \"Shell\"", "\\Shell"]);
+    check("\\setshell var\n", &["f.sql:1: missing argument in command \"setshell\"", "\\setshell var"]);
     let many = format!("\\shell{}", " arg".repeat(256));
     check(&many, &["f.sql:1: too many arguments in command \"shell\""]);
     assert!(parse(&source(&many[..many.len() - 4])).is_ok());
-    for name in [
-        "else",
-        "endif",
-        "startpipeline",
-        "syncpipeline",
-        "endpipeline",
-    ] {
+    for name in ["else", "endif", "startpipeline", "syncpipeline", "endpipeline"] {
         check(
             &format!("\\if 0\n\\{name} BAD\n\\endif"),
-            &[
-                &format!("f.sql:2: unexpected argument in command \"{name}\""),
-                &format!("\\{name} BAD"),
-            ],
+            &[&format!("f.sql:2: unexpected argument in command \"{name}\""), &format!("\\{name} BAD")],
         );
     }
 }
 
 #[test]
 fn sleep() {
-    check(
-        "\\sleep",
-        &["f.sql:1: missing argument in command \"sleep\"", "\\sleep"],
-    );
+    check("\\sleep", &["f.sql:1: missing argument in command \"sleep\"", "\\sleep"]);
     check(
         "\\sleep too many args",
         &[
@@ -215,9 +152,7 @@ fn sleep() {
         check(
             &format!("\\sleep {amount}"),
             &[
-                &format!(
-                    "f.sql:1: invalid sleep time, must be an integer ({word}) in command \"sleep\""
-                ),
+                &format!("f.sql:1: invalid sleep time, must be an integer ({word}) in command \"sleep\""),
                 &format!("\\sleep {amount}"),
                 "       ^ error found here",
             ],
@@ -229,21 +164,9 @@ fn sleep() {
 fn gset() {
     let must = "\\gset must follow an SQL command";
     check("\\gset", &[&format!("f.sql:1: {must}")]);
-    check(
-        "\\set i +1\n\\aset",
-        &[&format!("f.sql:2: {must} (\\set i +1)")],
-    );
-    check(
-        "SELECT 1 AS i \\gset\n\\gset",
-        &[&format!("f.sql:2: {must}")],
-    );
-    check(
-        "SELECT 1 \\gset a b",
-        &[
-            "f.sql:1: too many arguments in command \"gset\"",
-            "\\gset a b",
-        ],
-    );
+    check("\\set i +1\n\\aset", &[&format!("f.sql:2: {must} (\\set i +1)")]);
+    check("SELECT 1 AS i \\gset\n\\gset", &[&format!("f.sql:2: {must}")]);
+    check("SELECT 1 \\gset a b", &["f.sql:1: too many arguments in command \"gset\"", "\\gset a b"]);
 }
 
 #[test]
@@ -253,11 +176,7 @@ fn conditions() {
         ("\\elif 1", 1, "\\elif without matching \\if"),
         ("SELECT 1;\n\\else", 2, "\\else without matching \\if"),
         ("\\endif", 1, "\\endif without matching \\if"),
-        (
-            "\\if 1\n\\else\n\\elif 0\n\\endif",
-            3,
-            "\\elif after \\else",
-        ),
+        ("\\if 1\n\\else\n\\elif 0\n\\endif", 3, "\\elif after \\else"),
         ("\\if 1\n\\else\n\\else\n\\endif", 3, "\\else after \\else"),
     ] {
         let expected = format!("condition error in script \"f.sql\" command {command}: {message}");
@@ -274,23 +193,12 @@ fn nothing_at_all() {
 
 #[test]
 fn too_deep() {
-    let nested = |open: &str, close: &str, depth: usize| {
-        format!("\\set i {}1{}", open.repeat(depth), close.repeat(depth))
-    };
-    for (open, close) in [
-        ("(", ")"),
-        ("-", ""),
-        ("not ", ""),
-        ("abs(", ")"),
-        ("case when ", " then 1 end"),
-    ] {
+    let nested =
+        |open: &str, close: &str, depth: usize| format!("\\set i {}1{}", open.repeat(depth), close.repeat(depth));
+    for (open, close) in [("(", ")"), ("-", ""), ("not ", ""), ("abs(", ")"), ("case when ", " then 1 end")] {
         assert_eq!(run(&nested(open, close, 240), &[]).sql, [""; 0], "{open}");
         let error = parse(&source(&nested(open, close, 100_000))).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .starts_with("f.sql:1: memory exhausted in command \"set\"\n")
-        );
+        assert!(error.to_string().starts_with("f.sql:1: memory exhausted in command \"set\"\n"));
     }
 }
 
@@ -300,9 +208,5 @@ fn too_long() {
     let sum = run(&chain(990), &[("x", "1")]).debug;
     assert_eq!(sum, ["debug(script=0,command=1): int 990"]);
     let error = parse(&source(&chain(100_000))).unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .starts_with("f.sql:1: memory exhausted in command \"set\"\n")
-    );
+    assert!(error.to_string().starts_with("f.sql:1: memory exhausted in command \"set\"\n"));
 }

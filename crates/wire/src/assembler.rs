@@ -67,12 +67,8 @@ static LONGEST: [u32; 256] = longest();
 
 const fn longest() -> [u32; 256] {
     let mut table = [0; 256];
-    let groups: [(&[u8], u32); 4] = [
-        (b"DTdVENAt", MAX_MESSAGE_BYTES),
-        (b"CSGHWRKv", MAX_SHORT_MESSAGE_BYTES),
-        (b"Z", 5),
-        (b"123Insc", 4),
-    ];
+    let groups: [(&[u8], u32); 4] =
+        [(b"DTdVENAt", MAX_MESSAGE_BYTES), (b"CSGHWRKv", MAX_SHORT_MESSAGE_BYTES), (b"Z", 5), (b"123Insc", 4)];
     let mut group = 0;
     while group < groups.len() {
         let (kinds, limit) = groups[group];
@@ -88,11 +84,7 @@ const fn longest() -> [u32; 256] {
 
 impl Assembler {
     pub(crate) fn new() -> Self {
-        Assembler {
-            stage: Stage::Header(0),
-            header: [0; HEADER_BYTES],
-            body: Vec::new(),
-        }
+        Assembler { stage: Stage::Header(0), header: [0; HEADER_BYTES], body: Vec::new() }
     }
 
     /// Whether the stream is between two messages.
@@ -161,12 +153,7 @@ impl Assembler {
 
     /// Continues in the middle of a message. Returns true if it is now complete and was kept.
     #[cold]
-    fn resume(
-        &mut self,
-        input: &mut &[u8],
-        skips: Skips,
-        kept: &impl Fn(u8) -> Kept,
-    ) -> Result<bool, ProtocolError> {
+    fn resume(&mut self, input: &mut &[u8], skips: Skips, kept: &impl Fn(u8) -> Kept) -> Result<bool, ProtocolError> {
         match self.stage {
             Stage::Broken(error) => return Err(error),
             Stage::Header(_) => {
@@ -211,10 +198,7 @@ impl Assembler {
         } else if let Some(limit) = kept(kind) {
             self.body.clear();
             self.body.shrink_to(RETAINED_BYTES);
-            Stage::Keep {
-                wanted: body_bytes.min(limit),
-                excess: body_bytes.saturating_sub(limit),
-            }
+            Stage::Keep { wanted: body_bytes.min(limit), excess: body_bytes.saturating_sub(limit) }
         } else {
             return Err(self.refuse(self.header));
         };
@@ -230,16 +214,8 @@ impl Assembler {
             self.body.extend_from_slice(part);
             *input = rest;
             let wanted = wanted - part.len() as u32;
-            let excess = if wanted == 0 {
-                skip(input, excess)
-            } else {
-                excess
-            };
-            self.stage = if wanted == 0 && excess == 0 {
-                Stage::Header(0)
-            } else {
-                Stage::Keep { wanted, excess }
-            };
+            let excess = if wanted == 0 { skip(input, excess) } else { excess };
+            self.stage = if wanted == 0 && excess == 0 { Stage::Header(0) } else { Stage::Keep { wanted, excess } };
         } else if let Stage::Skip(left) = self.stage {
             self.stage = match skip(input, left) {
                 0 => Stage::Header(0),

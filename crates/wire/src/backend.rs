@@ -74,11 +74,7 @@ impl<'a> Row<'a> {
             let (_, tail) = split_value(rest).ok_or(bad)?;
             rest = tail;
         }
-        if rest.is_empty() {
-            Ok(Row { columns, values })
-        } else {
-            Err(bad)
-        }
+        if rest.is_empty() { Ok(Row { columns, values }) } else { Err(bad) }
     }
 
     /// Appends the body for a later [`Row::parse`].
@@ -149,11 +145,7 @@ impl<'a> RowDescription<'a> {
             let (_, tail) = split_field(rest).ok_or(bad)?;
             rest = tail;
         }
-        if rest.is_empty() {
-            Ok(RowDescription { columns, fields })
-        } else {
-            Err(bad)
-        }
+        if rest.is_empty() { Ok(RowDescription { columns, fields }) } else { Err(bad) }
     }
 
     /// Number of columns.
@@ -259,14 +251,8 @@ mod tests {
 
     #[test]
     fn rows_with_wrong_lengths_are_refused() {
-        for body in [
-            &b""[..],
-            b"\0",
-            b"\0\x01",
-            b"\0\x01\0\0\0\x02a",
-            b"\0\x01\xff\xff\xff\xfe",
-            b"\0\x01\0\0\0\x01ab",
-        ] {
+        for body in [&b""[..], b"\0", b"\0\x01", b"\0\x01\0\0\0\x02a", b"\0\x01\xff\xff\xff\xfe", b"\0\x01\0\0\0\x01ab"]
+        {
             assert!(Row::parse(body).is_err(), "{body:?}");
         }
     }

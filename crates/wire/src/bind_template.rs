@@ -52,12 +52,7 @@ impl BindTemplate {
             frontend::describe_portal(&mut tail, "")?;
         }
         frontend::execute(&mut tail, "", 0)?;
-        Ok(BindTemplate {
-            head,
-            tail,
-            formats,
-            parameters,
-        })
+        Ok(BindTemplate { head, tail, formats, parameters })
     }
 
     /// Appends the messages; `write(i, out)` appends the text of parameter `i` (from 0) and returns
@@ -66,11 +61,7 @@ impl BindTemplate {
     /// # Errors
     /// A value is too long; then `out` is unchanged.
     #[inline]
-    pub fn append(
-        &self,
-        out: &mut Vec<u8>,
-        mut write: impl FnMut(u16, &mut Vec<u8>) -> bool,
-    ) -> Encoded {
+    pub fn append(&self, out: &mut Vec<u8>, mut write: impl FnMut(u16, &mut Vec<u8>) -> bool) -> Encoded {
         let start = out.len();
         out.extend_from_slice(&self.head);
         for index in 0..self.parameters {
@@ -116,8 +107,7 @@ mod tests {
         for count in 0..=params.len() {
             for columns in [Columns::Described, Columns::Undescribed] {
                 let mut plain = b"before".to_vec();
-                frontend::bind(&mut plain, "", "P0_3", params[..count].iter().copied())
-                    .expect("encodable");
+                frontend::bind(&mut plain, "", "P0_3", params[..count].iter().copied()).expect("encodable");
                 if columns == Columns::Described {
                     frontend::describe_portal(&mut plain, "").expect("encodable");
                 }

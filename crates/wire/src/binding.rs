@@ -55,11 +55,7 @@ impl Binding {
             (_, Wanted::Required) => return Err(StartupError::BindingNotOffered),
             (_, Wanted::Preferred) => ChannelBinding::Unoffered,
         };
-        if has(chosen.mechanism()) {
-            Ok(chosen)
-        } else {
-            Err(StartupError::UnsupportedMechanisms(offered))
-        }
+        if has(chosen.mechanism()) { Ok(chosen) } else { Err(StartupError::UnsupportedMechanisms(offered)) }
     }
 
     /// Refuses authentication without binding if that is required.
@@ -106,18 +102,12 @@ mod tests {
                 "channel binding is required, but server did not offer an authentication method that supports channel binding"
             )
         );
-        assert_eq!(
-            choose(Channel::Plain, Required, bare),
-            err("channel binding required, but SSL not in use")
-        );
+        assert_eq!(choose(Channel::Plain, Required, bare), err("channel binding required, but SSL not in use"));
         assert_eq!(
             choose(Channel::Plain, Never, both),
             err("server offered SCRAM-SHA-256-PLUS authentication over a non-SSL connection")
         );
-        assert_eq!(
-            choose(Channel::TlsWithoutHash, Preferred, bare),
-            ok("Unoffered")
-        );
+        assert_eq!(choose(Channel::TlsWithoutHash, Preferred, bare), ok("Unoffered"));
         assert!(choose(Channel::TlsWithoutHash, Preferred, both).is_err());
         assert!(choose(tls(), Preferred, &["OAUTHBEARER"]).is_err());
     }
@@ -125,32 +115,20 @@ mod tests {
     #[test]
     fn other_methods_do_when_binding_is_not_required() {
         for wanted in [Wanted::Never, Wanted::Preferred] {
-            let binding = Binding {
-                channel: Channel::Tls(vec![7]),
-                wanted,
-            };
+            let binding = Binding { channel: Channel::Tls(vec![7]), wanted };
             assert_eq!(binding.check(AuthMethod::Trust), Ok(()));
             assert_eq!(binding.check(AuthMethod::Cleartext), Ok(()));
         }
-        let required = Binding {
-            channel: Channel::Tls(vec![7]),
-            wanted: Wanted::Required,
-        };
+        let required = Binding { channel: Channel::Tls(vec![7]), wanted: Wanted::Required };
         let check = |asked| required.check(asked).map_err(|error| error.to_string());
         assert_eq!(check(AuthMethod::ScramSha256), Ok(()));
         assert_eq!(
             check(AuthMethod::Trust),
-            Err(
-                "channel binding required, but server authenticated client without channel binding"
-                    .to_owned()
-            )
+            Err("channel binding required, but server authenticated client without channel binding".to_owned())
         );
         assert_eq!(
             check(AuthMethod::Md5),
-            Err(
-                "channel binding required but not supported by server's authentication request"
-                    .to_owned()
-            )
+            Err("channel binding required but not supported by server's authentication request".to_owned())
         );
     }
 }

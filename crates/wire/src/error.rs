@@ -192,23 +192,16 @@ pub enum ProtocolError {
 impl fmt::Display for ProtocolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            ProtocolError::UnknownMessage { kind, length }
-            | ProtocolError::BadLength { kind, length } => write!(
+            ProtocolError::UnknownMessage { kind, length } | ProtocolError::BadLength { kind, length } => write!(
                 f,
                 "lost synchronization with server: got message type \"{}\", length {}",
                 kind.escape_ascii(),
                 length.cast_signed()
             ),
             ProtocolError::Malformed { kind, what } => {
-                write!(
-                    f,
-                    "invalid message \"{}\" from server: {what}",
-                    kind.escape_ascii()
-                )
+                write!(f, "invalid message \"{}\" from server: {what}", kind.escape_ascii())
             }
-            ProtocolError::EndlessStartup => {
-                f.write_str("server sent too much before it was ready for a query")
-            }
+            ProtocolError::EndlessStartup => f.write_str("server sent too much before it was ready for a query"),
         }
     }
 }
@@ -241,7 +234,8 @@ mod tests {
 
     #[test]
     fn all_fields_are_read() {
-        let body = b"SFEHLER\0VERROR\0C23505\0Mdup\0Dd\0Hh\0P7\0p8\0qq\0Ww\0ss\0tt\0cc\0dd\0nn\0Ff.c\0L9\0Rr\0zunknown\0\0";
+        let body =
+            b"SFEHLER\0VERROR\0C23505\0Mdup\0Dd\0Hh\0P7\0p8\0qq\0Ww\0ss\0tt\0cc\0dd\0nn\0Ff.c\0L9\0Rr\0zunknown\0\0";
         let error = ServerError::parse(body);
         assert_eq!(error.sqlstate(), SqlState::UNIQUE_VIOLATION);
         assert_eq!(error.severity, "FEHLER");
@@ -269,8 +263,7 @@ mod tests {
 
     #[test]
     fn display_is_libpqs() {
-        let body =
-            b"SERROR\0C23505\0Mduplicate key\0DKey (id)=(1) already exists.\0Hno\0Wline 1\0\0";
+        let body = b"SERROR\0C23505\0Mduplicate key\0DKey (id)=(1) already exists.\0Hno\0Wline 1\0\0";
         let text = "ERROR:  duplicate key\nDETAIL:  Key (id)=(1) already exists.\nHINT:  no\nCONTEXT:  line 1";
         assert_eq!(ServerError::parse(body).to_string(), text);
         let notice = ServerError::parse(b"SNOTICE\0VNOTICE\0Mhello\0Winline_code_block line 1\0\0");
@@ -280,10 +273,7 @@ mod tests {
     #[test]
     fn position_is_shown_in_the_query_when_there_is_one() {
         let error = ServerError::parse(b"SERROR\0C42601\0Msyntax error at or near \"x\"\0P8\0\0");
-        assert_eq!(
-            error.to_string(),
-            "ERROR:  syntax error at or near \"x\" at character 8"
-        );
+        assert_eq!(error.to_string(), "ERROR:  syntax error at or near \"x\" at character 8");
         assert_eq!(
             error.display_with_query("select x y z"),
             "ERROR:  syntax error at or near \"x\"\nLINE 1: select x y z\n               ^"

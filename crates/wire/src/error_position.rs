@@ -19,19 +19,13 @@ pub fn write(f: &mut impl fmt::Write, query: &str, position: u32) -> fmt::Result
     };
     let before = &chars[..place];
     let begin = before.iter().rposition(is_newline).map_or(0, |at| at + 1);
-    let end = chars[place..]
-        .iter()
-        .position(is_newline)
-        .map_or(chars.len(), |at| place + at);
+    let end = chars[place..].iter().position(is_newline).map_or(chars.len(), |at| place + at);
     let number = 1 + newlines(&chars[..begin]);
 
     let (from, to) = window(begin, end, place);
     let left = if from > begin { "..." } else { "" };
     let right = if to < end { "..." } else { "" };
-    let text: String = chars[from..to]
-        .iter()
-        .map(|&c| if c == '\t' { ' ' } else { c })
-        .collect();
+    let text: String = chars[from..to].iter().map(|&c| if c == '\t' { ' ' } else { c }).collect();
     let label = format!("LINE {number}: {left}");
     let indent = label.len() + place - from;
     write!(f, "\n{label}{text}{right}\n{:indent$}^", "")
@@ -78,14 +72,8 @@ mod tests {
 
     #[test]
     fn the_line_is_found() {
-        assert_eq!(
-            shown("select\r\n\tfoo\nfrom t", 10),
-            "\nLINE 2:  foo\n         ^"
-        );
-        assert_eq!(
-            shown("select 1 +", 11),
-            "\nLINE 1: select 1 +\n                  ^"
-        );
+        assert_eq!(shown("select\r\n\tfoo\nfrom t", 10), "\nLINE 2:  foo\n         ^");
+        assert_eq!(shown("select 1 +", 11), "\nLINE 1: select 1 +\n                  ^");
     }
 
     #[test]

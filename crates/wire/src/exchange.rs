@@ -98,9 +98,7 @@ fn skips(capture: Capture, completions: bool) -> Skips {
 fn kept(kind: u8) -> Kept {
     match kind {
         b'E' | b'N' => Some(MAX_ERROR_BYTES),
-        b'Z' | b'C' | b'D' | b'T' | b'I' | b's' | b'S' | b'G' | b'H' | b'W' | b'c' | b'd' => {
-            Some(u32::MAX)
-        }
+        b'Z' | b'C' | b'D' | b'T' | b'I' | b's' | b'S' | b'G' | b'H' | b'W' | b'c' | b'd' => Some(u32::MAX),
         _ => None,
     }
 }
@@ -109,12 +107,7 @@ impl Exchange {
     /// A scanner at a message boundary. With `completions` off, the ends of single commands are
     /// skipped, too, and a successful answer gives only [`Reply::Ready`].
     pub fn new(capture: Capture, completions: bool) -> Self {
-        Exchange {
-            assembler: Assembler::new(),
-            capture,
-            completions,
-            skips: skips(capture, completions),
-        }
+        Exchange { assembler: Assembler::new(), capture, completions, skips: skips(capture, completions) }
     }
 
     /// Sets whether rows are reported from the next message on.
@@ -146,10 +139,7 @@ impl Exchange {
     /// # Errors
     /// The stream is not the protocol, or contains a message that is not allowed after start-up.
     #[inline]
-    pub fn next<'s, 'a: 's>(
-        &'s mut self,
-        input: &mut &'a [u8],
-    ) -> Result<Option<Reply<'s>>, ProtocolError> {
+    pub fn next<'s, 'a: 's>(&'s mut self, input: &mut &'a [u8]) -> Result<Option<Reply<'s>>, ProtocolError> {
         match self.assembler.pull(input, self.skips, kept)? {
             Some((b'Z', body)) => Ok(Some(Reply::Ready(TxStatus::parse(body)?))),
             Some((kind, body)) => reply(kind, body).map(Some),

@@ -18,10 +18,7 @@ pub type Encoded = Result<(), EncodeError>;
 ///
 /// # Errors
 /// A name or a value holds a zero byte.
-pub fn startup<'a>(
-    out: &mut Vec<u8>,
-    params: impl IntoIterator<Item = (&'a str, &'a str)>,
-) -> Encoded {
+pub fn startup<'a>(out: &mut Vec<u8>, params: impl IntoIterator<Item = (&'a str, &'a str)>) -> Encoded {
     framed(out, None, |out| {
         out.extend_from_slice(&PROTOCOL_VERSION.to_be_bytes());
         for (name, value) in params {
@@ -205,11 +202,7 @@ pub fn copy_fail(out: &mut Vec<u8>, reason: &str) -> Encoded {
 /// Appends the type (if there is one), the length, and what `body` appends; the length is filled in
 /// afterwards.
 #[inline]
-fn framed(
-    out: &mut Vec<u8>,
-    kind: Option<u8>,
-    body: impl FnOnce(&mut Vec<u8>) -> Encoded,
-) -> Encoded {
+fn framed(out: &mut Vec<u8>, kind: Option<u8>, body: impl FnOnce(&mut Vec<u8>) -> Encoded) -> Encoded {
     let start = out.len();
     out.extend(kind);
     let length_at = out.len();
@@ -274,9 +267,7 @@ fn value(out: &mut Vec<u8>, bytes: &[u8]) -> Encoded {
 
 #[inline]
 fn length(bytes: usize) -> Result<[u8; 4], EncodeError> {
-    i32::try_from(bytes)
-        .map(i32::to_be_bytes)
-        .map_err(|_| EncodeError::TooLong)
+    i32::try_from(bytes).map(i32::to_be_bytes).map_err(|_| EncodeError::TooLong)
 }
 
 #[cfg(test)]
@@ -297,30 +288,18 @@ mod tests {
         terminate(&mut bare);
         copy_done(&mut bare);
         ssl_request(&mut bare);
-        assert_eq!(
-            bare,
-            b"S\0\0\0\x04H\0\0\0\x04X\0\0\0\x04c\0\0\0\x04\0\0\0\x08\x04\xd2\x16\x2f"
-        );
+        assert_eq!(bare, b"S\0\0\0\x04H\0\0\0\x04X\0\0\0\x04c\0\0\0\x04\0\0\0\x08\x04\xd2\x16\x2f");
         let cases: [(Vec<u8>, &[u8]); 11] = [
-            (
-                encoded(|o| startup(o, [("user", "a")])),
-                b"\0\0\0\x10\0\x03\0\0user\0a\0\0",
-            ),
+            (encoded(|o| startup(o, [("user", "a")])), b"\0\0\0\x10\0\x03\0\0user\0a\0\0"),
             (
                 encoded(|o| cancel_request(o, 7, b"\x01\x02\x03\x04")),
                 b"\0\0\0\x10\x04\xd2\x16\x2e\0\0\0\x07\x01\x02\x03\x04",
             ),
             (encoded(|o| query(o, "a")), b"Q\0\0\0\x06a\0"),
             (encoded(|o| password(o, b"pw")), b"p\0\0\0\x07pw\0"),
-            (
-                encoded(|o| sasl_initial(o, "X", b"ab")),
-                b"p\0\0\0\x0cX\0\0\0\0\x02ab",
-            ),
+            (encoded(|o| sasl_initial(o, "X", b"ab")), b"p\0\0\0\x0cX\0\0\0\0\x02ab"),
             (encoded(|o| sasl_response(o, b"ab")), b"p\0\0\0\x06ab"),
-            (
-                encoded(|o| parse(o, "s", "q", &[23])),
-                b"P\0\0\0\x0es\0q\0\0\x01\0\0\0\x17",
-            ),
+            (encoded(|o| parse(o, "s", "q", &[23])), b"P\0\0\0\x0es\0q\0\0\x01\0\0\0\x17"),
             (encoded(|o| describe_portal(o, "")), b"D\0\0\0\x06P\0"),
             (encoded(|o| close_statement(o, "s")), b"C\0\0\0\x07Ss\0"),
             (encoded(|o| execute(o, "", 2)), b"E\0\0\0\x09\0\0\0\0\x02"),
@@ -335,28 +314,16 @@ mod tests {
     fn a_bind_lists_its_parameters() {
         let params = [Some(&b"12"[..]), None, Some(b"")];
         let listed = encoded(|o| bind(o, "p", "s", params));
-        assert_eq!(
-            listed,
-            b"B\0\0\0\x1cp\0s\0\0\0\0\x03\0\0\0\x0212\xff\xff\xff\xff\0\0\0\0\0\0"
-        );
+        assert_eq!(listed, b"B\0\0\0\x1cp\0s\0\0\0\0\x03\0\0\0\x0212\xff\xff\xff\xff\0\0\0\0\0\0");
     }
 
     #[test]
     fn what_cannot_be_encoded_leaves_the_buffer_alone() {
         let mut out = b"before".to_vec();
         assert_eq!(query(&mut out, "a\0b"), Err(EncodeError::ZeroByte));
-        assert_eq!(
-            startup(&mut out, [("user", "a\0database\0b")]),
-            Err(EncodeError::ZeroByte)
-        );
-        assert_eq!(
-            bind(&mut out, "", "s", std::iter::repeat_n(None, 65_536)),
-            Err(EncodeError::TooLong)
-        );
-        assert_eq!(
-            parse(&mut out, "", "", &[0; 65_536]),
-            Err(EncodeError::TooLong)
-        );
+        assert_eq!(startup(&mut out, [("user", "a\0database\0b")]), Err(EncodeError::ZeroByte));
+        assert_eq!(bind(&mut out, "", "s", std::iter::repeat_n(None, 65_536)), Err(EncodeError::TooLong));
+        assert_eq!(parse(&mut out, "", "", &[0; 65_536]), Err(EncodeError::TooLong));
         assert_eq!(out, b"before");
     }
 }

@@ -39,11 +39,7 @@ pub fn exchange(data: &[u8]) {
     };
     let whole = replies(mode, [&stream[..]]);
     for size in [1, usize::from(mode >> 3) + 2] {
-        assert_eq!(
-            replies(mode, stream.chunks(size)),
-            whole,
-            "in pieces of {size}"
-        );
+        assert_eq!(replies(mode, stream.chunks(size)), whole, "in pieces of {size}");
     }
     if stream.len() <= CUT_EVERYWHERE_BYTES {
         for at in 1..stream.len() {
@@ -130,10 +126,7 @@ fn start(data: &[u8], chunk_bytes: usize) -> String {
                 Err(error) => return format!("{error:?}: {error} {:?}", startup.method()),
             }
         }
-        assert!(
-            out.len() < SPARE_BYTES,
-            "a start has few messages of ours, all short"
-        );
+        assert!(out.len() < SPARE_BYTES, "a start has few messages of ours, all short");
     }
     format!("more {} {:?}", out.len(), startup.facts())
 }
@@ -159,9 +152,7 @@ mod tests {
     use std::path::Path;
 
     fn replay(target: &str, check: fn(&[u8])) {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../../fuzz/corpus")
-            .join(target);
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
         let mut count = 0;
         for entry in fs::read_dir(folder).expect("a corpus") {
             check(&fs::read(entry.expect("an entry").path()).expect("a file"));
@@ -183,12 +174,7 @@ mod tests {
     #[test]
     fn a_recipe_can_go_through_scram() {
         // password; SASL; first; last; ok; ready
-        let done = super::start(
-            &[
-                1, 5, 6, 0, 2, b's', b'1', 7, 0, 4, 8, 3, 0, 0, 0, 0, 0, 0, 0,
-            ],
-            1,
-        );
+        let done = super::start(&[1, 5, 6, 0, 2, b's', b'1', 7, 0, 4, 8, 3, 0, 0, 0, 0, 0, 0, 0], 1);
         assert!(done.contains("ScramSha256"), "{done}");
     }
 }

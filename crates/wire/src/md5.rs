@@ -14,14 +14,11 @@ pub fn response(user: &[u8], password: &[u8], salt: [u8; 4]) -> Zeroizing<String
 }
 
 fn hex(digest: Md5) -> String {
-    digest
-        .finalize()
-        .iter()
-        .fold(String::new(), |mut text, byte| {
-            // Writing to a String cannot fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+    digest.finalize().iter().fold(String::new(), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 #[cfg(test)]

@@ -62,25 +62,16 @@ impl RequireAuth {
                     ));
                 }
                 None => {
-                    return Err(format!(
-                        "require_auth method \"{part}\" cannot be mixed with negative methods"
-                    ));
+                    return Err(format!("require_auth method \"{part}\" cannot be mixed with negative methods"));
                 }
             };
-            let method = Method::parse(word)
-                .ok_or_else(|| format!("invalid require_auth value: \"{word}\""))?;
+            let method = Method::parse(word).ok_or_else(|| format!("invalid require_auth value: \"{word}\""))?;
             if listed.contains(&method) {
-                return Err(format!(
-                    "require_auth method \"{part}\" is specified more than once"
-                ));
+                return Err(format!("require_auth method \"{part}\" is specified more than once"));
             }
             listed.push(method);
         }
-        Ok(Some(RequireAuth {
-            text: text.to_owned(),
-            listed,
-            is_negated,
-        }))
+        Ok(Some(RequireAuth { text: text.to_owned(), listed, is_negated }))
     }
 
     fn allows(&self, method: Method) -> bool {
@@ -94,40 +85,19 @@ impl RequireAuth {
     /// In libpq's words.
     pub(crate) fn check(&self, asked: AuthMethod, is_finished: bool) -> Result<(), StartupError> {
         let (is_allowed, why) = match asked {
-            AuthMethod::Trust => (
-                is_finished || self.allows(Method::None),
-                "server did not complete authentication",
-            ),
-            AuthMethod::Cleartext => (
-                self.allows(Method::Password),
-                "server requested a cleartext password",
-            ),
-            AuthMethod::Md5 => (
-                self.allows(Method::Md5),
-                "server requested a hashed password",
-            ),
-            AuthMethod::Gss => (
-                self.allows(Method::Gss),
-                "server requested GSSAPI authentication",
-            ),
-            AuthMethod::Sspi => (
-                self.allows(Method::Sspi),
-                "server requested SSPI authentication",
-            ),
-            AuthMethod::ScramSha256 => (
-                self.allows(Method::ScramSha256) || self.allows(Method::Oauth),
-                "server requested SASL authentication",
-            ),
-            AuthMethod::Kerberos
-            | AuthMethod::Crypt
-            | AuthMethod::ScmCredential
-            | AuthMethod::Other(_) => (false, "server requested an unknown authentication type"),
+            AuthMethod::Trust => (is_finished || self.allows(Method::None), "server did not complete authentication"),
+            AuthMethod::Cleartext => (self.allows(Method::Password), "server requested a cleartext password"),
+            AuthMethod::Md5 => (self.allows(Method::Md5), "server requested a hashed password"),
+            AuthMethod::Gss => (self.allows(Method::Gss), "server requested GSSAPI authentication"),
+            AuthMethod::Sspi => (self.allows(Method::Sspi), "server requested SSPI authentication"),
+            AuthMethod::ScramSha256 => {
+                (self.allows(Method::ScramSha256) || self.allows(Method::Oauth), "server requested SASL authentication")
+            }
+            AuthMethod::Kerberos | AuthMethod::Crypt | AuthMethod::ScmCredential | AuthMethod::Other(_) => {
+                (false, "server requested an unknown authentication type")
+            }
         };
-        if is_allowed {
-            Ok(())
-        } else {
-            Err(self.refused(why))
-        }
+        if is_allowed { Ok(()) } else { Err(self.refused(why)) }
     }
 
     /// Refuses SCRAM if it is not the allowed SASL mechanism.
@@ -142,10 +112,7 @@ impl RequireAuth {
     }
 
     fn refused(&self, why: &str) -> StartupError {
-        StartupError::AuthNotAllowed {
-            required: self.text.clone(),
-            why: why.to_owned(),
-        }
+        StartupError::AuthNotAllowed { required: self.text.clone(), why: why.to_owned() }
     }
 }
 
@@ -179,10 +146,7 @@ mod tests {
         // one of the SASL mechanisms is still allowed: which ones the server offers is not known
         // yet
         assert!(allowed("!scram-sha-256").contains(&ScramSha256));
-        assert_eq!(
-            allowed("!scram-sha-256,!oauth"),
-            [Trust, Cleartext, Md5, Gss, Sspi]
-        );
+        assert_eq!(allowed("!scram-sha-256,!oauth"), [Trust, Cleartext, Md5, Gss, Sspi]);
         assert_eq!(
             require("!scram-sha-256")
                 .check_scram("SCRAM-SHA-256-PLUS")
@@ -199,35 +163,21 @@ mod tests {
         assert!(require("md5").check(AuthMethod::Trust, true).is_ok());
         assert!(require("!none").check(AuthMethod::Trust, true).is_ok());
         assert_eq!(
-            require("md5")
-                .check(AuthMethod::Trust, false)
-                .map_err(|error| error.to_string()),
-            Err(
-                "authentication method requirement \"md5\" failed: server did not complete authentication"
-                    .to_owned()
-            )
+            require("md5").check(AuthMethod::Trust, false).map_err(|error| error.to_string()),
+            Err("authentication method requirement \"md5\" failed: server did not complete authentication".to_owned())
         );
     }
 
     #[test]
     fn unusable_lists_are_refused_in_libpqs_words() {
         for (text, words) in [
-            (
-                "scram-sha-256,!md5",
-                "negative require_auth method \"!md5\" cannot be mixed with non-negative methods",
-            ),
+            ("scram-sha-256,!md5", "negative require_auth method \"!md5\" cannot be mixed with non-negative methods"),
             (
                 "!password,!none,scram-sha-256",
                 "require_auth method \"scram-sha-256\" cannot be mixed with negative methods",
             ),
-            (
-                "none,md5,none",
-                "require_auth method \"none\" is specified more than once",
-            ),
-            (
-                "!none,!md5,!none",
-                "require_auth method \"!none\" is specified more than once",
-            ),
+            ("none,md5,none", "require_auth method \"none\" is specified more than once"),
+            ("!none,!md5,!none", "require_auth method \"!none\" is specified more than once"),
             ("none,abcdefg", "invalid require_auth value: \"abcdefg\""),
             ("!abcdefg", "invalid require_auth value: \"abcdefg\""),
             ("md5,", "invalid require_auth value: \"\""),

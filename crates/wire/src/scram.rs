@@ -74,10 +74,9 @@ impl fmt::Display for ScramError {
         match self {
             ScramError::Malformed(what) => write!(f, "malformed SCRAM message ({what})"),
             ScramError::NonceMismatch => f.write_str("invalid SCRAM response (nonce mismatch)"),
-            ScramError::TooManyIterations(count) => write!(
-                f,
-                "malformed SCRAM message (iteration count {count} is over {MAX_ITERATIONS})"
-            ),
+            ScramError::TooManyIterations(count) => {
+                write!(f, "malformed SCRAM message (iteration count {count} is over {MAX_ITERATIONS})")
+            }
             ScramError::Refused(why) => {
                 write!(f, "error received from server in SCRAM exchange: {why}")
             }
@@ -105,9 +104,7 @@ impl KeyCache {
         let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*cached {
             Some(keys) if keys.are_for(password, salt, iterations) => keys.clone(),
-            _ => cached
-                .insert(Keys::derive(password, salt, iterations))
-                .clone(),
+            _ => cached.insert(Keys::derive(password, salt, iterations)).clone(),
         }
     }
 }
@@ -180,12 +177,7 @@ impl ScramClient {
     }
 
     fn with_nonce(binding: ChannelBinding, user: &str, nonce: String) -> Self {
-        ScramClient {
-            binding,
-            nonce,
-            user: user.to_owned(),
-            server_signature: None,
-        }
+        ScramClient { binding, nonce, user: user.to_owned(), server_signature: None }
     }
 
     /// The client-first-message.
@@ -245,20 +237,13 @@ impl ScramClient {
             let why = why.split(',').next().unwrap_or(why);
             return Err(ScramError::Refused(why.to_owned()));
         }
-        let signature = text.strip_prefix("v=").ok_or(ScramError::Malformed(
-            "attribute \"v\" expected in server-final-message",
-        ))?;
+        let signature =
+            text.strip_prefix("v=").ok_or(ScramError::Malformed("attribute \"v\" expected in server-final-message"))?;
         let signature = signature.split(',').next().unwrap_or(signature);
-        let signature = BASE64
-            .decode(signature)
-            .map_err(|_| ScramError::Malformed("invalid server signature"))?;
-        let expected = self
-            .server_signature
-            .take()
-            .ok_or(ScramError::Malformed("server-final-message came too early"))?;
-        expected
-            .verify_slice(&signature)
-            .map_err(|_| ScramError::BadServerSignature)
+        let signature = BASE64.decode(signature).map_err(|_| ScramError::Malformed("invalid server signature"))?;
+        let expected =
+            self.server_signature.take().ok_or(ScramError::Malformed("server-final-message came too early"))?;
+        expected.verify_slice(&signature).map_err(|_| ScramError::BadServerSignature)
     }
 }
 
@@ -273,19 +258,13 @@ impl<'a> Challenge<'a> {
     fn parse(message: &'a str) -> Result<Self, ScramError> {
         let mut attributes = message.split(',');
         let mut attribute = |prefix: &str, missing| {
-            attributes
-                .next()
-                .and_then(|text| text.strip_prefix(prefix))
-                .ok_or(ScramError::Malformed(missing))
+            attributes.next().and_then(|text| text.strip_prefix(prefix)).ok_or(ScramError::Malformed(missing))
         };
         let nonce = attribute("r=", "attribute \"r\" expected")?;
         let salt = attribute("s=", "attribute \"s\" expected")?;
         let iterations = attribute("i=", "attribute \"i\" expected")?;
-        let salt = BASE64
-            .decode(salt)
-            .ok()
-            .filter(|salt| !salt.is_empty())
-            .ok_or(ScramError::Malformed("invalid salt"))?;
+        let salt =
+            BASE64.decode(salt).ok().filter(|salt| !salt.is_empty()).ok_or(ScramError::Malformed("invalid salt"))?;
         let count: u64 = iterations
             .parse()
             .ok()
@@ -295,35 +274,21 @@ impl<'a> Challenge<'a> {
             .ok()
             .filter(|&count| count <= MAX_ITERATIONS)
             .ok_or(ScramError::TooManyIterations(count))?;
-        Ok(Challenge {
-            nonce,
-            salt,
-            iterations,
-        })
+        Ok(Challenge { nonce, salt, iterations })
     }
 }
 
 /// The password after SASLprep; unchanged if it is not UTF-8 or contains characters that SASLprep
 /// forbids, as PostgreSQL does on both sides.
 fn prepared(password: &[u8]) -> Zeroizing<Vec<u8>> {
-    let prepared = std::str::from_utf8(password)
-        .ok()
-        .and_then(|text| stringprep::saslprep(text).ok());
+    let prepared = std::str::from_utf8(password).ok().and_then(|text| stringprep::saslprep(text).ok());
     Zeroizing::new(prepared.map_or_else(|| password.to_vec(), |text| text.as_bytes().to_vec()))
 }
 
 /// The signature of an exchange by a server that knows the password.
 #[cfg(any(test, fuzzing))]
-pub(crate) fn server_signature(
-    password: &[u8],
-    salt: &[u8],
-    iterations: u32,
-    exchange: &[u8],
-) -> [u8; 32] {
-    hmac(
-        Keys::derive(password, salt, iterations).server.as_slice(),
-        exchange,
-    )
+pub(crate) fn server_signature(password: &[u8], salt: &[u8], iterations: u32, exchange: &[u8]) -> [u8; 32] {
+    hmac(Keys::derive(password, salt, iterations).server.as_slice(), exchange)
 }
 
 fn mac(key: &[u8]) -> Hmac<Sha256> {
@@ -332,11 +297,7 @@ fn mac(key: &[u8]) -> Hmac<Sha256> {
 }
 
 fn hmac(key: &[u8], message: &[u8]) -> [u8; 32] {
-    mac(key)
-        .chain_update(message)
-        .finalize()
-        .into_bytes()
-        .into()
+    mac(key).chain_update(message).finalize().into_bytes().into()
 }
 
 #[cfg(test)]
@@ -391,38 +352,20 @@ mod tests {
         let wrong = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G5=";
         for server_final in [&wrong[..], b"v=", b"v=AAAA"] {
             let result = answered().verify(server_final);
-            assert!(
-                matches!(
-                    result,
-                    Err(ScramError::BadServerSignature | ScramError::Malformed(_))
-                ),
-                "{result:?}"
-            );
+            assert!(matches!(result, Err(ScramError::BadServerSignature | ScramError::Malformed(_))), "{result:?}");
         }
         let forged = format!("v={}", BASE64.encode([0u8; 32]));
-        assert_eq!(
-            answered().verify(forged.as_bytes()),
-            Err(ScramError::BadServerSignature)
-        );
+        assert_eq!(answered().verify(forged.as_bytes()), Err(ScramError::BadServerSignature));
         assert!(rfc_client().verify(SERVER_FINAL).is_err());
-        assert_eq!(
-            answered().verify(b"e=invalid-proof"),
-            Err(ScramError::Refused("invalid-proof".to_owned()))
-        );
+        assert_eq!(answered().verify(b"e=invalid-proof"), Err(ScramError::Refused("invalid-proof".to_owned())));
     }
 
     #[test]
     fn bad_challenges_are_refused() {
-        let refused = |challenge: &str| {
-            rfc_client()
-                .answer(challenge.as_bytes(), b"pencil", None)
-                .expect_err(challenge)
-        };
+        let refused =
+            |challenge: &str| rfc_client().answer(challenge.as_bytes(), b"pencil", None).expect_err(challenge);
         assert_eq!(refused("r=other,s=AAAA,i=1"), ScramError::NonceMismatch);
-        assert_eq!(
-            refused("r=rOprNGfwEbeRWgbNEkqO,s=AAAA,i=1"),
-            ScramError::NonceMismatch
-        );
+        assert_eq!(refused("r=rOprNGfwEbeRWgbNEkqO,s=AAAA,i=1"), ScramError::NonceMismatch);
         assert_eq!(
             refused("r=rOprNGfwEbeRWgbNEkqOx,s=AAAA,i=2147483647"),
             ScramError::TooManyIterations(2_147_483_647)
@@ -451,11 +394,7 @@ mod tests {
 
     #[test]
     fn nonces_differ_and_have_no_comma() {
-        let first = |()| {
-            ScramClient::new(ChannelBinding::Unsupported)
-                .expect("randomness")
-                .first()
-        };
+        let first = |()| ScramClient::new(ChannelBinding::Unsupported).expect("randomness").first();
         assert_ne!(first(()), first(()));
         assert_eq!(first(()).matches(',').count(), 3);
     }
@@ -463,8 +402,7 @@ mod tests {
     #[test]
     fn channel_binding_goes_into_the_proof() {
         let bind = |binding| {
-            let mut client =
-                ScramClient::with_nonce(binding, "user", "rOprNGfwEbeRWgbNEkqO".to_owned());
+            let mut client = ScramClient::with_nonce(binding, "user", "rOprNGfwEbeRWgbNEkqO".to_owned());
             let answer = client.answer(SERVER_FIRST, b"pencil", None);
             (client.first(), answer.expect("an answer"))
         };

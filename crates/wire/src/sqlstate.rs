@@ -113,9 +113,7 @@ impl SqlState {
     /// Reads a code: five characters, digits and upper-case letters only.
     pub fn parse(code: &[u8]) -> Option<SqlState> {
         let code: [u8; 5] = code.try_into().ok()?;
-        code.iter()
-            .all(|c| c.is_ascii_digit() || c.is_ascii_uppercase())
-            .then_some(SqlState(code))
+        code.iter().all(|c| c.is_ascii_digit() || c.is_ascii_uppercase()).then_some(SqlState(code))
     }
 
     /// The five characters.
@@ -156,10 +154,7 @@ mod tests {
     fn codes_and_names_agree() {
         assert_eq!(SqlState::SERIALIZATION_FAILURE.as_str(), "40001");
         assert_eq!(SqlState::DEADLOCK_DETECTED.class(), "40");
-        assert_eq!(
-            SqlState::parse(b"57P01").and_then(SqlState::name),
-            Some("admin_shutdown")
-        );
+        assert_eq!(SqlState::parse(b"57P01").and_then(SqlState::name), Some("admin_shutdown"));
         assert_eq!(SqlState::parse(b"ZZ999").and_then(SqlState::name), None);
     }
 
@@ -181,11 +176,7 @@ mod tests {
 
     #[test]
     fn only_conflicts_are_retryable() {
-        let retryable: Vec<_> = KNOWN
-            .iter()
-            .filter(|s| s.is_retryable())
-            .map(|s| s.as_str())
-            .collect();
+        let retryable: Vec<_> = KNOWN.iter().filter(|s| s.is_retryable()).map(|s| s.as_str()).collect();
         assert_eq!(retryable, ["40001", "40P01"]);
     }
 }

@@ -195,9 +195,7 @@ impl Startup {
         let settings = params.settings.iter();
         frontend::startup(
             out,
-            user.into_iter()
-                .chain(database)
-                .chain(settings.map(|(name, value)| (name.as_str(), value.as_str()))),
+            user.into_iter().chain(database).chain(settings.map(|(name, value)| (name.as_str(), value.as_str()))),
         )
     }
 
@@ -324,8 +322,7 @@ fn authenticate(
     body: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<(), StartupError> {
-    let (code, data) =
-        split_u32(body).ok_or(malformed(b'R', "authentication request without a number"))?;
+    let (code, data) = split_u32(body).ok_or(malformed(b'R', "authentication request without a number"))?;
     let state = std::mem::replace(auth, Auth::Done);
     if let (Some(asked), Some(require)) = (AuthMethod::from_code(code), &params.require_auth) {
         let is_finished = matches!(state, Auth::PasswordSent | Auth::ScramVerified);
@@ -364,9 +361,7 @@ fn answer(
             Auth::PasswordSent
         }
         (5, Auth::Start) => {
-            let salt = data
-                .try_into()
-                .map_err(|_| malformed(b'R', "md5 salt is not 4 bytes"))?;
+            let salt = data.try_into().map_err(|_| malformed(b'R', "md5 salt is not 4 bytes"))?;
             let answer = md5::response(params.user.as_bytes(), password()?, salt);
             frontend::password(out, answer.as_bytes())?;
             Auth::PasswordSent
@@ -392,11 +387,7 @@ fn answer(
 }
 
 /// Chooses one of the server's mechanisms, and sends the first message.
-fn begin_scram(
-    params: &StartupParams,
-    offered: &[u8],
-    out: &mut Vec<u8>,
-) -> Result<ScramClient, StartupError> {
+fn begin_scram(params: &StartupParams, offered: &[u8], out: &mut Vec<u8>) -> Result<ScramClient, StartupError> {
     let chosen = params.binding.choose(mechanisms(offered)?)?;
     let mechanism = chosen.mechanism();
     if let Some(require) = &params.require_auth {
@@ -414,8 +405,7 @@ fn begin_scram(
 fn mechanisms(mut list: &[u8]) -> Result<Vec<String>, ProtocolError> {
     let mut offered = Vec::new();
     loop {
-        let (name, rest) =
-            split_cstr(list).ok_or(malformed(b'R', "list of mechanisms without an end"))?;
+        let (name, rest) = split_cstr(list).ok_or(malformed(b'R', "list of mechanisms without an end"))?;
         if name.is_empty() {
             return Ok(offered);
         }
@@ -426,10 +416,7 @@ fn mechanisms(mut list: &[u8]) -> Result<Vec<String>, ProtocolError> {
 
 fn cancel_key(body: &[u8]) -> Result<CancelKey, ProtocolError> {
     match split_u32(body) {
-        Some((pid, key)) if (4..=256).contains(&key.len()) => Ok(CancelKey {
-            pid,
-            key: key.to_vec(),
-        }),
+        Some((pid, key)) if (4..=256).contains(&key.len()) => Ok(CancelKey { pid, key: key.to_vec() }),
         _ => Err(malformed(b'K', "not a process and a key")),
     }
 }
@@ -444,10 +431,7 @@ fn negotiated(body: &[u8]) -> Result<Negotiated, ProtocolError> {
             unrecognized.push(String::from_utf8_lossy(name).into_owned());
             rest = tail;
         }
-        rest.is_empty().then_some(Negotiated {
-            newest_version,
-            unrecognized,
-        })
+        rest.is_empty().then_some(Negotiated { newest_version, unrecognized })
     };
     parse().ok_or(malformed(b'v', "not a version and a list of options"))
 }

@@ -24,13 +24,7 @@ fn capturing() -> Exchange {
 }
 
 fn select_only() -> Vec<u8> {
-    [
-        message(b'2', b""),
-        row(&[Some(b"12345")]),
-        message(b'C', b"SELECT 1\0"),
-        ready(b'I'),
-    ]
-    .concat()
+    [message(b'2', b""), row(&[Some(b"12345")]), message(b'C', b"SELECT 1\0"), ready(b'I')].concat()
 }
 
 /// One message of each kind.
@@ -41,10 +35,7 @@ fn everything() -> Vec<u8> {
         description("abalance"),
         message(b'2', b""),
         row(&[Some(b"12"), None, Some(b"")]),
-        message(
-            b'N',
-            b"SWARNING\0VWARNING\0C25P01\0Mno transaction in progress\0\0",
-        ),
+        message(b'N', b"SWARNING\0VWARNING\0C25P01\0Mno transaction in progress\0\0"),
         message(b'C', b"SELECT 1\0"),
         message(b's', b""),
         message(b'I', b""),
@@ -56,10 +47,7 @@ fn everything() -> Vec<u8> {
         message(b'H', b"\0\0\x01\0\0"),
         message(b'd', b"1\tx\n"),
         message(b'c', b""),
-        message(
-            b'E',
-            b"SERROR\0VERROR\0C40001\0Mcould not serialize access\0\0",
-        ),
+        message(b'E', b"SERROR\0VERROR\0C40001\0Mcould not serialize access\0\0"),
         ready(b'T'),
         ready(b'E'),
     ]
@@ -72,10 +60,7 @@ fn a_good_answer_is_one_ready() {
     let answer = select_only();
     for _ in 0..3 {
         let mut input = answer.as_slice();
-        assert_eq!(
-            exchange.next(&mut input),
-            Ok(Some(Reply::Ready(TxStatus::Idle)))
-        );
+        assert_eq!(exchange.next(&mut input), Ok(Some(Reply::Ready(TxStatus::Idle))));
         assert_eq!(exchange.next(&mut input), Ok(None));
     }
 }
@@ -106,16 +91,10 @@ fn completions_and_rows_are_reported_when_wanted() {
         }
         other => panic!("not a completion: {other:?}"),
     }
-    assert!(matches!(
-        exchange.next(&mut input),
-        Ok(Some(Reply::Ready(_)))
-    ));
+    assert!(matches!(exchange.next(&mut input), Ok(Some(Reply::Ready(_)))));
     exchange.set_capture(Capture::None);
     exchange.set_completions(false);
-    assert!(matches!(
-        exchange.next(&mut input),
-        Ok(Some(Reply::Ready(_)))
-    ));
+    assert!(matches!(exchange.next(&mut input), Ok(Some(Reply::Ready(_)))));
 }
 
 #[test]
@@ -133,13 +112,7 @@ fn errors_carry_their_code() {
             _ => {}
         }
     }
-    assert_eq!(
-        codes,
-        [
-            SqlState::NO_ACTIVE_SQL_TRANSACTION,
-            SqlState::SERIALIZATION_FAILURE
-        ]
-    );
+    assert_eq!(codes, [SqlState::NO_ACTIVE_SQL_TRANSACTION, SqlState::SERIALIZATION_FAILURE]);
 }
 
 #[test]
@@ -149,19 +122,12 @@ fn every_cut_gives_the_same_replies() {
         let whole = replies(&mut make(), &[&stream]).expect("the protocol");
         for cut in 0..=stream.len() {
             let (a, b) = stream.split_at(cut);
-            assert_eq!(
-                replies(&mut make(), &[a, b]).as_ref(),
-                Ok(&whole),
-                "cut at {cut}"
-            );
+            assert_eq!(replies(&mut make(), &[a, b]).as_ref(), Ok(&whole), "cut at {cut}");
         }
         let bytes: Vec<&[u8]> = stream.chunks(1).collect();
         assert_eq!(replies(&mut make(), &bytes).as_ref(), Ok(&whole));
     }
-    assert_eq!(
-        replies(&mut capturing(), &[&stream]).map(|r| r.len()),
-        Ok(14)
-    );
+    assert_eq!(replies(&mut capturing(), &[&stream]).map(|r| r.len()), Ok(14));
 }
 
 #[test]
@@ -190,10 +156,7 @@ fn a_huge_row_that_nobody_wants_is_not_kept() {
         assert_eq!(exchange.next(&mut input), Ok(None));
     }
     let mut end: &[u8] = b"Z\0\0\0\x05I";
-    assert_eq!(
-        exchange.next(&mut end),
-        Ok(Some(Reply::Ready(TxStatus::Idle)))
-    );
+    assert_eq!(exchange.next(&mut end), Ok(Some(Reply::Ready(TxStatus::Idle))));
 }
 
 #[test]
@@ -225,48 +188,12 @@ fn long_errors_are_cut_and_the_stream_goes_on() {
 #[test]
 fn broken_streams_are_refused_for_good() {
     let cases: [(&[u8], ProtocolError); 6] = [
-        (
-            b"Z\0\0\0\x03",
-            ProtocolError::BadLength {
-                kind: b'Z',
-                length: 3,
-            },
-        ),
-        (
-            b"D\xff\xff\xff\xff",
-            ProtocolError::BadLength {
-                kind: b'D',
-                length: u32::MAX,
-            },
-        ),
-        (
-            b"C\0\0\x80\0",
-            ProtocolError::BadLength {
-                kind: b'C',
-                length: 32_768,
-            },
-        ),
-        (
-            b"2\0\0\0\x05",
-            ProtocolError::BadLength {
-                kind: b'2',
-                length: 5,
-            },
-        ),
-        (
-            b"x\0\0\0\x04",
-            ProtocolError::UnknownMessage {
-                kind: b'x',
-                length: 4,
-            },
-        ),
-        (
-            b"R\0\0\0\x08",
-            ProtocolError::UnknownMessage {
-                kind: b'R',
-                length: 8,
-            },
-        ),
+        (b"Z\0\0\0\x03", ProtocolError::BadLength { kind: b'Z', length: 3 }),
+        (b"D\xff\xff\xff\xff", ProtocolError::BadLength { kind: b'D', length: u32::MAX }),
+        (b"C\0\0\x80\0", ProtocolError::BadLength { kind: b'C', length: 32_768 }),
+        (b"2\0\0\0\x05", ProtocolError::BadLength { kind: b'2', length: 5 }),
+        (b"x\0\0\0\x04", ProtocolError::UnknownMessage { kind: b'x', length: 4 }),
+        (b"R\0\0\0\x08", ProtocolError::UnknownMessage { kind: b'R', length: 8 }),
     ];
     for (stream, error) in cases {
         for cut in 0..stream.len() {
@@ -277,14 +204,8 @@ fn broken_streams_are_refused_for_good() {
             assert!(!exchange.at_boundary());
         }
     }
-    let text = ProtocolError::BadLength {
-        kind: b'H',
-        length: 1_414_811_695,
-    };
-    assert_eq!(
-        text.to_string(),
-        "lost synchronization with server: got message type \"H\", length 1414811695"
-    );
+    let text = ProtocolError::BadLength { kind: b'H', length: 1_414_811_695 };
+    assert_eq!(text.to_string(), "lost synchronization with server: got message type \"H\", length 1414811695");
 }
 
 #[test]
@@ -299,10 +220,7 @@ fn malformed_bodies_are_refused() {
         (message(b'S', b"name\0value\0more"), b'S'),
     ] {
         let result = replies(&mut capturing(), &[&stream]);
-        assert!(
-            matches!(result, Err(ProtocolError::Malformed { kind: k, .. }) if k == kind),
-            "{result:?}"
-        );
+        assert!(matches!(result, Err(ProtocolError::Malformed { kind: k, .. }) if k == kind), "{result:?}");
     }
 }
 

@@ -7,9 +7,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use common::{auth, message, ready};
 use hmac::{Hmac, KeyInit, Mac};
 use pgdyno_wire::require_auth::RequireAuth;
-use pgdyno_wire::{
-    AuthMethod, Progress, ProtocolError, SqlState, Startup, StartupError, StartupParams, TxStatus,
-};
+use pgdyno_wire::{AuthMethod, Progress, ProtocolError, SqlState, Startup, StartupError, StartupParams, TxStatus};
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
@@ -46,14 +44,9 @@ fn after_auth() -> Vec<Vec<u8>> {
 #[test]
 fn first_message() {
     let mut out = Vec::new();
-    Startup::new(params(None))
-        .first(&mut out)
-        .expect("encodable");
+    Startup::new(params(None)).first(&mut out).expect("encodable");
     let body = b"\0\x03\0\0user\0alice\0database\0bench\0application_name\0test\0\0";
-    assert_eq!(
-        out[..4],
-        u32::try_from(body.len() + 4).expect("short").to_be_bytes()
-    );
+    assert_eq!(out[..4], u32::try_from(body.len() + 4).expect("short").to_be_bytes());
     assert_eq!(&out[4..], body);
     let smuggled = StartupParams::new("a\0replication\0on");
     assert!(Startup::new(smuggled).first(&mut Vec::new()).is_err());
@@ -75,10 +68,7 @@ fn trust_collects_the_facts_at_every_cut() {
         assert_eq!(startup.feed(&mut head, &mut out), Ok(Progress::NeedMore));
         let tail = [&stream[cut..], rest].concat();
         let mut tail = tail.as_slice();
-        assert_eq!(
-            startup.feed(&mut tail, &mut out),
-            Ok(Progress::Ready(TxStatus::Idle))
-        );
+        assert_eq!(startup.feed(&mut tail, &mut out), Ok(Progress::Ready(TxStatus::Idle)));
         assert_eq!(tail, rest, "what follows stays");
         assert!(out.is_empty());
         assert_eq!(startup.method(), Some(AuthMethod::Trust));
@@ -87,10 +77,7 @@ fn trust_collects_the_facts_at_every_cut() {
         assert_eq!(facts.parameter("server_version"), Some("15.18"));
         let key = facts.cancel_key.expect("a key");
         assert_eq!((key.pid, key.key.as_slice()), (1234, &[1u8, 2, 3, 4][..]));
-        assert_eq!(
-            facts.negotiated.expect("negotiated").unrecognized,
-            ["_pq_.x"]
-        );
+        assert_eq!(facts.negotiated.expect("negotiated").unrecognized, ["_pq_.x"]);
         assert_eq!(facts.notices.len(), 1);
     }
 }
@@ -161,11 +148,7 @@ fn scram_server(startup: &mut Startup, password: &[u8], forge: bool) -> Result<(
     let signed = format!("{bare},{server_first},{without_proof}");
     let client_key = hmac(&salted, b"Client Key");
     let signature = hmac(&Sha256::digest(client_key), signed.as_bytes());
-    let expected: Vec<u8> = client_key
-        .iter()
-        .zip(signature)
-        .map(|(a, b)| a ^ b)
-        .collect();
+    let expected: Vec<u8> = client_key.iter().zip(signature).map(|(a, b)| a ^ b).collect();
     assert_eq!(BASE64.decode(proof).expect("base64"), expected);
 
     let server_key = hmac(&salted, if forge { b"Forged Key" } else { b"Server Key" });
@@ -186,10 +169,7 @@ fn scram_proves_both_sides() {
         assert_eq!(startup.method(), Some(AuthMethod::ScramSha256));
     }
     let error = scram_server(&mut Startup::new(shared), b"pencil", true);
-    assert_eq!(
-        error.expect_err("forged").to_string(),
-        "incorrect server signature"
-    );
+    assert_eq!(error.expect_err("forged").to_string(), "incorrect server signature");
 }
 
 #[test]
@@ -197,13 +177,7 @@ fn a_server_may_not_skip_its_proof() {
     let mut startup = Startup::new(params(Some("pencil")));
     let messages = [auth(10, b"SCRAM-SHA-256\0\0"), auth(0, b"")];
     let result = play(&mut startup, &messages);
-    assert!(matches!(
-        result,
-        Err(StartupError::Protocol(ProtocolError::Malformed {
-            kind: b'R',
-            ..
-        }))
-    ));
+    assert!(matches!(result, Err(StartupError::Protocol(ProtocolError::Malformed { kind: b'R', .. }))));
 }
 
 #[test]
@@ -213,10 +187,7 @@ fn methods_that_are_refused() {
         (auth(9, b""), "SSPI authentication not supported"),
         (auth(2, b""), "Kerberos authentication not supported"),
         (auth(99, b""), "authentication method 99 not supported"),
-        (
-            auth(10, b"SCRAM-SHA-512\0\0"),
-            "none of the server's SASL authentication mechanisms are supported",
-        ),
+        (auth(10, b"SCRAM-SHA-512\0\0"), "none of the server's SASL authentication mechanisms are supported"),
         (
             auth(10, b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0"),
             "server offered SCRAM-SHA-256-PLUS authentication over a non-SSL connection",
@@ -229,11 +200,7 @@ fn methods_that_are_refused() {
 
 #[test]
 fn a_missing_password_is_named_as_libpq_names_it() {
-    for request in [
-        auth(3, b""),
-        auth(5, b"salt"),
-        auth(10, b"SCRAM-SHA-256\0\0"),
-    ] {
+    for request in [auth(3, b""), auth(5, b"salt"), auth(10, b"SCRAM-SHA-256\0\0")] {
         for password in [None, Some("")] {
             let mut startup = Startup::new(params(password));
             let error = play(&mut startup, std::slice::from_ref(&request)).expect_err("none");
@@ -246,19 +213,13 @@ fn a_missing_password_is_named_as_libpq_names_it() {
 
 #[test]
 fn refusals_of_the_server() {
-    let refusal = message(
-        b'E',
-        b"SFATAL\0VFATAL\0C28P01\0Mpassword authentication failed for user \"alice\"\0\0",
-    );
+    let refusal = message(b'E', b"SFATAL\0VFATAL\0C28P01\0Mpassword authentication failed for user \"alice\"\0\0");
     let messages = [auth(3, b""), refusal];
     let result = play(&mut Startup::new(params(Some("wrong"))), &messages);
     match result {
         Err(StartupError::Server(error)) => {
             assert_eq!(error.sqlstate(), SqlState::INVALID_PASSWORD);
-            assert_eq!(
-                error.to_string(),
-                "FATAL:  password authentication failed for user \"alice\""
-            );
+            assert_eq!(error.to_string(), "FATAL:  password authentication failed for user \"alice\"");
         }
         other => panic!("not refused: {other:?}"),
     }
@@ -268,10 +229,7 @@ fn refusals_of_the_server() {
         let (a, b) = bare.split_at(cut);
         let result = play(&mut Startup::new(params(None)), &[a.to_vec(), b.to_vec()]);
         let error = result.expect_err("refused").to_string();
-        assert_eq!(
-            error,
-            "could not fork new process for connection: Resource temporarily unavailable"
-        );
+        assert_eq!(error, "could not fork new process for connection: Resource temporarily unavailable");
     }
 }
 
@@ -294,10 +252,7 @@ fn messages_out_of_turn_are_refused() {
         vec![b"HTTP/1.1 400 Bad Request".to_vec()],
     ] {
         let result = play(&mut Startup::new(params(Some("x"))), &messages);
-        assert!(
-            matches!(result, Err(StartupError::Protocol(_))),
-            "{messages:?}: {result:?}"
-        );
+        assert!(matches!(result, Err(StartupError::Protocol(_))), "{messages:?}: {result:?}");
     }
 }
 
@@ -306,17 +261,10 @@ fn an_endless_start_comes_to_an_end() {
     let notice = message(b'N', &vec![b'x'; 1 << 20]);
     let mut startup = Startup::new(params(None));
     let ended = (0..100).find_map(|_| startup.feed(&mut notice.as_slice(), &mut Vec::new()).err());
-    assert_eq!(
-        ended,
-        Some(StartupError::Protocol(ProtocolError::EndlessStartup))
-    );
+    assert_eq!(ended, Some(StartupError::Protocol(ProtocolError::EndlessStartup)));
     let parameters = startup.facts().parameters.len();
     assert!(startup.facts().notices.len() <= 64 && parameters == 0);
-    assert!(
-        startup
-            .feed(&mut notice.as_slice(), &mut Vec::new())
-            .is_err()
-    );
+    assert!(startup.feed(&mut notice.as_slice(), &mut Vec::new()).is_err());
 }
 
 #[test]
@@ -324,10 +272,7 @@ fn secrets_are_not_shown() {
     let mut startup = Startup::new(params(Some("hunter2")));
     play(&mut startup, &[auth(10, b"SCRAM-SHA-256\0\0")]).expect("an answer");
     let shown = format!("{startup:?}");
-    assert!(
-        !shown.contains("hunter2") && shown.contains("***"),
-        "{shown}"
-    );
+    assert!(!shown.contains("hunter2") && shown.contains("***"), "{shown}");
     assert!(!shown.contains("104, 117, 110"), "{shown}");
 }
 
@@ -383,16 +328,10 @@ fn no_password_is_sent_in_a_way_that_is_not_allowed() {
         ("!none", auth(0, b"")),
     ] {
         let require_auth = RequireAuth::parse(allowed).expect("it can be read");
-        let mut startup = Startup::new(StartupParams {
-            require_auth,
-            ..params(Some("secret"))
-        });
+        let mut startup = Startup::new(StartupParams { require_auth, ..params(Some("secret")) });
         let mut out = Vec::new();
         let refused = startup.feed(&mut asked.as_slice(), &mut out);
-        assert!(
-            matches!(refused, Err(StartupError::AuthNotAllowed { .. })),
-            "{allowed}: {refused:?}"
-        );
+        assert!(matches!(refused, Err(StartupError::AuthNotAllowed { .. })), "{allowed}: {refused:?}");
         assert!(out.is_empty());
     }
 }
@@ -400,10 +339,7 @@ fn no_password_is_sent_in_a_way_that_is_not_allowed() {
 #[test]
 fn an_allowed_exchange_must_be_complete() {
     let require_auth = RequireAuth::parse("scram-sha-256").expect("it can be read");
-    let mut startup = Startup::new(StartupParams {
-        require_auth,
-        ..params(Some("secret"))
-    });
+    let mut startup = Startup::new(StartupParams { require_auth, ..params(Some("secret")) });
     let messages = [auth(10, b"SCRAM-SHA-256\0\0"), auth(0, b"")];
     let refused = play(&mut startup, &messages).expect_err("the server has not shown its half");
     assert_eq!(

@@ -14,22 +14,14 @@ use crate::param_error::system_message;
 pub(super) fn system_roots() -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let found = rustls_native_certs::load_native_certs();
     if found.certs.is_empty() {
-        let why = found.errors.first().map_or_else(
-            || "none were found".to_owned(),
-            std::string::ToString::to_string,
-        );
-        return Err(TlsError::Setup(format!(
-            "could not load system root certificate paths: {why}"
-        )));
+        let why = found.errors.first().map_or_else(|| "none were found".to_owned(), std::string::ToString::to_string);
+        return Err(TlsError::Setup(format!("could not load system root certificate paths: {why}")));
     }
     Ok(found.certs)
 }
 
 /// All certificates of a PEM file; at least one.
-pub(super) fn certificates(
-    path: &Path,
-    what: &str,
-) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+pub(super) fn certificates(path: &Path, what: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let failed = |why: String| {
         let path = path.display();
         TlsError::Setup(format!("could not read {what} \"{path}\": {why}"))
@@ -44,9 +36,7 @@ pub(super) fn certificates(
 }
 
 /// All revocation lists that the settings name.
-pub(super) fn revocations(
-    settings: &TlsSettings,
-) -> Result<Vec<CertRevocationList<'static>>, TlsError> {
+pub(super) fn revocations(settings: &TlsSettings) -> Result<Vec<CertRevocationList<'static>>, TlsError> {
     let mut lists = Vec::new();
     match &settings.crl {
         FilePlace::Given(path) => read_revocations(path, &mut lists)?,
@@ -56,9 +46,7 @@ pub(super) fn revocations(
     if let Some(folder) = &settings.crl_folder {
         let failed = |error: std::io::Error| {
             let (folder, why) = (folder.display(), system_message(&error));
-            TlsError::Setup(format!(
-                "could not read folder of certificate revocation lists \"{folder}\": {why}"
-            ))
+            TlsError::Setup(format!("could not read folder of certificate revocation lists \"{folder}\": {why}"))
         };
         for entry in std::fs::read_dir(folder).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
@@ -70,15 +58,10 @@ pub(super) fn revocations(
     Ok(lists)
 }
 
-fn read_revocations(
-    path: &Path,
-    lists: &mut Vec<CertRevocationList<'static>>,
-) -> Result<(), TlsError> {
+fn read_revocations(path: &Path, lists: &mut Vec<CertRevocationList<'static>>) -> Result<(), TlsError> {
     let failed = |why: String| {
         let path = path.display();
-        TlsError::Setup(format!(
-            "could not read certificate revocation list file \"{path}\": {why}"
-        ))
+        TlsError::Setup(format!("could not read certificate revocation list file \"{path}\": {why}"))
     };
     let text = std::fs::read(path).map_err(|error| failed(system_message(&error)))?;
     let before = lists.len();

@@ -65,10 +65,7 @@ mod tests {
         assert_eq!(channel(&der), Channel::Tls(Sha256::digest(&der).to_vec()));
         let der = signed(&rcgen::PKCS_ECDSA_P384_SHA384);
         assert_eq!(channel(&der), Channel::Tls(Sha384::digest(&der).to_vec()));
-        assert_eq!(
-            channel(&signed(&rcgen::PKCS_ED25519)),
-            Channel::TlsWithoutHash
-        );
+        assert_eq!(channel(&signed(&rcgen::PKCS_ED25519)), Channel::TlsWithoutHash);
         assert_eq!(channel(b"no certificate"), Channel::TlsWithoutHash);
     }
 }

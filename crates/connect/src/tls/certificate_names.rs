@@ -74,24 +74,18 @@ fn mismatch(names: &[String], host: &str) -> String {
     }
 }
 
-fn alternative_names<'a>(
-    certificate: &'a X509Certificate<'_>,
-) -> Result<&'a [GeneralName<'a>], TlsError> {
+fn alternative_names<'a>(certificate: &'a X509Certificate<'_>) -> Result<&'a [GeneralName<'a>], TlsError> {
     match certificate.subject_alternative_name() {
         Ok(Some(names)) => Ok(&names.value.general_names),
         Ok(None) => Ok(&[]),
-        Err(_) => Err(TlsError::WrongName(
-            "could not read the names of the server's certificate".to_owned(),
-        )),
+        Err(_) => Err(TlsError::WrongName("could not read the names of the server's certificate".to_owned())),
     }
 }
 
 /// A zero byte could end the name for other readers, but not here.
 fn check_text(name: &str) -> Result<(), TlsError> {
     if name.contains('\0') {
-        return Err(TlsError::WrongName(
-            "SSL certificate's name contains embedded null".to_owned(),
-        ));
+        return Err(TlsError::WrongName("SSL certificate's name contains embedded null".to_owned()));
     }
     Ok(())
 }
@@ -114,9 +108,7 @@ fn matches(name: &str, host: &str) -> bool {
     };
     // a wildcard matches one label of a name, and no part of an address
     host.parse::<IpAddr>().is_err()
-        && host
-            .find('.')
-            .is_some_and(|dot| dot > 0 && host[dot..].eq_ignore_ascii_case(domain))
+        && host.find('.').is_some_and(|dot| dot > 0 && host[dot..].eq_ignore_ascii_case(domain))
 }
 
 #[cfg(test)]
@@ -167,25 +159,10 @@ mod tests {
     #[test]
     fn names_that_do_not() {
         for (common, alternatives, host, error) in [
-            (
-                Some("a"),
-                &[][..],
-                "b",
-                "server certificate for \"a\" does not match host name \"b\"",
-            ),
+            (Some("a"), &[][..], "b", "server certificate for \"a\" does not match host name \"b\""),
             // the common name does not count if there are alternative names
-            (
-                Some("b"),
-                &["a"],
-                "b",
-                "server certificate for \"a\" does not match host name \"b\"",
-            ),
-            (
-                None,
-                &["a", "c"],
-                "b",
-                "server certificate for \"a\" (and 1 other name) does not match host name \"b\"",
-            ),
+            (Some("b"), &["a"], "b", "server certificate for \"a\" does not match host name \"b\""),
+            (None, &["a", "c"], "b", "server certificate for \"a\" (and 1 other name) does not match host name \"b\""),
             (
                 None,
                 &["a", "c", "127.0.0.1"],
@@ -228,30 +205,11 @@ mod tests {
                 "xy.example",
                 "server certificate for \"x*.example\" does not match host name \"xy.example\"",
             ),
-            (
-                None,
-                &[],
-                "b",
-                "could not get server's host name from server certificate",
-            ),
-            (
-                Some("a"),
-                &[],
-                "",
-                "host name must be specified for a verified SSL connection",
-            ),
-            (
-                Some("b\0.evil"),
-                &[],
-                "b",
-                "SSL certificate's name contains embedded null",
-            ),
+            (None, &[], "b", "could not get server's host name from server certificate"),
+            (Some("a"), &[], "", "host name must be specified for a verified SSL connection"),
+            (Some("b\0.evil"), &[], "b", "SSL certificate's name contains embedded null"),
         ] {
-            assert_eq!(
-                said(common, alternatives, host),
-                Err(error.to_owned()),
-                "{host}"
-            );
+            assert_eq!(said(common, alternatives, host), Err(error.to_owned()), "{host}");
         }
     }
 }

@@ -18,9 +18,7 @@ pub struct TlsChannel {
 
 impl fmt::Debug for TlsChannel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsChannel")
-            .field("version", &self.connection.protocol_version())
-            .finish_non_exhaustive()
+        f.debug_struct("TlsChannel").field("version", &self.connection.protocol_version()).finish_non_exhaustive()
     }
 }
 
@@ -28,10 +26,7 @@ impl TlsChannel {
     pub(super) fn new(mut connection: ClientConnection) -> Self {
         // everything that is encrypted in one call is also taken in one call
         connection.set_buffer_limit(None);
-        TlsChannel {
-            connection,
-            is_closed: false,
-        }
+        TlsChannel { connection, is_closed: false }
     }
 
     pub(super) fn connection(&self) -> &ClientConnection {
@@ -57,10 +52,7 @@ impl TlsChannel {
     /// Decrypted bytes that were not consumed yet; there may be more after these are.
     pub fn plain(&mut self) -> &[u8] {
         // returns WouldBlock when there are none
-        self.connection
-            .reader()
-            .into_first_chunk()
-            .unwrap_or_default()
+        self.connection.reader().into_first_chunk().unwrap_or_default()
     }
 
     /// Drops decrypted bytes from the front.

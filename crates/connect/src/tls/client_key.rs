@@ -25,10 +25,7 @@ use crate::word_options::SslCertMode;
 /// # Errors
 /// The certificate cannot be read or has no key, or its key does not match or is accessible to
 /// others.
-pub(super) fn load(
-    settings: &TlsSettings,
-    provider: &CryptoProvider,
-) -> Result<Option<Arc<CertifiedKey>>, TlsError> {
+pub(super) fn load(settings: &TlsSettings, provider: &CryptoProvider) -> Result<Option<Arc<CertifiedKey>>, TlsError> {
     if settings.certificate_mode == SslCertMode::Disable {
         return Ok(None);
     }
@@ -49,16 +46,9 @@ pub(super) fn load(
         return setup("certificate present, but not private key file".to_owned());
     };
     let key = read_key(key_path)?;
-    let failed = |why: String| {
-        TlsError::Setup(format!(
-            "could not load private key file \"{}\": {why}",
-            key_path.display()
-        ))
-    };
-    let key = provider
-        .key_provider
-        .load_private_key(key)
-        .map_err(|error| failed(error.to_string()))?;
+    let failed =
+        |why: String| TlsError::Setup(format!("could not load private key file \"{}\": {why}", key_path.display()));
+    let key = provider.key_provider.load_private_key(key).map_err(|error| failed(error.to_string()))?;
     let ours = certificates.first().and_then(|der| {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
         Some(certificate.public_key().raw.to_vec())
@@ -75,33 +65,22 @@ pub(super) fn load(
 }
 
 fn is_absent(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-    )
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     let shown = path.display();
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return setup(format!(
-                "certificate present, but not private key file \"{shown}\""
-            ));
+            return setup(format!("certificate present, but not private key file \"{shown}\""));
         }
         Err(error) => {
             let why = system_message(&error);
-            return setup(format!(
-                "could not stat private key file \"{shown}\": {why}"
-            ));
+            return setup(format!("could not stat private key file \"{shown}\": {why}"));
         }
         Ok(found) => check_access(path, &found)?,
     }
-    let failed = |why: String| {
-        TlsError::Setup(format!(
-            "could not load private key file \"{shown}\": {why}"
-        ))
-    };
+    let failed = |why: String| TlsError::Setup(format!("could not load private key file \"{shown}\": {why}"));
     let bytes = fs::read(path).map_err(|error| failed(system_message(&error)))?;
     let bytes = Zeroizing::new(bytes);
     let text = String::from_utf8_lossy(&bytes);

@@ -55,9 +55,7 @@ impl TlsConfig {
         let provider = Arc::new(ring::default_provider());
         let trust = trust::trust(settings, mode)?;
         let certificate = client_key::load(settings, &provider)?;
-        let client = client_config(settings, provider, |algorithms| {
-            Arc::new(Verifier::new(trust, algorithms))
-        })?;
+        let client = client_config(settings, provider, |algorithms| Arc::new(Verifier::new(trust, algorithms)))?;
         let mut config = TlsConfig {
             client: Arc::new(client),
             certificate,
@@ -98,10 +96,8 @@ impl TlsConfig {
     /// certificate.
     fn with_witness(&self, witness: &Arc<Witness>) -> Arc<ClientConfig> {
         let mut client = ClientConfig::clone(&self.client);
-        client.client_auth_cert_resolver = Arc::new(Resolver {
-            certificate: self.certificate.clone(),
-            witness: Arc::clone(witness),
-        });
+        client.client_auth_cert_resolver =
+            Arc::new(Resolver { certificate: self.certificate.clone(), witness: Arc::clone(witness) });
         Arc::new(client)
     }
 
@@ -111,12 +107,12 @@ impl TlsConfig {
     /// In libpq's words.
     pub fn check_asked(&self, witness: &Witness) -> Result<(), TlsError> {
         match self.certificate_mode {
-            SslCertMode::Require if !witness.asked() => Err(TlsError::ClientCertificate(
-                "server did not request an SSL certificate",
-            )),
-            SslCertMode::Require if self.certificate.is_none() => Err(TlsError::ClientCertificate(
-                "server accepted connection without a valid SSL certificate",
-            )),
+            SslCertMode::Require if !witness.asked() => {
+                Err(TlsError::ClientCertificate("server did not request an SSL certificate"))
+            }
+            SslCertMode::Require if self.certificate.is_none() => {
+                Err(TlsError::ClientCertificate("server accepted connection without a valid SSL certificate"))
+            }
             _ => Ok(()),
         }
     }
@@ -169,11 +165,7 @@ struct Resolver {
 }
 
 impl ResolvesClientCert for Resolver {
-    fn resolve(
-        &self,
-        _root_hint_subjects: &[&[u8]],
-        _sigschemes: &[SignatureScheme],
-    ) -> Option<Arc<CertifiedKey>> {
+    fn resolve(&self, _root_hint_subjects: &[&[u8]], _sigschemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         self.witness.0.store(true, Ordering::Relaxed);
         self.certificate.clone()
     }

@@ -70,9 +70,7 @@ fn check_purpose(certificate: &X509Certificate<'_>) -> Result<(), CertificateErr
     for extension in certificate.extensions() {
         match extension.parsed_extension() {
             ParsedExtension::KeyUsage(usage)
-                if !(usage.digital_signature()
-                    || usage.key_encipherment()
-                    || usage.key_agreement()) =>
+                if !(usage.digital_signature() || usage.key_encipherment() || usage.key_agreement()) =>
             {
                 return Err(CertificateError::InvalidPurpose);
             }
@@ -117,11 +115,6 @@ fn has_signed(
     let Ok(key) = RawPublicKeyEntity::try_from(&key) else {
         return false;
     };
-    let (content, signature) = (
-        server.tbs_certificate.as_ref(),
-        &server.signature_value.data,
-    );
-    algorithms
-        .iter()
-        .any(|algorithm| key.verify_signature(*algorithm, content, signature).is_ok())
+    let (content, signature) = (server.tbs_certificate.as_ref(), &server.signature_value.data);
+    algorithms.iter().any(|algorithm| key.verify_signature(*algorithm, content, signature).is_ok())
 }

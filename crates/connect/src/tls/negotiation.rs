@@ -45,10 +45,7 @@ pub(crate) fn negotiate(
     if is_direct && stream.channel().connection().alpn_protocol() != Some(PROTOCOL) {
         return Err(TlsError::NoProtocol.into());
     }
-    Ok(Negotiated::Encrypted(
-        Stream::Tls(Box::new(stream)),
-        channel,
-    ))
+    Ok(Negotiated::Encrypted(Stream::Tls(Box::new(stream)), channel))
 }
 
 /// Asks the server whether it supports TLS.

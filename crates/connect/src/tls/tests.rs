@@ -6,9 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer,
-    DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
-    RevokedCertParams,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, RevokedCertParams,
 };
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::ring;
@@ -51,11 +50,7 @@ fn key() -> KeyPair {
 }
 
 fn leaf(params: &CertificateParams, issuer: &Authority) -> CertificateDer<'static> {
-    params
-        .signed_by(&key(), issuer)
-        .expect("signed")
-        .der()
-        .clone()
+    params.signed_by(&key(), issuer).expect("signed").der().clone()
 }
 
 /// The verdict on a server's chain when a file contains `roots`.
@@ -71,9 +66,7 @@ fn judge_by(trust: Option<Trust>, chain: &[&CertificateDer<'static>]) -> Result<
     let (server, others) = chain.split_first().expect("a certificate");
     let name = ServerName::try_from("name.that.does.not.matter").expect("a name");
     let verdict = verifier.verify_server_cert(server, others, &name, &[], UnixTime::now());
-    verdict
-        .map(|_| ())
-        .map_err(|error| super::TlsError::from(error).to_string())
+    verdict.map(|_| ()).map_err(|error| super::TlsError::from(error).to_string())
 }
 
 fn refused(why: &str) -> Result<(), String> {
@@ -112,10 +105,7 @@ fn dates_count_of_servers_and_of_roots() {
     let past = time(-20)..time(-10);
     let future = time(10)..time(20);
     let good = root(authority_params("r"));
-    for (range, why) in [
-        (&past, "certificate has expired"),
-        (&future, "certificate is not yet valid"),
-    ] {
+    for (range, why) in [(&past, "certificate has expired"), (&future, "certificate is not yet valid")] {
         let mut server = params("s");
         (server.not_before, server.not_after) = (range.start, range.end);
         assert_eq!(judge(&[&good], &[&leaf(&server, &good)]), refused(why));
@@ -174,11 +164,7 @@ fn who_is_no_authority_vouches_for_nobody() {
     narrow.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     // one server for webpki, which does not check the use of keys, and one for our own search
     let both = [params("s"), authority_params("s")];
-    for (middle, servers) in [
-        (untitled, &both[..]),
-        (unsigning, &both[1..]),
-        (narrow, &both[..]),
-    ] {
+    for (middle, servers) in [(untitled, &both[..]), (unsigning, &both[1..]), (narrow, &both[..])] {
         let middle = below(middle, &top);
         for server in servers {
             let server = leaf(server, &middle);
@@ -267,9 +253,7 @@ fn revoked_certificates_and_those_of_unknown_state() {
     // a missing list would otherwise let everything pass
     for place in [&strange, &format!("{folder}/none")] {
         let none = settings(&[("sslrootcert", &root_file), ("sslcrl", place)]);
-        let error = super::trust::trust(&none, SslMode::VerifyCa)
-            .err()
-            .expect("no list");
+        let error = super::trust::trust(&none, SslMode::VerifyCa).err().expect("no list");
         let begins = "could not read certificate revocation list file";
         assert!(error.to_string().starts_with(begins), "{error}");
     }
@@ -421,9 +405,7 @@ fn mode(path: &Path, bits: u32) {
 
 fn loaded(settings: &TlsSettings) -> Result<bool, String> {
     let loaded = super::client_key::load(settings, &ring::default_provider());
-    loaded
-        .map(|key| key.is_some())
-        .map_err(|error| error.to_string())
+    loaded.map(|key| key.is_some()).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -440,13 +422,7 @@ fn keys_are_taken_when_nobody_else_can_read_them() {
         assert!(error.contains("has group or world access"), "{error}");
     }
     fs::remove_file(&key).expect("own file");
-    assert_eq!(
-        loaded(&good),
-        Err(format!(
-            "certificate present, but not private key file \"{}\"",
-            key.display()
-        ))
-    );
+    assert_eq!(loaded(&good), Err(format!("certificate present, but not private key file \"{}\"", key.display())));
     fs::create_dir(&key).expect("own directory");
     let error = loaded(&good).expect_err("a directory");
     assert!(error.ends_with("is not a regular file"), "{error}");
@@ -464,17 +440,13 @@ fn keys_of_other_forms_and_of_others() {
     fs::write(&path, key().serialize_pem()).expect("writable");
     let error = loaded(&good).expect_err("another's key");
     assert!(error.ends_with("key values mismatch"), "{error}");
-    let locked =
-        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
+    let locked = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
     fs::write(&path, locked).expect("writable");
     let error = loaded(&good).expect_err("encrypted");
     assert!(error.contains("it is encrypted"), "{error}");
     fs::write(&path, "no key").expect("writable");
     let error = loaded(&good).expect_err("no key");
-    assert!(
-        error.starts_with("could not load private key file"),
-        "{error}"
-    );
+    assert!(error.starts_with("could not load private key file"), "{error}");
 }
 
 #[test]
@@ -488,10 +460,7 @@ fn certificates_are_shown_when_they_are_there_and_wanted() {
     assert_eq!(loaded(&good), Ok(false));
     fs::write(dir.path().join("none.crt"), "nothing").expect("writable");
     let error = loaded(&good).expect_err("no certificate");
-    assert!(
-        error.starts_with("could not read certificate file"),
-        "{error}"
-    );
+    assert!(error.starts_with("could not read certificate file"), "{error}");
 }
 
 #[test]
@@ -506,10 +475,7 @@ fn roots_are_needed_to_verify_and_not_else() {
     assert_eq!(trust(&with, SslMode::Require), Ok(false));
     for mode in [SslMode::VerifyCa, SslMode::VerifyFull] {
         let error = trust(&with, mode).expect_err("no file");
-        let begins = format!(
-            "root certificate file \"{}\" does not exist\nEither provide the file",
-            place.display()
-        );
+        let begins = format!("root certificate file \"{}\" does not exist\nEither provide the file", place.display());
         assert!(error.starts_with(&begins), "{error}");
         let homeless = settings(&[]);
         let error = trust(&homeless, mode).expect_err("no home");
@@ -535,10 +501,7 @@ fn parameters_that_exclude_each_other() {
         resolved.map(|(mode, _)| mode).map_err(|e| e.to_string())
     };
     assert_eq!(resolve(&[]), Ok(SslMode::Prefer));
-    assert_eq!(
-        resolve(&[("sslrootcert", "system")]),
-        Ok(SslMode::VerifyFull)
-    );
+    assert_eq!(resolve(&[("sslrootcert", "system")]), Ok(SslMode::VerifyFull));
     for (pairs, error) in [
         (
             &[("sslrootcert", "system"), ("sslmode", "verify-ca")][..],
@@ -548,30 +511,18 @@ fn parameters_that_exclude_each_other() {
             &[("sslnegotiation", "direct")],
             "weak sslmode \"prefer\" may not be used with sslnegotiation=direct (use \"require\", \"verify-ca\", or \"verify-full\")",
         ),
-        (
-            &[("sslnegotiation", "maybe")],
-            "invalid sslnegotiation value: \"maybe\"",
-        ),
+        (&[("sslnegotiation", "maybe")], "invalid sslnegotiation value: \"maybe\""),
         (&[("sslcertmode", "x")], "invalid sslcertmode value: \"x\""),
-        (
-            &[("ssl_min_protocol_version", "SSLv3")],
-            "invalid ssl_min_protocol_version value: \"SSLv3\"",
-        ),
+        (&[("ssl_min_protocol_version", "SSLv3")], "invalid ssl_min_protocol_version value: \"SSLv3\""),
         (
             &[("ssl_max_protocol_version", "TLSv1.1")],
             "ssl_max_protocol_version value \"TLSv1.1\" is not supported: TLS is spoken from version 1.2 on (use \"TLSv1.2\" or \"TLSv1.3\")",
         ),
         (
-            &[
-                ("ssl_min_protocol_version", "TLSv1.3"),
-                ("ssl_max_protocol_version", "tlsv1.2"),
-            ],
+            &[("ssl_min_protocol_version", "TLSv1.3"), ("ssl_max_protocol_version", "tlsv1.2")],
             "invalid SSL protocol version range",
         ),
-        (
-            &[("channel_binding", "x")],
-            "invalid channel_binding value: \"x\"",
-        ),
+        (&[("channel_binding", "x")], "invalid channel_binding value: \"x\""),
     ] {
         assert_eq!(resolve(pairs), Err(error.to_owned()));
     }

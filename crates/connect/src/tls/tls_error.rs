@@ -30,20 +30,14 @@ pub enum TlsError {
 impl fmt::Display for TlsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TlsError::Unsupported => {
-                f.write_str("server does not support SSL, but SSL was required")
+            TlsError::Unsupported => f.write_str("server does not support SSL, but SSL was required"),
+            TlsError::ErrorResponse => f.write_str("server sent an error response during SSL exchange"),
+            TlsError::InvalidResponse(byte) => {
+                write!(f, "received invalid response to SSL negotiation: {}", byte.escape_ascii())
             }
-            TlsError::ErrorResponse => {
-                f.write_str("server sent an error response during SSL exchange")
+            TlsError::NoProtocol => {
+                f.write_str("direct SSL connection was established without ALPN protocol negotiation extension")
             }
-            TlsError::InvalidResponse(byte) => write!(
-                f,
-                "received invalid response to SSL negotiation: {}",
-                byte.escape_ascii()
-            ),
-            TlsError::NoProtocol => f.write_str(
-                "direct SSL connection was established without ALPN protocol negotiation extension",
-            ),
             TlsError::Setup(text) | TlsError::WrongName(text) => f.write_str(text),
             TlsError::ClientCertificate(text) => f.write_str(text),
             TlsError::Closed => f.write_str("SSL SYSCALL error: EOF detected"),
@@ -81,19 +75,14 @@ fn words(error: &Error) -> String {
 
 fn certificate(error: &CertificateError) -> String {
     match error {
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            "certificate has expired".to_owned()
-        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "certificate has expired".to_owned(),
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "certificate is not yet valid".to_owned()
         }
         CertificateError::UnknownIssuer => "unable to get local issuer certificate".to_owned(),
         CertificateError::Revoked => "certificate revoked".to_owned(),
-        CertificateError::UnknownRevocationStatus => {
-            "unable to get certificate revocation list".to_owned()
-        }
-        CertificateError::ExpiredRevocationList
-        | CertificateError::ExpiredRevocationListContext { .. } => {
+        CertificateError::UnknownRevocationStatus => "unable to get certificate revocation list".to_owned(),
+        CertificateError::ExpiredRevocationList | CertificateError::ExpiredRevocationListContext { .. } => {
             "certificate revocation list has expired".to_owned()
         }
         CertificateError::Other(why) => why.to_string(),
@@ -122,14 +111,8 @@ mod tests {
     #[test]
     fn words_are_near_openssls() {
         for (error, text) in [
-            (
-                Error::AlertReceived(AlertDescription::UnknownCA),
-                "SSL error: alert unknown ca",
-            ),
-            (
-                Error::AlertReceived(AlertDescription::CertificateRequired),
-                "SSL error: alert certificate required",
-            ),
+            (Error::AlertReceived(AlertDescription::UnknownCA), "SSL error: alert unknown ca"),
+            (Error::AlertReceived(AlertDescription::CertificateRequired), "SSL error: alert certificate required"),
             (
                 Error::InvalidCertificate(CertificateError::UnknownIssuer),
                 "SSL error: certificate verify failed: unable to get local issuer certificate",
@@ -137,9 +120,6 @@ mod tests {
         ] {
             assert_eq!(TlsError::from(error).to_string(), text);
         }
-        assert_eq!(
-            TlsError::InvalidResponse(b'x').to_string(),
-            "received invalid response to SSL negotiation: x"
-        );
+        assert_eq!(TlsError::InvalidResponse(b'x').to_string(), "received invalid response to SSL negotiation: x");
     }
 }

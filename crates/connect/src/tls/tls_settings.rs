@@ -78,10 +78,7 @@ impl TlsSettings {
     ///
     /// # Errors
     /// A value is invalid, or values exclude each other; in libpq's words.
-    pub(crate) fn resolve(
-        settings: &Settings,
-        env: &Env,
-    ) -> Result<(SslMode, TlsSettings), ParamError> {
+    pub(crate) fn resolve(settings: &Settings, env: &Env) -> Result<(SslMode, TlsSettings), ParamError> {
         let given = |name| settings.get(name).filter(|text| !text.is_empty());
         let place = |name, file| place(given(name), file, env);
         let root = match given("sslrootcert") {
@@ -98,30 +95,19 @@ impl TlsSettings {
             None if root == RootSource::System => SslMode::VerifyFull,
             None => SslMode::Prefer,
         };
-        let negotiation =
-            given("sslnegotiation").map_or(Ok(SslNegotiation::Postgres), SslNegotiation::parse)?;
+        let negotiation = given("sslnegotiation").map_or(Ok(SslNegotiation::Postgres), SslNegotiation::parse)?;
         let tls = TlsSettings {
             negotiation,
             root,
-            certificate_mode: given("sslcertmode")
-                .map_or(Ok(SslCertMode::Allow), SslCertMode::parse)?,
+            certificate_mode: given("sslcertmode").map_or(Ok(SslCertMode::Allow), SslCertMode::parse)?,
             certificate: place("sslcert", "postgresql.crt"),
             key: place("sslkey", "postgresql.key"),
             crl,
             crl_folder,
             sni: given("sslsni") != Some("0"),
-            oldest: version(
-                given("ssl_min_protocol_version"),
-                "ssl_min_protocol_version",
-            )?
-            .unwrap_or(TlsVersion::V1_2),
-            newest: version(
-                given("ssl_max_protocol_version"),
-                "ssl_max_protocol_version",
-            )?
-            .unwrap_or(TlsVersion::V1_3),
-            binding: given("channel_binding")
-                .map_or(Ok(ChannelBindingMode::Prefer), ChannelBindingMode::parse)?,
+            oldest: version(given("ssl_min_protocol_version"), "ssl_min_protocol_version")?.unwrap_or(TlsVersion::V1_2),
+            newest: version(given("ssl_max_protocol_version"), "ssl_max_protocol_version")?.unwrap_or(TlsVersion::V1_3),
+            binding: given("channel_binding").map_or(Ok(ChannelBindingMode::Prefer), ChannelBindingMode::parse)?,
         };
         tls.check(mode)?;
         Ok((mode, tls))
@@ -132,16 +118,11 @@ impl TlsSettings {
         let refuse = |message: String| Err(ParamError::Unsupported(message));
         let weak = |what: &str, strong: &str| {
             let mode = mode.as_str();
-            refuse(format!(
-                "weak sslmode \"{mode}\" may not be used with {what} (use {strong})"
-            ))
+            refuse(format!("weak sslmode \"{mode}\" may not be used with {what} (use {strong})"))
         };
         let is_weak = matches!(mode, SslMode::Disable | SslMode::Allow | SslMode::Prefer);
         if self.negotiation == SslNegotiation::Direct && is_weak {
-            return weak(
-                "sslnegotiation=direct",
-                "\"require\", \"verify-ca\", or \"verify-full\"",
-            );
+            return weak("sslnegotiation=direct", "\"require\", \"verify-ca\", or \"verify-full\"");
         }
         if self.root == RootSource::System && mode != SslMode::VerifyFull {
             return weak("sslrootcert=system", "\"verify-full\"");
@@ -171,9 +152,6 @@ fn version(text: Option<&str>, option: &'static str) -> Result<Option<TlsVersion
         "tlsv1" | "tlsv1.1" => Err(ParamError::Unsupported(format!(
             "{option} value \"{text}\" is not supported: TLS is spoken from version 1.2 on (use \"TLSv1.2\" or \"TLSv1.3\")"
         ))),
-        _ => Err(ParamError::InvalidValue {
-            option,
-            value: text.to_owned(),
-        }),
+        _ => Err(ParamError::InvalidValue { option, value: text.to_owned() }),
     }
 }

@@ -26,12 +26,7 @@ pub struct TlsStream {
 
 impl TlsStream {
     pub(super) fn new(socket: Stream, channel: TlsChannel) -> Self {
-        TlsStream {
-            socket,
-            channel,
-            received: Vec::new(),
-            sealed: Vec::new(),
-        }
+        TlsStream { socket, channel, received: Vec::new(), sealed: Vec::new() }
     }
 
     pub(super) fn channel(&self) -> &TlsChannel {

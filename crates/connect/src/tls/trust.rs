@@ -19,10 +19,7 @@ pub(super) fn trust(settings: &TlsSettings, mode: SslMode) -> Result<Option<Trus
             None => return missing_roots(place, mode).map(|()| None),
         },
     };
-    Ok(Some(Trust::new(
-        certificates,
-        certificate_files::revocations(settings)?,
-    )))
+    Ok(Some(Trust::new(certificates, certificate_files::revocations(settings)?)))
 }
 
 /// The error for missing root certificates, without which nothing can be verified.

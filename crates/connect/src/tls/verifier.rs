@@ -5,14 +5,12 @@ use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key};
-use rustls::pki_types::{
-    CertificateDer, ServerName, SubjectPublicKeyInfoDer, TrustAnchor, UnixTime,
-};
+use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, TrustAnchor, UnixTime};
 use rustls::{CertRevocationListError, CertificateError, DigitallySignedStruct, Error};
 use rustls::{OtherError, PeerMisbehaved, SignatureScheme};
 use webpki::{
-    CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, RawPublicKeyEntity,
-    RevocationCheckDepth, RevocationOptionsBuilder, UnknownStatusPolicy,
+    CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, RawPublicKeyEntity, RevocationCheckDepth,
+    RevocationOptionsBuilder, UnknownStatusPolicy,
 };
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
@@ -33,17 +31,9 @@ impl Trust {
     /// Sorts the certificates of a file: those that have issued themselves are roots, and the
     /// others help to build chains. With revocation lists, each certificate of a chain must be in
     /// their scope.
-    pub fn new(
-        certificates: Vec<CertificateDer<'static>>,
-        crls: Vec<CertRevocationList<'static>>,
-    ) -> Self {
-        let mut trust = Trust {
-            roots: Vec::new(),
-            anchors: Vec::new(),
-            valid_s: (i64::MIN, i64::MAX),
-            others: Vec::new(),
-            crls,
-        };
+    pub fn new(certificates: Vec<CertificateDer<'static>>, crls: Vec<CertRevocationList<'static>>) -> Self {
+        let mut trust =
+            Trust { roots: Vec::new(), anchors: Vec::new(), valid_s: (i64::MIN, i64::MAX), others: Vec::new(), crls };
         for der in certificates {
             let Some((is_root, from_s, to_s)) = facts(&der) else {
                 continue;
@@ -70,16 +60,13 @@ impl Trust {
         now: UnixTime,
     ) -> Result<(), Error> {
         match self.verify_by_webpki(server, intermediates, algorithms, now) {
-            Err(
-                refusal
-                @ (webpki::Error::CaUsedAsEndEntity | webpki::Error::UnsupportedCertVersion),
-            ) if self.crls.is_empty() => {
+            Err(refusal @ (webpki::Error::CaUsedAsEndEntity | webpki::Error::UnsupportedCertVersion))
+                if self.crls.is_empty() =>
+            {
                 let now_s = seconds(now);
                 match manual_recipes::verify(server, &self.roots, algorithms.all, now_s) {
                     // why webpki refuses the rest of the chain
-                    Err(CertificateError::UnknownIssuer) if !intermediates.is_empty() => {
-                        Err(explained(refusal))
-                    }
+                    Err(CertificateError::UnknownIssuer) if !intermediates.is_empty() => Err(explained(refusal)),
                     result => result.map_err(Error::InvalidCertificate),
                 }
             }
@@ -114,26 +101,14 @@ impl Trust {
             &current
         };
         certificate
-            .verify_for_usage(
-                algorithms.all,
-                anchors,
-                &others,
-                now,
-                KeyUsage::server_auth(),
-                revocation,
-                None,
-            )
+            .verify_for_usage(algorithms.all, anchors, &others, now, KeyUsage::server_auth(), revocation, None)
             .map(|_| ())
     }
 
     fn anchors_at(&self, now_s: i64) -> Vec<TrustAnchor<'static>> {
-        let is_valid = |der: &&CertificateDer<'_>| {
-            facts(der).is_some_and(|(_, from, to)| (from..=to).contains(&now_s))
-        };
+        let is_valid = |der: &&CertificateDer<'_>| facts(der).is_some_and(|(_, from, to)| (from..=to).contains(&now_s));
         let valid = self.roots.iter().filter(is_valid);
-        valid
-            .filter_map(|der| Some(webpki::anchor_from_trusted_cert(der).ok()?.to_owned()))
-            .collect()
+        valid.filter_map(|der| Some(webpki::anchor_from_trusted_cert(der).ok()?.to_owned())).collect()
     }
 }
 
@@ -244,10 +219,7 @@ impl ServerCertVerifier for Verifier {
         let key = RawPublicKeyEntity::try_from(&key).map_err(|_| bad())?;
         algorithms
             .iter()
-            .find(|algorithm| {
-                key.verify_signature(**algorithm, message, dss.signature())
-                    .is_ok()
-            })
+            .find(|algorithm| key.verify_signature(**algorithm, message, dss.signature()).is_ok())
             .map(|_| HandshakeSignatureValid::assertion())
             .ok_or_else(bad)
     }
@@ -268,9 +240,7 @@ impl ServerCertVerifier for Verifier {
 }
 
 fn public_key<'a>(der: &'a CertificateDer<'_>) -> Result<SubjectPublicKeyInfoDer<'a>, Error> {
-    let (_, certificate) = X509Certificate::from_der(der)
-        .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
-    Ok(SubjectPublicKeyInfoDer::from(
-        certificate.tbs_certificate.subject_pki.raw,
-    ))
+    let (_, certificate) =
+        X509Certificate::from_der(der).map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
+    Ok(SubjectPublicKeyInfoDer::from(certificate.tbs_certificate.subject_pki.raw))
 }

@@ -34,9 +34,7 @@ impl<W: Watcher> Load<'_, W> {
         }
         match stamp {
             Some(stamp) if permitted => dataset_stamp::write(self.session, &stamp)?,
-            _ => self
-                .watcher
-                .warning("the database gets no dataset stamp: only its owner may comment on it"),
+            _ => self.watcher.warning("the database gets no dataset stamp: only its owner may comment on it"),
         }
         self.execute("commit").map(drop)
     }
@@ -45,22 +43,14 @@ impl<W: Watcher> Load<'_, W> {
         let mut tables = Vec::new();
         for (table, rows) in self.tables.iter().zip(counts) {
             let oid = dataset_stamp::read_oid(self.session, &table.name)?;
-            tables.push(StampedTable {
-                name: table.name.clone(),
-                rows: *rows,
-                oid: oid.unwrap_or_default(),
-            });
+            tables.push(StampedTable { name: table.name.clone(), rows: *rows, oid: oid.unwrap_or_default() });
         }
         let now = "select to_char(now() at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')";
-        let loaded_at = load_ledger::query(self.session, now)?
-            .pop()
-            .and_then(|mut row| row.pop()?);
+        let loaded_at = load_ledger::query(self.session, now)?.pop().and_then(|mut row| row.pop()?);
         let wal_level = "select pg_catalog.current_setting('wal_level', true)";
         let mut wal_level = load_ledger::query(self.session, wal_level)?;
         let options = self.dataset.options().into_iter();
-        let options: Map<String, Value> = options
-            .map(|(name, value)| (name.to_owned(), Value::from(value)))
-            .collect();
+        let options: Map<String, Value> = options.map(|(name, value)| (name.to_owned(), Value::from(value))).collect();
         let mut stamp = Stamp {
             format: dataset_stamp::FORMAT,
             dataset: self.dataset.name().to_owned(),

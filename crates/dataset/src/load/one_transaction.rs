@@ -43,11 +43,7 @@ impl<W: Watcher> Load<'_, W> {
 
     /// Sends a table's rows, as pgbench does.
     pub(super) fn copy(&mut self, table: usize) -> Result<u64, LoadError> {
-        let freeze = if self.can_freeze(table)? {
-            " with (freeze on)"
-        } else {
-            ""
-        };
+        let freeze = if self.can_freeze(table)? { " with (freeze on)" } else { "" };
         self.go_on()?;
         let sql = format!("copy {} from stdin{freeze}", self.tables[table].name);
         let result = self.send_rows(&sql, table);

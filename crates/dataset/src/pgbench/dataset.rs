@@ -32,10 +32,7 @@ impl Dataset for Schema {
             options.push(("partitions", partitions.count.to_string()));
             options.push(("partition-method", partitions.method.name().to_owned()));
         }
-        let spaces = [
-            ("tablespace", &self.tablespace),
-            ("index-tablespace", &self.index_tablespace),
-        ];
+        let spaces = [("tablespace", &self.tablespace), ("index-tablespace", &self.index_tablespace)];
         for (name, space) in spaces {
             options.extend(space.iter().map(|space| (name, space.clone())));
         }
@@ -62,10 +59,7 @@ impl Dataset for Schema {
     }
 
     fn rows(&self, table: usize, units: Range<u64>) -> Box<dyn RowSource + '_> {
-        Box::new(Rows {
-            writer: RowWriter::new(Table::ALL[table], units.start),
-            left: units.end - units.start,
-        })
+        Box::new(Rows { writer: RowWriter::new(Table::ALL[table], units.start), left: units.end - units.start })
     }
 
     fn drop_tables(&self) -> Vec<String> {
@@ -144,16 +138,10 @@ impl Schema {
 
     /// The rows of each partition; None if only the server can tell.
     fn account_parts(&self) -> Option<Vec<Part>> {
-        let partitions = self
-            .partitions
-            .filter(|partitions| partitions.method == Method::Range)?;
+        let partitions = self.partitions.filter(|partitions| partitions.method == Method::Range)?;
         let rows = Table::Accounts.rows(self.scale);
-        let bound =
-            |number: u32| (self.partition_rows(partitions.count) * u64::from(number)).min(rows);
-        let part = |number| Part {
-            relation: partition(number),
-            units: bound(number - 1)..bound(number),
-        };
+        let bound = |number: u32| (self.partition_rows(partitions.count) * u64::from(number)).min(rows);
+        let part = |number| Part { relation: partition(number), units: bound(number - 1)..bound(number) };
         Some((1..=partitions.count).map(part).collect())
     }
 }
@@ -189,10 +177,7 @@ mod tests {
         let mut whole = Vec::new();
         RowWriter::new(Table::Accounts, 0).append(300_000, &mut whole);
         let mut pieces = Vec::new();
-        for chunk in cut(&schema.tables(), 70_001)
-            .iter()
-            .filter(|chunk| chunk.table == 2)
-        {
+        for chunk in cut(&schema.tables(), 70_001).iter().filter(|chunk| chunk.table == 2) {
             let mut rows = schema.rows(chunk.table, chunk.units.clone());
             while rows.append(9_999, &mut pieces) > 0 {}
         }
@@ -212,21 +197,12 @@ mod tests {
                 // account numbers begin with 1
                 let from = format!("from ({}) to", part.units.start + 1);
                 let empty = part.units.is_empty();
-                assert!(
-                    sql.contains(&from) || part.units.start == 0 || empty,
-                    "{sql}"
-                );
+                assert!(sql.contains(&from) || part.units.start == 0 || empty, "{sql}");
             }
             assert_eq!(parts[parts.len() - 1].units.end, u64::from(scale) * 100_000);
         }
         let hash = Method::Hash;
-        let hashed = Schema::plain(
-            1,
-            Some(Partitions {
-                method: hash,
-                count: 4,
-            }),
-        );
+        let hashed = Schema::plain(1, Some(Partitions { method: hash, count: 4 }));
         assert_eq!(hashed.tables()[2].parts.len(), 1);
     }
 }

@@ -22,12 +22,7 @@ impl RowWriter {
     /// Begins after this many rows.
     #[must_use]
     pub fn new(table: Table, rows: u64) -> Self {
-        let mut writer = Self {
-            table,
-            rows,
-            row: Vec::with_capacity(64),
-            key_digits: 0,
-        };
+        let mut writer = Self { table, rows, row: Vec::with_capacity(64), key_digits: 0 };
         writer.make_row();
         writer
     }
@@ -98,11 +93,7 @@ mod tests {
 
     #[test]
     fn rows_are_pgbenchs() {
-        for (table, rows) in [
-            (Table::Branches, 1_234),
-            (Table::Tellers, 12_345),
-            (Table::Accounts, 1_200_000),
-        ] {
+        for (table, rows) in [(Table::Branches, 1_234), (Table::Tellers, 12_345), (Table::Accounts, 1_200_000)] {
             let mut out = Vec::new();
             RowWriter::new(table, 0).append(rows, &mut out);
             assert!(out == expected(table, 0..rows).as_bytes(), "{table:?}");

@@ -65,11 +65,7 @@ impl Schema {
     /// CREATE TABLE statements, without those of partitions.
     #[must_use]
     pub fn create_tables(&self) -> Vec<String> {
-        let aid = if self.scale >= BIGINT_FROM_SCALE {
-            "bigint"
-        } else {
-            "int"
-        };
+        let aid = if self.scale >= BIGINT_FROM_SCALE { "bigint" } else { "int" };
         // a partitioned table contains no rows: it has no fill factor, and cannot be unlogged
         let unlogged = match self.partitions {
             None => self.unlogged(),
@@ -90,21 +86,9 @@ impl Schema {
                 &format!("tid int,bid int,aid {aid},delta int,mtime timestamp,filler char(22)"),
                 "",
             ),
-            create(
-                "pgbench_tellers",
-                "tid int not null,bid int,tbalance int,filler char(84)",
-                &filled,
-            ),
-            create(
-                "pgbench_accounts",
-                &format!("aid {aid} not null,bid int,abalance int,filler char(84)"),
-                &accounts,
-            ),
-            create(
-                "pgbench_branches",
-                "bid int not null,bbalance int,filler char(88)",
-                &filled,
-            ),
+            create("pgbench_tellers", "tid int not null,bid int,tbalance int,filler char(84)", &filled),
+            create("pgbench_accounts", &format!("aid {aid} not null,bid int,abalance int,filler char(84)"), &accounts),
+            create("pgbench_branches", "bid int not null,bbalance int,filler char(88)", &filled),
         ]
     }
 
@@ -140,11 +124,7 @@ impl Schema {
             1 => "minvalue".to_owned(),
             _ => bound(number - 1),
         };
-        let to = if number == count {
-            "maxvalue".to_owned()
-        } else {
-            bound(number)
-        };
+        let to = if number == count { "maxvalue".to_owned() } else { bound(number) };
         format!("from ({from}) to ({to})")
     }
 
@@ -168,13 +148,8 @@ impl Schema {
             Table::Tellers => "tid",
             Table::Accounts => "aid",
         };
-        let statement = |table: Table| {
-            format!(
-                "alter table {} add primary key ({}){tablespace}",
-                table.name(),
-                key(table)
-            )
-        };
+        let statement =
+            |table: Table| format!("alter table {} add primary key ({}){tablespace}", table.name(), key(table));
         Table::ALL.map(statement).into()
     }
 
@@ -188,9 +163,7 @@ impl Schema {
 
 /// `words` and the quoted name, or nothing.
 fn clause(words: &str, name: Option<&str>) -> String {
-    name.map_or_else(String::new, |name| {
-        format!("{words}\"{}\"", name.replace('"', "\"\""))
-    })
+    name.map_or_else(String::new, |name| format!("{words}\"{}\"", name.replace('"', "\"\"")))
 }
 
 #[cfg(test)]
@@ -242,14 +215,8 @@ mod tests {
                 "from (66669) to (maxvalue) with (fillfactor=100)",
             ]
         );
-        assert_eq!(
-            values(7, Method::Range, 1),
-            ["from (minvalue) to (maxvalue) with (fillfactor=100)"]
-        );
-        assert_eq!(
-            values(50_000, Method::Range, 2)[1],
-            "from (2500000001) to (maxvalue) with (fillfactor=100)"
-        );
+        assert_eq!(values(7, Method::Range, 1), ["from (minvalue) to (maxvalue) with (fillfactor=100)"]);
+        assert_eq!(values(50_000, Method::Range, 2)[1], "from (2500000001) to (maxvalue) with (fillfactor=100)");
     }
 
     #[test]
@@ -269,10 +236,7 @@ mod tests {
         schema.persistence = Persistence::Unlogged;
         let unlogged = |sql: &String| sql.starts_with("create unlogged table ");
         assert!(schema.create_tables().iter().all(unlogged));
-        schema.partitions = Some(Partitions {
-            method: Method::Hash,
-            count: 4,
-        });
+        schema.partitions = Some(Partitions { method: Method::Hash, count: 4 });
         assert!(!schema.create_tables().iter().any(unlogged));
         let partitions: Vec<_> = schema.create_partitions().collect();
         assert!(partitions.len() == 4 && partitions.iter().all(unlogged));
@@ -285,12 +249,7 @@ mod tests {
         schema.tablespace = Some("the \"fast\" one".to_owned());
         schema.index_tablespace = Some("x".to_owned());
         let quoted = " tablespace \"the \"\"fast\"\" one\"";
-        assert!(
-            schema
-                .create_tables()
-                .iter()
-                .all(|sql| sql.ends_with(quoted))
-        );
+        assert!(schema.create_tables().iter().all(|sql| sql.ends_with(quoted)));
         let keys = schema.primary_keys();
         let key = "alter table pgbench_accounts add primary key (aid) using index tablespace \"x\"";
         assert_eq!(keys[2], key);

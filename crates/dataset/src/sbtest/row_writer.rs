@@ -25,11 +25,7 @@ pub(super) struct RowWriter {
 impl RowWriter {
     /// Makes the rows `units`, counted from 0, of a table, counted from 0.
     pub fn new(dataset: &Sbtest, table: u64, units: Range<u64>) -> Self {
-        Self {
-            table_size: dataset.table_size,
-            stream: mix(mix(dataset.seed).wrapping_add(table)),
-            units,
-        }
+        Self { table_size: dataset.table_size, stream: mix(mix(dataset.seed).wrapping_add(table)), units }
     }
 
     fn row(&self, row: u64, out: &mut Vec<u8>) {
@@ -102,11 +98,7 @@ mod tests {
     use super::*;
 
     fn sbtest(seed: u64) -> Sbtest {
-        Sbtest {
-            tables: 2,
-            table_size: 100_000,
-            seed,
-        }
+        Sbtest { tables: 2, table_size: 100_000, seed }
     }
 
     fn text(dataset: &Sbtest, table: u64, units: Range<u64>, most: u64) -> String {
@@ -146,10 +138,7 @@ mod tests {
     #[test]
     fn seeds_and_tables_differ_in_every_row() {
         let one = text(&sbtest(7), 0, 0..100, 100);
-        for other in [
-            text(&sbtest(8), 0, 0..100, 100),
-            text(&sbtest(7), 1, 0..100, 100),
-        ] {
+        for other in [text(&sbtest(8), 0, 0..100, 100), text(&sbtest(7), 1, 0..100, 100)] {
             assert!(one.lines().zip(other.lines()).all(|(a, b)| a != b));
         }
     }
@@ -160,24 +149,17 @@ mod tests {
         let mut counts = [0u32; 10];
         for line in text.lines() {
             let digits = line.split('\t').nth(2).expect("c").bytes();
-            digits
-                .filter(u8::is_ascii_digit)
-                .for_each(|digit| counts[usize::from(digit - b'0')] += 1);
+            digits.filter(u8::is_ascii_digit).for_each(|digit| counts[usize::from(digit - b'0')] += 1);
         }
         // 22,000 expected; the standard deviation is 141
-        assert!(
-            counts.iter().all(|count| count.abs_diff(22_000) < 900),
-            "{counts:?}"
-        );
+        assert!(counts.iter().all(|count| count.abs_diff(22_000) < 900), "{counts:?}");
     }
 
     #[test]
     fn k_is_special() {
         let dataset = sbtest(5);
         let rows = RowWriter::new(&dataset, 0, 0..0);
-        let middle = (0..20_000)
-            .map(|row| rows.k(row))
-            .filter(|k| (49_500..=50_502).contains(k));
+        let middle = (0..20_000).map(|row| rows.k(row)).filter(|k| (49_500..=50_502).contains(k));
         let share = middle.count() as f64 / 20_000.0;
         // three quarters, plus the part of the other values that falls into the middle hundredth
         assert!((0.75..0.80).contains(&share), "{share}");

@@ -49,10 +49,8 @@ impl Condition {
     /// The server refused the query.
     pub fn check(&self, session: &mut Session) -> Result<Verdict, LoadError> {
         let started = Instant::now();
-        let sql = format!(
-            "select count(*), array_to_string((array_agg(told))[1:3], '; ') from ({}) broken(told)",
-            self.sql
-        );
+        let sql =
+            format!("select count(*), array_to_string((array_agg(told))[1:3], '; ') from ({}) broken(told)", self.sql);
         let row = query(session, &sql)?.pop().unwrap_or_default();
         let value = |at: usize| row.get(at).and_then(Option::as_deref).unwrap_or_default();
         Ok(Verdict {
@@ -67,16 +65,9 @@ impl Condition {
 /// The conditions for a database with this many warehouses.
 #[must_use]
 pub fn conditions(warehouses: u64, profile: Profile, depth: Depth) -> Vec<Condition> {
-    let mut all = vec![Condition {
-        number: 0,
-        text: "tables of a fixed size have it",
-        sql: cardinalities(warehouses, depth),
-    }];
-    let fixed = |(number, text, sql): (u32, &'static str, &str)| Condition {
-        number,
-        text,
-        sql: sql.to_owned(),
-    };
+    let mut all =
+        vec![Condition { number: 0, text: "tables of a fixed size have it", sql: cardinalities(warehouses, depth) }];
+    let fixed = |(number, text, sql): (u32, &'static str, &str)| Condition { number, text, sql: sql.to_owned() };
     all.extend(REQUIRED.map(fixed));
     if depth == Depth::Thorough {
         all.extend(FURTHER.map(fixed));
@@ -93,11 +84,7 @@ pub fn conditions(warehouses: u64, profile: Profile, depth: Depth) -> Vec<Condit
 fn cardinalities(warehouses: u64, depth: Depth) -> String {
     let mut tables = vec![("warehouse", warehouses), ("district", warehouses * 10)];
     if depth == Depth::Thorough {
-        tables.extend([
-            ("item", 100_000),
-            ("customer", warehouses * 30_000),
-            ("stock", warehouses * 100_000),
-        ]);
+        tables.extend([("item", 100_000), ("customer", warehouses * 30_000), ("stock", warehouses * 100_000)]);
     }
     let counts = tables.into_iter().map(|(table, rows)| {
         format!(
@@ -112,10 +99,9 @@ fn cardinalities(warehouses: u64, depth: Depth) -> String {
 /// that is counted in the customer, and moves an order from one side of the equation to the other.
 fn delivered_since(profile: Profile) -> String {
     let (expected, differs) = match profile {
-        Profile::Spec => (
-            "2100 + (select sum(c_delivery_cnt) from customer where c_w_id = d_w_id and c_d_id = d_id)",
-            "<>",
-        ),
+        Profile::Spec => {
+            ("2100 + (select sum(c_delivery_cnt) from customer where c_w_id = d_w_id and c_d_id = d_id)", "<>")
+        }
         Profile::Hammerdb(_) => ("2100", "<"),
     };
     format!(
@@ -237,9 +223,7 @@ mod tests {
     fn all_of_the_standards_are_there() {
         let numbers = |depth| {
             let all = conditions(3, Profile::Spec, depth);
-            all.iter()
-                .map(|condition| condition.number)
-                .collect::<Vec<_>>()
+            all.iter().map(|condition| condition.number).collect::<Vec<_>>()
         };
         assert_eq!(numbers(Depth::Required), [0, 1, 2, 3, 4]);
         assert_eq!(numbers(Depth::Thorough), (0..=12).collect::<Vec<_>>());

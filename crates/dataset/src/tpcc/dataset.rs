@@ -99,8 +99,7 @@ impl Tpcc {
         let mut made = Table::of_rows(table.name(), units, 0);
         if table == TableName::OrderLine {
             made.exact = false;
-            made.rows_a_unit =
-                TableName::OrderLine.rows_a_warehouse().unwrap_or(0) / units_a_warehouse;
+            made.rows_a_unit = TableName::OrderLine.rows_a_warehouse().unwrap_or(0) / units_a_warehouse;
             if let Some(parts) = schema::partitions(self) {
                 let part = |part: Part| Part {
                     units: part.units.start * units_a_warehouse..part.units.end * units_a_warehouse,

@@ -59,10 +59,7 @@ mod tests {
             for draw in 0..300 {
                 let run = c_of_run(Profile::Spec, load, draw);
                 let delta = run.abs_diff(load);
-                assert!(
-                    run <= LAST_NAME && (65..=119).contains(&delta),
-                    "{load} {run}"
-                );
+                assert!(run <= LAST_NAME && (65..=119).contains(&delta), "{load} {run}");
                 assert!(delta != 96 && delta != 112);
             }
             assert_eq!(c_of_run(Profile::HAMMERDB, load, 5), load);

@@ -26,13 +26,7 @@ pub enum Transaction {
 
 impl Transaction {
     /// All types of transactions.
-    pub const ALL: [Self; 5] = [
-        Self::NewOrder,
-        Self::Payment,
-        Self::OrderStatus,
-        Self::Delivery,
-        Self::StockLevel,
-    ];
+    pub const ALL: [Self; 5] = [Self::NewOrder, Self::Payment, Self::OrderStatus, Self::Delivery, Self::StockLevel];
 
     /// Name of the transaction.
     #[must_use]
@@ -91,12 +85,7 @@ impl Transaction {
                 ("p_c_last", "text"),
                 ("p_amount", "numeric"),
             ],
-            Self::OrderStatus => &[
-                ("p_w_id", "int"),
-                ("p_d_id", "int"),
-                ("p_c_id", "int"),
-                ("p_c_last", "text"),
-            ],
+            Self::OrderStatus => &[("p_w_id", "int"), ("p_d_id", "int"), ("p_c_id", "int"), ("p_c_last", "text")],
             Self::Delivery => &[("p_w_id", "int"), ("p_carrier", "int")],
             Self::StockLevel => &[("p_w_id", "int"), ("p_d_id", "int"), ("p_threshold", "int")],
         }
@@ -166,12 +155,7 @@ const HAS_PROCEDURES: &str = "current_setting('server_version_num')::int >= 1100
 /// Statements that create all functions and procedures.
 #[must_use]
 pub fn create(profile: Profile) -> Vec<String> {
-    let both = |transaction| {
-        [
-            create_function(transaction, profile),
-            create_procedure(transaction, profile),
-        ]
-    };
+    let both = |transaction| [create_function(transaction, profile), create_procedure(transaction, profile)];
     Transaction::ALL.into_iter().flat_map(both).collect()
 }
 
@@ -188,9 +172,7 @@ pub fn drop() -> String {
 }
 
 fn create_function(transaction: Transaction, profile: Profile) -> String {
-    let undo = format!(
-        "raise exception 'item number is not valid' using errcode = '{UNUSED_ITEM_SQLSTATE}';"
-    );
+    let undo = format!("raise exception 'item number is not valid' using errcode = '{UNUSED_ITEM_SQLSTATE}';");
     let body = body(transaction, profile, RoutineKind::Function, &undo);
     let parameters = parameters(transaction, "out");
     let name = transaction.function();
@@ -226,10 +208,7 @@ fn body(transaction: Transaction, profile: Profile, kind: RoutineKind, undo: &st
              s_remote_cnt = s_remote_cnt + (p_supplies[v_line] <> p_w_id)::int",
         ),
         ("/* payment count */", ", c_payment_cnt = c_payment_cnt + 1"),
-        (
-            "/* delivery count */",
-            ", c_delivery_cnt = c_delivery_cnt + 1",
-        ),
+        ("/* delivery count */", ", c_delivery_cnt = c_delivery_cnt + 1"),
     ];
     let unused = match profile.commits_unused_item(kind) {
         true => "null;",

@@ -88,11 +88,7 @@ impl RowWriter {
         address(draws, out);
         out.push(b'\t');
         push_digits(draws, 16, out);
-        let credit = if draws.percent(self.bad_credit_percent) {
-            "BC"
-        } else {
-            "GC"
-        };
+        let credit = if draws.percent(self.bad_credit_percent) { "BC" } else { "GC" };
         out.push(b'\t');
         out.extend_from_slice(credit.as_bytes());
         out.extend_from_slice(b"\t50000.00\t");
@@ -134,11 +130,7 @@ impl RowWriter {
             tab_number(place.district, out);
             tab_number(line, out);
             out.extend_from_slice(b"\t5\t");
-            let cents = if is_delivered {
-                0
-            } else {
-                draws.between(1, 999_999)
-            };
+            let cents = if is_delivered { 0 } else { draws.between(1, 999_999) };
             push_cents(cents, out);
             out.push(b'\t');
             push_text(draws, 24, 24, out);
@@ -193,11 +185,7 @@ impl Place {
     /// The position of a unit in a table with `a_district` rows for each district.
     fn of(unit: u64, a_district: u64) -> Self {
         let district = unit / a_district;
-        Self {
-            warehouse: district / DISTRICTS + 1,
-            district: district % DISTRICTS + 1,
-            number: unit % a_district + 1,
-        }
+        Self { warehouse: district / DISTRICTS + 1, district: district % DISTRICTS + 1, number: unit % a_district + 1 }
     }
 }
 
@@ -247,16 +235,8 @@ fn district(unit: u64, draws: &mut Draws, out: &mut Vec<u8>) {
 fn history(unit: u64, draws: &mut Draws, out: &mut Vec<u8>) {
     let place = Place::of(unit, CUSTOMERS);
     out.extend_from_slice(LOADED_AT);
-    let columns = [
-        place.number,
-        place.warehouse,
-        place.warehouse,
-        place.district,
-        place.district,
-    ];
-    columns
-        .into_iter()
-        .for_each(|number| tab_number(number, out));
+    let columns = [place.number, place.warehouse, place.warehouse, place.district, place.district];
+    columns.into_iter().for_each(|number| tab_number(number, out));
     out.extend_from_slice(b"\t10.00\t");
     push_text(draws, 12, 24, out);
     out.push(b'\n');

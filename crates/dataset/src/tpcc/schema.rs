@@ -25,10 +25,7 @@ pub(super) fn all_tables() -> String {
 
 /// A statement that fails if a table has the name of one of ours but other columns.
 pub(super) fn guard() -> String {
-    table_guard::guard(
-        "TPC-C",
-        &OWN_COLUMNS.map(|(table, column)| (table.name(), column)),
-    )
+    table_guard::guard("TPC-C", &OWN_COLUMNS.map(|(table, column)| (table.name(), column)))
 }
 
 /// CREATE TABLE statements, without partitions.
@@ -54,9 +51,7 @@ pub(super) fn create_tables(tpcc: &Tpcc) -> Vec<String> {
         Some(_) => " partition by range (ol_w_id)",
         None => "",
     };
-    let dists: String = (1..=10)
-        .map(|number| format!("s_dist_{number:02} char(24) not null, "))
-        .collect();
+    let dists: String = (1..=10).map(|number| format!("s_dist_{number:02} char(24) not null, ")).collect();
     vec![
         "create table item(i_id integer not null, i_im_id integer not null, i_name varchar(24) not null, \
          i_price numeric(5,2) not null, i_data varchar(50) not null)"
@@ -108,10 +103,7 @@ pub(super) fn create_tables(tpcc: &Tpcc) -> Vec<String> {
 pub(super) fn partitions(tpcc: &Tpcc) -> Option<Vec<Part>> {
     let count = u64::from(tpcc.order_line_partitions?);
     let bound = |number: u64| u64::from(tpcc.warehouses) * number / count;
-    let part = |number: u64| Part {
-        relation: format!("order_line_{number}"),
-        units: bound(number - 1)..bound(number),
-    };
+    let part = |number: u64| Part { relation: format!("order_line_{number}"), units: bound(number - 1)..bound(number) };
     Some((1..=count).map(part).collect())
 }
 
@@ -148,9 +140,7 @@ pub(super) fn vacuum(tpcc: &Tpcc, manner: Manner) -> Stages {
         return in_manner(manner, tables.into_iter().map(whole).collect());
     };
     tables.retain(|table| *table != TableName::OrderLine);
-    let each = parts
-        .iter()
-        .map(|part| format!("vacuum (freeze) {}", part.relation));
+    let each = parts.iter().map(|part| format!("vacuum (freeze) {}", part.relation));
     let statements = each.chain(tables.into_iter().map(whole)).collect();
     let mut stages = in_manner(manner, statements);
     // analyzing the whole table analyzes its partitions, too

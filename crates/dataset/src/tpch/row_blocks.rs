@@ -26,12 +26,7 @@ pub(super) struct RowBlocks<O, I> {
 
 impl<O, I> RowBlocks<O, I> {
     pub fn new(units: Range<u64>, of: u64, open: O) -> Self {
-        Self {
-            units,
-            of,
-            open,
-            block: None,
-        }
+        Self { units, of, open, block: None }
     }
 }
 

@@ -128,8 +128,7 @@ pub(super) fn keys(manner: Manner) -> Stages {
         let mut tables = TABLES.iter();
         !tables.any(|one| one.name == *table && one.key.starts_with(columns))
     };
-    let index =
-        |(table, columns, _): &(&str, &str, &str)| format!("create index on {table}({columns})");
+    let index = |(table, columns, _): &(&str, &str, &str)| format!("create index on {table}({columns})");
     let indexes = REFERENCES.iter().filter(is_new).map(index).collect();
     [in_manner(manner, keys), in_manner(manner, indexes)].concat()
 }
@@ -139,9 +138,7 @@ pub(super) fn foreign_keys() -> Stages {
     // a lineitem's supplier follows from its partsupp
     let (_, needed) = REFERENCES.split_last().unwrap_or((&REFERENCES[0], &[]));
     let add = |(table, columns, other): &(&str, &str, &str)| {
-        vec![format!(
-            "alter table {table} add foreign key ({columns}) references {other}"
-        )]
+        vec![format!("alter table {table} add foreign key ({columns}) references {other}")]
     };
     needed.iter().map(add).collect()
 }

@@ -26,12 +26,9 @@ const LARGEST_BATCH_BYTES: usize = 64 * 1024;
 fn needs_answers(op: &Op) -> bool {
     match op {
         Op::Sleep { .. } | Op::Shell { .. } | Op::SetShell { .. } | Op::StartPipeline => true,
-        Op::Sql { .. }
-        | Op::Set { .. }
-        | Op::Jump(_)
-        | Op::JumpUnless { .. }
-        | Op::SyncPipeline
-        | Op::EndPipeline => false,
+        Op::Sql { .. } | Op::Set { .. } | Op::Jump(_) | Op::JumpUnless { .. } | Op::SyncPipeline | Op::EndPipeline => {
+            false
+        }
     }
 }
 
@@ -66,12 +63,7 @@ impl Client {
         }
         batch.in_block |= sequel == Sequel::OpensBlock;
         let synced = shared.is_simple || !batch.in_block;
-        batch.statements.push(Batched {
-            statement,
-            op: self.transaction.command,
-            start,
-            synced,
-        });
+        batch.statements.push(Batched { statement, op: self.transaction.command, start, synced });
         if synced {
             self.session.end_statement(shared.is_simple);
         }
@@ -116,17 +108,11 @@ impl Client {
         let template = &shared.templates[self.transaction.script][batched.statement];
         let counts = !batched.synced || template.is_compound();
         let program = &shared.spec.programs[self.transaction.script].program;
-        self.session
-            .capture(capture_of(program, batched.op), counts);
+        self.session.capture(capture_of(program, batched.op), counts);
     }
 
     /// Handles the end of a result; the statement has succeeded if that was its last one.
-    pub(super) fn batched_result(
-        &mut self,
-        is_ready: bool,
-        now: &mut Option<Nanos>,
-        shared: &mut Shared<'_>,
-    ) {
+    pub(super) fn batched_result(&mut self, is_ready: bool, now: &mut Option<Nanos>, shared: &mut Shared<'_>) {
         let current = self.transaction.mode.batch().next_answered();
         let ends = current.is_some_and(|batched| batched.synced == is_ready);
         if self.session.error().is_some() || !ends {

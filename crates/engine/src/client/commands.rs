@@ -113,41 +113,29 @@ impl Client {
         let (script, command) = (self.transaction.script, self.transaction.command);
         let mut debug = |value| {
             // standard error may be closed, which must not stop the client
-            let _ = writeln!(
-                std::io::stderr(),
-                "{}",
-                program.debug_line(script, command, value)
-            );
+            let _ = writeln!(std::io::stderr(), "{}", program.debug_line(script, command, value));
         };
         match op {
             Op::Jump(target) => self.transaction.next_op = *target,
             Op::JumpUnless { expr, target } => {
-                let value =
-                    program.eval(expr, &mut self.vars, &mut self.random.functions, &mut debug);
-                if !value
-                    .map_err(|error| not_evaluated().because(error))?
-                    .truth()
-                {
+                let value = program.eval(expr, &mut self.vars, &mut self.random.functions, &mut debug);
+                if !value.map_err(|error| not_evaluated().because(error))?.truth() {
                     self.transaction.next_op = *target;
                 }
             }
             Op::Set { target, expr } => {
-                let value =
-                    program.eval(expr, &mut self.vars, &mut self.random.functions, &mut debug);
+                let value = program.eval(expr, &mut self.vars, &mut self.random.functions, &mut debug);
                 let value = value.map_err(|error| not_evaluated().because(error))?;
-                self.vars.assign(target, "set", value).map_err(|error| {
-                    Abort::command("set", "assignment of meta-command failed").because(error)
-                })?;
+                self.vars
+                    .assign(target, "set", value)
+                    .map_err(|error| Abort::command("set", "assignment of meta-command failed").because(error))?;
             }
             Op::Shell { args } => crate::shell::run(program, args, &self.vars, || shared.stopped())
                 .map_err(|error| not_executed("shell").because(error))?,
             Op::SetShell { target, args } => {
                 let failed = |error: String| not_executed("setshell").because(error);
-                let value = crate::shell::output(program, args, &self.vars, || shared.stopped())
-                    .map_err(failed)?;
-                self.vars
-                    .assign(target, "setshell", Value::Int(value))
-                    .map_err(|error| failed(error.to_string()))?;
+                let value = crate::shell::output(program, args, &self.vars, || shared.stopped()).map_err(failed)?;
+                self.vars.assign(target, "setshell", Value::Int(value)).map_err(|error| failed(error.to_string()))?;
             }
             Op::SyncPipeline if !self.transaction.mode.is_in_pipeline() => {
                 return Err(Abort::command("syncpipeline", "not in pipeline mode"));
@@ -162,11 +150,7 @@ impl Client {
 
     /// Enters pipeline mode. The statements of the pipeline are prepared before it: a Parse inside
     /// it would take a snapshot, after which `BEGIN ISOLATION LEVEL SERIALIZABLE` fails.
-    fn start_pipeline(
-        &mut self,
-        program: &Program,
-        shared: &Shared<'_>,
-    ) -> Result<Option<Next>, Abort> {
+    fn start_pipeline(&mut self, program: &Program, shared: &Shared<'_>) -> Result<Option<Next>, Abort> {
         if shared.is_simple {
             let why = "cannot use pipeline mode with the simple query protocol";
             return Err(Abort::command("startpipeline", why));
@@ -273,10 +257,7 @@ impl Client {
                 return Err(Abort::command(word, why));
             }
         }
-        if shared.prepares_ahead
-            && !self.transaction.mode.is_in_pipeline()
-            && self.prepare(statement, shared)
-        {
+        if shared.prepares_ahead && !self.transaction.mode.is_in_pipeline() && self.prepare(statement, shared) {
             self.session.sync();
             self.enter(State::Running(Awaited::Preparation));
             return Ok(Some(Next::Send));
@@ -297,11 +278,7 @@ impl Client {
     }
 
     /// Appends the messages that run a statement, without a Sync.
-    pub(super) fn write_statement<'a>(
-        &mut self,
-        statement: usize,
-        shared: &Shared<'a>,
-    ) -> Result<&'a Template, Abort> {
+    pub(super) fn write_statement<'a>(&mut self, statement: usize, shared: &Shared<'a>) -> Result<&'a Template, Abort> {
         let template = &shared.templates[self.transaction.script][statement];
         if let (Some(own), Some(ledger)) = (&mut self.ledger, &shared.spec.ledger)
             && ledger.is_written_by(self.transaction.script, statement)
@@ -313,9 +290,7 @@ impl Client {
         let is_new = self
             .session
             .write(number, template, &self.vars)
-            .map_err(|error| {
-                Abort::command("SQL", "could not send the statement").because(error)
-            })?;
+            .map_err(|error| Abort::command("SQL", "could not send the statement").because(error))?;
         if is_new && template.is_prepared() {
             shared.debug(|| format!("client {} preparing {}", self.id, template.debug_name(&[])));
         }
@@ -331,11 +306,7 @@ impl Client {
             return;
         }
         let number = self.command_number(shared);
-        shared.recorder.command(
-            self.transaction.script,
-            number,
-            now.saturating_sub(self.transaction.command_started),
-        );
+        shared.recorder.command(self.transaction.script, number, now.saturating_sub(self.transaction.command_started));
     }
 }
 

@@ -40,10 +40,7 @@ impl Client {
             return self.announce_session(Stage::Reopening, now, shared);
         }
         driver.begin();
-        let event = Event::Begin {
-            script: self.transaction.script,
-            tries: self.transaction.tries,
-        };
+        let event = Event::Begin { script: self.transaction.script, tries: self.transaction.tries };
         self.drive(event, now, shared)
     }
 
@@ -73,10 +70,7 @@ impl Client {
         answer.end(self.session.take_error(), self.session.tx_status());
         let request = self.ask_driver(Event::Answered(&answer), now);
         let error = answer.take_error();
-        let fails = self
-            .transaction
-            .driver()
-            .is_some_and(|driver| driver.asked.fails);
+        let fails = self.transaction.driver().is_some_and(|driver| driver.asked.fails);
         // a failure is counted as such, and like that of a script it is no execution
         if error.is_none() || !(fails || matches!(request, Request::Refused(_))) {
             self.end_command(now, shared);
@@ -142,10 +136,7 @@ impl Client {
     }
 
     fn await_answer(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        let asked = self
-            .transaction
-            .driver()
-            .map_or_else(Asked::default, |driver| driver.asked);
+        let asked = self.transaction.driver().map_or_else(Asked::default, |driver| driver.asked);
         if asked.readies == 0 {
             return self.abort_driver("it waits for an answer, and has sent nothing", shared);
         }
@@ -174,11 +165,7 @@ impl Client {
             Some(Stage::Reopening) => self.run_driver(now, shared),
             Some(Stage::Transaction) => {
                 // a transaction without any request took time, too
-                let now = if self.transaction.waited {
-                    now
-                } else {
-                    shared.clock.now()
-                };
+                let now = if self.transaction.waited { now } else { shared.clock.now() };
                 let failed = self.transaction.driver().and_then(|driver| driver.failed);
                 self.end_transaction(failed.unwrap_or(Ending::Succeeded), now, shared)
             }
@@ -197,10 +184,7 @@ impl Client {
             "client {} got an error in command {number} (SQL) of script {}; {error}",
             self.id, self.transaction.script
         );
-        let has_failed = self
-            .transaction
-            .driver()
-            .is_some_and(|driver| driver.failed.is_some());
+        let has_failed = self.transaction.driver().is_some_and(|driver| driver.failed.is_some());
         // what the server refuses because of the first error needs no report of its own
         if !(has_failed && error.sqlstate() == SqlState::IN_FAILED_SQL_TRANSACTION) {
             self.session.set_error(Some(error));
@@ -224,9 +208,7 @@ impl Client {
         let in_transaction = driver.stage == Stage::Transaction;
         driver.ignores_error = refused.ignorable;
         let ending = error.as_deref().map_or(Ending::OtherFailure, ending_after);
-        let aborts = ending == Ending::OtherFailure
-            && !refused.ignorable
-            && shared.spec.on_error == OnError::Abort;
+        let aborts = ending == Ending::OtherFailure && !refused.ignorable && shared.spec.on_error == OnError::Abort;
         let of_server = error.as_ref().map(ToString::to_string);
         let words = refused.words.or(of_server).unwrap_or_default();
         let error = match error {
@@ -238,10 +220,8 @@ impl Client {
         };
         let statements = &mut shared.recorder.scripts[self.transaction.record].statements;
         statements.ignored_errors += u64::from(refused.ignorable);
-        self.transaction.failed = Some(Box::new(FailedTry {
-            error,
-            message: shared.note_limit.admits(now).then_some(words),
-        }));
+        self.transaction.failed =
+            Some(Box::new(FailedTry { error, message: shared.note_limit.admits(now).then_some(words) }));
         self.roll_back(ending, now, shared)
     }
 

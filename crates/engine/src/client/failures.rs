@@ -21,10 +21,7 @@ impl Client {
     /// answered.
     pub(super) fn statement_failed(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let state = self.session.error().map(ServerError::sqlstate);
-        let ending = match (
-            state.and_then(Ending::after_retryable),
-            shared.spec.on_error,
-        ) {
+        let ending = match (state.and_then(Ending::after_retryable), shared.spec.on_error) {
             (Some(ending), _) => ending,
             (None, OnError::Continue) if state.is_some() => Ending::OtherFailure,
             _ => return self.refused(Consequence::ClientAborted, shared),
@@ -34,20 +31,12 @@ impl Client {
         // the note is written once it is known whether the transaction is retried
         let is_noted = shared.note_limit.admits(now);
         let message = is_noted.then(|| self.describe_error(shared));
-        self.transaction.failed = self
-            .session
-            .take_error()
-            .map(|error| Box::new(FailedTry { error, message }));
+        self.transaction.failed = self.session.take_error().map(|error| Box::new(FailedTry { error, message }));
         self.roll_back(ending, now, shared)
     }
 
     /// Rolls back the open block, if there is one, before the next try or transaction.
-    pub(super) fn roll_back(
-        &mut self,
-        ending: Ending,
-        now: Nanos,
-        shared: &mut Shared<'_>,
-    ) -> Next {
+    pub(super) fn roll_back(&mut self, ending: Ending, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if self.session.tx_status() == TxStatus::Idle {
             return self.after_failure(ending, now, shared);
         }
@@ -57,32 +46,17 @@ impl Client {
     }
 
     fn may_retry(&self, ending: Ending, now: Nanos, shared: &Shared<'_>) -> bool {
-        let late = shared
-            .latency_limit
-            .is_some_and(|limit| now.saturating_sub(self.transaction.intended) > limit);
-        (ending != Ending::OtherFailure
-            || self
-                .transaction
-                .driver()
-                .is_some_and(|driver| driver.ignores_error))
+        let late = shared.latency_limit.is_some_and(|limit| now.saturating_sub(self.transaction.intended) > limit);
+        (ending != Ending::OtherFailure || self.transaction.driver().is_some_and(|driver| driver.ignores_error))
             && shared.spec.tries.allows_another(self.transaction.tries)
             && !late
             && !shared.stops(now)
     }
 
     /// Retries the transaction, or gives it up, now that the server is ready again.
-    pub(super) fn after_failure(
-        &mut self,
-        ending: Ending,
-        now: Nanos,
-        shared: &mut Shared<'_>,
-    ) -> Next {
+    pub(super) fn after_failure(&mut self, ending: Ending, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let retry = self.may_retry(ending, now, shared);
-        let consequence = if retry {
-            Consequence::Retried
-        } else {
-            Consequence::Failed
-        };
+        let consequence = if retry { Consequence::Retried } else { Consequence::Failed };
         if let Some(failed) = self.transaction.failed.take() {
             let FailedTry { error, message } = *failed;
             self.session.set_error(Some(error));
@@ -113,16 +87,11 @@ impl Client {
 
     /// Number of the current command in its script, as pgbench counts.
     pub(super) fn command_number(&self, shared: &Shared<'_>) -> usize {
-        shared.spec.programs[self.transaction.script]
-            .program
-            .command_number(self.transaction.command)
+        shared.spec.programs[self.transaction.script].program.command_number(self.transaction.command)
     }
 
     /// The record of the current command; None if the transaction is not counted.
-    pub(super) fn command_record<'s>(
-        &self,
-        shared: &'s mut Shared<'_>,
-    ) -> Option<&'s mut CommandRecord> {
+    pub(super) fn command_record<'s>(&self, shared: &'s mut Shared<'_>) -> Option<&'s mut CommandRecord> {
         if !shared.counts(self.transaction.record) {
             return None;
         }
@@ -131,20 +100,10 @@ impl Client {
     }
 
     /// The line that pgbench prints for a failed try with --verbose-errors.
-    fn describe_try(
-        &self,
-        error: &str,
-        retry: bool,
-        now: Nanos,
-        shared: &Shared<'_>,
-    ) -> Vec<String> {
+    fn describe_try(&self, error: &str, retry: bool, now: Nanos, shared: &Shared<'_>) -> Vec<String> {
         let (id, script) = (self.id, self.transaction.script);
         let command = self.command_number(shared);
-        let what = if retry {
-            "repeats the transaction after the error"
-        } else {
-            "ends the failed transaction"
-        };
+        let what = if retry { "repeats the transaction after the error" } else { "ends the failed transaction" };
         let mut tries = self.transaction.tries.to_string();
         if let Tries::AtMost(most) = shared.spec.tries {
             tries.push_str(&format!("/{most}"));
@@ -152,14 +111,10 @@ impl Client {
         if let Some(limit) = shared.latency_limit {
             let used = now.saturating_sub(self.transaction.intended);
             let percent = 100.0 * used as f64 / limit as f64;
-            tries.push_str(&format!(
-                ", {percent:.3}% of the maximum time of tries was used"
-            ));
+            tries.push_str(&format!(", {percent:.3}% of the maximum time of tries was used"));
         }
         vec![
-            format!(
-                "client {id} got an error in command {command} (SQL) of script {script}; {error}"
-            ),
+            format!("client {id} got an error in command {command} (SQL) of script {script}; {error}"),
             format!("client {id} {what} (try {tries})"),
         ]
     }
@@ -173,24 +128,17 @@ impl Client {
     }
 
     /// An error or a notice of result number `query`, as libpq displays it.
-    pub(super) fn describe(
-        &self,
-        error: &ServerError,
-        query: usize,
-        shared: &Shared<'_>,
-    ) -> String {
+    pub(super) fn describe(&self, error: &ServerError, query: usize, shared: &Shared<'_>) -> String {
         let under_way = match self.state {
             // each Parse has a Sync of its own
-            State::Running(Awaited::Preparation) => self
-                .session
-                .being_prepared()
-                .map(|number| shared.statement_in(self.transaction.script, number)),
+            State::Running(Awaited::Preparation) => {
+                self.session.being_prepared().map(|number| shared.statement_in(self.transaction.script, number))
+            }
             _ => self.transaction.mode.statement_of_result(query),
         };
         match under_way {
-            Some(statement) => error.display_with_query(
-                &shared.templates[self.transaction.script][statement].sql(self.session.outgoing()),
-            ),
+            Some(statement) => error
+                .display_with_query(&shared.templates[self.transaction.script][statement].sql(self.session.outgoing())),
             None => error.to_string(),
         }
     }
@@ -234,19 +182,12 @@ impl Client {
         let command = self.command_number(shared);
         let query = self.query_of_error();
         let words = self.describe_error(shared);
-        let line = format!(
-            "client {id} script {script} aborted in command {command} query {query}: {words}"
-        );
+        let line = format!("client {id} script {script} aborted in command {command} query {query}: {words}");
         self.abort_with_note(String::new(), vec![line], consequence, shared)
     }
 
     /// Aborts the client; if there is an error of the server, that is reported in place of `why`.
-    pub(super) fn abort(
-        &mut self,
-        why: &Abort,
-        consequence: Consequence,
-        shared: &mut Shared<'_>,
-    ) -> Next {
+    pub(super) fn abort(&mut self, why: &Abort, consequence: Consequence, shared: &mut Shared<'_>) -> Next {
         if self.session.error().is_some() && why.form != Form::While {
             return self.refused(consequence, shared);
         }
@@ -280,9 +221,7 @@ impl Client {
         self.note(message, lines, consequence, now, shared);
         if self.transaction.begun {
             self.settle(CommitOutcome::Unknown);
-            shared
-                .recorder
-                .transaction(self.transaction.record, Ending::Aborted, 0);
+            shared.recorder.transaction(self.transaction.record, Ending::Aborted, 0);
             self.transaction.begun = false;
             shared.ended(self.transaction.record, now);
         }

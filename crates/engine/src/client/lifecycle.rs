@@ -69,12 +69,7 @@ impl Client {
     }
 
     /// Ends the client's work: its next start would be after the deadline.
-    pub(super) fn after_last_start(
-        &mut self,
-        deadline: Nanos,
-        now: Nanos,
-        shared: &mut Shared<'_>,
-    ) -> Next {
+    pub(super) fn after_last_start(&mut self, deadline: Nanos, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if now >= deadline || shared.spec.window == Window::ToLastTransaction {
             return self.finish(shared);
         }
@@ -105,28 +100,15 @@ impl Client {
     }
 
     /// Counts a transaction and writes it to the log.
-    pub(super) fn count(
-        &mut self,
-        ending: Ending,
-        latency: Nanos,
-        now: Nanos,
-        shared: &mut Shared<'_>,
-    ) {
-        shared
-            .recorder
-            .transaction(self.transaction.record, ending, latency);
+    pub(super) fn count(&mut self, ending: Ending, latency: Nanos, now: Nanos, shared: &mut Shared<'_>) {
+        shared.recorder.transaction(self.transaction.record, ending, latency);
         self.ended += 1;
         let lag = match ending {
-            Ending::Succeeded => self
-                .transaction
-                .started
-                .saturating_sub(self.transaction.intended),
+            Ending::Succeeded => self.transaction.started.saturating_sub(self.transaction.intended),
             _ => 0,
         };
         if ending == Ending::Succeeded && shared.schedule.is_open() {
-            shared.recorder.scripts[self.transaction.record]
-                .lag
-                .record(lag);
+            shared.recorder.scripts[self.transaction.record].lag.record(lag);
         }
         let entry = || Entry {
             client: self.id,
@@ -142,12 +124,7 @@ impl Client {
         }
     }
 
-    pub(super) fn end_transaction(
-        &mut self,
-        ending: Ending,
-        now: Nanos,
-        shared: &mut Shared<'_>,
-    ) -> Next {
+    pub(super) fn end_transaction(&mut self, ending: Ending, now: Nanos, shared: &mut Shared<'_>) -> Next {
         self.settle(match (ending, self.session.tx_status()) {
             (Ending::Succeeded, TxStatus::Idle) => CommitOutcome::Acknowledged,
             (Ending::Succeeded, _) => CommitOutcome::Unknown,
@@ -156,8 +133,7 @@ impl Client {
         let latency = now.saturating_sub(self.transaction.intended);
         self.count(ending, latency, now, shared);
         let counts = &mut shared.recorder.scripts[self.transaction.record].counts;
-        if ending == Ending::Succeeded && shared.latency_limit.is_some_and(|limit| latency > limit)
-        {
+        if ending == Ending::Succeeded && shared.latency_limit.is_some_and(|limit| latency > limit) {
             counts.late += 1;
         }
         counts.tried(self.transaction.tries);
@@ -192,12 +168,7 @@ impl Client {
         if shared.reconnects {
             return self.leave(now, shared);
         }
-        if !self.transaction.waited
-            && !self
-                .transaction
-                .driver_mut()
-                .is_some_and(DriverRun::goes_on_silently)
-        {
+        if !self.transaction.waited && !self.transaction.driver_mut().is_some_and(DriverRun::goes_on_silently) {
             // a script without SQL must let other clients run, and must notice the deadline
             self.enter(State::Paused(Pause::Yield));
             self.wake_at(now, shared);

@@ -22,13 +22,7 @@ impl Client {
         self.pause(Pause::Thinking, length, now, shared)
     }
 
-    fn pause(
-        &mut self,
-        pause: Pause,
-        length: Nanos,
-        now: Nanos,
-        shared: &mut Shared<'_>,
-    ) -> Option<Next> {
+    fn pause(&mut self, pause: Pause, length: Nanos, now: Nanos, shared: &mut Shared<'_>) -> Option<Next> {
         if length == 0 {
             return None;
         }

@@ -24,9 +24,7 @@ impl Client {
     /// Whether the client has lost its connection and not replaced it yet.
     #[must_use]
     pub fn is_away(&self) -> bool {
-        self.absence
-            .as_ref()
-            .is_some_and(|absence| !absence.is_back)
+        self.absence.as_ref().is_some_and(|absence| !absence.is_back)
     }
 
     /// While the client has no connection: whether it had drawn the start of its next transaction.
@@ -62,9 +60,8 @@ impl Client {
             shared.has_losses = true;
         }
         self.lose_turn(now, shared);
-        let has_chosen = !in_transaction
-            && self.state == State::Paused(Pause::Schedule)
-            && shared.phase_state.is_none();
+        let has_chosen =
+            !in_transaction && self.state == State::Paused(Pause::Schedule) && shared.phase_state.is_none();
         if in_transaction {
             self.count_lost(now, shared);
         }
@@ -102,9 +99,7 @@ impl Client {
 
     fn begin_absence(&mut self, now: Nanos, has_chosen: bool, shared: &mut Shared<'_>) {
         let patience = match shared.spec.on_loss {
-            OnLoss::Reconnect {
-                patience: Some(patience),
-            } => patience.as_nanos() as Nanos,
+            OnLoss::Reconnect { patience: Some(patience) } => patience.as_nanos() as Nanos,
             // a session that a driver opens
             OnLoss::Abort => SESSION_PATIENCE,
             OnLoss::Reconnect { patience: None } => Nanos::MAX,
@@ -116,14 +111,8 @@ impl Client {
             Some(absence) => absence.backoff,
             None => Backoff::new(shared.spec.seeds.clients[self.id] ^ SEED_OF_WAITS ^ self.ended),
         };
-        self.absence = Some(Box::new(Absence {
-            is_back: false,
-            backoff,
-            since: now,
-            gives_up_at,
-            has_chosen,
-            refusal: None,
-        }));
+        self.absence =
+            Some(Box::new(Absence { is_back: false, backoff, since: now, gives_up_at, has_chosen, refusal: None }));
         if gives_up_at < Nanos::MAX {
             shared.wake_at(gives_up_at, self.id);
         }
@@ -153,10 +142,7 @@ impl Client {
                 false => "reconnecting",
             };
             let waited_s = now.saturating_sub(absence.since) as f64 / 1e9;
-            let mut why = Abort::new(
-                Form::While,
-                format!("{what}; there was no connection for {waited_s:.3} s"),
-            );
+            let mut why = Abort::new(Form::While, format!("{what}; there was no connection for {waited_s:.3} s"));
             why.cause = absence.refusal.clone();
             return self.abort(&why, Consequence::ConnectionLost, shared);
         }
@@ -173,12 +159,7 @@ impl Client {
 
     /// Handles the connector's result, a connection or the reason for the failure; `since` is the
     /// time of the request.
-    pub fn reconnected(
-        &mut self,
-        result: Result<(), &Refusal>,
-        since: Nanos,
-        shared: &mut Shared<'_>,
-    ) -> Next {
+    pub fn reconnected(&mut self, result: Result<(), &Refusal>, since: Nanos, shared: &mut Shared<'_>) -> Next {
         let now = shared.clock.now();
         match result {
             Err(refusal) => self.reconnect_failed(refusal, now, shared),
@@ -233,9 +214,7 @@ impl Client {
     /// Continues where the loss of the connection interrupted the client.
     fn resume(&mut self, has_chosen: bool, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let intended = self.transaction.intended;
-        let is_late = shared
-            .latency_limit
-            .is_some_and(|limit| intended + limit < now);
+        let is_late = shared.latency_limit.is_some_and(|limit| intended + limit < now);
         if has_chosen && is_late {
             self.count(Ending::Skipped, 0, now, shared);
         }

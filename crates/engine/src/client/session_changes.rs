@@ -76,8 +76,7 @@ impl Client {
                     if let Some(driver) = self.transaction.driver_mut() {
                         driver.knows_session = true;
                     }
-                    let statements =
-                        &mut shared.recorder.scripts[self.transaction.record].statements;
+                    let statements = &mut shared.recorder.scripts[self.transaction.record].statements;
                     statements.reconnects += u64::from(counts);
                 }
                 Change::Open(number) | Change::Use(number) => {

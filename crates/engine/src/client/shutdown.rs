@@ -12,13 +12,9 @@ impl Client {
     #[must_use]
     pub fn hold(&self, shared: &Shared<'_>) -> Option<Hold> {
         match self.state {
-            State::Running(Awaited::Preparation | Awaited::Answer | Awaited::Rollback(_)) => {
-                Some(Hold::Statement)
-            }
+            State::Running(Awaited::Preparation | Awaited::Answer | Awaited::Rollback(_)) => Some(Hold::Statement),
             State::Unconnected(_) | State::Stopping | State::Finished | State::Aborted => None,
-            State::Paused(_)
-            | State::Departing
-            | State::Running(Awaited::Sleep | Awaited::SessionChange(_)) => {
+            State::Paused(_) | State::Departing | State::Running(Awaited::Sleep | Awaited::SessionChange(_)) => {
                 // between two transactions with a connection each, the client has ended its session
                 let has_session = match shared.driven_sessions {
                     true => self.has_driven_session(),
@@ -47,17 +43,10 @@ impl Client {
     }
 
     /// Handles bytes that arrive while the client is stopping.
-    pub(super) fn received_while_stopping(
-        &mut self,
-        mut input: &[u8],
-        shared: &Shared<'_>,
-    ) -> Next {
+    pub(super) fn received_while_stopping(&mut self, mut input: &[u8], shared: &Shared<'_>) -> Next {
         let mut copies = false;
         loop {
-            match self
-                .session
-                .receive(&mut input, false, &shared.spec.symbols)
-            {
+            match self.session.receive(&mut input, false, &shared.spec.symbols) {
                 Ok(None) if copies => return self.end_copy(shared),
                 Ok(None) => return Next::Wait,
                 Ok(Some(Received::CopyIn)) => copies = true,

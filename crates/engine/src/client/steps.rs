@@ -81,12 +81,7 @@ impl Client {
     }
 
     /// Continues with the session that the driver requested.
-    pub(super) fn session_opened(
-        &mut self,
-        since: Nanos,
-        now: Nanos,
-        shared: &mut Shared<'_>,
-    ) -> Next {
+    pub(super) fn session_opened(&mut self, since: Nanos, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let record = &mut shared.recorder.scripts[self.transaction.record];
         record.connecting.record(now.saturating_sub(since));
         self.absence = None;
@@ -149,10 +144,7 @@ impl Client {
         if wait.is_cancelled {
             return Some(Overdue::Close);
         }
-        *wait = LimitedWait {
-            until: now + CANCEL_PATIENCE,
-            is_cancelled: true,
-        };
+        *wait = LimitedWait { until: now + CANCEL_PATIENCE, is_cancelled: true };
         Some(Overdue::Cancel)
     }
 }

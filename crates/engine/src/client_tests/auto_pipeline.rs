@@ -7,10 +7,7 @@ const SYNC: &str = "S\0\0\0\x04";
 const DONE: &[u8] = b"C\0\0\0\x07OK\0";
 
 fn auto(script: &str, mode: QueryMode) -> Spec {
-    Spec {
-        pipelining: Pipelining::Auto,
-        ..twice(script, mode)
-    }
+    Spec { pipelining: Pipelining::Auto, ..twice(script, mode) }
 }
 
 /// How many Syncs or Query messages were sent.
@@ -55,10 +52,7 @@ fn a_block_is_one_round_trip() {
         for record in bench.shared.recorder.commands[0].iter().flatten() {
             assert_eq!(record.moments.count, 1, "each has a latency");
         }
-        assert_eq!(
-            bench.shared.recorder.commands[0].iter().flatten().count(),
-            4
-        );
+        assert_eq!(bench.shared.recorder.commands[0].iter().flatten().count(), 4);
         assert_eq!(bench.answer(&answers(mode, &BLOCK_READY)), Next::Send);
         assert_eq!(bench.sent(), "X\0\0\0\x04");
     }
@@ -101,10 +95,7 @@ fn statements(sent: &str) -> Vec<&'static str> {
 
 /// What one transaction of a script sends in each round trip, and where it sleeps.
 fn round_trips(script: &str, mode: QueryMode) -> Vec<Vec<&'static str>> {
-    let spec = Spec {
-        limit: Limit::Transactions(1),
-        ..auto(script, mode)
-    };
+    let spec = Spec { limit: Limit::Transactions(1), ..auto(script, mode) };
     bench!(bench, spec);
     let mut trips = Vec::new();
     let mut in_block = false;
@@ -135,29 +126,14 @@ fn round_trips(script: &str, mode: QueryMode) -> Vec<Vec<&'static str>> {
 #[test]
 fn only_what_needs_a_result_waits() {
     for (script, trips) in [
-        (
-            "AAA;\nBBB;\n\\sleep 1 ms\nCCC;\n",
-            &[&["AAA", "BBB"][..], &["slept"], &["CCC"]][..],
-        ),
+        ("AAA;\nBBB;\n\\sleep 1 ms\nCCC;\n", &[&["AAA", "BBB"][..], &["slept"], &["CCC"]][..]),
         ("AAA;\n\\shell true\nBBB;\n", &[&["AAA"], &["BBB"]]),
         ("AAA;\n\\setshell x echo 1\nBBB;\n", &[&["AAA"], &["BBB"]]),
         ("AAA;\nBBB \\aset\nCCC;\n", &[&["AAA", "BBB"], &["CCC"]]),
-        (
-            "AAA;\nCOPY t TO STDOUT;\nCCC;\n",
-            &[&["AAA", "COPY"], &["CCC"]],
-        ),
-        (
-            "BEGIN;\nAAA;\nEND;\nBEGIN;\nBBB;\nEND;\n",
-            &[&["BEGIN", "AAA", "END"], &["BEGIN", "BBB", "END"]],
-        ),
-        (
-            "\\if 1\nAAA;\n\\else\nBBB;\n\\endif\nCCC;\n",
-            &[&["AAA", "CCC"]],
-        ),
-        (
-            "BEGIN;\nAAA;\n\\sleep 1 ms\nBBB;\nEND;\n",
-            &[&["BEGIN", "AAA"], &["slept"], &["BBB", "END"]],
-        ),
+        ("AAA;\nCOPY t TO STDOUT;\nCCC;\n", &[&["AAA", "COPY"], &["CCC"]]),
+        ("BEGIN;\nAAA;\nEND;\nBEGIN;\nBBB;\nEND;\n", &[&["BEGIN", "AAA", "END"], &["BEGIN", "BBB", "END"]]),
+        ("\\if 1\nAAA;\n\\else\nBBB;\n\\endif\nCCC;\n", &[&["AAA", "CCC"]]),
+        ("BEGIN;\nAAA;\n\\sleep 1 ms\nBBB;\nEND;\n", &[&["BEGIN", "AAA"], &["slept"], &["BBB", "END"]]),
         (":what AAA;\nBBB;\n", &[&["AAA"], &["BBB"]]),
     ] {
         for mode in [QueryMode::Simple, QueryMode::Extended] {
@@ -193,8 +169,7 @@ fn a_large_batch_goes_in_parts() {
 
 /// A row of one column `x`, with its description.
 fn row(value: &str) -> Vec<u8> {
-    let mut bytes =
-        b"T\0\0\0\x1a\0\x01x\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0".to_vec();
+    let mut bytes = b"T\0\0\0\x1a\0\x01x\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0".to_vec();
     let length = bytes.len() as u32 - 1;
     bytes[1..5].copy_from_slice(&length.to_be_bytes());
     bytes.push(b'D');
@@ -261,15 +236,10 @@ fn an_error_is_its_own_statements() {
         assert_eq!(note.sqlstate.as_deref(), Some("42P01"));
         assert_eq!(
             note.lines,
-            [
-                "client 0 script 0 aborted in command 3 query 0: ERROR:  no\nLINE 1: BBB wrong;\n            ^"
-            ]
+            ["client 0 script 0 aborted in command 3 query 0: ERROR:  no\nLINE 1: BBB wrong;\n            ^"]
         );
-        let counted: Vec<u64> = bench.shared.recorder.commands[0]
-            .iter()
-            .flatten()
-            .map(|record| record.moments.count)
-            .collect();
+        let counted: Vec<u64> =
+            bench.shared.recorder.commands[0].iter().flatten().map(|record| record.moments.count).collect();
         assert_eq!(counted, [1, 1, 0, 0], "{mode:?}");
     }
 }
@@ -278,24 +248,16 @@ fn an_error_is_its_own_statements() {
 fn a_failed_block_is_rolled_back_and_tried_again() {
     let script = "\\set x random(1, 1000000)\nBEGIN;\nAAA :x;\nEND;\n";
     for mode in MODES {
-        let spec = Spec {
-            tries: Tries::AtMost(2),
-            limit: Limit::Transactions(1),
-            ..auto(script, mode)
-        };
+        let spec = Spec { tries: Tries::AtMost(2), limit: Limit::Transactions(1), ..auto(script, mode) };
         bench!(bench, spec);
         bench.begin();
         let first = bench.sent();
         let failure = match mode {
             // COMMIT of a failed block rolls it back
-            QueryMode::Simple => [
-                answers(mode, &[READY_IN_BLOCK]),
-                error("40001"),
-                READY_FAILED.to_vec(),
-                DONE.to_vec(),
-                READY.to_vec(),
-            ]
-            .concat(),
+            QueryMode::Simple => {
+                [answers(mode, &[READY_IN_BLOCK]), error("40001"), READY_FAILED.to_vec(), DONE.to_vec(), READY.to_vec()]
+                    .concat()
+            }
             // COMMIT is skipped up to the Sync, which comes after it
             _ => [DONE, &error("40001"), READY_FAILED].concat(),
         };
@@ -313,10 +275,7 @@ fn a_failed_block_is_rolled_back_and_tried_again() {
         let ready = [READY_IN_BLOCK, READY_IN_BLOCK, READY];
         bench.answer(&answers(mode, &ready));
         let counts = bench.shared.recorder.scripts[0].counts;
-        assert_eq!(
-            (counts.succeeded, counts.retried, counts.retries),
-            (1, 1, 1)
-        );
+        assert_eq!((counts.succeeded, counts.retried, counts.retries), (1, 1, 1));
         assert_eq!(bench.shared.notes.len(), 1);
         let record = bench.shared.recorder.commands[0][2].as_ref();
         assert_eq!(record.map(|record| record.retries), Some(1));

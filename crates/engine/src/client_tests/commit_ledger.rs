@@ -37,14 +37,7 @@ fn what_is_answered_is_acknowledged() {
 
 #[test]
 fn each_transaction_sends_a_number_of_its_own() {
-    bench!(
-        bench,
-        with_ledger(
-            "INSERT INTO l VALUES (:ledger_seq);\n",
-            QueryMode::Simple,
-            3
-        )
-    );
+    bench!(bench, with_ledger("INSERT INTO l VALUES (:ledger_seq);\n", QueryMode::Simple, 3));
     bench.begin();
     for number in 1..=3 {
         let sent = bench.sent();
@@ -65,10 +58,7 @@ fn a_lost_connection_leaves_an_unknown_end_only_behind_the_number() {
     bench.answer(READY_IN_BLOCK);
     bench.client.closed(None, &mut bench.shared);
     let page = page(&mut bench);
-    assert_eq!(
-        (page.unknown.all(), page.acknowledged()),
-        (&[(1, 1)][..], 0)
-    );
+    assert_eq!((page.unknown.all(), page.acknowledged()), (&[(1, 1)][..], 0));
 }
 
 #[test]
@@ -83,8 +73,5 @@ fn a_failed_transaction_is_refused_once_however_often_it_was_tried() {
     }
     bench.answer(READY_IN_BLOCK);
     let page = page(&mut bench);
-    assert_eq!(
-        (page.refused.all(), page.unknown.all()),
-        (&[(1, 1)][..], &[(2, 2)][..])
-    );
+    assert_eq!((page.refused.all(), page.unknown.all()), (&[(1, 1)][..], &[(2, 2)][..]));
 }

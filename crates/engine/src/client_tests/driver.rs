@@ -20,10 +20,7 @@ struct Played {
 
 impl Drivers for Played {
     fn driver(&self, _worker: usize, _client: usize) -> Box<dyn Driver> {
-        Box::new(Self {
-            steps: Arc::clone(&self.steps),
-            seen: Arc::clone(&self.seen),
-        })
+        Box::new(Self { steps: Arc::clone(&self.steps), seen: Arc::clone(&self.seen) })
     }
 }
 
@@ -46,10 +43,7 @@ impl Driver for Played {
 fn driven(steps: Vec<Step>) -> (Spec, Arc<Mutex<Vec<String>>>) {
     let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
     spec.programs[0].program = Program::driven("played", ["read", "write"]);
-    let played = Played {
-        steps: Arc::new(Mutex::new(steps)),
-        seen: Arc::default(),
-    };
+    let played = Played { steps: Arc::new(Mutex::new(steps)), seen: Arc::default() };
     let seen = Arc::clone(&played.seen);
     spec.drivers = Some(Arc::new(played));
     (spec, seen)
@@ -71,10 +65,7 @@ fn refused(_: &mut Outgoing<'_>) -> Request {
 }
 
 fn ignorable(_: &mut Outgoing<'_>) -> Request {
-    Request::Refused(Refused {
-        ignorable: true,
-        words: None,
-    })
+    Request::Refused(Refused { ignorable: true, words: None })
 }
 
 const ROW: &[u8] = b"D\0\0\0\x0b\0\x01\0\0\0\x017C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
@@ -150,10 +141,7 @@ fn an_error_ends_the_client_unless_it_may_be_tried_again() {
     assert_eq!(bench.sent(), "Q\0\0\0\x0dROLLBACK\0");
     bench.answer(b"C\0\0\0\x0dROLLBACK\0Z\0\0\0\x05I");
     assert_eq!(bench.sent(), "Q\0\0\0\x0dSELECT 7\0");
-    assert_eq!(
-        seen.lock().expect("no panic").last().map(String::as_str),
-        Some("Begin { script: 0, tries: 2 }")
-    );
+    assert_eq!(seen.lock().expect("no panic").last().map(String::as_str), Some("Begin { script: 0, tries: 2 }"));
 }
 
 #[test]
@@ -192,10 +180,7 @@ fn a_driver_sleeps_stops_and_gives_up() {
     let (spec, _) = driven(vec![done, abort]);
     bench!(bench, spec);
     assert_eq!(bench.begin(), Next::Close);
-    assert_eq!(
-        bench.shared.notes[0].lines,
-        ["client 0 aborted: a.lua:3: no"]
-    );
+    assert_eq!(bench.shared.notes[0].lines, ["client 0 aborted: a.lua:3: no"]);
 }
 
 #[test]
@@ -204,16 +189,10 @@ fn a_new_connection_is_made_known_before_the_transaction_goes_on() {
     spec.sessions = Sessions::PerTransaction;
     bench!(bench, spec);
     assert_eq!(bench.begin(), Next::Wait);
-    assert_eq!(
-        bench.client.connected(Ok(()), 0, &mut bench.shared),
-        Next::Send
-    );
+    assert_eq!(bench.client.connected(Ok(()), 0, &mut bench.shared), Next::Send);
     assert_eq!(seen.lock().expect("no panic")[0], "Connected");
     bench.answer(ROW);
-    assert_eq!(
-        seen.lock().expect("no panic").last().map(String::as_str),
-        Some("Begin { script: 0, tries: 1 }")
-    );
+    assert_eq!(seen.lock().expect("no panic").last().map(String::as_str), Some("Begin { script: 0, tries: 1 }"));
 }
 
 #[test]
@@ -232,32 +211,20 @@ fn a_driver_has_several_sessions_of_which_one_is_current() {
     let none = || None::<pgdyno_connect::Transport>;
     assert_eq!(bench.begin(), Next::Wait);
     assert_eq!(bench.client.wanted_change(), Some(Change::Open(1)));
-    let next = bench
-        .client
-        .session_changed(none(), Ok(()), &mut bench.shared);
-    assert_eq!(
-        (next, bench.sent()),
-        (Next::Send, "Q\0\0\0\x0dSELECT 7\0".into())
-    );
+    let next = bench.client.session_changed(none(), Ok(()), &mut bench.shared);
+    assert_eq!((next, bench.sent()), (Next::Send, "Q\0\0\0\x0dSELECT 7\0".into()));
     // a block is open in the second session when the first becomes current
     assert_eq!(bench.answer(ROW_IN_BLOCK), Next::Wait);
     assert_eq!(bench.client.wanted_change(), Some(Change::Use(0)));
-    let next = bench
-        .client
-        .session_changed(none(), Ok(()), &mut bench.shared);
+    let next = bench.client.session_changed(none(), Ok(()), &mut bench.shared);
     assert_eq!((next, bench.sent()), (Next::Send, "X\0\0\0\x04".into()));
     // the server closes the connection that the client gave up, so nothing is lost
     bench.client.closed(None, &mut bench.shared);
     assert!(!bench.client.aborted());
-    bench
-        .client
-        .session_changed(none(), Ok(()), &mut bench.shared);
+    bench.client.session_changed(none(), Ok(()), &mut bench.shared);
     assert_eq!(bench.client.wanted_change(), None);
     let record = &bench.shared.recorder.scripts[0];
-    assert_eq!(
-        (record.counts.succeeded, record.statements.reconnects),
-        (2, 1)
-    );
+    assert_eq!((record.counts.succeeded, record.statements.reconnects), (2, 1));
     let seen = seen.lock().expect("no panic");
     let changed = seen.iter().filter(|one| *one == "Changed(None)").count();
     assert_eq!(changed, 3, "{seen:?}");
@@ -272,13 +239,8 @@ fn a_session_that_cannot_be_opened_leaves_the_current_one() {
     bench!(bench, spec);
     bench.begin();
     let refused = Err("too many clients".to_owned());
-    let next = bench
-        .client
-        .session_changed(None, refused, &mut bench.shared);
+    let next = bench.client.session_changed(None, refused, &mut bench.shared);
     assert_eq!(next, Next::Send);
     let told = seen.lock().expect("no panic").join(", ");
-    assert!(
-        told.ends_with("Changed(Some(\"too many clients\"))"),
-        "{told}"
-    );
+    assert!(told.ends_with("Changed(Some(\"too many clients\"))"), "{told}");
 }

@@ -30,20 +30,8 @@ fn phased_for(clients: usize, phases: Vec<PhaseSpec>) -> Spec {
         false => Arrivals::Closed,
     };
     let limit = Limit::Duration(Duration::from_nanos(phases.end()));
-    let mut spec = spec(
-        "SELECT 1;\n",
-        QueryMode::Simple,
-        limit,
-        Tries::AtMost(1),
-        arrivals,
-    );
-    let other = super::spec(
-        "SELECT 2;\n",
-        QueryMode::Simple,
-        limit,
-        Tries::AtMost(1),
-        arrivals,
-    );
+    let mut spec = spec("SELECT 1;\n", QueryMode::Simple, limit, Tries::AtMost(1), arrivals);
+    let other = super::spec("SELECT 2;\n", QueryMode::Simple, limit, Tries::AtMost(1), arrivals);
     spec.programs.extend(other.programs);
     spec.clients = clients;
     (spec.seeds, _) = Seeds::draw(&mut Rng::seed(1), clients, 1, false);
@@ -66,13 +54,8 @@ impl<'a> Crowd<'a> {
         if let Some(phase_state) = &mut shared.phase_state {
             phase_state.begin(origin);
         }
-        let mut crowd = Self {
-            clients: (0..spec.clients)
-                .map(|id| Client::new(id, &shared))
-                .collect(),
-            shared,
-            origin,
-        };
+        let mut crowd =
+            Self { clients: (0..spec.clients).map(|id| Client::new(id, &shared)).collect(), shared, origin };
         for client in &mut crowd.clients {
             client.begin(origin, &mut crowd.shared);
         }
@@ -108,40 +91,21 @@ macro_rules! crowd {
 
 #[test]
 fn a_client_that_is_not_in_use_rests_until_its_phase_comes() {
-    crowd!(
-        crowd,
-        phased(vec![
-            phase(HOUR, None, 1.0, &[1, 0]),
-            phase(HOUR, None, 2.0, &[0, 1])
-        ])
-    );
+    crowd!(crowd, phased(vec![phase(HOUR, None, 1.0, &[1, 0]), phase(HOUR, None, 2.0, &[0, 1])]));
     assert!(crowd.clients[0].in_flight() && !crowd.clients[1].in_flight());
     assert_eq!(crowd.wake(HOUR * SECOND - 1), [0; 0]);
     assert_eq!(crowd.wake(HOUR * SECOND), [1]);
-    assert!(
-        String::from_utf8_lossy(crowd.clients[1].outgoing()).contains("SELECT 2"),
-        "the second phase's script"
-    );
+    assert!(String::from_utf8_lossy(crowd.clients[1].outgoing()).contains("SELECT 2"), "the second phase's script");
     crowd.clients[1].received(READY, &mut crowd.shared);
     crowd.clients[0].received(READY, &mut crowd.shared);
-    assert_eq!(
-        crowd.succeeded(),
-        [1, 0, 0, 1],
-        "each in the phase of its start"
-    );
+    assert_eq!(crowd.succeeded(), [1, 0, 0, 1], "each in the phase of its start");
 }
 
 #[test]
 fn a_start_goes_to_a_client_that_is_in_use_when_it_comes() {
     // starts at 0, 1000 s, 2000 s and 3000 s; then one client only, with starts at 3600 s and 4600
     // s
-    crowd!(
-        crowd,
-        phased(vec![
-            phase(HOUR, Some(0.001), 2.0, &[1, 0]),
-            phase(HOUR, Some(0.001), 1.0, &[0, 1])
-        ])
-    );
+    crowd!(crowd, phased(vec![phase(HOUR, Some(0.001), 2.0, &[1, 0]), phase(HOUR, Some(0.001), 1.0, &[0, 1])]));
     assert!(crowd.clients[0].in_flight(), "the first start is at once");
     // the second client takes its turn: it waits for 1000 s
     assert_eq!(crowd.wake(SECOND), [0; 0]);
@@ -180,13 +144,7 @@ fn a_client_that_gives_up_leaves_its_turn() {
 
 #[test]
 fn starts_that_found_nobody_are_told_by_phase() {
-    crowd!(
-        crowd,
-        phased(vec![
-            phase(1, Some(3.0), 2.0, &[1, 0]),
-            phase(1, Some(4.0), 2.0, &[0, 1])
-        ])
-    );
+    crowd!(crowd, phased(vec![phase(1, Some(3.0), 2.0, &[1, 0]), phase(1, Some(4.0), 2.0, &[0, 1])]));
     // both clients are busy until after the end
     crowd.wake(SECOND / 2);
     assert!(crowd.clients.iter().all(Client::in_flight));
@@ -196,13 +154,7 @@ fn starts_that_found_nobody_are_told_by_phase() {
 
 #[test]
 fn a_last_phase_that_is_a_pause_lasts_to_its_end() {
-    crowd!(
-        crowd,
-        phased(vec![
-            phase(1, Some(1.0), 2.0, &[1, 1]),
-            phase(HOUR, Some(0.0), 2.0, &[1, 1])
-        ])
-    );
+    crowd!(crowd, phased(vec![phase(1, Some(1.0), 2.0, &[1, 1]), phase(HOUR, Some(0.0), 2.0, &[1, 1])]));
     crowd.clients[0].received(READY, &mut crowd.shared);
     crowd.wake(2 * SECOND);
     assert!(!crowd.clients.iter().any(Client::stopped));
@@ -212,10 +164,7 @@ fn a_last_phase_that_is_a_pause_lasts_to_its_end() {
 
 #[test]
 fn everybody_who_stands_by_hears_of_the_end() {
-    crowd!(
-        crowd,
-        phased_for(4, vec![phase(1, Some(2.0), 4.0, &[1, 1])])
-    );
+    crowd!(crowd, phased_for(4, vec![phase(1, Some(2.0), 4.0, &[1, 1])]));
     // the second one's start comes; of the two that stand by, one is to be woken
     let half = crowd.origin + SECOND / 2;
     assert_eq!(crowd.shared.due(half), Some(1));

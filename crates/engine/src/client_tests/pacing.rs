@@ -21,20 +21,14 @@ const fn fixed(seconds: u64) -> Pause {
 fn latency_counts_from_the_end_of_keying() {
     bench!(bench, paced("SELECT 1;\n", 1, fixed(5), fixed(7)));
     assert_eq!(bench.client.begin(0, &mut bench.shared), Next::Wait);
-    assert!(
-        !bench.client.in_flight(),
-        "nobody has asked for anything yet"
-    );
+    assert!(!bench.client.in_flight(), "nobody has asked for anything yet");
     assert_eq!(bench.shared.next_timer(), Some(5 * SECOND));
     // the engine's own clock is far before that instant: all of the latency would be keying
     let end = 5 * SECOND;
     assert_eq!(bench.client.woken(end, &mut bench.shared), Next::Send);
     bench.answer(READY);
     let record = &bench.shared.recorder.scripts[0];
-    assert_eq!(
-        record.latency.moments.max, 0,
-        "none before the keying's end"
-    );
+    assert_eq!(record.latency.moments.max, 0, "none before the keying's end");
     assert_eq!((record.keying.count, record.keying.max), (1, 5 * SECOND));
     assert_eq!(record.lag.count, 0);
     assert!(bench.client.stopped(), "nobody thinks after the last one");
@@ -62,10 +56,7 @@ fn thinking_comes_between_transactions() {
     let record = &bench.shared.recorder.scripts[0];
     assert_eq!(record.think.count, 2);
     let elapsed = bench.shared.clock.now();
-    assert!(
-        record.latency.moments.max <= elapsed,
-        "nobody has really thought that long"
-    );
+    assert!(record.latency.moments.max <= elapsed, "nobody has really thought that long");
 }
 
 #[test]
@@ -84,11 +75,7 @@ fn the_deadline_ends_who_pauses() {
         assert_eq!(bench.client.woken(deadline, &mut bench.shared), Next::Send);
         assert_eq!(bench.sent(), "X\0\0\0\x04");
         assert!(bench.client.stopped() && !bench.client.aborted());
-        assert_eq!(
-            bench.shared.measured_until(deadline, false, false),
-            deadline,
-            "it was there until then"
-        );
+        assert_eq!(bench.shared.measured_until(deadline, false, false), deadline, "it was there until then");
         let record = &bench.shared.recorder.scripts[0];
         assert_eq!((record.keying.count, record.think.count), (0, 0));
     }
@@ -97,9 +84,7 @@ fn the_deadline_ends_who_pauses() {
 #[test]
 fn scripts_draw_what_they_draw_without_pauses() {
     let script = "\\set x random(1, 1000000000)\nSELECT :x;\n";
-    let exponential = Pause::Exponential {
-        mean: Duration::from_secs(1),
-    };
+    let exponential = Pause::Exponential { mean: Duration::from_secs(1) };
     let mut found: Vec<Vec<String>> = Vec::new();
     for pause in [Pause::None, exponential] {
         bench!(bench, paced(script, 3, pause, pause));

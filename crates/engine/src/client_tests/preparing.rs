@@ -28,10 +28,7 @@ fn answer(parts: &[&[u8]]) -> Vec<u8> {
 fn a_statement_is_prepared_before_it_is_executed() {
     bench!(bench, ahead("SELECT :x;\n"));
     assert_eq!(bench.begin(), Next::Send);
-    assert_eq!(
-        bench.sent(),
-        format!("P\0\0\0\x15P_0\0SELECT $1;\0\0\0{SYNC}")
-    );
+    assert_eq!(bench.sent(), format!("P\0\0\0\x15P_0\0SELECT $1;\0\0\0{SYNC}"));
     assert_eq!(bench.answer(READY), Next::Send);
     assert!(bench.sent().starts_with('B') && bench.sent().ends_with(SYNC));
     assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 0);
@@ -57,10 +54,7 @@ fn what_cannot_be_prepared_is_executed_all_the_same() {
     assert!(bench.client.aborted());
     let note = &bench.shared.notes[1];
     assert_eq!(note.consequence, Consequence::ClientAborted);
-    assert_eq!(
-        note.lines,
-        ["client 0 script 0 aborted in command 0 query 0: ERROR:  no"]
-    );
+    assert_eq!(note.lines, ["client 0 script 0 aborted in command 0 query 0: ERROR:  no"]);
 }
 
 #[test]
@@ -72,10 +66,7 @@ fn each_statement_of_a_pipeline_is_prepared_for_itself() {
     assert_eq!(bench.sent().matches(SYNC).count(), 3);
     let refused = answer(&[READY, &error_at("42601", 1), READY]);
     assert_eq!(bench.answer(&refused), Next::Wait);
-    assert_eq!(
-        bench.shared.notes[0].lines,
-        ["ERROR:  no\nLINE 1: BBB;\n        ^"]
-    );
+    assert_eq!(bench.shared.notes[0].lines, ["ERROR:  no\nLINE 1: BBB;\n        ^"]);
     assert_eq!(bench.answer(READY), Next::Send);
     assert_eq!(bench.sent().matches("\0P_").count(), 3, "all are executed");
     assert_eq!(bench.sent().matches(SYNC).count(), 1);

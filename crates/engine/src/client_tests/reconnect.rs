@@ -21,10 +21,7 @@ fn fatal(sqlstate: &str) -> Vec<u8> {
 }
 
 fn refusal(is_transient: bool) -> Refusal {
-    Refusal {
-        message: "no way in".to_owned(),
-        is_transient,
-    }
+    Refusal { message: "no way in".to_owned(), is_transient }
 }
 
 impl Bench<'_> {
@@ -61,10 +58,7 @@ impl Bench<'_> {
 
 #[test]
 fn a_transaction_in_flight_is_lost_and_the_next_begins() {
-    bench!(
-        bench,
-        returning(twice("SELECT 1;\nSELECT 2;\n", QueryMode::Simple))
-    );
+    bench!(bench, returning(twice("SELECT 1;\nSELECT 2;\n", QueryMode::Simple)));
     bench.begin();
     bench.answer(READY);
     bench.close();
@@ -181,22 +175,14 @@ fn a_refusal_that_nothing_heals_ends_the_client() {
     let next = bench.client.reconnected(Err(&failed), 0, &mut bench.shared);
     assert_eq!(next, Next::Close);
     assert!(bench.client.aborted());
-    assert_eq!(
-        bench.shared.notes[0].lines,
-        [
-            "no way in",
-            "client 0 aborted while establishing connection"
-        ]
-    );
+    assert_eq!(bench.shared.notes[0].lines, ["no way in", "client 0 aborted while establishing connection"]);
     assert_eq!((bench.counts().lost, bench.counts().aborted), (1, 0));
 }
 
 #[test]
 fn patience_ends() {
     let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
-    spec.on_loss = OnLoss::Reconnect {
-        patience: Some(Duration::from_millis(1500)),
-    };
+    spec.on_loss = OnLoss::Reconnect { patience: Some(Duration::from_millis(1500)) };
     bench!(bench, spec);
     bench.begin();
     bench.close();
@@ -221,13 +207,7 @@ fn the_end_of_the_run_ends_waiting() {
 fn a_lost_transaction_counts_towards_the_limit() {
     bench!(
         bench,
-        returning(spec(
-            "SELECT 1;\n",
-            QueryMode::Simple,
-            Limit::Transactions(1),
-            Tries::AtMost(1),
-            Arrivals::Closed
-        ))
+        returning(spec("SELECT 1;\n", QueryMode::Simple, Limit::Transactions(1), Tries::AtMost(1), Arrivals::Closed))
     );
     bench.begin();
     bench.close();
@@ -248,9 +228,7 @@ fn a_sleep_that_was_lost_does_not_shorten_the_next() {
     let next = bench.client.woken(first_sleep_ends, &mut bench.shared);
     assert_eq!(next, Next::Wait);
     assert_eq!(bench.sent(), "", "it sleeps on");
-    let next = bench
-        .client
-        .woken(first_sleep_ends + SECOND, &mut bench.shared);
+    let next = bench.client.woken(first_sleep_ends + SECOND, &mut bench.shared);
     assert_eq!(next, Next::Send);
 }
 
@@ -259,19 +237,10 @@ fn latency_counts_from_a_start_that_fell_into_the_outage() {
     let arrivals = Arrivals::Regular { rate_per_s: 20.0 };
     bench!(
         bench,
-        returning(spec(
-            "SELECT 1;\n",
-            QueryMode::Simple,
-            Limit::Transactions(1),
-            Tries::AtMost(1),
-            arrivals
-        ))
+        returning(spec("SELECT 1;\n", QueryMode::Simple, Limit::Transactions(1), Tries::AtMost(1), arrivals))
     );
     // the first start lies ahead, and the connection is lost while the client waits for it
-    bench
-        .shared
-        .schedule
-        .begin(bench.shared.clock.now() + SECOND / 20);
+    bench.shared.schedule.begin(bench.shared.clock.now() + SECOND / 20);
     assert_eq!(bench.begin(), Next::Wait);
     bench.close();
     assert_eq!(bench.counts().lost, 0, "nothing was in flight");
@@ -288,19 +257,11 @@ fn latency_counts_from_a_start_that_fell_into_the_outage() {
 #[test]
 fn starts_too_long_ago_are_skipped() {
     let arrivals = Arrivals::Regular { rate_per_s: 1000.0 };
-    let mut spec = returning(spec(
-        "SELECT 1;\n",
-        QueryMode::Simple,
-        Limit::Transactions(5),
-        Tries::AtMost(1),
-        arrivals,
-    ));
+    let mut spec =
+        returning(spec("SELECT 1;\n", QueryMode::Simple, Limit::Transactions(5), Tries::AtMost(1), arrivals));
     spec.latency_limit = Some(Duration::from_nanos(1));
     bench!(bench, spec);
-    bench
-        .shared
-        .schedule
-        .begin(bench.shared.clock.now() + SECOND / 100);
+    bench.shared.schedule.begin(bench.shared.clock.now() + SECOND / 100);
     assert_eq!(bench.begin(), Next::Wait);
     bench.close();
     let all_are_due = bench.shared.clock.now() + SECOND / 50;
@@ -328,10 +289,7 @@ fn a_connection_a_transaction_is_tried_again() {
     assert!(!bench.client.is_away());
     bench.client.woken(bench.later(), &mut bench.shared);
     assert_eq!(bench.shared.next_unconnected(), Some(0));
-    assert_eq!(
-        bench.client.reconnected(Ok(()), 0, &mut bench.shared),
-        Next::Send
-    );
+    assert_eq!(bench.client.reconnected(Ok(()), 0, &mut bench.shared), Next::Send);
     bench.close();
     assert_eq!((bench.counts().succeeded, bench.counts().lost), (1, 1));
     assert!(bench.client.stopped() && !bench.client.aborted());

@@ -62,10 +62,7 @@ fn what_is_no_protocol_ends_the_wait() {
 
 #[test]
 fn between_two_statements_nothing_is_waited_for() {
-    bench!(
-        bench,
-        twice("BEGIN;\n\\sleep 1 s\nEND;\n", QueryMode::Simple)
-    );
+    bench!(bench, twice("BEGIN;\n\\sleep 1 s\nEND;\n", QueryMode::Simple));
     bench.begin();
     bench.answer(READY_IN_BLOCK);
     assert_eq!(bench.client.hold(&bench.shared), Some(Hold::Idle));

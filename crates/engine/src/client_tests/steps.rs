@@ -60,11 +60,7 @@ impl Driver for Steps {
     fn next_step(&mut self, _times: LoadTimes, _now: Nanos, is_connected: bool) -> Step {
         self.see(if is_connected { "next" } else { "next, away" });
         let mut steps = self.steps.lock().expect("no panic");
-        if steps.is_empty() {
-            Step::Finish
-        } else {
-            steps.remove(0)
-        }
+        if steps.is_empty() { Step::Finish } else { steps.remove(0) }
     }
 
     fn copy_data(&mut self, out: &mut Vec<u8>) {
@@ -79,11 +75,8 @@ fn stepped(steps: Vec<Step>, begins_connected: bool) -> (Spec, Arc<Mutex<Vec<Str
     spec.sessions = Sessions::Driven;
     spec.arrivals = Arrivals::Driven;
     let seen = Arc::default();
-    spec.drivers = Some(Arc::new(Steps {
-        steps: Arc::new(Mutex::new(steps)),
-        seen: Arc::clone(&seen),
-        begins_connected,
-    }));
+    spec.drivers =
+        Some(Arc::new(Steps { steps: Arc::new(Mutex::new(steps)), seen: Arc::clone(&seen), begins_connected }));
     (spec, seen)
 }
 
@@ -95,12 +88,7 @@ const ROW: &[u8] = b"D\0\0\0\x0b\0\x01\0\0\0\x017C\0\0\0\x0dSELECT 1\0Z\0\0\0\x0
 
 #[test]
 fn sessions_begin_and_end_when_the_driver_says() {
-    let steps = vec![
-        Step::Connect(0),
-        Step::Transaction(0),
-        Step::Disconnect(0),
-        Step::Connect(SECOND * 1000),
-    ];
+    let steps = vec![Step::Connect(0), Step::Transaction(0), Step::Disconnect(0), Step::Connect(SECOND * 1000)];
     let (spec, all) = stepped(steps, false);
     bench!(bench, spec);
     assert_eq!(bench.begin(), Next::Wait);
@@ -120,10 +108,7 @@ fn sessions_begin_and_end_when_the_driver_says() {
     assert_eq!(bench.shared.due(now), Some(0));
     assert_eq!(bench.client.woken(now, &mut bench.shared), Next::Wait);
     assert_eq!(bench.shared.next_timer(), Some(SECOND * 1000));
-    assert_eq!(
-        seen(&all),
-        "next, away, next, Connected, begin, next, next, away"
-    );
+    assert_eq!(seen(&all), "next, away, next, Connected, begin, next, next, away");
     let record = &bench.shared.recorder.scripts[0];
     assert_eq!((record.counts.succeeded, record.connecting.count), (1, 1));
     assert_eq!(bench.shared.notes.len(), 0);
@@ -192,10 +177,7 @@ fn an_error_fails_the_transaction_and_rolls_nothing_back() {
     let refused = [&error("25P02")[..], READY_FAILED].concat();
     bench.answer(&refused);
     let counts = &bench.shared.recorder.scripts[0].counts;
-    assert_eq!(
-        (counts.serialization_failures, counts.other_failures),
-        (1, 1)
-    );
+    assert_eq!((counts.serialization_failures, counts.other_failures), (1, 1));
     let command = bench.shared.recorder.commands[0][0].as_ref();
     assert_eq!(command.expect("it is timed").failures, 2);
     let notes = bench.shared.notes.iter();

@@ -47,13 +47,7 @@ fn overlapping_absences_are_one_outage() {
     assert_eq!((outage.began, outage.ended), (100 * MS, Some(300 * MS)));
     assert_eq!(outage.first_success, Some(260 * MS));
     assert_eq!((outage.most_away, outage.all_away), (2, 0));
-    let tally = Tally {
-        connections_lost: 2,
-        transactions_lost: 2,
-        reconnects: 2,
-        failed_attempts: 1,
-        never_back: 0,
-    };
+    let tally = Tally { connections_lost: 2, transactions_lost: 2, reconnects: 2, failed_attempts: 1, never_back: 0 };
     assert_eq!((outage.tally, all.tally), (tally, tally));
 }
 
@@ -135,10 +129,7 @@ fn one_that_has_nothing_more_to_do_is_not_waited_for() {
     tracker.stopped(0);
     tracker.back(5 * MS);
     let all = outages(&tracker, 2 * SECOND);
-    assert_eq!(
-        (all.outages[0].ended, all.tally.never_back),
-        (Some(5 * MS), 0)
-    );
+    assert_eq!((all.outages[0].ended, all.tally.never_back), (Some(5 * MS), 0));
 }
 
 #[test]
@@ -216,11 +207,7 @@ fn an_outage_is_told_to_be_over_when_no_loss_can_join_it() {
     lose(&tracker, 0);
     while tracker.take_note(0).is_some() {}
     tracker.back(MS);
-    assert_eq!(
-        tracker.take_note(MS + GAP),
-        None,
-        "nobody has succeeded yet"
-    );
+    assert_eq!(tracker.take_note(MS + GAP), None, "nobody has succeeded yet");
     tracker.succeeded(2 * MS);
     assert_eq!(tracker.take_note(MS + GAP - 1), None);
     match tracker.take_note(MS + GAP) {

@@ -11,8 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
 use crate::clock::{Clock, Nanos};
@@ -33,11 +32,7 @@ impl Alarm {
     pub fn new(clock: Clock) -> io::Result<Self> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags).map_err(explain)?;
-        Ok(Self {
-            timer,
-            clock,
-            instant: None,
-        })
+        Ok(Self { timer, clock, instant: None })
     }
 
     /// Makes the alarm ring at `instant`, or at an earlier instant that is already set.
@@ -48,10 +43,7 @@ impl Alarm {
         if self.instant.is_some_and(|set| set <= instant) {
             return Ok(());
         }
-        let once = Itimerspec {
-            it_interval: Timespec::default(),
-            it_value: self.clock.monotonic(instant),
-        };
+        let once = Itimerspec { it_interval: Timespec::default(), it_value: self.clock.monotonic(instant) };
         timerfd_settime(&self.timer, TimerfdTimerFlags::ABSTIME, &once)?;
         self.instant = Some(instant);
         Ok(())
@@ -72,10 +64,7 @@ fn explain(errno: Errno) -> io::Error {
         _ => "",
     };
     let error = io::Error::from(errno);
-    io::Error::new(
-        error.kind(),
-        format!("could not create a timer: {error}{reason}"),
-    )
+    io::Error::new(error.kind(), format!("could not create a timer: {error}{reason}"))
 }
 
 impl AsFd for Alarm {

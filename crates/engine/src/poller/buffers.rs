@@ -34,19 +34,10 @@ impl Buffers {
         assert!(count.is_power_of_two());
         // SAFETY: a new private mapping at an address of the kernel's choice overlaps nothing.
         let memory = unsafe {
-            mmap_anonymous(
-                ptr::null_mut(),
-                bytes(count),
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE,
-            )
+            mmap_anonymous(ptr::null_mut(), bytes(count), ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
         }?;
         let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let mut buffers = Self {
-            memory,
-            count,
-            tail: 0,
-        };
+        let mut buffers = Self { memory, count, tail: 0 };
         (0..count).for_each(|id| buffers.give_back(id));
         buffers.publish();
         Ok(buffers)
@@ -103,11 +94,7 @@ impl Buffers {
     fn buffer(&self, id: u16) -> *mut u8 {
         let offset = usize::from(self.count) * size_of::<BufRingEntry>();
         // SAFETY: `id` is below `count` (asserted by both callers): inside the mapping.
-        unsafe {
-            self.memory
-                .as_ptr()
-                .add(offset + usize::from(id) * BUFFER_BYTES)
-        }
+        unsafe { self.memory.as_ptr().add(offset + usize::from(id) * BUFFER_BYTES) }
     }
 }
 

@@ -18,12 +18,8 @@ const ALARM: u64 = u64::MAX;
 /// How many times in a row one connection is read: one that always has data must not keep the
 /// worker from other connections, the clock and the stop flag.
 const READS_IN_A_ROW: usize = 16;
-const READ: EventFlags = EventFlags::IN
-    .union(EventFlags::RDHUP)
-    .union(EventFlags::ET);
-const ENDED: EventFlags = EventFlags::RDHUP
-    .union(EventFlags::HUP)
-    .union(EventFlags::ERR);
+const READ: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
+const ENDED: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 
 /// A poller that waits for readiness, with edge-triggered epoll.
 pub struct Epoll {
@@ -168,20 +164,11 @@ impl Poller for Epoll {
 
     fn add(&mut self, token: usize, socket: OwnedFd) -> io::Result<()> {
         rustix::io::ioctl_fionbio(socket.as_fd(), true)?;
-        epoll::add(
-            &self.epoll,
-            &socket,
-            epoll::EventData::new_u64(token as u64),
-            READ,
-        )?;
+        epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(token as u64), READ)?;
         if self.sockets.len() <= token {
             self.sockets.resize_with(token + 1, || None);
         }
-        self.sockets[token] = Some(Socket {
-            fd: socket,
-            rest: Vec::new(),
-            behind_bytes: 0,
-        });
+        self.sockets[token] = Some(Socket { fd: socket, rest: Vec::new(), behind_bytes: 0 });
         Ok(())
     }
 
@@ -258,9 +245,7 @@ impl Poller for Epoll {
         };
         match slot.take() {
             None => Released::Gone,
-            Some(socket)
-                if !socket.rest.is_empty() || epoll::delete(&self.epoll, &socket.fd).is_err() =>
-            {
+            Some(socket) if !socket.rest.is_empty() || epoll::delete(&self.epoll, &socket.fd).is_err() => {
                 *slot = Some(socket);
                 Released::Busy
             }

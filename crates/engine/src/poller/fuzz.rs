@@ -98,10 +98,7 @@ impl Handler for Load<'_> {
         assert!(!got.is_empty(), "no bytes came");
         let end = link.received + got.len();
         assert!(end <= link.written, "more than was written");
-        assert!(
-            got == bytes(number, IN, link.received..end),
-            "other bytes came"
-        );
+        assert!(got == bytes(number, IN, link.received..end), "other bytes came");
         link.received = end;
         // from here on, the handler may change the message
         link.outgoing = MOST_BYTES - link.outgoing.len()..MOST_BYTES;
@@ -177,13 +174,7 @@ impl<P: Poller> Play<P> {
     fn new(conditions: u8) -> Self {
         let clock = Clock::start();
         let poller = |_| P::new(SLOTS, clock).expect("the kernel has it");
-        Self {
-            pollers: std::array::from_fn(poller),
-            world: World::default(),
-            slots: [None; SLOTS],
-            clock,
-            conditions,
-        }
+        Self { pollers: std::array::from_fn(poller), world: World::default(), slots: [None; SLOTS], clock, conditions }
     }
 
     /// Lets a poller run one turn, which returns by `until`.
@@ -194,9 +185,7 @@ impl<P: Poller> Play<P> {
         }
         let world = &mut self.world;
         let mut load = Load { world, poller };
-        self.pollers[poller]
-            .wait(Some(until), &mut load)
-            .expect("waited");
+        self.pollers[poller].wait(Some(until), &mut load).expect("waited");
     }
 
     fn turn(&mut self, poller: usize) {
@@ -273,9 +262,7 @@ impl<P: Poller> Play<P> {
             }
         }
         peer.set_nonblocking(true).expect("a socket of ours");
-        self.pollers[poller]
-            .add(token, ours.into())
-            .expect("there is room");
+        self.pollers[poller].add(token, ours.into()).expect("there is room");
         let number = self.world.links.len();
         let link = Link::new(number, Place::With(poller, token), peer);
         self.world.links.push(link);
@@ -349,9 +336,7 @@ impl<P: Poller> Play<P> {
         let link = &mut self.world.links[number];
         let place = std::mem::replace(&mut link.place, Place::With(poller, token));
         if let Place::LetGo(_, socket) = place {
-            self.pollers[poller]
-                .add(token, socket)
-                .expect("there is room");
+            self.pollers[poller].add(token, socket).expect("there is room");
         }
         self.world.tokens[poller][token] = Some(number);
     }
@@ -409,9 +394,7 @@ impl<P: Poller> Play<P> {
 
     /// Drops the pollers while they have connections, which must be closed.
     fn drop_pollers(self) -> Vec<String> {
-        let Self {
-            pollers, mut world, ..
-        } = self;
+        let Self { pollers, mut world, .. } = self;
         drop(pollers);
         for number in 0..world.links.len() {
             if world.links[number].is_open() {

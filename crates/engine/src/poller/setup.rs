@@ -34,9 +34,7 @@ pub fn ring(connections: usize) -> io::Result<(IoUring, Buffers)> {
         .build(entries as u32)
         .map_err(explain)?;
     let mut buffers = Buffers::new(count as u16)?;
-    ring.submitter()
-        .register_files_sparse(files)
-        .map_err(explain)?;
+    ring.submitter().register_files_sparse(files).map_err(explain)?;
     // SAFETY: the ring has no request; from here on the caller is responsible for it.
     unsafe { buffers.register(&ring.submitter()) }.map_err(explain)?;
     Ok((ring, buffers))
@@ -46,16 +44,11 @@ pub fn ring(connections: usize) -> io::Result<(IoUring, Buffers)> {
 pub fn explain(error: io::Error) -> io::Error {
     let reason = match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::NOSYS) => "the kernel has none, or a seccomp profile forbids it",
-        Some(Errno::PERM | Errno::ACCESS) => {
-            "kernel.io_uring_disabled or a seccomp profile forbids it"
-        }
+        Some(Errno::PERM | Errno::ACCESS) => "kernel.io_uring_disabled or a seccomp profile forbids it",
         Some(Errno::INVAL) => "it needs Linux 6.1",
         Some(Errno::NOMEM) => "perhaps the limit of locked memory (ulimit -l) is too low",
         Some(Errno::MFILE) => "the limit of open files (ulimit -n) is too low",
         _ => "it is needed for --io=io_uring",
     };
-    io::Error::new(
-        error.kind(),
-        format!("could not set up io_uring: {error}; {reason}"),
-    )
+    io::Error::new(error.kind(), format!("could not set up io_uring: {error}; {reason}"))
 }

@@ -231,10 +231,7 @@ fn a_timeout_without_data<P: Poller>() {
     assert!(bench.script.received[0].is_empty() && bench.script.closed[0].is_empty());
     // the connection still works as before
     write(&bench.peers[0], b"late");
-    bench
-        .poller
-        .wait(None, &mut bench.script)
-        .expect("bytes came");
+    bench.poller.wait(None, &mut bench.script).expect("bytes came");
     assert_eq!(bench.script.received[0], b"late");
 }
 
@@ -303,9 +300,7 @@ fn a_peer_that_ends_only_its_own_direction<P: Poller>() {
     let question = noise(100_000);
     bench.script.answers[0] = vec![Answer::Send(b"answer".into()); question.len()];
     write(&bench.peers[0], &question);
-    bench.peers[0]
-        .shutdown(Shutdown::Write)
-        .expect("it is open");
+    bench.peers[0].shutdown(Shutdown::Write).expect("it is open");
     bench.until(|script| !script.closed[0].is_empty());
     assert!(bench.script.received[0] == question);
     assert_eq!(bench.script.closed[0], [None]);
@@ -389,10 +384,7 @@ fn many_tokens<P: Poller>() {
         write(&bench.peers[token], format!("question {token}").as_bytes());
     }
     for token in (0..300).rev() {
-        assert_eq!(
-            bench.read(token, 10),
-            format!("answer {token:3}").as_bytes()
-        );
+        assert_eq!(bench.read(token, 10), format!("answer {token:3}").as_bytes());
         let question = format!("question {token}").into_bytes();
         assert_eq!(bench.script.received[token], question);
     }
@@ -511,22 +503,14 @@ fn a_peer_that_never_stops<P: Poller>() {
     let clock = Clock::start();
     let mut poller = P::new(1, clock).expect("the kernel has it");
     poller.add(0, ours.into()).expect("added");
-    let mut chatter = Chatter {
-        peer,
-        calls: 0,
-        heard: 0,
-        said: 0,
-    };
+    let mut chatter = Chatter { peer, calls: 0, heard: 0, said: 0 };
     chatter.say();
     while chatter.calls < CHATS || chatter.heard < chatter.said {
         let before = chatter.calls;
         let waited = poller.wait(Some(clock.now() + SECOND), &mut chatter);
         waited.expect("it is no error");
         assert!(chatter.calls > before, "what is there is heard");
-        assert!(
-            chatter.calls - before < CHATS / 4,
-            "others have their turn, too"
-        );
+        assert!(chatter.calls - before < CHATS / 4, "others have their turn, too");
     }
 }
 
@@ -547,10 +531,7 @@ fn flushed_before_the_end<P: Poller>() {
     for token in 0..40 {
         bench.send(token, b"farewell");
     }
-    bench
-        .poller
-        .flush(&mut bench.script)
-        .expect("there is room");
+    bench.poller.flush(&mut bench.script).expect("there is room");
     drop(bench.poller);
     for peer in &bench.peers {
         assert_eq!(rest(peer), b"farewell");
@@ -564,9 +545,7 @@ fn dropped_while_busy<P: Poller>() {
         bench.send(token, &message);
     }
     bench.turn();
-    bench.peers[10..]
-        .iter()
-        .for_each(|peer| write(peer, b"unheard"));
+    bench.peers[10..].iter().for_each(|peer| write(peer, b"unheard"));
     drop(bench.poller);
     for peer in &bench.peers[..10] {
         let got = rest(peer);

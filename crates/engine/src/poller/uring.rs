@@ -110,16 +110,12 @@ impl Poller for Uring {
     fn add(&mut self, token: usize, socket: OwnedFd) -> io::Result<()> {
         if token >= self.connections.len() {
             let most = self.connections.len();
-            return Err(io::Error::other(format!(
-                "connection {token} of an io_uring for {most}"
-            )));
+            return Err(io::Error::other(format!("connection {token} of an io_uring for {most}")));
         }
         self.close(token);
         // otherwise a receive would end immediately when there are no bytes
         rustix::io::ioctl_fionbio(socket.as_fd(), false)?;
-        self.ring
-            .submitter()
-            .register_files_update(token as u32, &[socket.as_raw_fd()])?;
+        self.ring.submitter().register_files_update(token as u32, &[socket.as_raw_fd()])?;
         self.generation = (self.generation + 1) % GENERATIONS;
         self.connections[token] = Some(Connection {
             socket,
@@ -185,10 +181,7 @@ impl Poller for Uring {
         // connection of their generation. Errors are ignored: the peer may have closed, and an
         // occupied slot keeps only a socket that is shut down.
         let _ = shutdown(&connection.socket, Shutdown::Both);
-        let _ = self
-            .ring
-            .submitter()
-            .register_files_update(token as u32, &[-1]);
+        let _ = self.ring.submitter().register_files_update(token as u32, &[-1]);
     }
 
     fn release(&mut self, token: usize) -> Released {
@@ -209,10 +202,7 @@ impl Poller for Uring {
             return Released::Pending;
         }
         // an occupied slot would keep the connection open after its end
-        let vacated = self
-            .ring
-            .submitter()
-            .register_files_update(token as u32, &[-1]);
+        let vacated = self.ring.submitter().register_files_update(token as u32, &[-1]);
         if vacated.is_err() {
             connection.is_stopping = false;
             self.connections[token] = Some(connection);

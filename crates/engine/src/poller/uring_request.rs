@@ -56,17 +56,9 @@ mod tests {
 
     #[test]
     fn names_survive_the_kernel() {
-        for kind in [
-            RequestKind::Receive,
-            RequestKind::Send,
-            RequestKind::SendCopy,
-        ] {
+        for kind in [RequestKind::Receive, RequestKind::Send, RequestKind::SendCopy] {
             for (generation, token) in [(0, 0), (1, u32::MAX), (GENERATIONS - 1, 7)] {
-                let request = Request {
-                    kind,
-                    generation,
-                    token,
-                };
+                let request = Request { kind, generation, token };
                 assert_eq!(Request::from_user_data(request.user_data()), request);
             }
         }

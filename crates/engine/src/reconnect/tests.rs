@@ -41,14 +41,8 @@ fn only_fatal_errors_end_a_session() {
 #[test]
 fn what_only_a_hand_can_change_is_not_tried_again() {
     let refused = |error| {
-        let cause = Cause::Startup {
-            error,
-            password_file: None,
-        };
-        let attempts = vec![Attempt {
-            what: String::new(),
-            cause,
-        }];
+        let cause = Cause::Startup { error, password_file: None };
+        let attempts = vec![Attempt { what: String::new(), cause }];
         Refusal::from(ConnectError { attempts }).is_transient
     };
     let server = |code| refused(StartupError::Server(Box::new(server_error("FATAL", code))));
@@ -65,14 +59,8 @@ fn what_only_a_hand_can_change_is_not_tried_again() {
 #[test]
 fn the_end_of_a_connection_has_no_number() {
     let reset = io::Error::from_raw_os_error(104);
-    assert_eq!(
-        describe_disconnect(Some(&reset)),
-        "Connection reset by peer"
-    );
-    assert_eq!(
-        describe_disconnect(None),
-        "server closed the connection unexpectedly"
-    );
+    assert_eq!(describe_disconnect(Some(&reset)), "Connection reset by peer");
+    assert_eq!(describe_disconnect(None), "server closed the connection unexpectedly");
 }
 
 fn connector_to(port: u16) -> Arc<Connector> {

@@ -65,9 +65,7 @@ pub enum Stage {
 
 impl fmt::Debug for DriverRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DriverRun")
-            .field("stage", &self.stage)
-            .finish_non_exhaustive()
+        f.debug_struct("DriverRun").field("stage", &self.stage).finish_non_exhaustive()
     }
 }
 

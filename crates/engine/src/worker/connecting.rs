@@ -40,9 +40,7 @@ impl<P: Poller> Worker<'_, P> {
                 return;
             }
             let result = connected.as_ref().copied().map_err(AsRef::as_ref);
-            self.step(token, |client, shared| {
-                client.connected(result, since, shared)
-            });
+            self.step(token, |client, shared| client.connected(result, since, shared));
         }
     }
 
@@ -67,8 +65,7 @@ impl<P: Poller> Worker<'_, P> {
 
     fn ask_for_connections(&mut self) {
         let load = &mut self.load;
-        while let (Some(client), Some(dispatch)) = (load.shared.next_unconnected(), &self.dispatch)
-        {
+        while let (Some(client), Some(dispatch)) = (load.shared.next_unconnected(), &self.dispatch) {
             if let Some(token) = load.token(client) {
                 dispatch.ask(token, load.shared.clock.now());
             }
@@ -84,15 +81,10 @@ impl<P: Poller> Worker<'_, P> {
             }
             let result = made.result.and_then(|transport| {
                 // with -C, sends the end of the previous session
-                self.poller
-                    .flush(&mut self.load)
-                    .and_then(|()| self.attach(token, transport))
-                    .map_err(Refusal::passing)
+                self.poller.flush(&mut self.load).and_then(|()| self.attach(token, transport)).map_err(Refusal::passing)
             });
             let result = result.as_ref().copied();
-            self.step(token, |client, shared| {
-                client.reconnected(result, made.since, shared)
-            });
+            self.step(token, |client, shared| client.reconnected(result, made.since, shared));
         }
     }
 }

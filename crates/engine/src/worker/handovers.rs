@@ -51,11 +51,7 @@ impl<P: Poller> Worker<'_, P> {
     }
 
     pub(super) fn longest_wait(&self) -> Nanos {
-        if self.expects_clients() {
-            ARRIVAL_WAIT
-        } else {
-            LONGEST_WAIT
-        }
+        if self.expects_clients() { ARRIVAL_WAIT } else { LONGEST_WAIT }
     }
 
     /// Waits for an order, because a worker without clients has nothing else to do; until the end

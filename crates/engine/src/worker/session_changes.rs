@@ -38,9 +38,7 @@ impl<P: Poller> Worker<'_, P> {
             // an interruption may have ended the attempt
             return;
         }
-        self.step(token, |client, shared| {
-            client.session_changed(None, result, shared)
-        });
+        self.step(token, |client, shared| client.session_changed(None, result, shared));
     }
 
     fn change_session(&mut self, token: usize, change: Change) -> io::Result<()> {
@@ -71,9 +69,7 @@ impl<P: Poller> Worker<'_, P> {
                 (None, Err(words))
             }
         };
-        self.step(token, |client, shared| {
-            client.session_changed(left, result, shared)
-        });
+        self.step(token, |client, shared| client.session_changed(left, result, shared));
         Ok(())
     }
 

@@ -116,9 +116,7 @@ impl<P: Poller> Worker<'_, P> {
     pub(super) fn holds(&self) -> Vec<(usize, Hold)> {
         let load = &self.load;
         let clients = load.clients.iter().enumerate();
-        clients
-            .filter_map(|(token, client)| Some((token, client.as_ref()?.hold(&load.shared)?)))
-            .collect()
+        clients.filter_map(|(token, client)| Some((token, client.as_ref()?.hold(&load.shared)?))).collect()
     }
 
     /// Ends `holds`; returns how many statements the server may still run.
@@ -128,23 +126,13 @@ impl<P: Poller> Worker<'_, P> {
         if holds.is_empty() {
             return 0;
         }
-        let held: Vec<AtomicBool> = (0..self.load.clients.len())
-            .map(|_| AtomicBool::new(false))
-            .collect();
+        let held: Vec<AtomicBool> = (0..self.load.clients.len()).map(|_| AtomicBool::new(false)).collect();
         let params = &self.load.shared.spec.params;
         let (cancels, left) = hold_statements(holds, &held, &mut self.load.cancels);
-        let mut shutdown = Shutdown {
-            load: &mut self.load,
-            held: &held,
-            left,
-        };
+        let mut shutdown = Shutdown { load: &mut self.load, held: &held, left };
         shutdown.leave(holds, &mut self.poller);
         // a server that gave no keys cannot be asked to cancel
-        let limit = if cancels.is_empty() {
-            BY_ITSELF
-        } else {
-            LONGEST_SHUTDOWN
-        };
+        let limit = if cancels.is_empty() { BY_ITSELF } else { LONGEST_SHUTDOWN };
         let deadline = Instant::now() + limit;
         let is_over = Arc::new(AtomicBool::new(false));
         let requests = Requests {
@@ -171,20 +159,13 @@ impl<P: Poller> Worker<'_, P> {
 
 /// Marks the connections with an unanswered statement in `held`. Returns the requests that can
 /// cancel these statements, and how many statements there are.
-fn hold_statements(
-    holds: &[(usize, Hold)],
-    held: &[AtomicBool],
-    tokens: &mut CancelTokens,
-) -> (Vec<Held>, usize) {
+fn hold_statements(holds: &[(usize, Hold)], held: &[AtomicBool], tokens: &mut CancelTokens) -> (Vec<Held>, usize) {
     let mut cancels = Vec::new();
     let mut left = 0;
     for (connection, _) in holds.iter().filter(|(_, hold)| *hold == Hold::Statement) {
         held[*connection].store(true, Ordering::Relaxed);
         left += 1;
-        cancels.extend(tokens.take(*connection).map(|cancel| Held {
-            connection: *connection,
-            cancel,
-        }));
+        cancels.extend(tokens.take(*connection).map(|cancel| Held { connection: *connection, cancel }));
     }
     (cancels, left)
 }

@@ -34,8 +34,7 @@ impl Server {
         let name = format!("pgdyno-engine-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&folder).expect("a folder");
-        let listener =
-            UnixListener::bind(folder.join(format!(".s.PGSQL.{PORT}"))).expect("a socket");
+        let listener = UnixListener::bind(folder.join(format!(".s.PGSQL.{PORT}"))).expect("a socket");
         let queries = Arc::new(Mutex::new(Vec::new()));
         let counts = Arc::clone(&queries);
         thread::spawn(move || {
@@ -57,10 +56,7 @@ impl Server {
     /// How many queries each connection has sent up to now.
     pub fn counts(&self) -> Vec<u64> {
         let queries = self.queries.lock().expect("no panic");
-        queries
-            .iter()
-            .map(|count| count.load(Ordering::Relaxed))
-            .collect()
+        queries.iter().map(|count| count.load(Ordering::Relaxed)).collect()
     }
 }
 

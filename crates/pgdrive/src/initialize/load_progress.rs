@@ -88,17 +88,11 @@ impl<'a> LoadReporter<'a> {
     }
 
     fn is_due(&mut self, rows: &Rows<'_>) -> bool {
-        let about = self
-            .about
-            .entry(rows.table.map(ToOwned::to_owned))
-            .or_default();
+        let about = self.about.entry(rows.table.map(ToOwned::to_owned)).or_default();
         match (self.cadence, rows.table) {
             (Cadence::Rows, Some(_)) => rows.rows.is_multiple_of(ROWS_A_LINE),
             (Cadence::Quiet, Some(_)) => {
-                let periods = rows
-                    .elapsed
-                    .as_secs_f64()
-                    .div_euclid(QUIET_EVERY.as_secs_f64());
+                let periods = rows.elapsed.as_secs_f64().div_euclid(QUIET_EVERY.as_secs_f64());
                 let due = rows.rows.is_multiple_of(QUIET_ROWS)
                     && (rows.rows == rows.rows_total || periods as u32 > about.periods);
                 if due {
@@ -133,13 +127,8 @@ impl<'a> LoadReporter<'a> {
     }
 
     fn event(&mut self, rows: &Rows<'_>) {
-        let about = self
-            .about
-            .entry(rows.table.map(ToOwned::to_owned))
-            .or_default();
-        let early = about
-            .last_event
-            .is_some_and(|last| last.elapsed() < EVENT_EVERY);
+        let about = self.about.entry(rows.table.map(ToOwned::to_owned)).or_default();
+        let early = about.last_event.is_some_and(|last| last.elapsed() < EVENT_EVERY);
         if rows.rows < rows.rows_total && early {
             return;
         }
@@ -194,9 +183,7 @@ impl Watcher for LoadReporter<'_> {
     }
 
     fn resumed(&mut self, chunks_done: u64, chunks: u64) {
-        print_line(&format!(
-            "resuming: {chunks_done} of {chunks} chunks are loaded"
-        ));
+        print_line(&format!("resuming: {chunks_done} of {chunks} chunks are loaded"));
         let fields = json!({ "chunks_done": chunks_done, "chunks": chunks });
         let _ = self.events.write("resumed", fields);
     }
@@ -213,9 +200,7 @@ impl Watcher for LoadReporter<'_> {
 /// The line about rows: pgbench's for a table, or one with rates for all tables.
 fn line(rows: &Rows<'_>) -> String {
     let elapsed_s = rows.elapsed.as_secs_f64();
-    let of_table = rows
-        .table
-        .map_or_else(String::new, |table| format!(" of {table}"));
+    let of_table = rows.table.map_or_else(String::new, |table| format!(" of {table}"));
     let mut text = format!(
         "{} of {} tuples ({}%){of_table} done (elapsed {elapsed_s:.2} s, remaining {:.2} s)",
         rows.rows,
@@ -297,10 +282,7 @@ mod tests {
             rows(ACCOUNTS, 230_000, 400_000, 20),
             rows(ACCOUNTS, 400_000, 400_000, 21),
         ];
-        assert_eq!(
-            due(Cadence::Quiet, &all),
-            [false, true, false, true, false, true, false, true, true]
-        );
+        assert_eq!(due(Cadence::Quiet, &all), [false, true, false, true, false, true, false, true, true]);
     }
 
     #[test]
@@ -318,10 +300,7 @@ mod tests {
             "300000 of 1000000 tuples (30%) done (elapsed 3.00 s, remaining 21.00 s), 33333 tuples/s, 0.7 MB/s"
         );
         let of_a_table = rows(ACCOUNTS, 1_000, 1_000, 9);
-        assert_eq!(
-            due(Cadence::Seconds, &[all, all, of_a_table]),
-            [true, false, false]
-        );
+        assert_eq!(due(Cadence::Seconds, &[all, all, of_a_table]), [true, false, false]);
         assert_eq!(due(Cadence::Quiet, &[all]), [false]);
     }
 }

@@ -41,10 +41,7 @@ fn a_word_that_is_not_utf8_is_refused() {
     let UsageError::Failure(failure) = error else {
         panic!("{error:?}");
     };
-    assert_eq!(
-        failure.message,
-        "command-line argument \"x=caf\u{fffd}\" is not UTF-8"
-    );
+    assert_eq!(failure.message, "command-line argument \"x=caf\u{fffd}\" is not UTF-8");
 }
 
 #[test]
@@ -68,10 +65,7 @@ fn seeds_are_read_as_by_strtoul() {
 
 #[test]
 fn pgbench_takes_whole_seconds_only() {
-    assert_eq!(
-        load(&["-T", "2.5"]).limit,
-        Limit::Duration(Duration::from_millis(2500))
-    );
+    assert_eq!(load(&["-T", "2.5"]).limit, Limit::Duration(Duration::from_millis(2500)));
     assert_eq!(
         request_as(CalledAs::Pgbench, &["-T", "2.5"]),
         Err("invalid value \"2.5\" for option -T/--time".to_owned())
@@ -81,15 +75,9 @@ fn pgbench_takes_whole_seconds_only() {
 #[test]
 fn logs_are_resolved() {
     let log = load(&["-l", "--log-prefix=x", "--aggregate-interval=2", "-T", "4"]).log;
-    let expected = LogChoice {
-        prefix: "x".into(),
-        detail: Detail::Interval { length_s: 2 },
-    };
+    let expected = LogChoice { prefix: "x".into(), detail: Detail::Interval { length_s: 2 } };
     assert_eq!(log, Some(expected));
-    let plain = LogChoice {
-        prefix: "pgbench_log".into(),
-        detail: Detail::Transaction { sampling_rate: 1.0 },
-    };
+    let plain = LogChoice { prefix: "pgbench_log".into(), detail: Detail::Transaction { sampling_rate: 1.0 } };
     assert_eq!(load(&["--log"]).log, Some(plain));
     assert_eq!(load(&[]).log, None);
 }
@@ -106,21 +94,11 @@ fn defaults_are_pgbenchs() {
     let load = load(&[]);
     assert_eq!(
         (load.clients, load.workers, load.limit),
-        (
-            1,
-            Workers::Automatic {
-                first: 1,
-                most: None
-            },
-            Limit::Transactions(10)
-        )
+        (1, Workers::Automatic { first: 1, most: None }, Limit::Transactions(10))
     );
     assert_eq!(load.scripts[0].origin, Origin::Builtin("tpcb-like".into()));
     assert_eq!(load.busy_share, 0.7);
-    assert_eq!(
-        (load.mode, load.tries, load.vacuum),
-        (QueryMode::Simple, Tries::AtMost(1), Vacuum::Small)
-    );
+    assert_eq!((load.mode, load.tries, load.vacuum), (QueryMode::Simple, Tries::AtMost(1), Vacuum::Small));
 }
 
 #[test]
@@ -139,163 +117,70 @@ fn arrivals_and_timers_are_resolved() {
 
 #[test]
 fn a_usual_line() {
-    let load = load(&[
-        "-c64",
-        "-j",
-        "100",
-        "-T",
-        "30",
-        "-M",
-        "prepared",
-        "-S",
-        "-f",
-        "a@b.sql@3",
-        "bench",
-    ]);
+    let load = load(&["-c64", "-j", "100", "-T", "30", "-M", "prepared", "-S", "-f", "a@b.sql@3", "bench"]);
     assert_eq!((load.clients, load.workers), (64, Workers::Fixed(64)));
     assert_eq!(load.limit, Limit::Duration(Duration::from_secs(30)));
-    assert_eq!(
-        load.scripts[1],
-        ScriptChoice {
-            origin: Origin::File("a@b.sql".into()),
-            weight: 3
-        }
-    );
+    assert_eq!(load.scripts[1], ScriptChoice { origin: Origin::File("a@b.sql".into()), weight: 3 });
     assert_eq!(load.connection.dbname.as_deref(), Some("bench"));
 }
 
 #[test]
 fn complaints_are_pgbenchs() {
     for (args, complaint) in [
-        (
-            &["-c", "0"][..],
-            "-c/--client must be in range 1..2147483647",
-        ),
+        (&["-c", "0"][..], "-c/--client must be in range 1..2147483647"),
         (&["-c", "x"], "invalid value \"x\" for option -c/--client"),
         (&["-M", "odd"], "invalid query mode (-M): \"odd\""),
-        (
-            &["-t1", "-T1"],
-            "specify either a number of transactions (-t) or a duration (-T), not both",
-        ),
+        (&["-t1", "-T1"], "specify either a number of transactions (-t) or a duration (-T), not both"),
         (&["-D", "x"], "invalid variable definition: \"x\""),
         (&["--io", "poll"], "invalid I/O method (--io): \"poll\""),
-        (
-            &["-R1", "--arrivals=uniform"],
-            "invalid arrivals (--arrivals): \"uniform\"",
-        ),
+        (&["-R1", "--arrivals=uniform"], "invalid arrivals (--arrivals): \"uniform\""),
         (&["--arrivals=regular"], "--arrivals needs a rate"),
-        (
-            &["--timer-tick=1"],
-            "invalid value \"1\" for option --timer-tick",
-        ),
-        (
-            &["--timer-tick=2s"],
-            "invalid value \"2s\" for option --timer-tick",
-        ),
-        (
-            &["--phases=f", "-T1"],
-            "-T/--time cannot be used with --phases",
-        ),
-        (
-            &["--phases=f", "-t1"],
-            "-t/--transactions cannot be used with --phases",
-        ),
-        (
-            &["--phases=f", "-R1"],
-            "-R/--rate cannot be used with --phases",
-        ),
-        (
-            &["--phases=f", "--warmup=1"],
-            "--warmup cannot be used with --phases",
-        ),
-        (
-            &["--phases=f", "--think-time=1ms"],
-            "--keying-time and --think-time cannot be used with --phases",
-        ),
+        (&["--timer-tick=1"], "invalid value \"1\" for option --timer-tick"),
+        (&["--timer-tick=2s"], "invalid value \"2s\" for option --timer-tick"),
+        (&["--phases=f", "-T1"], "-T/--time cannot be used with --phases"),
+        (&["--phases=f", "-t1"], "-t/--transactions cannot be used with --phases"),
+        (&["--phases=f", "-R1"], "-R/--rate cannot be used with --phases"),
+        (&["--phases=f", "--warmup=1"], "--warmup cannot be used with --phases"),
+        (&["--phases=f", "--think-time=1ms"], "--keying-time and --think-time cannot be used with --phases"),
         (&["-f", "a@x"], "invalid weight specification: @x"),
         (&["-b", "s@0"], "total script weight must not be zero"),
         (
             &["-j1", "--max-workers=2"],
             "specify either a number of threads (-j) or their limit (--max-workers), not both",
         ),
-        (
-            &["--max-workers=0"],
-            "--max-workers must be in range 1..2147483647",
-        ),
-        (
-            &["--worker-busy=101"],
-            "--worker-busy must be in range 1..100",
-        ),
-        (
-            &["-i", "-S"],
-            "some of the specified options cannot be used in initialization (-i) mode",
-        ),
-        (
-            &["-F", "50"],
-            "some of the specified options cannot be used in benchmarking mode",
-        ),
-        (
-            &["a", "b"],
-            "too many command-line arguments (first is \"b\")",
-        ),
-        (
-            &["-i", "-I", "dx"],
-            "unrecognized initialization step \"x\"",
-        ),
+        (&["--max-workers=0"], "--max-workers must be in range 1..2147483647"),
+        (&["--worker-busy=101"], "--worker-busy must be in range 1..100"),
+        (&["-i", "-S"], "some of the specified options cannot be used in initialization (-i) mode"),
+        (&["-F", "50"], "some of the specified options cannot be used in benchmarking mode"),
+        (&["a", "b"], "too many command-line arguments (first is \"b\")"),
+        (&["-i", "-I", "dx"], "unrecognized initialization step \"x\""),
         (&["-i", "-I", ""], "no initialization steps specified"),
-        (
-            &["-i", "--partition-method=hash"],
-            "--partition-method requires greater than zero --partitions",
-        ),
+        (&["-i", "--partition-method=hash"], "--partition-method requires greater than zero --partitions"),
         (
             &["-i", "--partition-method=list"],
             "invalid partition method, expecting \"range\" or \"hash\", got: \"list\"",
         ),
-        (
-            &["-i", "--partitions=-1"],
-            "--partitions must be in range 0..2147483647",
-        ),
-        (
-            &["--foreign-keys"],
-            "some of the specified options cannot be used in benchmarking mode",
-        ),
+        (&["-i", "--partitions=-1"], "--partitions must be in range 0..2147483647"),
+        (&["--foreign-keys"], "some of the specified options cannot be used in benchmarking mode"),
         (
             &["--max-tries=0"],
             "an unlimited number of transaction tries can only be used with --latency-limit or a duration (-T)",
         ),
         (&["-L", "-1"], "invalid latency limit: \"-1\""),
-        (
-            &["--sampling-rate=0.5"],
-            "log sampling (--sampling-rate) is allowed only when logging transactions (-l)",
-        ),
-        (
-            &["-l", "--sampling-rate=1.1"],
-            "invalid sampling rate: \"1.1\"",
-        ),
+        (&["--sampling-rate=0.5"], "log sampling (--sampling-rate) is allowed only when logging transactions (-l)"),
+        (&["-l", "--sampling-rate=1.1"], "invalid sampling rate: \"1.1\""),
         (
             &["-l", "--sampling-rate=1", "--aggregate-interval=1"],
             "log sampling (--sampling-rate) and aggregation (--aggregate-interval) cannot be used at the same time",
         ),
-        (
-            &["--aggregate-interval=1"],
-            "log aggregation is allowed only when actually logging transactions",
-        ),
-        (
-            &["--log-prefix=x"],
-            "log file prefix (--log-prefix) is allowed only when logging transactions (-l)",
-        ),
+        (&["--aggregate-interval=1"], "log aggregation is allowed only when actually logging transactions"),
+        (&["--log-prefix=x"], "log file prefix (--log-prefix) is allowed only when logging transactions (-l)"),
         (
             &["-l", "--aggregate-interval=6", "-T5"],
             "number of seconds for aggregation (6) must not be higher than test duration (5)",
         ),
-        (
-            &["-l", "--aggregate-interval=2", "-T5"],
-            "duration (5) must be a multiple of aggregation interval (2)",
-        ),
-        (
-            &["--progress-timestamp"],
-            "--progress-timestamp is allowed only under --progress",
-        ),
+        (&["-l", "--aggregate-interval=2", "-T5"], "duration (5) must be a multiple of aggregation interval (2)"),
+        (&["--progress-timestamp"], "--progress-timestamp is allowed only under --progress"),
     ] {
         assert_eq!(request(args), Err(complaint.to_owned()), "{args:?}");
     }
@@ -312,18 +197,12 @@ fn init(args: &[&str]) -> Initialize {
 fn steps_of_initialization_are_resolved() {
     use Step::{CreateTables, Drop, ForeignKeys, GenerateHere, PrimaryKeys, Vacuum};
     for (args, steps) in [
-        (
-            &[][..],
-            &[Drop, CreateTables, GenerateHere, Vacuum, PrimaryKeys][..],
-        ),
+        (&[][..], &[Drop, CreateTables, GenerateHere, Vacuum, PrimaryKeys][..]),
         (&["-n"], &[Drop, CreateTables, GenerateHere, PrimaryKeys]),
         (&["-n", "-I", "v d v "], &[Drop]),
         (&["-I", " "], &[]),
         (&["-I", "pf", "--foreign-keys"], &[PrimaryKeys, ForeignKeys]),
-        (
-            &["-I", "dv", "--foreign-keys"],
-            &[Drop, Vacuum, ForeignKeys],
-        ),
+        (&["-I", "dv", "--foreign-keys"], &[Drop, Vacuum, ForeignKeys]),
     ] {
         assert_eq!(init(args).steps, steps, "{args:?}");
     }
@@ -348,17 +227,8 @@ fn the_schema_is_complete() {
     let partitions = |args: &[&str]| schema(args).partitions;
     assert_eq!(partitions(&["--partitions=0"]), None);
     assert_eq!(partitions(&["--partitions=4"]), by(Method::Range, 4));
-    assert_eq!(
-        partitions(&["--partitions=4", "--partition-method=HASH"]),
-        by(Method::Hash, 4)
-    );
-    let all = [
-        "-s7",
-        "-F50",
-        "--unlogged-tables",
-        "--tablespace=a",
-        "--index-tablespace=b",
-    ];
+    assert_eq!(partitions(&["--partitions=4", "--partition-method=HASH"]), by(Method::Hash, 4));
+    let all = ["-s7", "-F50", "--unlogged-tables", "--tablespace=a", "--index-tablespace=b"];
     let expected = Schema {
         scale: 7,
         fillfactor: 50,
@@ -372,20 +242,12 @@ fn the_schema_is_complete() {
 
 #[test]
 fn clients_come_back_when_asked_to() {
-    let patience = |seconds| OnLoss::Reconnect {
-        patience: Some(Duration::from_secs(seconds)),
-    };
+    let patience = |seconds| OnLoss::Reconnect { patience: Some(Duration::from_secs(seconds)) };
     assert_eq!(load(&[]).on_loss, OnLoss::Abort);
     assert_eq!(load(&["--reconnect"]).on_loss, patience(60));
     assert_eq!(load(&["--reconnect=2min"]).on_loss, patience(120));
-    assert_eq!(
-        load(&["--reconnect", "-T", "5"]).on_loss,
-        OnLoss::Reconnect { patience: None }
-    );
-    assert_eq!(
-        request(&["--reconnect=soon"]),
-        Err("invalid time (--reconnect): \"soon\"".to_owned())
-    );
+    assert_eq!(load(&["--reconnect", "-T", "5"]).on_loss, OnLoss::Reconnect { patience: None });
+    assert_eq!(request(&["--reconnect=soon"]), Err("invalid time (--reconnect): \"soon\"".to_owned()));
     assert_eq!(
         request(&["-i", "--reconnect"]),
         Err("some of the specified options cannot be used in initialization (-i) mode".to_owned())
@@ -418,28 +280,12 @@ fn pgbench_has_no_automatic_pipelines() {
 
 #[test]
 fn pauses_need_a_closed_loop_and_are_not_pgbenchs() {
-    let given = load(&[
-        "--think-time=1s",
-        "--keying-time=exponential:2s",
-        "--think-time=1=5ms",
-    ]);
-    assert_eq!(
-        (given.pacing.think.len(), given.pacing.keying.len()),
-        (2, 1)
-    );
+    let given = load(&["--think-time=1s", "--keying-time=exponential:2s", "--think-time=1=5ms"]);
+    assert_eq!((given.pacing.think.len(), given.pacing.keying.len()), (2, 1));
     for (option, complaint) in [
-        (
-            "--think-time=1s",
-            "--think-time cannot be used with a rate (-R/--rate)",
-        ),
-        (
-            "--keying-time=1s",
-            "--keying-time cannot be used with a rate (-R/--rate)",
-        ),
-        (
-            "--keying-time=soon",
-            "invalid time for --keying-time: \"soon\"",
-        ),
+        ("--think-time=1s", "--think-time cannot be used with a rate (-R/--rate)"),
+        ("--keying-time=1s", "--keying-time cannot be used with a rate (-R/--rate)"),
+        ("--keying-time=soon", "invalid time for --keying-time: \"soon\""),
     ] {
         assert_eq!(request(&["-R5", option]), Err(complaint.to_owned()));
     }
@@ -453,10 +299,7 @@ fn pauses_need_a_closed_loop_and_are_not_pgbenchs() {
 fn an_optional_argument_may_follow_after_a_space() {
     let given = load(&["--percentiles", "50,99", "--reconnect", "60s", "bench"]);
     assert_eq!(given.connection.dbname.as_deref(), Some("bench"));
-    assert_eq!(
-        given.percentiles,
-        Some(Percentiles::parse("50,99").expect("a list"))
-    );
+    assert_eq!(given.percentiles, Some(Percentiles::parse("50,99").expect("a list")));
     let patience = Some(Duration::from_secs(60));
     assert_eq!(given.on_loss, OnLoss::Reconnect { patience });
     for option in ["--percentiles", "--reconnect"] {
@@ -471,15 +314,10 @@ fn an_optional_argument_may_follow_after_a_space() {
 fn workloads_of_its_own_have_no_protocol_and_no_variables() {
     for workload in ["tpcc", "tpch"] {
         let name = format!("--workload={workload}");
-        for (option, called) in [
-            ("-Mprepared", "-M/--protocol"),
-            ("--auto-pipeline", "--auto-pipeline"),
-            ("-Dscale=3", "-D/--define"),
-        ] {
-            assert_eq!(
-                request(&[&name, option]),
-                Err(format!("{called} cannot be used with {name}"))
-            );
+        for (option, called) in
+            [("-Mprepared", "-M/--protocol"), ("--auto-pipeline", "--auto-pipeline"), ("-Dscale=3", "-D/--define")]
+        {
+            assert_eq!(request(&[&name, option]), Err(format!("{called} cannot be used with {name}")));
         }
     }
 }

@@ -20,36 +20,18 @@ pub(super) const ROWS: &[Row<CommonOptions>] = &[
         .short('d')
         .takes("DBNAME")
         .text(|given| &mut given.connection.dbname),
-    row("host", "database server host or socket directory")
-        .short('h')
-        .takes("HOSTNAME")
-        .set(|given, value| {
-            given
-                .connection
-                .overrides
-                .push(("host", value.text.to_owned()));
-            Ok(())
-        }),
-    row("port", "database server port number")
-        .short('p')
-        .takes("PORT")
-        .set(|given, value| {
-            given
-                .connection
-                .overrides
-                .push(("port", value.text.to_owned()));
-            Ok(())
-        }),
-    row("username", "connect as specified database user")
-        .short('U')
-        .takes("USERNAME")
-        .set(|given, value| {
-            given
-                .connection
-                .overrides
-                .push(("user", value.text.to_owned()));
-            Ok(())
-        }),
+    row("host", "database server host or socket directory").short('h').takes("HOSTNAME").set(|given, value| {
+        given.connection.overrides.push(("host", value.text.to_owned()));
+        Ok(())
+    }),
+    row("port", "database server port number").short('p').takes("PORT").set(|given, value| {
+        given.connection.overrides.push(("port", value.text.to_owned()));
+        Ok(())
+    }),
+    row("username", "connect as specified database user").short('U').takes("USERNAME").set(|given, value| {
+        given.connection.overrides.push(("user", value.text.to_owned()));
+        Ok(())
+    }),
     row(
         "scram-cache",
         "keep the keys that SCRAM derives from the password\n\
@@ -65,7 +47,5 @@ pub(super) const ROWS: &[Row<CommonOptions>] = &[
     row("version", "output version information, then exit")
         .short('V')
         .call(|given| given.information = Some(Information::Version)),
-    row("help", "show this help, then exit")
-        .short('?')
-        .call(|given| given.information = Some(Information::Help)),
+    row("help", "show this help, then exit").short('?').call(|given| given.information = Some(Information::Help)),
 ];

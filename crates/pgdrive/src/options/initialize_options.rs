@@ -3,9 +3,7 @@
 use std::thread::available_parallelism;
 
 use pgdyno_dataset::pgbench::{Method, Partitions, Persistence, Schema};
-use pgdyno_dataset::{
-    Beginning, Chunks, Dataset, LoadMode, Pieces, Sbtest, Step, Table, Tpcc, Tpch,
-};
+use pgdyno_dataset::{Beginning, Chunks, Dataset, LoadMode, Pieces, Sbtest, Step, Table, Tpcc, Tpch};
 
 use super::option_row::Row;
 use super::option_values::{Connection, EventSink, I32, Seed, partition_method, partitions, steps};
@@ -100,10 +98,7 @@ const fn row(long: &'static str, help: &'static str) -> Row<InitializeOptions> {
 }
 
 pub(super) const ROWS: &[Row<InitializeOptions>] = &[
-    row("initialize", "invokes initialization mode")
-        .short('i')
-        .flag(|given| &mut given.wanted)
-        .in_any_mode(),
+    row("initialize", "invokes initialization mode").short('i').flag(|given| &mut given.wanted).in_any_mode(),
     row(
         "init-steps",
         "run selected initialization steps, in this order\n\
@@ -121,20 +116,15 @@ pub(super) const ROWS: &[Row<InitializeOptions>] = &[
         given.steps = Some(steps(value.text)?);
         Ok(())
     }),
-    row("fillfactor", "set fill factor")
-        .short('F')
-        .takes("NUM")
-        .set(|given, value| {
-            given.fillfactor = Some(value.integer(10, 100)? as u32);
-            Ok(())
-        }),
+    row("fillfactor", "set fill factor").short('F').takes("NUM").set(|given, value| {
+        given.fillfactor = Some(value.integer(10, 100)? as u32);
+        Ok(())
+    }),
     row("no-vacuum", "do not run VACUUM during initialization")
         .short('n')
         .flag(|given| &mut given.no_vacuum)
         .in_any_mode(),
-    row("quiet", "quiet logging (one message each 5 seconds)")
-        .short('q')
-        .flag(|given| &mut given.quiet),
+    row("quiet", "quiet logging (one message each 5 seconds)").short('q').flag(|given| &mut given.quiet),
     row("scale", "scaling factor")
         .short('s')
         .takes("NUM")
@@ -143,17 +133,10 @@ pub(super) const ROWS: &[Row<InitializeOptions>] = &[
             Ok(())
         })
         .in_any_mode(),
-    row(
-        "foreign-keys",
-        "create foreign key constraints between tables",
-    )
-    .flag(|given| &mut given.foreign_keys),
-    row(
-        "index-tablespace",
-        "create indexes in the specified tablespace",
-    )
-    .takes("TABLESPACE")
-    .text(|given| &mut given.index_tablespace),
+    row("foreign-keys", "create foreign key constraints between tables").flag(|given| &mut given.foreign_keys),
+    row("index-tablespace", "create indexes in the specified tablespace")
+        .takes("TABLESPACE")
+        .text(|given| &mut given.index_tablespace),
     row(
         "partition-method",
         "partition pgbench_accounts with this method\n\
@@ -241,10 +224,7 @@ impl SbtestSizes {
     /// The sizes as options of a workload.
     pub fn of_workload(&self) -> Vec<(String, String)> {
         let sizes = [("tables", self.tables), ("table_size", self.table_size)];
-        sizes
-            .into_iter()
-            .filter_map(|(name, size)| Some((name.to_owned(), size?.to_string())))
-            .collect()
+        sizes.into_iter().filter_map(|(name, size)| Some((name.to_owned(), size?.to_string()))).collect()
     }
 }
 
@@ -264,13 +244,8 @@ impl InitializeOptions {
     fn partitions(&self) -> Result<Option<Partitions>, Failure> {
         match (self.partitions, self.partition_method) {
             (0, None) => Ok(None),
-            (0, Some(_)) => Err(Failure::new(
-                "--partition-method requires greater than zero --partitions",
-            )),
-            (count, method) => Ok(Some(Partitions {
-                method: method.unwrap_or(Method::Range),
-                count,
-            })),
+            (0, Some(_)) => Err(Failure::new("--partition-method requires greater than zero --partitions")),
+            (count, method) => Ok(Some(Partitions { method: method.unwrap_or(Method::Range), count })),
         }
     }
 
@@ -278,11 +253,7 @@ impl InitializeOptions {
         Ok(Schema {
             scale: self.scale.unwrap_or(1) as u32,
             fillfactor: self.fillfactor.unwrap_or(100),
-            persistence: if self.unlogged {
-                Persistence::Unlogged
-            } else {
-                Persistence::Logged
-            },
+            persistence: if self.unlogged { Persistence::Unlogged } else { Persistence::Logged },
             partitions: self.partitions()?,
             tablespace: self.tablespace.clone(),
             index_tablespace: self.index_tablespace.clone(),
@@ -300,22 +271,12 @@ impl InitializeOptions {
     }
 
     /// Refuses options of datasets other than `name`.
-    fn refuse_others(
-        &self,
-        name: &str,
-        has_seed: bool,
-        tpcc: &TpccOptions,
-        tpch: &TpchOptions,
-    ) -> Result<(), Failure> {
+    fn refuse_others(&self, name: &str, has_seed: bool, tpcc: &TpccOptions, tpch: &TpchOptions) -> Result<(), Failure> {
         let has_sizes = self.sizes.tables.is_some() || self.sizes.table_size.is_some();
         for (is_given, options, owners) in [
             (has_sizes, "--tables and --table-size", &["sbtest"][..]),
             (has_seed, "--random-seed", &["sbtest", "tpcc"]),
-            (
-                tpcc.of_load(),
-                "--warehouses, --tpcc-profile, --order-line-partitions and --tpcc-check",
-                &["tpcc"],
-            ),
+            (tpcc.of_load(), "--warehouses, --tpcc-profile, --order-line-partitions and --tpcc-check", &["tpcc"]),
             (tpch.scale.is_some(), "--scale-factor", &["tpch"]),
         ] {
             if is_given && !owners.contains(&name) {
@@ -351,9 +312,9 @@ impl InitializeOptions {
         let seed = || match seed {
             None | Some(Seed::Default) => Ok(DEFAULT_SEED),
             Some(Seed::Fixed(seed)) => Ok(seed),
-            Some(Seed::Time | Seed::Strong) => Err(Failure::new(
-                "a load needs a number as its random seed, so that it can be repeated",
-            )),
+            Some(Seed::Time | Seed::Strong) => {
+                Err(Failure::new("a load needs a number as its random seed, so that it can be repeated"))
+            }
         };
         match name {
             "pgbench" => Ok(DatasetChoice::Pgbench(schema)),
@@ -377,11 +338,7 @@ impl InitializeOptions {
         LoadMode::Chunks(Chunks {
             workers: self.workers.unwrap_or(cores.min(WORKERS_MOST)),
             pieces: self.pieces(&dataset.tables()),
-            beginning: if self.resume {
-                Beginning::Resume
-            } else {
-                Beginning::Anew
-            },
+            beginning: if self.resume { Beginning::Resume } else { Beginning::Anew },
         })
     }
 
@@ -394,9 +351,7 @@ impl InitializeOptions {
             (None, Some(workers)) => workers as u64,
         };
         let parts = tables.iter().flat_map(Table::part_rows);
-        let (all, largest) = parts.fold((0, 0), |(all, largest), rows| {
-            (all + rows, rows.max(largest))
-        });
+        let (all, largest) = parts.fold((0, 0), |(all, largest), rows| (all + rows, rows.max(largest)));
         // the largest one has more than one and a half times a connection's share of the work
         if largest * workers * 2 > all * 3 {
             let rows = largest.div_ceil(workers * CHUNKS_A_WORKER);
@@ -431,22 +386,11 @@ mod tests {
     fn under_pgbenchs_name_a_load_is_pgbenchs() {
         let init = init_as(CalledAs::Pgbench, &["-s", "9"]).expect("a load");
         assert_eq!(init.mode, LoadMode::OneTransaction);
-        for option in [
-            "dataset",
-            "tables",
-            "table-size",
-            "load-workers",
-            "load-chunk",
-            "resume",
-        ] {
+        for option in ["dataset", "tables", "table-size", "load-workers", "load-chunk", "resume"] {
             let said = init_as(CalledAs::Pgbench, &[&format!("--{option}")]);
             let said = said.expect_err("a complaint");
             // two of them begin like an option of pgbench
-            let expected = if option == "tables" {
-                "requires an argument"
-            } else {
-                "unrecognized"
-            };
+            let expected = if option == "tables" { "requires an argument" } else { "unrecognized" };
             assert!(said.contains(expected), "{said}");
         }
     }
@@ -458,23 +402,11 @@ mod tests {
             (&["-s", "100", "--load-workers=1"], Pieces::Relations),
             (&["-s", "100", "--load-workers=4"], Pieces::Rows(625_000)),
             (&["-s", "9999", "--load-workers=4"], Pieces::Rows(1_000_000)),
-            (
-                &["-s", "100", "--load-workers=4", "--load-chunk=0"],
-                Pieces::Relations,
-            ),
+            (&["-s", "100", "--load-workers=4", "--load-chunk=0"], Pieces::Relations),
             (&["-s", "100", "--load-chunk=77"], Pieces::Rows(77)),
-            (
-                &["-s", "100", "--load-workers=4", "--partitions=4"],
-                Pieces::Relations,
-            ),
-            (
-                &["-s", "100", "--load-workers=4", "--partitions=2"],
-                Pieces::Rows(312_500),
-            ),
-            (
-                &["--dataset=sbtest", "--tables=8", "--load-workers=4"],
-                Pieces::Relations,
-            ),
+            (&["-s", "100", "--load-workers=4", "--partitions=4"], Pieces::Relations),
+            (&["-s", "100", "--load-workers=4", "--partitions=2"], Pieces::Rows(312_500)),
+            (&["--dataset=sbtest", "--tables=8", "--load-workers=4"], Pieces::Relations),
         ] {
             assert_eq!(chunks(args).pieces, pieces, "{args:?}");
         }
@@ -484,72 +416,30 @@ mod tests {
 
     #[test]
     fn datasets_have_options_of_their_own() {
-        let sbtest = init_as(
-            CalledAs::Pgdrive,
-            &[
-                "--dataset=sbtest",
-                "--tables=3",
-                "--table-size=500",
-                "--random-seed=9",
-            ],
-        );
-        let expected = Sbtest {
-            tables: 3,
-            table_size: 500,
-            seed: 9,
-        };
-        assert_eq!(
-            sbtest.expect("a load").dataset,
-            DatasetChoice::Sbtest(expected)
-        );
+        let sbtest =
+            init_as(CalledAs::Pgdrive, &["--dataset=sbtest", "--tables=3", "--table-size=500", "--random-seed=9"]);
+        let expected = Sbtest { tables: 3, table_size: 500, seed: 9 };
+        assert_eq!(sbtest.expect("a load").dataset, DatasetChoice::Sbtest(expected));
         for (args, complaint) in [
             (&["--dataset=tpcds"][..], "unrecognized dataset"),
-            (
-                &["--dataset=tpch", "-s2"],
-                "cannot be used with --dataset=tpch",
-            ),
-            (
-                &["--dataset=tpcc", "-s2"],
-                "cannot be used with --dataset=tpcc",
-            ),
+            (&["--dataset=tpch", "-s2"], "cannot be used with --dataset=tpch"),
+            (&["--dataset=tpcc", "-s2"], "cannot be used with --dataset=tpcc"),
             (&["--warehouses=2"], "can only be used with --dataset=tpcc"),
             (
-                &[
-                    "--dataset=tpcc",
-                    "--warehouses=2",
-                    "--order-line-partitions=3",
-                ],
+                &["--dataset=tpcc", "--warehouses=2", "--order-line-partitions=3"],
                 "at least as many warehouses as partitions",
             ),
-            (
-                &["--dataset=tpcc", "--tpcc-profile=tpc"],
-                "unrecognized TPC-C profile",
-            ),
-            (
-                &["--dataset=sbtest", "-s2"],
-                "cannot be used with --dataset=sbtest",
-            ),
+            (&["--dataset=tpcc", "--tpcc-profile=tpc"], "unrecognized TPC-C profile"),
+            (&["--dataset=sbtest", "-s2"], "cannot be used with --dataset=sbtest"),
             (&["--tables=2"], "can only be used with --dataset=sbtest"),
-            (
-                &["--random-seed=2"],
-                "can only be used with --dataset=sbtest",
-            ),
-            (
-                &["--dataset=sbtest", "--random-seed=time"],
-                "needs a number",
-            ),
-            (
-                &["--load-workers=0"],
-                "--load-workers must be in range 1..1000",
-            ),
+            (&["--random-seed=2"], "can only be used with --dataset=sbtest"),
+            (&["--dataset=sbtest", "--random-seed=time"], "needs a number"),
+            (&["--load-workers=0"], "--load-workers must be in range 1..1000"),
         ] {
             let said = init_as(CalledAs::Pgdrive, args).expect_err("a complaint");
             assert!(said.contains(complaint), "{said}");
         }
         let said = init_as(CalledAs::Pgbench, &["--random-seed=2"]).expect_err("a complaint");
-        assert!(
-            said.contains("cannot be used in initialization (-i) mode"),
-            "{said}"
-        );
+        assert!(said.contains("cannot be used in initialization (-i) mode"), "{said}");
     }
 }

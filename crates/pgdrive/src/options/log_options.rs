@@ -33,9 +33,7 @@ impl LogOptions {
     pub fn resolve(self, duration: Option<Duration>) -> Result<Option<LogChoice>, Failure> {
         let refuse = |why: &str| Err(Failure::new(why));
         if self.sampling_rate.is_some() && !self.wanted {
-            return refuse(
-                "log sampling (--sampling-rate) is allowed only when logging transactions (-l)",
-            );
+            return refuse("log sampling (--sampling-rate) is allowed only when logging transactions (-l)");
         }
         if self.sampling_rate.is_some() && self.interval_s.is_some() {
             return refuse(
@@ -46,23 +44,16 @@ impl LogOptions {
             return refuse("log aggregation is allowed only when actually logging transactions");
         }
         if self.prefix.is_some() && !self.wanted {
-            return refuse(
-                "log file prefix (--log-prefix) is allowed only when logging transactions (-l)",
-            );
+            return refuse("log file prefix (--log-prefix) is allowed only when logging transactions (-l)");
         }
         if let (Some(length_s), Some(duration)) = (self.interval_s, duration) {
             check_interval(length_s, duration.as_secs_f64())?;
         }
         let detail = match self.interval_s {
             Some(length_s) => Detail::Interval { length_s },
-            None => Detail::Transaction {
-                sampling_rate: self.sampling_rate.unwrap_or(1.0),
-            },
+            None => Detail::Transaction { sampling_rate: self.sampling_rate.unwrap_or(1.0) },
         };
-        Ok(self.wanted.then(|| LogChoice {
-            prefix: self.prefix.unwrap_or_else(|| "pgbench_log".to_owned()),
-            detail,
-        }))
+        Ok(self.wanted.then(|| LogChoice { prefix: self.prefix.unwrap_or_else(|| "pgbench_log".to_owned()), detail }))
     }
 }
 
@@ -86,12 +77,7 @@ impl LogChoice {
     ///
     /// # Errors
     /// A file cannot be created.
-    pub fn open(
-        &self,
-        workers: usize,
-        most: usize,
-        failures_detailed: bool,
-    ) -> Result<LogSpec, Failure> {
+    pub fn open(&self, workers: usize, most: usize, failures_detailed: bool) -> Result<LogSpec, Failure> {
         let pid = std::process::id();
         let name = |worker: usize| {
             let path = match worker {
@@ -104,17 +90,9 @@ impl LogChoice {
         for file in &files[..workers] {
             file.create().map_err(|error| {
                 let path = file.path().display();
-                Failure::new(format!(
-                    "could not open logfile \"{path}\": {}",
-                    plain(&error)
-                ))
+                Failure::new(format!("could not open logfile \"{path}\": {}", plain(&error)))
             })?;
         }
-        Ok(LogSpec {
-            files,
-            detail: self.detail,
-            failures_detailed,
-            failure: OnceLock::new(),
-        })
+        Ok(LogSpec { files, detail: self.detail, failures_detailed, failure: OnceLock::new() })
     }
 }

@@ -31,10 +31,8 @@ impl Check {
             "" => Ok(Self::Compile),
             "execute" => Ok(Self::Execute),
             "statements" => Ok(Self::Statements),
-            _ => Err(
-                Failure::new(format!("invalid argument of --check: \"{text}\""))
-                    .hint("Give --check, --check=execute or --check=statements."),
-            ),
+            _ => Err(Failure::new(format!("invalid argument of --check: \"{text}\""))
+                .hint("Give --check, --check=execute or --check=statements.")),
         }
     }
 }
@@ -60,8 +58,7 @@ pub(super) struct LuaOptions {
 /// Reads the argument of --lua-opt.
 pub(super) fn script_option(text: &str) -> Result<(String, String), Failure> {
     let option = text.split_once('=').ok_or_else(|| {
-        Failure::new(format!("invalid option of a script: \"{text}\""))
-            .hint("Give --lua-opt NAME=VALUE.")
+        Failure::new(format!("invalid option of a script: \"{text}\"")).hint("Give --lua-opt NAME=VALUE.")
     })?;
     Ok((option.0.to_owned(), option.1.to_owned()))
 }
@@ -76,34 +73,22 @@ impl LuaOptions {
     pub fn resolve(mut self, sizes: Vec<(String, String)>) -> Result<Option<LuaChoice>, Failure> {
         let Some(source) = self.source else {
             if self.command.is_some() || !self.options.is_empty() {
-                return Err(Failure::new(
-                    "--lua-opt and --lua-command need --lua or --workload",
-                ));
+                return Err(Failure::new("--lua-opt and --lua-command need --lua or --workload"));
             }
             if !sizes.is_empty() {
-                return Err(Failure::new(
-                    "--tables and --table-size can only be used with -i or --workload",
-                ));
+                return Err(Failure::new("--tables and --table-size can only be used with -i or --workload"));
             }
             return Ok(None);
         };
         if self.is_twice {
-            return Err(Failure::new(
-                "give one --lua or --workload: a load has one Lua script",
-            ));
+            return Err(Failure::new("give one --lua or --workload: a load has one Lua script"));
         }
         if matches!(source, LuaSource::File(_)) && !sizes.is_empty() {
-            return Err(
-                Failure::new("--tables and --table-size cannot be used with --lua")
-                    .hint("Options of a script are given as --lua-opt tables=NUM."),
-            );
+            return Err(Failure::new("--tables and --table-size cannot be used with --lua")
+                .hint("Options of a script are given as --lua-opt tables=NUM."));
         }
         self.options.extend(sizes);
-        Ok(Some(LuaChoice {
-            source,
-            command: self.command.unwrap_or_else(|| "run".to_owned()),
-            options: self.options,
-        }))
+        Ok(Some(LuaChoice { source, command: self.command.unwrap_or_else(|| "run".to_owned()), options: self.options }))
     }
 }
 
@@ -124,9 +109,6 @@ impl LuaChoice {
     /// The load's only script.
     #[must_use]
     pub fn script(&self) -> ScriptChoice {
-        ScriptChoice {
-            origin: Origin::Lua(self.name().to_owned()),
-            weight: 1,
-        }
+        ScriptChoice { origin: Origin::Lua(self.name().to_owned()), weight: 1 }
     }
 }

@@ -56,20 +56,12 @@ pub struct Conflict<G> {
 
 impl<G> Conflict<G> {
     pub const fn new(partner: Partner, remedy: &'static str) -> Self {
-        Self {
-            partner,
-            remedy,
-            called: None,
-            unless: |_| false,
-        }
+        Self { partner, remedy, called: None, unless: |_| false }
     }
 
     /// Names the option together with others that have the same conflict.
     pub const fn called(self, called: &'static str) -> Self {
-        Self {
-            called: Some(called),
-            ..self
-        }
+        Self { called: Some(called), ..self }
     }
 
     pub const fn unless(self, unless: fn(&G) -> bool) -> Self {
@@ -145,10 +137,7 @@ impl<G> Row<G> {
     /// Hides the option under pgbench's name: results and datasets with it would not be pgbench's.
     pub const fn not_in_pgbench(self) -> Self {
         let is_in_pgbench = false;
-        Self {
-            is_in_pgbench,
-            ..self
-        }
+        Self { is_in_pgbench, ..self }
     }
 
     pub const fn not_with(self, conflict: Conflict<G>) -> Self {
@@ -159,10 +148,7 @@ impl<G> Row<G> {
     /// Refuses the option in a replay; `remedy` continues "Leave it out: ".
     pub const fn not_in_replays(self, remedy: &'static str) -> Self {
         let not_in_replays = Some(remedy);
-        Self {
-            not_in_replays,
-            ..self
-        }
+        Self { not_in_replays, ..self }
     }
 
     pub fn is_known_as(&self, called_as: CalledAs) -> bool {
@@ -197,8 +183,7 @@ impl<G> Row<G> {
             return Err(Failure::new(format!("{option} cannot be used with --replay")).hint(hint));
         }
         let conflict = self.conflict.as_ref();
-        let Some(conflict) = conflict.filter(|it| it.partner == partner && !(it.unless)(given))
-        else {
+        let Some(conflict) = conflict.filter(|it| it.partner == partner && !(it.unless)(given)) else {
             return Ok(());
         };
         let called = match conflict.called {

@@ -47,11 +47,7 @@ pub fn sections(called_as: CalledAs) -> Vec<Section> {
         Section { title, options }
     }
     vec![
-        section(
-            "Initialization options",
-            initialize_options::ROWS,
-            called_as,
-        ),
+        section("Initialization options", initialize_options::ROWS, called_as),
         section("Benchmarking options", benchmark_rows::all(), called_as),
         section("TPC-C options", tpcc_options::ROWS, called_as),
         section("TPC-H options", tpch_options::ROWS, called_as),
@@ -63,10 +59,7 @@ pub fn sections(called_as: CalledAs) -> Vec<Section> {
 #[must_use]
 pub fn syntax(called_as: CalledAs) -> Vec<Syntax> {
     let mut all: Vec<Syntax> = Vec::new();
-    for (option, _) in sections(called_as)
-        .into_iter()
-        .flat_map(|section| section.options)
-    {
+    for (option, _) in sections(called_as).into_iter().flat_map(|section| section.options) {
         if !all.iter().any(|known| known.long == option.long) {
             all.push(option);
         }
@@ -95,14 +88,7 @@ impl Given {
             (name, text, called_as): (&str, &str, CalledAs),
         ) -> Result<(), Failure> {
             match rows.into_iter().find(|row| row.syntax.long == name) {
-                Some(row) => row.apply(
-                    given,
-                    &Value {
-                        text,
-                        option: row.syntax,
-                        called_as,
-                    },
-                ),
+                Some(row) => row.apply(given, &Value { text, option: row.syntax, called_as }),
                 None => Ok(()),
             }
         }
@@ -162,8 +148,7 @@ mod tests {
                 let is_listed = |line: &str| line.split([' ', '=', '[']).any(|word| word == entry);
                 assert!(help.lines().any(is_listed), "{entry} is not in the help");
                 let argument = option.argument.map(|_| "=1").unwrap_or_default();
-                let (found, complaint) =
-                    crate::getopt::parse(&syntax(called_as), [format!("{entry}{argument}")]);
+                let (found, complaint) = crate::getopt::parse(&syntax(called_as), [format!("{entry}{argument}")]);
                 assert_eq!((found.len(), complaint), (1, None), "{entry}");
             }
         }
@@ -178,20 +163,10 @@ mod tests {
             assert!(!options[..number].iter().any(same), "{option}");
         }
         // options in two sections have the same syntax in both
-        let all: Vec<_> = sections(CalledAs::Pgdrive)
-            .into_iter()
-            .flat_map(|section| section.options)
-            .collect();
+        let all: Vec<_> = sections(CalledAs::Pgdrive).into_iter().flat_map(|section| section.options).collect();
         for (option, _) in &all {
-            let known = options
-                .iter()
-                .find(|known| known.long == option.long)
-                .expect("it is known");
-            assert_eq!(
-                (known.short, known.argument),
-                (option.short, option.argument),
-                "{option}"
-            );
+            let known = options.iter().find(|known| known.long == option.long).expect("it is known");
+            assert_eq!((known.short, known.argument), (option.short, option.argument), "{option}");
         }
     }
 }

@@ -108,10 +108,7 @@ pub enum Information {
 impl ScriptChoice {
     /// A built-in script with the weight 1.
     pub fn builtin(name: &str) -> Self {
-        Self {
-            origin: Origin::Builtin(name.to_owned()),
-            weight: 1,
-        }
+        Self { origin: Origin::Builtin(name.to_owned()), weight: 1 }
     }
 }
 
@@ -150,9 +147,7 @@ impl Value<'_> {
                 _ => return Err(self.invalid()),
             },
         };
-        value
-            .filter(|value| (least..=most).contains(value))
-            .ok_or_else(|| self.out_of_range(least, most))
+        value.filter(|value| (least..=most).contains(value)).ok_or_else(|| self.out_of_range(least, most))
     }
 
     /// Parses seconds above 0: whole ones as in pgbench, or decimals, which pgbench refuses.
@@ -196,12 +191,7 @@ pub(super) fn latency_limit(value: &Value<'_>) -> Result<Duration, Failure> {
 }
 
 /// A number within `range`. Where pgbench refuses the value, too, its message has no hint.
-fn within(
-    value: &Value<'_>,
-    complaint: &str,
-    range: RangeInclusive<f64>,
-    hint: &str,
-) -> Result<f64, Failure> {
+fn within(value: &Value<'_>, complaint: &str, range: RangeInclusive<f64>, hint: &str) -> Result<f64, Failure> {
     let (text, called_as) = (value.text, value.called_as);
     let value = text.trim().parse::<f64>().unwrap_or(f64::NAN);
     if range.contains(&value) {
@@ -239,10 +229,8 @@ pub(super) fn io(text: &str) -> Result<Io, Failure> {
         "auto" => Ok(Io::Auto),
         "epoll" => Ok(Io::Epoll),
         "io_uring" => Ok(Io::IoUring),
-        _ => Err(
-            Failure::new(format!("invalid I/O method (--io): \"{text}\""))
-                .hint("Valid methods are \"auto\", \"epoll\" and \"io_uring\"."),
-        ),
+        _ => Err(Failure::new(format!("invalid I/O method (--io): \"{text}\""))
+            .hint("Valid methods are \"auto\", \"epoll\" and \"io_uring\".")),
     }
 }
 
@@ -250,10 +238,8 @@ pub(super) fn scram_keys(text: &str) -> Result<ScramKeys, Failure> {
     match text {
         "on" => Ok(ScramKeys::Kept),
         "off" => Ok(ScramKeys::Derived),
-        _ => Err(
-            Failure::new(format!("invalid value of --scram-cache: \"{text}\""))
-                .hint("Valid values are \"on\" and \"off\"."),
-        ),
+        _ => Err(Failure::new(format!("invalid value of --scram-cache: \"{text}\""))
+            .hint("Valid values are \"on\" and \"off\".")),
     }
 }
 
@@ -261,10 +247,8 @@ pub(super) fn spacing(text: &str) -> Result<Spacing, Failure> {
     match text {
         "poisson" => Ok(Spacing::Poisson),
         "regular" => Ok(Spacing::Regular),
-        _ => Err(
-            Failure::new(format!("invalid arrivals (--arrivals): \"{text}\""))
-                .hint("Valid arrivals are \"poisson\" and \"regular\"."),
-        ),
+        _ => Err(Failure::new(format!("invalid arrivals (--arrivals): \"{text}\""))
+            .hint("Valid arrivals are \"poisson\" and \"regular\".")),
     }
 }
 
@@ -293,44 +277,26 @@ pub(super) fn tries(value: &Value<'_>) -> Result<Tries, Failure> {
 
 pub(super) fn definition(text: &str) -> Result<(String, String), Failure> {
     match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() && !value.is_empty() => {
-            Ok((name.to_owned(), value.to_owned()))
-        }
-        _ => Err(Failure::new(format!(
-            "invalid variable definition: \"{text}\""
-        ))),
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(Failure::new(format!("invalid variable definition: \"{text}\""))),
     }
 }
 
 pub(super) fn script(text: &str, origin: fn(String) -> Origin) -> Result<ScriptChoice, Failure> {
     let Some((name, weight)) = text.rsplit_once('@') else {
-        return Ok(ScriptChoice {
-            origin: origin(text.to_owned()),
-            weight: 1,
-        });
+        return Ok(ScriptChoice { origin: origin(text.to_owned()), weight: 1 });
     };
-    let number: i64 = weight
-        .parse()
-        .map_err(|_| Failure::new(format!("invalid weight specification: @{weight}")))?;
+    let number: i64 = weight.parse().map_err(|_| Failure::new(format!("invalid weight specification: @{weight}")))?;
     let weight = u32::try_from(number)
         .ok()
         .filter(|&weight| i64::from(weight) <= I32)
-        .ok_or_else(|| {
-            Failure::new(format!(
-                "weight specification out of range (0 .. {I32}): {number}"
-            ))
-        })?;
-    Ok(ScriptChoice {
-        origin: origin(name.to_owned()),
-        weight,
-    })
+        .ok_or_else(|| Failure::new(format!("weight specification out of range (0 .. {I32}): {number}")))?;
+    Ok(ScriptChoice { origin: origin(name.to_owned()), weight })
 }
 
 /// Parses K/N: the number of a generator, returned from 0, and how many there are.
 pub(super) fn part(text: &str) -> Result<(usize, usize), Failure> {
-    let numbers = text
-        .split_once('/')
-        .and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+    let numbers = text.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
     match numbers {
         Some((number, of)) if (1..=of).contains(&number) => Ok((number - 1, of)),
         _ => Err(Failure::new(format!("invalid part of a load: \"{text}\""))
@@ -384,13 +350,9 @@ pub(super) fn steps(text: &str) -> Result<Vec<Step>, Failure> {
 
 pub(super) fn partition_method(text: &str) -> Result<Method, Failure> {
     let methods = [Method::Range, Method::Hash];
-    let method = methods
-        .into_iter()
-        .find(|method| text.eq_ignore_ascii_case(method.name()));
+    let method = methods.into_iter().find(|method| text.eq_ignore_ascii_case(method.name()));
     method.ok_or_else(|| {
-        Failure::new(format!(
-            "invalid partition method, expecting \"range\" or \"hash\", got: \"{text}\""
-        ))
+        Failure::new(format!("invalid partition method, expecting \"range\" or \"hash\", got: \"{text}\""))
     })
 }
 

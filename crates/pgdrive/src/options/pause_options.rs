@@ -8,8 +8,7 @@ use pgdyno_engine::spec::WeightedProgram;
 
 use crate::messages::Failure;
 
-const FORMS: &str =
-    "Give a time up to a day: \"100ms\", \"2s\", \"fixed:2s\" or \"exponential:12s\" (the mean).";
+const FORMS: &str = "Give a time up to a day: \"100ms\", \"2s\", \"fixed:2s\" or \"exponential:12s\" (the mean).";
 
 /// The value of one of the options.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,9 +37,8 @@ impl PauseChoice {
             Some((script, time)) => (Some(script.to_owned()), time),
             None => (None, text),
         };
-        let pause = pause(time).ok_or_else(|| {
-            Failure::new(format!("invalid time for {option}: \"{text}\"")).hint(FORMS)
-        })?;
+        let pause =
+            pause(time).ok_or_else(|| Failure::new(format!("invalid time for {option}: \"{text}\"")).hint(FORMS))?;
         Ok(Self { script, pause })
     }
 
@@ -64,16 +62,12 @@ fn pause(text: &str) -> Option<Pause> {
     let pause = match text.split_once(':') {
         None => Pause::Fixed(duration(text)?),
         Some(("fixed", length)) => Pause::Fixed(duration(length)?),
-        Some(("exponential", mean)) => Pause::Exponential {
-            mean: duration(mean)?,
-        },
+        Some(("exponential", mean)) => Pause::Exponential { mean: duration(mean)? },
         Some(_) => return None,
     };
     match pause {
         Pause::Fixed(Duration::ZERO) => Some(Pause::None),
-        Pause::Exponential {
-            mean: Duration::ZERO,
-        } => Some(Pause::None),
+        Pause::Exponential { mean: Duration::ZERO } => Some(Pause::None),
         pause => Some(pause),
     }
 }
@@ -124,10 +118,7 @@ impl PacingChoice {
     /// A named script does not exist.
     pub fn resolve(&self, programs: &[WeightedProgram]) -> Result<Vec<Pacing>, Failure> {
         let scripts = 0..programs.len();
-        for (option, choices) in [
-            ("--keying-time", &self.keying),
-            ("--think-time", &self.think),
-        ] {
+        for (option, choices) in [("--keying-time", &self.keying), ("--think-time", &self.think)] {
             for choice in choices {
                 if !scripts.clone().any(|number| choice.means(programs, number)) {
                     return Err(no_script(option, choice, programs));
@@ -135,28 +126,18 @@ impl PacingChoice {
             }
         }
         let of = |choices: &[PauseChoice], number| {
-            let meant = choices
-                .iter()
-                .filter(|choice| choice.means(programs, number));
+            let meant = choices.iter().filter(|choice| choice.means(programs, number));
             let chosen = meant.max_by_key(|choice| choice.script.is_some());
             chosen.map_or(Pause::None, |choice| choice.pause)
         };
-        Ok(scripts
-            .map(|number| Pacing {
-                keying: of(&self.keying, number),
-                think: of(&self.think, number),
-            })
-            .collect())
+        Ok(scripts.map(|number| Pacing { keying: of(&self.keying, number), think: of(&self.think, number) }).collect())
     }
 }
 
 fn no_script(option: &str, choice: &PauseChoice, programs: &[WeightedProgram]) -> Failure {
     let script = choice.script.as_deref().unwrap_or_default();
-    let names: Vec<String> = programs
-        .iter()
-        .enumerate()
-        .map(|(number, p)| format!("{} \"{}\"", number + 1, p.program.name))
-        .collect();
+    let names: Vec<String> =
+        programs.iter().enumerate().map(|(number, p)| format!("{} \"{}\"", number + 1, p.program.name)).collect();
     Failure::new(format!("{option} names an unknown script: \"{script}\""))
         .hint(format!("The scripts are {}.", names.join(", ")))
 }
@@ -168,29 +149,18 @@ mod tests {
 
     fn programs(names: &[&str]) -> Vec<WeightedProgram> {
         let program = |name: &&str| {
-            let source = Source {
-                name: (*name).to_owned(),
-                text: "SELECT 1;".to_owned(),
-            };
+            let source = Source { name: (*name).to_owned(), text: "SELECT 1;".to_owned() };
             let script = parse(&source).expect("it parses");
             let program = compile(&script, QueryMode::Simple, &mut Symbols::new());
-            WeightedProgram {
-                program: program.expect("it compiles"),
-                weight: 1,
-            }
+            WeightedProgram { program: program.expect("it compiles"), weight: 1 }
         };
         names.iter().map(program).collect()
     }
 
     fn thinks(given: &[&str], names: &[&str]) -> Result<Vec<Pause>, String> {
-        let parsed = given
-            .iter()
-            .map(|text| PauseChoice::parse(text, "--think-time"));
+        let parsed = given.iter().map(|text| PauseChoice::parse(text, "--think-time"));
         let think: Result<_, Failure> = parsed.collect();
-        let choice = PacingChoice {
-            think: think.map_err(|failure| failure.message)?,
-            ..PacingChoice::default()
-        };
+        let choice = PacingChoice { think: think.map_err(|failure| failure.message)?, ..PacingChoice::default() };
         let resolved = choice.resolve(&programs(names));
         let all = resolved.map_err(|failure| failure.message)?;
         Ok(all.iter().map(|pacing| pacing.think).collect())
@@ -244,10 +214,7 @@ mod tests {
             (&["2=1ms"], [Pause::None, ms(1), Pause::None]),
             // a script has this name
             (&["1=1ms"], [Pause::None, Pause::None, ms(1)]),
-            (
-                &["<builtin: select only>=1ms", "3ms", "2=2ms", "4ms"],
-                [ms(4), ms(2), ms(4)],
-            ),
+            (&["<builtin: select only>=1ms", "3ms", "2=2ms", "4ms"], [ms(4), ms(2), ms(4)]),
             (&["2=0s", "3ms"], [ms(3), Pause::None, ms(3)]),
         ] {
             assert_eq!(thinks(given, &names), Ok(expected.to_vec()), "{given:?}");

@@ -30,13 +30,10 @@ impl Patience {
             return Ok(Self::Default);
         }
         let invalid = || {
-            Failure::new(format!("invalid time (--reconnect): \"{text}\"")).hint(
-                "Give a time above 0 and up to 2147483647s, with ms, s, min or h, such as 60s.",
-            )
+            Failure::new(format!("invalid time (--reconnect): \"{text}\""))
+                .hint("Give a time above 0 and up to 2147483647s, with ms, s, min or h, such as 60s.")
         };
-        let number_end = text
-            .find(|c: char| !(c.is_ascii_digit() || c == '.'))
-            .unwrap_or(text.len());
+        let number_end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
         let (number, unit) = text.split_at(number_end);
         let unit_s = match unit.trim() {
             "ms" => 0.001,
@@ -47,9 +44,7 @@ impl Patience {
         };
         let number: f64 = number.parse().map_err(|_| invalid())?;
         match Duration::try_from_secs_f64(number * unit_s) {
-            Ok(time) if !time.is_zero() && time <= Duration::from_secs(i32::MAX as u64) => {
-                Ok(Self::Given(time))
-            }
+            Ok(time) if !time.is_zero() && time <= Duration::from_secs(i32::MAX as u64) => Ok(Self::Given(time)),
             _ => Err(invalid()),
         }
     }
@@ -73,14 +68,9 @@ mod tests {
 
     #[test]
     fn times_have_units() {
-        for (text, ms) in [
-            ("60", 60_000),
-            ("60s", 60_000),
-            ("1.5s", 1500),
-            ("500ms", 500),
-            ("2min", 120_000),
-            ("1h", 3_600_000),
-        ] {
+        for (text, ms) in
+            [("60", 60_000), ("60s", 60_000), ("1.5s", 1500), ("500ms", 500), ("2min", 120_000), ("1h", 3_600_000)]
+        {
             let time = Patience::Given(Duration::from_millis(ms));
             assert_eq!(Patience::parse(text), Ok(time), "{text}");
         }
@@ -91,22 +81,11 @@ mod tests {
 
     #[test]
     fn a_run_of_counted_transactions_does_not_wait_for_ever() {
-        let (counted, timed) = (
-            Limit::Transactions(10),
-            Limit::Duration(Duration::from_secs(5)),
-        );
-        let patience = |seconds| OnLoss::Reconnect {
-            patience: Some(Duration::from_secs(seconds)),
-        };
+        let (counted, timed) = (Limit::Transactions(10), Limit::Duration(Duration::from_secs(5)));
+        let patience = |seconds| OnLoss::Reconnect { patience: Some(Duration::from_secs(seconds)) };
         assert_eq!(Patience::resolve(None, timed), OnLoss::Abort);
-        assert_eq!(
-            Patience::resolve(Some(Patience::Default), timed),
-            OnLoss::Reconnect { patience: None }
-        );
-        assert_eq!(
-            Patience::resolve(Some(Patience::Default), counted),
-            patience(60)
-        );
+        assert_eq!(Patience::resolve(Some(Patience::Default), timed), OnLoss::Reconnect { patience: None });
+        assert_eq!(Patience::resolve(Some(Patience::Default), counted), patience(60));
         let given = Some(Patience::Given(Duration::from_secs(3)));
         assert_eq!(Patience::resolve(given, counted), patience(3));
     }

@@ -37,11 +37,9 @@ impl ReplayOptions {
         match (&self.path, self.pace) {
             (None, None) => Ok(None),
             (None, Some(_)) => Err(Failure::new("--pace needs --replay=FILE")),
-            (Some(path), pace) => Ok(Some(ReplayChoice {
-                path: path.into(),
-                pace: pace.unwrap_or(Pace::Factor(1.0)),
-                jobs,
-            })),
+            (Some(path), pace) => {
+                Ok(Some(ReplayChoice { path: path.into(), pace: pace.unwrap_or(Pace::Factor(1.0)), jobs }))
+            }
         }
     }
 }
@@ -59,10 +57,7 @@ impl ReplayChoice {
     /// The load's only script; its statements are known when the file is read.
     pub fn script(&self) -> ScriptChoice {
         ScriptChoice {
-            origin: Origin::Driven {
-                name: format!("replay of {}", self.path.display()),
-                commands: Vec::new(),
-            },
+            origin: Origin::Driven { name: format!("replay of {}", self.path.display()), commands: Vec::new() },
             weight: 1,
         }
     }
@@ -75,11 +70,8 @@ pub(super) fn pace(text: &str) -> Result<Pace, Failure> {
     }
     match text.parse::<f64>() {
         Ok(factor) if (1.0 / MOST..=MOST).contains(&factor) => Ok(Pace::Factor(factor)),
-        _ => Err(
-            Failure::new(format!("invalid argument of --pace: \"{text}\"")).hint(
-                "Give a factor, such as 2 for twice as fast as captured, or \"max\" for no pauses.",
-            ),
-        ),
+        _ => Err(Failure::new(format!("invalid argument of --pace: \"{text}\""))
+            .hint("Give a factor, such as 2 for twice as fast as captured, or \"max\" for no pauses.")),
     }
 }
 

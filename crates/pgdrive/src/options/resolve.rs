@@ -30,10 +30,7 @@ pub(super) fn resolve(mut given: Given, operands: Vec<String>) -> Result<Request
     if let Some(extra) = operands.next() {
         let message = format!("too many command-line arguments (first is \"{extra}\")");
         return Err(Failure::new(message)
-            .hint(format!(
-                "Try \"{} --help\" for more information.",
-                given.called_as.name()
-            ))
+            .hint(format!("Try \"{} --help\" for more information.", given.called_as.name()))
             .into());
     }
     given.tpcc.agree(given.initialize.wanted, given.load.tpcc)?;
@@ -48,28 +45,20 @@ pub(super) fn resolve(mut given: Given, operands: Vec<String>) -> Result<Request
         return Ok(Request::TpccCheck(tpcc_check(given)?));
     }
     if given.has_of_initialization() {
-        return Err(Failure::new(
-            "some of the specified options cannot be used in benchmarking mode",
-        )
-        .into());
+        return Err(Failure::new("some of the specified options cannot be used in benchmarking mode").into());
     }
     Ok(Request::Benchmark(Box::new(benchmark(given)?)))
 }
 
 fn initialize(given: Given) -> Result<Initialize, Failure> {
     if given.has_of_benchmarking() {
-        return Err(Failure::new(
-            "some of the specified options cannot be used in initialization (-i) mode",
-        ));
+        return Err(Failure::new("some of the specified options cannot be used in initialization (-i) mode"));
     }
     let load = &given.load.load;
     let seed = given.has("random-seed").then_some(load.seed);
     let dataset = given.initialize.dataset(seed, &given.tpcc, &given.tpch)?;
     let connection = given.common.connection;
-    let check = given.tpcc.check.then(|| TpccCheck {
-        connection: connection.clone(),
-        ..given.tpcc.checks()
-    });
+    let check = given.tpcc.check.then(|| TpccCheck { connection: connection.clone(), ..given.tpcc.checks() });
     Ok(Initialize {
         connection,
         check,
@@ -84,9 +73,7 @@ fn initialize(given: Given) -> Result<Initialize, Failure> {
 
 fn tpcc_check(given: Given) -> Result<TpccCheck, Failure> {
     if given.has_of_initialization() || given.has_of_benchmarking() {
-        return Err(Failure::new(
-            "some of the specified options cannot be used with --tpcc-check",
-        ));
+        return Err(Failure::new("some of the specified options cannot be used with --tpcc-check"));
     }
     Ok(TpccCheck {
         connection: given.common.connection,
@@ -120,9 +107,7 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
     let log = std::mem::take(&mut given.load.log);
     load.log = log.resolve(given.load.duration)?;
     if load.progress_timestamp && load.progress_s.is_none() {
-        return Err(Failure::new(
-            "--progress-timestamp is allowed only under --progress",
-        ));
+        return Err(Failure::new("--progress-timestamp is allowed only under --progress"));
     }
     load.tries = tries(&given.load, &load)?;
     load.arrivals = match &load.replay {
@@ -179,15 +164,9 @@ fn tpcc(given: &Given, load: &mut Benchmark) -> Result<Option<TpccLoad>, Failure
         return Ok(None);
     }
     if !load.scripts.is_empty() {
-        return Err(Failure::new(
-            "-b, -f, -N and -S cannot be used with --workload=tpcc, which has its own scripts",
-        ));
+        return Err(Failure::new("-b, -f, -N and -S cannot be used with --workload=tpcc, which has its own scripts"));
     }
-    refuse_script_options(
-        given,
-        "tpcc",
-        "--tpcc-variant selects how statements are sent.",
-    )?;
+    refuse_script_options(given, "tpcc", "--tpcc-variant selects how statements are sent.")?;
     let tpcc = given.tpcc.load();
     load.scripts = tpcc.scripts();
     Ok(Some(tpcc))
@@ -214,8 +193,7 @@ fn agree_with_phases(given: &Given, load: &Benchmark) -> Result<(), Failure> {
         return given.refuse_with(Partner::Phases);
     }
     if load.spacing.is_some() && given.load.rate_per_s.is_none() {
-        return Err(Failure::new("--arrivals needs a rate")
-            .hint("Give --rate=NUM, or --phases=FILE with rates."));
+        return Err(Failure::new("--arrivals needs a rate").hint("Give --rate=NUM, or --phases=FILE with rates."));
     }
     Ok(())
 }
@@ -224,9 +202,7 @@ fn agree_with_phases(given: &Given, load: &Benchmark) -> Result<(), Failure> {
 fn limit(given: &BenchmarkOptions, load: &Benchmark) -> Result<Limit, Failure> {
     let limit = match (given.transactions, given.duration) {
         (Some(_), Some(_)) => {
-            return Err(Failure::new(
-                "specify either a number of transactions (-t) or a duration (-T), not both",
-            ));
+            return Err(Failure::new("specify either a number of transactions (-t) or a duration (-T), not both"));
         }
         (Some(transactions), None) => Limit::Transactions(transactions),
         (None, Some(duration)) => Limit::Duration(duration),
@@ -234,9 +210,7 @@ fn limit(given: &BenchmarkOptions, load: &Benchmark) -> Result<Limit, Failure> {
         (None, None) => load.limit,
     };
     if !load.warmup.is_zero() && matches!(limit, Limit::Transactions(_)) {
-        return Err(Failure::new(
-            "a warm-up (--warmup) can only be used with a duration (-T)",
-        ));
+        return Err(Failure::new("a warm-up (--warmup) can only be used with a duration (-T)"));
     }
     Ok(limit)
 }
@@ -244,24 +218,16 @@ fn limit(given: &BenchmarkOptions, load: &Benchmark) -> Result<Limit, Failure> {
 /// --part; -c is the number of clients of all generators.
 fn part(given: &BenchmarkOptions, load: &Benchmark) -> Result<Option<LoadShare>, Failure> {
     if load.await_start && !load.parent_lease && load.lease.is_none() {
-        return Err(Failure::new(
-            "--await-start needs --parent-lease or --lease=SECONDS",
-        ));
+        return Err(Failure::new("--await-start needs --parent-lease or --lease=SECONDS"));
     }
     let Some((number, of)) = given.part else {
         return Ok(None);
     };
     let clients = load.clients;
     if clients < of {
-        return Err(Failure::new(format!(
-            "{clients} clients (-c) cannot be divided among {of} generators (--part)"
-        )));
+        return Err(Failure::new(format!("{clients} clients (-c) cannot be divided among {of} generators (--part)")));
     }
-    Ok(Some(LoadShare {
-        number,
-        of,
-        clients,
-    }))
+    Ok(Some(LoadShare { number, of, clients }))
 }
 
 /// --max-tries; errors that a Lua script ignores are retried until the end of the load.
@@ -291,9 +257,7 @@ fn arrivals(rate_per_s: Option<f64>, spacing: Option<Spacing>) -> Arrivals {
 /// -n and -v; workloads with tables of their own are not vacuumed.
 fn vacuum(given: &BenchmarkOptions, load: &Benchmark) -> Vacuum {
     match (given.no_vacuum, given.vacuum_all) {
-        _ if load.lua.is_some() || load.tpcc.is_some() || load.tpch || load.replay.is_some() => {
-            Vacuum::Nothing
-        }
+        _ if load.lua.is_some() || load.tpcc.is_some() || load.tpch || load.replay.is_some() => Vacuum::Nothing,
         (true, _) => Vacuum::Nothing,
         (false, true) => Vacuum::All,
         (false, false) => Vacuum::Small,

@@ -86,9 +86,7 @@ pub(super) const ROWS: &[Row<TpccOptions>] = &[
     )
     .flag(|given| &mut given.check)
     .not_in_pgbench(),
-    row("thorough", "with --tpcc-check: all 12 conditions")
-        .flag(|given| &mut given.thorough)
-        .not_in_pgbench(),
+    row("thorough", "with --tpcc-check: all 12 conditions").flag(|given| &mut given.thorough).not_in_pgbench(),
 ];
 
 /// The options that were given.
@@ -187,22 +185,13 @@ impl TpccOptions {
     pub fn agree(&self, initialize: bool, workload: bool) -> Result<(), Failure> {
         let of_load = self.variant.is_some() || self.all_warehouses || self.pauses.is_some();
         for (is_wrong, message) in [
-            (
-                self.thorough && !self.check,
-                "--thorough can only be used with --tpcc-check",
-            ),
-            (
-                workload && (initialize || self.check),
-                "--workload cannot be used with -i or --tpcc-check",
-            ),
+            (self.thorough && !self.check, "--thorough can only be used with --tpcc-check"),
+            (workload && (initialize || self.check), "--workload cannot be used with -i or --tpcc-check"),
             (
                 of_load && !workload,
                 "--tpcc-variant, --all-warehouses and --tpcc-pauses can only be used with --workload=tpcc",
             ),
-            (
-                self.order_line_partitions.is_some() && !initialize,
-                "--order-line-partitions can only be used with -i",
-            ),
+            (self.order_line_partitions.is_some() && !initialize, "--order-line-partitions can only be used with -i"),
             (
                 !initialize && !self.check && !workload && self.of_load(),
                 "--warehouses and --tpcc-profile can only be used with -i, --tpcc-check or --workload=tpcc",
@@ -228,14 +217,9 @@ impl TpccOptions {
 
     pub fn dataset(&self, seed: u64) -> Result<Tpcc, Failure> {
         let warehouses = self.warehouses.unwrap_or(1);
-        if self
-            .order_line_partitions
-            .is_some_and(|count| count > warehouses)
-        {
-            return Err(Failure::new(
-                "--order-line-partitions requires at least as many warehouses as partitions",
-            )
-            .hint("A partition holds the order lines of whole warehouses."));
+        if self.order_line_partitions.is_some_and(|count| count > warehouses) {
+            return Err(Failure::new("--order-line-partitions requires at least as many warehouses as partitions")
+                .hint("A partition holds the order lines of whole warehouses."));
         }
         Ok(Tpcc {
             warehouses,
@@ -251,11 +235,7 @@ impl TpccOptions {
             connection: Connection::default(),
             warehouses: self.warehouses,
             profile: self.profile,
-            depth: if self.thorough {
-                Depth::Thorough
-            } else {
-                Depth::Required
-            },
+            depth: if self.thorough { Depth::Thorough } else { Depth::Required },
             events: None,
             parent_lease: false,
         }
@@ -265,10 +245,8 @@ impl TpccOptions {
 fn profile(name: &str) -> Result<Profile, Failure> {
     Profile::from_name(name).ok_or_else(|| {
         let names = Profile::ALL.map(Profile::name).join(", ");
-        Failure::new(format!("unrecognized TPC-C profile \"{name}\"")).hint(format!(
-            "Valid profiles are {}, {names}.",
-            Profile::NEWEST_HAMMERDB
-        ))
+        Failure::new(format!("unrecognized TPC-C profile \"{name}\""))
+            .hint(format!("Valid profiles are {}, {names}.", Profile::NEWEST_HAMMERDB))
     })
 }
 
@@ -276,8 +254,7 @@ fn variant(name: &str) -> Result<Variant, Failure> {
     let mut all = Variant::ALL.into_iter();
     all.find(|variant| variant.name() == name).ok_or_else(|| {
         let names = Variant::ALL.map(Variant::name).join(", ");
-        Failure::new(format!("unrecognized TPC-C variant \"{name}\""))
-            .hint(format!("There are {names}."))
+        Failure::new(format!("unrecognized TPC-C variant \"{name}\"")).hint(format!("There are {names}."))
     })
 }
 

@@ -78,16 +78,10 @@ impl TpchOptions {
             Seed::Fixed(seed) => seed,
             Seed::Default => super::initialize_options::DEFAULT_SEED,
             Seed::Time | Seed::Strong => {
-                return Err(Failure::new(
-                    "--tpch-queries needs a number as its random seed",
-                ));
+                return Err(Failure::new("--tpch-queries needs a number as its random seed"));
             }
         };
-        Ok(Some(TpchQueries {
-            stream,
-            scale_factor: self.dataset().scale_factor(),
-            seed,
-        }))
+        Ok(Some(TpchQueries { stream, scale_factor: self.dataset().scale_factor(), seed }))
     }
 }
 
@@ -95,10 +89,7 @@ impl TpchOptions {
 pub(super) fn shape(given: &BenchmarkOptions, load: &mut Benchmark) -> Result<(), Failure> {
     for (is_given, options) in [
         (!load.scripts.is_empty(), "-b, -f, -N and -S"),
-        (
-            given.transactions.is_some() || given.duration.is_some(),
-            "-t and -T",
-        ),
+        (given.transactions.is_some() || given.duration.is_some(), "-t and -T"),
         (given.rate_per_s.is_some(), "a rate (-R/--rate)"),
         (load.phases_file.is_some(), "--phases"),
         (given.part.is_some(), "--part"),
@@ -106,15 +97,11 @@ pub(super) fn shape(given: &BenchmarkOptions, load: &mut Benchmark) -> Result<()
     ] {
         if is_given {
             let message = format!("{options} cannot be used with --workload=tpch");
-            return Err(Failure::new(message)
-                .hint("It runs its queries once; -c is the number of streams."));
+            return Err(Failure::new(message).hint("It runs its queries once; -c is the number of streams."));
         }
     }
     load.scripts.push(ScriptChoice {
-        origin: Origin::Driven {
-            name: "TPC-H".to_owned(),
-            commands: Step::all().map(Step::name).collect(),
-        },
+        origin: Origin::Driven { name: "TPC-H".to_owned(), commands: Step::all().map(Step::name).collect() },
         weight: 1,
     });
     load.limit = Limit::Transactions(1);
@@ -127,9 +114,8 @@ pub(super) fn shape(given: &BenchmarkOptions, load: &mut Benchmark) -> Result<()
 fn scale(text: &str) -> Result<Tpch, Failure> {
     let scale = text.parse().ok().and_then(Tpch::new);
     scale.ok_or_else(|| {
-        Failure::new(format!("invalid scale factor \"{text}\"")).hint(format!(
-            "It is a number from 0.01 to {MOST_SCALE} with at most two decimals."
-        ))
+        Failure::new(format!("invalid scale factor \"{text}\""))
+            .hint(format!("It is a number from 0.01 to {MOST_SCALE} with at most two decimals."))
     })
 }
 
@@ -139,9 +125,7 @@ fn stream(text: &str) -> Result<Option<usize>, Failure> {
     }
     let stream = text.parse().ok().filter(|stream| *stream < PAIRS);
     stream.map(Some).ok_or_else(|| {
-        Failure::new(format!("invalid stream \"{text}\"")).hint(format!(
-            "Give a number from 0 to {}, or \"validation\".",
-            PAIRS - 1
-        ))
+        Failure::new(format!("invalid stream \"{text}\""))
+            .hint(format!("Give a number from 0 to {}, or \"validation\".", PAIRS - 1))
     })
 }

@@ -3,19 +3,11 @@
 use super::*;
 
 fn script(name: &str, weight: u32) -> Script {
-    Script {
-        name: name.into(),
-        title: format!("<builtin: {name}>"),
-        weight,
-    }
+    Script { name: name.into(), title: format!("<builtin: {name}>"), weight }
 }
 
 fn context() -> PhaseContext {
-    PhaseContext {
-        scripts: vec![script("tpcb-like", 1), script("select-only", 2)],
-        clients: 8,
-        workers: 2,
-    }
+    PhaseContext { scripts: vec![script("tpcb-like", 1), script("select-only", 2)], clients: 8, workers: 2 }
 }
 
 fn complaints(text: &str) -> String {
@@ -41,21 +33,13 @@ fn a_file_is_read() {
         mix = { "<builtin: tpcb-like>" = 1, 2 = 9 }
     "#;
     let phases = parse("f.toml", text, &context()).expect("it is right");
-    let [warm, up] = phases.specs() else {
-        panic!("two phases")
-    };
+    let [warm, up] = phases.specs() else { panic!("two phases") };
     assert_eq!((warm.result, up.result), (false, true));
     assert_eq!(warm.weights, [1, 2]);
     assert_eq!(warm.clients, Ramp::constant(8.0));
     assert_eq!(up.weights, [1, 9]);
     assert_eq!(up.duration, Duration::from_secs(90));
-    assert_eq!(
-        up.rate_per_s,
-        Some(Ramp {
-            from: 500.0,
-            to: 5000.5
-        })
-    );
+    assert_eq!(up.rate_per_s, Some(Ramp { from: 500.0, to: 5000.5 }));
     assert_eq!(phases.end(), 100_000_000_000);
 }
 
@@ -119,13 +103,8 @@ fn phases_must_agree() {
         assert_eq!(complaints(text), complaint);
     }
     assert!(complaints("[[phase]\nname=").starts_with("f.toml:1: is not TOML: "));
-    let many: String = (0..101)
-        .map(|number| format!("[[phase]]\nname = \"p{number}\"\nduration = \"1s\"\n"))
-        .collect();
-    assert_eq!(
-        complaints(&many),
-        "f.toml:301: phase: is one too many; a load has at most 100 phases"
-    );
+    let many: String = (0..101).map(|number| format!("[[phase]]\nname = \"p{number}\"\nduration = \"1s\"\n")).collect();
+    assert_eq!(complaints(&many), "f.toml:301: phase: is one too many; a load has at most 100 phases");
 }
 
 #[test]

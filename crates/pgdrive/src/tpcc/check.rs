@@ -66,8 +66,7 @@ fn carry_out(
     events: &mut Events,
     out: &mut dyn Write,
 ) -> Result<Exit, Failure> {
-    let lease = Lease::take()
-        .map_err(|error| Failure::new(format!("could not watch for signals: {error}")))?;
+    let lease = Lease::take().map_err(|error| Failure::new(format!("could not watch for signals: {error}")))?;
     if options.parent_lease {
         lease.end_with_parent();
     }
@@ -113,17 +112,8 @@ pub fn check(
     Ok(all_hold)
 }
 
-fn tell(
-    condition: &Condition,
-    verdict: &Verdict,
-    events: &mut Events,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let Verdict {
-        violations,
-        examples,
-        elapsed,
-    } = verdict;
+fn tell(condition: &Condition, verdict: &Verdict, events: &mut Events, out: &mut dyn Write) -> io::Result<()> {
+    let Verdict { violations, examples, elapsed } = verdict;
     let seconds = elapsed.as_secs_f64();
     let what = match condition.number {
         0 => "cardinalities".to_owned(),
@@ -132,10 +122,7 @@ fn tell(
     let text = condition.text;
     match violations {
         0 => writeln!(out, "{what}: {text}: holds ({seconds:.2} s)")?,
-        count => writeln!(
-            out,
-            "{what}: {text}: broken in {count} places ({seconds:.2} s): {examples}"
-        )?,
+        count => writeln!(out, "{what}: {text}: broken in {count} places ({seconds:.2} s): {examples}")?,
     }
     // Events keeps a failure, which is reported at the end
     let _ = events.write(
@@ -154,17 +141,13 @@ fn tell(
 /// Warehouses and profile: those requested, otherwise those of the dataset stamp.
 fn expected(session: &mut Session, options: &TpccCheck) -> Result<(u64, Profile), Failure> {
     let (warehouses, profile) = match Stamp::read(session).map_err(|error| failure(&error))? {
-        Reading::Stamped(stamp) if stamp.dataset == "tpcc" => {
-            (Some(stamp.scale), profile_of(&stamp))
-        }
+        Reading::Stamped(stamp) if stamp.dataset == "tpcc" => (Some(stamp.scale), profile_of(&stamp)),
         _ => (None, None),
     };
     let asked = options.warehouses.map(u64::from);
     let Some(warehouses) = asked.or(warehouses) else {
-        return Err(Failure::new(
-            "the database has no dataset stamp with the number of its warehouses",
-        )
-        .hint("Give --warehouses=NUM and, for the standard's, --tpcc-profile=spec."));
+        return Err(Failure::new("the database has no dataset stamp with the number of its warehouses")
+            .hint("Give --warehouses=NUM and, for the standard's, --tpcc-profile=spec."));
     };
     // HammerDB updates fewer counters, so its rules hold for both profiles
     let profile = options.profile.or(profile).unwrap_or(Profile::HAMMERDB);

@@ -7,9 +7,7 @@ use pgdyno_dataset::tpcc::Profile;
 use pgdyno_engine::driver::{Answer, Outgoing};
 use pgdyno_wire::{BindTemplate, EncodeError};
 
-use super::inputs::{
-    Inputs, Line, MOST_LINES, NewOrder, Payment, Who, push, push_cents, push_last_name,
-};
+use super::inputs::{Inputs, Line, MOST_LINES, NewOrder, Payment, Who, push, push_cents, push_last_name};
 use super::prepared_statement::Prepared;
 use super::transaction_kind::Kind;
 use client_statement::Statement;
@@ -81,14 +79,7 @@ enum Value<'a> {
 
 impl ClientSql {
     pub fn new(profile: Profile, is_pipelined: bool) -> Self {
-        Self {
-            profile,
-            is_pipelined,
-            plan: Vec::new(),
-            first: 0,
-            next: 0,
-            learnt: Learnt::default(),
-        }
+        Self { profile, is_pipelined, plan: Vec::new(), first: 0, next: 0, learnt: Learnt::default() }
     }
 
     /// Whether the transaction named an unused item.
@@ -157,12 +148,8 @@ impl ClientSql {
     }
 
     fn plan_delivery(&mut self) {
-        let stages = [
-            Statement::DeliveryOpen,
-            Statement::DeliveryOrder,
-            Statement::DeliveryLines,
-            Statement::DeliveryCustomer,
-        ];
+        let stages =
+            [Statement::DeliveryOpen, Statement::DeliveryOrder, Statement::DeliveryLines, Statement::DeliveryCustomer];
         for (stage, statement) in stages.into_iter().enumerate() {
             for district in 0..DISTRICTS {
                 // orders and lines both need the order's number, but not each other
@@ -181,11 +168,7 @@ impl ClientSql {
     }
 
     fn each(&mut self, statement: Statement, number: usize, waits: bool) {
-        self.plan.push(Step {
-            statement,
-            number,
-            waits,
-        });
+        self.plan.push(Step { statement, number, waits });
     }
 
     /// Appends what can be sent now.
@@ -270,11 +253,7 @@ impl ClientSql {
         match inputs {
             Inputs::NewOrder(order) => self.new_order_values(step, order),
             Inputs::Payment(payment) => self.payment_values(step.statement, payment),
-            Inputs::OrderStatus {
-                warehouse,
-                district,
-                who,
-            } => {
+            Inputs::OrderStatus { warehouse, district, who } => {
                 let third = match step.statement {
                     Statement::CustomerByName => by_name(*who),
                     Statement::StatusLines => Value::Int(self.learnt.order),
@@ -286,27 +265,14 @@ impl ClientSql {
                 let learnt = &self.learnt;
                 let number = step.number;
                 let (third, fourth) = match step.statement {
-                    Statement::DeliveryCustomer => (
-                        Value::Int(learnt.customers[number]),
-                        Value::Cents(learnt.totals_cents[number]),
-                    ),
-                    _ => (
-                        Value::Int(learnt.orders[number].unwrap_or(0)),
-                        Value::Int(*carrier),
-                    ),
+                    Statement::DeliveryCustomer => {
+                        (Value::Int(learnt.customers[number]), Value::Cents(learnt.totals_cents[number]))
+                    }
+                    _ => (Value::Int(learnt.orders[number].unwrap_or(0)), Value::Int(*carrier)),
                 };
-                filled([
-                    Value::Int(*warehouse),
-                    Value::Int(number as u32 + 1),
-                    third,
-                    fourth,
-                ])
+                filled([Value::Int(*warehouse), Value::Int(number as u32 + 1), third, fourth])
             }
-            Inputs::StockLevel {
-                warehouse,
-                district,
-                threshold,
-            } => filled([
+            Inputs::StockLevel { warehouse, district, threshold } => filled([
                 Value::Int(*warehouse),
                 Value::Int(*district),
                 Value::Int(self.learnt.next_order),
@@ -318,11 +284,7 @@ impl ClientSql {
     fn new_order_values(&self, step: Step, order: &NewOrder) -> [Value<'_>; MOST_PARAMETERS] {
         let learnt = &self.learnt;
         let (w, d) = (Value::Int(order.warehouse), Value::Int(order.district));
-        let Line {
-            supply,
-            item,
-            quantity,
-        } = order.lines[step.number];
+        let Line { supply, item, quantity } = order.lines[step.number];
         let is_remote = supply != order.warehouse;
         let (i, s, q) = (Value::Int(item), Value::Int(supply), Value::Int(quantity));
         match step.statement {
@@ -356,11 +318,7 @@ impl ClientSql {
         }
     }
 
-    fn payment_values(
-        &self,
-        statement: Statement,
-        payment: &Payment,
-    ) -> [Value<'_>; MOST_PARAMETERS] {
+    fn payment_values(&self, statement: Statement, payment: &Payment) -> [Value<'_>; MOST_PARAMETERS] {
         let (w, d) = (Value::Int(payment.warehouse), Value::Int(payment.district));
         let c_w = Value::Int(payment.customer_warehouse);
         let c_d = Value::Int(payment.customer_district);
@@ -399,8 +357,7 @@ impl ClientSql {
     pub fn take(&mut self, answer: &Answer) -> Result<Progress, String> {
         for (result, at) in (self.first..self.next).enumerate() {
             let step = self.plan[at];
-            self.learn(step, answer, result)
-                .ok_or_else(|| missing(step, self.profile))?;
+            self.learn(step, answer, result).ok_or_else(|| missing(step, self.profile))?;
         }
         if self.learnt.unused_item {
             self.learnt.unused_item = false;

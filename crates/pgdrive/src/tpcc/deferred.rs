@@ -102,20 +102,14 @@ impl Deferred {
             closing: AtomicBool::new(false),
             given_up: Arc::default(),
         });
-        let connected: Result<Vec<Session>, Failure> = (0..count)
-            .map(|_| database_setup::connect(params))
-            .collect();
+        let connected: Result<Vec<Session>, Failure> = (0..count).map(|_| database_setup::connect(params)).collect();
         let start = |mut session: Session| {
             let shared = Arc::clone(&shared);
             session.interrupt_by(Interrupt::by(Arc::clone(&shared.given_up)));
             thread::spawn(move || shared.carry_out(session))
         };
         let sessions = connected?.into_iter().map(start).collect();
-        Ok(Self {
-            sender,
-            sessions,
-            shared,
-        })
+        Ok(Self { sender, sessions, shared })
     }
 
     /// The end of the queue for terminals.
@@ -209,9 +203,7 @@ impl Shared {
 
     /// Carries out a delivery; returns how many districts had no open order.
     fn deliver(&self, session: &mut Session, delivery: Delivery) -> Result<u64, SessionError> {
-        let Delivery {
-            warehouse, carrier, ..
-        } = delivery;
+        let Delivery { warehouse, carrier, .. } = delivery;
         let function = Transaction::Delivery.function();
         let sql = format!(
             "select count(*) filter (where o is null) + {DISTRICTS} - count(*) \

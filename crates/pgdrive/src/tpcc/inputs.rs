@@ -124,12 +124,7 @@ impl User {
             Profile::Spec => (number / DISTRICTS % warehouses + 1, number % DISTRICTS + 1),
             Profile::Hammerdb(_) => (rng.range_u64(1, warehouses), rng.range_u64(1, DISTRICTS)),
         };
-        Self {
-            rules,
-            rng,
-            home: home as u32,
-            district: district as u32,
-        }
+        Self { rules, rng, home: home as u32, district: district as u32 }
     }
 
     /// Whether the next order has an unused item: one of a hundred (clause 2.4.1.4).
@@ -161,13 +156,7 @@ impl User {
         if unused {
             lines[sorted].item = UNUSED_ITEM;
         }
-        NewOrder {
-            warehouse,
-            district,
-            customer,
-            count,
-            lines,
-        }
+        NewOrder { warehouse, district, customer, count, lines }
     }
 
     pub fn payment(&mut self) -> Payment {
@@ -182,23 +171,12 @@ impl User {
             Profile::Hammerdb(_) => 100 * self.number(1, 5_000),
             Profile::Spec => self.number(100, 500_000),
         };
-        Payment {
-            warehouse,
-            district,
-            customer_warehouse,
-            customer_district,
-            who: self.who(),
-            cents,
-        }
+        Payment { warehouse, district, customer_warehouse, customer_district, who: self.who(), cents }
     }
 
     /// The input of an Order-Status.
     pub fn order_status(&mut self) -> Inputs {
-        Inputs::OrderStatus {
-            warehouse: self.warehouse(),
-            district: self.number(1, DISTRICTS),
-            who: self.who(),
-        }
+        Inputs::OrderStatus { warehouse: self.warehouse(), district: self.number(1, DISTRICTS), who: self.who() }
     }
 
     /// The input of a Delivery: its warehouse and its carrier.
@@ -208,11 +186,7 @@ impl User {
 
     /// The input of a Stock-Level, in the user's district.
     pub fn stock_level(&mut self) -> Inputs {
-        Inputs::StockLevel {
-            warehouse: self.warehouse(),
-            district: self.district,
-            threshold: self.number(10, 20),
-        }
+        Inputs::StockLevel { warehouse: self.warehouse(), district: self.district, threshold: self.number(10, 20) }
     }
 
     fn warehouse(&mut self) -> u32 {
@@ -295,12 +269,7 @@ mod tests {
             warehouses,
             profile,
             is_bound: true,
-            c: Constants {
-                last_name_of_load: 1,
-                last_name: 100,
-                customer: 259,
-                item: 7_911,
-            },
+            c: Constants { last_name_of_load: 1, last_name: 100, customer: 259, item: 7_911 },
         }
     }
 
@@ -336,19 +305,15 @@ mod tests {
             let mut user = User::new(rules(3, profile), 9, 0);
             let home = user.home;
             let all: Vec<Payment> = (0..20_000).map(|_| user.payment()).collect();
-            let share = |of: &dyn Fn(&Payment) -> bool| {
-                all.iter().filter(|payment| of(payment)).count() as f64 / 20_000.0
-            };
+            let share =
+                |of: &dyn Fn(&Payment) -> bool| all.iter().filter(|payment| of(payment)).count() as f64 / 20_000.0;
             let remote = share(&|payment| payment.customer_warehouse != home);
             assert!((remote - 0.15).abs() < 0.013, "{remote}");
             let named = share(&|payment| matches!(payment.who, Who::LastName(_)));
             assert!((named - 0.6).abs() < 0.018, "{named}");
             let whole = share(&|payment| payment.cents % 100 == 0);
             assert_eq!(whole == 1.0, matches!(profile, Profile::Hammerdb(_)));
-            assert!(
-                all.iter()
-                    .all(|payment| (100..=500_000).contains(&payment.cents))
-            );
+            assert!(all.iter().all(|payment| (100..=500_000).contains(&payment.cents)));
         }
     }
 
@@ -356,14 +321,7 @@ mod tests {
     fn one_warehouse_is_its_own_neighbour() {
         let mut user = User::new(rules(1, Profile::HAMMERDB), 9, 7);
         assert!((0..1_000).all(|_| user.payment().customer_warehouse == 1));
-        let mut free = User::new(
-            Rules {
-                is_bound: false,
-                ..rules(5, Profile::HAMMERDB)
-            },
-            9,
-            7,
-        );
+        let mut free = User::new(Rules { is_bound: false, ..rules(5, Profile::HAMMERDB) }, 9, 7);
         let mut seen = [false; 5];
         (0..1_000).for_each(|_| seen[free.payment().warehouse as usize - 1] = true);
         assert_eq!(seen, [true; 5]);

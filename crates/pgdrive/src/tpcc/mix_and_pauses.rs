@@ -38,11 +38,7 @@ pub fn call(transaction: Transaction, variant: Variant) -> String {
         }
         _ => {
             let all: Vec<String> = inputs.collect();
-            format!(
-                "select * from {}({})",
-                transaction.function(),
-                all.join(", ")
-            )
+            format!("select * from {}({})", transaction.function(), all.join(", "))
         }
     }
 }
@@ -82,10 +78,7 @@ pub fn requirement(transaction: Transaction) -> Requirement {
 #[must_use]
 pub fn pauses(kind: Kind) -> Pacing {
     let Requirement { keying, think, .. } = requirement(kind.transaction());
-    Pacing {
-        keying: Pause::Fixed(keying),
-        think: Pause::Exponential { mean: think },
-    }
+    Pacing { keying: Pause::Fixed(keying), think: Pause::Exponential { mean: think } }
 }
 
 /// How often a type occurred, compared with its weight.
@@ -114,8 +107,7 @@ impl Share {
         Self {
             asked_percent: asked * 100.0,
             percent: count as f64 / total * 100.0,
-            bounds_percent: [asked - allowed, asked + allowed]
-                .map(|share| (share * 100.0).clamp(0.0, 100.0)),
+            bounds_percent: [asked - allowed, asked + allowed].map(|share| (share * 100.0).clamp(0.0, 100.0)),
         }
     }
 
@@ -136,11 +128,7 @@ mod tests {
         for profile in Profile::ALL {
             for variant in Variant::ALL {
                 let weights = Kind::ALL.map(|kind| kind.weight(profile, variant));
-                let whole = if profile == Profile::Spec {
-                    10_000
-                } else {
-                    2_300
-                };
+                let whole = if profile == Profile::Spec { 10_000 } else { 2_300 };
                 assert_eq!(weights.iter().sum::<u32>(), whole);
                 let is_drawn = weights[Kind::RolledBack as usize] > 0;
                 assert_eq!(is_drawn, !variant.commits_unused_item(profile));
@@ -159,13 +147,7 @@ mod tests {
 
     #[test]
     fn calls_name_all_parameters() {
-        assert_eq!(
-            call(Transaction::StockLevel, Variant::Functions),
-            "select * from tpcc_stock_level($1, $2, $3)"
-        );
-        assert_eq!(
-            call(Transaction::Delivery, Variant::Procedures),
-            "call tpcc_call_delivery($1, $2, null)"
-        );
+        assert_eq!(call(Transaction::StockLevel, Variant::Functions), "select * from tpcc_stock_level($1, $2, $3)");
+        assert_eq!(call(Transaction::Delivery, Variant::Procedures), "call tpcc_call_delivery($1, $2, null)");
     }
 }

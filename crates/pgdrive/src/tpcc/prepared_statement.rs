@@ -17,11 +17,7 @@ impl Prepared {
         let one = |(place, (sql, parameters)): (usize, (String, u16))| {
             let name = format!("tpcc{place}");
             let template = BindTemplate::new(&name, parameters, Columns::Undescribed)?;
-            Ok(Self {
-                name,
-                sql,
-                template,
-            })
+            Ok(Self { name, sql, template })
         };
         statements.into_iter().enumerate().map(one).collect()
     }

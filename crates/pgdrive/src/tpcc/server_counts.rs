@@ -108,14 +108,8 @@ impl ServerCounts {
     }
 }
 
-fn count(
-    mut session: Session,
-    clock: Clock,
-    windows: &Receiver<Window>,
-) -> Result<Counted, String> {
-    let window = windows
-        .recv()
-        .map_err(|_| "the load ended before it began".to_owned())?;
+fn count(mut session: Session, clock: Clock, windows: &Receiver<Window>) -> Result<Counted, String> {
+    let window = windows.recv().map_err(|_| "the load ended before it began".to_owned())?;
     if wait_until(window.begin, clock, windows) {
         return Err("the load ended before it was measured".to_owned());
     }
@@ -138,17 +132,12 @@ fn wait_until(instant: Nanos, clock: Clock, windows: &Receiver<Window>) -> bool 
     }
     // the system does not accept an unlimited wait
     let wait = Duration::from_nanos((instant - now).min(1 << 60));
-    matches!(
-        windows.recv_timeout(wait),
-        Err(RecvTimeoutError::Disconnected)
-    )
+    matches!(windows.recv_timeout(wait), Err(RecvTimeoutError::Disconnected))
 }
 
 fn look(session: &mut Session, clock: Clock) -> Result<Look, String> {
     let before = clock.now();
-    let results = session
-        .simple_query(SQL)
-        .map_err(|error| error.to_string())?;
+    let results = session.simple_query(SQL).map_err(|error| error.to_string())?;
     let after = clock.now();
     let row = results.first().and_then(|result| result.rows.first());
     let value = |at: usize| -> Result<i64, String> {
@@ -156,9 +145,5 @@ fn look(session: &mut Session, clock: Clock) -> Result<Look, String> {
         let number = text.and_then(|text| text.parse().ok());
         number.ok_or_else(|| format!("the answer has no number: {text:?}"))
     };
-    Ok(Look {
-        at: before + (after - before) / 2,
-        new_orders: value(0)?,
-        transactions: value(1)?,
-    })
+    Ok(Look { at: before + (after - before) / 2, new_orders: value(0)?, transactions: value(1)? })
 }

@@ -17,8 +17,7 @@ use super::mix_and_pauses::call;
 use super::prepared_statement::Prepared;
 use super::transaction_kind::Kind;
 
-const NOT_ROLLED_BACK: &str =
-    "an order with an unused item was not rolled back, or another one was";
+const NOT_ROLLED_BACK: &str = "an order with an unused item was not rolled back, or another one was";
 
 /// The statements that a session of a variant prepares.
 ///
@@ -27,12 +26,7 @@ const NOT_ROLLED_BACK: &str =
 pub fn prepared_statements(variant: Variant, rules: &Rules) -> Result<Vec<Prepared>, EncodeError> {
     Prepared::all(match variant {
         Variant::Functions | Variant::Procedures => {
-            let one = |transaction: Transaction| {
-                (
-                    call(transaction, variant),
-                    transaction.inputs().len() as u16,
-                )
-            };
+            let one = |transaction: Transaction| (call(transaction, variant), transaction.inputs().len() as u16);
             Transaction::ALL.map(one).into()
         }
         Variant::Sql | Variant::SqlPipelined => ClientSql::prepared(rules.profile),
@@ -58,10 +52,9 @@ impl Drivers for Terminals {
     fn driver(&self, _worker: usize, client: usize) -> Box<dyn Driver> {
         let execution = match self.variant {
             Variant::Functions | Variant::Procedures => Execution::Routine(self.variant),
-            Variant::Sql | Variant::SqlPipelined => Execution::Sql(Box::new(ClientSql::new(
-                self.rules.profile,
-                self.variant == Variant::SqlPipelined,
-            ))),
+            Variant::Sql | Variant::SqlPipelined => {
+                Execution::Sql(Box::new(ClientSql::new(self.rules.profile, self.variant == Variant::SqlPipelined)))
+            }
         };
         Box::new(Terminal {
             user: User::new(self.rules, self.seed, client),
@@ -70,10 +63,7 @@ impl Drivers for Terminals {
             deferred: self.deferred.clone(),
             commits_unused: self.variant.commits_unused_item(self.rules.profile),
             kind: None,
-            inputs: Inputs::Delivery {
-                warehouse: 1,
-                carrier: 1,
-            },
+            inputs: Inputs::Delivery { warehouse: 1, carrier: 1 },
         })
     }
 }
@@ -141,15 +131,9 @@ impl Terminal {
         if tries == 1 {
             self.inputs = self.key_in(kind);
         }
-        if let (Inputs::Delivery { warehouse, carrier }, Some(queue)) =
-            (self.inputs, &self.deferred)
-        {
+        if let (Inputs::Delivery { warehouse, carrier }, Some(queue)) = (self.inputs, &self.deferred) {
             // the queue is closed only after the load
-            let _ = queue.send(Delivery {
-                warehouse,
-                carrier,
-                queued: now,
-            });
+            let _ = queue.send(Delivery { warehouse, carrier, queued: now });
             return Request::Done;
         }
         match &mut self.execution {
@@ -192,15 +176,11 @@ impl Terminal {
             sqlstate.is_some_and(|state| state.as_str() == UNUSED_ITEM_SQLSTATE)
         };
         match (&mut self.execution, answer.error()) {
-            (Execution::Routine(Variant::Functions), Some(_))
-                if kind == Kind::RolledBack && is_unused(answer) =>
-            {
+            (Execution::Routine(Variant::Functions), Some(_)) if kind == Kind::RolledBack && is_unused(answer) => {
                 Request::Done
             }
             (_, Some(_)) => Request::Refused(Refused::default()),
-            (Execution::Routine(variant), None)
-                if kind == Kind::RolledBack && !self.commits_unused =>
-            {
+            (Execution::Routine(variant), None) if kind == Kind::RolledBack && !self.commits_unused => {
                 match (variant, answer.value(0, 0)) {
                     (Variant::Procedures, None) => Request::Done,
                     _ => Request::Abort(NOT_ROLLED_BACK.into()),
@@ -208,9 +188,7 @@ impl Terminal {
             }
             (Execution::Routine(_), None) => Request::Done,
             (Execution::Sql(sql), None) => match sql.take(answer) {
-                Ok(Progress::Done) if sql.rolled_back() == (kind == Kind::RolledBack) => {
-                    Request::Done
-                }
+                Ok(Progress::Done) if sql.rolled_back() == (kind == Kind::RolledBack) => Request::Done,
                 Ok(Progress::Done) => Request::Abort(NOT_ROLLED_BACK.into()),
                 Ok(Progress::More) => sent(sql.send(kind, &self.inputs, &self.prepared, out)),
                 Err(words) => Request::Abort(words),
@@ -229,30 +207,17 @@ fn write(inputs: &Inputs, number: u16, out: &mut Vec<u8>) -> bool {
             5 => return write_name(payment.who, out),
             6 => push_cents(out, u64::from(payment.cents)),
             _ => integers(
-                &[
-                    payment.warehouse,
-                    payment.district,
-                    payment.customer_warehouse,
-                    payment.customer_district,
-                ],
+                &[payment.warehouse, payment.district, payment.customer_warehouse, payment.customer_district],
                 out,
             ),
         },
-        Inputs::OrderStatus {
-            warehouse,
-            district,
-            who,
-        } => match number {
+        Inputs::OrderStatus { warehouse, district, who } => match number {
             2 => return write_number(*who, out),
             3 => return write_name(*who, out),
             _ => integers(&[*warehouse, *district], out),
         },
         Inputs::Delivery { warehouse, carrier } => integers(&[*warehouse, *carrier], out),
-        Inputs::StockLevel {
-            warehouse,
-            district,
-            threshold,
-        } => integers(&[*warehouse, *district, *threshold], out),
+        Inputs::StockLevel { warehouse, district, threshold } => integers(&[*warehouse, *district, *threshold], out),
     }
     true
 }

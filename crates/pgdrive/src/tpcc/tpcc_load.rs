@@ -22,8 +22,7 @@ use super::transaction_kind::Kind;
 use crate::messages::{Failure, Messages};
 use crate::options::{PacingChoice, TpccLoad};
 
-const LOAD_IT: &str =
-    "Load it by \"pgdrive -i --dataset=tpcc --warehouses=NUM\", with the same profile.";
+const LOAD_IT: &str = "Load it by \"pgdrive -i --dataset=tpcc --warehouses=NUM\", with the same profile.";
 /// Separates users' inputs from other random numbers with the run's seed.
 const INPUTS: u64 = 0x7463_5043;
 /// The default seed of a load of the dataset.
@@ -111,11 +110,7 @@ impl Ready {
 ///
 /// # Errors
 /// A named script does not exist.
-pub fn pacing(
-    load: &TpccLoad,
-    given: &PacingChoice,
-    programs: &[WeightedProgram],
-) -> Result<Vec<Pacing>, Failure> {
+pub fn pacing(load: &TpccLoad, given: &PacingChoice, programs: &[WeightedProgram]) -> Result<Vec<Pacing>, Failure> {
     let chosen = given.resolve(programs)?;
     if !load.pauses() {
         return Ok(chosen);
@@ -134,12 +129,7 @@ pub fn pacing(
     Ok(both.collect())
 }
 
-fn rules(
-    session: &mut Session,
-    load: &TpccLoad,
-    seed: u64,
-    messages: &Messages,
-) -> Result<Rules, Failure> {
+fn rules(session: &mut Session, load: &TpccLoad, seed: u64, messages: &Messages) -> Result<Rules, Failure> {
     let there = warehouses(session)?;
     let warehouses = load.warehouses.unwrap_or(there);
     if warehouses > there {
@@ -174,9 +164,8 @@ fn rules(
 
 fn warehouses(session: &mut Session) -> Result<u32, Failure> {
     let counted = session.query_one_value("select count(*) from warehouse");
-    let text = counted.map_err(|error| {
-        Failure::new(format!("could not count the warehouses: {error}")).hint(LOAD_IT)
-    })?;
+    let text =
+        counted.map_err(|error| Failure::new(format!("could not count the warehouses: {error}")).hint(LOAD_IT))?;
     match text.as_deref().and_then(|text| text.parse().ok()) {
         Some(0) | None => Err(Failure::new("the database has no warehouses").hint(LOAD_IT)),
         Some(count) => Ok(count),
@@ -199,10 +188,8 @@ pub fn profile_of(stamp: &Stamp) -> Option<Profile> {
 
 fn agree(stamp: &Stamp, profile: Profile) -> Result<(), Failure> {
     if stamp.version != VERSION {
-        let message = format!(
-            "the database was loaded by another version of the dataset: {}, not {VERSION}",
-            stamp.version
-        );
+        let message =
+            format!("the database was loaded by another version of the dataset: {}, not {VERSION}", stamp.version);
         return Err(Failure::new(message).hint(LOAD_IT));
     }
     let loaded = profile_of(stamp);

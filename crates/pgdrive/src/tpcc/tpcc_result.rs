@@ -69,16 +69,13 @@ impl Figures {
         let server = ready.server.finish();
         let sessions_of_deliveries = ready.deferred.as_ref().map_or(0, |one| one.sessions());
         let delivered = ready.deferred.map(|deferred| deferred.finish(patience));
-        let counts: Vec<u64> = report
-            .scripts
-            .iter()
-            .map(|one| one.counts.succeeded)
-            .collect();
+        let counts: Vec<u64> = report.scripts.iter().map(|one| one.counts.succeeded).collect();
         let total: u64 = counts.iter().sum();
         let weights: u32 = programs.iter().map(|program| program.weight).sum();
-        let shares = counts.iter().zip(programs).map(|(count, program)| {
-            Share::new(*count, total, program.weight, weights, spec.clients)
-        });
+        let shares = counts
+            .iter()
+            .zip(programs)
+            .map(|(count, program)| Share::new(*count, total, program.weight, weights, spec.clients));
         let types = Transaction::ALL.map(|transaction| answered(transaction, report));
         let orders = [Kind::NewOrder, Kind::RolledBack].map(|kind| counts[kind as usize]);
         let [committed, rolled_back] = match ready.load.commits_unused_item() {
@@ -123,8 +120,7 @@ impl Figures {
                 )
             })
             .collect();
-        (!wrong.is_empty())
-            .then(|| format!("the mix is not the one asked for: {}", wrong.join("; ")))
+        (!wrong.is_empty()).then(|| format!("the mix is not the one asked for: {}", wrong.join("; ")))
     }
 
     /// New-Orders per minute, counted by the driver.
@@ -141,12 +137,7 @@ impl Figures {
     /// # Errors
     /// `out` cannot be written to.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Rules {
-            warehouses,
-            profile,
-            is_bound,
-            ..
-        } = self.rules;
+        let Rules { warehouses, profile, is_bound, .. } = self.rules;
         let binding = match is_bound {
             true => "each client at its home warehouse",
             false => "clients at all warehouses",
@@ -163,10 +154,7 @@ impl Figures {
         )?;
         self.write_rates(out)?;
         match self.load.commits_unused_item() {
-            true => writeln!(
-                out,
-                "New-Orders with an unused item: committed, as by this release of HammerDB"
-            )?,
+            true => writeln!(out, "New-Orders with an unused item: committed, as by this release of HammerDB")?,
             false => writeln!(
                 out,
                 "New-Orders rolled back: {} of {} ({:.3} %, required: 1 %)",
@@ -178,9 +166,7 @@ impl Figures {
         if profile == Profile::Spec {
             self.write_warnings(out)?;
         }
-        self.types
-            .iter()
-            .try_for_each(|one| self.write_type(one, out))?;
+        self.types.iter().try_for_each(|one| self.write_type(one, out))?;
         match &self.delivered {
             Some(delivered) => self.write_deliveries(delivered, out),
             None => Ok(()),
@@ -225,16 +211,8 @@ impl Figures {
 
     fn write_type(&self, one: &Answered, out: &mut dyn Write) -> io::Result<()> {
         let share = percent(one.count, self.transactions);
-        let asked: f64 = self
-            .kinds_of(one.transaction)
-            .map(|share| share.asked_percent)
-            .sum();
-        write!(
-            out,
-            "{:12} {:>9} {share:6.2} % (asked {asked:.2} %)",
-            one.transaction.name(),
-            one.count
-        )?;
+        let asked: f64 = self.kinds_of(one.transaction).map(|share| share.asked_percent).sum();
+        write!(out, "{:12} {:>9} {share:6.2} % (asked {asked:.2} %)", one.transaction.name(), one.count)?;
         match one.p90 {
             Some(p90) => writeln!(
                 out,
@@ -249,8 +227,7 @@ impl Figures {
 
     fn kinds_of(&self, transaction: Transaction) -> impl Iterator<Item = &Share> {
         let both = Kind::ALL.into_iter().zip(&self.shares);
-        both.filter(move |(kind, _)| kind.transaction() == transaction)
-            .map(|(_, share)| share)
+        both.filter(move |(kind, _)| kind.transaction() == transaction).map(|(_, share)| share)
     }
 
     fn write_deliveries(&self, delivered: &Delivered, out: &mut dyn Write) -> io::Result<()> {
@@ -261,11 +238,7 @@ impl Figures {
              {} failed, {} left",
             delivered.latency.moments.count,
             p90.as_secs_f64() * 1e3,
-            if p90 <= deferred::LIMIT {
-                "within"
-            } else {
-                "ABOVE"
-            },
+            if p90 <= deferred::LIMIT { "within" } else { "ABOVE" },
             deferred::LIMIT.as_secs(),
             self.sessions_of_deliveries,
             delivered.failed,
@@ -275,11 +248,7 @@ impl Figures {
         writeln!(
             out,
             "districts without an open order: {skipped:.3} % ({} {SKIPPED_MOST_PERCENT} %)",
-            if skipped <= SKIPPED_MOST_PERCENT {
-                "within"
-            } else {
-                "ABOVE"
-            }
+            if skipped <= SKIPPED_MOST_PERCENT { "within" } else { "ABOVE" }
         )
     }
 
@@ -316,8 +285,7 @@ impl Figures {
     }
 
     fn type_events(&self) -> Vec<Value> {
-        self
-            .types
+        self.types
             .iter()
             .map(|one| {
                 json!({
@@ -396,12 +364,7 @@ fn answered(transaction: Transaction, report: &Report) -> Answered {
             count += record.counts.succeeded;
         }
     }
-    Answered {
-        transaction,
-        count,
-        p90: p90(&latency),
-        limit: requirement(transaction).limit,
-    }
+    Answered { transaction, count, p90: p90(&latency), limit: requirement(transaction).limit }
 }
 
 fn p90(latency: &Latencies) -> Option<Duration> {

@@ -20,14 +20,8 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of their scripts.
-    pub const ALL: [Self; 6] = [
-        Self::NewOrder,
-        Self::RolledBack,
-        Self::Payment,
-        Self::OrderStatus,
-        Self::Delivery,
-        Self::StockLevel,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::NewOrder, Self::RolledBack, Self::Payment, Self::OrderStatus, Self::Delivery, Self::StockLevel];
 
     #[must_use]
     pub fn name(self) -> &'static str {

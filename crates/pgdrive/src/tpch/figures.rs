@@ -45,8 +45,7 @@ impl Figures {
         let queries = (streams.streams * QUERIES) as f64;
         Self {
             power: power.map(|mean_s| SECONDS_AN_HOUR / mean_s * scale_factor),
-            throughput: throughput_s
-                .map(|span_s| queries * SECONDS_AN_HOUR / span_s * scale_factor),
+            throughput: throughput_s.map(|span_s| queries * SECONDS_AN_HOUR / span_s * scale_factor),
             throughput_s,
             streams,
         }
@@ -65,42 +64,20 @@ impl Figures {
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let scale_factor = self.streams.tpch.scale_factor();
         let streams = self.streams.streams;
-        writeln!(
-            out,
-            "scale factor {scale_factor}, {streams} streams; {DERIVED}"
-        )?;
-        let shown = |figure: Option<f64>| {
-            figure.map_or_else(|| "not complete".to_owned(), |value| format!("{value:.1}"))
-        };
-        writeln!(
-            out,
-            "power = {} queries/h x scale factor",
-            shown(self.power)
-        )?;
-        writeln!(
-            out,
-            "throughput = {} queries/h x scale factor",
-            shown(self.throughput)
-        )?;
+        writeln!(out, "scale factor {scale_factor}, {streams} streams; {DERIVED}")?;
+        let shown =
+            |figure: Option<f64>| figure.map_or_else(|| "not complete".to_owned(), |value| format!("{value:.1}"));
+        writeln!(out, "power = {} queries/h x scale factor", shown(self.power))?;
+        writeln!(out, "throughput = {} queries/h x scale factor", shown(self.throughput))?;
         writeln!(out, "composite = {}", shown(self.composite()))?;
         let timings = self.streams.timings();
         for step in Step::all() {
             let of = |is_power: bool| {
                 let mut one = timings.iter();
-                let found =
-                    one.find(|timing| timing.step == step && (timing.stream == 0) == is_power);
-                found.map_or_else(
-                    || "-".to_owned(),
-                    |timing| format!("{:.3}", timing.seconds()),
-                )
+                let found = one.find(|timing| timing.step == step && (timing.stream == 0) == is_power);
+                found.map_or_else(|| "-".to_owned(), |timing| format!("{:.3}", timing.seconds()))
             };
-            writeln!(
-                out,
-                "{:4} power run {:>10} s, stream 1 {:>10} s",
-                step.name(),
-                of(true),
-                of(false)
-            )?;
+            writeln!(out, "{:4} power run {:>10} s, stream 1 {:>10} s", step.name(), of(true), of(false))?;
         }
         Ok(())
     }

@@ -8,9 +8,7 @@ use super::queries::{QUERIES, with_parameters};
 use super::query_order::order;
 
 /// The region of each nation, in the order of the generator's words.
-const REGIONS: [usize; 25] = [
-    0, 1, 1, 1, 4, 0, 3, 3, 2, 2, 4, 4, 2, 4, 0, 0, 0, 1, 2, 3, 4, 2, 3, 3, 1,
-];
+const REGIONS: [usize; 25] = [0, 1, 1, 1, 4, 0, 3, 3, 2, 2, 4, 4, 2, 4, 0, 0, 0, 1, 2, 3, 4, 2, 3, 3, 1];
 /// Country codes of phone numbers.
 const COUNTRY_CODES: [u64; 2] = [10, 34];
 
@@ -27,13 +25,9 @@ pub struct Query {
 pub fn of_stream(stream: usize, scale_factor: f64, seed: u64) -> Vec<Query> {
     let mut rng = Rng::seed(seed.wrapping_add(stream as u64));
     // each query draws in the order of its number, so that a stream's order changes no parameter
-    let all: Vec<Query> = (1..=QUERIES)
-        .map(|number| query(number, &drawn(number, scale_factor, &mut rng)))
-        .collect();
+    let all: Vec<Query> = (1..=QUERIES).map(|number| query(number, &drawn(number, scale_factor, &mut rng))).collect();
     let queries = order(stream).into_iter();
-    queries
-        .map(|number| all[usize::from(number) - 1].clone())
-        .collect()
+    queries.map(|number| all[usize::from(number) - 1].clone()).collect()
 }
 
 /// The queries with the parameters for which the specification gives the answers, Q1 first.
@@ -44,10 +38,7 @@ pub fn of_validation(scale_factor: f64) -> Vec<Query> {
 }
 
 fn query(number: usize, parameters: &[String]) -> Query {
-    Query {
-        number,
-        sql: with_parameters(number, parameters),
-    }
+    Query { number, sql: with_parameters(number, parameters) }
 }
 
 fn validation(query: usize, scale_factor: f64) -> Vec<String> {
@@ -67,11 +58,7 @@ fn validation(query: usize, scale_factor: f64) -> Vec<String> {
         13 => &["special", "requests"],
         14 => &["1995-09-01"],
         15 => &["1996-01-01"],
-        16 => &[
-            "Brand#45",
-            "MEDIUM POLISHED",
-            "49, 14, 23, 45, 19, 3, 36, 9",
-        ],
+        16 => &["Brand#45", "MEDIUM POLISHED", "49, 14, 23, 45, 19, 3, 36, 9"],
         17 => &["Brand#23", "MED BOX"],
         18 => &["300"],
         19 => &["Brand#12", "Brand#23", "Brand#34", "1", "10", "20"],
@@ -91,18 +78,11 @@ fn drawn(query: usize, scale_factor: f64, rng: &mut Rng) -> Vec<String> {
             last_word(pick(rng, words.part_types().get_values())),
             pick(rng, words.regions().get_values()),
         ],
-        3 => vec![
-            pick(rng, words.market_segments().get_values()),
-            format!("1995-03-{:02}", rng.range_u64(1, 31)),
-        ],
+        3 => vec![pick(rng, words.market_segments().get_values()), format!("1995-03-{:02}", rng.range_u64(1, 31))],
         // the first months of 1993 to October 1997
         4 | 15 => vec![month(rng.range_u64(0, 57))],
         5 => vec![pick(rng, words.regions().get_values()), year(rng)],
-        6 => vec![
-            year(rng),
-            format!("0.{:02}", rng.range_u64(2, 9)),
-            number(rng, 24, 25),
-        ],
+        6 => vec![year(rng), format!("0.{:02}", rng.range_u64(2, 9)), number(rng, 24, 25)],
         7 => distinct(rng, 2, |rng| pick(rng, words.nations().get_values())),
         8 => {
             let nation = rng.range_u64(0, REGIONS.len() as u64 - 1) as usize;
@@ -115,10 +95,7 @@ fn drawn(query: usize, scale_factor: f64, rng: &mut Rng) -> Vec<String> {
         9 => vec![pick(rng, words.part_colors().get_values())],
         // February 1993 to January 1995
         10 => vec![month(rng.range_u64(1, 24))],
-        11 => vec![
-            pick(rng, words.nations().get_values()),
-            fraction(scale_factor),
-        ],
+        11 => vec![pick(rng, words.nations().get_values()), fraction(scale_factor)],
         12 => {
             let modes = |rng: &mut Rng| pick(rng, words.ship_modes().get_values());
             let mut values = distinct(rng, 2, modes);
@@ -139,19 +116,8 @@ fn drawn(query: usize, scale_factor: f64, rng: &mut Rng) -> Vec<String> {
         }
         17 => vec![brand(rng), pick(rng, words.part_containers().get_values())],
         18 => vec![number(rng, 312, 315)],
-        19 => vec![
-            brand(rng),
-            brand(rng),
-            brand(rng),
-            number(rng, 1, 10),
-            number(rng, 10, 20),
-            number(rng, 20, 30),
-        ],
-        20 => vec![
-            pick(rng, words.part_colors().get_values()),
-            year(rng),
-            pick(rng, words.nations().get_values()),
-        ],
+        19 => vec![brand(rng), brand(rng), brand(rng), number(rng, 1, 10), number(rng, 10, 20), number(rng, 20, 30)],
+        20 => vec![pick(rng, words.part_colors().get_values()), year(rng), pick(rng, words.nations().get_values())],
         21 => vec![pick(rng, words.nations().get_values())],
         _ => {
             let [least, most] = COUNTRY_CODES;
@@ -210,10 +176,7 @@ mod tests {
     #[test]
     fn every_parameter_is_replaced() {
         for seed in 0..50 {
-            for query in of_stream(seed as usize, 1.0, seed)
-                .iter()
-                .chain(&of_validation(1.0))
-            {
+            for query in of_stream(seed as usize, 1.0, seed).iter().chain(&of_validation(1.0)) {
                 assert!(!query.sql.contains(['{', '}']), "{query:?}");
             }
         }

@@ -30,11 +30,7 @@ fn key(order: u64) -> u64 {
 fn range(tpch: Tpch, pair: usize, column: &str) -> String {
     let size = orders(tpch);
     let first = (pair as u64 - 1) * size + 1;
-    format!(
-        "{column} between {} and {} and {column} & {GAP_BITS} = 0",
-        key(first),
-        key(first + size - 1)
-    )
+    format!("{column} between {} and {} and {column} & {GAP_BITS} = 0", key(first), key(first + size - 1))
 }
 
 /// RF1 of pair number `pair`, from 1.

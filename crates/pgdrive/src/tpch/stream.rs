@@ -76,13 +76,7 @@ pub struct Streams {
 impl Streams {
     #[must_use]
     pub fn new(tpch: Tpch, seed: u64, streams: usize) -> Self {
-        Self {
-            tpch,
-            seed,
-            streams,
-            timings: Mutex::default(),
-            complete: AtomicUsize::new(0),
-        }
+        Self { tpch, seed, streams, timings: Mutex::default(), complete: AtomicUsize::new(0) }
     }
 
     /// What has run, in the order in which it ended.
@@ -92,21 +86,15 @@ impl Streams {
 
     fn queries(&self, stream: usize) -> Vec<Action> {
         let queries = of_stream(stream, self.tpch.scale_factor(), self.seed).into_iter();
-        let action = |query: super::parameters::Query| Action::Run {
-            stream,
-            step: Step::Query(query.number),
-            sql: query.sql,
-        };
+        let action =
+            |query: super::parameters::Query| Action::Run { stream, step: Step::Query(query.number), sql: query.sql };
         queries.map(action).chain([Action::Complete]).collect()
     }
 
     fn refresh(&self, stream: usize) -> [Action; 2] {
         let pair = stream + 1;
         let run = |step, sql| Action::Run { stream, step, sql };
-        [
-            run(Step::Rf1, refresh::rf1(self.tpch, pair)),
-            run(Step::Rf2, refresh::rf2(self.tpch, pair)),
-        ]
+        [run(Step::Rf1, refresh::rf1(self.tpch, pair)), run(Step::Rf2, refresh::rf2(self.tpch, pair))]
     }
 
     /// What a client does, in this order.
@@ -122,9 +110,7 @@ impl Streams {
         let end = power.len() - 1;
         power.insert(end, rf2);
         let refreshes = (1..=self.streams).flat_map(|stream| self.refresh(stream));
-        let after = [Action::Await(1 + self.streams)]
-            .into_iter()
-            .chain(refreshes);
+        let after = [Action::Await(1 + self.streams)].into_iter().chain(refreshes);
         [power, own, after.collect()].concat()
     }
 }
@@ -141,12 +127,7 @@ impl Clients {
 
 impl Drivers for Clients {
     fn driver(&self, _group: usize, client: usize) -> Box<dyn Driver> {
-        Box::new(Client {
-            actions: self.0.actions(client),
-            streams: Arc::clone(&self.0),
-            next: 0,
-            sent_at: 0,
-        })
+        Box::new(Client { actions: self.0.actions(client), streams: Arc::clone(&self.0), next: 0, sent_at: 0 })
     }
 }
 
@@ -233,12 +214,7 @@ impl Client {
                 )));
             }
         }
-        self.streams.timings().push(Timing {
-            stream,
-            step,
-            from: self.sent_at,
-            until: now,
-        });
+        self.streams.timings().push(Timing { stream, step, from: self.sent_at, until: now });
         self.next += 1;
         None
     }

@@ -32,10 +32,8 @@ pub fn streams(session: &mut Session, clients: usize, seed: u64) -> Result<Arc<S
         _ => return Err(Failure::new("the database has no dataset stamp of tpch").hint(LOAD_IT)),
     };
     if stamp.version != VERSION {
-        let message = format!(
-            "the database was loaded by another version of the dataset: {}, not {VERSION}",
-            stamp.version
-        );
+        let message =
+            format!("the database was loaded by another version of the dataset: {}, not {VERSION}", stamp.version);
         return Err(Failure::new(message).hint(LOAD_IT));
     }
     let tpch = Tpch::of_stamp(stamp.scale)

@@ -28,10 +28,7 @@ fn versions(text: &mut String) {
     }
     text.push_str("\n|---|");
     text.push_str(&"---|".repeat(MAJORS.count()));
-    for source in sources()
-        .iter()
-        .filter(|source| source.side == Side::Server)
-    {
+    for source in sources().iter().filter(|source| source.side == Side::Server) {
         let _ = write!(text, "\n| `{}` |", source.name);
         for major in MAJORS {
             let has = of_version(major).any(|query| query.source == source.name);
@@ -60,11 +57,7 @@ fn section(text: &mut String, source: &Source) {
     text.push_str("\n\n| metric | kind | unit | meaning |\n|---|---|---|---|\n");
     for metric in source.metrics {
         let kind = metric.kind.name();
-        let _ = writeln!(
-            text,
-            "| `{}` | {kind} | {} | {} |",
-            metric.name, metric.unit, metric.meaning
-        );
+        let _ = writeln!(text, "| `{}` | {kind} | {} | {} |", metric.name, metric.unit, metric.meaning);
     }
     text.push('\n');
 }

@@ -80,14 +80,7 @@ pub struct Source {
 
 #[must_use]
 pub fn sources() -> Vec<&'static Source> {
-    [
-        host::SOURCES,
-        process::SOURCES,
-        server::SOURCES,
-        tables::SOURCES,
-        replication::SOURCES,
-    ]
-    .concat()
+    [host::SOURCES, process::SOURCES, server::SOURCES, tables::SOURCES, replication::SOURCES].concat()
 }
 
 /// The source with this name.
@@ -112,27 +105,12 @@ const fn average(name: &'static str, unit: &'static str, meaning: &'static str) 
     metric(name, Kind::Average, unit, meaning)
 }
 
-const fn mean(
-    name: &'static str,
-    of: &'static str,
-    unit: &'static str,
-    meaning: &'static str,
-) -> Metric {
+const fn mean(name: &'static str, of: &'static str, unit: &'static str, meaning: &'static str) -> Metric {
     metric(name, Kind::Mean(of), unit, meaning)
 }
 
-const fn metric(
-    name: &'static str,
-    kind: Kind,
-    unit: &'static str,
-    meaning: &'static str,
-) -> Metric {
-    Metric {
-        name,
-        kind,
-        unit,
-        meaning,
-    }
+const fn metric(name: &'static str, kind: Kind, unit: &'static str, meaning: &'static str) -> Metric {
+    Metric { name, kind, unit, meaning }
 }
 
 #[cfg(test)]

@@ -20,11 +20,7 @@ const REPLICATION: Source = Source {
             gauge("unwritten", "bytes", "and was not written there"),
             gauge("unflushed", "bytes", "and is not on disk there"),
             gauge("unreplayed", "bytes", "and is not visible there"),
-            gauge(
-                "write_lag",
-                "ms",
-                "from our flush to their write; absent when idle",
-            ),
+            gauge("write_lag", "ms", "from our flush to their write; absent when idle"),
             gauge("flush_lag", "ms", "to their flush"),
             gauge("replay_lag", "ms", "to their replay"),
         ],
@@ -43,21 +39,9 @@ const SLOTS: Source = Source {
         &[
             gauge("active", "count", "1 when somebody uses it"),
             gauge("retained", "bytes", "WAL that is kept for it"),
-            gauge(
-                "unconfirmed",
-                "bytes",
-                "of a logical one: WAL whose receipt was not confirmed",
-            ),
-            gauge(
-                "room",
-                "bytes",
-                "WAL that can still come until it is lost; absent without a limit (from 13)",
-            ),
-            gauge(
-                "xmin_age",
-                "count",
-                "transactions since the oldest row version that it keeps",
-            ),
+            gauge("unconfirmed", "bytes", "of a logical one: WAL whose receipt was not confirmed"),
+            gauge("room", "bytes", "WAL that can still come until it is lost; absent without a limit (from 13)"),
+            gauge("xmin_age", "count", "transactions since the oldest row version that it keeps"),
             gauge("catalog_xmin_age", "count", "likewise of the catalogs"),
         ],
     )
@@ -76,9 +60,5 @@ const ARCHIVER: Source = of(
 const ARCHIVE_QUEUE: Source = of(
     "archive_queue",
     "`pg_ls_archive_statusdir()` (from 12), every 10 s",
-    &[gauge(
-        "waiting",
-        "count",
-        "WAL files that are to be archived",
-    )],
+    &[gauge("waiting", "count", "WAL files that are to be archived")],
 );

@@ -2,31 +2,11 @@
 
 use super::{Metric, Side, Source, amount, gauge};
 
-pub(super) const SOURCES: &[&Source] = &[
-    &SESSIONS,
-    &WAL_POSITION,
-    &WAL,
-    &CHECKPOINTS,
-    &CONTROL,
-    &BGWRITER,
-    &IO,
-    &DATABASE,
-];
+pub(super) const SOURCES: &[&Source] =
+    &[&SESSIONS, &WAL_POSITION, &WAL, &CHECKPOINTS, &CONTROL, &BGWRITER, &IO, &DATABASE];
 
-pub(super) const fn of(
-    name: &'static str,
-    read_from: &'static str,
-    metrics: &'static [Metric],
-) -> Source {
-    Source {
-        name,
-        side: Side::Server,
-        read_from,
-        labels: &[],
-        sparse: false,
-        from_zero: false,
-        metrics,
-    }
+pub(super) const fn of(name: &'static str, read_from: &'static str, metrics: &'static [Metric]) -> Source {
+    Source { name, side: Side::Server, read_from, labels: &[], sparse: false, from_zero: false, metrics }
 }
 
 const SESSIONS: Source = of(
@@ -35,22 +15,10 @@ const SESSIONS: Source = of(
     &[
         gauge("total", "count", "sessions"),
         gauge("active", "count", "of these running a statement"),
-        gauge(
-            "idle_in_transaction",
-            "count",
-            "of these in a transaction and doing nothing",
-        ),
+        gauge("idle_in_transaction", "count", "of these in a transaction and doing nothing"),
         gauge("waiting_for_locks", "count", "of these waiting for a lock"),
-        gauge(
-            "oldest_transaction",
-            "ms",
-            "how long the oldest transaction has been open",
-        ),
-        gauge(
-            "xmin_age",
-            "count",
-            "transactions since the oldest row version that one may still need",
-        ),
+        gauge("oldest_transaction", "ms", "how long the oldest transaction has been open"),
+        gauge("xmin_age", "count", "transactions since the oldest row version that one may still need"),
     ],
 );
 
@@ -63,11 +31,7 @@ const WAL_POSITION: Source = of(
         gauge("unflushed", "bytes", "made and not yet on disk"),
         amount("received", "bytes", "of a standby: WAL that came"),
         amount("replayed", "bytes", "of a standby: WAL applied"),
-        gauge(
-            "unreplayed",
-            "bytes",
-            "of a standby: came and not yet applied",
-        ),
+        gauge("unreplayed", "bytes", "of a standby: came and not yet applied"),
         gauge(
             "replay_delay",
             "ms",
@@ -81,23 +45,11 @@ const WAL: Source = of(
     "`pg_stat_wal` (from 14); from 18 on writes and syncs from `pg_stat_io`",
     &[
         amount("records", "count", "WAL records"),
-        amount(
-            "full_page_images",
-            "count",
-            "pages written whole, as the first change after a checkpoint requires",
-        ),
+        amount("full_page_images", "count", "pages written whole, as the first change after a checkpoint requires"),
         amount("bytes", "bytes", "WAL made"),
-        amount(
-            "buffers_full",
-            "count",
-            "times that WAL had to be written because its buffers were full",
-        ),
+        amount("buffers_full", "count", "times that WAL had to be written because its buffers were full"),
         amount("writes", "count", "writes of WAL"),
-        amount(
-            "write_time",
-            "ms",
-            "of these; 0 without track_wal_io_timing",
-        ),
+        amount("write_time", "ms", "of these; 0 without track_wal_io_timing"),
         amount("syncs", "count", "times that WAL was brought to disk"),
         amount("sync_time", "ms", "of these; 0 without track_wal_io_timing"),
     ],
@@ -107,48 +59,16 @@ const CHECKPOINTS: Source = of(
     "checkpoints",
     "`pg_stat_bgwriter` (to 16), `pg_stat_checkpointer` (from 17)",
     &[
-        amount(
-            "timed",
-            "count",
-            "begun because checkpoint_timeout had passed",
-        ),
-        amount(
-            "requested",
-            "count",
-            "begun because of max_wal_size or a command",
-        ),
+        amount("timed", "count", "begun because checkpoint_timeout had passed"),
+        amount("requested", "count", "begun because of max_wal_size or a command"),
         amount("done", "count", "completed (from 18)"),
-        amount(
-            "restartpoints_timed",
-            "count",
-            "of a standby, because of time (from 17)",
-        ),
-        amount(
-            "restartpoints_requested",
-            "count",
-            "of a standby, requested (from 17)",
-        ),
-        amount(
-            "restartpoints_done",
-            "count",
-            "of a standby, completed (from 17)",
-        ),
-        amount(
-            "write_time",
-            "ms",
-            "spent writing buffers, pauses between them included; reported at the end",
-        ),
-        amount(
-            "sync_time",
-            "ms",
-            "spent syncing files; reported at the end",
-        ),
+        amount("restartpoints_timed", "count", "of a standby, because of time (from 17)"),
+        amount("restartpoints_requested", "count", "of a standby, requested (from 17)"),
+        amount("restartpoints_done", "count", "of a standby, completed (from 17)"),
+        amount("write_time", "ms", "spent writing buffers, pauses between them included; reported at the end"),
+        amount("sync_time", "ms", "spent syncing files; reported at the end"),
         amount("buffers", "count", "shared buffers written"),
-        amount(
-            "slru_buffers",
-            "count",
-            "buffers of transaction status and the like written (from 18)",
-        ),
+        amount("slru_buffers", "count", "buffers of transaction status and the like written (from 18)"),
     ],
 );
 
@@ -156,16 +76,8 @@ const CONTROL: Source = of(
     "control",
     "`pg_control_checkpoint()`",
     &[
-        gauge(
-            "since_checkpoint",
-            "ms",
-            "age of the last completed checkpoint's begin",
-        ),
-        gauge(
-            "since_redo",
-            "bytes",
-            "WAL that a crash would have to replay",
-        ),
+        gauge("since_checkpoint", "ms", "age of the last completed checkpoint's begin"),
+        gauge("since_redo", "bytes", "WAL that a crash would have to replay"),
     ],
 );
 
@@ -173,27 +85,11 @@ const BGWRITER: Source = of(
     "bgwriter",
     "`pg_stat_bgwriter`",
     &[
-        amount(
-            "cleaned",
-            "count",
-            "buffers written by the background writer",
-        ),
-        amount(
-            "stopped",
-            "count",
-            "rounds that ended at bgwriter_lru_maxpages",
-        ),
+        amount("cleaned", "count", "buffers written by the background writer"),
+        amount("stopped", "count", "rounds that ended at bgwriter_lru_maxpages"),
         amount("allocated", "count", "buffers that got another page"),
-        amount(
-            "by_backends",
-            "count",
-            "buffers that backends wrote themselves (to 16; then see `io`)",
-        ),
-        amount(
-            "synced_by_backends",
-            "count",
-            "files that backends synced themselves (to 16)",
-        ),
+        amount("by_backends", "count", "buffers that backends wrote themselves (to 16; then see `io`)"),
+        amount("synced_by_backends", "count", "files that backends synced themselves (to 16)"),
     ],
 );
 
@@ -214,11 +110,7 @@ const IO: Source = Source {
             amount("writes", "count", "writes"),
             amount("written", "bytes", "written"),
             amount("write_time", "ms", "of these"),
-            amount(
-                "writebacks",
-                "count",
-                "blocks that the kernel was asked to write out",
-            ),
+            amount("writebacks", "count", "blocks that the kernel was asked to write out"),
             amount("writeback_time", "ms", "of these"),
             amount("extends", "count", "extensions of files"),
             amount("extended", "bytes", "by these"),
@@ -240,67 +132,27 @@ const DATABASE: Source = of(
         gauge("backends", "count", "sessions in it"),
         amount("commits", "count", "transactions committed"),
         amount("rollbacks", "count", "transactions rolled back"),
-        amount(
-            "blocks_read",
-            "count",
-            "pages that were not in shared buffers",
-        ),
+        amount("blocks_read", "count", "pages that were not in shared buffers"),
         amount("blocks_hit", "count", "pages that were"),
         amount("rows_returned", "count", "rows read by scans"),
         amount("rows_fetched", "count", "rows fetched by index scans"),
         amount("rows_inserted", "count", "rows inserted"),
         amount("rows_updated", "count", "rows updated"),
         amount("rows_deleted", "count", "rows deleted"),
-        amount(
-            "conflicts",
-            "count",
-            "queries cancelled because of recovery",
-        ),
+        amount("conflicts", "count", "queries cancelled because of recovery"),
         amount("temp_files", "count", "temporary files"),
         amount("temp", "bytes", "written to them"),
         amount("deadlocks", "count", "deadlocks"),
-        amount(
-            "read_time",
-            "ms",
-            "reading pages; 0 without track_io_timing",
-        ),
-        amount(
-            "write_time",
-            "ms",
-            "writing pages; 0 without track_io_timing",
-        ),
-        amount(
-            "active_time",
-            "ms",
-            "running statements, all sessions (from 14)",
-        ),
-        amount(
-            "idle_in_transaction_time",
-            "ms",
-            "idle in transactions, all sessions (from 14)",
-        ),
+        amount("read_time", "ms", "reading pages; 0 without track_io_timing"),
+        amount("write_time", "ms", "writing pages; 0 without track_io_timing"),
+        amount("active_time", "ms", "running statements, all sessions (from 14)"),
+        amount("idle_in_transaction_time", "ms", "idle in transactions, all sessions (from 14)"),
         amount("sessions", "count", "sessions begun (from 14)"),
-        amount(
-            "abandoned",
-            "count",
-            "sessions whose client was lost (from 14)",
-        ),
-        amount(
-            "fatal",
-            "count",
-            "sessions that a fatal error ended (from 14)",
-        ),
+        amount("abandoned", "count", "sessions whose client was lost (from 14)"),
+        amount("fatal", "count", "sessions that a fatal error ended (from 14)"),
         amount("killed", "count", "sessions that somebody ended (from 14)"),
-        amount(
-            "checksum_failures",
-            "count",
-            "pages whose checksum was wrong; absent without checksums (from 12)",
-        ),
-        amount(
-            "workers_wanted",
-            "count",
-            "parallel workers that plans wanted (from 18)",
-        ),
+        amount("checksum_failures", "count", "pages whose checksum was wrong; absent without checksums (from 12)"),
+        amount("workers_wanted", "count", "parallel workers that plans wanted (from 18)"),
         amount("workers_launched", "count", "of these launched (from 18)"),
     ],
 );

@@ -18,10 +18,7 @@ pub fn cgroup(files: &Files, pid: &str) -> Result<Vec<Reading>, String> {
     if values.is_empty() {
         return Err("could not find the files of its control group below /sys/fs/cgroup".into());
     }
-    Ok(vec![Reading {
-        values,
-        ..Reading::default()
-    }])
+    Ok(vec![Reading { values, ..Reading::default() }])
 }
 
 /// For version 2 alone; alongside version 1 its hierarchy has no controllers.
@@ -59,11 +56,7 @@ fn version_1(files: &Files, groups: &str) -> Vec<(&'static str, f64)> {
             is_it.then(|| parts.next())?
         });
         // a controller that does not exist has no files
-        Folder::new(
-            files,
-            &format!("sys/fs/cgroup/{controller}"),
-            path.unwrap_or("/"),
-        )
+        Folder::new(files, &format!("sys/fs/cgroup/{controller}"), path.unwrap_or("/"))
     };
     let (cpu, memory) = (folder("cpu"), folder("memory"));
     let quota = |folder: &Folder| {
@@ -81,10 +74,7 @@ fn version_1(files: &Files, groups: &str) -> Vec<(&'static str, f64)> {
     present(&[
         ("cpu_limit", limit),
         ("cpu", used.map(|ns| ns / 1000.0)),
-        (
-            "throttled",
-            field(&stat, "throttled_time").map(|ns| ns / 1000.0),
-        ),
+        ("throttled", field(&stat, "throttled_time").map(|ns| ns / 1000.0)),
         ("throttled_periods", field(&stat, "nr_throttled")),
         ("memory_limit", lowest(memory.with_above(), bytes).0),
         ("memory", memory.number("memory.usage_in_bytes")),
@@ -104,11 +94,7 @@ struct Folder<'a> {
 
 impl<'a> Folder<'a> {
     fn new(files: &'a Files, root: &str, path: &str) -> Self {
-        Self {
-            files,
-            root: root.to_owned(),
-            path: path.trim_end_matches('/').to_owned(),
-        }
+        Self { files, root: root.to_owned(), path: path.trim_end_matches('/').to_owned() }
     }
 
     fn text(&self, name: &str) -> Option<String> {
@@ -124,10 +110,7 @@ impl<'a> Folder<'a> {
     fn with_above(&self) -> impl Iterator<Item = Self> {
         std::iter::successors(Some(self.clone()), |folder| {
             let (above, _) = folder.path.rsplit_once('/')?;
-            Some(Self {
-                path: above.to_owned(),
-                ..folder.clone()
-            })
+            Some(Self { path: above.to_owned(), ..folder.clone() })
         })
     }
 }
@@ -160,21 +143,13 @@ mod tests {
     fn version_2_with_limits() {
         let values = made(&[
             ("proc/7/cgroup", "0::/pg/main\n"),
-            (
-                "sys/fs/cgroup/pg/main/cpu.stat",
-                "usage_usec 500\nnr_throttled 3\nthrottled_usec 90\n",
-            ),
+            ("sys/fs/cgroup/pg/main/cpu.stat", "usage_usec 500\nnr_throttled 3\nthrottled_usec 90\n"),
             ("sys/fs/cgroup/pg/main/cpu.max", "150000 100000\n"),
             ("sys/fs/cgroup/pg/main/memory.max", "max\n"),
             ("sys/fs/cgroup/pg/main/memory.current", "4096\n"),
         ]);
-        let expected = [
-            ("cpu_limit", 1.5),
-            ("cpu", 500.0),
-            ("throttled", 90.0),
-            ("throttled_periods", 3.0),
-            ("memory", 4096.0),
-        ];
+        let expected =
+            [("cpu_limit", 1.5), ("cpu", 500.0), ("throttled", 90.0), ("throttled_periods", 3.0), ("memory", 4096.0)];
         assert_eq!(values, expected);
     }
 
@@ -183,18 +158,12 @@ mod tests {
         let values = made(&[
             ("proc/7/cgroup", "0::/pod/pg\n"),
             ("sys/fs/cgroup/pod/cpu.max", "50000 100000\n"),
-            (
-                "sys/fs/cgroup/pod/cpu.stat",
-                "usage_usec 900\nnr_throttled 8\nthrottled_usec 70\n",
-            ),
+            ("sys/fs/cgroup/pod/cpu.stat", "usage_usec 900\nnr_throttled 8\nthrottled_usec 70\n"),
             ("sys/fs/cgroup/pod/memory.max", "4096\n"),
             ("sys/fs/cgroup/pod/pg/cpu.max", "max 100000\n"),
             ("sys/fs/cgroup/pod/pg/cpu.stat", "usage_usec 500\n"),
             ("sys/fs/cgroup/pod/pg/memory.max", "8192\n"),
-            (
-                "sys/fs/cgroup/pod/pg/memory.events",
-                "low 0\nhigh 0\nmax 5\noom 1\noom_kill 1\n",
-            ),
+            ("sys/fs/cgroup/pod/pg/memory.events", "low 0\nhigh 0\nmax 5\noom 1\noom_kill 1\n"),
         ]);
         let expected = [
             ("cpu_limit", 0.5),
@@ -212,25 +181,14 @@ mod tests {
     fn version_1_beside_an_empty_version_2() {
         let values = made(&[
             ("proc/7/cgroup", "4:memory:/pg\n2:cpu,cpuacct:/pg\n0::/\n"),
-            (
-                "sys/fs/cgroup/cpu/pg/cpu.stat",
-                "nr_throttled 2\nthrottled_time 5000\n",
-            ),
+            ("sys/fs/cgroup/cpu/pg/cpu.stat", "nr_throttled 2\nthrottled_time 5000\n"),
             ("sys/fs/cgroup/cpu/pg/cpu.cfs_quota_us", "-1\n"),
             ("sys/fs/cgroup/cpu/pg/cpu.cfs_period_us", "100000\n"),
             ("sys/fs/cgroup/cpuacct/pg/cpuacct.usage", "7000\n"),
-            (
-                "sys/fs/cgroup/memory/pg/memory.limit_in_bytes",
-                "9223372036854771712\n",
-            ),
+            ("sys/fs/cgroup/memory/pg/memory.limit_in_bytes", "9223372036854771712\n"),
             ("sys/fs/cgroup/memory/pg/memory.usage_in_bytes", "8192\n"),
         ]);
-        let expected = [
-            ("cpu", 7.0),
-            ("throttled", 5.0),
-            ("throttled_periods", 2.0),
-            ("memory", 8192.0),
-        ];
+        let expected = [("cpu", 7.0), ("throttled", 5.0), ("throttled_periods", 2.0), ("memory", 8192.0)];
         assert_eq!(values, expected);
     }
 }

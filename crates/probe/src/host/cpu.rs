@@ -9,13 +9,8 @@ use crate::sample::Reading;
 /// The text does not match proc(5).
 pub fn all(stat: &str) -> Result<Vec<Reading>, String> {
     let cores = lines(stat).filter(|(name, _)| *name != "cpu").count();
-    let (_, modes) = lines(stat)
-        .find(|(name, _)| *name == "cpu")
-        .ok_or("/proc/stat has no line of all CPUs")?;
-    let reading = Reading {
-        values: values(&modes, cores.max(1) as f64),
-        ..Reading::default()
-    };
+    let (_, modes) = lines(stat).find(|(name, _)| *name == "cpu").ok_or("/proc/stat has no line of all CPUs")?;
+    let reading = Reading { values: values(&modes, cores.max(1) as f64), ..Reading::default() };
     Ok(vec![reading])
 }
 
@@ -23,16 +18,10 @@ pub fn all(stat: &str) -> Result<Vec<Reading>, String> {
 #[must_use]
 pub fn each(stat: &str, files: &Files) -> Vec<Reading> {
     let cores = lines(stat).filter_map(|(name, modes)| {
-        let number = name
-            .strip_prefix("cpu")
-            .filter(|number| !number.is_empty())?;
+        let number = name.strip_prefix("cpu").filter(|number| !number.is_empty())?;
         let mut values = values(&modes, 1.0);
         values.extend(frequency_mhz(number, files).map(|mhz| ("frequency", mhz)));
-        Some(Reading {
-            key: vec![("core", number.to_owned())],
-            more: Vec::new(),
-            values,
-        })
+        Some(Reading { key: vec![("core", number.to_owned())], more: Vec::new(), values })
     });
     cores.collect()
 }
@@ -59,9 +48,7 @@ fn values(modes: &[&str], cores: f64) -> Vec<(&'static str, f64)> {
         ("steal", ticks(7)),
         ("guest", guest),
     ];
-    by_mode
-        .map(|(mode, ticks)| (mode, ticks * us_a_tick / cores))
-        .to_vec()
+    by_mode.map(|(mode, ticks)| (mode, ticks * us_a_tick / cores)).to_vec()
 }
 
 fn frequency_mhz(core: &str, files: &Files) -> Option<f64> {

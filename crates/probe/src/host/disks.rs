@@ -18,10 +18,7 @@ pub type Device = (Place, (u64, u64));
 ///
 /// # Errors
 /// Messages about places that cannot be read.
-pub fn devices(
-    places: Vec<Place>,
-    mounts: &[(Mount, Vec<&'static str>)],
-) -> (Vec<Device>, Vec<String>) {
+pub fn devices(places: Vec<Place>, mounts: &[(Mount, Vec<&'static str>)]) -> (Vec<Device>, Vec<String>) {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     for place in places {
         match fs::metadata(&place.folder) {
@@ -35,10 +32,7 @@ pub fn devices(
                 let number = of_mount.filter(|_| major == 0).unwrap_or(of_files);
                 found.push((place, number));
             }
-            Err(error) => problems.push(format!(
-                "could not find the device of {}: {error}",
-                place.folder.display()
-            )),
+            Err(error) => problems.push(format!("could not find the device of {}: {error}", place.folder.display())),
         }
     }
     (found, problems)
@@ -85,11 +79,7 @@ fn reading(name: &str, holds: &[&str], words: &[&str]) -> Reading {
     if !holds.is_empty() {
         key.push(("holds", holds.join(" ")));
     }
-    Reading {
-        key,
-        more: Vec::new(),
-        values: present(&values),
-    }
+    Reading { key, more: Vec::new(), values: present(&values) }
 }
 
 #[cfg(test)]
@@ -109,10 +99,7 @@ mod tests {
                     254 1 vda1 1 1 16 5 20 2 32 40 0 30 45\n\
                     254 2 vda2 1 1 16 5 20 2 32 40 0 30 45\n";
         std::fs::write(folder.path().join("proc/diskstats"), text).expect("a file");
-        let place = Place {
-            role: "wal",
-            folder: PathBuf::new(),
-        };
+        let place = Place { role: "wal", folder: PathBuf::new() };
         let found = disks(&Files::below(folder.path()), &[(place, (254, 2))]).expect("it is there");
         let names: Vec<_> = found.iter().map(|row| row.key[0].1.as_str()).collect();
         assert_eq!(names, ["vda", "vda2"]);

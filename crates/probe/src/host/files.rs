@@ -14,9 +14,7 @@ impl Files {
     /// Below `root`, which is `/` except in tests.
     #[must_use]
     pub fn below(root: &Path) -> Self {
-        Self {
-            root: root.to_owned(),
-        }
+        Self { root: root.to_owned() }
     }
 
     /// The full path of a file, given relative to the root: `proc/stat`.
@@ -30,8 +28,7 @@ impl Files {
     /// # Errors
     /// It cannot be read; the message contains the path.
     pub fn text(&self, name: &str) -> Result<String, String> {
-        self.read(name)
-            .map_err(|error| format!("could not read /{name}: {error}"))
+        self.read(name).map_err(|error| format!("could not read /{name}: {error}"))
     }
 
     /// The text of a file; None if it cannot be read for any reason.

@@ -4,10 +4,7 @@ use super::files::{Files, field, word};
 use crate::sample::Reading;
 
 fn one(values: Vec<(&'static str, f64)>) -> Vec<Reading> {
-    vec![Reading {
-        values,
-        ..Reading::default()
-    }]
+    vec![Reading { values, ..Reading::default() }]
 }
 
 /// The source `kernel`, from `/proc/stat` and `/proc/loadavg`.
@@ -105,9 +102,7 @@ pub fn paging(files: &Files) -> Result<Vec<Reading>, String> {
 
 /// The values that exist.
 pub fn present(values: &[(&'static str, Option<f64>)]) -> Vec<(&'static str, f64)> {
-    let there = values
-        .iter()
-        .filter_map(|(name, value)| Some((*name, (*value)?)));
+    let there = values.iter().filter_map(|(name, value)| Some((*name, (*value)?)));
     there.collect()
 }
 
@@ -130,11 +125,7 @@ mod tests {
     fn pressure_of_old_kernels_has_no_full_line_for_cpu() {
         let some = "some avg10=1.00 avg60=0.00 avg300=0.00 total=1234\n";
         let both = "some avg10=0 avg60=0 avg300=0 total=5\nfull avg10=0 avg60=0 avg300=0 total=4\n";
-        let made = [
-            ("proc/pressure/cpu", some),
-            ("proc/pressure/io", both),
-            ("proc/pressure/memory", both),
-        ];
+        let made = [("proc/pressure/cpu", some), ("proc/pressure/io", both), ("proc/pressure/memory", both)];
         let (_folder, files) = files(&made);
         let readings = pressure(&files).expect("it is there");
         assert_eq!(readings[0].values, [("some", 1234.0)]);
@@ -145,10 +136,7 @@ mod tests {
     fn what_is_missing_is_named() {
         let (_folder, files) = files(&[]);
         let error = pressure(&files).expect_err("there is none");
-        assert!(
-            error.starts_with("could not read /proc/pressure/cpu: "),
-            "{error}"
-        );
+        assert!(error.starts_with("could not read /proc/pressure/cpu: "), "{error}");
     }
 
     #[test]

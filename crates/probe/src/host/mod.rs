@@ -143,26 +143,17 @@ impl<'a> Host<'a> {
 
     fn server(&mut self, postmaster: u32) {
         let at = self.output.clock().now();
-        let samples = self
-            .processes
-            .samples(&self.files, at, postmaster, self.queries);
+        let samples = self.processes.samples(&self.files, at, postmaster, self.queries);
         for sample in samples {
             self.output.sample(&sample);
         }
         if self.processes.io_refused() {
             let user = "run the probe as the server's user or as root";
-            self.lacks(
-                "process",
-                format!("could not read what processes read and wrote: {user}"),
-            );
+            self.lacks("process", format!("could not read what processes read and wrote: {user}"));
         }
     }
 
-    fn take(
-        &mut self,
-        name: &'static str,
-        read: impl FnOnce(&Self) -> Result<Vec<Reading>, String>,
-    ) {
+    fn take(&mut self, name: &'static str, read: impl FnOnce(&Self) -> Result<Vec<Reading>, String>) {
         let at = self.output.clock().now();
         let readings = read(self);
         self.put(name, at, readings);

@@ -77,12 +77,7 @@ fn mount(line: &str) -> Option<Mount> {
 
 /// Blanks and similar characters are written as three octal digits.
 fn unescaped(text: &str) -> String {
-    let pairs = [
-        ("\\040", " "),
-        ("\\011", "\t"),
-        ("\\012", "\n"),
-        ("\\134", "\\"),
-    ];
+    let pairs = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     let plain = |text: String, (code, char): &(&str, &str)| text.replace(code, char);
     pairs.iter().fold(text.to_owned(), plain)
 }
@@ -94,10 +89,7 @@ impl Mount {
     #[must_use]
     pub fn device(&self) -> Option<(u64, u64)> {
         let device = fs::metadata(&self.source).ok()?.rdev();
-        let number = (
-            u64::from(rustix::fs::major(device)),
-            u64::from(rustix::fs::minor(device)),
-        );
+        let number = (u64::from(rustix::fs::major(device)), u64::from(rustix::fs::minor(device)));
         (self.source.starts_with("/dev/") && number != (0, 0)).then_some(number)
     }
 }
@@ -109,8 +101,8 @@ impl Mount {
 pub fn room(mounts: &[(Mount, Vec<&'static str>)]) -> Result<Vec<Reading>, String> {
     let readings = mounts.iter().map(|(mount, roles)| {
         let point = &mount.point;
-        let facts = rustix::fs::statvfs(point)
-            .map_err(|error| format!("could not look at {}: {error}", point.display()))?;
+        let facts =
+            rustix::fs::statvfs(point).map_err(|error| format!("could not look at {}: {error}", point.display()))?;
         let bytes = |blocks: u64| blocks as f64 * facts.f_frsize as f64;
         Ok(Reading {
             key: vec![
@@ -142,14 +134,8 @@ mod tests {
                     43 27 0:39 / /srv/my\\040pg rw,relatime shared:1 - btrfs /dev/vdb rw,subvol=/\n\
                     44 27 0:40 / /srv/my rw - tmpfs none rw\n";
         fs::write(root.path().join("proc/self/mountinfo"), text).expect("a file");
-        let place = |role, folder: &str| Place {
-            role,
-            folder: folder.into(),
-        };
-        let places = [
-            place("data", "/srv/my pg/18/main"),
-            place("wal", "/srv/my pg/18/main/pg_wal"),
-        ];
+        let place = |role, folder: &str| Place { role, folder: folder.into() };
+        let places = [place("data", "/srv/my pg/18/main"), place("wal", "/srv/my pg/18/main/pg_wal")];
         let found = mounts(&Files::below(root.path()), &places);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].0.filesystem, "btrfs");
@@ -161,11 +147,7 @@ mod tests {
 
     #[test]
     fn room_is_what_the_filesystem_says() {
-        let mount = Mount {
-            point: "/".into(),
-            filesystem: "any".into(),
-            source: "none".into(),
-        };
+        let mount = Mount { point: "/".into(), filesystem: "any".into(), source: "none".into() };
         assert_eq!(mount.device(), None);
         let found = room(&[(mount, vec!["data"])]).expect("it is there");
         let size = found[0].values[0].1;

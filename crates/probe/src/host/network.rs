@@ -22,11 +22,7 @@ pub fn interfaces(files: &Files) -> Result<Vec<Reading>, String> {
             ("errors", both(2, 10)),
             ("drops", both(3, 11)),
         ];
-        Some(Reading {
-            key: vec![("interface", name.trim().to_owned())],
-            more: Vec::new(),
-            values: present(&values),
-        })
+        Some(Reading { key: vec![("interface", name.trim().to_owned())], more: Vec::new(), values: present(&values) })
     });
     Ok(lines.collect())
 }
@@ -48,10 +44,7 @@ pub fn tcp(files: &Files) -> Result<Vec<Reading>, String> {
         // the drops include overflows
         ("listen_drops", drops.or(overflows)),
     ];
-    Ok(vec![Reading {
-        values: present(&values),
-        ..Reading::default()
-    }])
+    Ok(vec![Reading { values: present(&values), ..Reading::default() }])
 }
 
 /// A figure from two lines with the same beginning: names in the first, figures in the second.

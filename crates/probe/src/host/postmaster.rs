@@ -35,17 +35,11 @@ pub struct Absent {
 
 impl Absent {
     fn down(problem: String) -> Self {
-        Self {
-            problem,
-            is_down: true,
-        }
+        Self { problem, is_down: true }
     }
 
     fn unknown(problem: String) -> Self {
-        Self {
-            problem,
-            is_down: false,
-        }
+        Self { problem, is_down: false }
     }
 }
 
@@ -78,36 +72,27 @@ impl Postmaster {
                 }
                 Some(pid)
             }
-            Known::ClusterName(name) => self
-                .pid
-                .filter(|pid| files.path(&format!("proc/{pid}")).exists())
-                .or_else(|| from_titles(files, name)),
+            Known::ClusterName(name) => {
+                self.pid.filter(|pid| files.path(&format!("proc/{pid}")).exists()).or_else(|| from_titles(files, name))
+            }
         };
-        let alive = self
-            .pid
-            .filter(|pid| files.path(&format!("proc/{pid}")).exists());
+        let alive = self.pid.filter(|pid| files.path(&format!("proc/{pid}")).exists());
         alive.ok_or_else(|| match &self.known {
             Known::No => Absent::unknown("no server was named".into()),
             Known::Pid(pid) => Absent::down(format!("there is no process {pid}")),
-            Known::Data(data) => {
-                Absent::down(format!("the server of {} is not running", data.display()))
+            Known::Data(data) => Absent::down(format!("the server of {} is not running", data.display())),
+            Known::ClusterName(name) => {
+                Absent::unknown(format!("no process has the cluster's name {name:?} in its title"))
             }
-            Known::ClusterName(name) => Absent::unknown(format!(
-                "no process has the cluster's name {name:?} in its title"
-            )),
         })
     }
 }
 
 fn from_file(data: &Path) -> Result<u32, String> {
     let path = data.join("postmaster.pid");
-    let text = std::fs::read_to_string(&path)
-        .map_err(|error| format!("could not read {}: {error}", path.display()))?;
+    let text = std::fs::read_to_string(&path).map_err(|error| format!("could not read {}: {error}", path.display()))?;
     let first = text.lines().next().unwrap_or_default();
-    first
-        .trim()
-        .parse()
-        .map_err(|_| format!("{} does not begin with a process", path.display()))
+    first.trim().parse().map_err(|_| format!("{} does not begin with a process", path.display()))
 }
 
 /// A server in a container writes its process ID there, which is another process's here. The server
@@ -129,8 +114,7 @@ fn check_owner(files: &Files, pid: u32, data: &Path) -> Result<(), String> {
 fn from_titles(files: &Files, name: &str) -> Option<u32> {
     let begin = format!("postgres: {name}: ");
     let processes = std::fs::read_dir(files.path("proc")).ok()?;
-    let mut pids =
-        processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let mut pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     pids.find_map(|pid| {
         let title = files.text_if_any(&format!("proc/{pid}/cmdline"))?;
         title.starts_with(&begin).then(|| parent(files, pid))?
@@ -150,18 +134,14 @@ pub fn parent(files: &Files, pid: u32) -> Option<u32> {
 #[must_use]
 pub fn children(files: &Files, pid: u32) -> Vec<u32> {
     if let Some(text) = files.text_if_any(&format!("proc/{pid}/task/{pid}/children")) {
-        return text
-            .split_whitespace()
-            .filter_map(|word| word.parse().ok())
-            .collect();
+        return text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     }
     // the kernel lacks CONFIG_PROC_CHILDREN
     let Ok(processes) = std::fs::read_dir(files.path("proc")) else {
         return Vec::new();
     };
     let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter(|child| parent(files, *child) == Some(pid))
-        .collect()
+    pids.filter(|child| parent(files, *child) == Some(pid)).collect()
 }
 
 #[cfg(test)]
@@ -185,11 +165,7 @@ mod tests {
         std::fs::write(data.join("postmaster.pid"), "1\n/data\n").expect("a file");
         let absent = postmaster.pid(&files).expect_err("it is init");
         assert!(!absent.is_down);
-        assert!(
-            absent.problem.contains("give --postmaster"),
-            "{}",
-            absent.problem
-        );
+        assert!(absent.problem.contains("give --postmaster"), "{}", absent.problem);
         std::fs::write(data.join("postmaster.pid"), "7\n/data\n").expect("a file");
         assert_eq!(postmaster.pid(&files).expect("it is the server's"), 7);
         std::fs::write(data.join("postmaster.pid"), "8\n/data\n").expect("a file");

@@ -58,21 +58,14 @@ impl Processes {
     fn children(&mut self, files: &Files, postmaster: u32) -> Vec<u32> {
         let mut found = children(files, postmaster);
         let listed: HashSet<u32> = found.iter().copied().collect();
-        let is_skipped =
-            |pid: &u32| !listed.contains(pid) && parent(files, *pid) == Some(postmaster);
+        let is_skipped = |pid: &u32| !listed.contains(pid) && parent(files, *pid) == Some(postmaster);
         found.extend(self.known.drain(..).filter(is_skipped));
         self.known.clone_from(&found);
         found
     }
 
     /// The sources `process` and `processes` for this postmaster.
-    pub fn samples(
-        &mut self,
-        files: &Files,
-        at: Stamp,
-        postmaster: u32,
-        queries: &Queries,
-    ) -> [Sample; 2] {
+    pub fn samples(&mut self, files: &Files, at: Stamp, postmaster: u32, queries: &Queries) -> [Sample; 2] {
         let mut readings: Vec<Reading> = reading(files, postmaster, true).into_iter().collect();
         for pid in self.children(files, postmaster) {
             // a process that has just ended is left out
@@ -90,11 +83,7 @@ impl Processes {
         self.io_refused = !readings.is_empty() && readings.iter().all(lacks_io);
         let states = states(&readings);
         let mut each = self.differ.sample(at, readings);
-        let sums = Sample {
-            source: source("processes"),
-            rows: sums(&each.rows, states),
-            ..each.clone()
-        };
+        let sums = Sample { source: source("processes"), rows: sums(&each.rows, states), ..each.clone() };
         keep_busiest(&mut each.rows, self.most_clients);
         [each, sums]
     }
@@ -124,15 +113,11 @@ fn reading(files: &Files, pid: u32, is_postmaster: bool) -> Option<Reading> {
 fn values(files: &Files, pid: u32, words: &[&str]) -> Vec<(&'static str, f64)> {
     let us_a_tick = 1e6 / rustix::param::clock_ticks_per_second() as f64;
     let ticks_us = |number| word(words, number).map(|ticks| ticks * us_a_tick);
-    let exact = files
-        .text_if_any(&format!("proc/{pid}/schedstat"))
-        .unwrap_or_default();
+    let exact = files.text_if_any(&format!("proc/{pid}/schedstat")).unwrap_or_default();
     let exact: Vec<&str> = exact.split_whitespace().collect();
     let exact_us = |number| word(&exact, number).map(|ns| (ns / 1000.0).round());
     let cpu = exact_us(0).or_else(|| Some(ticks_us(11)? + ticks_us(12)?));
-    let io = files
-        .text_if_any(&format!("proc/{pid}/io"))
-        .unwrap_or_default();
+    let io = files.text_if_any(&format!("proc/{pid}/io")).unwrap_or_default();
     present(&[
         ("cpu", cpu),
         ("system", ticks_us(12)),
@@ -152,9 +137,7 @@ type States = BTreeMap<String, [f64; 3]>;
 fn states(readings: &[Reading]) -> States {
     let mut by_kind = States::new();
     for reading in readings {
-        let counts = by_kind
-            .entry(label(&reading.more, "kind").to_owned())
-            .or_default();
+        let counts = by_kind.entry(label(&reading.more, "kind").to_owned()).or_default();
         counts[0] += 1.0;
         match label(&reading.more, "state") {
             "R" => counts[1] += 1.0,
@@ -166,37 +149,28 @@ fn states(readings: &[Reading]) -> States {
 }
 
 fn sums(each: &[Row], states: States) -> Vec<Row> {
-    let rows = states
-        .into_iter()
-        .map(|(kind, [number, running, waiting])| {
-            let mut values = vec![
-                ("number", number),
-                ("running", running),
-                ("waiting", waiting),
-            ];
-            for metric in source("process").metrics {
-                let of_kind = each.iter().filter(|row| label(&row.labels, "kind") == kind);
-                let sum: f64 = of_kind.map(|row| value(row, metric.name)).sum();
-                if sum > 0.0 {
-                    values.push((metric.name, sum));
-                }
+    let rows = states.into_iter().map(|(kind, [number, running, waiting])| {
+        let mut values = vec![("number", number), ("running", running), ("waiting", waiting)];
+        for metric in source("process").metrics {
+            let of_kind = each.iter().filter(|row| label(&row.labels, "kind") == kind);
+            let sum: f64 = of_kind.map(|row| value(row, metric.name)).sum();
+            if sum > 0.0 {
+                values.push((metric.name, sum));
             }
-            let labels = vec![("kind", kind)];
-            Row { labels, values }
-        });
+        }
+        let labels = vec![("kind", kind)];
+        Row { labels, values }
+    });
     rows.collect()
 }
 
 /// Keeps the busiest client backends; of equal ones those with the most I/O.
 fn keep_busiest(rows: &mut Vec<Row>, most: usize) {
-    let (mut clients, mut others): (Vec<Row>, Vec<Row>) = rows
-        .drain(..)
-        .partition(|row| label(&row.labels, "kind") == CLIENT);
+    let (mut clients, mut others): (Vec<Row>, Vec<Row>) =
+        rows.drain(..).partition(|row| label(&row.labels, "kind") == CLIENT);
     clients.sort_by(|a, b| {
         let order = |row: &Row| (value(row, "cpu"), value(row, "written"));
-        order(b)
-            .partial_cmp(&order(a))
-            .unwrap_or(std::cmp::Ordering::Equal)
+        order(b).partial_cmp(&order(a)).unwrap_or(std::cmp::Ordering::Equal)
     });
     clients.truncate(most);
     others.extend(clients);
@@ -226,11 +200,7 @@ mod tests {
 
     fn row(kind: &str, pid: &str, cpu: f64) -> Row {
         Row {
-            labels: vec![
-                ("pid", pid.into()),
-                ("started", "1".into()),
-                ("kind", kind.into()),
-            ],
+            labels: vec![("pid", pid.into()), ("started", "1".into()), ("kind", kind.into())],
             values: vec![("cpu", cpu)],
         }
     }
@@ -246,10 +216,7 @@ mod tests {
         put("7/task/7/children", "8 9");
         for (pid, parent, title) in [(7, 1, ""), (8, 7, "walwriter"), (9, 7, "checkpointer")] {
             let rest = "0 ".repeat(17);
-            put(
-                &format!("{pid}/stat"),
-                &format!("{pid} (postgres) S {parent} {rest}55 0"),
-            );
+            put(&format!("{pid}/stat"), &format!("{pid} (postgres) S {parent} {rest}55 0"));
             put(&format!("{pid}/cmdline"), &format!("postgres: {title}"));
             put(&format!("{pid}/io"), "read_bytes: 4096\n");
             put(&format!("{pid}/schedstat"), "900000000 0 0\n");
@@ -266,10 +233,7 @@ mod tests {
         let mut sums = || {
             let [_, sums] = processes.samples(&files, clock.now(), 7, &queries);
             let row = |kind| {
-                let row = sums
-                    .rows
-                    .iter()
-                    .find(|row| label(&row.labels, "kind") == kind);
+                let row = sums.rows.iter().find(|row| label(&row.labels, "kind") == kind);
                 row.map(|row| (value(row, "number"), value(row, "cpu")))
             };
             (row("walwriter"), row("checkpointer"))
@@ -303,12 +267,8 @@ mod tests {
 
     #[test]
     fn the_busiest_clients_are_kept_and_all_are_summed() {
-        let mut rows = vec![
-            row(CLIENT, "1", 5.0),
-            row("checkpointer", "2", 1.0),
-            row(CLIENT, "3", 9.0),
-            row(CLIENT, "4", 7.0),
-        ];
+        let mut rows =
+            vec![row(CLIENT, "1", 5.0), row("checkpointer", "2", 1.0), row(CLIENT, "3", 9.0), row(CLIENT, "4", 7.0)];
         let states = States::from([(CLIENT.to_owned(), [3.0, 1.0, 0.0])]);
         let sums = sums(&rows, states);
         assert_eq!(sums.len(), 1);
@@ -317,9 +277,6 @@ mod tests {
         keep_busiest(&mut rows, 2);
         let pids: Vec<_> = rows.iter().map(|row| label(&row.labels, "pid")).collect();
         assert_eq!(pids, ["2", "3", "4"]);
-        assert!(
-            rows.iter()
-                .all(|row| label(&row.labels, "started").is_empty())
-        );
+        assert!(rows.iter().all(|row| label(&row.labels, "started").is_empty()));
     }
 }

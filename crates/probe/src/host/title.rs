@@ -35,10 +35,7 @@ const KINDS: &[(&str, &str)] = &[
     ("logger", "logger"),
     ("stats collector", "stats collector"),
     ("slotsync worker", "slotsync worker"),
-    (
-        "logical replication launcher",
-        "logical replication launcher",
-    ),
+    ("logical replication launcher", "logical replication launcher"),
     ("logical replication", "logical replication worker"),
     ("parallel worker", "parallel worker"),
 ];
@@ -70,12 +67,8 @@ fn background(rest: &str) -> Option<Title> {
         }
     }
     let (begin, kind) = KINDS.iter().find(|(begin, _)| begins(rest, begin))?;
-    let more = rest[begin.len()..]
-        .trim_start()
-        .trim_start_matches("process");
-    let more = Some(more.trim())
-        .filter(|more| !more.is_empty())
-        .map(str::to_owned);
+    let more = rest[begin.len()..].trim_start().trim_start_matches("process");
+    let more = Some(more.trim()).filter(|more| !more.is_empty()).map(str::to_owned);
     let is_vacuum = *kind == "autovacuum worker";
     Some(Title {
         kind: (*kind).to_owned(),
@@ -106,10 +99,7 @@ fn walsender(rest: &str) -> Title {
 /// Parses `user database host(port) activity`: names may contain spaces, but the host does not.
 fn client(rest: &str) -> Title {
     let words: Vec<&str> = rest.split(' ').collect();
-    let mut title = Title {
-        kind: "client backend".to_owned(),
-        ..Title::default()
-    };
+    let mut title = Title { kind: "client backend".to_owned(), ..Title::default() };
     let Some(place) = words.iter().position(|word| is_host(word)) else {
         // for example a worker of an extension, of which only the name is known
         title.kind = "background worker".to_owned();
@@ -127,9 +117,7 @@ fn client(rest: &str) -> Title {
 }
 
 fn is_host(word: &str) -> bool {
-    let port = word
-        .strip_suffix(')')
-        .and_then(|word| word.rsplit_once('('));
+    let port = word.strip_suffix(')').and_then(|word| word.rsplit_once('('));
     word == "[local]" || port.is_some_and(|(_, port)| port.bytes().all(|c| c.is_ascii_digit()))
 }
 
@@ -137,15 +125,9 @@ impl Title {
     /// The labels of a sample.
     #[must_use]
     pub fn labels(self) -> Labels {
-        let rest = [
-            ("user", self.user),
-            ("database", self.database),
-            ("client", self.client),
-            ("activity", self.activity),
-        ];
-        let rest = rest
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value?)));
+        let rest =
+            [("user", self.user), ("database", self.database), ("client", self.client), ("activity", self.activity)];
+        let rest = rest.into_iter().filter_map(|(name, value)| Some((name, value?)));
         std::iter::once(("kind", self.kind)).chain(rest).collect()
     }
 }
@@ -169,22 +151,10 @@ mod tests {
             ("postgres: wal writer process", "kind=walwriter"),
             ("postgres: writer process", "kind=background writer"),
             ("postgres: io worker 2", "kind=io worker,activity=2"),
-            (
-                "postgres: autovacuum worker shop",
-                "kind=autovacuum worker,database=shop",
-            ),
-            (
-                "postgres: autovacuum worker process   shop",
-                "kind=autovacuum worker,database=shop",
-            ),
-            (
-                "postgres: bgworker: logical replication launcher",
-                "kind=logical replication launcher",
-            ),
-            (
-                "postgres: parallel worker for PID 77 ",
-                "kind=parallel worker,activity=for PID 77",
-            ),
+            ("postgres: autovacuum worker shop", "kind=autovacuum worker,database=shop"),
+            ("postgres: autovacuum worker process   shop", "kind=autovacuum worker,database=shop"),
+            ("postgres: bgworker: logical replication launcher", "kind=logical replication launcher"),
+            ("postgres: parallel worker for PID 77 ", "kind=parallel worker,activity=for PID 77"),
             (
                 "postgres: startup recovering 000000010000000000000003",
                 "kind=startup,activity=recovering 000000010000000000000003",
@@ -205,10 +175,7 @@ mod tests {
                 "postgres: checkpointers shop [local] SELECT",
                 "kind=client backend,user=checkpointers,database=shop,client=[local],activity=SELECT",
             ),
-            (
-                "postgres: pg_cron launcher ",
-                "kind=background worker,activity=pg_cron launcher",
-            ),
+            ("postgres: pg_cron launcher ", "kind=background worker,activity=pg_cron launcher"),
         ] {
             assert_eq!(said(title), expected, "{title}");
         }

@@ -92,14 +92,8 @@ mod tests {
         )
         .expect("it is one");
         assert_eq!(new["slru_buffers"], 2);
-        assert_eq!(
-            (&new["lsn"], &new["redo_lsn"]),
-            (&json!("0/1A2B"), &json!("0/1A00"))
-        );
-        assert_eq!(
-            read("checkpoints are occurring too frequently (2 seconds apart)"),
-            None
-        );
+        assert_eq!((&new["lsn"], &new["redo_lsn"]), (&json!("0/1A2B"), &json!("0/1A00")));
+        assert_eq!(read("checkpoints are occurring too frequently (2 seconds apart)"), None);
         assert_eq!(read("statement: checkpoint complete: wrote 3"), None);
     }
 }

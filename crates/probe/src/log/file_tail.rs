@@ -42,13 +42,7 @@ impl Tail {
         }
         let file = File::open(&path).map_err(|error| problem(&path, &error))?;
         let facts = file.metadata().map_err(|error| problem(&path, &error))?;
-        Ok(Self {
-            offset: if at_end { facts.len() } else { 0 },
-            inode: facts.ino(),
-            begun: Vec::new(),
-            path,
-            file,
-        })
+        Ok(Self { offset: if at_end { facts.len() } else { 0 }, inode: facts.ino(), begun: Vec::new(), path, file })
     }
 
     /// Whether this is still the file with that path.
@@ -100,10 +94,7 @@ impl Tail {
 }
 
 fn problem(path: &Path, error: &impl Display) -> String {
-    format!(
-        "could not read the server's log {}: {error}",
-        path.display()
-    )
+    format!("could not read the server's log {}: {error}", path.display())
 }
 
 #[cfg(test)]

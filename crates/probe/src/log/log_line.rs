@@ -39,17 +39,8 @@ const SEVERITIES: [&str; 5] = ["LOG", "WARNING", "ERROR", "FATAL", "PANIC"];
 
 /// What else stands before a text of the format stderr. These lines have the prefix, too, and may
 /// quote a statement that contains anything.
-const OTHER_HEADINGS: [&str; 9] = [
-    "STATEMENT",
-    "DETAIL",
-    "HINT",
-    "CONTEXT",
-    "QUERY",
-    "LOCATION",
-    "NOTICE",
-    "INFO",
-    "DEBUG",
-];
+const OTHER_HEADINGS: [&str; 9] =
+    ["STATEMENT", "DETAIL", "HINT", "CONTEXT", "QUERY", "LOCATION", "NOTICE", "INFO", "DEBUG"];
 
 /// Column of csvlog, from 0: the same in all versions.
 const CSV_PID: usize = 3;
@@ -74,10 +65,7 @@ const OF_THE_SERVER: [&str; 14] = [
     "checkpoints are occurring too frequently",
 ];
 
-const OF_VACUUMS: [&str; 2] = [
-    "automatic vacuum of table",
-    "automatic aggressive vacuum of table",
-];
+const OF_VACUUMS: [&str; 2] = ["automatic vacuum of table", "automatic aggressive vacuum of table"];
 
 /// Messages about the end of a process, after its kind and process ID.
 const ENDS: [&str; 2] = [") was terminated by ", ") exited with exit code "];
@@ -229,11 +217,8 @@ mod tests {
 
     #[test]
     fn all_three_forms_say_the_same() {
-        let expected = Some((
-            "LOG".to_owned(),
-            Some(77),
-            "server process (PID 9) was terminated by signal 9: Killed".to_owned(),
-        ));
+        let expected =
+            Some(("LOG".to_owned(), Some(77), "server process (PID 9) was terminated by signal 9: Killed".to_owned()));
         let message = "server process (PID 9) was terminated by signal 9: Killed";
         let plain = format!("2026-11-21 15:18:42.123 UTC [77] LOG:  {message}");
         assert_eq!(parsed_line(Format::Plain, &plain), expected);
@@ -249,18 +234,11 @@ mod tests {
 
     #[test]
     fn a_line_that_continues_an_entry_begins_none() {
-        for text in [
-            "PANIC:  ",
-            "LOG:  checkpoint complete: wrote 44 buffers (0.3%)",
-            "select 'ERROR:  x'",
-        ] {
+        for text in ["PANIC:  ", "LOG:  checkpoint complete: wrote 44 buffers (0.3%)", "select 'ERROR:  x'"] {
             assert_eq!(Format::Plain.read(&format!("\t{text}")), None);
         }
         let entry = Format::Plain.read("a\tb LOG:  database system is ready");
-        assert_eq!(
-            entry.map(|entry| entry.matter()),
-            Some(Some(Matter::Server))
-        );
+        assert_eq!(entry.map(|entry| entry.matter()), Some(Some(Matter::Server)));
     }
 
     #[test]

@@ -14,20 +14,14 @@ use crate::host::Files;
 /// # Errors
 /// The log is not a file, or may not be read.
 pub fn find(files: &Files, data: Option<&Path>, pid: u32) -> Result<(PathBuf, Format), String> {
-    let data = data.map_or_else(
-        || files.path(&format!("proc/{pid}/cwd")),
-        std::borrow::ToOwned::to_owned,
-    );
+    let data = data.map_or_else(|| files.path(&format!("proc/{pid}/cwd")), std::borrow::ToOwned::to_owned);
     let collected = fs::read_to_string(data.join("current_logfiles"));
     if let Some(found) = collected.ok().and_then(|text| named(&data, &text)) {
         return Ok(found);
     }
     let standard_error = files.path(&format!("proc/{pid}/fd/2"));
     let path = fs::read_link(&standard_error).map_err(|error| {
-        format!(
-            "could not read {}: {error}; run the probe as the server's user or as root",
-            standard_error.display()
-        )
+        format!("could not read {}: {error}; run the probe as the server's user or as root", standard_error.display())
     })?;
     let is_file = fs::metadata(&path).is_ok_and(|facts| facts.is_file());
     if !is_file {
@@ -43,11 +37,7 @@ pub fn find(files: &Files, data: Option<&Path>, pid: u32) -> Result<(PathBuf, Fo
 
 /// Of several formats of the same log, the one that can be parsed most reliably.
 fn named(data: &Path, text: &str) -> Option<(PathBuf, Format)> {
-    let kinds = [
-        ("jsonlog", Format::Json),
-        ("csvlog", Format::Csv),
-        ("stderr", Format::Plain),
-    ];
+    let kinds = [("jsonlog", Format::Json), ("csvlog", Format::Csv), ("stderr", Format::Plain)];
     kinds.into_iter().find_map(|(kind, format)| {
         let name = text.lines().find_map(|line| {
             let (known, name) = line.split_once(' ')?;

@@ -81,11 +81,7 @@ impl<'a> Log<'a> {
             Ok(found) => found,
             Err(problem) => return self.lacks(problem),
         };
-        if self
-            .tail
-            .as_ref()
-            .is_some_and(|(tail, _)| tail.is_of(&path))
-        {
+        if self.tail.as_ref().is_some_and(|(tail, _)| tail.is_of(&path)) {
             return;
         }
         // a file that existed at the start is read from its end on, and a later one from its
@@ -109,8 +105,7 @@ impl<'a> Log<'a> {
         };
         if lines.skipped > 0 {
             let message = format!("{} bytes of the server's log were not read", lines.skipped);
-            self.output
-                .gap("log", self.output.clock().now(), &message, None);
+            self.output.gap("log", self.output.clock().now(), &message, None);
         }
         for line in lines.text.lines() {
             if let Some(entry) = format.read(line) {

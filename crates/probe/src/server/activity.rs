@@ -65,21 +65,15 @@ impl Look {
             let [backend_type, wait_type, wait, query, ended, count] = row.as_slice() else {
                 continue;
             };
-            let count = count
-                .as_deref()
-                .and_then(|text| text.parse().ok())
-                .unwrap_or(0);
+            let count = count.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0);
             if backend_type.is_none() {
                 look.hidden += count;
                 continue;
             }
             // an active session without a wait is on a CPU, or ready to run
             let is_wait = wait_type.is_some() && ended.as_deref() != Some("t");
-            let (wait_type, wait) = if is_wait {
-                (wait_type.clone(), wait.clone())
-            } else {
-                (Some("CPU".to_owned()), None)
-            };
+            let (wait_type, wait) =
+                if is_wait { (wait_type.clone(), wait.clone()) } else { (Some("CPU".to_owned()), None) };
             let key = [backend_type.clone(), wait_type, wait, query.clone()];
             *look.active.entry(key).or_default() += count;
         }
@@ -102,23 +96,17 @@ impl Look {
     /// The fields of a `waits` line.
     #[must_use]
     pub fn fields(&self, took_us: u64) -> Map<String, Value> {
-        let rows = self
-            .active
-            .iter()
-            .map(|([backend_type, wait_type, wait, query], sessions)| {
-                json!({
-                    "backend_type": backend_type,
-                    "wait_type": wait_type,
-                    "wait": wait,
-                    "query_id": query.as_deref().and_then(|id| id.parse::<i64>().ok()),
-                    "sessions": sessions,
-                })
-            });
+        let rows = self.active.iter().map(|([backend_type, wait_type, wait, query], sessions)| {
+            json!({
+                "backend_type": backend_type,
+                "wait_type": wait_type,
+                "wait": wait,
+                "query_id": query.as_deref().and_then(|id| id.parse::<i64>().ok()),
+                "sessions": sessions,
+            })
+        });
         let rows: Value = rows.collect();
-        Map::from_iter([
-            ("took_us".to_owned(), took_us.into()),
-            ("rows".to_owned(), rows),
-        ])
+        Map::from_iter([("took_us".to_owned(), took_us.into()), ("rows".to_owned(), rows)])
     }
 }
 
@@ -149,13 +137,7 @@ mod tests {
 
     fn answer(rows: &[[&str; 6]]) -> ResultSet {
         let cell = |text: &&str| (!text.is_empty()).then(|| (*text).to_owned());
-        ResultSet {
-            rows: rows
-                .iter()
-                .map(|row| row.iter().map(cell).collect())
-                .collect(),
-            ..ResultSet::default()
-        }
+        ResultSet { rows: rows.iter().map(|row| row.iter().map(cell).collect()).collect(), ..ResultSet::default() }
     }
 
     #[test]

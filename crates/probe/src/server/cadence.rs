@@ -31,18 +31,13 @@ impl Cadence {
     /// For this many statements, all of which are due.
     #[must_use]
     pub fn new(statements: usize) -> Self {
-        Self {
-            turns: vec![Turn::default(); statements],
-            way: None,
-        }
+        Self { turns: vec![Turn::default(); statements], way: None }
     }
 
     /// Whether the statement at `place` is due in this second.
     #[must_use]
     pub fn is_due(&self, place: usize, second: u64) -> bool {
-        self.turns
-            .get(place)
-            .is_some_and(|turn| turn.next_s <= second)
+        self.turns.get(place).is_some_and(|turn| turn.next_s <= second)
     }
 
     /// Records an answer. One slow answer may be an accident; two show the cost.
@@ -68,13 +63,7 @@ mod tests {
     #[test]
     fn what_costs_much_is_asked_less_often() {
         let ms = Duration::from_millis;
-        let query = |source, every_s| Query {
-            source,
-            every_s,
-            from: 10,
-            to: 18,
-            sql: "",
-        };
+        let query = |source, every_s| Query { source, every_s, from: 10, to: 18, sql: "" };
         let (tables, slots) = (query("tables", 1), query("slots", 10));
         let mut cadence = Cadence::new(2);
         assert!(cadence.is_due(0, 0) && cadence.is_due(1, 0) && !cadence.is_due(2, 0));

@@ -24,10 +24,7 @@ impl Counters {
     /// The sample that follows from the answer to a query.
     pub fn sample(&mut self, query: &Query, at: Stamp, answer: &ResultSet) -> Sample {
         let of = source(query.source);
-        let differ = self
-            .differs
-            .entry(of.name)
-            .or_insert_with(|| Differ::new(of));
+        let differ = self.differs.entry(of.name).or_insert_with(|| Differ::new(of));
         differ.sample(at, readings(of, answer))
     }
 }
@@ -48,11 +45,7 @@ pub(super) fn readings(source: &'static Source, answer: &ResultSet) -> Vec<Readi
             let (_, value) = cells().find(|(column, _)| *column == metric.name)?;
             Some((metric.name, value.as_deref()?.parse().ok()?))
         });
-        Reading {
-            key: labels,
-            more: Vec::new(),
-            values: values.collect(),
-        }
+        Reading { key: labels, more: Vec::new(), values: values.collect() }
     });
     rows.collect()
 }

@@ -50,13 +50,7 @@ pub struct Rates {
 ///
 /// # Errors
 /// It is a connection pooler, in whose sessions the probe would leave its settings: the probe ends.
-pub fn run(
-    params: &Params,
-    rates: Rates,
-    output: &Output,
-    queries: &Queries,
-    stop: &Stop,
-) -> Result<(), String> {
+pub fn run(params: &Params, rates: Rates, output: &Output, queries: &Queries, stop: &Stop) -> Result<(), String> {
     let mut server = Server::new(params, rates.statements, output, queries, stop);
     let ended = server.until_it_is_over(rates);
     match ended {
@@ -82,13 +76,7 @@ struct Server<'a> {
 }
 
 impl<'a> Server<'a> {
-    fn new(
-        params: &'a Params,
-        statements: usize,
-        output: &'a Output,
-        queries: &'a Queries,
-        stop: &'a Stop,
-    ) -> Self {
+    fn new(params: &'a Params, statements: usize, output: &'a Output, queries: &'a Queries, stop: &'a Stop) -> Self {
         let now = Instant::now();
         Self {
             params,
@@ -207,20 +195,12 @@ impl<'a> Server<'a> {
         if self.ask("server", Asked::begin).is_none() {
             return;
         }
-        for place in (0..number)
-            .filter(|place| self.cadence.is_due(*place, second))
-            .collect::<Vec<_>>()
-        {
-            let Some(query) = self
-                .session
-                .as_ref()
-                .and_then(|session| session.query(place))
-            else {
+        for place in (0..number).filter(|place| self.cadence.is_due(*place, second)).collect::<Vec<_>>() {
+            let Some(query) = self.session.as_ref().and_then(|session| session.query(place)) else {
                 continue;
             };
             let at = self.output.clock().now();
-            if let Some((answer, took)) = self.ask(query.source, |session| session.counters(place))
-            {
+            if let Some((answer, took)) = self.ask(query.source, |session| session.counters(place)) {
                 self.cadence.answered(place, second, query, took);
                 let sample = self.counters.sample(query, at, &answer);
                 self.output.sample(&sample);
@@ -255,8 +235,7 @@ impl<'a> Server<'a> {
         let (sample, hidden) = self.statements.sample(at, &answer);
         self.output.sample(&sample);
         if hidden > 0 {
-            let right =
-                "the role may not see other roles' statements: GRANT pg_read_all_stats to it";
+            let right = "the role may not see other roles' statements: GRANT pg_read_all_stats to it";
             self.lacks("statements", right.to_owned());
         }
     }
@@ -279,17 +258,12 @@ impl<'a> Server<'a> {
         let Some((since, rows)) = self.statements.totals() else {
             return;
         };
-        let Some(asking) = self
-            .session
-            .as_ref()
-            .and_then(|session| session.statements().cloned())
-        else {
+        let Some(asking) = self.session.as_ref().and_then(|session| session.statements().cloned()) else {
             return;
         };
         let at = self.output.clock().now();
         let session = self.session.as_mut();
-        let line = session
-            .map(|session| top_statements::line(|sql| session.run(sql), &asking, since, &rows));
+        let line = session.map(|session| top_statements::line(|sql| session.run(sql), &asking, since, &rows));
         if let Some(fields) = line {
             self.output.write("statements", at, fields);
         }
@@ -323,8 +297,7 @@ impl<'a> Server<'a> {
         } else {
             let message = format!("the session was lost: {error}");
             let at = self.output.clock().now();
-            self.output
-                .gap("server", at, &message, Some(Reason::SessionLost));
+            self.output.gap("server", at, &message, Some(Reason::SessionLost));
             self.session = None;
             self.counters.forget();
             self.next_attempt = Instant::now();

@@ -56,12 +56,8 @@ impl Asked {
             return Err(NoSession::Refused(message));
         }
         prepare(&mut session, major)?;
-        let mut asked = Self {
-            session,
-            queries: of_version(major).map(Some).collect(),
-            refused: Vec::new(),
-            statements: None,
-        };
+        let mut asked =
+            Self { session, queries: of_version(major).map(Some).collect(), refused: Vec::new(), statements: None };
         asked.prepare_counters()?;
         asked.find_statements()?;
         Ok(asked)

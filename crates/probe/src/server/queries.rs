@@ -10,13 +10,7 @@ pub fn of_version(major: i32) -> impl Iterator<Item = &'static Query> {
 }
 
 const fn query(source: &'static str, from: i32, to: i32, sql: &'static str) -> Query {
-    Query {
-        source,
-        from,
-        to,
-        every_s: 1,
-        sql,
-    }
+    Query { source, from, to, every_s: 1, sql }
 }
 
 /// The end of the WAL, on a primary and on a standby.
@@ -77,11 +71,7 @@ macro_rules! slot {
 
 macro_rules! of_slots {
     () => {
-        concat!(
-            " FROM pg_replication_slots, (SELECT ",
-            end_of_wal!(),
-            " AS now_lsn) AS wal"
-        )
+        concat!(" FROM pg_replication_slots, (SELECT ", end_of_wal!(), " AS now_lsn) AS wal")
     };
 }
 
@@ -264,12 +254,7 @@ const QUERIES: &[Query] = &[
         ),
     ),
     query("slots", OLDEST, 12, concat!(slot!(), of_slots!())),
-    query(
-        "slots",
-        13,
-        NEWEST,
-        concat!(slot!(), ", wal_status AS status, safe_wal_size AS room", of_slots!()),
-    ),
+    query("slots", 13, NEWEST, concat!(slot!(), ", wal_status AS status, safe_wal_size AS room", of_slots!())),
     query(
         "archiver",
         OLDEST,
@@ -300,9 +285,7 @@ mod tests {
     #[test]
     fn every_source_of_the_server_has_a_statement_for_the_newest_version() {
         let asked: HashSet<_> = of_version(18).map(|query| query.source).collect();
-        let known = sources()
-            .into_iter()
-            .filter(|source| source.side == Side::Server);
+        let known = sources().into_iter().filter(|source| source.side == Side::Server);
         // its statement depends on the extension's version instead of the server's
         let known = known.filter(|source| source.name != "statements");
         assert_eq!(asked, known.map(|source| source.name).collect());

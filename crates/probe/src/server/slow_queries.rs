@@ -3,13 +3,7 @@
 use super::query::{NEWEST, OLDEST, Query};
 
 const fn slow(source: &'static str, from: i32, to: i32, sql: &'static str) -> Query {
-    Query {
-        source,
-        from,
-        to,
-        every_s: 10,
-        sql,
-    }
+    Query { source, from, to, every_s: 10, sql }
 }
 
 /// The tables with the most changes since statistics began; of equal ones the largest. Tables under

@@ -53,16 +53,14 @@ pub struct Asking {
 }
 
 /// Finds the extension in the database, with its schema and columns.
-pub const FIND: &str =
-    "SELECT /* pgprobe */ quote_ident(n.nspname), string_agg(a.attname::text, ',')
+pub const FIND: &str = "SELECT /* pgprobe */ quote_ident(n.nspname), string_agg(a.attname::text, ',')
      FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace
        JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = e.extname
        JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
      WHERE e.extname = 'pg_stat_statements' GROUP BY 1";
 
 /// Whether the server has loaded the library; no row without the right to see that.
-pub const LOADED: &str =
-    "SELECT /* pgprobe */ 1 FROM pg_settings WHERE name = 'shared_preload_libraries'
+pub const LOADED: &str = "SELECT /* pgprobe */ 1 FROM pg_settings WHERE name = 'shared_preload_libraries'
      AND setting LIKE '%pg_stat_statements%'";
 
 impl Asking {
@@ -92,11 +90,7 @@ impl Asking {
             "SELECT /* pgprobe */ queryid, CASE WHEN query ILIKE '%password%' THEN '(a statement with a password)'
                ELSE left(query, {LONGEST_TEXT}) END FROM {schema}.pg_stat_statements(true) WHERE queryid IN"
         );
-        Some(Self {
-            counters,
-            texts,
-            metrics,
-        })
+        Some(Self { counters, texts, metrics })
     }
 }
 
@@ -113,12 +107,7 @@ impl Statements {
     /// Samples contain the `most` statements that took the longest.
     #[must_use]
     pub fn new(most: usize) -> Self {
-        Self {
-            differ: Differ::new(of()),
-            totals: HashMap::new(),
-            first: None,
-            most,
-        }
+        Self { differ: Differ::new(of()), totals: HashMap::new(), first: None, most }
     }
 
     /// Whether statements are sampled at all.
@@ -143,9 +132,7 @@ impl Statements {
             }
         }
         // statements without a call in the meantime are left out
-        sample
-            .rows
-            .retain(|row| value(&row.values, "calls") > 0.0 || value(&row.values, BY) > 0.0);
+        sample.rows.retain(|row| value(&row.values, "calls") > 0.0 || value(&row.values, BY) > 0.0);
         sort(&mut sample.rows);
         sample.rows.truncate(self.most);
         (sample, hidden)
@@ -158,14 +145,9 @@ impl Statements {
         let rows = self.totals.iter().map(|(labels, total)| {
             let metrics = of().metrics.iter();
             let values = metrics.filter_map(|metric| Some((metric.name, *total.get(metric.name)?)));
-            Row {
-                labels: labels.clone(),
-                values: values.collect(),
-            }
+            Row { labels: labels.clone(), values: values.collect() }
         });
-        let mut rows: Vec<Row> = rows
-            .filter(|row| value(&row.values, "calls") > 0.0)
-            .collect();
+        let mut rows: Vec<Row> = rows.filter(|row| value(&row.values, "calls") > 0.0).collect();
         sort(&mut rows);
         rows.truncate(MOST_AT_THE_END);
         Some((first, rows))
@@ -206,19 +188,13 @@ pub fn line(
     let rows = rows.iter().map(|row| {
         let text = id(&row.labels).and_then(|id| texts.get(id).cloned().flatten());
         let of_metric = |metric: &&'static str| (*metric, value(&row.values, metric));
-        let mut line = Row {
-            labels: row.labels.clone(),
-            values: asking.metrics.iter().map(of_metric).collect(),
-        }
-        .json();
+        let mut line =
+            Row { labels: row.labels.clone(), values: asking.metrics.iter().map(of_metric).collect() }.json();
         line.insert("text".into(), text.into());
         Value::Object(line)
     });
     let rows: Value = rows.collect();
-    Map::from_iter([
-        ("since_us".to_owned(), since.t_us.into()),
-        ("rows".to_owned(), rows),
-    ])
+    Map::from_iter([("since_us".to_owned(), since.t_us.into()), ("rows".to_owned(), rows)])
 }
 
 /// The statement's identifier, as the server wrote it.
@@ -236,20 +212,14 @@ mod tests {
         let cell = |text: &&str| (!text.is_empty()).then(|| (*text).to_owned());
         ResultSet {
             columns: columns.iter().map(|name| (*name).to_owned()).collect(),
-            rows: rows
-                .iter()
-                .map(|row| row.iter().map(cell).collect())
-                .collect(),
+            rows: rows.iter().map(|row| row.iter().map(cell).collect()).collect(),
             ..ResultSet::default()
         }
     }
 
     #[test]
     fn columns_are_those_of_the_extension() {
-        let old = answer(
-            &[],
-            &[&["public", "userid,dbid,queryid,calls,total_time,rows"]],
-        );
+        let old = answer(&[], &[&["public", "userid,dbid,queryid,calls,total_time,rows"]]);
         let asking = Asking::read(&old).expect("it is there");
         assert!(asking.counters.contains("sum(s.total_time) AS exec_time"));
         assert!(!asking.counters.contains("wal_bytes"));
@@ -269,10 +239,7 @@ mod tests {
         assert_eq!(sample.rows.len(), 1);
         assert_eq!(id(&sample.rows[0].labels), Some("2"));
         let (_, totals) = statements.totals().expect("there are some");
-        let sums: Vec<_> = totals
-            .iter()
-            .map(|row| (id(&row.labels), value(&row.values, "calls")))
-            .collect();
+        let sums: Vec<_> = totals.iter().map(|row| (id(&row.labels), value(&row.values, "calls"))).collect();
         assert_eq!(sums, [(Some("2"), 4.0), (Some("1"), 2.0)]);
     }
 }

@@ -76,16 +76,12 @@ pub fn expression() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         any::<i64>().prop_map(|i| format!("({i})")),
         (-3i64..4).prop_map(|i| format!("({i})")),
-        any::<f64>()
-            .prop_filter("normal", |d| d.is_normal())
-            .prop_map(|d| format!("({d:?})")),
-        proptest::sample::select(vec!["null", "true", "false", ":x", ":none", "pi()", "0.0"])
-            .prop_map(str::to_owned),
+        any::<f64>().prop_filter("normal", |d| d.is_normal()).prop_map(|d| format!("({d:?})")),
+        proptest::sample::select(vec!["null", "true", "false", ":x", ":none", "pi()", "0.0"]).prop_map(str::to_owned),
     ];
     leaf.prop_recursive(5, 40, 4, |inner| {
         let binary = proptest::sample::select(vec![
-            "+", "-", "*", "/", "%", "<", ">", "=", "<>", "<=", ">=", "&", "|", "#", "<<", ">>",
-            "and", "or",
+            "+", "-", "*", "/", "%", "<", ">", "=", "<>", "<=", ">=", "&", "|", "#", "<<", ">>", "and", "or",
         ]);
         let unary = proptest::sample::select(vec![
             "-", "~", "not", "abs", "sqrt", "ln", "exp", "int", "double", "debug", "hash",

@@ -6,16 +6,11 @@ pub mod generate;
 
 use std::sync::Arc;
 
-use pgdyno_script::{
-    EvalError, Op, Program, QueryMode, Rng, Source, Symbols, Value, Vars, compile, parse,
-};
+use pgdyno_script::{EvalError, Op, Program, QueryMode, Rng, Source, Symbols, Value, Vars, compile, parse};
 
 /// A script to parse, called `f.sql`.
 pub fn source(text: &str) -> Source {
-    Source {
-        name: "f.sql".to_owned(),
-        text: text.to_owned(),
-    }
+    Source { name: "f.sql".to_owned(), text: text.to_owned() }
 }
 
 /// Compiles a correct script.
@@ -74,13 +69,7 @@ pub fn run_program(program: &Program, vars: &mut Vars, rng: &mut Rng) -> Trace {
     trace
 }
 
-fn step(
-    program: &Program,
-    op: usize,
-    vars: &mut Vars,
-    rng: &mut Rng,
-    trace: &mut Trace,
-) -> Result<usize, String> {
+fn step(program: &Program, op: usize, vars: &mut Vars, rng: &mut Rng, trace: &mut Trace) -> Result<usize, String> {
     let mut shown = Vec::new();
     let mut show = |value: Value| shown.push(value);
     let text = |e: Box<EvalError>| e.to_string();
@@ -100,21 +89,15 @@ fn step(
             after = *target;
             Ok(())
         }
-        Op::JumpUnless { expr, target } => program
-            .eval(expr, vars, rng, &mut show)
-            .map_err(text)
-            .map(|value| {
-                if !value.truth() {
-                    after = *target;
-                }
-            }),
-        Op::Sleep { amount, unit_us } => program
-            .sleep_us(op, amount, *unit_us, vars)
-            .map_err(text)
-            .map(|_| ()),
-        Op::Shell { args } | Op::SetShell { args, .. } => program
-            .shell_command(args, vars, &mut Vec::new())
-            .map_err(text),
+        Op::JumpUnless { expr, target } => program.eval(expr, vars, rng, &mut show).map_err(text).map(|value| {
+            if !value.truth() {
+                after = *target;
+            }
+        }),
+        Op::Sleep { amount, unit_us } => program.sleep_us(op, amount, *unit_us, vars).map_err(text).map(|_| ()),
+        Op::Shell { args } | Op::SetShell { args, .. } => {
+            program.shell_command(args, vars, &mut Vec::new()).map_err(text)
+        }
         Op::StartPipeline | Op::SyncPipeline | Op::EndPipeline => Ok(()),
     };
     for value in shown {

@@ -58,17 +58,14 @@ impl ScramServer {
         let answer = text.rsplit_once(ANSWER).map_or("", |(_, answer)| answer);
         let nonce = answer.split(",p=").next().unwrap_or_default();
         let exchange = format!("{bare},{},{ANSWER}{nonce}", self.first);
-        let signature =
-            server_signature(PASSWORD, &self.salt, self.iterations, exchange.as_bytes());
+        let signature = server_signature(PASSWORD, &self.salt, self.iterations, exchange.as_bytes());
         Ok([LAST, b"v=", BASE64.encode(signature).as_bytes()].concat())
     }
 }
 
 /// The client's nonce in its message.
 fn nonce(got: &[u8]) -> Cow<'_, str> {
-    let found = got
-        .windows(BARE.len())
-        .position(|window| window == BARE.as_bytes());
+    let found = got.windows(BARE.len()).position(|window| window == BARE.as_bytes());
     let start = found.map_or(got.len(), |at| at + BARE.len());
     let rest = got.get(start..).unwrap_or_default();
     String::from_utf8_lossy(&rest[..rest.len().min(NONCE_CHARS)])

@@ -11,10 +11,7 @@ pub fn message(kind: u8, body: &[u8]) -> Vec<u8> {
 
 /// A DataRow.
 pub fn row(values: &[Option<&[u8]>]) -> Vec<u8> {
-    let mut body = u16::try_from(values.len())
-        .expect("few")
-        .to_be_bytes()
-        .to_vec();
+    let mut body = u16::try_from(values.len()).expect("few").to_be_bytes().to_vec();
     for value in values {
         match value {
             Some(text) => {

@@ -6,12 +6,7 @@ use crate::chunk::cut;
 use crate::dataset::Dataset;
 
 fn tpcc(warehouses: u32, profile: Profile) -> Tpcc {
-    Tpcc {
-        warehouses,
-        profile,
-        order_line_partitions: None,
-        seed: 1,
-    }
+    Tpcc { warehouses, profile, order_line_partitions: None, seed: 1 }
 }
 
 fn text(tpcc: &Tpcc, table: TableName, units: Range<u64>, most: u64) -> String {
@@ -41,10 +36,7 @@ fn rows_do_not_depend_on_the_cut() {
         let some = units.saturating_sub(40_000)..units;
         let whole = text(&tpcc, table, some.clone(), u64::MAX);
         let mut pieces = String::new();
-        for chunk in cut(&tables, 7_001)
-            .iter()
-            .filter(|chunk| chunk.table == place)
-        {
+        for chunk in cut(&tables, 7_001).iter().filter(|chunk| chunk.table == place) {
             let units = chunk.units.start.max(some.start)..chunk.units.end;
             pieces.push_str(&text(&tpcc, table, units, 999));
         }
@@ -102,10 +94,7 @@ fn customers_are_those_of_the_profile() {
             assert!((8..=16).contains(&line[6].len()) && (300..=500).contains(&line[20].len()));
             assert!(line[14].len() == 16 && line[14].bytes().all(|byte| byte.is_ascii_digit()));
             assert!(line[13].len() == 9 && line[13].ends_with("11111"));
-            assert_eq!(
-                (line[16], line[18], line[19]),
-                ("50000.00", "-10.00", "10.00")
-            );
+            assert_eq!((line[16], line[18], line[19]), ("50000.00", "-10.00", "10.00"));
         }
         let off = (f64::from(bad) - 30_000.0 * share).abs();
         assert!(off < 5.0 * deviation(30_000.0, share), "{profile:?} {bad}");
@@ -118,9 +107,7 @@ fn a_tenth_of_the_data_is_original() {
     for (table, rows) in [(TableName::Item, 0..100_000), (TableName::Stock, 0..30_000)] {
         let count = (rows.end - rows.start) as f64;
         let text = text(&tpcc, table, rows, 1_000);
-        let data = text
-            .lines()
-            .map(|line| columns(line)[columns(line).len() - 1]);
+        let data = text.lines().map(|line| columns(line)[columns(line).len() - 1]);
         let original = data.filter(|data| {
             assert!((26..=50).contains(&data.len()));
             data.contains("ORIGINAL")
@@ -138,14 +125,10 @@ fn letters_are_even() {
         push_text(&mut draws, 24, 24, &mut out);
     }
     let mut counts = [0u32; 256];
-    out.iter()
-        .for_each(|letter| counts[usize::from(*letter)] += 1);
+    out.iter().for_each(|letter| counts[usize::from(*letter)] += 1);
     let expected = out.len() as f64 / 62.0;
     let used: Vec<_> = counts.iter().filter(|count| **count > 0).collect();
     assert_eq!(used.len(), 62);
     let limit = 5.0 * deviation(out.len() as f64, 1.0 / 62.0);
-    assert!(
-        used.iter()
-            .all(|count| (f64::from(**count) - expected).abs() < limit)
-    );
+    assert!(used.iter().all(|count| (f64::from(**count) - expected).abs() < limit));
 }

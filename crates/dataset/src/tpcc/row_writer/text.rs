@@ -15,10 +15,7 @@ const fn pairs() -> [[u8; 2]; PAIR_COUNT] {
     let mut pairs = [[0; 2]; PAIR_COUNT];
     let mut place = 0;
     while place < PAIR_COUNT {
-        pairs[place] = [
-            LETTERS[place / LETTERS.len()],
-            LETTERS[place % LETTERS.len()],
-        ];
+        pairs[place] = [LETTERS[place / LETTERS.len()], LETTERS[place % LETTERS.len()]];
         place += 1;
     }
     pairs
@@ -26,11 +23,7 @@ const fn pairs() -> [[u8; 2]; PAIR_COUNT] {
 
 /// Appends `least` to `most` letters and digits.
 pub(super) fn push_text(draws: &mut Draws, least: u64, most: u64, out: &mut Vec<u8>) {
-    let length = if least == most {
-        least
-    } else {
-        draws.between(least, most)
-    };
+    let length = if least == most { least } else { draws.between(least, most) };
     let end = out.len() + length as usize;
     while out.len() < end {
         let mut chunk = [0; 2 * PAIRS_A_DRAW];

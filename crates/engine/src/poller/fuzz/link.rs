@@ -161,9 +161,7 @@ impl Link {
         match self.place {
             Place::With(..) => {
                 let peer_writes = self.peer.is_some() && !self.peer_ended_writing;
-                peer_writes
-                    && self.received == self.wanted
-                    && (!peer_reads || self.read == self.sent)
+                peer_writes && self.received == self.wanted && (!peer_reads || self.read == self.sent)
             }
             Place::LetGo(..) => false,
             Place::Closed => !peer_reads || is_at_end,
@@ -173,13 +171,7 @@ impl Link {
 
     /// What all pollers must agree on.
     pub(super) fn outcome(&self) -> String {
-        let Self {
-            number,
-            received,
-            sent,
-            read,
-            ..
-        } = self;
+        let Self { number, received, sent, read, .. } = self;
         match self.place {
             _ if self.is_cut => format!("{number}: cut"),
             Place::Closed => format!("{number}: closed"),

@@ -102,12 +102,7 @@ impl Uring {
         }
     }
 
-    fn receive(
-        &mut self,
-        request: Request,
-        completion: &cqueue::Entry,
-        handler: &mut impl Handler,
-    ) {
+    fn receive(&mut self, request: Request, completion: &cqueue::Entry, handler: &mut impl Handler) {
         let is_last = !cqueue::more(completion.flags());
         self.receives -= usize::from(is_last);
         let filled = cqueue::buffer_select(completion.flags());
@@ -149,13 +144,7 @@ impl Uring {
 
     /// Passes the `length` bytes in buffer `id` to the handler for `token`; the caller returns the
     /// buffer.
-    fn hand_over(
-        &mut self,
-        token: usize,
-        id: u16,
-        length: usize,
-        handler: &mut impl Handler,
-    ) -> Next {
+    fn hand_over(&mut self, token: usize, id: u16, length: usize, handler: &mut impl Handler) -> Next {
         // the handler may change a message that waits for the next batch, so it is copied
         if let Some(Some(connection)) = self.connections.get_mut(token)
             && let Outgoing::Message = connection.outgoing

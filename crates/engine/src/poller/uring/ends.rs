@@ -32,10 +32,7 @@ pub(super) struct Looks {
 impl Looks {
     /// The first checks are some time after `now`.
     pub(super) fn after(now: Nanos) -> Self {
-        Self {
-            next: now + LOOK_EVERY,
-            token: 0,
-        }
+        Self { next: now + LOOK_EVERY, token: 0 }
     }
 
     /// How many of `connections` connections are to be checked at `now`.
@@ -101,11 +98,7 @@ impl Uring {
         if connection.is_cancelled {
             return;
         }
-        let request = Request {
-            kind: RequestKind::Receive,
-            generation: connection.generation,
-            token: token as u32,
-        };
+        let request = Request { kind: RequestKind::Receive, generation: connection.generation, token: token as u32 };
         let receive = CancelBuilder::user_data(request.user_data());
         let no_wait = Some(Timespec::new());
         // fails if the receive ends by itself or runs at this moment

@@ -15,12 +15,7 @@ use crate::clock::{Nanos, SECOND};
 
 impl Uring {
     /// Submits as much of the pending work as one batch holds, and waits for `wanted` completions.
-    pub(super) fn enter(
-        &mut self,
-        wanted: usize,
-        timeout: Option<Nanos>,
-        handler: &impl Handler,
-    ) -> io::Result<()> {
+    pub(super) fn enter(&mut self, wanted: usize, timeout: Option<Nanos>, handler: &impl Handler) -> io::Result<()> {
         if self.is_broken {
             return Err(io::Error::other("io_uring took no requests"));
         }
@@ -38,10 +33,7 @@ impl Uring {
             None => SubmitArgs::new(),
         };
         loop {
-            let entered = self
-                .ring
-                .submitter()
-                .submit_with_args(if is_all { wanted } else { 0 }, &args);
+            let entered = self.ring.submitter().submit_with_args(if is_all { wanted } else { 0 }, &args);
             let is_taken = self.ring.submission().is_empty();
             match entered {
                 Ok(_) if is_taken => break,
@@ -70,14 +62,9 @@ impl Uring {
             if connection.is_armed || connection.is_stopping {
                 continue;
             }
-            let request = Request {
-                kind: RequestKind::Receive,
-                generation: connection.generation,
-                token: token as u32,
-            };
-            let entry = opcode::RecvMulti::new(Fixed(token as u32), GROUP)
-                .build()
-                .user_data(request.user_data());
+            let request =
+                Request { kind: RequestKind::Receive, generation: connection.generation, token: token as u32 };
+            let entry = opcode::RecvMulti::new(Fixed(token as u32), GROUP).build().user_data(request.user_data());
             // SAFETY: a receive into selected buffers has no memory but theirs, which `drop` frees
             // only when `receives` is back at 0.
             if unsafe { queue.push(&entry) }.is_ok() {
@@ -100,11 +87,7 @@ impl Uring {
             let Some(Some(connection)) = self.connections.get_mut(token) else {
                 continue;
             };
-            let request = |kind| Request {
-                kind,
-                generation: connection.generation,
-                token: token as u32,
-            };
+            let request = |kind| Request { kind, generation: connection.generation, token: token as u32 };
             let entry = match std::mem::take(&mut connection.outgoing) {
                 Outgoing::Message => send(token, handler.outgoing(token), SendFlags::DONTWAIT)
                     .flags(squeue::Flags::SKIP_SUCCESS)

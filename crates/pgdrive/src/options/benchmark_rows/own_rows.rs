@@ -12,11 +12,9 @@ use super::super::replay_options::pace;
 use crate::getopt::no_word;
 use crate::percentiles::{self, Percentiles};
 
-const PAUSES: Conflict<BenchmarkOptions> = Conflict::new(
-    Partner::Phases,
-    "phases say how many clients are in use, or a rate",
-)
-.called("--keying-time and --think-time");
+const PAUSES: Conflict<BenchmarkOptions> =
+    Conflict::new(Partner::Phases, "phases say how many clients are in use, or a rate")
+        .called("--keying-time and --think-time");
 
 const fn row(long: &'static str, help: &'static str) -> Row<BenchmarkOptions> {
     Row::new(long, help)
@@ -33,12 +31,9 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         given.load.percentiles = Some(Percentiles::parse(value.text)?);
         Ok(())
     }),
-    row(
-        "histogram",
-        "write an HdrHistogram interval log, a line per second",
-    )
-    .takes("FILE")
-    .text(|given| &mut given.load.histogram),
+    row("histogram", "write an HdrHistogram interval log, a line per second")
+        .takes("FILE")
+        .text(|given| &mut given.load.histogram),
     row(
         "lua",
         "run a Lua script of sysbench: a file, or the name of\n\
@@ -111,9 +106,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         Ok(())
     })
     .not_in_pgbench(),
-    row("json", "write the results to FILE as a JSON object")
-        .takes("FILE")
-        .text(|given| &mut given.load.json),
+    row("json", "write the results to FILE as a JSON object").takes("FILE").text(|given| &mut given.load.json),
     row("warmup", "run the load for SECONDS before measuring begins")
         .takes("SECONDS")
         .set(|given, value| {
@@ -131,10 +124,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
          round trip",
     )
     .call(|given| given.load.pipelining = Pipelining::Auto)
-    .not_with(Conflict::new(
-        Partner::Lua,
-        "A Lua script waits for every answer.",
-    ))
+    .not_with(Conflict::new(Partner::Lua, "A Lua script waits for every answer."))
     .not_in_pgbench()
     .not_in_replays("a replay sends what the application sent"),
     row(
@@ -145,32 +135,21 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     )
     .takes("[SCRIPT=]TIME")
     .set(|given, value| {
-        given
-            .load
-            .pacing
-            .keying
-            .push(PauseChoice::parse(value.text, "--keying-time")?);
+        given.load.pacing.keying.push(PauseChoice::parse(value.text, "--keying-time")?);
         Ok(())
     })
     .not_with(PAUSES)
     .not_in_pgbench()
     .not_in_replays("the file has its own times"),
-    row(
-        "think-time",
-        "pause after every transaction, as for --keying-time",
-    )
-    .takes("[SCRIPT=]TIME")
-    .set(|given, value| {
-        given
-            .load
-            .pacing
-            .think
-            .push(PauseChoice::parse(value.text, "--think-time")?);
-        Ok(())
-    })
-    .not_with(PAUSES)
-    .not_in_pgbench()
-    .not_in_replays("the file has its own times"),
+    row("think-time", "pause after every transaction, as for --keying-time")
+        .takes("[SCRIPT=]TIME")
+        .set(|given, value| {
+            given.load.pacing.think.push(PauseChoice::parse(value.text, "--think-time")?);
+            Ok(())
+        })
+        .not_with(PAUSES)
+        .not_in_pgbench()
+        .not_in_replays("the file has its own times"),
     row(
         "drain-limit",
         "abort clients still busy SECONDS after -T\n\
@@ -181,12 +160,10 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         given.load.drain_limit = Some(value.seconds_or_zero()?);
         Ok(())
     }),
-    row("io", "use this interface of the kernel (default: auto)")
-        .takes("auto|epoll|io_uring")
-        .set(|given, value| {
-            given.load.io = io(value.text)?;
-            Ok(())
-        }),
+    row("io", "use this interface of the kernel (default: auto)").takes("auto|epoll|io_uring").set(|given, value| {
+        given.load.io = io(value.text)?;
+        Ok(())
+    }),
     row(
         "reconnect",
         "reconnect clients that lose their connection, and\n\
@@ -281,9 +258,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         given.load.check = Some(Check::parse(value.text)?);
         Ok(())
     }),
-    row("parent-lease", "stop when standard input closes")
-        .flag(|given| &mut given.load.parent_lease)
-        .in_any_mode(),
+    row("parent-lease", "stop when standard input closes").flag(|given| &mut given.load.parent_lease).in_any_mode(),
     row("lease", "also stop when no line has arrived for SECONDS")
         .takes("SECONDS")
         .set(|given, value| {

@@ -7,14 +7,13 @@ use pgdyno_engine::spec::{OnError, Sessions};
 use super::super::benchmark_options::BenchmarkOptions;
 use super::super::option_row::{Conflict, Partner, Row};
 use super::super::option_values::{
-    I32, Information, Origin, ScriptChoice, definition, latency_limit, protocol, rate_per_s,
-    sampling_rate, script, seed, tries,
+    I32, Information, Origin, ScriptChoice, definition, latency_limit, protocol, rate_per_s, sampling_rate, script,
+    seed, tries,
 };
 use crate::called_as::CalledAs;
 
 const SCRIPTS: Conflict<BenchmarkOptions> =
-    Conflict::new(Partner::Lua, "A Lua script is the only script of its load.")
-        .called("-f/--file and -b/--builtin");
+    Conflict::new(Partner::Lua, "A Lua script is the only script of its load.").called("-f/--file and -b/--builtin");
 
 const fn row(long: &'static str, help: &'static str) -> Row<BenchmarkOptions> {
     Row::new(long, help)
@@ -32,10 +31,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         if value.text == "list" {
             given.information = Some(Information::Builtins);
         } else {
-            given
-                .load
-                .scripts
-                .push(script(value.text, Origin::Builtin)?);
+            given.load.scripts.push(script(value.text, Origin::Builtin)?);
         }
         Ok(())
     })
@@ -56,12 +52,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
          (same as \"-b simple-update\")",
     )
     .short('N')
-    .call(|given| {
-        given
-            .load
-            .scripts
-            .push(ScriptChoice::builtin("simple-update"))
-    })
+    .call(|given| given.load.scripts.push(ScriptChoice::builtin("simple-update")))
     .not_with(SCRIPTS)
     .not_in_replays("the file has its own statements"),
     row(
@@ -70,25 +61,17 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
          (same as \"-b select-only\")",
     )
     .short('S')
-    .call(|given| {
-        given
-            .load
-            .scripts
-            .push(ScriptChoice::builtin("select-only"))
-    })
+    .call(|given| given.load.scripts.push(ScriptChoice::builtin("select-only")))
     .not_with(SCRIPTS)
     .not_in_replays("the file has its own statements"),
-    row(
-        "client",
-        "number of concurrent database clients (default: 1)",
-    )
-    .short('c')
-    .takes("NUM")
-    .set(|given, value| {
-        given.load.clients = value.integer(1, I32)? as usize;
-        Ok(())
-    })
-    .not_in_replays("the file says how many sessions there are"),
+    row("client", "number of concurrent database clients (default: 1)")
+        .short('c')
+        .takes("NUM")
+        .set(|given, value| {
+            given.load.clients = value.integer(1, I32)? as usize;
+            Ok(())
+        })
+        .not_in_replays("the file says how many sessions there are"),
     row("connect", "establish new connection for each transaction")
         .short('C')
         .call(|given| given.load.sessions = Sessions::PerTransaction)
@@ -100,10 +83,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
             given.load.variables.push(definition(value.text)?);
             Ok(())
         })
-        .not_with(Conflict::new(
-            Partner::Lua,
-            "Give options of the script with --lua-opt NAME=VALUE.",
-        ))
+        .not_with(Conflict::new(Partner::Lua, "Give options of the script with --lua-opt NAME=VALUE."))
         .not_in_replays("the file has its own statements"),
     row(
         "jobs",
@@ -116,51 +96,30 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         given.jobs = Some(value.integer(1, I32)? as usize);
         Ok(())
     }),
-    row("log", "write transaction times to log file")
-        .short('l')
-        .flag(|given| &mut given.log.wanted),
-    row(
-        "latency-limit",
-        "count transactions lasting more than NUM ms as late",
-    )
-    .short('L')
-    .takes("NUM")
-    .set(|given, value| {
-        given.load.latency_limit = Some(latency_limit(value)?);
+    row("log", "write transaction times to log file").short('l').flag(|given| &mut given.log.wanted),
+    row("latency-limit", "count transactions lasting more than NUM ms as late").short('L').takes("NUM").set(
+        |given, value| {
+            given.load.latency_limit = Some(latency_limit(value)?);
+            Ok(())
+        },
+    ),
+    row("protocol", "protocol for submitting queries (default: simple)")
+        .short('M')
+        .takes("simple|extended|prepared")
+        .set(|given, value| {
+            given.load.mode = protocol(value.text)?;
+            Ok(())
+        })
+        .not_with(Conflict::new(Partner::Lua, "The script decides which statements are prepared."))
+        .not_in_replays("the file has its own statements"),
+    row("no-vacuum", "do not run VACUUM before tests").short('n').flag(|given| &mut given.no_vacuum).in_any_mode(),
+    row("progress", "show thread progress report every NUM seconds").short('P').takes("NUM").set(|given, value| {
+        given.load.progress_s = Some(value.integer(1, I32)? as u64);
         Ok(())
     }),
-    row(
-        "protocol",
-        "protocol for submitting queries (default: simple)",
-    )
-    .short('M')
-    .takes("simple|extended|prepared")
-    .set(|given, value| {
-        given.load.mode = protocol(value.text)?;
-        Ok(())
-    })
-    .not_with(Conflict::new(
-        Partner::Lua,
-        "The script decides which statements are prepared.",
-    ))
-    .not_in_replays("the file has its own statements"),
-    row("no-vacuum", "do not run VACUUM before tests")
-        .short('n')
-        .flag(|given| &mut given.no_vacuum)
-        .in_any_mode(),
-    row("progress", "show thread progress report every NUM seconds")
-        .short('P')
-        .takes("NUM")
-        .set(|given, value| {
-            given.load.progress_s = Some(value.integer(1, I32)? as u64);
-            Ok(())
-        }),
-    row(
-        "report-per-command",
-        "report latencies, failures, and retries per command",
-    )
-    .short('r')
-    .flag(|given| &mut given.load.per_command),
+    row("report-per-command", "report latencies, failures, and retries per command")
+        .short('r')
+        .flag(|given| &mut given.load.per_command),
     row("rate", "target rate in transactions per second")
         .short('R')
         .takes("NUM")
@@ -168,10 +127,7 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
             given.rate_per_s = Some(rate_per_s(value)?);
             Ok(())
         })
-        .not_with(Conflict::new(
-            Partner::Phases,
-            "give each phase its rate in the file",
-        ))
+        .not_with(Conflict::new(Partner::Phases, "give each phase its rate in the file"))
         .not_in_replays("the file has its own times, which --pace=FACTOR divides"),
     row(
         "scale",
@@ -186,21 +142,15 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     })
     .in_any_mode()
     .not_in_replays("the file has its own statements"),
-    row(
-        "transactions",
-        "number of transactions each client runs (default: 10)",
-    )
-    .short('t')
-    .takes("NUM")
-    .set(|given, value| {
-        given.transactions = Some(value.integer(1, I32)? as u64);
-        Ok(())
-    })
-    .not_with(Conflict::new(
-        Partner::Phases,
-        "the duration of the run is the sum of its phases",
-    ))
-    .not_in_replays("a replay ends with its last session, or after --time=SECONDS"),
+    row("transactions", "number of transactions each client runs (default: 10)")
+        .short('t')
+        .takes("NUM")
+        .set(|given, value| {
+            given.transactions = Some(value.integer(1, I32)? as u64);
+            Ok(())
+        })
+        .not_with(Conflict::new(Partner::Phases, "the duration of the run is the sum of its phases"))
+        .not_in_replays("a replay ends with its last session, or after --time=SECONDS"),
     row("time", "duration of benchmark test in seconds")
         .short('T')
         .takes("NUM")
@@ -211,30 +161,21 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
             });
             Ok(())
         })
-        .not_with(Conflict::new(
-            Partner::Phases,
-            "the duration of the run is the sum of its phases",
-        )),
+        .not_with(Conflict::new(Partner::Phases, "the duration of the run is the sum of its phases")),
     row("vacuum-all", "vacuum all four standard tables before tests")
         .short('v')
         .flag(|given| &mut given.vacuum_all)
         .not_in_replays("a replay does not know the tables of pgbench"),
-    row("aggregate-interval", "aggregate data over NUM seconds")
-        .takes("NUM")
-        .set(|given, value| {
-            given.log.interval_s = Some(value.integer(1, I32)? as u64);
-            Ok(())
-        }),
+    row("aggregate-interval", "aggregate data over NUM seconds").takes("NUM").set(|given, value| {
+        given.log.interval_s = Some(value.integer(1, I32)? as u64);
+        Ok(())
+    }),
     row("continue-on-error", "continue running after an SQL error")
         .call(|given| given.load.on_error = OnError::Continue)
         .not_in_replays("a replay always continues after errors, and counts those that are new"),
-    row("exit-on-abort", "exit when any client is aborted")
-        .flag(|given| &mut given.load.exit_on_abort),
-    row(
-        "failures-detailed",
-        "report the failures grouped by basic types",
-    )
-    .flag(|given| &mut given.load.failures_detailed),
+    row("exit-on-abort", "exit when any client is aborted").flag(|given| &mut given.load.exit_on_abort),
+    row("failures-detailed", "report the failures grouped by basic types")
+        .flag(|given| &mut given.load.failures_detailed),
     row(
         "log-prefix",
         "prefix for transaction time log file\n\
@@ -242,46 +183,29 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     )
     .takes("PREFIX")
     .text(|given| &mut given.log.prefix),
-    row(
-        "max-tries",
-        "max number of tries to run transaction (default: 1)",
-    )
-    .takes("NUM")
-    .set(|given, value| {
-        given.tries = Some(tries(value)?);
-        Ok(())
-    })
-    .not_in_replays("a replay repeats what the application did, including its retries"),
-    row(
-        "progress-timestamp",
-        "use Unix epoch timestamps for progress",
-    )
-    .flag(|given| &mut given.load.progress_timestamp),
-    row(
-        "random-seed",
-        "set random seed (\"time\", \"rand\", integer)",
-    )
-    .takes("SEED")
-    .set(|given, value| {
-        given.load.seed = seed(value.text, "--random-seed option")?;
-        Ok(())
-    })
-    .in_any_mode_of_pgdrive(),
-    row(
-        "sampling-rate",
-        "fraction of transactions to log (e.g., 0.01 for 1%)",
-    )
-    .takes("NUM")
-    .set(|given, value| {
+    row("max-tries", "max number of tries to run transaction (default: 1)")
+        .takes("NUM")
+        .set(|given, value| {
+            given.tries = Some(tries(value)?);
+            Ok(())
+        })
+        .not_in_replays("a replay repeats what the application did, including its retries"),
+    row("progress-timestamp", "use Unix epoch timestamps for progress")
+        .flag(|given| &mut given.load.progress_timestamp),
+    row("random-seed", "set random seed (\"time\", \"rand\", integer)")
+        .takes("SEED")
+        .set(|given, value| {
+            given.load.seed = seed(value.text, "--random-seed option")?;
+            Ok(())
+        })
+        .in_any_mode_of_pgdrive(),
+    row("sampling-rate", "fraction of transactions to log (e.g., 0.01 for 1%)").takes("NUM").set(|given, value| {
         given.log.sampling_rate = Some(sampling_rate(value)?);
         Ok(())
     }),
-    row("show-script", "show builtin script code, then exit")
-        .takes("NAME")
-        .set(|given, value| {
-            given.information = Some(Information::Script(value.text.to_owned()));
-            Ok(())
-        }),
-    row("verbose-errors", "print messages of all errors")
-        .flag(|given| &mut given.load.verbose_errors),
+    row("show-script", "show builtin script code, then exit").takes("NAME").set(|given, value| {
+        given.information = Some(Information::Script(value.text.to_owned()));
+        Ok(())
+    }),
+    row("verbose-errors", "print messages of all errors").flag(|given| &mut given.load.verbose_errors),
 ];

@@ -36,34 +36,13 @@ fn sizes_of_tables_are_options_of_a_workload() {
 #[test]
 fn what_does_not_go_together_is_refused() {
     for (args, message) in [
-        (
-            &["--lua=a", "-S"][..],
-            "-f/--file and -b/--builtin cannot be used with --lua and --workload",
-        ),
-        (
-            &["--lua=a", "-M", "prepared"],
-            "-M/--protocol cannot be used with --lua and --workload",
-        ),
-        (
-            &["--lua=a", "--workload=oltp-insert"],
-            "give one --lua or --workload: a load has one Lua script",
-        ),
-        (
-            &["--lua=a", "--tables=3"],
-            "--tables and --table-size cannot be used with --lua",
-        ),
-        (
-            &["--lua-opt", "a=1"],
-            "--lua-opt and --lua-command need --lua or --workload",
-        ),
-        (
-            &["--lua=a", "--check=twice"],
-            "invalid argument of --check: \"twice\"",
-        ),
-        (
-            &["--lua=a", "--lua-opt", "a"],
-            "invalid option of a script: \"a\"",
-        ),
+        (&["--lua=a", "-S"][..], "-f/--file and -b/--builtin cannot be used with --lua and --workload"),
+        (&["--lua=a", "-M", "prepared"], "-M/--protocol cannot be used with --lua and --workload"),
+        (&["--lua=a", "--workload=oltp-insert"], "give one --lua or --workload: a load has one Lua script"),
+        (&["--lua=a", "--tables=3"], "--tables and --table-size cannot be used with --lua"),
+        (&["--lua-opt", "a=1"], "--lua-opt and --lua-command need --lua or --workload"),
+        (&["--lua=a", "--check=twice"], "invalid argument of --check: \"twice\""),
+        (&["--lua=a", "--lua-opt", "a"], "invalid option of a script: \"a\""),
     ] {
         assert_eq!(request(args), Err(message.to_owned()), "{args:?}");
     }

@@ -81,28 +81,14 @@ fn every_option_takes_or_refuses_them() {
 #[test]
 fn times_fit_the_engines_clock() {
     let longest = ["-T2147483647", "--warmup=2147483647"];
-    let given = load(
-        &[
-            &longest[..],
-            &["--drain-limit=2147483647", "--lease=2147483647"],
-        ]
-        .concat(),
-    );
-    let Limit::Duration(duration) = given.limit else {
-        panic!("{:?}", given.limit)
-    };
+    let given = load(&[&longest[..], &["--drain-limit=2147483647", "--lease=2147483647"]].concat());
+    let Limit::Duration(duration) = given.limit else { panic!("{:?}", given.limit) };
     let drained = duration + given.warmup + given.drain_limit.unwrap_or_default();
     let ends_ns = u64::try_from(drained.as_nanos()).expect("nanoseconds in 64 bits");
     // added to the uptime of a host and to the greatest -L
     assert!(ends_ns < u64::MAX / 2);
-    assert_eq!(
-        load(&["-L", "2147483647000"]).latency_limit,
-        Some(Duration::from_secs(i32::MAX as u64))
-    );
-    assert_eq!(
-        load(&["-L", "1e-6"]).latency_limit,
-        Some(Duration::from_nanos(1))
-    );
+    assert_eq!(load(&["-L", "2147483647000"]).latency_limit, Some(Duration::from_secs(i32::MAX as u64)));
+    assert_eq!(load(&["-L", "1e-6"]).latency_limit, Some(Duration::from_nanos(1)));
 }
 
 #[test]
@@ -129,14 +115,8 @@ fn a_refusal_names_the_limit() {
         (&["--percentiles=101"], "up to 100"),
         (&["-i", "--partitions=2147483647"], "in range 0..100000"),
     ] {
-        let refused = read(
-            args.iter().map(ToString::to_string).collect(),
-            None,
-            CalledAs::Pgdrive,
-        );
-        let Err(UsageError::Failure(failure)) = refused else {
-            panic!("{args:?}: {refused:?}")
-        };
+        let refused = read(args.iter().map(ToString::to_string).collect(), None, CalledAs::Pgdrive);
+        let Err(UsageError::Failure(failure)) = refused else { panic!("{args:?}: {refused:?}") };
         let said = format!("{} {}", failure.message, failure.hint.unwrap_or_default());
         assert!(said.contains(words), "{args:?}: {said}");
     }

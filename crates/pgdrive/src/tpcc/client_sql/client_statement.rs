@@ -110,12 +110,7 @@ impl Statement {
                 Self::DeliveryCustomer,
                 Self::Commit,
             ],
-            Kind::StockLevel => &[
-                Self::Begin,
-                Self::StockDistrict,
-                Self::StockCount,
-                Self::Commit,
-            ],
+            Kind::StockLevel => &[Self::Begin, Self::StockDistrict, Self::StockCount, Self::Commit],
         }
     }
 
@@ -181,9 +176,7 @@ impl Statement {
                 "insert into orders (o_id, o_d_id, o_w_id, o_c_id, o_entry_d, o_ol_cnt, o_all_local) \
                  values ($1, $2, $3, $4, now(), $5, $6)"
             }
-            Self::NewOrderOpen => {
-                "insert into new_order (no_o_id, no_d_id, no_w_id) values ($1, $2, $3)"
-            }
+            Self::NewOrderOpen => "insert into new_order (no_o_id, no_d_id, no_w_id) values ($1, $2, $3)",
             Self::NewOrderLine => {
                 "insert into order_line (ol_o_id, ol_d_id, ol_w_id, ol_number, ol_i_id, ol_supply_w_id, \
                  ol_quantity, ol_amount, ol_dist_info) values ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
@@ -230,9 +223,7 @@ impl Statement {
                  where ol_w_id = $1 and ol_d_id = $2 and ol_o_id = $3 returning ol_amount) \
                  select sum(ol_amount) from delivered"
             }
-            Self::StockDistrict => {
-                "select d_next_o_id from district where d_w_id = $1 and d_id = $2"
-            }
+            Self::StockDistrict => "select d_next_o_id from district where d_w_id = $1 and d_id = $2",
             Self::StockCount => {
                 "select count(distinct s_i_id) from order_line, stock \
                  where ol_w_id = $1 and ol_d_id = $2 and ol_o_id >= $3::int - 20 and ol_o_id < $3::int \
@@ -247,10 +238,7 @@ impl Statement {
     #[must_use]
     pub fn parameters(self, profile: Profile) -> u16 {
         let sql = self.sql(profile);
-        (1..=9u16)
-            .rev()
-            .find(|number| sql.contains(&format!("${number}")))
-            .unwrap_or(0)
+        (1..=9u16).rev().find(|number| sql.contains(&format!("${number}"))).unwrap_or(0)
     }
 }
 
