@@ -149,8 +149,9 @@ dist: wheels ## wheels, source distribution and archives of pgdrive, for release
 	    $$release/pgdrive $$release/pgprobe $$release/pgnull $$release/THIRD-PARTY-NOTICES.txt LICENSE || exit; done
 	cd dist && rm -f .gitignore && sha256sum -- * > SHA256SUMS
 
-wheels: .venv/bin/uv static-programs ## wheels alone (MACHINES="x86_64 aarch64")
+wheels: .venv/.complete static-programs ## wheels alone (MACHINES="x86_64 aarch64")
 	rm -rf dist
+	PGDYNO_PGPROBE=target/$$(uname -m)-unknown-linux-musl/release/pgprobe $(BIN)/python tools/pages.py target/pages
 	for machine in $(MACHINES); do \
 	  PGDYNO_WHEEL_TARGET=$$machine-unknown-linux-musl $(BIN)/uv build --quiet --wheel --out-dir dist || exit; done
 
@@ -269,9 +270,9 @@ $(TESTS)/.ready: .venv/.complete $(NAMES:%=target/$(PROFILE)/%)
 $(CATALOGUES:.po=.mo) &: $(CATALOGUES) tools/translations.py .venv/.installed
 	$(BIN)/python tools/translations.py compile
 
-docs: .venv/bin/uv ## the documentation as a site, in site/ (to read it: python3 -m http.server --directory site)
-	$(BIN)/uv sync --locked --quiet --inexact --only-group docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+docs: test-environment ## the documentation as a site, in site/ (to read it: python3 -m http.server --directory site)
+	$(BIN)/uv sync --locked --quiet --inexact --group docs
+	NO_MKDOCS_2_WARNING=1 $(TESTS)/bin/python -m mkdocs build --strict
 
 messages: build ## bring the reports' texts in other languages up to date with the source (.po), and compile them
 	$(BIN)/python tools/translations.py

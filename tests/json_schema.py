@@ -1,15 +1,15 @@
-"""Reads what commands print with --json, and validates it against `docs/reference/json-output.schema.json`."""
+"""Reads what commands print with --json, and validates it against `pgdyno/json-output.schema.json`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
+from importlib import resources
 from typing import Any
 
 import jsonschema
 
-SCHEMA = json.loads((Path(__file__).parents[1] / "docs" / "reference" / "json-output.schema.json").read_text())
+SCHEMA = json.loads(resources.files("pgdyno").joinpath("json-output.schema.json").read_text(encoding="utf-8"))
 
 
 def validated(name: str, printed: str) -> Any:  # noqa: ANN401 - any JSON

@@ -27,6 +27,7 @@ MACHINES = {"x86_64": 62, "aarch64": 183}
 """Machines that are released, and ELF's number of each."""
 PROGRAMS = ("pgdrive", "pgprobe", "pgnull")
 NOTICES = "THIRD-PARTY-NOTICES.txt"
+PAGES = ("man/man1/pgdyno.1", "doc/pgdyno/pgdyno.md", "doc/pgdyno/messages.md", "doc/pgdyno/plan.schema.json")
 _INTERPRETER = 3
 """ELF's number of the segment that names the dynamic loader."""
 
@@ -90,12 +91,15 @@ def check_source(dist: Path) -> str:
 
 
 def check_wheel(wheel: Path, machine: str, number: int) -> None:
-    """Asserts that the wheel has three static programs for its machine, and the notices of their libraries."""
+    """Asserts that the wheel has three static programs for its machine, the notices of their libraries, and pages."""
     if f"manylinux_2_17_{machine}" not in wheel.name:
         raise ReleaseError(f"{wheel.name} is no wheel for manylinux_2_17_{machine}")
     with zipfile.ZipFile(wheel) as archive:
-        scripts = wheel.name.removesuffix(wheel.name[wheel.name.index("-py3") :]) + ".data/scripts"
-        check_programs({name: archive.read(f"{scripts}/{name}") for name in PROGRAMS}, number)
+        data = wheel.name.removesuffix(wheel.name[wheel.name.index("-py3") :]) + ".data"
+        check_programs({name: archive.read(f"{data}/scripts/{name}") for name in PROGRAMS}, number)
+        missing = {f"{data}/data/share/{page}" for page in PAGES} - set(archive.namelist())
+        if missing:
+            raise ReleaseError(f"{wheel.name} has no {', '.join(sorted(missing))}")
         check_notices(archive.read(f"pgdyno/{NOTICES}").decode())
 
 

@@ -1,7 +1,9 @@
 """Builds the engine with cargo and adds it to the wheel, next to the `pgdyno` command, with third-party notices.
 
-`make dist` builds the programs itself, for each machine, and names them by PGDYNO_WHEEL_TARGET: such a wheel runs on
-any Linux of that machine, because its programs are linked statically.
+The wheel also has the manual page and the generated reference if `tools/pages.py` wrote them to target/pages.
+
+`make dist` does so, and builds the programs itself, for each machine, and names them by PGDYNO_WHEEL_TARGET: such a
+wheel runs on any Linux of that machine, because its programs are linked statically.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ class EngineHook(BuildHookInterface[Any]):
     """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Adds the programs as scripts, the notices, and the platform to the wheel's name.
+        """Adds the programs as scripts, the notices, the pages, and the platform to the wheel's name.
 
         `version` is the build's kind: `standard` or `editable`.
         """
@@ -52,6 +54,11 @@ class EngineHook(BuildHookInterface[Any]):
             cargo += [argument for crate in third_party.PROGRAMS.values() for argument in ("--package", crate)]
             subprocess.run(cargo, cwd=self.root, check=True)
         build_data["shared_scripts"] = {str(folder / program): program for program in third_party.PROGRAMS}
+        pages = Path(self.root) / "target" / "pages"
+        if target and not pages.is_dir():
+            raise FileNotFoundError(f"{TARGET}={target}: no {pages}; make dist writes it")
+        shared = {"man": "share/man/man1", "doc": "share/doc/pgdyno"}
+        build_data["shared_data"] = {str(pages / kind): shared[kind] for kind in shared if (pages / kind).is_dir()}
         build_data["pure_python"] = False
         notices = folder / third_party.NAME
         notices.write_text(third_party.notices(Path(self.root), target), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The output of commands with --json matches `docs/reference/json-output.schema.json`."""
+"""The output of commands with --json matches `pgdyno/json-output.schema.json`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from commands_page import commands
 from pgdyno.cli import app
-from tests.commands_page import commands
 from tests.json_schema import SCHEMA, validated
 
 ROOT = Path(__file__).parents[2]

@@ -63,7 +63,7 @@ HELP = """
 import contextlib, io
 import typer
 from pgdyno.cli import app
-from tests.commands_page import commands
+from commands_page import commands
 found = [words for words, _ in commands(typer.main.get_command(app), ("pgdyno",))]
 for words in found:
     with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.suppress(SystemExit):

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import psycopg
 import pytest
 from psycopg import sql
@@ -27,10 +26,8 @@ from pgdyno.run import find_engine
 from pgdyno.store import load_run, query
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.json_schema import SCHEMA, validated
 
-SCHEMA = json.loads(
-    (Path(__file__).parents[2] / "docs" / "reference" / "json-output.schema.json").read_text(encoding="utf-8")
-)
 LEFT = """
     SELECT (SELECT count(*) FROM pg_namespace), (SELECT count(*) FROM pg_class), (SELECT count(*) FROM pg_database),
            (SELECT count(*) FROM pg_db_role_setting), (SELECT count(*) FROM pg_file_settings)
@@ -54,8 +51,7 @@ def dsn(theirs: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def answered(capsys: pytest.CaptureFixture[str]) -> Any:  # noqa: ANN401 - any JSON
     """The last line of standard output, which matches the schema."""
-    found = json.loads(capsys.readouterr().out.splitlines()[-1])
-    jsonschema.validate(found, {**SCHEMA, "$ref": "#/$defs/ab"})
+    found = validated("ab", capsys.readouterr().out.splitlines()[-1])
     assert found.keys() == SCHEMA["$defs"]["ab"]["properties"].keys()
     return found
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from pages import describe_probe
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.postgres.probe_process import Probe, probing
 
-PAGE = Path(__file__).parents[2] / "docs/reference/probe.md"
 MAJORS = range(10, 19)
 SETTINGS = {
     "shared_preload_libraries": "pg_stat_statements",
@@ -26,8 +24,8 @@ WHILE_IT_LASTS = {"vacuum", "replication"}
 
 
 def documented(major: int) -> set[str]:
-    """Returns the server's sources of a version, from the reference page."""
-    _, table = PAGE.read_text().split("### Sources by version of the server\n\n")
+    """Returns the server's sources of a version, by `pgprobe --describe`."""
+    _, table = describe_probe().split("### Sources by version of the server\n\n")
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line]
     place = lines[0].index(str(major))
     return {cells[0].strip("`") for cells in lines[2:] if cells[place]}

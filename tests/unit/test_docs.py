@@ -10,14 +10,27 @@ from pathlib import Path
 import pytest
 import typer
 
+import commands_page
+import man_page
+import messages_page
+import pages
 from pgdyno.cli import app
 from pgdyno.plan import Plan, load_plan
 from pgdyno.plan.checks.question import answer_warnings
 from pgdyno.user_config import KEYS, read_config
-from tests import commands_page, man_page, messages_page
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+@pytest.fixture(scope="module")
+def generated() -> dict[Path, str]:
+    """The generated pages, by the paths that they have on the site."""
+    return {ROOT / "docs" / path: text for path, text in pages.pages().items()}
+
+
+def test_no_generated_page_is_stored(generated: dict[Path, str]) -> None:
+    assert [str(path) for path in generated if path.exists()] == []
 
 
 PLAN = re.compile(r'```toml(?: title="(\S+)")?\n(.*?)```', re.DOTALL)
@@ -53,22 +66,36 @@ def test_the_readme_has_a_plan() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_files_that_exist(page: Path) -> None:
-    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", page.read_text()):
-        assert (page.parent / target).exists(), target
+def test_links_lead_to_files_that_exist(page: Path, generated: dict[Path, str]) -> None:
+    for target in targets_of(page.read_text()):
+        assert (page.parent / target).exists() or (page.parent / target).resolve() in generated, target
+
+
+def test_links_of_generated_pages_lead_to_files_that_exist(generated: dict[Path, str]) -> None:
+    linked = {(path.parent / target).resolve() for path, text in generated.items() for target in targets_of(text)}
+    assert len(linked) > 4
+    assert [str(path) for path in linked if not (path.exists() or path in generated)] == []
+
+
+def targets_of(text: str) -> list[str]:
+    """The files of the repository to which links in `text` lead."""
+    return re.findall(r"\]\((?!https?:|mailto:|#)([^)#]+)[^)]*\)", text)
 
 
 @pytest.mark.parametrize("page", PAGES[1:], ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_of_the_site_stay_in_it(page: Path) -> None:
     # `make docs` ends at one that does not; files outside of docs/ have addresses at GitHub
-    targets = re.findall(r"\]\((?!https?:|mailto:|#)([^)#]+)[^)]*\)", page.read_text())
     docs = ROOT / "docs"
-    assert [each for each in targets if not (page.parent / each).resolve().is_relative_to(docs)] == []
+    assert [
+        each for each in targets_of(page.read_text()) if not (page.parent / each).resolve().is_relative_to(docs)
+    ] == []
 
 
-def test_the_site_has_every_page() -> None:
+def test_the_site_has_every_page(generated: dict[Path, str]) -> None:
     named = re.findall(r"^ +- ([\w/.-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
-    assert sorted(named) == sorted(str(page.relative_to(ROOT / "docs")) for page in PAGES[1:])
+    assert sorted(named) == sorted(
+        str(page.relative_to(ROOT / "docs")) for page in [*PAGES[1:], *generated] if page.suffix == ".md"
+    )
 
 
 PAPERS = [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "design").glob("*.md"))]
@@ -104,30 +131,34 @@ def test_links_to_the_repository_lead_to_files_that_exist() -> None:
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
-def anchors(page: Path) -> set[str]:
-    """The fragments that a link to `page` may have, by GitHub's rule for headings."""
-    text = page.read_text()
+def anchors(text: str) -> set[str]:
+    """The fragments that a link to a page may have, by GitHub's rule for headings."""
     titles = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title) for title in re.findall(r"^#+ (.+)$", text, re.MULTILINE)]
     ids = re.findall(r'<a id="([^"]+)">', text)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles} | set(ids)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_lead_to_headings(page: Path) -> None:
+def test_links_lead_to_headings(page: Path, generated: dict[Path, str]) -> None:
     for target, fragment in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", page.read_text()):
-        assert fragment in anchors(page.parent / target if target else page), f"{target}#{fragment}"
+        path = (page.parent / target).resolve() if target else page
+        assert fragment in anchors(generated.get(path) or path.read_text()), f"{target}#{fragment}"
 
 
-def test_the_reference_has_every_command_as_its_help_has_it() -> None:
-    written = (ROOT / "docs" / "reference" / "pgdyno.md").read_text()
-    # else: python -m tests.commands_page > docs/reference/pgdyno.md
-    assert written == commands_page.page()
+def test_the_references_of_commands_have_every_command_and_option() -> None:
+    page, manual = commands_page.page(), man_page.page().replace("\\-", "-")
+    for words, command in commands_page.commands(typer.main.get_command(app), ("pgdyno",)):
+        name = " ".join(words)
+        section = page.partition(f"\n`{name}")[2].partition("\n## ")[0]
+        described = manual.partition(f'\n.SH "{name}"\n')[2].partition("\n.SH ")[0]
+        options = {option for each in command.params for option in each.opts if option.startswith("--")} - {"--help"}
+        assert [each for each in options if each not in section or each not in described] == [], name
 
 
-def test_the_manual_page_has_every_command_as_its_help_has_it() -> None:
-    written = (ROOT / "docs" / "reference" / "pgdyno.1").read_text()
-    # else: python -m tests.man_page > docs/reference/pgdyno.1
-    assert written == man_page.page()
+def test_the_pages_for_a_wheel_are_written_with_the_manual_page(tmp_path: Path, generated: dict[Path, str]) -> None:
+    pages.write(tmp_path)
+    assert {path.name for path in (tmp_path / "doc").iterdir()} == {path.name for path in generated}
+    assert (tmp_path / "man" / "pgdyno.1").read_text().startswith(".TH PGDYNO 1\n")
 
 
 @pytest.mark.parametrize(
@@ -160,10 +191,10 @@ def test_the_page_of_the_environment_has_the_keys_of_the_configuration_file(tmp_
     assert read_config(tmp_path / "config.toml").keys() == KEYS.keys()
 
 
-def test_the_reference_has_every_message_id() -> None:
-    written = (ROOT / "docs" / "reference" / "messages.md").read_text()
-    # else: python -m tests.messages_page > docs/reference/messages.md
-    assert written == messages_page.page()
+def test_the_reference_has_every_message_id(generated: dict[Path, str]) -> None:
+    listed = set(re.findall(r"^\| `([\w-]+)` \|", generated[ROOT / "docs/reference/messages.md"], re.MULTILINE))
+    assert listed == {entry.id for entry in messages_page.entries()}
+    assert len(listed) > 300
 
 
 def typed() -> list[tuple[str, str]]:
@@ -171,11 +202,10 @@ def typed() -> list[tuple[str, str]]:
     form = re.compile(r"(?<![\w/.-])pgdyno (?:[a-z]|--)[^`\n]*")
     found = []
     for page in PAGES:
-        if page.name != "pgdyno.md":
-            text = page.read_text()
-            code = re.findall(r"^```(?:sh|console|)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-            code += re.findall(r"`([^`\n]+)`", text)
-            found += [(page.name, call) for each in code for call in form.findall(each)]
+        text = page.read_text()
+        code = re.findall(r"^```(?:sh|console|)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        code += re.findall(r"`([^`\n]+)`", text)
+        found += [(page.name, call) for each in code for call in form.findall(each)]
     return found
 
 

@@ -7,6 +7,7 @@ from string import Formatter
 import pytest
 from pydantic import ValidationError
 
+import messages_page
 from pgdyno.messages import Message
 from pgdyno.records import KeptMessage, Manifest
 from pgdyno.records.base import VALUE_FORMAT
@@ -14,7 +15,6 @@ from pgdyno.report.export import points_markdown
 from pgdyno.report.report_content import digest, notes
 from pgdyno.report.several_runs import Together
 from pgdyno.report.translation import Language, use_language
-from tests import messages_page
 from tests.unit.report_sample import SampleRun, manifest, sweep
 
 DROPPED = Message(

@@ -7,9 +7,9 @@ import re
 
 import pytest
 
+from messages_page import message_calls
 from pgdyno.messages import Message
 from pgdyno.report.translation import Language, translated, use_language
-from tests.messages_page import message_calls
 
 _COUNTED = re.compile(r"(?<!of )\{(trials|count|dips|jumps|percentiles|more)\}(?: more)? (?!is)[a-z]+s\b")
 

@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperCommand
 from typer.testing import CliRunner
 
+from commands_page import commands
 from pgdyno.cli import app, configured
 from pgdyno.commands.arguments.options import PLAN_KEYS, complete_plans
 from pgdyno.commands.compare import compare_runs, print_comparisons, run_gate
@@ -31,7 +32,6 @@ from pgdyno.report.translation import Language
 from pgdyno.store import RunFolder
 from pgdyno.targets.connection import Address
 from pgdyno.user_config import LANGUAGES, config_path, read_config
-from tests.commands_page import commands
 from tests.unit.store_sample import sample_manifest
 from tests.unprivileged import unprivileged
 

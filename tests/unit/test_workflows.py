@@ -11,8 +11,8 @@ import pytest
 import typer
 import yaml
 
+import commands_page
 from pgdyno.cli import app
-from tests import commands_page
 from tests.action_steps import PullRequest
 
 ROOT = Path(__file__).parents[2]

@@ -66,7 +66,7 @@ def plan_schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """Returns the text of `docs/reference/plan.schema.json`."""
+    """Returns the text of `plan.schema.json`, which `pgdyno plan schema` prints and the documentation has."""
     return json.dumps(plan_schema(), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -61,16 +61,3 @@ fn section(text: &mut String, source: &Source) {
     }
     text.push('\n');
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn the_reference_page_has_these_tables() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/probe.md");
-        let page = std::fs::read_to_string(path).expect("the page is there");
-        let (_, after) = page
-            .split_once("<!-- from here on: pgprobe --describe -->\n\n")
-            .expect("the page says where the tables begin");
-        assert_eq!(after.trim_end(), super::markdown().trim_end());
-    }
-}

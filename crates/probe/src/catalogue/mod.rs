@@ -1,6 +1,6 @@
 //! Every source and metric of the probe: name, kind, unit and meaning, in one table.
 //!
-//! `docs/reference/probe.md` is generated from it, and a test compares the two.
+//! The reference of sources and metrics is generated from it.
 
 mod describe;
 mod host;

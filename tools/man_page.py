@@ -1,7 +1,4 @@
-"""Generates the manual page of pgdyno from its help, and from the reference of exit codes and variables.
-
-`python -m tests.man_page > docs/reference/pgdyno.1` updates the page; `man ./docs/reference/pgdyno.1` shows it.
-"""
+"""Generates the manual page of pgdyno from its help, and from the reference of exit codes and variables."""
 
 from __future__ import annotations
 
@@ -12,8 +9,8 @@ from typing import Any
 
 import typer
 
+from commands_page import commands
 from pgdyno.cli import app
-from tests.commands_page import commands
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
 FILES = (
@@ -69,7 +66,3 @@ def _text(text: str) -> str:
     """Returns `text` without meaning for roff: backslashes, hyphens of options, and dots that begin a line."""
     quoted = text.replace("\\", "\\e").replace("-", "\\-")
     return re.sub(r"^([.'])", r"\\&\1", quoted)
-
-
-if __name__ == "__main__":
-    print(page(), end="")

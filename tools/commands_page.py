@@ -1,7 +1,4 @@
-"""Generates the reference of pgdyno's commands from their help.
-
-`python -m tests.commands_page > docs/reference/pgdyno.md` updates the page.
-"""
+"""Generates the reference of pgdyno's commands from their help."""
 
 from __future__ import annotations
 
@@ -17,8 +14,7 @@ HEAD = """\
 # Commands of pgdyno
 
 This page lists the arguments and options of each command, as `pgdyno COMMAND --help` prints them. Wheels install the \
-same as one manual page, `man pgdyno`, with a section for each command: separate pages would only repeat `--help`, and \
-so would pages of pgdrive and pgprobe. See also [exit codes](exit-codes.md) and [environment variables and the \
+same as one manual page, `man pgdyno`. See also [exit codes](exit-codes.md) and [environment variables and the \
 configuration file](environment.md). The engine, pgdrive, has [its own command line](pgdrive.md).
 
 `pgdyno --version`, or `-V`, prints the versions of pgdyno and pgdrive; `--install-completion` installs shell \
@@ -55,7 +51,3 @@ def _section(words: tuple[str, ...], command: Any) -> str:  # noqa: ANN401 - lik
 def _cell(text: str) -> str:
     """Returns the text of a table's cell; defaults follow in brackets after two spaces."""
     return text.replace("  ", " ").replace("|", "\\|")
-
-
-if __name__ == "__main__":
-    print(page(), end="")

@@ -1,7 +1,4 @@
-"""Generates the reference of message ids from the calls of `Message` in the source.
-
-`python -m tests.messages_page > docs/reference/messages.md` updates the page.
-"""
+"""Generates the reference of message ids from the calls of `Message` in the source."""
 
 from __future__ import annotations
 
@@ -119,7 +116,3 @@ def _section(package: str, found: list[Entry]) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
-
-
-if __name__ == "__main__":
-    print(page(), end="")
