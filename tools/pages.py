@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import audit_page
+import cloud_page
 import commands_page
 import man_page
 import messages_page
@@ -34,6 +35,7 @@ def pages() -> dict[str, str]:
         "reference/pgdyno.md": commands_page.page(),
         "reference/messages.md": messages_page.page(),
         "reference/audit-rules.md": audit_page.page(),
+        "reference/cloud-metrics.md": cloud_page.page(),
         "reference/probe-metrics.md": PROBE_HEAD + describe_probe(),
         "reference/plan.schema.json": schema_text(),
         "reference/json-output.schema.json": output_schema.read_text(encoding="utf-8"),

@@ -1,27 +1,23 @@
-"""The checks of a selftest: the guide lists the same; a failed one has a reason and skips those that depend on it."""
+"""The checks of a selftest: the reference lists them; a failed one has a reason and skips those that depend on it."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import re
 
 import pytest
 
+import cloud_page
 from pgdyno.commands.selftest import keys_of
 from pgdyno.errors import TargetError, UsageError
 from pgdyno.targets.aws.selftest import ALL, CHECKS, Tally, checks_of, plan_of
 from pgdyno.targets.provider import Tried
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "aws.md"
 
-
-def test_the_guides_list_is_what_is_tried() -> None:
-    def kinds(named: tuple[str, ...]) -> str:
-        return "all" if named == ALL else ", ".join(named)
-
-    rows = [f"| `{each.key}` | {each.what} | {kinds(tuple(each.kinds))} |" for each in CHECKS]
-    lines = GUIDE.read_text().splitlines()
-    begin = lines.index("| check | what is tried | kinds |") + 2
-    assert lines[begin : begin + len(rows) + 1] == [*rows, ""]
+def test_the_reference_lists_what_is_tried() -> None:
+    section = cloud_page.page().partition("## Checks of the selftest")[2]
+    listed = re.findall(r"^\| `(\w+)` \| .+ \| ([\w, ]+) \|$", section, re.MULTILINE)
+    kinds = {each.key: "all" if tuple(each.kinds) == ALL else ", ".join(each.kinds) for each in CHECKS}
+    assert listed == list(kinds.items())
 
 
 def test_a_failed_check_has_a_reason_and_skips_the_rest() -> None:
