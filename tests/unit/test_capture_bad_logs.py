@@ -17,7 +17,7 @@ import pytest
 import pgdyno.capture.logs.capture_logs
 from pgdyno.capture import capture_table
 from pgdyno.capture.left_out import sentence
-from pgdyno.capture.logs import log_files
+from pgdyno.capture.logs import log_blocks, log_recognition
 from pgdyno.capture.logs.capture_logs import Options, capture_logs
 from pgdyno.errors import PgdynoError, StoreError, UsageError
 from tests.unit.capture_log_sample import KEPT, Entry, captured, csvlog, done, error, jsonlog, stderr
@@ -48,8 +48,8 @@ def test_a_log_that_begins_and_ends_in_the_midst_of_a_line(format_: str, tmp_pat
 def test_a_log_that_begins_in_the_midst_of_a_long_entry(
     format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_files, "_HEAD_BYTES", 1000)
-    monkeypatch.setattr(log_files, "_PIECE_BYTES", 300)
+    monkeypatch.setattr(log_recognition, "_HEAD_BYTES", 1000)
+    monkeypatch.setattr(log_recognition, "PIECE_BYTES", 300)
     log = WRITERS[format_]([done("INSERT INTO t VALUES ('" + f"{'x' * 90}\n" * 25 + "')"), *THREE])
     # wherever the pieces that are read end
     for cut in (200, 652, 991):
@@ -66,7 +66,7 @@ def test_a_log_that_begins_in_the_midst_of_an_entry_of_megabytes(tmp_path: Path)
 
 
 def test_a_log_whose_prefix_becomes_a_usual_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_files, "_HEAD_BYTES", 1000)
+    monkeypatch.setattr(log_recognition, "_HEAD_BYTES", 1000)
     log = stderr([done(f"SELECT {number}") for number in range(50)], "{user} {stamp} <{pid}> ") + stderr(THREE, PREFIX)
     with pytest.raises(UsageError, match=r"0\.log:1: this is neither"):
         captured(tmp_path, log)
@@ -74,7 +74,7 @@ def test_a_log_whose_prefix_becomes_a_usual_one_is_refused(tmp_path: Path, monke
 
 def test_what_is_no_log_is_not_read_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, size in (("_HEAD_BYTES", 1000), ("LONGEST_BYTES", 5000), ("BLOCK_BYTES", 2000)):
-        monkeypatch.setattr(log_files, name, size)
+        monkeypatch.setattr(log_recognition, name, size)
     with pytest.raises(UsageError, match=r"0\.log:1: this is neither a csvlog nor a jsonlog"):
         captured(tmp_path, "x" * 9000 + "\n" + csvlog(THREE))
 
@@ -159,8 +159,8 @@ def test_strange_characters_in_statements(format_: str, tmp_path: Path) -> None:
 def test_an_entry_of_many_megabytes_is_left_out_and_the_next_ones_are_not(
     format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_files, "BLOCK_BYTES", 1000)
-    monkeypatch.setattr(log_files, "LONGEST_BYTES", 5000)
+    monkeypatch.setattr(log_blocks, "BLOCK_BYTES", 1000)
+    monkeypatch.setattr(log_blocks, "LONGEST_BYTES", 5000)
     entries = [
         done("SELECT 1"),
         done(f"SELECT '{'x' * 20_000}'"),
@@ -184,7 +184,7 @@ def test_small_blocks_give_the_same_statements(format_: str, tmp_path: Path, mon
             Entry(f"duration: 0.1 ms  bind <unnamed>: {query}", value, ms=number),
             Entry(f"duration: 0.1 ms  execute <unnamed>: {query}", value, ms=number),
         ]
-    monkeypatch.setattr(log_files, "BLOCK_BYTES", 700)
+    monkeypatch.setattr(log_blocks, "BLOCK_BYTES", 700)
     found = captured(tmp_path, WRITERS[format_](entries))
     assert found.texts == [each for number in range(count) for each in (f"SELECT '{number}\n'", query)]
     assert [row["parameters"] for row in found.statements][1::2] == [[str(number)] for number in range(count)]
@@ -218,7 +218,7 @@ def test_small_blocks_and_parts_give_the_same_capture(
     for folder in folders:
         folder.mkdir()
     large = captured(folders[0], log)
-    monkeypatch.setattr(log_files, "BLOCK_BYTES", 1500)
+    monkeypatch.setattr(log_blocks, "BLOCK_BYTES", 1500)
     monkeypatch.setattr(capture_table, "PART_BYTES", 2000)
     small = captured(folders[1], log)
     assert small.rows == large.rows
@@ -309,7 +309,7 @@ def test_a_log_that_may_not_be_read_is_no_reason_to_choose_another_folder(
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
     (tmp_path / "a.csv").write_text("x")
-    monkeypatch.setattr(log_files, "open_log", refused)
+    monkeypatch.setattr(log_recognition, "open_log", refused)
     with pytest.raises(StoreError, match="permission denied") as caught:
         capture_logs([tmp_path / "a.csv"], tmp_path / "capture", KEPT)
     assert caught.value.hint == "allow your user to read it"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.capture.logs import log_files
+from pgdyno.capture.logs import log_blocks
 from pgdyno.errors import UsageError
 from tests.unit.capture_log_sample import Entry, captured, csvlog, done, error, jsonlog, stderr
 
@@ -55,7 +55,7 @@ def test_the_last_statement_of_a_log_of_text_is_left_out(tmp_path: Path) -> None
 def test_the_last_statement_is_left_out_in_each_file_and_in_each_block_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_files, "BLOCK_BYTES", 200)
+    monkeypatch.setattr(log_blocks, "BLOCK_BYTES", 200)
     first = log("SELECT 1", "SELECT 2", "SELECT 3", end="")
     found = captured(tmp_path, first, first.replace("10:00:00", "10:00:01"))
     assert found.texts == ["SELECT 1", "SELECT 2"] * 2
@@ -77,7 +77,6 @@ def test_the_last_statement_is_left_out_in_each_file_and_in_each_block_size(
         "\n    WHERE name = 'two\n\n    lines'",
         "\n    WHERE name = 'begins",
         "\n    WHERE",
-        " WHERE name = 'x",
         " WHERE id IN (1, 2, ...",
         " WHERE id = 7 [Truncated...]",
         " WHERE id = 7…",
@@ -111,6 +110,17 @@ def test_what_is_whole_is_captured(lines: str, tmp_path: Path) -> None:
     whole = f"DELETE FROM cart{lines}".replace("\n\t", "\n").rstrip()
     assert found.texts == ["SELECT 1", whole, "SELECT 3"]
     assert found.left_out == {}
+
+
+def test_a_log_without_the_lines_that_continue_statements_is_refused(tmp_path: Path) -> None:
+    """As `grep app@shop` leaves them: a statement that looks whole may lack its WHERE."""
+    whole = log("DELETE FROM cart\n\tWHERE id = 7", "SELECT qty FROM\n\tcart", "SELECT 2")
+    first_lines = "".join(line for line in whole.splitlines(keepends=True) if not line.startswith("\t"))
+    with pytest.raises(UsageError, match=r"0\.log:2: the statement ends in its middle, and no line"):
+        captured(tmp_path, first_lines)
+    with pytest.raises(UsageError, match=r"0\.log:1: the statement ends in its middle"):
+        captured(tmp_path, log("DELETE FROM cart WHERE name = 'x", "SELECT 2"))
+    assert len(captured(tmp_path, whole).texts) == 3
 
 
 def test_a_line_with_spaces_in_a_log_with_tabs_is_of_another_program(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.capture.logs.capture_logs import Options, capture_logs
-from pgdyno.capture.logs.log_prefix import COMMON, LinePrefix, recognised
+from pgdyno.capture.logs.log_prefix import COMMON, LinePrefix, recognise_prefix
 from pgdyno.capture.logs.log_times import logged_time_us
 from pgdyno.errors import UsageError
 from pgdyno.records.capture import UNKNOWN_SQLSTATE, Source, Values
@@ -461,7 +461,7 @@ def test_each_usual_prefix_is_recognised(text: str) -> None:
     line = text
     for letter, value in values.items():
         line = line.replace(f"%{letter}", value)
-    found = recognised(f"{line}LOG:  duration: 1.0 ms  statement: SELECT 1\n" * 3)
+    found = recognise_prefix(f"{line}LOG:  duration: 1.0 ms  statement: SELECT 1\n" * 3)
     assert found is not None
     # the first of several that say the same of such a line
     groups = LinePrefix.of(text).groups

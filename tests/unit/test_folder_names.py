@@ -87,7 +87,7 @@ def test_a_run_without_a_probe_in_such_a_folder_has_no_averages(tmp_path: Path) 
 @names
 def test_a_capture_has_its_own_statements(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # several blocks, and several parts of the table
-    monkeypatch.setattr("pgdyno.capture.logs.log_files.BLOCK_BYTES", 1000)
+    monkeypatch.setattr("pgdyno.capture.logs.log_blocks.BLOCK_BYTES", 1000)
     # DuckDB makes folders of a name with backslashes when it writes partitions
     if "\\" not in name:
         monkeypatch.setattr("pgdyno.capture.capture_table.PART_BYTES", 1000)

@@ -107,6 +107,11 @@ class Losses:
         number, line = divmod(place, 1 << FILE_BITS)
         self.add(reason, self.files[number], line, count)
 
+    def name_place(self, place: int) -> str:
+        """Returns the file and the line of a place of the events."""
+        number, line = divmod(place, 1 << FILE_BITS)
+        return f"{self.files[number]}:{line}"
+
     def records(self) -> list[LeftOut]:
         """Returns the reasons, the most frequent first."""
         return [

@@ -94,6 +94,8 @@ class Classes:
         self._templates = templates
         self._parsed: list[ParsedText] = []
         self._numbers: dict[str, int] = {}
+        self.have_newlines = False
+        """Whether a statement has several lines."""
         self._texts = ClassTexts()
         self._others: int | None = None
         """The number of the class of the statements whose own classes do not fit."""
@@ -108,6 +110,7 @@ class Classes:
         }
         for template, place, sql in cursor.execute(_NEW.format(lines=lines)).fetchall():
             judged, parsed = self._templates.known[template], parse(sql)
+            self.have_newlines |= "\n" in sql
             # texts that are too long may have the same beginning
             key = f"template {template}" if len(sql) > LONGEST else parsed.text
             if parsed.fingerprint is not None:

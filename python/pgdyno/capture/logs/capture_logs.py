@@ -21,9 +21,11 @@ import duckdb
 from pgdyno.capture.anonymise import Anonymiser
 from pgdyno.capture.capture_table import Found, write_table
 from pgdyno.capture.left_out import Losses
+from pgdyno.capture.logs.log_blocks import Block, blocks
 from pgdyno.capture.logs.log_entries import load_entries
 from pgdyno.capture.logs.log_events import load_events, server_version
-from pgdyno.capture.logs.log_files import Block, LogFile, blocks, log_files, without_copies
+from pgdyno.capture.logs.log_files import LogFile
+from pgdyno.capture.logs.log_recognition import log_files, without_copies
 from pgdyno.capture.logs.log_statements import Templates, store_statements
 from pgdyno.capture.logs.sessions import (
     SessionEvents,
@@ -34,7 +36,7 @@ from pgdyno.capture.logs.sessions import (
 )
 from pgdyno.capture.parser import require_parser
 from pgdyno.capture.statement_classes import Classes
-from pgdyno.errors import StoreError
+from pgdyno.errors import StoreError, UsageError
 from pgdyno.messages import Message
 from pgdyno.records.base import KeptMessage
 from pgdyno.records.capture import STATEMENTS_FILE, Capture, Values
@@ -88,6 +90,14 @@ def capture_logs(
         statements = SessionStatements(connection, classes, folder)
         reader = _Reader(logs, templates, losses, folder, events, statements, options.span_us)
         reader.read([connection.cursor() for _ in range(WORKERS)], progress)
+        if statements.first_unfinished is not None and logs[0].prefix is not None and not classes.have_newlines:
+            # where one statement lacks its end, others may as well, and look whole
+            place = losses.name_place(statements.first_unfinished)
+            raise UsageError(
+                f"{place}: the statement ends in its middle, and no line of the log continues another one: lines were"
+                " removed or shortened",
+                hint="read the server's own log file: a filter by line keeps only the first line of a statement",
+            )
         if events.clock_steps:
             losses.add_at("clock-set-back", events.clock_steps[0], len(events.clock_steps))
         find_sessions(connection)

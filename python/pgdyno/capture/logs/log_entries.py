@@ -7,7 +7,8 @@ from pathlib import Path
 
 import duckdb
 
-from pgdyno.capture.logs.log_files import PLACE_MARK, Block, LogFile, LogFormat
+from pgdyno.capture.logs.log_blocks import PLACE_MARK, Block
+from pgdyno.capture.logs.log_files import LogFile, LogFormat
 from pgdyno.capture.logs.log_prefix import MOST_HEADER
 from pgdyno.capture.logs.log_times import epoch_us
 from pgdyno.capture.logs.text_entries import NEWLINE, PART, RETURN, Doubt

@@ -135,7 +135,7 @@ def check_prefix(prefix: LinePrefix) -> None:
         raise UsageError(f"the prefix {text!r} does not identify sessions: %p or %c", hint=hint)
 
 
-def recognised(text: str, given: LinePrefix | None = None, *, stamped: bool = False) -> LinePrefix | None:
+def recognise_prefix(text: str, given: LinePrefix | None = None, *, stamped: bool = False) -> LinePrefix | None:
     """Returns the prefix of most entries in `text`, the beginning of a log: `given`, else a usual one; None if it is
     another one.
 

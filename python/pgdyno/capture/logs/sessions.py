@@ -311,6 +311,10 @@ SELECT session, reason, count(*), min(place) FROM judged WHERE reason IS NOT NUL
 UNION ALL
 SELECT session, 'no-begin', count(*), min(place) FROM judged WHERE mark = 'close' AND NOT is_inside GROUP BY session
 """
+_UNFINISHED = """
+SELECT min(place) FROM ended JOIN template_class found USING (template)
+WHERE ended.reason IS NULL AND found.reason = 'not-whole' AND sqlstate IS NULL
+"""
 _STATES = """
 CREATE OR REPLACE TEMP TABLE new_state AS
 SELECT session, coalesce(arg_max(mark, place) FILTER (mark IS NOT NULL), any_value(effect)) AS effect,
@@ -347,6 +351,8 @@ class SessionStatements:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, classes: Classes, folder: Path) -> None:
         self.files: list[Path] = []
+        self.first_unfinished: int | None = None
+        """The place of the first statement that the server executed, but whose text ends in its middle."""
         self._classes, self._folder = classes, folder
         connection.execute(_TABLES)
 
@@ -358,6 +364,8 @@ class SessionStatements:
         cursor.execute(_ENDED)
         self._classes.learn(cursor, _LINES)
         cursor.execute(_JUDGED, {"began": began_us})
+        if self.first_unfinished is None:
+            (self.first_unfinished,) = cursor.execute(_UNFINISHED).fetchone() or (None,)
         cursor.execute(_LOST)
         cursor.execute(_SEGMENTS, {"block": block, "began": began_us})
         cursor.execute(_STATES)

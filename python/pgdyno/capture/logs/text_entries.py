@@ -29,14 +29,14 @@ class Doubt(StrEnum):
     CUT = "cut"
 
 
-def marked(text: str, prefix: LinePrefix) -> str:
+def join_entry_lines(text: str, prefix: LinePrefix) -> str:
     """Returns `text` with each line that a tab continues, and each further part of an entry, on the entry's line."""
     text = text.translate({1: " ", 2: " ", 3: " "}) if re.search("[\x01-\x03]", text) else text
     text = text.replace("\r", RETURN).replace("\n\t", NEWLINE)
     return re.sub(rf"\n{prefix.other_line()}", rf"{PART}\1:", text)
 
 
-def judged_entries(
+def judge_entries(
     entries: Sequence[str], prefix: LinePrefix, *, has_tabs: bool, is_end: bool
 ) -> Iterator[tuple[str, Doubt | None]]:
     """Yields each of `entries` in one line, and whether it may not be whole.

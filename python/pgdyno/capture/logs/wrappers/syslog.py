@@ -75,7 +75,7 @@ class _Message:
         return self.piece._replace(text=text + CUT_MARK if self.is_cut else text)
 
 
-def assembled(pieces: Iterator[tuple[int, Piece]]) -> Iterator[tuple[int, Piece]]:
+def join_messages(pieces: Iterator[tuple[int, Piece]]) -> Iterator[tuple[int, Piece]]:
     """Yields whole messages in the order of their first parts: those of several processes are mixed."""
     waiting: list[_Message] = []
     current: dict[tuple[bytes, bytes], _Message] = {}

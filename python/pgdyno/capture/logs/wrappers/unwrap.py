@@ -11,7 +11,7 @@ from typing import BinaryIO
 from pgdyno.capture.logs.log_prefix import PARTS, SEVERITIES
 from pgdyno.capture.logs.wrappers.json_records import json_records
 from pgdyno.capture.logs.wrappers.piece import CUT_MARK, Piece, Wrapper
-from pgdyno.capture.logs.wrappers.syslog import assembled
+from pgdyno.capture.logs.wrappers.syslog import join_messages
 
 Lines = Iterator[tuple[int, bytes]]
 """Lines without their newlines, and their numbers in the file, which never become smaller."""
@@ -82,7 +82,7 @@ class Unwrapping:
     def _texts(self, lines: Lines) -> Lines:
         begun, text = 0, None
         chosen = self._chosen(lines)
-        for number, piece in assembled(chosen) if self.wrapper.is_split else chosen:
+        for number, piece in join_messages(chosen) if self.wrapper.is_split else chosen:
             if text is None:
                 begun, text = number, self._stamp(piece) + piece.text if self.stamped else piece.text
             else:
