@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import os
 import random
 import re
+import shutil
 import signal
 import sys
 import tempfile
@@ -38,8 +40,15 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+
+def _temporary_folder(use: str) -> str:
+    folder = tempfile.mkdtemp(prefix=f"pgdyno-{use}-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 # a test neither waits for who measures on this host, nor holds anybody off
-os.environ["PGDYNO_LOCKS"] = tempfile.mkdtemp(prefix="pgdyno-locks-")
+os.environ["PGDYNO_LOCKS"] = _temporary_folder("locks")
 
 
 def _leave_the_user() -> None:
@@ -53,7 +62,7 @@ def _leave_the_user() -> None:
         del os.environ[name]
     for name, folder in (("CARGO_HOME", "~/.cargo"), ("RUSTUP_HOME", "~/.rustup")):
         os.environ.setdefault(name, str(Path(folder).expanduser()))
-    os.environ |= {"PGDYNO_HOME": str(own.path), "HOME": tempfile.mkdtemp(prefix="pgdyno-home-")}
+    os.environ |= {"PGDYNO_HOME": str(own.path), "HOME": _temporary_folder("home")}
 
 
 # workers inherit what the first process has set
@@ -69,7 +78,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def _empty_folder() -> Iterator[None]:
     # a plan check or a list would read the runs of a user who measured in the checkout
     before = Path.cwd()
-    os.chdir(tempfile.mkdtemp(prefix="pgdyno-cwd-"))
+    os.chdir(_temporary_folder("cwd"))
     yield
     os.chdir(before)
 

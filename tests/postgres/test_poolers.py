@@ -105,7 +105,8 @@ COMMANDS = {
     "tune": ["tune", "{plan}"],
 }
 REFUSED = {
-    **{name: [str(PGDYNO), *COMMANDS[name]] for name in ("watch", "run", "capture")},
+    **{name: [str(PGDYNO), *COMMANDS[name]] for name in ("watch", "run", "capture", "ab", "tune")},
+    "doctor": [str(PGDYNO), "doctor", "{plan}"],
     "load of the dataset": [str(PGDRIVE), "-i", "{dsn}"],
     "probe": [str(PGPROBE), "--dbname={dsn}", "--no-host"],
     "prepared": [str(PGDRIVE), "-n", "-M", "prepared", "-T", "3600", "{dsn}"],
@@ -205,6 +206,19 @@ LUA = """\
 function thread_init() drv = sysbench.sql.driver(); con = drv:connect() end
 function event() local statement = con:prepare('SELECT 1'); statement:execute() end
 """
+
+
+def test_a_pooler_of_single_statements_is_refused(behind: OwnServer, home: Home, scratch: Path, tmp_path: Path) -> None:
+    objects = behind.value(OBJECTS)
+    with pgbouncer(behind, "statement", scratch / "pooler") as pooler:
+        for command in ("watch", "run", "capture"):
+            done = pgdyno(home, tmp_path, *filled(COMMANDS[command], pooler, tmp_path))
+            assert done.returncode == ExitCode.TARGET, done.stdout + done.stderr
+            assert "is a connection pooler, not a server: " in done.stderr
+        for options in (["-i"], ["-n", "-M", "prepared", "-t", "5"]):
+            assert "it is a connection pooler, not a server" in program(PGDRIVE, *options, pooler.dsn).stderr
+        assert program(PGDRIVE, "-n", "-S", "-t", "5", pooler.dsn).returncode == 0
+    assert behind.value(OBJECTS) == objects
 
 
 @pytest.mark.parametrize(
