@@ -245,7 +245,6 @@ SLOW = (
     r"test_cluster_(nodes|gather|load|ray_client)\.py::",
     r"test_store_trial.py::test_trials_committed",
     r"test_store_remote.py::",
-    r"test_report_pdf.py::",
     r"test_gate_confirm.py::",
     r"test_asserts.py::",
     # long inputs, and the same for each of many

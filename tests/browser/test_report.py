@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from pypdf import PdfReader
 
 from pgdyno.analyse.comparison import compare
 from pgdyno.analyse.pairs import Metric, within
 from pgdyno.audit import Evidence, Finding, Severity
+from pgdyno.commands.support.print_page import print_page
+from pgdyno.errors import StoreError, UsageError
 from pgdyno.records import ErrorCount, Point
 from pgdyno.report.report_content import Extras, ProbeSamples
 from pgdyno.report.sections.timelines import Steps
@@ -255,6 +260,27 @@ def test_it_prints_with_all_its_tables(opened: Opens, page_text: str) -> None:
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert not page.locator("nav").first.is_visible()
+
+
+def test_the_pdf_has_the_words_of_the_page() -> None:
+    printed = PdfReader(io.BytesIO(print_page(full(EVIL))))
+    text = "".join(each.extract_text() for each in printed.pages)
+    assert "<script>alert('x')</script>" in re.sub(r"\s", "", text)
+    # what is in folded tables, too
+    assert "shared_buffers" in text
+    assert [each for page in printed.pages for each in page.get("/Annots", []) if "evil" in str(each)] == []
+    assert {round(page.mediabox.width) for page in printed.pages} == {595}
+
+
+def test_without_a_browser_there_is_no_pdf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="neither is installed"):
+        print_page("<p>")
+    broken = tmp_path / "chromium"
+    broken.write_text("#!/bin/sh\necho no display >&2\nexit 3\n")
+    broken.chmod(0o755)
+    with pytest.raises(StoreError, match="did not print the report: no display"):
+        print_page("<p>")
 
 
 def test_without_script_the_pictures_of_points_are_there(opened: Opens, page_text: str) -> None:

@@ -53,7 +53,7 @@ NOT_RUN = {
     "many-runs": "object storage: tests/unit/test_store_cloud.py and tests/cli/test_cluster_analysis.py",
     "pool": "the reader's hosts: tests/postgres/test_pool.py",
     "remote-host": "a host over SSH: tests/ssh/test_doctor.py",
-    "report": "runs that the reader has: tests/cli/test_analyse.py and tests/unit/test_report_pdf.py",
+    "report": "runs that the reader has: tests/cli/test_analyse.py and tests/browser/test_report.py",
     "tpch": "its trials cannot be shorter: tests/postgres/test_tpch_plan.py",
     "tune": "searches of hours: tests/postgres/test_settings_search.py and tests/postgres/test_attached_search.py",
     "watch": "a screen that does not end: tests/postgres/test_watch.py",

@@ -79,7 +79,6 @@ ONLY_IN = {
     "optuna": "experiment/search/settings",
     "pglast": "capture",
     "ray": "generators",
-    "typst": "report/pdf",
 }
 """Libraries that one package alone imports."""
 

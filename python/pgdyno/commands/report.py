@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pgdyno.analyse.price import PriceList
 from pgdyno.commands.support.cluster_and_generator_hosts import Unread, each_run, over, say_unread
+from pgdyno.commands.support.print_page import find_browser, print_page
 from pgdyno.commands.support.report_files import (
     below,
     is_standard_output,
@@ -22,8 +23,7 @@ from pgdyno.commands.support.report_files import (
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, StoreError, UsageError
 from pgdyno.report.export import csv_head, to_csv
-from pgdyno.report.full_report import WholeReport, whole_report
-from pgdyno.report.pdf.typeset import need_typst
+from pgdyno.report.full_report import whole_report
 from pgdyno.report.translation import Language
 from pgdyno.safe_output import visible
 from pgdyno.store import RunFolder, find_run, load_run
@@ -58,7 +58,7 @@ def write_report(
     _check_different(named, folders)
     data = [load_run(folder) for folder in folders]
     if forms.pdf is not None:
-        need_typst()
+        find_browser()
     prices = None if price is None else read_prices(price)
     if len(data) > 1 and (forms.html is None or forms.csv is not None):
         is_homeless = forms.html is None
@@ -68,11 +68,12 @@ def write_report(
     report = whole_report(data, prices, language)
     # what is written to standard output stands alone there
     console = Console(stderr=any(map(is_standard_output, (page, forms.pdf, forms.md, forms.csv))))
-    write_report_at(page, report.html())
+    html = report.html()
+    write_report_at(page, html)
     if not is_standard_output(page):
         console.print(page, soft_wrap=True)
     further: list[tuple[Path | None, Callable[[], str | bytes]]] = [
-        (forms.pdf, lambda: _on_paper(report)),
+        (forms.pdf, lambda: print_page(html)),
         (forms.md, report.markdown),
         (forms.csv, lambda: to_csv(data[0])),
     ]
@@ -92,19 +93,6 @@ def _check_different(named: Sequence[str], folders: Sequence[RunFolder]) -> None
         if place in seen:
             raise UsageError(f"{seen[place]} and {name} are the same run: {place}", hint="name each run once")
         seen[place] = name
-
-
-def _on_paper(report: WholeReport) -> bytes:
-    """Writes the PDF and reports characters that no font can show."""
-    paper = report.pdf()
-    if paper.missing:
-        shown = f"{paper.missing[:20]}{'…' if len(paper.missing) > 20 else ''}"
-        said = (
-            f"no installed font has {shown}: the PDF shows their code points; install a font such as Debian's "
-            "fonts-noto-cjk"
-        )
-        Console(stderr=True).print(said, soft_wrap=True)
-    return paper.pdf
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,6 @@ from pgdyno.store.profiles import read_profile
 
 if TYPE_CHECKING:
     from pgdyno.report.html import Content
-    from pgdyno.report.pdf.typeset import Paper
 
 _Sum = TypeVar("_Sum", ProcessSum, TableSum, ServerStatementSum)
 MOST_PROBED = 300
@@ -94,12 +93,6 @@ class WholeReport:
 
         with without_collector(), use_language(self.language):
             return visible(render_content(self.content))
-
-    def pdf(self) -> Paper:
-        from pgdyno.report.pdf.typeset import pdf_of
-
-        with without_collector(), use_language(self.language):
-            return pdf_of(self.content)
 
     def markdown(self) -> str:
         with use_language(self.language):

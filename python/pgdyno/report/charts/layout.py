@@ -12,15 +12,14 @@ from pgdyno.report.translation import gettext
 
 
 class Layout(StrEnum):
-    """A page shows the wide or the narrow form, depending on its width; paper has its own. Text is readable in all.
+    """A page shows the wide or the narrow form, depending on its width; paper shows the wide one.
 
-    Two charts in the half form are as wide as one in the wide form.
+    Text is readable in all. Two charts in the half form are as wide as one in the wide form.
     """
 
     WIDE = "wide"
     HALF = "half"
     NARROW = "narrow"
-    PRINT = "print"
 
     @property
     def width(self) -> float:
@@ -28,7 +27,7 @@ class Layout(StrEnum):
         return _WIDTHS[self]
 
 
-_WIDTHS = {Layout.WIDE: 960.0, Layout.HALF: 520.0, Layout.NARROW: 380.0, Layout.PRINT: 700.0}
+_WIDTHS = {Layout.WIDE: 960.0, Layout.HALF: 520.0, Layout.NARROW: 380.0}
 CHART_HEIGHT = 260.0
 STRIP_HEIGHT = 140.0
 GAP = 14.0

@@ -35,7 +35,7 @@ NO_FITS: Mapping[Series, UslFit | NotFitted] = MappingProxyType({})
 FITTED_UP_TO = 4
 """Largest number of curves with the line of the Universal Scalability Law."""
 CONFIRMED = "confirmed"
-COLUMNS = {Layout.WIDE: 6, Layout.HALF: 3, Layout.NARROW: 3, Layout.PRINT: 4}
+COLUMNS = {Layout.WIDE: 6, Layout.HALF: 3, Layout.NARROW: 3}
 
 
 @dataclass(frozen=True, slots=True)

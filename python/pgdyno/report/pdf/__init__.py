@@ -1,1 +1,0 @@
-"""The report on paper: pages of blocks, typeset by typst."""
