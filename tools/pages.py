@@ -16,6 +16,7 @@ import cloud_page
 import commands_page
 import man_page
 import messages_page
+import published_page
 from pgdyno.plan.json_schema import schema_text
 from pgdyno.programs import locate
 
@@ -36,6 +37,7 @@ def pages() -> dict[str, str]:
         "reference/messages.md": messages_page.page(),
         "reference/audit-rules.md": audit_page.page(),
         "reference/cloud-metrics.md": cloud_page.page(),
+        "reference/published-columns.md": published_page.page(),
         "reference/probe-metrics.md": PROBE_HEAD + describe_probe(),
         "reference/plan.schema.json": schema_text(),
         "reference/json-output.schema.json": output_schema.read_text(encoding="utf-8"),

@@ -70,10 +70,8 @@ def test_prices_per_tps_of_the_power8_report_come_out() -> None:
     assert rounded == {"power8-9.4.4": 0.17, "power8-9.5beta1": 0.13, "xeon-9.4.4": 2.03, "xeon-9.5devel": 1.07}
 
 
-def test_the_reference_page_has_every_column_and_the_number_of_rows() -> None:
+def test_the_reference_page_has_the_number_of_rows() -> None:
     page = (Path(__file__).parents[2] / "docs/reference/published.md").read_text()
-    for column, meaning in COLUMNS.items():
-        assert f"| `{column}` | {meaning} |" in page
     for name in SETS:
         (line,) = [line for line in page.splitlines() if line.startswith(f"| `{name}` |")]
         assert line.endswith(f"| {len(published(name).rows)} |")
