@@ -225,6 +225,17 @@ def test_the_outcome_is_the_worst(outcomes: list[str], whole: str) -> None:
     assert merged(streams)[-1]["outcome"] == whole
 
 
+def test_exceptional_counts_of_all_are_added_up() -> None:
+    streams = [sample_events(4, 2, 500, 900, 2, seed) for seed in range(3)]
+    names = ("left_running", "unreported_errors")
+    assert not {*names} & merged(streams)[-1].keys()
+    for name in names:
+        streams[1][-1][name] = 3
+        streams[2][-1][name] = 4
+    end = merged(streams)[-1]
+    assert [end[name] for name in names] == [7, 7]
+
+
 def test_phases_are_merged_by_their_place() -> None:
     streams = [sample_events(2, 1, 300, 900, seed=seed) for seed in range(2)]
     for stream in streams:

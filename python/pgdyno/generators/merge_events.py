@@ -20,6 +20,7 @@ from pgdyno.generators.merge_figures import (
 Event = dict[str, Any]
 
 _SUMS = (*COUNTS, "scheduled", "in_flight", "unstarted")
+_EXCEPTIONAL = ("left_running", "unreported_errors")
 _PHASE_ORDER = {"warm-up": 0, "measure": 1, "drain": 2}
 
 
@@ -168,7 +169,7 @@ class Merger:
             "message": next((end["message"] for end in each if end.get("message")), None),
             "measured_s": measured_s,
             **added(each, (*_SUMS, "clients_aborted")),
-            **_left_running(each),
+            **_exceptional_counts(each),
             "tps": succeeded / measured_s if measured_s > 0 else 0.0,
             "histogram": None,
             **latencies(each, PERCENTILES),
@@ -218,10 +219,10 @@ def _cpu(each: Sequence[Event], hosts: Sequence[Mapping[str, Any]]) -> Event | N
     return added([*known, *of_ray], ("user", "system")) if len(known) == len(each) else None
 
 
-def _left_running(each: Sequence[Event]) -> Event:
-    """Returns statements that the server may still run; absent if there are none, as in one engine's events."""
-    count = sum(end.get("left_running", 0) for end in each)
-    return {"left_running": count} if count else {}
+def _exceptional_counts(each: Sequence[Event]) -> Event:
+    """Returns the sums of counts that an engine leaves out where they are 0, as its own events do."""
+    sums = {name: sum(end.get(name, 0) for end in each) for name in _EXCEPTIONAL}
+    return {name: count for name, count in sums.items() if count}
 
 
 def _phases(each: Sequence[list[Event]]) -> list[Event] | None:
