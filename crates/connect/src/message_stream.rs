@@ -90,7 +90,7 @@ impl Link {
             match self.stream.try_flush() {
                 Ok(true) => return Ok(()),
                 Ok(false) => {
-                    self.stream.wait(true, None)?;
+                    self.stream.wait(true, &self.patience)?;
                     self.receive_ready()?;
                 }
                 Err(error) => return Err(self.explained(error)),

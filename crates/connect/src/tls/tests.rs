@@ -2,9 +2,14 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
+use pgdyno_wire::startup::Facts;
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, RevokedCertParams,
@@ -17,9 +22,13 @@ use rustls::{ServerConfig, ServerConnection};
 use super::channel::TlsChannel;
 use super::config::TlsConfig;
 use super::tls_settings::{FilePlace, TlsSettings};
+use super::tls_stream::TlsStream;
 use super::verifier::{Trust, Verifier};
 use crate::env::Env;
 use crate::keyword::Settings;
+use crate::message_stream::Link;
+use crate::patience::{Interrupt, Patience};
+use crate::stream::Stream;
 use crate::word_options::{SslCertMode, SslMode};
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
@@ -374,6 +383,26 @@ fn the_end_of_a_session_and_bytes_that_were_changed() {
     sealed[last] ^= 1;
     assert!(client.open(&mut sealed.as_slice()).is_err());
     assert_eq!(client.plain(), b"");
+}
+
+#[test]
+fn the_last_bytes_wait_no_longer_than_an_interruption() {
+    let (channel, _server) = session();
+    let (ours, _silent) = UnixStream::pair().expect("sockets");
+    let stream = TlsStream::new(Stream::Unix(ours), channel);
+    let mut link = Link::new(Stream::Tls(Box::new(stream)), Vec::new(), Facts::default());
+    let flag = Arc::new(AtomicBool::new(false));
+    link.patience = Patience::new(None, Interrupt::by(Arc::clone(&flag)));
+    let (failed, failure) = mpsc::channel();
+    thread::spawn(move || {
+        // the session accepts each piece at once, and the socket does not when it is full
+        let error = std::iter::repeat_with(|| link.send(&[0; 1000])).find_map(Result::err);
+        let _ = failed.send(error.map(|error| error.to_string()));
+    });
+    assert!(failure.recv_timeout(Duration::from_millis(200)).is_err(), "there is room for all of them");
+    flag.store(true, Ordering::Relaxed);
+    let error = failure.recv_timeout(Duration::from_secs(30)).expect("the wait ends");
+    assert!(error.is_some_and(|error| error.ends_with("interrupted")));
 }
 
 // ---- files ----
