@@ -67,7 +67,7 @@ impl<'a, 'scope, 'env, O: Observer> Listener<'a, 'scope, 'env, O> {
                 self.tune();
                 continue;
             };
-            self.take(message);
+            self.take(message, stop);
             while let Some(merged) = self.merger.take_whole() {
                 self.hand_on(merged);
             }
@@ -87,7 +87,7 @@ impl<'a, 'scope, 'env, O: Observer> Listener<'a, 'scope, 'env, O> {
         }
     }
 
-    fn take(&mut self, message: WorkerMessage) {
+    fn take(&mut self, message: WorkerMessage, stop: &AtomicBool) {
         match message {
             WorkerMessage::Error(note) => self.observer.error(&note),
             WorkerMessage::Interval(interval) => {
@@ -99,6 +99,8 @@ impl<'a, 'scope, 'env, O: Observer> Listener<'a, 'scope, 'env, O> {
             // the tracker is checked after every message
             WorkerMessage::Outage => {}
             WorkerMessage::Ended(mut end) => {
+                // there will be no report, so the other workers need not go on
+                stop.fetch_or(end.failure.is_some(), Ordering::Relaxed);
                 self.pool.ended(end.worker);
                 self.merger.ended(end.worker);
                 self.totals.commands(std::mem::take(&mut end.commands));

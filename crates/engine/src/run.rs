@@ -1,6 +1,8 @@
 //! From a [`Spec`] to a [`Report`]: connects the clients, starts the workers together, and merges
 //! their reports.
 
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -25,7 +27,8 @@ use crate::timetable::{Planned, Timetable};
 pub use crate::worker::LONGEST_SHUTDOWN;
 use crate::worker::{Links, Worker};
 use crate::worker_channel::{WorkerSender, worker_channel};
-use crate::worker_pool::{AddedWorker, Channels, Context, LastMessage, PoolParts, WorkerPool, added_worker, links};
+use crate::worker_message::{WorkerEnd, WorkerMessage};
+use crate::worker_pool::{AddedWorker, Channels, Context, PoolParts, WorkerPool, added_worker, links};
 use crate::worker_scaling::Scaling;
 
 /// How long a worker that waits for its start sleeps before it checks whether it is to stop.
@@ -122,8 +125,16 @@ fn begin_workers<'scope>(
             (0..SPARE_RECORDS).for_each(|_| channels.spare(records));
         }
         begun.channels.push(channels);
-        let ready = ready.clone();
-        let body = move || work(number, context, &ready, &started, links);
+        let (ready, messages) = (ready.clone(), messages.clone());
+        let body = move || {
+            let worked = catch_unwind(AssertUnwindSafe(|| work(number, context, &ready, &started, links)));
+            // the engine waits for one or the other, and a scope for threads would panic, too
+            if worked.is_err() {
+                let error = || io::Error::other(format!("worker {number} panicked"));
+                let _ = ready.send(Ready::Failed(RunError::System(error())));
+                messages.send(WorkerMessage::Ended(WorkerEnd::idle(number, Some(error()))));
+            }
+        };
         thread::Builder::new().name(format!("worker-{number}")).spawn_scoped(scope, body).map_err(RunError::System)?;
     }
     Ok(begun)
@@ -175,7 +186,6 @@ fn work<P: Poller>(
     started: &Receiver<Timetable>,
     links: Links,
 ) {
-    let _last_message = LastMessage::of(number, &links);
     let Context { spec, templates, clock, stop, delay } = context;
     let share = spec.clients_of(number);
     let from = clock.now();
