@@ -157,6 +157,13 @@ impl Client {
         self.transaction.begun
     }
 
+    /// Whether the client waits for bytes of the server.
+    #[inline]
+    #[must_use]
+    pub fn awaits_bytes(&self) -> bool {
+        self.session.awaits_answer() || matches!(self.state, State::Unconnected(_))
+    }
+
     /// The start that the client waits for: drawn from the schedule, and not begun.
     #[must_use]
     pub fn awaited_start(&self) -> Option<Nanos> {

@@ -132,6 +132,7 @@ fn answers_may_come_in_any_pieces() {
     bench.begin();
     for byte in &READY[..5] {
         assert_eq!(bench.answer(&[*byte]), Next::Wait);
+        assert!(bench.client.awaits_bytes());
     }
     assert_eq!(bench.answer(&READY[5..]), Next::Send);
 }

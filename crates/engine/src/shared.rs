@@ -57,6 +57,8 @@ pub struct Shared<'a> {
     pub last_end: Nanos,
     /// Transactions that have ended.
     pub transactions: u64,
+    /// Transactions that have begun and not ended.
+    pub in_flight: usize,
     /// Periods in which no transaction succeeded.
     pub stalls: Stalls,
     /// Whether meta commands are timed.
@@ -142,6 +144,7 @@ impl<'a> Shared<'a> {
             latency_limit: spec.latency_limit.map(|limit| limit.as_nanos() as Nanos),
             last_end: 0,
             transactions: 0,
+            in_flight: 0,
             stalls: Stalls::default(),
             times_every_command: spec.timing == Timing::EveryCommand,
             is_simple: spec.mode == QueryMode::Simple,
@@ -239,6 +242,7 @@ impl<'a> Shared<'a> {
     pub fn ended(&mut self, record: usize, now: Nanos) {
         self.last_end = now;
         self.transactions += 1;
+        self.in_flight -= 1;
         if let Some(phase_state) = &mut self.phase_state {
             phase_state.ended(record, now);
         }

@@ -42,9 +42,10 @@ impl Stalls {
             .collect()
     }
 
-    /// Forgets the stalls that were reported, except one that continues.
-    pub fn forget(&mut self) {
-        self.ended.clear();
+    /// Forgets the stalls that were reported, which ended by `to`. After a pause of the generator, a
+    /// success in a later interval may have ended a stall before the interval up to `to` was reported.
+    pub fn forget(&mut self, to: Nanos) {
+        self.ended.retain(|(_, end)| *end > to);
     }
 }
 
@@ -80,11 +81,29 @@ mod tests {
         stalls.served(14 * MS);
         stalls.served(30 * MS);
         assert_eq!(stalls.within(0, 100 * MS), [(14 * MS, 30 * MS), (30 * MS, 100 * MS)]);
-        stalls.forget();
+        stalls.forget(100 * MS);
         stalls.served(150 * MS);
         assert_eq!(stalls.within(100 * MS, 150 * MS), [(100 * MS, 150 * MS)]);
-        stalls.forget();
+        stalls.forget(150 * MS);
         assert!(stalls.within(150 * MS, 150 * MS).is_empty());
+    }
+
+    #[test]
+    fn intervals_that_are_reported_late_share_a_lull() {
+        let mut stalls = Stalls::default();
+        stalls.begin(0);
+        stalls.served(5 * MS);
+        // the worker itself did not run until now, and two intervals have ended in the meantime
+        stalls.served(250 * MS);
+        stalls.served(265 * MS);
+        let mut reported = Vec::new();
+        for to in [100 * MS, 200 * MS, 300 * MS] {
+            reported.extend(stalls.within(to - 100 * MS, to));
+            stalls.forget(to);
+        }
+        let whole = (5 * MS, 100 * MS);
+        let rest = [(100 * MS, 200 * MS), (200 * MS, 250 * MS), (250 * MS, 265 * MS), (265 * MS, 300 * MS)];
+        assert_eq!(reported, [&[whole], &rest[..]].concat());
     }
 
     #[test]

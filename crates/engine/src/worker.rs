@@ -148,12 +148,6 @@ impl<'a> Load<'a> {
         Transport { socket, tls: self.channels.take(token), cancel: self.cancels.take(token) }
     }
 
-    /// How many clients are inside a transaction.
-    fn in_flight(&self) -> usize {
-        let clients = self.clients.iter().flatten();
-        clients.filter(|client| client.in_flight()).count()
-    }
-
     /// Borrows the client of `token`, if there is one, with the state that each of its steps needs.
     fn client_parts(&mut self, token: usize) -> Option<(&mut Client, &mut Channels, &mut Shared<'a>)> {
         let client = self.clients.get_mut(token)?.as_mut()?;
@@ -232,6 +226,11 @@ impl Handler for Load<'_> {
             client.closed(why.as_ref(), shared);
             Next::Wait
         });
+    }
+
+    fn awaits(&self, token: usize) -> bool {
+        let client = self.clients.get(token);
+        client.is_some_and(|client| client.as_ref().is_some_and(Client::awaits_bytes))
     }
 
     fn outgoing(&self, token: usize) -> &[u8] {
@@ -462,7 +461,7 @@ impl<'a, P: Poller> Worker<'a, P> {
         self.cpu = cpu;
         self.waited = waited;
         self.health = Health::default();
-        self.load.shared.stalls.forget();
+        self.load.shared.stalls.forget(to);
         self.from = to;
     }
 
@@ -470,6 +469,11 @@ impl<'a, P: Poller> Worker<'a, P> {
     /// queue.
     fn interval(&mut self, to: Nanos, cpu: Nanos, waited: Option<Nanos>) -> Interval {
         debug_assert!(self.from <= to && self.cpu <= cpu, "time does not go back");
+        debug_assert_eq!(
+            self.load.clients.iter().flatten().filter(|client| client.in_flight()).count(),
+            self.load.shared.in_flight,
+            "transactions in flight are counted"
+        );
         let waited = waited.zip(self.waited);
         let shared = &mut self.load.shared;
         // merged records go to worker 0, whoever filled them: what it does not need would pile up
@@ -481,7 +485,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             due: self.to,
             phase: self.timetable.phase(self.from).0,
             planned: self.timetable.planned(self.from),
-            in_flight: self.load.in_flight(),
+            in_flight: self.load.shared.in_flight,
             stalls: self.load.shared.stalls.within(self.from, to),
             health: Health {
                 span: to - self.from,

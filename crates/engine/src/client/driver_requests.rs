@@ -128,7 +128,9 @@ impl Client {
             Request::Done => self.driver_done(now, shared),
             Request::Refused(refused) => self.driver_refused(refused, now, shared),
             Request::Stop => {
-                self.transaction.begun &= shared.driven_sessions;
+                if !shared.driven_sessions && std::mem::take(&mut self.transaction.begun) {
+                    shared.in_flight -= 1;
+                }
                 self.finish(shared)
             }
             Request::Abort(words) => self.abort_driver(&words, shared),

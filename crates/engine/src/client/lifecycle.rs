@@ -89,6 +89,7 @@ impl Client {
 
     pub(super) fn start(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         self.transaction.begin(now);
+        shared.in_flight += 1;
         if shared.spec.tries.may_retry() {
             self.transaction.rng = Some(self.random.functions);
         }

@@ -40,8 +40,10 @@ fn thinking_comes_between_transactions() {
     bench!(bench, paced("SELECT 1;\n", 3, Pause::None, fixed(7)));
     assert_eq!(bench.begin(), Next::Send);
     for ended in 1..=2 {
+        assert!(bench.client.awaits_bytes());
         assert_eq!(bench.answer(READY), Next::Wait);
-        assert!(!bench.client.in_flight());
+        assert!(!bench.client.in_flight() && !bench.client.awaits_bytes());
+        assert_eq!(bench.shared.in_flight, 0);
         let wakes = bench.shared.next_timer().expect("it thinks");
         assert!(wakes >= 7 * SECOND);
         let record = &bench.shared.recorder.scripts[0];
@@ -49,6 +51,7 @@ fn thinking_comes_between_transactions() {
         assert_eq!(bench.shared.due(wakes), Some(0));
         assert_eq!(bench.client.woken(wakes, &mut bench.shared), Next::Send);
         assert!(bench.client.in_flight());
+        assert_eq!(bench.shared.in_flight, 1);
         assert_eq!(bench.shared.recorder.scripts[0].think.max, 7 * SECOND);
     }
     bench.answer(READY);

@@ -48,6 +48,12 @@ pub trait Handler {
     /// Handles the end of connection `token`; `why` is None if the server closed it in order.
     fn closed(&mut self, token: usize, why: Option<io::Error>);
 
+    /// Whether the server owes bytes on connection `token`. If not, its end may be noticed some time
+    /// later.
+    fn awaits(&self, _token: usize) -> bool {
+        true
+    }
+
     /// The bytes to send on `token`. They stay the same until [`Handler::received`] is called for
     /// it: by then the poller has sent them, or has a copy of the rest.
     fn outgoing(&self, token: usize) -> &[u8];

@@ -29,9 +29,6 @@ impl Uring {
         }
         completions.clear();
         self.completions = completions;
-        for token in std::mem::take(&mut self.suspects) {
-            self.look_for_end(token, handler);
-        }
     }
 
     /// The connection for which a request was made, unless it was closed since.
@@ -114,7 +111,8 @@ impl Uring {
             match (usize::try_from(completion.result()), filled) {
                 (Ok(length @ 1..), Some(id)) => {
                     let next = self.hand_over(token, id, length, handler);
-                    if next == Next::Wait && !cqueue::sock_nonempty(completion.flags()) {
+                    let waits = next == Next::Wait && handler.awaits(token);
+                    if waits && !cqueue::sock_nonempty(completion.flags()) {
                         self.suspects.push(token);
                     }
                 }

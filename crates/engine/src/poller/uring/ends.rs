@@ -55,10 +55,13 @@ impl Looks {
 }
 
 impl Uring {
-    /// Checks the sockets that have been silent since the last check. After an answer, an end may
-    /// go unnoticed that the next send does not detect either, because the peer still reads: a
-    /// proxy that passes on the end of its server ends only its own direction.
+    /// Checks the suspects, and the sockets that have been silent since the last check. After an
+    /// answer, an end may go unnoticed that the next send does not detect either, because the peer
+    /// still reads: a proxy that passes on the end of its server ends only its own direction.
     pub(super) fn look_for_ends(&mut self, now: Nanos, handler: &mut impl Handler) {
+        for token in std::mem::take(&mut self.suspects) {
+            self.look_for_end(token, handler);
+        }
         for _ in 0..self.looks.due(now, self.connections.len()) {
             let token = self.looks.next_token(self.connections.len());
             if let Some(connection) = &mut self.connections[token]
@@ -72,8 +75,8 @@ impl Uring {
     /// Checks a socket for its end. If bytes and the end arrive almost together, they are one event
     /// for a multishot receive, which then takes the bytes and waits forever (observed with Linux
     /// 6.18). By the time that we have the bytes, the socket knows of the end. For a client that
-    /// sends next, the send or the next check detects it; for one that waits for more, the socket
-    /// is checked immediately.
+    /// sends next, or waits for its time to do so, the send or the next check detects it; for one
+    /// that waits for more bytes, the socket is checked immediately.
     pub(super) fn look_for_end(&mut self, token: usize, handler: &mut impl Handler) {
         let Some(Some(connection)) = self.connections.get(token) else {
             return;
@@ -144,7 +147,57 @@ impl Uring {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{self, Write};
+    use std::os::unix::net::UnixStream;
+
+    use super::super::super::handler::Next;
+    use super::super::super::tests::io_uring_is_to_work;
     use super::*;
+    use crate::clock::Clock;
+
+    /// A client that waits after each piece of bytes, for the rest of an answer or for its time.
+    struct Waiting {
+        awaits: bool,
+        received: usize,
+    }
+
+    impl Handler for Waiting {
+        fn received(&mut self, _token: usize, bytes: &[u8]) -> Next {
+            self.received += bytes.len();
+            Next::Wait
+        }
+
+        fn closed(&mut self, token: usize, why: Option<io::Error>) {
+            panic!("connection {token} ended: {why:?}");
+        }
+
+        fn awaits(&self, _token: usize) -> bool {
+            self.awaits
+        }
+
+        fn outgoing(&self, _token: usize) -> &[u8] {
+            &[]
+        }
+    }
+
+    #[test]
+    fn a_socket_is_checked_after_a_part_of_an_answer_alone() {
+        if !io_uring_is_to_work() {
+            return;
+        }
+        for awaits in [true, false] {
+            let mut poller = Uring::new(1, Clock::start()).expect("it worked before");
+            let (ours, mut peer) = UnixStream::pair().expect("sockets");
+            poller.add(0, ours.into()).expect("room");
+            peer.write_all(b"answer").expect("sent");
+            let mut client = Waiting { awaits, received: 0 };
+            while client.received == 0 {
+                poller.enter(1, Some(SECOND), &client).expect("requests");
+                poller.complete(&mut client);
+            }
+            assert_eq!(poller.suspects, if awaits { &[0][..] } else { &[] });
+        }
+    }
 
     #[test]
     fn checks_of_many_sockets_are_spread_over_the_time_between_two() {
