@@ -83,7 +83,7 @@ format: .venv/.installed ## put the source in shape
 	$(BIN)/ruff check --fix $(PYTHON)
 
 bench: build ## compare pgdrive with pgbench, sysbench and a bare loop on one server, interleaved; loading; the probe
-	$(CARGO) build --release --locked --quiet --package pgdyno-engine --example bare_loop
+	$(CC) -O2 -Wall -Wextra -o target/release/bare_loop benchmarks/bare_loop.c
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/throughput.py
 	$(BIN)/python benchmarks/load.py

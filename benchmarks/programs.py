@@ -16,7 +16,7 @@ from measured import run_measured
 from pgdyno.run import find_engine
 
 SCRIPTS = Path(__file__).parent / "scripts"
-BARE_LOOP = Path(__file__).parents[1] / "target/release/examples/bare_loop"
+BARE_LOOP = Path(__file__).parents[1] / "target/release/bare_loop"
 
 ATTEMPTS = 3
 """Loads until a peer has reported its seconds: with many clients, sysbench may begin late and report few of them."""
