@@ -76,7 +76,9 @@ fn end_of_run(flaw: Flaw) -> String {
         let report = run(&spec, Clock::start(), &AtomicBool::new(false), &mut Faultless(|| {}));
         let _ = ended.send(report.expect_err("a worker panicked").to_string());
     });
-    end.recv_timeout(PATIENCE).expect("the run ends, and does not panic")
+    let end = end.recv_timeout(PATIENCE).expect("the run ends, and does not panic");
+    assert!(server.counts().iter().all(|count| *count == 0), "nothing was sent");
+    end
 }
 
 #[test]
