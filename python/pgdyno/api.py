@@ -145,7 +145,6 @@ class Run:
         return f"<p><b>{escape(self.name)}</b> (plan {plan})</p>{shown._repr_html_()}"
 
     def _varied(self) -> list[str]:
-        """Return the parameters that differ between trials, apart from those that are always shown."""
         points = [trial.point for trial in self._data.trials]
         return [
             name

@@ -57,7 +57,6 @@ def defaults(config: Mapping[str, str], commands: Iterable[str]) -> dict[str, di
 
 
 def _of(command: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Returns the values of `given`, by parameter, that apply to `command`."""
     found = {}
     for parameter, value in given.items():
         only, _, name = parameter.rpartition(".")

@@ -181,7 +181,6 @@ class PairRun:
         return self._sides[at].run.seconds(trial - at * self._shift)
 
     def _by_side(self, stretches: Stretches) -> Iterator[tuple[int, Stretches]]:
-        """Yield each side that has some of the `stretches`, with these by its own trial numbers."""
         for at in range(len(self._sides)):
             own = {
                 number - at * self._shift: spans

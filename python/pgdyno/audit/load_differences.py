@@ -45,7 +45,6 @@ def load_differences(base: AuditRun, other: AuditRun) -> Iterator[Difference]:
 
 
 def _of_points(base: AuditRun, other: AuditRun) -> Iterator[Difference]:
-    """Compare parameters of the sweep."""
     imported = [run.manifest.imported is not None for run in (base, other)]
     for each in differing_parameters(base.trials, other.trials):
         values = (each.base, each.other)
@@ -57,7 +56,6 @@ def _of_points(base: AuditRun, other: AuditRun) -> Iterator[Difference]:
 
 
 def _of_lengths(base: AuditRun, other: AuditRun) -> Iterator[Difference]:
-    """Compare lengths of trials and of their warm-ups; tools report no warm-up."""
     are_imported = [run.manifest.imported is not None for run in (base, other)]
     lengths = [sorted({trial.duration_s for trial in run.trials if trial.duration_s}) for run in (base, other)]
     if any(are_imported):
@@ -115,9 +113,6 @@ def _weight(name: str) -> tuple[Weight, Message]:
 
 
 def _of_plans(base: Manifest, other: Manifest) -> Iterator[Difference]:
-    """Compare what no fingerprint contains: the commit ledger, phases, events, hooks and the probe; for an imported
-    run, the workload's name.
-    """
     a, b = ("true" if (each.plan.get("trial") or {}).get("ledger") else None for each in (base, other))
     if a != b:
         why = Message("other-ledger", "a commit ledger on one of the runs only, which adds statements to transactions")
@@ -152,7 +147,6 @@ def _of_surroundings(base: Mapping[str, Any], other: Mapping[str, Any]) -> Itera
 
 
 def _of_loads(base: AuditRun, other: AuditRun) -> Iterator[Difference]:
-    """Compare what the outputs of two imported runs say about their loads, where each run says one thing."""
     told = [[trial.imported.load for trial in run.trials if trial.imported is not None] for run in (base, other)]
     for name in dict.fromkeys(name for of in told for load in of for name in load if name != "duration_s"):
         of_base, of_other = ({load[name] for load in of if name in load} for of in told)
@@ -162,9 +156,6 @@ def _of_loads(base: AuditRun, other: AuditRun) -> Iterator[Difference]:
 
 
 def _of_unused_items(base: AuditRun, other: AuditRun) -> Iterator[Difference]:
-    """Compare what the server does with an order that contains an unused item, if a run is imported from HammerDB; for
-    other runs, fingerprints contain the profile.
-    """
     if base.manifest.imported is None and other.manifest.imported is None:
         return
     items = [_unused_items(run) for run in (base, other)]

@@ -158,7 +158,6 @@ def pairing_of_arms(run: AuditRun, by: str, base: str, other: str, metric: Metri
 
 
 def _pairing_of_servers(run: AuditRun, by: str, base: str, other: str) -> Pairing:
-    """Return what differs between the servers of two arms; arms of one target share them."""
     if by == "target":
         return pairing_within(run, by, [base], [other])
     if by != VERSION:
@@ -206,7 +205,6 @@ def _factor(by: str | None) -> str:
 
 
 def _covers(factor: str, topic: str, where: str) -> bool:
-    """Return whether `factor`, which is compared, is the difference in `topic`, found at `where`."""
     if factor == "settings" or factor.startswith("settings."):
         is_setting = _CHANGED in where or where.startswith("settings.") or where in _OF_SETTINGS
         return is_setting and factor in ("settings", f"settings.{topic}")
@@ -273,7 +271,6 @@ def _add(found: Pairing, confounder: Confounder) -> None:
 
 
 def _add_findings(sides: tuple[Side, Side], factor: str, found: Pairing) -> None:
-    """Add findings of the audit's rules about pairs, except what the fingerprints have shown already."""
     if sides[0].imported != sides[1].imported:
         return
     known = {each.topic for each in found.confounders}
@@ -291,7 +288,6 @@ def _add_findings(sides: tuple[Side, Side], factor: str, found: Pairing) -> None
 
 
 def _advice(finding: Finding, topic: str) -> str:
-    """Return the advice for a finding that refuses two runs: the rule's advice, or to name what is compared."""
     by = f"settings.{topic}" if finding.rule in _OF_SETTINGS else _factor_of(topic)
     return finding.advice + (f"; to compare this, pass --by {by}" if by is not None else "")
 
@@ -335,7 +331,6 @@ CLASS = "way.instance"
 
 
 def _of_servers(base: Side, other: Side) -> Iterator[Difference]:
-    """Compare the machines that rented and remote servers reported."""
     seen = [[trial.way for trial in side.trials() if trial.way is not None] for side in (base, other)]
     for name, why in (
         ("instance", Message("other-class", "different server classes")),
@@ -354,7 +349,6 @@ def _matched(base: AuditRun, other: AuditRun) -> list[tuple[str, str]]:
 
 
 def _print_of(run: AuditRun) -> Fingerprint | None:
-    """Return the fingerprint of a run, in which the settings of the load's sessions count as the server's."""
     taken = print_of(run.manifest)
     if taken is None:
         return None
@@ -368,7 +362,6 @@ def _print_of(run: AuditRun) -> Fingerprint | None:
 
 
 def _of_target(taken: Fingerprint | None, name: str) -> Fingerprint | None:
-    """Return the fingerprint of the target `name` alone, with its own disks."""
     if taken is None or name not in taken.servers:
         return None
     disks = {role: disk for role, disk in taken.host.disks.items() if role.endswith(f" of {name}")}

@@ -13,7 +13,6 @@ from pgdyno.audit.subject import AuditRun, Subject
 
 
 def _found() -> Iterator[Rule]:
-    """`RULE` of every module of the folder: to add one is to add its module."""
     for module in pkgutil.iter_modules(folder.__path__):
         yield import_module(f"{folder.__name__}.{module.name}").RULE
 

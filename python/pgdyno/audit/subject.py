@@ -331,7 +331,6 @@ class Subject:
 
     @cached_property
     def _parts(self) -> Mapping[int, Sequence[tuple[int, int]]]:
-        """Return the measured part of each trial with a probe, its first and its last fifth."""
         spans: dict[int, list[Span]] = {}
         for sample in self.samples:
             course = self.courses[sample.number].measured_part

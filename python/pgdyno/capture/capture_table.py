@@ -145,7 +145,6 @@ def write_table(
 
 
 def _write(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], path: Path, began_us: int, group: int) -> None:
-    """Writes the rows in their order: splits them into parts of some sessions each, and sorts each in memory."""
     connection.execute(_PARTS, {"bytes": PART_BYTES})
     last = int(_one(connection, "SELECT max(part) FROM placed")[0])
     folder = path.with_name("parts")

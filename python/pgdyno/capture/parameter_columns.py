@@ -79,14 +79,12 @@ def _assigned(node: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - nodes o
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - nodes of the parser
-    """Returns what `value` casts."""
     while _kind(value) == "TypeCast":
         value = value.arg
     return value
 
 
 def _parameters(value: Any) -> Iterator[int]:  # noqa: ANN401 - nodes of the parser
-    """Yields the numbers of a parameter, or of a list's."""
     if isinstance(value, tuple):
         for each in value:
             yield from _parameters(_plain(each))

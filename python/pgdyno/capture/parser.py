@@ -147,7 +147,6 @@ def without_constants(sql: str) -> str:
 
 
 def _beginning(sql: str) -> str:
-    """Returns the beginning of what `without_constants` returns, without a copy of the whole text."""
     text, at = "", 0
     for number, constant in enumerate(_PARAMETERS_TOO.finditer(sql), 1):
         text += sql[at : min(constant.start(), at + _BEGINNING)]

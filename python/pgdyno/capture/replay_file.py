@@ -103,7 +103,6 @@ def _put(file: BinaryIO, line: _Line) -> None:
 
 
 def _shared_texts(connection: duckdb.DuckDBPyConnection) -> dict[_Text, int]:
-    """Return the texts that occur more than once, with their numbers."""
     found = connection.execute(
         # of texts that occur once, only a hash is kept
         f"""WITH often AS (

@@ -125,7 +125,6 @@ class Classes:
             cursor.execute(_ADD, columns)
 
     def _number(self, key: str, parsed: ParsedText, place: int) -> int:
-        """Returns the number of the class that `key` identifies; a new class has the text of `parsed`."""
         number = self._numbers.get(key)
         if number is not None:
             return number

@@ -249,7 +249,6 @@ def _failure_lines(finished: Finished, asked: Question) -> list[str]:
 
 
 def _failures(finished: Finished) -> list[tuple[str, str | None]]:
-    """Returns message and remedy of each distinct failure, in the order of the trials."""
     found = [record.failure for record in finished.failed if record.failure is not None]
     return list(dict.fromkeys((each.message, each.hint) for each in found))
 

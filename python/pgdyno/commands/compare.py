@@ -261,7 +261,6 @@ def _print_notes(notes: Sequence[str], console: Console, confounders: Sequence[s
 
 
 def _print_wrapped(text: str, console: Console, style: str = "", width: int | None = None) -> None:
-    """Prints `text` in lines that fit and keep each figure with its percent sign; lines of tables fit already."""
     room = width if width is not None and console.is_terminal else console.room
     for line in wrapped(text, room) if cell_len(text) > room else [text]:
         console.print(line, style=style, soft_wrap=True)

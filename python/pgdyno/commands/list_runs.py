@@ -51,7 +51,6 @@ def list_runs(runs: Path, *, json: bool) -> None:
 
 
 def _least_widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    """Returns the fewest columns of each cell: names and trials whole, headings and outcomes without a broken word."""
     whole = {heading: max(len(row[at]) for row in rows) for at, heading in enumerate(_HEADINGS)}
     outcome = max(len(word) for row in rows for word in [*row[-1].split(" "), "outcome"] if len(word) <= _LONGEST_WORD)
     return [whole["run"], len("workload"), len("targets"), max(whole["trials"], len("trials")), outcome]
@@ -70,7 +69,6 @@ def _table(rows: Sequence[Sequence[str]]) -> Table:
 
 
 def _cut(text: str) -> Text:
-    """Returns a cell of one line, in a column that gives way."""
     return Text(visible(text), no_wrap=True, overflow="ellipsis")
 
 

@@ -156,7 +156,6 @@ def write_each(
 
 
 def _written(pages: Iterator[tuple[str, Page | Unread]], unread: list[Unread], console: Console) -> Iterator[bytes]:
-    """Writes the pages, prints their locations, and returns the rows of their trials."""
     for _, page in pages:
         if isinstance(page, Unread):
             unread.append(page)

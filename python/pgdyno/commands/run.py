@@ -270,7 +270,6 @@ def _show(finished: Finished, output: Output) -> ExitCode:
 
 
 def _view(output: Output, around: Callable[[LiveView], LiveView]) -> JournalView:
-    """What suits the terminal, and a journal for browsers; with --live a server, too, that says where it is."""
     shown = around(live_view(Console(stderr=True), quiet=output.quiet))
 
     def began(folder: Path) -> None:

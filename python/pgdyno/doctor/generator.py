@@ -130,7 +130,6 @@ def null_server(engine: Engine, threads: int, *, tcp: bool) -> Iterator[dict[str
 
 
 def _ready(process: subprocess.Popen[bytes], within_s: float) -> str:
-    """Returns the address on which it listens."""
     assert process.stdout is not None
     came, _, _ = select.select([process.stdout], [], [], within_s)
     line = process.stdout.readline().decode(errors="replace").strip() if came else ""
@@ -146,7 +145,6 @@ def _environment(address: str, folder: str) -> dict[str, str]:
 
 
 def _find_null(engine: Engine) -> Path:
-    """Returns the program that `PGDYNO_PGNULL` names, or else the one next to the engine, or else on the PATH."""
     neighbour = engine.path.with_name(PROGRAM)
     found = os.environ.get(ENVIRONMENT) or (str(neighbour) if neighbour.is_file() else shutil.which(PROGRAM))
     if found is None:

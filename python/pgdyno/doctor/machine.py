@@ -94,7 +94,6 @@ def others(system: System, own: int) -> Check:
 
 
 def _family(seen: Mapping[int, Process], own: int) -> set[int]:
-    """`own` and its parents."""
     family: set[int] = set()
     while own in seen and own not in family:
         family.add(own)

@@ -188,12 +188,10 @@ def existing(path: Path) -> Path:
 
 
 def _servers(spec: OwnTarget) -> int:
-    """Returns the number of servers: primaries and their standbys."""
     return spec.instances * (1 + (spec.replicas.count if spec.replicas else 0))
 
 
 def _at_points(plan: Plan, target: str, points: Sequence[Point]) -> list[dict[str, str]]:
-    """Returns the settings of a target's servers and sessions at each point, by name in lower case."""
     every = []
     for point in points:
         asked = {**plan.server_settings(target, point), **plan.session_settings(target, point)}
@@ -202,7 +200,6 @@ def _at_points(plan: Plan, target: str, points: Sequence[Point]) -> list[dict[st
 
 
 def _largest(every: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Returns the settings of one server that the doctor judges: the largest, or strictest, of all points."""
     found = {
         name: max((each[name] for each in every), key=lambda value: size_of({name: value}, name))
         for name in ("shared_buffers", "max_wal_size")

@@ -64,7 +64,6 @@ def _effect(statement: Sequence[Token]) -> Effect:
 
 
 def _effect_of_others(statement: Sequence[Token], words: Sequence[str]) -> Effect:
-    """Returns the effect of a command that contains a query, or whose effect is on the server."""
     command = words[0]
     if command in ("declare", "explain", "prepare"):
         found = (at for at, each in enumerate(statement) if each.kind == "word" and each.text in _CONTAINED)
@@ -83,7 +82,6 @@ def _effect_of_others(statement: Sequence[Token], words: Sequence[str]) -> Effec
 
 
 def _is_executed(options: Sequence[str]) -> bool:
-    """Tells whether EXPLAIN with `options` executes its statement."""
     values = dict(zip(options, [*options[1:], ""], strict=False))
     return any(name in values and values[name] not in _OFF for name in ("analyze", "analyse"))
 
@@ -116,7 +114,6 @@ def _effect_of_query(query: Sequence[Token]) -> Effect:
 
 
 def _writes(words: Sequence[str], at: int, before: str, after: Sequence[Token]) -> bool:
-    """Tells whether the word at `at` of a query makes it write."""
     word = words[at]
     if word in _CHANGES:
         named = bool(after) and after[0].kind != "mark" and _CHANGES[word] in ("", after[0].text)

@@ -54,7 +54,6 @@ class KnownWorkers:
 
 
 def _load(point: Point) -> str:
-    """Return all of `point` but the settings of the server: what the generator does."""
     return point.model_copy(update={"settings": {}}).model_dump_json()
 
 

@@ -94,7 +94,6 @@ def lasts_s(plan: Plan) -> float:
 
 
 def _rented_s(plan: Plan) -> float:
-    """Return what rented servers add to the time that `plan` needs elsewhere."""
     trials = trial_count(plan, plan.points()) / len(plan.target)
     rented = rented_targets(plan).values()
     return trials * sum(spec.restore_s for spec in rented) + sum(spec.slower_s(plan) for spec in rented)
@@ -247,7 +246,6 @@ class CostGuard:
             )
 
     def _restore_s(self, trial: PlannedTrial) -> float:
-        """Returns an upper estimate of the time in which the server is restored, after a snapshot of it was taken."""
         spec = self.plan.target[trial.target]
         if not isinstance(spec, RentedTarget):
             return 0.0
@@ -279,7 +277,6 @@ class _Clock:
     """By how much the server's clock is ahead."""
 
     def engine_us(self, t_us: int) -> int:
-        """Return the time since the engine's start."""
         return t_us - self.ahead_us - self.epoch_us
 
     def gap(self, span: Span) -> CloudGap:
@@ -386,7 +383,6 @@ class CloudRecorder:
         return found.title if found is not None else "the provider"
 
     def _due(self, rental: Rental, server: str | None) -> Iterator[TrialRecord]:
-        """Yield the trials that the provider can report on, and has not reported completely."""
         folder = self._context.folder
         for record in folder.trials():
             if server not in (None, record.server):
@@ -452,7 +448,6 @@ def _sentence(report: SourceReport) -> str | None:
 
 
 def _is_same(rental: Rental, record: TrialRecord, before: CloudRecord | None) -> bool:
-    """Return whether the server of a trial of an earlier attempt is the present one."""
     if before is not None:
         return before.instance == rental.server_id(record.server)
     since = rental.journal.begun

@@ -182,7 +182,6 @@ def _pinned(plan: Plan, manifest: Manifest) -> Plan:
 def _left(
     folder: RunFolder, plan: Plan, trials: Sequence[PlannedTrial], *, redo_failed: bool
 ) -> tuple[list[PlannedTrial], list[TrialRecord]]:
-    """Return the trials to run, in their order, and the records among them: failed, or a pair's that was broken off."""
     searches = plan.search is not None
     done = {record.number: record for record in folder.trials()}
     planned = [trial.slug for trial in trials]
@@ -213,7 +212,6 @@ def _left(
 
 
 def _is_cut_short(manifest: Manifest) -> bool:
-    """Return whether the last attempt left out trials for its budget."""
     return manifest.budget is not None and bool(manifest.budget.dropped)
 
 
@@ -243,7 +241,6 @@ def refuse_changed_scripts(folder: RunFolder, loaded: LoadedPlan, what: str = "r
 
 
 def _begin_attempt(context: RunContext, progress: RunProgress, made_anew: Sequence[TrialRecord]) -> None:
-    """Add the attempt to the manifest, note what changed, and remove what the last attempt left."""
     folder = context.folder
     before = attempts_so_far(folder.manifest)
     now = new_attempt(context.engine.version)

@@ -183,14 +183,12 @@ class RunProgress:
 
 
 def _series(plan: Plan, trials: Sequence[PlannedTrial]) -> tuple[dict[int, Series], list[str]]:
-    """Return the series of each trial, by its number, and the names of what varies between them."""
     follow = following(plan.as_resolved(), (trial.point for trial in trials))
     series = {trial.number: Series.of(trial.target, trial.point, follow) for trial in trials}
     return series, varying(list(series.values()))
 
 
 def _places(plan: Plan, trials: Sequence[PlannedTrial]) -> dict[int, tuple[str, str]]:
-    """Return the series of each trial, by its number, and its clients, in words."""
     series, names = _series(plan, trials)
     return {
         trial.number: (label(series[trial.number], names) if names else "", counted(trial.point.clients, "client"))

@@ -422,7 +422,6 @@ class Servers:
         return prepared
 
     def _prepare(self, preparer: Preparer, target: str, dataset: Dataset | None) -> Preparation:
-        """Prepare the server of a trial, and keep how fast its dataset was loaded."""
         left = self._resources.left
         try:
             with left.preparing() if left is not None else nullcontext():
@@ -443,7 +442,6 @@ class Servers:
 
 
 def _sessions(plan: Plan, target: str) -> list[dict[str, str]]:
-    """Return each combination of session settings that trials of `target` have, once."""
     found: list[dict[str, str]] = []
     for point in plan.points():
         settings = plan.session_settings(target, point)

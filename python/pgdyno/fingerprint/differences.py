@@ -198,7 +198,6 @@ def comparable(a: Fingerprint, b: Fingerprint) -> list[Difference]:
 
 
 def _matched(a: Fingerprint, b: Fingerprint) -> tuple[Mapping[str, ServerPrint], Mapping[str, ServerPrint]]:
-    """Return the servers of both by a common name."""
     if len(a.servers) == len(b.servers) == 1:
         (name,), (server,) = a.servers, b.servers.values()
         return a.servers, {name: server}
@@ -206,7 +205,6 @@ def _matched(a: Fingerprint, b: Fingerprint) -> tuple[Mapping[str, ServerPrint],
 
 
 def _named_as(of: Fingerprint, servers: Mapping[str, ServerPrint]) -> Fingerprint:
-    """Return `of` with the disks of its only target under the name by which it is matched."""
     if len(of.servers) != 1 or len(servers) != 1:
         return of
     (own,), (name,) = of.servers, servers
@@ -228,7 +226,6 @@ versions.
 
 
 def _weighed(difference: Difference, a: Fingerprint, b: Fingerprint) -> Difference:
-    """Return `difference`, with a lower severity if one of the two merely does not report it, or has more datasets."""
     parts = difference.field.split(".")
     if parts[0] == "servers" and parts[-1] == "dataset_marks":
         marks = [set(each.split(", ")) - {"unmarked"} if each else set() for each in (difference.a, difference.b)]
@@ -252,7 +249,6 @@ def _weighed(difference: Difference, a: Fingerprint, b: Fingerprint) -> Differen
 
 
 def _do_the_same_work(*workloads: Mapping[str, object]) -> bool:
-    """Return whether the workloads' profiles are of releases of HammerDB between which the server cannot tell."""
     profiles = [(str(each.get("profile")), str(each.get("variant"))) for each in workloads]
     of_hammerdb = all(profile.startswith("hammerdb") for profile, _ in profiles)
     return of_hammerdb and len({unused_item(*each) for each in profiles}) == 1

@@ -191,12 +191,10 @@ class Agent:
             self._folder = None
 
     def _note(self) -> None:
-        """Records contact with the driver."""
         self._spoken_to = time.monotonic()
         self._news.set()
 
     def _is_alone(self) -> bool:
-        """Tells whether the engine's lease ran out without a driver to collect the results."""
         self._news.clear()
         return time.monotonic() - self._spoken_to > LEASE_S and not self._news.wait(ALONE_S)
 
@@ -234,7 +232,6 @@ class Agent:
 
 @contextmanager
 def _hearing_ctrl_c() -> Iterator[None]:
-    """Lets processes that the block starts receive SIGINT, which Ray blocks and children inherit."""
     before = signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     try:
         yield
@@ -243,7 +240,6 @@ def _hearing_ctrl_c() -> Iterator[None]:
 
 
 def _ray_cpu_us() -> dict[str, int]:
-    """Returns the CPU time of this node's Ray daemon and its other children; this process is one of them."""
     return tree_cpu_us(os.getppid())
 
 

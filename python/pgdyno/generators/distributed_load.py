@@ -252,7 +252,6 @@ class ClusterLoad:
         _all_at_once(lambda _number, state: state.generator.start(instant_us + state.before.ahead_us), self._states)
 
     def _lost(self, number: int, why: LostError) -> Event:
-        """Ends a load that has lost a generator, and stops the others."""
         number = number if why.number is None else why.number
         self.send_signal(signal.SIGINT)
         self.returncode = 1
@@ -282,7 +281,6 @@ class ClusterLoad:
         return failed
 
     def _named(self, event: Event) -> Event:
-        """Replaces paths of scripts by the user's names."""
         if event["event"] != "start":
             return event
         names = self._shared.names

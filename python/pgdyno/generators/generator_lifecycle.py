@@ -256,7 +256,6 @@ class _OwnNodes:
     """Nodes that pgdyno starts."""
 
     def __init__(self, places: Places, stack: ExitStack, notify: Callable[[str], None], *, for_tasks: bool) -> None:
-        """`stack` ends all of them."""
         self._stack, self._notify = stack, notify
         self.count = places.local + len(places.ssh)
         self.token = ray_actors.own_token()
@@ -331,11 +330,9 @@ class _OwnNodes:
 
     @property
     def _is_headless(self) -> bool:
-        """Returns whether the process of the head, the first node, has ended."""
         return self._processes[self._nodes[0].name].poll() is not None
 
     def _refused(self) -> EngineError | None:
-        """Returns why a node that has ended would end again."""
         for node in self._nodes:
             code = self._processes[node.name].poll() if node.name in self._processes else None
             log = self._log(node.name)

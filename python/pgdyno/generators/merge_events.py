@@ -66,7 +66,6 @@ class Merger:
                 yield {**ours, "t_us": self._t_us(generator, event), "generator": generator + 1}
 
     def _by_our_clock(self, generator: int, event: Event) -> Event:
-        """Converts wall times to the load's clock."""
         if "began_epoch_us" not in event:
             return event
         return {**event, "began_epoch_us": event["began_epoch_us"] - self._offsets_us[generator]}
@@ -256,7 +255,6 @@ def _errors(errors: Sequence[Event]) -> list[Event]:
 
 
 def _common(each: Sequence[Sequence[Sequence[int]]]) -> list[list[int]]:
-    """Returns the stretches common to all lists: a load stalls only while no generator has a success."""
     common = [list(one) for one in each[0]]
     for other in each[1:]:
         cuts = [(max(a[0], b[0]), min(a[1], b[1])) for a in common for b in other]

@@ -245,7 +245,6 @@ def _outage(number: int, parts: Sequence[tuple[int, Event]], generators: int) ->
 
 
 def _all_away(group: Sequence[Event], generators: int) -> list[list[int]]:
-    """Returns the stretches in which all clients of all generators were disconnected."""
     # at the same time, the end of a stretch comes before the begin of another
     edges = sorted(edge for each in group for since, to in each["all_away_in_us"] for edge in ((since, 1), (to, -1)))
     stretches: list[list[int]] = []
@@ -263,7 +262,6 @@ def _all_away(group: Sequence[Event], generators: int) -> list[list[int]]:
 
 
 def _tpcc(each: Sequence[Event], clients: int, merged: Event) -> Event:
-    """Does the same as tpcc/tpcc_result.rs of pgdrive."""
     types = [list(same) for same in zip(*(part["types"] for part in each), strict=True)]
     total = sum(one["count"] for same in types for one in same)
     scripts = {script["script"]: script for script in merged["scripts"]}
@@ -285,7 +283,6 @@ def _tpcc(each: Sequence[Event], clients: int, merged: Event) -> Event:
 
 
 def _counted(each: Sequence[Event]) -> Event:
-    """Returns the orders that the server counted: the latest count covers all generators' orders."""
     counted = [one for one in each if "new_orders" in one]
     return max(counted, key=lambda one: (one["new_orders"], one["seconds"]), default=each[0])
 

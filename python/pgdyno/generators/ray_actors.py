@@ -52,7 +52,6 @@ def joined(address: str, *, is_ours: bool, tls: Mapping[str, str] | None = None)
 
 @contextmanager
 def _ours(tls: Mapping[str, str]) -> Iterator[None]:
-    """Sets Ray's settings, the token and `tls` only during the block: hooks and other programs do not need them."""
     ours = {**OWN_SETTINGS, "RAY_AUTH_TOKEN": own_token(), **tls}
     os.environ |= ours
     try:

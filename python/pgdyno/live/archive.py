@@ -266,7 +266,6 @@ class Histories:
         return HTMLResponse(page("history", **context))
 
     def _loaded(self, entries: Sequence[Entry]) -> dict[str, RunData]:
-        """Return their records by folder name; unchanged ones come from the cache."""
         runs = {}
         with self._lock:
             for each in entries:

@@ -107,7 +107,6 @@ def read_entry(path: Path, key: Key) -> Entry:
 
 
 def _answer(report: Path) -> str:
-    """Return the answer in a report's description; nothing without a report, or one of another version."""
     try:
         with open_regular(report) as file:
             head = file.read(HEAD).decode(errors="replace")
@@ -231,7 +230,6 @@ class Index:
         return now
 
     def _load(self) -> dict[str, Entry]:
-        """Load the entries of an earlier server; nothing if they are of another version, or damaged."""
         try:
             kept = json.loads(self._file.read_bytes())
             if kept["made_by"] != _made_by():

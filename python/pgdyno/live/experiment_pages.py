@@ -49,7 +49,6 @@ def earlier(index: Index, run: Path) -> Baseline:
 
 
 def _before(runs: list[Entry], name: str) -> Entry | None:
-    """Return the newest of `runs`, which are newest first, with the same plan and fingerprint as `name`."""
     this = next((each for each in runs if each.name == name), None)
     if this is None:
         return None
@@ -61,7 +60,6 @@ def _before(runs: list[Entry], name: str) -> Entry | None:
 
 
 def _point(slug: str) -> str:
-    """Return a slug without the trial's number."""
     return slug.partition("-")[2]
 
 

@@ -88,7 +88,6 @@ def static(name: str) -> tuple[bytes, str] | None:
 
 
 def _style() -> str:
-    """Return the report's colours and rules, then those of these pages."""
     light, dark = palette.variables(Theme.LIGHT), palette.variables(Theme.DARK)
     own = files("pgdyno.live").joinpath("static", "look.css").read_text(encoding="utf-8")
     return (

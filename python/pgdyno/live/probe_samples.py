@@ -147,7 +147,6 @@ def _named(row: Mapping[str, Any]) -> str:
 
 
 def _blocker(rows: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the session that blocks most others."""
     held = Counter(row["blocked_by"] for row in rows)
     if not held:
         return None

@@ -176,7 +176,6 @@ class JournalView(LiveView):
 
 
 def _health(event: Mapping[str, Any]) -> dict[str, object]:
-    """Return how near the generator is to its ceiling: its busiest thread, and the largest schedule lag."""
     workers = event.get("workers") or []
     lags = [each["lag_ns"]["max"] for each in workers if each.get("lag_ns")]
     return {

@@ -243,7 +243,6 @@ class Watched:
         self._new["grid"] = True
 
     def _look(self, line: Mapping[str, Any]) -> None:
-        """Add a look at the difference between two arms; the last of equal numbers of pairs counts."""
         place = _text(line["arm"]), _text(line["point"])
         if place not in self._looks and len(self._looks) == MOST_LOOKED:
             return

@@ -257,9 +257,6 @@ _SERIES = """
 
 
 def _points(rows: Iterable[Sequence[Any]], labels: Mapping[int, Labels], family: Family) -> Iterator[Sample]:
-    """Yield the points of each series in order of time, one series after the other; a series is a trial and its lasting
-    labels.
-    """
     lines: dict[tuple[int, Lasting], list[tuple[float, float]]] = defaultdict(list)
     for _, trial, text, wall_us, value in rows:
         lines[trial, lasting(json.loads(text))].append((round(wall_us / 1e6, 6), value * family.factor))

@@ -227,7 +227,6 @@ def _settings(given: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _targets(asked: Question) -> dict[str, dict[str, object]]:
-    """Returns the tables of the targets by name."""
     given = [name for name in ("dsn", "versions", "bins") if getattr(asked, name)]
     if len(given) != 1:
         hint = 'name your server, --dsn "host=db dbname=app", or let pgdyno start one: --version 18, or --bin FOLDER'
@@ -302,7 +301,6 @@ def _default_database(service: str | None) -> str | None:
 
 
 def _names(parameters: Sequence[Mapping[str, str]]) -> list[str]:
-    """Returns a name for each of several servers: their first parameter that differs, if it makes one."""
     if len(parameters) == 1:
         return ["server"]
     for key in dict.fromkeys(key for each in parameters for key in each):
@@ -313,7 +311,6 @@ def _names(parameters: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def _scripts(asked: Question, folder: Path) -> list[str]:
-    """Returns the scripts relative to `folder`, with their weights."""
     found = []
     for each in asked.scripts or ["select-only"]:
         choice = _choice(each)
@@ -364,7 +361,6 @@ def _is_there(name: str, given: str) -> bool:
 
 
 def _resolved_folder(file: Path) -> Path:
-    """Returns the path of `file` without links above it; its own name stays."""
     return file.parent.resolve() / file.name
 
 

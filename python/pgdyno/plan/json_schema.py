@@ -32,7 +32,6 @@ def field_docstrings(model: type[BaseModel]) -> dict[str, str]:
 
 @cache
 def _by_class(module: str) -> dict[str, dict[str, str]]:
-    """Returns the docstrings of the top classes of a module, by class and attribute."""
     tree = ast.parse(inspect.getsource(sys.modules[module]))
     return {each.name: _docstrings(each) for each in tree.body if isinstance(each, ast.ClassDef)}
 
@@ -71,7 +70,6 @@ def schema_text() -> str:
 
 
 def _without_null(node: dict[str, Any]) -> dict[str, Any]:
-    """Removes null, which TOML lacks, and defaults of null from `node`."""
     kept: dict[str, Any] = {}
     for key, value in node.items():
         if isinstance(value, dict):
@@ -89,7 +87,6 @@ def _without_null(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def _when_extending(schema: dict[str, Any]) -> None:
-    """Requires no keys of a plan that extends another one, and fewer of a replay."""
     required = schema.pop("required")
     # a replay has its clients and its length from its capture
     of_replay = [name for name in required if name not in ("sweep", "trial")]

@@ -14,7 +14,6 @@ _M = TypeVar("_M", bound=BaseModel)
 
 
 def _known(places: Mapping[str, str], base: type[_M]) -> dict[str, type[_M]]:
-    """Returns classes by kind, for installed packages only."""
     found: dict[str, type[_M]] = {}
     for kind, place in places.items():
         module, _, name = place.partition(":")

@@ -270,7 +270,6 @@ def _target(target: TargetSpec) -> str:
 
 
 def _load_places(plan: Plan) -> str:
-    """Returns the hosts of the load, unless it is only this one."""
     if plan.generator is not None:
         return f"{plan.generator.count} x {plan.generator.instance}, rented"
     return ", ".join(plan.generators)

@@ -152,7 +152,6 @@ def lasting(text: str) -> str:
 
 
 def _ramp_of(whole: bool, right: str) -> Callable[[object], object]:
-    """Validates a number, or the start and end of a ramp."""
     kinds = (int,) if whole else (int, float)
 
     def check(value: object) -> object:

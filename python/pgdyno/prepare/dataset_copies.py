@@ -112,7 +112,6 @@ def _templates(server: Server) -> Mapping[str, Dataset | None]:
 
 
 def _name_for(server: Server) -> str:
-    """Returns the first name that no complete template has."""
     first = template_of(server)
     if server.machine is None:
         return first
@@ -156,7 +155,6 @@ def _copy_database(
 
 
 def _end_sessions(server: Server) -> None:
-    """Terminates sessions in the workload's database; DROP DATABASE waits for their end."""
     with server.connect(server.maintenance) as connection:
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()",

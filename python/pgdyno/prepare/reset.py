@@ -209,7 +209,6 @@ class Preparer:
         return loaded
 
     def _load_settings(self, dataset: Dataset, steps: Steps, *, reload: bool) -> AbstractContextManager[None]:
-        """Returns a context with the settings for loading `dataset`."""
         if not is_worthwhile(self.server, dataset) or not (reload or stamped_dataset(self.server) != dataset):
             return nullcontext()
         return minimal_wal(self.server, steps)
@@ -268,7 +267,6 @@ class Preparer:
         return self.reset.restart or self.reset.drop_cache != "none" or self.reset.prewarm != "none"
 
     def _shares(self) -> tuple[int | None, float | None, float | None]:
-        """Returns the dataset's size and its shares in shared buffers and in the page cache."""
         relations = dataset_relations(self.server)
         size = sum(relation.main_bytes for relation in relations)
         if self.server.machine is None:

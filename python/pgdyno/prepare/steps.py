@@ -126,7 +126,6 @@ def _end(server: Server, planned: Mapping[str, str]) -> str | None:
 
 
 def _restore(server: Server, planned: Mapping[str, str]) -> None:
-    """Restores the plan's settings and, if the server runs, activates them; else they apply at its next start."""
     server.own("configure the server").control.write_settings(planned, server.port)
     if server.alive():
         server.restart()

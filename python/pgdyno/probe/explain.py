@@ -98,7 +98,6 @@ def _explained(connection: psycopg.Connection[tuple[Any, ...]], text: str, name:
 
 
 def _nulls(connection: psycopg.Connection[tuple[Any, ...]], name: str) -> str:
-    """Return values for the parameters of a prepared statement. A generic plan does not depend on them."""
     query = (
         "SELECT pg_catalog.cardinality(parameter_types) FROM pg_catalog.pg_prepared_statements"
         " WHERE name OPERATOR(pg_catalog.=) %s"

@@ -87,7 +87,6 @@ class Talk:
                 await asyncio.gather(reading, beating, return_exceptions=True)
 
     async def _why(self, reading: asyncio.Task[None], beating: asyncio.Task[None]) -> tuple[str, bool]:
-        """Returns why it ended, and whether the connection was lost."""
         if not reading.done():
             return "the probe did not answer", True
         with suppress(SshError, OSError, TimeoutError):
@@ -302,7 +301,6 @@ def look(spec: SshSpec) -> Looked:
 
 @contextmanager
 def _lost(spec: SshSpec) -> Iterator[None]:
-    """Converts errors of a connection to the host of `spec` within the block into a RemoteError."""
     try:
         yield
     except (SshError, OSError) as error:

@@ -95,7 +95,6 @@ def _frame(line: str) -> tuple[str, bool]:
 
 
 def _cleaned(name: str) -> str:
-    """Returns a name without separators of frames and without control characters."""
     cut = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
     return "".join(each if each.isprintable() else "?" for each in cut.replace(";", ":"))
 
@@ -191,7 +190,6 @@ def recorded(data: Path, since_s: float, until_s: float, log: Path) -> FoldedSta
 
 @contextmanager
 def _perf(arguments: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Yields a running perf, which has ended after the block: killed, if it has not ended by itself."""
     program = shutil.which("perf")
     if program is None:
         packages = "linux-perf on Debian, linux-tools-generic on Ubuntu, perf elsewhere"
@@ -221,7 +219,6 @@ def _perf(arguments: Sequence[str], log: Path) -> Iterator[subprocess.Popen[byte
 
 
 def _failure(log: Path) -> PerfError:
-    """Returns why perf failed, by its messages."""
     with log.open(errors="replace") as file:
         messages = file.read(_MOST_MESSAGES)
     if any(word in messages.lower() for word in _NOT_ALLOWED):

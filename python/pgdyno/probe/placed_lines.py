@@ -74,7 +74,6 @@ def with_far(near: ProbeOutput | None, over: OverSsh, events: Sequence[Event], a
 
 
 def _parts(over: OverSsh, events: Sequence[Event], ahead: Ahead) -> tuple[list[_Part], str | None]:
-    """Returns parts that can be converted, and the reason why another cannot be read."""
     parts: list[_Part] = []
     problem = None
     for session in over.sessions:

@@ -28,9 +28,6 @@ def rate_unit(trial: TrialRecord) -> str:
 
 
 def _contains_connecting(tps: float, imported: Imported) -> bool:
-    """Return whether `tps` is the rate that includes connecting; if each transaction connects (-C), all versions print
-    it. Earlier versions of pgdyno kept it as `tps`, without its name.
-    """
     without = imported.figures.get("tps_excluding_connections")
     if imported.load.get("connections") == "each transaction" or tps == without:
         return False

@@ -151,7 +151,6 @@ async def _reach(
 
 
 async def _close(connection: asyncssh.SSHClientConnection) -> None:
-    """Closes the connection, or aborts it if the other side is gone."""
     connection.close()
     try:
         async with asyncio.timeout(CLOSE_S):
@@ -161,7 +160,6 @@ async def _close(connection: asyncssh.SSHClientConnection) -> None:
 
 
 def _given(hop: _Hop, spec: SshSpec) -> dict[str, Any]:
-    """Returns the options that this module sets; the config file gives the others."""
     given: dict[str, Any] = {
         "host": hop.host,
         "password_auth": False,

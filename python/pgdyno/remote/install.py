@@ -170,7 +170,6 @@ def _last(said: _Reply) -> str:
 
 
 def _quoted(path: str) -> str:
-    """Quotes for a shell; `~/` stays the home directory."""
     return '"$HOME"/' + shlex.quote(path[2:]) if path.startswith("~/") else shlex.quote(path)
 
 
@@ -225,7 +224,6 @@ class Started:
 
 
 async def _ask(connection: asyncssh.SSHClientConnection, command: str) -> None:
-    """Runs `command` if the host still answers."""
     with suppress(OSError, asyncssh.Error, TimeoutError):
         async with asyncio.timeout(ASK_S):
             await connection.run(command, stdin=asyncssh.DEVNULL, request_pty=False)

@@ -58,7 +58,6 @@ def lua_files(name: str, folder: Path) -> LuaFiles:
 def _reached(
     first: Sequence[Path], folder: Path, loaded: Callable[[str], Iterable[Path]]
 ) -> Iterator[tuple[Path, bytes]]:
-    """Yields the files `first` and those that `loaded` finds in the text of one, each once, with its content."""
     waiting = deque(first)
     seen: set[str] = set()
     while waiting:
@@ -73,7 +72,6 @@ def _reached(
 
 
 def _found(name: str, folder: Path) -> Path:
-    """Searches as the engine does: in the folder and, for a bare name, in sysbench's own folders."""
     places = [Path(), *INSTALLED] if "/" not in name else [Path()]
     for place in places:
         for ending in ("", ".lua"):
@@ -92,7 +90,6 @@ def _loaded(name: str, text: str, base: Path, folder: Path) -> Iterator[Path]:
 
 
 def _named(text: str, base: Path, folder: Path) -> Iterator[tuple[str, Path]]:
-    """Returns existing files that `text` names, relative to the folder or the script's folder, each after its name."""
     for named in _LOADS.findall(text):
         module = f"{named.replace('.', '/')}.lua"
         for file in (base / module, base / named, Path(named)):
@@ -218,7 +215,6 @@ def _take_lua(name: str, baggage: Baggage) -> str:
 
 
 def _take(file: Path, baggage: Baggage) -> str:
-    """Adds a file and returns its path relative to the remote folder."""
     try:
         content = file.read_bytes()
     except OSError as error:

@@ -65,7 +65,6 @@ async def _run(there: RemoteHost, program: Path, options: Sequence[str]) -> int:
 
 
 def _command(program: str, baggage: Baggage, options: Sequence[str]) -> str:
-    """Returns the shell command with the server's variables, and with a lease if the program supports one."""
     without = command_line(program, baggage.environment, baggage.options)
     if any(each in options for each in _WITHOUT_LEASE):
         return without
@@ -75,7 +74,6 @@ def _command(program: str, baggage: Baggage, options: Sequence[str]) -> str:
 
 
 async def _relayed(connection: asyncssh.SSHClientConnection, place: str, command: str) -> int:
-    """Runs `command` in the folder `place` and returns its exit code."""
     started = await start(connection, place, command)
     loop = asyncio.get_running_loop()
     for number, name in _SIGNALS.items():

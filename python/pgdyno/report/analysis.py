@@ -145,7 +145,6 @@ def _steady_lines(found: RunAnalysis) -> Iterator[str]:
 
 
 def _levels(steady: SteadyState, measured: Timeline) -> str:
-    """Return the levels with their times from the start of the trial, as those of dips."""
     from_s, to_s = measured.from_s, measured.to_s
     return ", ".join(
         f"{numbers.rounded(each.level)} tps from {from_s[each.first]:.0f} to {to_s[each.end - 1]:.0f} s"
@@ -286,7 +285,6 @@ def _usl_json(usl: UslFit | NotFitted) -> dict[str, Any]:
 
 
 def _finite(values: dict[str, Any]) -> dict[str, Any]:
-    """Replace what JSON has no number for by null."""
     return {name: value if math.isfinite(value) else None for name, value in values.items()}
 
 

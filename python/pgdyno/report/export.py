@@ -236,7 +236,6 @@ def _widths(table: Sequence[Sequence[str]]) -> list[int]:
 
 
 def _width(table: Sequence[Sequence[str]], between: int) -> int:
-    """Return the width of a row, with `between` characters for each cell's borders."""
     widths = _widths(table)
     return sum(widths) + between * len(widths) + 1
 
@@ -298,7 +297,6 @@ def markdown_of(of: Digest, extras: Extras) -> str:
 
 
 def _own_load(of: Digest, extras: Extras) -> Iterator[Sequence[str]]:
-    """Yield how closely the load resembled its capture, the classes with the most time, and the waits."""
     loads = own_loads(of)
     if loads:
         yield [line for each in load_lines(of) for line in wrapped(f"- {escaped(each)}", COLUMNS, "  ")]
@@ -308,7 +306,6 @@ def _own_load(of: Digest, extras: Extras) -> Iterator[Sequence[str]]:
 
 
 def _profiles(extras: Extras) -> Iterator[Sequence[str]]:
-    """Yield how the profiles were taken, and the functions that differ."""
     yield [line for each in profile_lines(extras.profiles) for line in wrapped(f"- {escaped(each)}", COLUMNS, "  ")]
     yield from _tables(function_tables(extras.profiles))
 

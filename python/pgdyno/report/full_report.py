@@ -211,7 +211,6 @@ def _extras(
 
 
 def _profiles(of: Digest, runs: Sequence[Gathered]) -> Iterator[ArmProfile]:
-    """Yield the profiles of the runs, those of one run in the order of its series."""
     names = target_names(runs) if len(runs) > 1 else [{}]
     places = {series: at for at, series in enumerate(of.named)}
     for run, shown in zip(runs, names, strict=True):
@@ -228,7 +227,6 @@ def _profiles(of: Digest, runs: Sequence[Gathered]) -> Iterator[ArmProfile]:
 def _plan_changes(
     of: Digest, runs: Sequence[Gathered], by: str | None = None, base: str | None = None
 ) -> list[PlanChange]:
-    """Return the statements whose query plans differ between the arms of the runs."""
     shown: list[dict[int, int]] = [{} for _ in runs]
     for number, (at, own) in _own_numbers(runs).items():
         shown[at][own] = number
@@ -240,14 +238,12 @@ def _plan_changes(
 
 
 def _alike_settings(run: Gathered) -> set[str]:
-    """Return settings that only some targets changed, to the default of the others."""
     told = {each.name: each.facts.settings_changed for each in run.manifest.targets if each.facts is not None}
     names = {name for settings in told.values() for name in settings}
     return alike_settings(run, told, {name for name in names if len({each.get(name) for each in told.values()}) > 1})
 
 
 def _own_numbers(runs: Sequence[Gathered]) -> dict[int, tuple[int, int]]:
-    """Return the run and the original number of each trial of the report."""
     if len(runs) == 1:
         return {trial.number: (0, trial.number) for trial in runs[0].trials}
     every = [(at, trial.number) for at, run in enumerate(runs) for trial in run.trials]
@@ -255,7 +251,6 @@ def _own_numbers(runs: Sequence[Gathered]) -> dict[int, tuple[int, int]]:
 
 
 def _long_trials(of: Digest, runs: Sequence[Gathered]) -> list[LongTrial]:
-    """Return the finished trials of an hour or more."""
     own = _own_numbers(runs)
     found = []
     for trial in of.run.trials:
@@ -279,9 +274,6 @@ def _courses(of: Digest, own: Mapping[int, tuple[int, int]], at: int) -> dict[in
 
 
 def _planned_prices(runs: Sequence[Gathered], source: RunSource) -> PriceList | None:
-    """Return the prices of the plans: of the first that has some, and of those that compare with it; with the report's
-    names of targets.
-    """
     found: PriceList | None = None
     names = target_names(runs) if isinstance(source, Together) else [{}]
     for run, shown in zip(runs, names, strict=True):
@@ -297,7 +289,6 @@ def _planned_prices(runs: Sequence[Gathered], source: RunSource) -> PriceList | 
 
 
 def _own_prices(prices: PriceList | None, shown: Mapping[str, str]) -> PriceList | None:
-    """Return `prices` by the names that a run gives its targets; `shown` are those of the report, if they differ."""
     if prices is None or not shown:
         return prices
     own = {name: prices.target[called] for name, called in shown.items() if called in prices.target}
@@ -305,9 +296,6 @@ def _own_prices(prices: PriceList | None, shown: Mapping[str, str]) -> PriceList
 
 
 def _seen(of: Digest, dips: Mapping[int, Sequence[Dip]]) -> set[int]:
-    """Return trials whose probe's samples are read: all; for a large sweep those that represent points, and those with
-    the deepest dips.
-    """
     numbers = [trial.number for trial in of.run.trials if trial.is_seen]
     if len(numbers) <= MOST_PROBED:
         return set(numbers)
@@ -331,7 +319,6 @@ def _of_run(finding: Finding, run: str) -> Finding:
 
 
 def _compared(of: Digest, runs: Sequence[Gathered], left_out: Collection[int]) -> list[Comparison]:
-    """Compare every further run with the first; for one run, its arms with the first of them."""
     if len(runs) == 1:
         if runs[0].manifest.finds_cheapest:
             return []
@@ -342,7 +329,6 @@ def _compared(of: Digest, runs: Sequence[Gathered], left_out: Collection[int]) -
 
 
 def _is_apart(base: Gathered, other: Gathered) -> bool:
-    """Return whether two runs have no point in common: for instance a closed-loop and an open-loop load."""
     if any(measures_otherwise(each.name) for each in differing_parameters(base.trials, other.trials)):
         return True
     try:
@@ -353,7 +339,6 @@ def _is_apart(base: Gathered, other: Gathered) -> bool:
 
 
 def _arms(of: Digest, runs: Sequence[Gathered]) -> dict[Series, str]:
-    """Return the arm of each series, as in `_compared`: its run; for one run, the compared values."""
     if len(runs) == 1:
         return {} if runs[0].manifest.finds_cheapest else arms_of(of)
     shown = [(run.manifest.run, set(names.values())) for run, names in zip(runs, target_names(runs), strict=True)]
@@ -387,7 +372,6 @@ def probe_samples_of(runs: Sequence[Gathered], steps: Steps, seen: Collection[in
 
 
 def _at_peak(of: Digest, source: RunSource, read: Callable[[RunData, int], list[_Sum]]) -> dict[int, Sequence[_Sum]]:
-    """Return the result of `read` for the trial that represents the highest peak, by its number."""
     best = of.best
     if best is None:
         return {}

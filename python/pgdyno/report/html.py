@@ -127,7 +127,6 @@ def _proof(of: Digest, content: Content) -> list[Figure]:
 
 
 def _absent(of: Digest, content: Content) -> Iterator[str]:
-    """Say in a sentence each which sections have no content."""
     if not content["comparisons"] and not content["published"] and confirmed_search(of.manifest) is None:
         yield gettext("Comparison: the run has one arm.") if len(of.curves) < 2 else gettext("Comparison: none.")
     runs_once = of.manifest.scale_factor is not None
@@ -233,7 +232,6 @@ def _apart(extras: Extras) -> list[Note]:
 
 
 def _described(text: str | None) -> str:
-    """Return the plan's description as a sentence."""
     return "" if not text else text if text.endswith((".", "?", "!")) else f"{text}."
 
 
@@ -313,7 +311,6 @@ def where(points: Sequence[str]) -> str:
 
 
 def _rows(of: Digest) -> list[tuple[report_tables.PointRow, Markup, Markup]]:
-    """Return the cells of each point, its bar and its sparkline."""
     highest = max((point.tps.high for point in of.points if point.tps is not None), default=0.0)
     rows = []
     for row in report_tables.point_rows(of):
@@ -333,7 +330,6 @@ def _query(location: str) -> str:
 
 
 def _sections(context: Content) -> list[tuple[str, str]]:
-    """Return links to the sections of this page."""
     sections = [
         *((each.section.id, each.section.link(), True) for each in context["listed"] if each.section.is_first),
         ("comparison", gettext("Comparison"), context["comparisons"] or context["published"]),

@@ -63,7 +63,6 @@ def _value(path: tuple[str, ...], value: object) -> str:
 
 
 def _text(text: str) -> str:
-    """Return a basic string with escaped control characters."""
     return '"' + "".join(_ESCAPES.get(each) or (each if each.isprintable() else _unicode(each)) for each in text) + '"'
 
 

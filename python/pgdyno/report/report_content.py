@@ -131,7 +131,6 @@ def notes(of: Digest) -> list[Note]:
 
 
 def _run_notes(manifest: Manifest, trials: int) -> Iterator[Message | str]:
-    """Yield whether trials are missing, then the first of the manifest's notes."""
     planned = manifest.trials_planned
     if manifest.outcome is None:
         yield Message(
@@ -159,7 +158,6 @@ def _note(note: Message | str) -> Note:
 
 
 def _where(names: Sequence[str], points: int) -> tuple[str, ...]:
-    """Return no list if it would name every point."""
     there = tuple(name for name in names if name)
     return () if len(there) == points and points > 1 else there
 

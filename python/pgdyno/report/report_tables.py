@@ -253,7 +253,6 @@ def _tpcc_cells(figures: TpccFigures) -> Iterable[str]:
 
 
 def _in_order(of: Digest, trials: Sequence[TrialRecord]) -> list[TrialRecord]:
-    """Sort by series in order of occurrence, then by clients."""
     places = {name: at for at, name in enumerate(dict.fromkeys(of.trial_name(trial) for trial in of.run.trials))}
     return sorted(trials, key=lambda trial: (places[of.trial_name(trial)], trial.point.clients, trial.repeat))
 

@@ -227,7 +227,6 @@ def _lag(lag: ReplicaLag | None) -> tuple[str, str]:
 
 
 def _activity(probe: StandbyProbeRecord | None) -> tuple[str, str]:
-    """Return active sessions of clients, and the top wait, including other backends."""
     if probe is None or probe.active is None:
         return (numbers.NOTHING,) * 2
     top = next(iter(probe.waits.items()), None)

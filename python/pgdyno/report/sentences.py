@@ -83,7 +83,6 @@ def conditions(of: Digest) -> str:
 
 
 def _same_everywhere(of: Digest) -> list[str]:
-    """Return the parameters that are the same at all points."""
     if not of.points:
         return []
     point, workload = of.points[0].point, of.manifest.plan.get("workload") or {}

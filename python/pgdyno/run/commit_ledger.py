@@ -129,7 +129,6 @@ def _overlap(one: Range, other: Range) -> int:
 
 
 def _count_common(some: Iterable[Range], others: Sequence[Range]) -> int:
-    """Counts numbers that are in both; `others` is ordered and has no overlaps."""
     common = 0
     for wanted in some:
         place = max(0, bisect_right(others, wanted[0], key=lambda each: each[0]) - 1)
@@ -140,7 +139,6 @@ def _count_common(some: Iterable[Range], others: Sequence[Range]) -> int:
 
 
 def _without(some: Sequence[Range], taken: Sequence[Range]) -> list[Range]:
-    """Returns `some` without `taken`; arguments and result are ordered and have no overlaps."""
     left: list[Range] = []
     place = 0
     for begin, last in some:

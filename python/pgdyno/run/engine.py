@@ -123,7 +123,6 @@ def _printed(engine: Engine, options: Sequence[str], folder: Path) -> str:
 
 
 def _failure_options(plan: Plan) -> list[str]:
-    """Returns options for lost connections and for the ledger."""
     patience = plan.reconnect()
     options = ["--ledger"] if plan.trial.ledger else []
     if patience == "always":
@@ -134,10 +133,6 @@ def _failure_options(plan: Plan) -> list[str]:
 
 
 def _values(workload: Workload, point: Point, *, lua: bool) -> list[str]:
-    """Returns variables for scripts, or options for a Lua script.
-
-    They come from the dataset and the point; the last one with a name wins.
-    """
     sizes: dict[str, object] = {"tables": workload.tables, "table_size": point.scale}
     size_variables = sizes if workload.dataset == "sbtest" else {}
     if lua:
@@ -214,7 +209,6 @@ def replica_options(plan: Plan, point: Point, seed: int, clients: int, rate: flo
 
 
 def _scale(plan: Plan, point: Point, *, lua: bool) -> list[str]:
-    """Returns `:scale` without a dataset that defines it; a Lua script has no such variable."""
     wanted = plan.workload.dataset == "none" and not lua and point.scale is not None
     return [f"--scale={point.scale}"] if wanted else []
 

@@ -125,7 +125,6 @@ def _effect(
 
 
 def _is_last(stall: tuple[int, int], seconds: Sequence[_Second]) -> bool:
-    """Tells whether no transaction succeeded from then to the end of the load."""
     return stall[1] >= seconds[-1].to_us - 1 and seconds[-1].succeeded == 0
 
 

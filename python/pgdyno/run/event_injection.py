@@ -76,7 +76,6 @@ class _Clock:
     warmup_s: float
 
     def due(self, event: EventSpec) -> float:
-        """Returns when `event` is due, on the monotonic clock."""
         return self.origin + self.warmup_s + event.at
 
     def measured_s(self, at: float) -> float:
@@ -84,7 +83,6 @@ class _Clock:
         return at - self.origin - self.warmup_s
 
     def t_us(self, at: float) -> int:
-        """Returns the microseconds since the engine's start."""
         return self.origin_us + round((at - self.origin) * 1e6)
 
 

@@ -127,7 +127,6 @@ def _failed(hook: Hook, code: int, last: str) -> Message:
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """Ends the command and its children, first by SIGTERM, then by SIGKILL."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         # the leader is reaped last: until then no other group can get its number
         with suppress(ProcessLookupError):
@@ -153,7 +152,6 @@ def _is_gone(group: int) -> bool:
 
 
 def _hide(password: str | None, log: Path) -> None:
-    """Masks the server's password in a command's output, where `env` and `set -x` print it."""
     if not password:
         return
     content = log.read_bytes()

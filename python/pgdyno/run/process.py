@@ -247,7 +247,6 @@ def without_libpq(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Stops a running engine, first by its lease and SIGINT, then by SIGKILL."""
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
         # closes the pipe: without a reader, the engine would block when it writes events

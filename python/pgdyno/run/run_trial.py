@@ -112,7 +112,6 @@ def run_trial(
 
 
 def _result(result: TrialResult, injector: Injector, failed: int, max_errors: int | None) -> TrialResult:
-    """Adds the plan's events to `result`; `max_errors` is given if the trial was stopped for its errors."""
     if max_errors is not None:
         result = replace(result, outcome=Outcome.FAILED, failure=_too_many_errors(result, failed, max_errors))
     records = with_effects(injector.records, result.events)
@@ -228,7 +227,6 @@ def aborted(events: Sequence[Event], end: Event) -> Failure:
 
 
 def _where_aborted(hosts: Sequence[Event]) -> str:
-    """Returns which of several generators had clients that gave up: one that lost its network path lost all of them."""
     places = [
         f"{host['clients_aborted']} of {host['clients']} clients of {host['name']} ({host['host']})"
         for host in hosts

@@ -200,7 +200,6 @@ def _several_remote(text: str) -> list[str] | None:
 
 
 def _matching(text: str, last: Callable[[Address], list[str]]) -> list[str]:
-    """Return addresses that match the pattern `text`, level by level; `last` lists the last one."""
     at = Address.of(text)
     *levels, final = at.key.split("/")
     found = [Address(at.bucket, "", at.scheme)]

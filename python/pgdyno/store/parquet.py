@@ -76,7 +76,6 @@ _MOST_KNOWN = 16_384
 
 
 def _footers(paths: Sequence[Path]) -> Iterator[tuple[Path, int, _Footer]]:
-    """Yield each path with its size and footer; a query for all of them takes a tenth of the time of one for each."""
     keys = []
     for path in paths:
         with storing("read", path):
@@ -96,7 +95,6 @@ def _footers(paths: Sequence[Path]) -> Iterator[tuple[Path, int, _Footer]]:
 
 
 def _sound_footers(paths: Sequence[str]) -> dict[str, int]:
-    """Return the number of rows of those of `paths`, files of one table, whose columns have exactly its types."""
     import duckdb
 
     types = columns(TABLES[Path(paths[0]).stem])
@@ -117,7 +115,6 @@ def _sound_footers(paths: Sequence[str]) -> dict[str, int]:
 
 
 def _described(path: str) -> _Footer:
-    """Return the number of rows, and columns whose type differs from the table's; reads only the footer."""
     with session() as connection:
         pattern = file_pattern(Path(path))
         found = connection.execute("SELECT num_rows FROM parquet_file_metadata(?)", [pattern]).fetchone()

@@ -157,7 +157,6 @@ class RunData:
 
     @cached_property
     def _settings(self) -> Sequence[tuple[Any, ...]]:
-        """Lines of pg_settings, each once with the trials that have it: hundreds are the same at every trial."""
         paths = [path / "settings.parquet" for path in self._paths.values()]
         fields = "name, setting, unit, source"
         sql = f"SELECT list(trial), {fields} FROM {_parquet(paths, SettingRow)} GROUP BY ALL ORDER BY name"  # noqa: S608
@@ -419,5 +418,4 @@ def _trial_row(run: str, record: TrialRecord) -> dict[str, Any]:
 
 
 def _map(values: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return `values` in DuckDB's form of a map: keys and values."""
     return {"key": list(values), "value": list(values.values())}

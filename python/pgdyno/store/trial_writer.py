@@ -329,7 +329,6 @@ class TrialWriter:
     def _complete(
         self, record: TrialRecord, tables: Mapping[str, Sequence[Row]], *, is_durable: bool, is_probed: bool
     ) -> Path:
-        """Write the last tables and the record, and rename the folder; `is_probed` if the probe has its tables."""
         unprobed: dict[str, Sequence[Row]] = {"series": [], "waits": [], "server_statements": []}
         with storing("write", self.partial):
             write_tables(self.partial, {**tables, **({} if is_probed else unprobed)})
@@ -391,7 +390,6 @@ class TrialWriter:
 
     @contextmanager
     def _open_log(self, name: str) -> Iterator[gzip.GzipFile]:
-        """Yield the compressed file `log/<name>.jsonl.gz`, which the commit flushes to disk."""
         path = self.log / f"{name}.jsonl.gz"
         # without a name and a timestamp, the same events give the same file
         with storing("write", path), open_new(path) as file, gzip.GzipFile("", "wb", 5, file, mtime=0) as log:
@@ -399,7 +397,6 @@ class TrialWriter:
 
 
 def _copied(events: Iterable[Event], log: gzip.GzipFile) -> Iterator[Event]:
-    """Yield `events`, each after it was written to `log`."""
     for event in events:
         log.write(event_line(event))
         yield event

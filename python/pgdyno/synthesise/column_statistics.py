@@ -140,7 +140,6 @@ def _statistics(connection: Connection, column: Column) -> ColumnStatistics | No
 
 
 def _values(of: ColumnStatistics, rng: np.random.Generator, *, is_whole: bool, is_new: bool) -> Texts | None:
-    """Returns `DRAWN` values of a column; for new rows of a unique one, values that rise."""
     drawn = np.empty(DRAWN, dtype=object)
     common = min(DRAWN, round(sum(of.frequencies) * DRAWN)) if of.bounds else DRAWN
     if not of.bounds and not of.common:

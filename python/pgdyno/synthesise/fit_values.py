@@ -112,10 +112,6 @@ def value_distance(one: Integers, other: Integers) -> float:
 
 
 def _scatter_distance(sample: Integers, scattered: ScatteredZipf) -> float:
-    """How far the different values of `sample` are from being scattered over the range, beyond chance.
-
-    There are fewer of them than values, so chance adds more.
-    """
     different = np.unique(sample)
     rng = np.random.default_rng(_SEED)
     distance = value_distance(different, Uniform(scattered.low, scattered.high).draw(rng, DRAWN))
@@ -147,7 +143,6 @@ def _round_below(value: int, reach: int) -> int:
 
 
 def _round_above(value: int, reach: int) -> int:
-    """The roundest number from `value` to `value + reach`."""
     unit = 1
     while value + reach >= -(-value // (unit * 10)) * unit * 10 and unit <= abs(value) + reach:
         unit *= 10
@@ -179,8 +174,6 @@ def _exponent(mean_log_rank: float, count: int) -> float:
 
 
 def _scattered_over(keys: int, sample: Integers, bounds: Uniform) -> ScatteredZipf:
-    """The Zipf distribution over `keys` values of the range whose frequencies are closest to those of `sample`."""
-
     def distance(exponent: float) -> float:
         drawn = ScatteredZipf(bounds.low, bounds.high, keys, exponent).draw(np.random.default_rng(_SEED), len(sample))
         return frequency_distance(sample, drawn)

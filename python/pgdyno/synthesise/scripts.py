@@ -144,7 +144,6 @@ class _Writer:
             self.lines.append("\\endif")
 
     def _loop(self, body: Sequence[tuple[Site, SiteText]], element: int) -> None:
-        """Writes the body as often as it ran: the language has no loops."""
         self.lines += self._variables.counters.get(element, [])
         counts = self._sampled.loop_counts[element]
         fewest, most = int(counts.min()), int(counts.max())
@@ -200,7 +199,6 @@ def _words(sites: Sequence[Site]) -> set[str]:
 
 
 def _slug(texts: Sequence[str]) -> str:
-    """Returns a name for a transaction: what its first changing, or else its first statement does to which table."""
     inside = [text for text in texts if statement_kind(text) is Kind.OTHER] or list(texts)
     found = [match for match in (_WORDS.search(text[:_NAMING]) for text in inside) if match is not None]
     changing = [match for match in found if not match[1]]

@@ -132,7 +132,6 @@ def _read(
 
 
 def _site(of: TransactionClass, place: _Place, statements: Sequence[tuple[int, _Read]], sessions: Numbers) -> Site:
-    """`sessions` are those of all sampled transactions."""
     element, offset = place
     each = of.elements[element]
     first = statements[0][1].constants

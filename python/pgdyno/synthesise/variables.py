@@ -207,7 +207,6 @@ class Variables:
         return SiteText(lines, variants, name)
 
     def _constant(self, site: Site, index: int, column: Texts, lines: list[str]) -> str | Choice:
-        """Returns the SQL of a constant, and adds what draws it to `lines`."""
         form = site.forms[index]
         values = set(column)
         if len(values) == 1 and (form is not Form.PARAMETER or None in values or self.is_simple):
@@ -293,11 +292,6 @@ class Variables:
         return spelling.sql(name, form, is_simple=self.is_simple)
 
     def _returned(self, site: Site, column: Texts, read: _Read) -> Variable | None:
-        """Returns the variable of a new key that an earlier statement of the transaction returns, if it is one.
-
-        A log does not have the answers: rising, unique numbers that follow a statement that returns a key are taken
-        to be that key.
-        """
         if not self.returning or read.has_null:
             return None
         by, key = self.returning[-1]
@@ -432,10 +426,6 @@ def _counts_from(site: Site, read: _Read) -> int | None:
 
 
 def _rise_in_groups(site: Site, index: int, read: _Read) -> bool:
-    """Tells whether the values rise among rows with the same one or two other values: orders of a district.
-
-    What rises within a loop, such as numbers of lines, begins again in the next transaction.
-    """
     numbers = read.numbers
     if site.is_looped or read.scale != 1 or read.has_null:
         return False
@@ -458,7 +448,6 @@ def _thinned(numbers: Integers) -> Integers:
 
 
 def _how(found: Fit, scale: int = 1) -> str:
-    """Describes a fit for a comment."""
     words = found.distribution.describe(scale)
     of = f"{found.count:,} values"
     if np.isnan(found.distance):
@@ -539,7 +528,6 @@ def _numbered(column: Texts, at_us: Integers, began: datetime, is_simple: bool) 
 
 
 def _filled(column: Texts, at_us: Integers, began: datetime, is_simple: bool) -> _TextModel | None:
-    """Texts of the median length that end with a number, as often equal as the captured ones."""
     del at_us, began, is_simple
     if not all(map(_PLAIN.fullmatch, column)):
         return None
@@ -551,7 +539,6 @@ def _filled(column: Texts, at_us: Integers, began: datetime, is_simple: bool) ->
 
 
 def _frequencies(column: Texts, digits: int) -> Fit:
-    """Fits numbers of `digits` digits that are as often equal as the texts of `column`."""
     distinct, places = np.unique(column.astype(str), return_inverse=True)
     low = 10 ** (digits - 1)
     if len(distinct) == len(column):
@@ -564,7 +551,6 @@ def _frequencies(column: Texts, digits: int) -> Fit:
 
 
 def _variants(columns: Sequence[Sequence[Value]]) -> tuple[list[tuple[tuple[Value, ...], int]], list[str]]:
-    """Returns the usual combinations of the values of `columns` with their counts, and what is left out in words."""
     counted = Counter(zip(*columns, strict=True))
     count = len(columns[0])
     common = sorted(counted.items(), key=lambda each: (-each[1], str(each[0])))[:MOST_VARIANTS]
@@ -581,7 +567,6 @@ def _variants(columns: Sequence[Sequence[Value]]) -> tuple[list[tuple[tuple[Valu
 
 
 def _suggested(site: Site, index: int) -> str:
-    """Returns a name for a constant: that of the column that it is compared with, if the text shows one."""
     pieces = site.template.pieces
     inserted = _INSERTED.match(pieces[0])
     if inserted is not None:

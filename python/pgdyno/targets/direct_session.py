@@ -58,7 +58,6 @@ def open_session(kind: type[_Session], parameters: Mapping[str, Any], limit_s: f
 
 
 def _look(parameters: Mapping[str, Any], limit_s: float | None) -> None:
-    """Connects without what a pooler would keep for its next client."""
     try:
         connection = _checked(psycopg.Connection, {**parameters, **_UNSENT}, limit_s)
     except psycopg.Error:
@@ -129,7 +128,6 @@ def _session_of(connection: psycopg.Connection[Any]) -> tuple[int, float]:
 
 
 def _way(connection: psycopg.Connection[Any]) -> str:
-    """Describes where the pooler finds the server."""
     try:
         row = connection.execute(_SERVER).fetchone()
     except psycopg.Error:

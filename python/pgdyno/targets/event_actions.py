@@ -131,7 +131,6 @@ class Acts:
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """Ends a command that still runs, with all its children."""
     if process.poll() is not None:
         return
     with suppress(ProcessLookupError):

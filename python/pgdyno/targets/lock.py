@@ -216,7 +216,6 @@ def _try_advisory(session: psycopg.Connection[tuple[Any, ...]]) -> bool:
 
 
 def _holder(connection: psycopg.Connection[tuple[Any, ...]]) -> tuple[Any, ...] | None:
-    """Returns the first session of another process that holds the lock."""
     return connection.execute(_HOLDER, [*LOCK_KEY, f"pgdyno {_OWN} %"]).fetchone()
 
 

@@ -59,9 +59,6 @@ def answering(connection: psycopg.Connection[tuple[Any, ...]]) -> Iterator[None]
 
 @contextmanager
 def _cut_when_excessive(connection: psycopg.Connection[tuple[Any, ...]]) -> Iterator[list[str]]:
-    """Shuts the connection's socket down once answers within the block take too long or too much; adds the reason to
-    the list.
-    """
     over, cut = threading.Event(), threading.Lock()
     reasons: list[str] = []
     end = time.monotonic() + ANSWER_S

@@ -40,7 +40,6 @@ def measure_network_path(server: Server) -> NetworkPathRecord:
 
 
 def _trip(connection: pq.abc.PGconn) -> tuple[float, int]:
-    """Returns the round trip in microseconds, and the lead of the server's clock."""
     wall_ns, begin = time.time_ns(), time.perf_counter_ns()
     result = connection.exec_(_CLOCK)
     took_us = (time.perf_counter_ns() - begin) / 1e3

@@ -201,7 +201,6 @@ class Server:
         return environment | ({"PGOPTIONS": options} if (options := self._session_options()) else {})
 
     def _session_options(self, settings: Mapping[str, str] | None = None) -> str:
-        """Formats session settings as libpq's `options`, after those of the address; the last value of a name wins."""
         of_address = self.address.parameters.get("options", "")
         return " ".join([*([of_address] if of_address else []), *session_options(settings or self.session_settings)])
 

@@ -47,7 +47,6 @@ def normal_host(name: str) -> str:
 
 
 def _is_own(address: str) -> bool:
-    """Returns whether `address` is one of this machine's: only then can a socket be bound to it."""
     try:
         version = ipaddress.ip_address(address.partition("%")[0]).version
     except ValueError:
@@ -61,7 +60,6 @@ def _is_own(address: str) -> bool:
 
 
 def _this_machine() -> str:
-    """Returns a name for this machine that no other one has, and that stays after its network has changed."""
     try:
         machine = Path("/etc/machine-id").read_text().strip()
     except OSError:

@@ -52,7 +52,6 @@ def _rates(subject: Subject) -> Iterator[RuleFinding]:
 
 
 def _counts(sample: Sample) -> Iterator[tuple[str, float]]:
-    """Yield each rate with the count that it was computed from."""
     figures = sample.figures
     if figures.get("duration_s", 0.0) <= 0:
         return

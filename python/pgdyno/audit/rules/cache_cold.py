@@ -87,7 +87,6 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
 
 
 def _share(*shares: float | None) -> float | None:
-    """Return the least share of the dataset in either cache."""
     known = [share for share in shares if share is not None]
     return max(known) if known else None
 
@@ -101,7 +100,6 @@ READ: Metric = ("paging", "read")
 
 
 def _reads(subject: Subject) -> list[tuple[Sample, tuple[float, float]]]:
-    """Return the pages read per transaction in the first and the last fifth, for trials with a probe."""
     kinds = {target.name: target.kind for target in subject.manifest.targets}
     reads = []
     for sample in subject.samples:
@@ -121,7 +119,6 @@ def _probed(sample: Sample) -> bool:
 
 
 def _fifths(course: Timeline) -> list[Span]:
-    """Return the first and last fifth of the measured part; nothing if it is too short."""
     measured = course.measured_part
     if not len(measured) or measured.to_s[-1] - measured.from_s[0] < SHORTEST_S:
         return []
@@ -131,9 +128,6 @@ def _fifths(course: Timeline) -> list[Span]:
 
 
 def _pages(amounts: Mapping[Metric, float], course: Timeline, span: Span, *, here: bool) -> float | None:
-    """Return the pages that the server missed and that, on its own machine, were also read from a device: the smaller
-    count.
-    """
     missed, read = amounts.get(MISSED), amounts.get(READ) if here else None
     done = _transactions(course, span)
     if missed is None or not done:

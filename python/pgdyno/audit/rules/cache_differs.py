@@ -64,7 +64,6 @@ def _hit_share(subject: Subject, sample: Sample) -> float | None:
 
 
 def _buffers_compared(subject: Subject) -> bool:
-    """Return whether shared_buffers differs between the arms: then its effect on hits is what is compared."""
     sizes = {
         target.facts.settings_changed.get("shared_buffers", "default")
         for target in subject.manifest.targets

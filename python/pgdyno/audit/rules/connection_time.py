@@ -69,7 +69,6 @@ def _in_one(subject: Subject) -> Iterator[Pair]:
 
 
 def _in_tables(subject: Subject) -> Iterator[Pair]:
-    """Yield rows of a table of peaks that say which of the two rates they show."""
     rows: dict[tuple[object, ...], dict[str, Sample]] = {}
     for sample in subject.samples:
         words = sample.trial.imported.words if sample.trial.imported is not None else {}

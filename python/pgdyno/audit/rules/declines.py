@@ -49,7 +49,6 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
 
 
 def _loss(of: Endurance) -> tuple[bool, float]:
-    """Return a key by which losses of throughput come after, and so above, rises of latency."""
     if of.tps.verdict is EnduranceVerdict.DECLINES:
         return True, -of.tps.per_hour
     return False, of.latency.per_hour if of.latency is not None else 0.0

@@ -81,7 +81,6 @@ def _finding(
 
 
 def _loss(left: list[ExplainedDip], course: Timeline) -> float:
-    """Return the loss as a share of the trial's transactions."""
     measured = course.measured_part
     done = float(measured.tps @ (measured.to_s - measured.from_s))
     return sum(each.dip.loss for each in left) / done if done else 1.0

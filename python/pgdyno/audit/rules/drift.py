@@ -116,7 +116,6 @@ def _groups(subject: Subject) -> dict[_Group, list[Sample]]:
 
 
 def _places(subject: Subject) -> dict[int, float]:
-    """Return the position of each trial in the order of execution; the two of a duet ran at one time."""
     started = {each.number: each.trial.started_at for each in subject.samples}
     order = sorted(started, key=lambda number: (each.timestamp() if (each := started[number]) else 0.0, number))
     places = {number: float(place) for place, number in enumerate(order)}

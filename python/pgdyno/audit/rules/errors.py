@@ -108,7 +108,6 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
 
 
 def _broken_off(subject: Subject) -> list[Sample]:
-    """Return failed trials in which clients aborted: they have no samples, but a cause."""
     return [
         Sample(trial, trial.summary)
         for trial in subject.run.trials
@@ -125,7 +124,6 @@ def _aborted(sample: Sample) -> dict[str, float | str]:
 
 
 def _caught_share(sample: Sample) -> float:
-    """Return errors per transaction, also of transactions of several."""
     return sample.summary.caught / max(1, sample.summary.succeeded or 0)
 
 

@@ -74,7 +74,6 @@ def _more(what: str, arms: Mapping[str, Sequence[Sample]]) -> Iterator[RuleFindi
 
 
 def _failed_trials(subject: Subject) -> Iterator[RuleFinding]:
-    """Report trials that failed in one arm only: the comparison then covers only the trials that succeeded."""
     if compares_no_arms(subject.manifest):
         return
     names = arms_of(subject.run.trials)

@@ -71,7 +71,6 @@ def _share(subject: Subject, sample: Sample) -> float | None:
 
 
 def _hosts(sample: Sample, over: float) -> list[GeneratorHost]:
-    """Return the generators that were busier than that, if there are several."""
     return [host for host in sample.hosts if (host.busiest_cpu_share or 0) > over]
 
 

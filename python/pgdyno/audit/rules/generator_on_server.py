@@ -83,9 +83,6 @@ def _by_commands(subject: Subject) -> Iterator[RuleFinding]:
 
 
 def _connects_locally(command: str, *, named: bool) -> bool:
-    """Return whether `command` connects to its own machine; `named`: PGHOST names another one for commands without a
-    host.
-    """
     from pgdyno.importers.documents.command_lines import host_of, is_local
 
     host = host_of(command)

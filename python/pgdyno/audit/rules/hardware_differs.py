@@ -101,7 +101,6 @@ class _Machines:
 
 
 def _reported_machines(subject: Subject) -> list[_Machines]:
-    """Return machines that a document names, by the tables whose rows compare targets."""
     found = []
     for targets in _compared(subject):
         hosts, trials, unknown = {}, [], []
@@ -118,7 +117,6 @@ def _reported_machines(subject: Subject) -> list[_Machines]:
 
 
 def _compared(subject: Subject) -> list[list[str]]:
-    """Yield targets to compare: those on one line of a table with each other, and all that have lines of their own."""
     by_line: dict[str, list[str]] = defaultdict(list)
     for sample in subject.samples:
         by_line[sample.at()].append(sample.target)

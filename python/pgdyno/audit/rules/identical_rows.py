@@ -48,7 +48,6 @@ def _measured(sample: Sample) -> Mapping[str, float]:
 
 
 def _digits(sample: Sample) -> int:
-    """Return the significant digits of all measured figures."""
     return sum(len(f"{value:.15g}".replace(".", "").strip("0")) for value in _measured(sample).values())
 
 

@@ -140,14 +140,10 @@ def _drain_s(sample: Sample) -> float:
 
 
 def _outage_s(sample: Sample) -> float:
-    """Return how long events of the plan left clients without a connection: a client that reconnects has no
-    transaction.
-    """
     return sum(event.effect.nobody_served_s for event in sample.trial.events if event.effect is not None)
 
 
 def _left_out(sample: Sample) -> float:
-    """Return the share of the clients' time that the tool counts in no latency."""
     imported = sample.trial.imported
     if imported is None or imported.tool not in _LEAVES_OUT:
         return 0.0
@@ -158,9 +154,6 @@ def _left_out(sample: Sample) -> float:
 
 
 def _failed_share(sample: Sample) -> float:
-    """Return the share of transactions that pgbench and pgdrive count in no latency, although a client spent all of its
-    tries on each of them.
-    """
     failed, succeeded = sample.summary.failed or 0, sample.summary.succeeded
     return failed / (succeeded + failed) if succeeded and "latency_mean_ms" in sample.figures else 0.0
 

@@ -113,7 +113,6 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
 
 
 def _workers(subject: Subject, sample: Sample) -> list[float]:
-    """Return the share of a core that each worker used in the measured part."""
     shares = [worker.get("cpu_share") for worker in _end(subject, sample).get("workers") or ()]
     return [float(share) for share in shares if share is not None]
 
@@ -129,12 +128,10 @@ def _hosts(sample: Sample) -> Mapping[str, float]:
 
 
 def _lowest(hosts: Mapping[str, float]) -> float:
-    """Return the rate of the slowest of `hosts` as a share of the fastest."""
     return min(hosts.values()) / max(hosts.values())
 
 
 def _called(sample: Sample, hosts: Mapping[str, float]) -> str:
-    """Return the name of the slowest of `hosts`."""
     slowest = min(hosts, key=lambda name: hosts[name])
     return next(host.called for host in sample.hosts if host.name == slowest)
 
@@ -145,7 +142,6 @@ def _latest_s(sample: Sample) -> Mapping[str, float]:
 
 
 def _fairness(subject: Subject, sample: Sample) -> float | None:
-    """Return the relative spread of transactions per client, if the tool reports it and the load is constant."""
     if subject.changing_load is not None:
         return None
     imported = sample.trial.imported

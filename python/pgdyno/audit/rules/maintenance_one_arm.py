@@ -70,7 +70,6 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
 
 
 def _by(subject: Subject, samples: Sequence[Sample], metrics: tuple[Metric, ...]) -> str:
-    """Return ` by command`, ` by autovacuum`, or both."""
     seen = {name for sample in samples for name in _gained(subject.amounts[sample.number], metrics)}
     who = list(dict.fromkeys(BY[name] for name in BY if name in seen))
     return f" {' and '.join(who)}" if who else ""

@@ -54,7 +54,6 @@ def _median_us(way: _MeasuredPath) -> float:
 
 
 def _moved(paths: Mapping[str, Sequence[_MeasuredPath]]) -> Iterator[RuleFinding]:
-    """Report round trips that changed between trials of one target: another path, or a busy neighbour."""
     for target, of in paths.items():
         low, high = min(of, key=_median_us), max(of, key=_median_us)
         apart_ms = (_median_us(high) - _median_us(low)) / 1e3
@@ -115,12 +114,10 @@ def _apart(subject: Subject, floors: Mapping[str, _MeasuredPath]) -> Iterator[Ru
 
 
 def _is_apart(ratio: float, apart_ms: float) -> bool:
-    """Return whether two round-trip times differ by a whole transaction's worth."""
     return (ratio > RATIO and apart_ms > LEAST_MS) or (ratio > MANY_TIMES and apart_ms > SHORT_MS)
 
 
 def _scattered(subject: Subject) -> Iterator[RuleFinding]:
-    """Report generators of one load of which some are further from the server: its latencies mix several distances."""
     for target, samples in subject.by_target.items():
         found = [(sample.number, *ends) for sample in samples if (ends := _ends(sample.hosts)) is not None]
         if not found:
@@ -148,7 +145,6 @@ def _scattered(subject: Subject) -> Iterator[RuleFinding]:
 
 
 def _ends(hosts: Sequence[GeneratorHost]) -> tuple[GeneratorHost, GeneratorHost] | None:
-    """Return the nearest and the farthest, if they differ."""
     known = [each for each in hosts if each.round_trip_us is not None]
     near, far = min(known, key=_trip_us, default=None), max(known, key=_trip_us, default=None)
     if near is None or far is None:
@@ -174,7 +170,6 @@ def _evidence(target: str, way: _MeasuredPath) -> Evidence:
 
 
 def _statements(subject: Subject, target: str) -> float:
-    """Return the statements per transaction, each of which is a round trip: executions over transactions."""
     sample = subject.by_target[target][0]
     executions = sum(row.executions or 0 for row in subject.statements(sample.number))
     return max(1.0, round(executions / sample.summary.succeeded)) if sample.summary.succeeded else 1.0

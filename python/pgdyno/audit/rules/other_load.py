@@ -78,7 +78,6 @@ def _high(loads: Mapping[Sample, _Load]) -> Iterator[RuleFinding]:
 
 
 def _apart(subject: Subject, loads: Mapping[Sample, _Load]) -> Iterator[RuleFinding]:
-    """Report arms with different disturbances."""
     arms = {name: [sample for sample in samples if sample in loads] for name, samples in compared_arms(subject).items()}
     taken = {
         name: statistics.median((loads[sample].others or 0.0) + loads[sample].steal for sample in samples)

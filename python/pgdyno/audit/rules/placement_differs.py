@@ -46,7 +46,6 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
 
 
 def _across_zones(subject: Subject) -> Iterator[RuleFinding]:
-    """Report a load in another zone than the server: further away, over a shared path."""
     for target, samples in subject.by_target.items():
         apart = [(sample.number, each) for sample in samples if (each := _elsewhere(sample)) is not None]
         if apart:

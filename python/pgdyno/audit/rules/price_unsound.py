@@ -49,7 +49,6 @@ _Why = tuple[str, Severity]
 
 
 def _rejected(subject: Subject) -> Mapping[Sample, list[_Why]]:
-    """Return the trials whose throughput a rule of INPUTS rejects."""
     by_number = {sample.number: sample for sample in subject.samples}
     found: dict[Sample, list[_Why]] = defaultdict(list)
     for rule in INPUTS:
@@ -60,7 +59,6 @@ def _rejected(subject: Subject) -> Mapping[Sample, list[_Why]]:
 
 
 def _peaks(samples: list[Sample]) -> Iterator[list[Sample]]:
-    """Return the trials at the peak of each curve over the number of clients, to which prices refer."""
     curves: dict[str, dict[int, list[Sample]]] = defaultdict(lambda: defaultdict(list))
     for sample in samples:
         curve = sample.trial.point.model_copy(update={"clients": 0}).model_dump_json()

@@ -58,12 +58,10 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
 
 
 def _unchanged(name: str, kept: Mapping[str, Value]) -> str:
-    """Return the default of a setting that a target did not change, unless this version lacks the setting."""
     return "absent" if EVERYWHERE in kept and name not in kept else "default"
 
 
 def _reported(subject: Subject) -> Iterator[RuleFinding]:
-    """Yield rows of a table of settings whose cells differ."""
     # a run of pgdyno's own needs no parsers of documents
     from pgdyno.importers.documents.command_lines import SETTINGS
 
@@ -91,7 +89,6 @@ def _reported(subject: Subject) -> Iterator[RuleFinding]:
 
 
 def _cells(text: str) -> list[str]:
-    """Return the values of a row: the cells after the name, separated by tabs or bars."""
     return [cell.strip() for cell in re.split(r"\t|\|", text) if cell.strip()][1:]
 
 

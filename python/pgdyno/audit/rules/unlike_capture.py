@@ -99,7 +99,6 @@ def _disagreements(samples: list[Sample]) -> Iterator[RuleFinding]:
 
 
 def _states(sample: Sample) -> dict[str, float]:
-    """Return the trial's errors by SQLSTATE."""
     counts: Counter[str] = Counter()
     for error in sample.summary.errors:
         counts[f"errors_{error.sqlstate or 'unknown'}"] += error.count

@@ -163,7 +163,6 @@ class _Reader:
         self._free: SimpleQueue[duckdb.DuckDBPyConnection] = SimpleQueue()
 
     def read(self, cursors: Sequence[duckdb.DuckDBPyConnection], progress: Callable[[Progress], None]) -> None:
-        """Finds the statements of all blocks."""
         for cursor in cursors:
             self._free.put(cursor)
         waiting: deque[Future[_Loaded]] = deque()
@@ -190,7 +189,6 @@ class _Reader:
             cursor.close()
 
     def _load(self, number: int, block: Block) -> _Loaded:
-        """Fills the table `log_event` of a cursor with the events of `block` of file `number`."""
         cursor = self._free.get()
         file = self._folder / f"block-{threading.get_ident()}"
         cut = load_entries(cursor, self._logs[number], block, file)
@@ -203,7 +201,6 @@ class _Reader:
         return _Loaded(cursor, number, left, version)
 
     def _add(self, loaded: _Loaded, *, more: bool) -> None:
-        """Adds the statements of a block, and counts what it did not have; the log has `more` blocks."""
         self._events.add(loaded.cursor, loaded.number)
         self._statements.add(loaded.cursor, self._events.began_us or 0, more=more)
         for reason, count, line in loaded.left:
@@ -213,7 +210,6 @@ class _Reader:
 
 
 def _count_others(connection: duckdb.DuckDBPyConnection, losses: Losses) -> None:
-    """Counts statements of other databases, and times without a statement."""
     row = connection.execute(
         "SELECT sum(statements)::BIGINT, min(first_place) FROM log_session WHERE statements > 0 AND NOT is_chosen"
     ).fetchone()

@@ -123,7 +123,6 @@ def _lines_with(data: bytes, byte: bytes) -> int:
 
 
 def _entries(text: str, log: LogFile, line: int, is_rest: bool, is_end: bool, losses: _Places) -> list[str]:
-    """Returns the entries of `text`, each as a line for DuckDB; `is_end` if the file ends with it."""
     newline = text.find("\n")
     if newline > 0 and text[newline - 1] == "\r":
         text = text.replace("\r\n", "\n")

@@ -68,7 +68,6 @@ def load_entries(cursor: duckdb.DuckDBPyConnection, log: LogFile, block: Block, 
 
 
 def _pieces(data: bytes, size: int) -> Iterator[bytes]:
-    """Yields the lines of `data` in pieces of about `size`, at least one."""
     at = 0
     while True:
         end = data.find(b"\n", at + size) + 1 or len(data)
@@ -79,7 +78,6 @@ def _pieces(data: bytes, size: int) -> Iterator[bytes]:
 
 
 def _common(log: LogFile, source: str) -> str:
-    """Returns a query for the columns that all formats have, without entries whose time cannot be read."""
     if log.format is LogFormat.CSV:
         inner = f"SELECT *, CASE WHEN application IS NULL THEN '{Doubt.CUT}' END AS doubt FROM {source}"
     elif log.format is LogFormat.JSON:

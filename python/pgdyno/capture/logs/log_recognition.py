@@ -76,7 +76,6 @@ def without_copies(logs: Sequence[LogFile]) -> tuple[list[LogFile], list[LogFile
 
 
 def _different(paths: Sequence[Path]) -> list[Path]:
-    """Returns the first path of each file: links give it several."""
     found: dict[object, Path] = {}
     for path in paths:
         try:
@@ -117,7 +116,6 @@ def _recognise(path: Path, given: LinePrefix | None) -> LogFile | None:
 
 
 def _strip_wrappers(text: str, given: LinePrefix | None, year: int) -> tuple[str, _FirstEntry | None, list[Unwrapping]]:
-    """Returns `text`, the beginning of a log, without its wrappers, its first entry, and the wrappers."""
     lines = text.encode().splitlines(keepends=True)
     # the last one may be half
     lines = lines[:-1] if len(lines) > 1 and len(text) >= _HEAD_BYTES // 4 else lines
@@ -195,6 +193,5 @@ def _unknown(path: Path, head: str, given: LinePrefix | None) -> UsageError:
 
 
 def _shorten(line: str) -> str:
-    """Returns the beginning of `line` without a password."""
     text = re.sub(r"(?i)(password\s*[=:]?\s*|://[^/@\s:]*:)(?:'[^']*'?|\"[^\"]*\"?|[^\s@,;]+)", r"\1****", line)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -83,6 +83,5 @@ def _longest_lines(entries: Sequence[str]) -> Iterator[str]:
 
 
 def _lines(entry: str) -> Iterator[str]:
-    """Yields the lines of `entry` as they are in the file, without the prefix of parts."""
     for number, line in enumerate(re.split(f"[\n{NEWLINE}{PART}]", entry)):
         yield line if number == 0 else f"\t{line}"

@@ -226,6 +226,5 @@ class SshFiles:
 
 
 def _quoted(pattern: str) -> str:
-    """Quotes for a shell except for wildcards; `~/` stays the home directory."""
     home = "~/" if pattern.startswith("~/") else ""
     return home + _PLAIN.sub(lambda found: "\\" + found[0], pattern.removeprefix(home))

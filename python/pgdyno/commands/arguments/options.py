@@ -37,7 +37,6 @@ def complete_runs(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _paths(beginning: str, suffix: str | None) -> list[str]:
-    """Returns folders, and files with `suffix`, that begin with `beginning`."""
     found = []
     for each in sorted(glob.glob(glob.escape(beginning) + "*")):  # noqa: PTH207 - keeps "./" as it was typed
         if Path(each).is_dir():

@@ -148,7 +148,6 @@ def _ssh(text: str) -> SshSpec:
 
 
 def _of_files(wanted: Wanted) -> None:
-    """Reads log files that exist, on this host or copied from another one."""
     say = _progress(wanted)
     with ExitStack() as stack:
         if wanted.ssh is None:
@@ -179,7 +178,6 @@ def _of_files(wanted: Wanted) -> None:
 
 
 def _of_server_log(wanted: Wanted, server: CapturedServer) -> None:
-    """Records what the server logs for a time."""
     log = check_server_log(server, through_sql=wanted.ssh is None, files_given=bool(wanted.logs))
     say = _progress(wanted)
     with ExitStack() as stack:
@@ -220,7 +218,6 @@ def _log_files(wanted: Wanted, server: CapturedServer, log: ServerLog) -> LogFil
 
 
 def _of_statistics(wanted: Wanted, server: CapturedServer) -> None:
-    """Records pg_stat_statements for a time."""
     say = _progress(wanted)
     with ExitStack() as stack:
         statistics = stack.enter_context(closing(StatementStatistics(server)))
@@ -254,7 +251,6 @@ def _of_statistics(wanted: Wanted, server: CapturedServer) -> None:
 
 
 def _record(recording: Recording, what: str, say: Callable[[str], None], write: Callable[[], None]) -> None:
-    """Records `what`, and calls `write` after the recording, also after an interrupted one."""
     recording.start()
     say(f"{what}; recording, Ctrl-C ends it")
     try:
@@ -345,7 +341,6 @@ def _document(folder: Path, found: Capture) -> dict[str, object]:
 
 
 def _progress(wanted: Wanted) -> Callable[[str], None]:
-    """Returns what prints a line of progress. They are for eyes: standard output has the result alone."""
     console = Console(stderr=True, soft_wrap=True)
 
     def say(text: str) -> None:

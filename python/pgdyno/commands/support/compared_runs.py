@@ -230,7 +230,6 @@ class ComparedRuns:
         return found
 
     def _findings(self, run: RunData) -> tuple[list[Finding], list[Finding]]:
-        """Findings that say invalid: of the whole run, and of some of its trials."""
         return self._audited[_place(run)]
 
     @cached_property
@@ -241,7 +240,6 @@ class ComparedRuns:
         return trials_of(self._findings(run)[1])
 
     def _removed(self, run: RunData) -> set[int]:
-        """Numbers of trials that are left out."""
         return set() if self.what.force else self._invalid(run)
 
     def _removed_notes(self) -> list[Message]:
@@ -330,7 +328,6 @@ def _floor(of: FloorRefusal) -> Message:
 
 
 def _finding(rule: str, message: Message, remedy: str) -> Finding:
-    """Returns a finding of the command itself in the form of an audit finding."""
     return Finding(
         rule=rule,
         id=message.id,

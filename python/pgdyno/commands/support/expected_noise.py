@@ -62,7 +62,6 @@ def expected_noise(plan: Plan, runs: Path) -> ExpectedNoise | None:
 
 
 def _instances(plan: Plan) -> int:
-    """Return the number of instances of the target that has the fewest; with one, repeats decide."""
     return min(spec.instance_count for spec in plan.target.values())
 
 

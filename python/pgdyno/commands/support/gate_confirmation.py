@@ -83,7 +83,6 @@ def _unconfirmed(suspected: Gate, reason: str) -> Confirmed:
 
 
 def _plan_of(run: RunData, name: str | None) -> LoadedPlan:
-    """Returns the plan of a run, for a new run: with a new order of trials, and new clusters."""
     folder = run.folder
     if name is not None and is_remote(name):
         raise UsageError("--confirm cannot repeat runs on object storage", hint="download the runs with pgdyno copy")

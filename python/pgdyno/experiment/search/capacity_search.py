@@ -92,7 +92,6 @@ def _highest_met(steps: Mapping[float, Step]) -> float | None:
 
 
 def _upper_end(span: RateSpan, above: Mapping[float, Step], met: float | None) -> float | Capacity:
-    """Search the lowest rate that missed the target, above the rates at which trials disagree."""
     undecided = max((rate for rate, each in above.items() if each is not Step.MISSED), default=None)
     if undecided is None:
         return Capacity(met, min(above))

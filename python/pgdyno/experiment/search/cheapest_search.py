@@ -220,7 +220,6 @@ class CheapestSearch:
         )
 
     def _nearest(self, ordered: Sequence[str]) -> str:
-        """Return the target that exceeds its limit least; the most expensive one if no latency was measured."""
         ratios = {
             name: each.latency.log_ratio.mean
             for name, each in self.shown.items()
@@ -229,7 +228,6 @@ class CheapestSearch:
         return min(ratios, key=lambda name: ratios[name]) if ratios else ordered[-1]
 
     def _why(self, name: str, kept: Sequence[str]) -> Message:
-        """Return what decides about the target `name`, or why it was not measured."""
         if name in self.shown:
             return self.shown[name].why()
         family = next(each for each in families_of(self.plan) if name in each)
@@ -305,7 +303,6 @@ class CheapestSearch:
         return {"target": name, "price": numbers.rounded(self.hourly[name]), "currency": self.prices.currency}
 
     def _is_open(self, name: str) -> bool:
-        """Return whether the trials of the target `name` did not decide."""
         return self.verdicts.get(name) in (Verdict.UNDECIDED, Verdict.UNMEASURED)
 
     def _target(self, name: str, why: Message) -> TargetVerdict:

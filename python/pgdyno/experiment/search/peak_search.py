@@ -152,7 +152,6 @@ def _ladder(span: PeakSpan) -> list[int]:
 
 
 def _is_open(trials: Sequence[float | None], span: PeakSpan) -> bool:
-    """Return whether a number of clients needs more trials; a failed one is not repeated."""
     return None not in trials and len(trials) < span.repeats
 
 

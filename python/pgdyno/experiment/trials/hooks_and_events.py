@@ -73,7 +73,6 @@ def _of_outcome(outcome: str | None) -> dict[str, str]:
 
 
 def _of_trial(trial: PlannedTrial, partial: Path) -> dict[str, str]:
-    """Return the parameters of the trial that are set, each by its name in capitals."""
     values: dict[str, object] = {
         "TRIAL": trial.number,
         "TRIAL_NAME": trial.slug,

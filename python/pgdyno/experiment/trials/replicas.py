@@ -61,7 +61,6 @@ def with_replicas(
 def _loads(
     context: RunContext, trial: PlannedTrial, server: Server, writer: TrialWriter
 ) -> list[tuple[ParallelLoad, int]]:
-    """Return a load for each standby, with the number of its clients."""
     plan = context.plan
     wanted = plan.replica_load
     if wanted is None:

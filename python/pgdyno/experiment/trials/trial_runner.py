@@ -256,7 +256,6 @@ class TrialRunner:
     def _run_before_trial(
         self, trial: PlannedTrial, server: Server, writer: TrialWriter, prepared: Preparation
     ) -> Preparation:
-        """Return `prepared` with the hook's time."""
         began = time.monotonic()
         if not self._hooks.around_trial("before_trial", trial, server, writer.partial):
             return prepared
@@ -271,7 +270,6 @@ class TrialRunner:
         return clients_environment(self._context.plan, self._context.folder.manifest, trial, server)
 
     def _measure(self, trial: PlannedTrial, ready: Ready, writer: TrialWriter, side: Side | None = None) -> Loaded:
-        """Run the load with its probes; in a duet, as one `side` of the pair."""
         context, server = self._context, ready.server
         logs = LogParts.from_now(server)
         started = datetime.now(UTC)
@@ -293,7 +291,6 @@ class TrialRunner:
         return Loaded(started, ended, result, standbys, probed)
 
     def _finish(self, trial: PlannedTrial, ready: Ready, loaded: Loaded, writer: TrialWriter) -> TrialRecord:
-        """Check what the load left, and store the trial."""
         server, probed = ready.server, loaded.probed
         result, ledger = self._settle(trial, server, loaded.result)
         self._run_after_trial(trial, server, writer, result)
@@ -390,7 +387,6 @@ class TrialRunner:
     def _settle(
         self, trial: PlannedTrial, server: Server, result: TrialResult
     ) -> tuple[TrialResult, LedgerRecord | None]:
-        """Return `result`, failed if the server does not come back, and what became of acknowledged transactions."""
         try:
             return result, settle(self._context.plan, server, result)
         except StageFailedError as failed:
@@ -407,7 +403,6 @@ class TrialRunner:
             )
 
     def _verify(self, trial: PlannedTrial, result: TrialResult) -> tuple[TrialResult, Consistency | None]:
-        """Return `result`, failed if the dataset is inconsistent, and what was checked."""
         if result.outcome is not Outcome.FINISHED:
             self._servers.forget(trial.server)
             return result, None
@@ -452,7 +447,6 @@ def _stored(record: TrialRecord, writer: TrialWriter) -> TrialRecord:
 
 
 def _named(trial: PlannedTrial, failed: StageFailedError) -> Failure:
-    """Return why it failed, with the target if its server stopped responding: the message does not name it."""
     failure = failed.failure
     if not isinstance(failed.__cause__, SilentServerError):
         return failure

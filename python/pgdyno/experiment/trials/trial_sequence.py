@@ -150,7 +150,6 @@ class TrialSequence:
         return None
 
     def _after(self, records: Sequence[TrialRecord]) -> None:
-        """Look at the comparison with the new trials, and give up servers that they have lost."""
         if self._looks is not None:
             for look in self._looks.look():
                 self._progress.looked(look)
@@ -159,9 +158,6 @@ class TrialSequence:
                 self.servers.give_up_unreachable(record.target)
 
     def _within(self, todo: Iterable[PlannedTrial]) -> Iterator[list[PlannedTrial]]:
-        """Yield the trials `todo`, one or those that run at the same time; at the start of each block, only those that
-        fit into the time that is left.
-        """
         if not isinstance(todo, Sequence):
             # a search does not know how many trials it needs
             self._progress.later = 0
@@ -182,7 +178,6 @@ class TrialSequence:
             waiting = self._needed(waiting)
 
     def _needed(self, todo: Sequence[PlannedTrial]) -> list[PlannedTrial]:
-        """Return the trials of `todo` that could still decide something."""
         return [trial for trial in todo if self._looks is None or self._looks.needs(trial)]
 
     def _check_scripts(self) -> None:
@@ -198,7 +193,6 @@ class TrialSequence:
             time.sleep(seconds)
 
     def _close(self, ending: Ending, words: str) -> None:
-        """Stop the servers, run after_run, and write the end into the manifest, in `words`."""
         folder = self._context.folder
         try:
             self.servers.close()
@@ -236,17 +230,14 @@ class TrialSequence:
         return f"to run {_trials(failed)} again: {resume} --redo-failed" if failed else None
 
     def _missing(self) -> list[PlannedTrial]:
-        """Return the trials that are not stored, and could still decide something."""
         numbers = {record.number for record in self._context.folder.trials()}
         return self._needed([trial for trial in self._progress.trials if trial.number not in numbers])
 
     def _is_complete_without(self, stop: PgdynoError) -> bool:
-        """Return whether the run needs nothing but the trials that did not fit into its budget."""
         is_used_up = isinstance(stop, BudgetUsedError) and not isinstance(stop, LoadTooLongError)
         return is_used_up and self._context.plan.search is None and bool(self._context.folder.trials())
 
     def _note_dropped(self, dropped: Sequence[PlannedTrial], budget: str) -> None:
-        """Record the trials that did not fit into the budget."""
         folder = self._context.folder
         if folder.manifest.budget is not None:
             slugs = [trial.slug for trial in dropped]
@@ -273,7 +264,6 @@ class TrialSequence:
         self._progress.run_ended(ended, outcome)
 
     def _note_looks(self, looks: Looks) -> None:
-        """Record why there are no more trials."""
         folder = self._context.folder
         rule = folder.manifest.stopping
         assert rule is not None
@@ -288,7 +278,6 @@ def _trials(failed: int) -> str:
 
 
 def _how(error: BaseException) -> str:
-    """Return how the attempt ended, to follow the word "it"."""
     if isinstance(error, KeyboardInterrupt):
         return "was interrupted"
     if isinstance(error, SystemExit):

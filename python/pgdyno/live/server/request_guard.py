@@ -95,7 +95,6 @@ class Guard:
         return None
 
     def _is_ours(self, host: str) -> bool:
-        """Addresses are always accepted: only names can be redirected by others."""
         try:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
@@ -131,7 +130,6 @@ def _cookie(headers: Headers) -> str:
 
 
 def _same_origin(headers: Headers, host: str) -> bool:
-    """Return whether a page of this server sent it. Browsers always send the origin of anything but a plain read."""
     origin = headers.get("origin")
     if origin is None or headers.get("sec-fetch-site", "same-origin") != "same-origin":
         return False

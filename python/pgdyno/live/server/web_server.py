@@ -79,7 +79,6 @@ class BoundedProtocol(H11Protocol):
             self._stalled = None
 
     def _watch(self) -> None:
-        """The timer runs from the first byte, however slowly others follow, to the last."""
         if not self._is_incomplete():
             self._cancel_timer()
         elif self._request_timer is None:

@@ -232,7 +232,6 @@ def _tpcc(workload: Workload, document: Document) -> Iterator[Problem]:
 
 
 def _keys_of_others(workload: Workload, document: Document) -> Iterator[Problem]:
-    """Yields keys of TPC-C and tpch in a plan of another workload."""
     given = (
         (TPCC, "profile", workload.profile != "hammerdb"),
         (TPCC, "variant", workload.variant != "functions"),
@@ -286,14 +285,12 @@ def _servers(document: Document) -> Iterator[Problem]:
 
 
 def _protocol(document: Document, why: str, hint: str) -> Iterator[Problem]:
-    """Refuses a protocol for a workload that itself decides whether to prepare statements."""
     for path in _sweeps(document):
         if document.at((*path, "protocol")) is not None:
             yield document.problem((*path, "protocol"), why, hint)
 
 
 def _sweeps(document: Document) -> Iterator[KeyPath]:
-    """Yields the places of a plan that sweep parameters."""
     points = document.at(("sweep", "points"))
     count = len(points) if isinstance(points, list) else 0
     yield from (("sweep",), *(("sweep", "points", number) for number in range(count)))
@@ -366,7 +363,6 @@ _SUM = "the phases determine the length of a trial"
 
 
 def _wrong_limit(document: Document) -> bool:
-    """Tells whether the limit was invalid, and so has been reported already."""
     table = document.at(("trial",))
     names = set(table) if isinstance(table, dict) else set()
     return not names.isdisjoint({"duration", "transactions"}) or not names <= TrialSpec.model_fields.keys()

@@ -54,7 +54,6 @@ def _length(event: EventSpec, path: tuple[str | int, ...], document: Document) -
 
 
 def _after_promote(events: Sequence[EventSpec], document: Document) -> Iterator[Problem]:
-    """Yields events that need the old primary after a promote."""
     promotes = [event.at for event in events if event.name == "promote"]
     if not promotes:
         return

@@ -93,7 +93,6 @@ def _one_arm(plan: Plan, points: list[Point], document: Document) -> Iterator[Pr
 
 
 def _databases(plan: Plan, document: Document) -> Iterator[Problem]:
-    """Warns of scripts for tables of the user's that run in a database that pgdyno creates."""
     if plan.workload.dataset != "none" or plan.hooks.before_run or plan.hooks.before_trial:
         return
     for name, target in plan.target.items():

@@ -58,7 +58,6 @@ def check_priced(targets: Mapping[str, TargetSpec], why: str, document: Document
 
 
 def _have_list_prices(targets: Mapping[str, TargetSpec]) -> bool:
-    """Returns whether a provider's price list has all targets: one list cannot have a part of them."""
     return all(KINDS[target.kind].where == "rented" for target in targets.values())
 
 
@@ -161,7 +160,6 @@ def _conditions(search: SearchSpec, document: Document) -> Iterator[Problem]:
 
 
 def _mistake(search: SearchSpec, text: str, used: Sequence[str]) -> str | None:
-    """Returns why the condition `text` cannot be computed for the ends of ranges and the values of lists."""
     values_of = [_values(read_choice(search.over[name])) for name in used]
     for values in islice(product(*values_of), MOST_CHECKED):
         try:

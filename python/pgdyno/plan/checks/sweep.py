@@ -160,7 +160,6 @@ def _max_connections(target: TargetSpec, point: Point) -> int | None:
 
 
 def _in_file(place: Place, document: Document) -> KeyPath:
-    """Returns `place` of the sweep as in the file: a range is one element there, and a single value is not a list."""
     path = ("sweep", *place)
     if not place or not isinstance(place[-1], int) or place[0] == "points":
         return path

@@ -134,7 +134,6 @@ def check_abilities(plan: Plan, abilities: Mapping[str, Abilities], document: Do
 
 
 def _check_standby(plan: Plan, name: str, document: Document) -> Iterator[Problem]:
-    """Yields what `plan` would write on target `name`; what its scripts write, the server refuses."""
     workload, reset, target = plan.workload, plan.reset, plan.target[name]
     why = f"target {name} is a standby, which accepts no writes"
     if workload.dataset != "none":

@@ -115,7 +115,6 @@ def _base(file: PlanFile, document: Document, above: Sequence[PlanFile]) -> Plan
 
 
 def _find(name: str, folder: FilePath) -> PlanFile:
-    """Finds the file `name` next to the plan, with or without `.toml`, or else the plan in the catalogue."""
     path = expanded(name)
     for candidate in (path, path.parent / f"{path.name}.toml"):
         if is_file(folder / candidate):
@@ -140,7 +139,6 @@ def _merged(base: Document, own: Document) -> Document:
 
 
 def _without_replaced(base: Mapping[str, Any], own: Document) -> dict[str, Any]:
-    """Removes from `base` what keys in `own` exclude."""
     data = _copied(base)
     for path, others in _INSTEAD.items():
         if own.at(path) is not None:
@@ -176,7 +174,6 @@ def _over(
     lines: dict[KeyPath, int],
     sources: dict[KeyPath, str],
 ) -> dict[str, Any]:
-    """Merges `own` into `base` recursively; replaced values lose their lines."""
     merged = dict(base)
     for key, value in own.items():
         at = (*path, key)

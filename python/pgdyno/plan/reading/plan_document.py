@@ -134,7 +134,6 @@ class _Scanner:
         return path
 
     def _through_arrays(self, keys: KeyPath, *, last: bool) -> KeyPath:
-        """Inserts the current index of each array of tables into the `keys` of a header."""
         path: KeyPath = ()
         for number, key in enumerate(keys, start=1):
             path = (*path, key)
@@ -215,7 +214,6 @@ class _Scanner:
             self._assignment(path)
 
     def _line(self) -> int:
-        """Returns the current line, counted from the previous call."""
         counted, line = self._counted
         line += self.text.count("\n", counted, self.at)
         self._counted = (self.at, line)
@@ -247,7 +245,6 @@ class Document:
         return Problem(dotted(path), message, self.lines.get(where), hint, self.sources.get(where))
 
     def _by_override(self, path: KeyPath) -> bool:
-        """Tells whether `--set` gave `path`, or the table that lacks it."""
         if any(path[: len(set_)] == set_ for set_ in self.overridden):
             return True
         around = next((path[:n] for n in range(len(path) - 1, 0, -1) if self.at(path[:n]) is not None), ())

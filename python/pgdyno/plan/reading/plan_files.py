@@ -79,7 +79,6 @@ def find_plan(source: str) -> PlanFile:
 
 
 def _what_there_is(path: Path) -> str:
-    """Lists available plans, the most similar first."""
     names = [entry.name for entry in catalogue()]
     folder = path if is_folder(path) else path.parent
     try:
@@ -139,7 +138,6 @@ def parse(source: str, text: str) -> dict[str, Any]:
 
 
 def _plain(message: str) -> tuple[str, str | None]:
-    """Returns what to say instead of tomllib's `message`, and a remedy."""
     for pattern, words, hint in _IN_PLAIN_WORDS:
         found = pattern.fullmatch(message)
         if found is not None:

@@ -91,9 +91,6 @@ def _translate(error: dict[str, Any], document: Document) -> Problem:
 
 
 def _path(loc: tuple[str | int, ...], kind: str, document: Document) -> KeyPath:
-    """Returns `loc` as a path in the file: without tags of unions, and without indices of lists that were written as
-    one value.
-    """
     path: list[str | int] = []
     node: Any = document.data
     for number, part in enumerate(loc, start=1):
@@ -248,7 +245,6 @@ _MESSAGES: dict[str, _Translator] = {
 
 
 def _as_written(value: object) -> str:
-    """Returns `value` as in the file, if it is short."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):

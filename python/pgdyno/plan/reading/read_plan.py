@@ -49,7 +49,6 @@ def apply_overrides(data: Mapping[str, Any], overrides: Sequence[str]) -> tuple[
 
 
 def _value(text: str) -> object:
-    """Parses `text` as TOML, or else as a bare word."""
     try:
         parsed = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError) as error:
@@ -183,7 +182,6 @@ def _load(file: PlanFile, overrides: Sequence[str], on: str | None, *, has_lines
 
 
 def _nul(value: object, path: KeyPath = ()) -> Iterator[KeyPath]:
-    """Yields the paths of texts and names with a NUL character below `path`."""
     if isinstance(value, str) and "\0" in value:
         yield path
     elif isinstance(value, dict):

@@ -113,7 +113,6 @@ def with_capture(document: Document, folder: Path) -> tuple[Document, Sequence[P
 
 
 def _unreadable(document: Document, folder: Path) -> Sequence[Problem]:
-    """Returns what is wrong with `workload.captured` of a load that is no replay."""
     path = ("workload", "captured")
     named = document.at(path)
     if not isinstance(named, str):

@@ -116,10 +116,6 @@ def _interleaved(by_scale: Sequence[list[Group]], repeats: int, chance: random.R
 
 
 def _duet(by_scale: Sequence[list[Group]], repeats: int) -> Iterator[Place]:
-    """A block per point and repeat, whose two trials run at the same time.
-
-    The first of them gets the first half of the processors, so reversing every other repeat swaps the halves.
-    """
     block = 0
     for groups in by_scale:
         for repeat in range(1, repeats + 1):
@@ -130,7 +126,6 @@ def _duet(by_scale: Sequence[list[Group]], repeats: int) -> Iterator[Place]:
 
 
 def _randomised(by_scale: Sequence[list[Group]], repeats: int, chance: random.Random) -> Iterator[Place]:
-    """Shuffles blocks of one point under every arm, and the arms in each block; keeps datasets together."""
     block = 0
     for groups in chance.sample(by_scale, len(by_scale)):
         blocks = [(repeat, group) for repeat in range(1, repeats + 1) for group in groups]

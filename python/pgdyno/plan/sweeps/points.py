@@ -93,7 +93,6 @@ def _expanded(question: _Question) -> Space:
 
 
 def _axes(sweep: Sweep) -> dict[str, list[tuple[Place, Item]]]:
-    """Returns the items of each swept parameter, the most expensive to change first: another dataset, a restart."""
     lists: dict[Place, Sequence[Item] | None] = {("scale",): sweep.scale}
     lists |= {("settings", name): items for name, items in sweep.settings.items()}
     lists |= {(SESSION, name): items for name, items in sweep.session_settings.items()}
@@ -154,7 +153,6 @@ class _Given:
 
 
 def _add(space: Space, sweep: Sweep, items: Items, given: _Given, written: int | None) -> None:
-    """Adds the point of `items`, unless it is excluded or invalid."""
     resolving = _Resolving(items, given)
     # exclusions come first: an excluded point may be invalid
     excluding = _excluding(sweep, resolving)
@@ -186,7 +184,6 @@ def _add(space: Space, sweep: Sweep, items: Items, given: _Given, written: int |
 
 
 def _excluding(sweep: Sweep, resolving: _Resolving) -> int | SweepProblem | None:
-    """Returns the number of the first condition that holds, or a problem with one."""
     for number, text in enumerate(sweep.exclude):
         try:
             if resolving.condition(parse_expression(text)):
@@ -306,7 +303,6 @@ class _Resolving(Mapping[str, Value]):
         return self._fitting(name, expression, number)
 
     def _fitting(self, name: str, expression: Expression, number: Fraction) -> Value:
-        """Converts `number` to the parameter's type; integers are rounded down."""
         if name in WHOLE:
             whole = Fraction(math.floor(number))
             if whole < 1:

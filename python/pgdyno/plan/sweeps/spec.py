@@ -75,7 +75,6 @@ def _stepped(text: str, low: Decimal, high: Decimal, step: Decimal) -> list[Deci
 
 
 def _plain(number: Decimal) -> str:
-    """Formats without an exponent and without trailing zeros."""
     text = f"{number:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -127,7 +126,6 @@ def _members(table: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _leaves(name: str, value: object) -> list[tuple[str, Any]]:
-    """Flattens tables in `value` under `name` into names with dots."""
     if not isinstance(value, Mapping):
         return [(name, value)]
     return [leaf for key, each in value.items() for leaf in _leaves(f"{name}.{key}", each)]
@@ -143,8 +141,6 @@ Reader = Callable[[object], Any]
 
 
 def _number_item(literal: Reader) -> Reader:
-    """Parses one item of a numeric parameter: a literal, a range (which gives a list), or an expression."""
-
     def read(value: object) -> object:
         if not isinstance(value, str) or value.strip().isdigit():
             return literal(value)
@@ -159,8 +155,6 @@ def _number_item(literal: Reader) -> Reader:
 
 
 def _one(read: Reader) -> Reader:
-    """Parses the single value of a point's parameter."""
-
     def check(value: object) -> object:
         item = read(value)
         if isinstance(item, list):

@@ -132,7 +132,6 @@ def _scales(plan: Plan) -> set[int]:
 
 
 def _largest_scale(plan: Plan, room: Room) -> int:
-    """Returns the largest scale of the plan that fits into disk and memory."""
     wanted = max(_scales(plan))
     in_memory = sum(spec.instance_count for name, spec in plan.target.items() if _in_memory(plan, name))
     on_disk = servers(plan) - in_memory + standbys(plan)
@@ -152,7 +151,6 @@ def _in_memory(plan: Plan, target: str) -> bool:
 
 
 def _scale_limits(largest: int) -> Iterator[int]:
-    """Yields upper limits for the scale, in descending order."""
     most = largest
     while most > 1:
         yield most
@@ -161,7 +159,6 @@ def _scale_limits(largest: int) -> Iterator[int]:
 
 
 def _with_scales(plan: Plan, most: int) -> Plan:
-    """Limits scales in `plan` to `most`; several scales keep their proportions."""
     wanted = max(_scales(plan))
     if wanted <= most:
         return plan
@@ -204,7 +201,6 @@ def _compares(plan: Plan) -> bool:
 
 
 def _fewest(plan: Plan) -> int:
-    """Returns the fewest repeats that still give an answer; no more than the plan has."""
     return min(plan.trial.most_repeats, FEWEST_PAIRS if _compares(plan) else FEWEST_TRIALS)
 
 
@@ -278,9 +274,6 @@ def _with_duration(plan: Plan, points: Sequence[Point], repeats: int, room: Room
 
 
 def _is_whole(plan: Plan) -> bool:
-    """Returns whether trials cannot be shortened: phases and events are the subject of the plan, and the figures of
-    tpch need all its queries.
-    """
     return bool(plan.phase or plan.event) or plan.workload.is_tpch
 
 
@@ -289,7 +282,6 @@ def _rounded(seconds: float) -> float:
 
 
 def _with_points(plan: Plan, points: Sequence[Point]) -> Plan:
-    """Replaces the sweep of `plan` by an explicit list of `points`."""
     per_session = plan.sweep.session_names
     specs = [
         PointSpec(
@@ -308,8 +300,6 @@ def _with_points(plan: Plan, points: Sequence[Point]) -> Plan:
 
 
 def _computed(sweep: Sweep) -> dict[str, object]:
-    """Returns the parameters of `sweep` that are one expression: reports keep a curve along them."""
-
     def one(items: Sequence[object] | None) -> bool:
         return items is not None and len(items) == 1 and isinstance(items[0], str) and is_computed(items[0])
 
@@ -332,7 +322,6 @@ def _least_s(plan: Plan, room: Room) -> float:
 
 
 def _fewest_points(plan: Plan) -> list[Point]:
-    """Returns the fewest points that still compare what the plan compares."""
     if not _compares(plan):
         return thinned(plan, 1)
     points = plan.points()

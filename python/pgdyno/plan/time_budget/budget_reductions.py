@@ -43,7 +43,6 @@ def thin(points: Sequence[Point], count: int, fewest_clients: int = FEWEST_CLIEN
 
 
 def _curves(points: Sequence[Point]) -> list[Curve]:
-    """Returns the curve of each of `points`; workers in proportion to clients count as an axis."""
     names = sorted({name for point in points for name in (*point.settings, *point.variables)})
 
     def rest(point: Point) -> Curve:
@@ -59,7 +58,6 @@ def _curves(points: Sequence[Point]) -> list[Curve]:
 
 
 def _crossed(curves: list[Curve], most: int) -> list[Curve]:
-    """Reduces `curves` to `most` by repeatedly removing levels of the axis with the most levels."""
     levels = _levels(curves)
     counts = [len(each) for each in levels]
     if math.prod(counts) == len(curves):
@@ -80,12 +78,10 @@ def _crossed(curves: list[Curve], most: int) -> list[Curve]:
 
 
 def _levels(curves: Sequence[Curve]) -> list[list[Level]]:
-    """Returns the levels of each axis."""
     return [list(dict.fromkeys(curve[axis] for curve in curves)) for axis in range(len(curves[0]))]
 
 
 def _evenly(items: list[T], count: int) -> list[T]:
-    """Selects `count` of `items` evenly: the last, from two on also the first."""
     if count >= len(items):
         return items
     if count == 1:

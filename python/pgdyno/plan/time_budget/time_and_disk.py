@@ -184,7 +184,6 @@ def loading_s(plan: Plan, points: Sequence[Point], load_s_a_scale: float = LOAD_
 
 
 def _pgbench_scale(plan: Plan, scale: int) -> float:
-    """Returns pgbench's scale for tables of the size of the dataset at `scale`."""
     return pgbench_scale(plan.workload.dataset, scale, plan.workload.tables)
 
 

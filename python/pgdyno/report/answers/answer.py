@@ -150,7 +150,6 @@ def _of_one_arm(of: Digest, extras: Extras, table: Table | None) -> Answer:
 
 
 def _compared(of: Digest, extras: Extras) -> Answer:
-    """Show the comparison with the largest significant effect first, then how to reach a verdict, then the others."""
     chief = chief_of(extras.comparisons)
     text = comparison_sentence(chief)
     if _verdict(chief) is not Verdict.INCONCLUSIVE:
@@ -197,7 +196,6 @@ def _verdict(of: Comparison) -> Verdict:
 
 
 def _finished_arms(of: Digest, extras: Extras) -> set[str]:
-    """Return the arms that have a finished trial."""
     series = (point.series for point in of.points if point.finished)
     return {extras.arms[each] for each in series if each in extras.arms}
 
@@ -261,7 +259,6 @@ def _million(curve: ScalingCurve, extras: Extras) -> str | None:
 
 
 def _reasons(of: Digest) -> Iterator[str]:
-    """Return why trials failed, each reason once, with the first trial that it stopped."""
     first: dict[str, int] = {}
     for trial in of.unfinished:
         if trial.failure is not None:
@@ -294,7 +291,6 @@ def answer_json(of: Digest, extras: Extras) -> dict[str, Any]:
 
 
 def _peaks(of: Digest, said: Answer) -> list[dict[str, Any]]:
-    """Return the highest point of each series, unless the plan set the throughput."""
     if said.kind not in (Kind.PEAK, Kind.COMPARISON) or rated_points(of):
         return []
     return [

@@ -226,7 +226,6 @@ def point_counts(of: Comparison) -> list[str]:
 
 
 def _unsettled(of: Comparison) -> list[str]:
-    """Return the smallest detectable difference, and the pairs of a new run, for each inconclusive point."""
     unsettled = [point for point in of.judged if point.verdict is Verdict.INCONCLUSIVE]
     lines = [
         f"{printable(str(point.label))}: no verdict: {printable(translated(point.reason))}"

@@ -80,7 +80,6 @@ def _word(seen: ProbeAverages, shares: Mapping[str, float]) -> str:
 
 
 def _shares(seen: ProbeAverages) -> dict[str, float]:
-    """Return the share of each class of all active sessions."""
     total = sum(sessions for _, _, sessions in seen.waits)
     shares: dict[str, float] = {}
     for kind, wait, sessions in seen.waits:

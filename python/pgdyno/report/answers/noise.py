@@ -27,7 +27,6 @@ def noise_grade(of: Digest, chief: Comparison | None) -> NoiseGrade | None:
 
 
 def _figures(of: Digest) -> list[list[Figure]]:
-    """Return the figures of the finished trials of each point."""
     finished = {number for point in of.points for number in point.finished}
     found = figures_by_point(of.run, (trial for trial in of.run.trials if trial.number in finished))
     # most points of a search for settings are proposals, which are measured once

@@ -83,7 +83,6 @@ def edges(of: Digest) -> Iterator[str]:
 
 
 def _knee(of: Digest) -> Iterator[str]:
-    """Describe the knee of a curve that falls again, or that it is not determined; nothing for one that still rises."""
     for curve in of.curves:
         if curve.peak is curve.points[-1] or curve.knee is curve.peak:
             continue

@@ -113,7 +113,6 @@ def phase_table(of: Digest) -> Table | None:
 
 
 def _span(values: Sequence[str]) -> str:
-    """Return the first and the last of the ascending `values`; one if they are equal."""
     if not values:
         return numbers.NOTHING
     return values[0] if values[0] == values[-1] else numbers.between(values[0], values[-1])

@@ -65,7 +65,6 @@ def _add(root: _Frame, stacks: Mapping[str, int], *, is_base: bool) -> None:
 
 
 def _bars(frame: _Frame, name: str, x: float, depth: int, width: float) -> Iterator[tuple[str, _Frame, float, int]]:
-    """Yield every visible bar below `frame`: functions in the order of their names, as usual."""
     yield name, frame, x, depth
     for each, called in sorted(frame.called.items()):
         if called.share * width >= NARROWEST:

@@ -62,7 +62,6 @@ def heatmap_chart(heat: Heatmap, look: Look, title: str, layout: Layout) -> Draw
 
 
 def _axis_title(room: float) -> str:
-    """Return the title of the axis; without the remark on colours if there is no room."""
     whole = gettext("latency, ms (log); a stronger colour is a larger share")
     return whole if text_width(whole) <= room else gettext("latency, ms (log)")
 

@@ -55,7 +55,6 @@ def _levels(drawing: Drawing, of: History, figures: Sequence[float], x: Scale, y
 
 
 def _days(drawing: Drawing, of: History, x: Scale, box: Box) -> None:
-    """Draw the dates of the first and the last run, and of changes if there is room."""
     free = box.left
     last = len(of.points) - 1
     wanted = sorted({0, last, *(each.at for each in of.changes or ())})

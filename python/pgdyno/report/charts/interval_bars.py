@@ -199,7 +199,6 @@ def sparkline(seconds: Sequence[float], look: Look) -> Markup:
 
 
 def _cell(width: float, *parts: Markup) -> Markup:
-    """Wrap a chart that only repeats its row, hidden from screen readers."""
     return element(
         "svg",
         *parts,

@@ -110,7 +110,6 @@ def scaling_chart(
 def _law(
     drawing: Drawing, line_of: Sequence[tuple[float, float]], named: Named, x: Scale, y: Scale, placer: Placer
 ) -> None:
-    """Draw the fitted law behind the measured points, and keep labels off it."""
     places = [(x(clients), y(tps)) for clients, tps in line_of]
     hint = element("title", gettext("{name}: fitted scalability law", name=named.name))
     drawing.add(element("g", hint, path(places, f"s thin faint t{named.look.colour} d2")))
@@ -151,7 +150,6 @@ def _tooltip(point: ScalingPoint, name: str) -> str:
 
 
 def _annotate(drawing: Drawing, curve: ScalingCurve, x: Scale, y: Scale, box: Box, placer: Placer) -> None:
-    """Label peak and knee of the only curve next to their points."""
     same = curve.peak is curve.knee
     marks = [
         (curve.peak, f"{gettext('peak and knee') if same else gettext('peak')} {numbers.estimate(curve.peak.tps)}")
@@ -171,7 +169,6 @@ def _annotate(drawing: Drawing, curve: ScalingCurve, x: Scale, y: Scale, box: Bo
 
 
 def _marks_key(drawing: Drawing, box: Box, *, knee: bool) -> None:
-    """Explain ring and bar under the axis; the bar only if a curve has a `knee`."""
     peak = gettext("peak")
     width = 51 + text_width(peak) + text_width(gettext("knee"))
     y = key_line(drawing, box, width, gettext("clients (log2)"))
@@ -184,7 +181,6 @@ def _marks_key(drawing: Drawing, box: Box, *, knee: bool) -> None:
 
 
 def _ring(drawing: Drawing, curve: ScalingCurve, look: Look, x: Scale, y: Scale) -> None:
-    """Mark peak and knee of one of several curves: a ring, and a bar under the point."""
     peak, knee = curve.peak, curve.knee
     colour = f"ring t{look.colour}"
     drawing.add(element("circle", cx=x(peak.clients), cy=y(peak.tps.mean), r=7.5, class_=colour))

@@ -209,7 +209,6 @@ def _tick(value: float) -> str:
 
 
 def _ground(drawing: Drawing, trial: Mapping[str, Any], box: Box, x: Scale) -> None:
-    """Draw warm-up and dips behind everything else."""
     spans = [("shade", 0.0, trial["warm"])] if trial["warm"] > 0 else []
     for class_, begin, end in [*spans, *(("dip", *dip) for dip in trial["dips"])]:
         width = max(x(end) - x(begin), 1.0)
@@ -247,14 +246,12 @@ def _lines(drawing: Drawing, strip: Strip, step: float, x: Scale, y: Scale) -> N
 
 
 def _places(run: range, values: Sequence[float], step: float, x: Scale, y: Scale) -> list[tuple[float, float]]:
-    """Return the middles of steps; both ends of one that is alone, whose middle would not be seen."""
     if len(run) == 1:
         return [(x(at * step), y(values[run[0]])) for at in (run[0], run[0] + 1)]
     return [(x((at + 0.5) * step), y(values[at])) for at in run]
 
 
 def _names(drawing: Drawing, ends: Sequence[tuple[str, float, str]], right: float) -> None:
-    """Draw a swatch and a name for each line, next to its end."""
     heights = spread([y for _, y, _ in ends], 20, HEIGHT - 16)
     for (name, _, class_), height in zip(ends, heights, strict=True):
         drawing.add(element("rect", x=right + 8, y=height - 5, width=9, height=9, class_=class_))
@@ -262,7 +259,6 @@ def _names(drawing: Drawing, ends: Sequence[tuple[str, float, str]], right: floa
 
 
 def _marks(drawing: Drawing, trial: Mapping[str, Any], box: Box, x: Scale, *, named: bool) -> None:
-    """Draw a line for each mark, with words in three rows that do not touch."""
     free = [0.0] * ROWS
     for second, word in trial["marks"]:
         at, wide = x(second), text_width(word)

@@ -167,5 +167,4 @@ def known_steps(known: Sequence[bool]) -> list[range]:
 
 
 def _gaps(known: Sequence[bool]) -> list[list[int]]:
-    """Return the ranges of steps without data, as half-open ranges."""
     return [[gap.start, gap.stop] for gap in known_steps([not there for there in known])]

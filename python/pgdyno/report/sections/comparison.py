@@ -113,7 +113,6 @@ def _compared(of: Digest, each: Comparison, at: int) -> Compared:
 
 
 def _confounded(of: Comparison) -> list[str]:
-    """Return the confounders in a line, then each with its values."""
     line = confounded_line(of)
     return [] if line is None else [line, *(translated(each.message) for each in of.confounders)]
 

@@ -152,7 +152,6 @@ def _translated(of: Try) -> Try:
 
 
 def _explained(dip: Dip, explained: Sequence[ExplainedDip] | None) -> tuple[str, str, Try | None]:
-    """Return what coincides with a dip, its figures, and what to try; nothing to try without a probe."""
     if explained is None:
         return gettext(NOT_LOOKED), gettext("no probe sampled the server"), None
     found = next((each.coincidences for each in explained if each.dip == dip), ())

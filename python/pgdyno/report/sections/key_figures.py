@@ -97,12 +97,10 @@ def _latency(curve: ScalingCurve, point: PointSummary | None) -> BigNumber:
 
 
 def _share(point: PointSummary, curve: ScalingCurve) -> str:
-    """Return the throughput of `point` in percent of the peak's."""
     return f"{100 * point.tps.mean / curve.peak.tps.mean:.0f}" if point.tps is not None else numbers.NOTHING
 
 
 def _price(curve: ScalingCurve, prices: PriceList | None) -> list[BigNumber]:
-    """Return the price at the peak; nothing without a price list or if it lacks the target."""
     price = curve_price(curve, prices)
     if prices is None or price is None:
         return []

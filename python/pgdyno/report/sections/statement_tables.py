@@ -69,7 +69,6 @@ def growth_table(trial: int, sums: Sequence[TableSum]) -> Table:
 
 
 def _row_counts(table: TableSum) -> tuple[float | None, float | None]:
-    """Return live and dead rows, unless the server has no counts: on a standby, or just after a reset of statistics."""
     is_uncounted = not table.live_rows and not table.dead_rows and table.bytes > _EMPTY_BYTES
     return (None, None) if is_uncounted else (table.live_rows, table.dead_rows)
 

@@ -193,7 +193,6 @@ def _probe_values(samples: ProbeSamples, count: int) -> dict[str, Any]:
 
 
 def _line(each: SeriesStep) -> tuple[str, str, float] | None:
-    """Return the strip of a metric, its name there, and its factor."""
     if each.source == "cpu":
         return "cpu", each.metric, 100
     if each.metric == "utilisation":
@@ -229,7 +228,6 @@ def _shorts(values: Sequence[float | None]) -> list[Any]:
 
 
 def _short(value: float) -> float | int:
-    """Return three digits, four for a throughput: the resolution of a chart."""
     if value == 0 or not math.isfinite(value):
         return 0
     rounded = float(f"{value:.4g}" if abs(value) >= 1000 else f"{value:.3g}")

@@ -98,7 +98,6 @@ def _line(gates: Sequence[Gate]) -> str:
 
 
 def _counts(words: Sequence[str]) -> list[str]:
-    """Return the number of gates by word."""
     invalid, cautions, notes, passed, unchecked = (
         words.count(gettext(word)) for word in (*(_MARKS[each][0] for each in _HEAVIEST_FIRST), PASSED, NOT_CHECKED)
     )

@@ -41,7 +41,6 @@ def published_lines(of: Digest) -> list[str]:
 
 
 def _row(same: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return one row of the figures for one point and target: for several, the lowest and the highest."""
     point, target, measured, *_ = same[0]
     return (point, target, measured, _span([row[3] for row in same]), _span([row[4] for row in same]))
 

@@ -140,7 +140,6 @@ def report_lines(of: Digest, width: int | None, *, unicode: bool = True, extras:
 
 
 def _figures(of: Digest, room: int, *, pictures: bool) -> list[Text]:
-    """Return the table of points, or those of tpch, whose trials have other figures."""
     if of.manifest.scale_factor is None:
         return [Text(""), *_table(of, room, pictures=pictures)] if of.points else []
     return [
@@ -151,7 +150,6 @@ def _figures(of: Digest, room: int, *, pictures: bool) -> list[Text]:
 
 
 def _own_load(of: Digest, extras: Extras, room: int) -> list[Text]:
-    """Return how closely the load resembled its capture, the classes with the most time, and the waits."""
     loads = own_loads(of)
     if not loads:
         return []
@@ -162,9 +160,6 @@ def _own_load(of: Digest, extras: Extras, room: int) -> list[Text]:
 
 
 def _table_lines(table: Table, room: int, above: str = "") -> list[Text]:
-    """Return a table with its caption; a sentence per row if it is too wide; rows that contain ABOVE in the style
-    `above`.
-    """
     lines = [Text(line, "bold") for line in _wrapped(table.caption, room)]
     whole = [printable(line) for line in text_lines(table)]
     fits = max(cell_len(line) for line in whole) <= room
@@ -184,7 +179,6 @@ def _prices(of: Digest, room: int) -> list[Text]:
 
 
 def _profiles(extras: Extras, room: int) -> list[Text]:
-    """Return how the profiles were taken, and the functions that differ."""
     told = [Text(line) for each in profile_lines(extras.profiles) for line in _wrapped(each, room, indent=4)]
     tables = [[Text(""), *_table_lines(each, room)] for each in function_tables(extras.profiles)]
     return [Text(""), *told, *chain.from_iterable(tables)] if told else []
@@ -257,7 +251,6 @@ def _fitting(columns: list[_Column], room: int, *, pictures: bool) -> list[_Colu
 
 
 def _narrowed(column: _Column, width: int) -> _Column:
-    """Return `column` with its names cut to `width`; a column of figures is unchanged."""
     return replace(column, cells=[cut(cell, width) for cell in column.cells]) if column.left else column
 
 
@@ -304,7 +297,6 @@ def _failures(of: Digest, room: int) -> list[Text]:
 
 
 def _wrapped(text: str, room: int, indent: int = 0) -> list[str]:
-    """Return `text` in lines of at most `room` columns, broken at spaces if possible; later lines indented."""
     lines, line = [], ""
     for word in re.split(" (?!%)", printable(text)):
         rest = word

@@ -57,7 +57,6 @@ def _cut(name: str, width: int) -> str:
 
 
 def _annotate(canvas: Canvas, curve: ScalingCurve, x: Scale, y: Scale) -> None:
-    """Label `peak` and `knee` at their points, if there is room."""
     same = curve.knee is curve.peak
     words = [(curve.peak, "peak, knee" if same else "peak")]
     if curve.knee is not None and not same:

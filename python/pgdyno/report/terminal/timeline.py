@@ -73,7 +73,6 @@ def timeline_lines(
 
 
 def _warm_steps(trial: Mapping[str, Any]) -> int:
-    """Return the number of steps of the warm-up, which no figure includes."""
     return math.ceil(float(trial["warm"]) / float(trial["step"]))
 
 
@@ -154,7 +153,6 @@ def _axis(trial: Mapping[str, Any], wide: int) -> Text:
 
 
 def _rows(trial: Mapping[str, Any], wide: int) -> Iterator[Text]:
-    """Return processors, disks and WAL, a line each."""
     cpu = [values for name, values in trial.get("cpu", {}).items() if name != "iowait"]
     rows: list[tuple[str, Values, str]] = []
     if cpu:
@@ -171,7 +169,6 @@ def _rows(trial: Mapping[str, Any], wide: int) -> Iterator[Text]:
 
 
 def _happened(trial: Mapping[str, Any], wide: int) -> Iterator[Text]:
-    """Return dips and marks under their steps, then in words."""
     count, step = len(trial["tps"]), trial["step"]
     for name, spans, character, style in (
         ("dips", trial["dips"], "━", "bold"),
@@ -191,7 +188,6 @@ def _happened(trial: Mapping[str, Any], wide: int) -> Iterator[Text]:
 
 
 def _plain(trial: Mapping[str, Any]) -> Iterator[str]:
-    """Return a line per step with its figures and events."""
     columns: dict[str, Values] = {"tps": trial["tps"], "p99, ms": trial["p99"]}
     if all(value is None for value in trial["tps"]):
         columns = {}
@@ -225,7 +221,6 @@ def _figure(value: float | None) -> str:
 
 
 def _in_step(trial: Mapping[str, Any], at: int) -> str:
-    """Return the events of a step, after its figures."""
     begin, end = at * trial["step"], (at + 1) * trial["step"]
     said = ["warm-up"] if begin < trial["warm"] else []
     said += ["dip"] if any(first < end and last > begin for first, last in trial["dips"]) else []

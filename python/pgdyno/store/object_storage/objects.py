@@ -97,7 +97,6 @@ class Stored:
 
 
 def _done(work: Coroutine[object, object, T]) -> T:
-    """Wait for a request: unlike the library's own wait, Ctrl-C ends this one."""
     import asyncio
     from concurrent.futures import ThreadPoolExecutor
 
@@ -204,7 +203,6 @@ def fetch(of: Stored, path: Path, stopped: Event | None = None) -> None:
 
 
 async def _copy(of: Stored, file: IO[bytes], stopped: Event) -> None:
-    """The library itself resumes a transfer that breaks off, if the object is still the same."""
     import obstore
 
     answer = await obstore.get_async(_store(of.address), of.address.key, options={"if_match": of.etag})

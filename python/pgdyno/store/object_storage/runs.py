@@ -143,7 +143,6 @@ def named_as(places: Mapping[str, Address]) -> Iterator[None]:
 
 
 def _below(at: Address) -> dict[str, Stored]:
-    """Return all objects of the run at `at`, by their names in it."""
     found = {each.address.key.removeprefix(at.prefix): each for each in listed(at)}
     if not found:
         raise StoreError(f"cannot read the run {at}: there is nothing at that address")

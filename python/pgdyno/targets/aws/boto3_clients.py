@@ -215,7 +215,6 @@ def refused(action: str, response: dict[str, Any]) -> AwsError:
 
 
 def _refused_state(action: str, code: str, said: str) -> AwsError:
-    """Returns the error for a refusal that depends on what exists, and in which state."""
     if "service linked role" in said:
         message = f"the account has no role for RDS, and this identity cannot create it: {said}"
         return RoleMissingError(message, code=code, hint=ROLE_HINT)
@@ -359,13 +358,11 @@ def _report_missing_capacity_at_once(client: Any) -> None:  # noqa: ANN401 - bot
 
 
 def _is_capacity(code: str) -> bool:
-    """Returns whether Amazon's error code says that it has no capacity."""
     return code.startswith("Insufficient") and "Capacity" in code
 
 
 @cache
 def _descriptions() -> Any:  # noqa: ANN401 - as above
-    """Returns botocore's descriptions of services, which are large: all regions share one loader."""
     from botocore.loaders import create_loader
 
     return create_loader()

@@ -182,7 +182,6 @@ def _tags_of(cloud: Cloud, arn: str) -> dict[str, str]:
 
 
 def _schedules(cloud: Cloud, prefix: str = PREFIX) -> Iterator[Resource]:
-    """Yields schedules by their names, which contain the run: Amazon has no tags for them."""
     try:
         for each in cloud.each("scheduler", "list_schedules", "Schedules", NamePrefix=prefix):
             named_run = _RUN_NAMED.match(each["Name"])

@@ -74,7 +74,6 @@ class _Fresh:
         self._patience: Patience | None = None
 
     def come(self, error: CredentialsError) -> bool:
-        """Pauses, and reads the credentials again; returns False once the time limit has passed."""
         if self._patience is None:
             fixed = any(each.has_fixed_credentials for each in self._clouds.values())
             within_s = FIXED_WITHIN_S if fixed else FRESH_WITHIN_S
@@ -90,7 +89,6 @@ class _Fresh:
         return True
 
     def came(self) -> bool:
-        """Forgets the wait after a request that Amazon accepted; returns whether there was one."""
         waited, self._patience = self._patience is not None, None
         return waited
 
@@ -214,7 +212,6 @@ def _first_wave(found: Sequence[Resource]) -> list[Resource]:
 
 
 def _ask(cloud: Cloud, resource: Resource) -> bool:
-    """Requests the removal; returns False if the resource cannot be removed now, or no longer exists."""
     if resource.state in GOING:
         return False
     try:

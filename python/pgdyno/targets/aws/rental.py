@@ -441,7 +441,6 @@ class Rental:
         self.fresh.add(name)
 
     def _server(self, name: str, password: str, snapshot: str | None = None) -> Rds | Aurora | Ec2:
-        """Returns what creates the server of target `name`, from `snapshot` if one is given."""
         spec, maker = self._placed(name), self._maker(name)
         if snapshot is not None:
             spec = spec.model_copy(update={"snapshot": snapshot})
@@ -456,7 +455,6 @@ class Rental:
         return Aurora(maker, spec, password)
 
     def _placed(self, name: str) -> AwsTarget:
-        """Returns the target with the zones of the checks; a restored server returns to the zone of its predecessor."""
         spec = rented_targets(self.plan)[name]
         before = self.journal.ready.get(name)
         zones = self.zones.get(name, spec.zones) if before is None else [before["zone"]]

@@ -211,7 +211,6 @@ def _installed(folder: Path) -> Path:
 
 
 def _remove_abandoned(home: Home) -> None:
-    """Removes the work folders of builds that were killed."""
     for work in _builds(home).glob("*.partial") if _builds(home).is_dir() else ():
         lock = home.lock(f"build-{work.name.removesuffix('.partial')}")
         with suppress(Timeout, OSError):
@@ -257,7 +256,6 @@ class _Build:
             shutil.rmtree(self._partial, ignore_errors=True)
 
     def _commands(self, work: Path, staged: Path) -> list[tuple[str, Sequence[str]]]:
-        """Yields the commands to run in `work`, with the progress text of each."""
         source, prefix = self._recipe.source, f"--prefix={_installed(self._folder)}"
         if source.meson:
             meson = ["meson", "setup", prefix, *self._recipe.arguments, str(work), str(source.folder)]

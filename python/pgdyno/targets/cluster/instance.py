@@ -267,7 +267,6 @@ class Instance:
             )
 
     def _make_or_copy_cluster(self, data_directory: Path, wal: Path | None) -> None:
-        """Creates or copies a cluster that only this run uses."""
         # programs that may be rebuilt at any time need a cluster of their own initdb; only initdb can fill a separate
         # WAL folder
         if wal is not None or not isinstance(self._spec, EmbeddedTarget):

@@ -49,7 +49,6 @@ def sweep_leftovers(home: Home) -> list[Message]:
 
 
 def _abandoned(home: Home) -> list[tuple[Path, FileLock]]:
-    """Yields folders without an owner, each locked by this process."""
     found = []
     with home.locked("instances", SilentProgress(), ""):
         for folder in sorted(home.instances.iterdir()):
@@ -95,7 +94,6 @@ def _sweep(folder: Path, lock: FileLock, home: Home, abandoned: Set[Path]) -> Me
 
 
 def _is_used(data_directory: Path, home: Home, abandoned: Set[Path]) -> bool:
-    """Returns whether a folder that has an owner names this data directory."""
     records = [read_record(folder) for folder in home.instances.iterdir() if folder not in abandoned]
     return any(record is not None and record.data_directory == str(data_directory) for record in records)
 

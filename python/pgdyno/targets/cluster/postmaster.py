@@ -193,10 +193,6 @@ def read_status(data_directory: Path, pid: int) -> str | None:
 
 
 def _remove_lock_of_zombie(data_directory: Path) -> None:
-    """Removes the postmaster.pid of a zombie, as in a container without an init.
-
-    A server refuses to start as long as a process with that number exists.
-    """
     path = data_directory / "postmaster.pid"
     try:
         first = path.read_text(errors="replace").partition("\n")[0].strip()

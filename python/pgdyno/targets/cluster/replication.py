@@ -136,7 +136,6 @@ def _copy_file(source: Path, to: Path) -> None:
 
 
 def _give(folder: Path, account: Account) -> None:
-    """Makes the server's user the owner of everything, of folders last."""
     for at, _, files in os.walk(folder, topdown=False):
         for name in files:
             account.take(Path(at, name))

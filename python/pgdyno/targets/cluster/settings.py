@@ -186,7 +186,6 @@ def refuse_others_database(server: Server) -> None:
 
 
 def _configure_database(server: Server, changed: list[str], asked: Mapping[str, str]) -> Configured:
-    """Does the same over the network, where the settings belong to the database: they apply to new sessions."""
     refuse_others_database(server)
     before = server.settings
     with server.connect(server.maintenance) as connection:
@@ -246,7 +245,6 @@ def database_values(server: Server, names: Iterable[str], asked: Mapping[str, st
 
 
 def _changed(before: Mapping[str, str], asked: Mapping[str, str]) -> list[str]:
-    """Returns names whose values differ, in lower case, as the server compares them."""
     old, new = ({name.lower(): value for name, value in each.items()} for each in (before, asked))
     return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
 

@@ -73,14 +73,12 @@ def get_database(server: Server, spec: DsnTarget, progress: Progress) -> bool:
 
 
 def _forget_settings(server: Server) -> None:
-    """Removes settings from the database, including those of a run that was killed."""
     with server.connect(server.maintenance) as connection:
         reset_settings(connection, server.dbname)
 
 
 @contextmanager
 def _refusals(doing: str) -> Iterator[Any]:
-    """Converts errors from the server into a TargetError."""
     try:
         yield
     except psycopg.Error as error:

@@ -142,7 +142,6 @@ def _password(spec: DsnTarget, environ: Mapping[str, str]) -> str | None:
 
 
 def _resolved(connection: psycopg.Connection[tuple[Any, ...]]) -> Address:
-    """Returns the address completed from the environment and the service file: the engine gets nothing else."""
     names = variables_of_libpq()
     options = {option.keyword.decode(): option.val for option in connection.pgconn.info}
     parameters = {

@@ -246,7 +246,6 @@ class _Bounded(lzma.LZMAFile):
 
 
 def _write(inner: tarfile.TarFile, member: tarfile.TarInfo, root: Path, archive: Path) -> bool:
-    """Writes a folder or file; returns False for a link, which is created later."""
     path = _inside(member.name, root, archive)
     if member.isdir():
         _make_folders(path, root)

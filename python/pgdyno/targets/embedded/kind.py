@@ -78,7 +78,6 @@ def _choose(
 
 
 def _fetch(release: Release, folder: Path, mirror: Mirror, home: Home, progress: Progress) -> list[Message]:
-    """Downloads a build; returns the note about its verification."""
     name = f"PostgreSQL {release.postgres}"
     waiting = f"waiting for another pgdyno, which downloads {name}"
     with home.locked(f"postgres-{folder.name}", progress, waiting):

@@ -373,7 +373,6 @@ def left_of(plan: Plan, root: Path, say: Say) -> list[Rental]:
 
 
 def _settings(spec: PoolTarget, data: str) -> str:
-    """Returns lines of postgresql.conf: how the server is reached, then the plan's settings."""
     ours = {
         "listen_addresses": "*",
         "port": str(spec.port),

@@ -124,7 +124,6 @@ def _parameters(where: PlanPath, parameters: Mapping[str, str], document: Docume
 def _enough(
     where: PlanPath, target: PoolTarget, targets: Mapping[str, TargetSpec], document: Document
 ) -> Iterator[Problem]:
-    """Yields a problem if the targets of the plan need more hosts than they name."""
     pools = [each for each in targets.values() if isinstance(each, PoolTarget)]
     hosts = {(each.host, each.port) for pool in pools for each in pool.hosts}
     servers = sum(each.instances for each in pools)

@@ -53,7 +53,6 @@ def json_records(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, dict
 
 
 def _list_in(record: object) -> Iterator[dict[str, Any]]:
-    """Yields the records of a list that an object has as its first value."""
     values: object = next(iter(record.values()), None) if isinstance(record, dict) else None
     if isinstance(values, list):
         yield from (each for each in values if isinstance(each, dict))

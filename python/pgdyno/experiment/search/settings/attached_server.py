@@ -202,7 +202,6 @@ class AttachedServer:
         return changed
 
     def _read(self) -> dict[str, tuple[str, str, bool]]:
-        """Returns value, source and whether it waits for a restart, by name, as a new session has them."""
         with self.server.connect(self.server.maintenance) as connection:
             rows = connection.execute(_IN_FORCE, [list(self.journal.originals)]).fetchall()
         return {name: (value, source, pending) for name, value, source, pending in rows}
@@ -265,7 +264,6 @@ class AttachedServer:
             raise StopRunError(message, hint=self.journal.by_hand())
 
     def _put_back(self) -> bool:
-        """Returns False, without a change, if the file is not the one that this run changed."""
         file = self.journal.file
         if self.spec.probed_host is not None:
             text = self.journal.put_back(self._on_host(f"cat {shlex.quote(file)}"))

@@ -84,13 +84,11 @@ class Journal(BaseModel):
         return f"{inside}start the server; then: {RESTORE}"
 
     def _changed_lines(self) -> tuple[set[str], set[str]]:
-        """Returns the lines of the current values that are not original, and the reverse."""
         current, originals = set(_lines(self.current)), set(_lines(self.originals))
         return current - originals, originals - current
 
 
 def _lines(values: Values) -> list[str]:
-    """Returns lines of postgresql.auto.conf as the server writes them."""
     return [f"{name} = {quote(value)}" for name, value in values.items() if value is not None]
 
 

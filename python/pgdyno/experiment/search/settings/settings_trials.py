@@ -169,7 +169,6 @@ def settings_trials(plan: Plan, folder: RunFolder, progress: RunProgress, server
 
 
 def _check_same(folder: RunFolder, trial: PlannedTrial, record: TrialRecord) -> None:
-    """Raise StoreError if a stored trial is not the one that the search asks for."""
     if (record.point, record.instance) != (trial.point, trial.instance):
         raise StoreError(
             f"cannot resume {folder.name}: this version of pgdyno proposes other settings for trial {trial.number}",

@@ -267,7 +267,6 @@ class _Search:
         return found.confirmed is not None and found.confirmed.verdict is Verdict.FASTER and found.broken == 0
 
     def _reduce(self, found: Found) -> Generator[Asked, Seen, None]:
-        """Put back each line of `found.settings` in turn, and keep it out unless that makes a difference."""
         now = dict(found.settings)
         for name in sorted(now, key=lambda name: (found.importance.get(name, 0.0), name)):
             untested = Untested.LAST if len(now) == 1 else Untested.BUDGET if self._is_over() else None

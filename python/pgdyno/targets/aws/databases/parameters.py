@@ -237,7 +237,6 @@ def _refusal(known: Mapping[str, Any] | None, name: str, family: str) -> str | N
 
 
 def _defaults(cloud: Cloud, level: Level, family: str) -> dict[str, dict[str, Any]]:
-    """Returns all parameters of `family`, by name."""
     found: dict[str, dict[str, Any]] = {}
     marker: dict[str, str] = {}
     while True:

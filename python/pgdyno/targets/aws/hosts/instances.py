@@ -185,10 +185,6 @@ def dry_run(maker: Maker, spec: Secured, order: Order, instance: str, subnet: st
 def _request(
     maker: Maker, spec: Secured, order: Order, instance: str, subnet: str, token: str, *, dry: bool = False
 ) -> str:
-    """Returns the id of the new instance.
-
-    The token makes a repeated request, after a lost response, return the same instance.
-    """
     tagged = ("instance", "volume", "network-interface")
     volumes = {order.image.root: order.root, **order.volumes}
     interface = {

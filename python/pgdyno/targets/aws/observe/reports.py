@@ -97,7 +97,6 @@ def _insights_figures(report: Mapping[str, Any], part: Span) -> Iterator[Figure]
 
 
 def _labels(dimensions: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Returns the labels of the probe's waits: `IO` and `DataFileRead` for `IO:DataFileRead`."""
     name = dimensions.get("db.wait_event.name", "")
     kind, _, wait = name.rpartition(":")
     kind = dimensions.get("db.wait_event.type", kind) or wait
@@ -162,7 +161,6 @@ LEAST_SPENT = 0.02
 
 
 def _by_volume(found: Observed) -> dict[tuple[str, str], list[float]]:
-    """Returns values in order of time, by metric and volume; the volume of a database has no name."""
     values: dict[tuple[str, str], list[float]] = {}
     for each in found.figures:
         values.setdefault((each.metric, dict(each.labels).get("volume", "")), []).append(each.value)
@@ -170,9 +168,6 @@ def _by_volume(found: Observed) -> dict[tuple[str, str], list[float]]:
 
 
 def _spent(found: Observed) -> Iterator[Message]:
-    """Yields the burst credits that the trial used up, which a longer trial would lack, and volumes' limits that it
-    reached.
-    """
     for (metric, volume), values in _by_volume(found).items():
         if min(values) < (1 - LEAST_SPENT) * values[0]:
             yield from _credits_spent(metric, volume, values[0], min(values))

@@ -110,7 +110,6 @@ def _storage_type(spec: DatabaseTarget) -> str:
 
 
 def _beyond(spec: RdsTarget, option: Option) -> Iterator[str]:
-    """Yields which figures of the volume are outside of the limits of an orderable option."""
     size, kind = gibibytes(spec.storage), spec.storage_type
     figures = (
         ("storage", size, "StorageSize", "GB", 1.0),
@@ -249,7 +248,6 @@ def _quota(cloud: Cloud, service: str, code: str) -> float | None:
 
 
 def _used(cloud: Cloud, needed: Amounts) -> Amounts:
-    """Returns what exists in the region, of what `needed` has."""
     found = Amounts()
     if needed.vcpu or needed.spot_vcpu:
         running = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]

@@ -145,10 +145,6 @@ class Checks:
         return self.sites[name]
 
     def _compare(self, name: str, instance: str, volumes: Sequence[tuple[str, Limit]]) -> None:
-        """Adds a note if volumes provide more than their instance can use: the run can start, but not reach that.
-
-        `volumes` are by type.
-        """
         if not volumes:
             return
         most = instance_limit(self.cloud, instance)

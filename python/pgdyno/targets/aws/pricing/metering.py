@@ -54,7 +54,6 @@ class RequestMeter:
         return rate * (counted + self.most_per_s * late_s)
 
     def _counted(self, since: datetime, now: datetime) -> tuple[float, datetime]:
-        """Returns the counted requests, and up to when CloudWatch has counted them."""
         begin = datetime.fromtimestamp(since.timestamp() // PERIOD_S * PERIOD_S, since.tzinfo)
         dimensions = [{"Name": "DBClusterIdentifier", "Value": self.cluster}]
         queries = [

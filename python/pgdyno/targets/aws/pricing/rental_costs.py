@@ -91,7 +91,6 @@ def _storage(name: str, kind: str, size: int, prices: Prices, region: str) -> It
 
 
 def _provisioned(name: str, kind: str, iops: int, mb_s: int, prices: Prices, region: str) -> Iterator[Item]:
-    """Yields the IOPS and the throughput of a volume of EBS that its size does not include."""
     tiers: Iterable[tuple[int | None, str]] = _IO2_TIERS if kind == "io2" else [(None, _NAMES[kind])]
     paid = GP3_IOPS if kind == "gp3" else 0
     for up_to, tier in tiers:
@@ -363,7 +362,6 @@ def _volume(name: str, spec: RdsTarget, prices: Prices, region: str, engine: str
 
 
 def _provisioned_by_rds(name: str, kind: str, iops: int, mb_s: int, prices: Prices, region: str) -> Iterator[Item]:
-    """Yields the IOPS and the throughput of a volume of RDS that its size does not include."""
     engine, free = "PostgreSQL", (_FREE_IOPS, _FREE_MBS) if kind == "gp3" else (0, 0)
     if kind in _IOPS and iops > free[0]:
         usage = Usage(region, engine, "Provisioned IOPS", _IOPS[kind])
@@ -401,10 +399,6 @@ def hourly_costs(there: Sequence[Resource], prices: Prices) -> Message | None:
 
 
 def _paid(each: Resource, prices: Prices) -> Iterator[Item]:
-    """Yields what Amazon charges for: an instance's class, and its storage unless that belongs to a cluster.
-
-    Groups are free.
-    """
     if each.kind is Kind.DB_INSTANCE:
         engine = "Aurora PostgreSQL" if each.size_gb is None else "PostgreSQL"
         usage = Usage(each.region, engine, INSTANCES, f"InstanceUsage:{each.instance}")

@@ -151,7 +151,6 @@ class ClusterCopy:
             zfs.destroy(self.data_directory)
 
     def _copy(self, way: SnapshotMethod, source: Path, to: Path) -> None:
-        """Copies `source` to `to`, which does not exist."""
         if way == "btrfs" and btrfs.is_subvolume(source):
             btrfs.snapshot(source, to)
             return
