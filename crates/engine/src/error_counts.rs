@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use pgdyno_wire::SqlState;
+
 /// The most errors that are told apart: a message may contain a value.
 const MOST_ERRORS: usize = 100;
 
@@ -22,16 +24,15 @@ pub struct ErrorCount {
 /// Counts errors by SQLSTATE and message.
 #[derive(Debug, Default)]
 pub struct ErrorCounts {
-    counts: HashMap<Option<String>, HashMap<String, u64>>,
+    counts: HashMap<Option<SqlState>, HashMap<String, u64>>,
     /// How many errors are told apart.
     kinds: usize,
 }
 
 impl ErrorCounts {
     /// Counts an error that occurred `times` times.
-    pub fn count(&mut self, sqlstate: Option<&str>, message: &str, times: u64) {
-        let state = sqlstate.map(str::to_owned);
-        let messages = self.counts.entry(state).or_default();
+    pub fn count(&mut self, sqlstate: Option<SqlState>, message: &str, times: u64) {
+        let messages = self.counts.entry(sqlstate).or_default();
         if let Some(count) = messages.get_mut(message) {
             *count += times;
             return;
@@ -47,7 +48,7 @@ impl ErrorCounts {
     pub fn add(&mut self, other: &Self) {
         for (sqlstate, messages) in &other.counts {
             for (message, times) in messages {
-                self.count(sqlstate.as_deref(), message, *times);
+                self.count(*sqlstate, message, *times);
             }
         }
     }
@@ -64,7 +65,7 @@ impl ErrorCounts {
         let mut list: Vec<ErrorCount> = by_state
             .flat_map(|(sqlstate, messages)| {
                 messages.into_iter().map(move |(message, count)| ErrorCount {
-                    sqlstate: sqlstate.clone(),
+                    sqlstate: sqlstate.map(|state| state.as_str().to_owned()),
                     message,
                     count,
                 })

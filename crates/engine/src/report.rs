@@ -1,5 +1,7 @@
 //! The result of a run: the sum of its measured intervals.
 
+use pgdyno_wire::SqlState;
+
 use crate::clock::Nanos;
 use crate::command_record::CommandRecord;
 use crate::commit_ledger::ClientLedger;
@@ -180,6 +182,7 @@ impl<'a> Totals<'a> {
     /// Counts an error that occurred `times` times.
     pub fn errors(&mut self, note: &ErrorNote, times: u64) {
         let sqlstate = note.sqlstate.as_deref();
+        let sqlstate = sqlstate.map(|state| SqlState::parse(state.as_bytes()).unwrap_or(SqlState::UNKNOWN));
         self.errors.count(sqlstate, &note.message, times);
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pgdyno_script::{Program, QueryMode, Rng};
-use pgdyno_wire::printable;
+use pgdyno_wire::{SqlState, printable};
 
 use crate::clock::{Clock, Nanos};
 use crate::departures::Departures;
@@ -283,7 +283,7 @@ impl<'a> Shared<'a> {
     }
 
     /// Counts an error of a transaction of `record`.
-    pub fn count_error(&mut self, record: usize, sqlstate: Option<&str>, message: &str) {
+    pub fn count_error(&mut self, record: usize, sqlstate: Option<SqlState>, message: &str) {
         if self.counts(record) {
             self.recorder.errors.count(sqlstate, message, 1);
         }

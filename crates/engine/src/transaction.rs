@@ -39,7 +39,7 @@ pub struct Transaction {
     /// The random state at its begin, which a retry restores.
     pub rng: Option<Rng>,
     /// The failed try that is being rolled back.
-    pub failed: Option<Box<FailedTry>>,
+    pub failed: Option<FailedTry>,
     /// How its statements are chosen and sent.
     pub mode: Mode,
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::error_position;
 use crate::sqlstate::SqlState;
 
-/// An ErrorResponse or NoticeResponse with all its fields.
+/// An ErrorResponse or NoticeResponse with the fields that are shown at default verbosity.
 ///
 /// Displayed as libpq does at default verbosity, without a newline at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,22 +30,6 @@ pub struct ServerError {
     pub internal_query: Option<String>,
     /// The context: a traceback, innermost first, with one line for each level.
     pub context: Option<String>,
-    /// Schema of the object concerned.
-    pub schema: Option<String>,
-    /// Table concerned.
-    pub table: Option<String>,
-    /// Column concerned.
-    pub column: Option<String>,
-    /// Data type concerned.
-    pub datatype: Option<String>,
-    /// Constraint concerned.
-    pub constraint: Option<String>,
-    /// Source file of the server that reported it.
-    pub file: Option<String>,
-    /// Line of that file.
-    pub line: Option<u32>,
-    /// Routine of that file.
-    pub routine: Option<String>,
 }
 
 impl ServerError {
@@ -72,25 +56,19 @@ impl ServerError {
             self.code = SqlState::parse(value);
             return;
         }
-        let text = String::from_utf8_lossy(value).into_owned();
+        // a failing load has many errors: fields that nobody reads are not copied
+        let text = || String::from_utf8_lossy(value).into_owned();
+        let number = || std::str::from_utf8(value).ok()?.parse().ok();
         match kind {
-            b'S' => self.severity = text,
-            b'V' => self.severity_code = Some(text),
-            b'M' => self.message = text,
-            b'D' => self.detail = Some(text),
-            b'H' => self.hint = Some(text),
-            b'P' => self.position = text.parse().ok(),
-            b'p' => self.internal_position = text.parse().ok(),
-            b'q' => self.internal_query = Some(text),
-            b'W' => self.context = Some(text),
-            b's' => self.schema = Some(text),
-            b't' => self.table = Some(text),
-            b'c' => self.column = Some(text),
-            b'd' => self.datatype = Some(text),
-            b'n' => self.constraint = Some(text),
-            b'F' => self.file = Some(text),
-            b'L' => self.line = text.parse().ok(),
-            b'R' => self.routine = Some(text),
+            b'S' => self.severity = text(),
+            b'V' => self.severity_code = Some(text()),
+            b'M' => self.message = text(),
+            b'D' => self.detail = Some(text()),
+            b'H' => self.hint = Some(text()),
+            b'P' => self.position = number(),
+            b'p' => self.internal_position = number(),
+            b'q' => self.internal_query = Some(text()),
+            b'W' => self.context = Some(text()),
             _ => {}
         }
     }
@@ -241,20 +219,12 @@ mod tests {
         assert_eq!(error.severity, "FEHLER");
         assert_eq!(error.position, Some(7));
         assert_eq!(error.internal_position, Some(8));
-        assert_eq!(error.line, Some(9));
         let texts = [
             (&error.severity_code, "ERROR"),
             (&error.detail, "d"),
             (&error.hint, "h"),
             (&error.internal_query, "q"),
             (&error.context, "w"),
-            (&error.schema, "s"),
-            (&error.table, "t"),
-            (&error.column, "c"),
-            (&error.datatype, "d"),
-            (&error.constraint, "n"),
-            (&error.file, "f.c"),
-            (&error.routine, "r"),
         ];
         for (field, text) in texts {
             assert_eq!(field.as_deref(), Some(text));

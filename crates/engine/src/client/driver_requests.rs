@@ -222,8 +222,7 @@ impl Client {
         };
         let statements = &mut shared.recorder.scripts[self.transaction.record].statements;
         statements.ignored_errors += u64::from(refused.ignorable);
-        self.transaction.failed =
-            Some(Box::new(FailedTry { error, message: shared.note_limit.admits(now).then_some(words) }));
+        self.transaction.failed = Some(FailedTry { error, message: shared.note_limit.admits(now).then_some(words) });
         self.roll_back(ending, now, shared)
     }
 

@@ -31,7 +31,7 @@ impl Client {
         // the note is written once it is known whether the transaction is retried
         let is_noted = shared.note_limit.admits(now);
         let message = is_noted.then(|| self.describe_error(shared));
-        self.transaction.failed = self.session.take_error().map(|error| Box::new(FailedTry { error, message }));
+        self.transaction.failed = self.session.take_error().map(|error| FailedTry { error, message });
         self.roll_back(ending, now, shared)
     }
 
@@ -58,7 +58,7 @@ impl Client {
         let retry = self.may_retry(ending, now, shared);
         let consequence = if retry { Consequence::Retried } else { Consequence::Failed };
         if let Some(failed) = self.transaction.failed.take() {
-            let FailedTry { error, message } = *failed;
+            let FailedTry { error, message } = failed;
             self.session.set_error(Some(error));
             self.count_error("", shared);
             if let Some(message) = message {
@@ -248,7 +248,7 @@ impl Client {
         let record = self.transaction.record;
         match self.session.error() {
             Some(error) => {
-                shared.count_error(record, Some(error.sqlstate().as_str()), &error.message);
+                shared.count_error(record, Some(error.sqlstate()), &error.message);
             }
             None => shared.count_error(record, None, message),
         }
