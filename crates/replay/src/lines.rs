@@ -2,14 +2,21 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
+use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+
+use rustix::fs::{Advice, fadvise};
 
 use crate::error::ReplayError;
 
 /// The most bytes of a line. PostgreSQL accepts no longer statement.
 pub const LONGEST_LINE: usize = 1 << 30;
+
+/// How much of the file the kernel reads ahead: a worker that waited for the disk would delay all
+/// of its clients.
+const AHEAD_BYTES: NonZeroU64 = NonZeroU64::new(128 * 1024).expect("it is above 0");
 
 /// A line's buffer up to this size stays allocated.
 const KEPT_BYTES: usize = 64 * 1024;
@@ -40,6 +47,13 @@ impl SharedFile {
     pub fn path(&self) -> &Path {
         &self.path
     }
+
+    /// Has the kernel read from `offset` on, without waiting for it. It does not do so by itself,
+    /// because many readers take turns.
+    pub fn read_ahead(&self, offset: u64) {
+        // a file system that cannot is read when it is needed
+        let _ = fadvise(&self.file, offset, Some(AHEAD_BYTES), Advice::WillNeed);
+    }
 }
 
 /// Reads a file from an offset on, independently of other readers.
@@ -53,6 +67,7 @@ impl Read for FileReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let count = self.file.file.read_at(into, self.at)?;
         self.at += count as u64;
+        self.file.read_ahead(self.at);
         Ok(count)
     }
 }
@@ -104,4 +119,35 @@ impl Lines {
 /// What is wrong with a line of more than `most` bytes.
 pub fn too_long(most: usize) -> String {
     format!("the line has more than {most} bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::IoSliceMut;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use rustix::io::{ReadWriteFlags, preadv2};
+
+    use super::*;
+    use crate::test_files::Temporary;
+
+    #[test]
+    fn what_follows_is_read_before_it_is_needed() {
+        let place = 1 << 20;
+        let temporary = Temporary::new(vec![b'\n'; 2 * place]);
+        let file = Arc::new(SharedFile::open(temporary.path()).expect("it exists"));
+        file.file.sync_all().expect("written");
+        fadvise(&file.file, 0, None, Advice::DontNeed).expect("dropped from memory");
+        let mut lines = Lines::new(Arc::clone(&file), place as u64, 1, 4096);
+        assert!(lines.next(1).expect("readable").is_some());
+        let next = place as u64 + AHEAD_BYTES.get() / 2;
+        let is_in_memory =
+            || preadv2(&file.file, &mut [IoSliceMut::new(&mut [0])], next, ReadWriteFlags::NOWAIT).is_ok();
+        let began = Instant::now();
+        while !is_in_memory() {
+            assert!(began.elapsed() < Duration::from_secs(30), "nothing is read ahead");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
 }

@@ -46,9 +46,14 @@ impl Progress {
         (up_to(client + 1) > up_to(client)).then(|| up_to(client))
     }
 
-    /// The number of the next session.
+    /// The number of the next session; the file is read ahead to the one that comes as many later as
+    /// there are clients.
     pub fn take(&self) -> usize {
-        self.next.fetch_add(1, Ordering::Relaxed)
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        if let Some(place) = self.file.places.get(number.saturating_add(self.file.clients)) {
+            self.file.file.read_ahead(place.offset);
+        }
+        number
     }
 
     /// When a captured instant comes, in a load that began at `origin`; 0, which has passed,
