@@ -78,7 +78,7 @@ pub fn run(spec: &Spec, clock: Clock, stop: &AtomicBool, observer: &mut impl Obs
 /// load, and that poller's name.
 fn thread_functions(spec: &Spec) -> Result<(Work, AddedWorker, &'static str), RunError> {
     let connections = capacity(spec, spec.clients.div_ceil(spec.workers));
-    let kind = poller::choose(spec.io, connections).map_err(RunError::System)?;
+    let kind = poller::choose(spec.io, spec.workers, connections).map_err(RunError::System)?;
     Ok(match kind {
         poller::Kind::Epoll => (work::<Epoll>, added_worker::<Epoll>, Epoll::NAME),
         poller::Kind::IoUring => (work::<Uring>, added_worker::<Uring>, Uring::NAME),

@@ -18,7 +18,7 @@ pub enum Kind {
     IoUring,
 }
 
-/// The poller for `io` and this many `connections` a worker.
+/// The poller for `io`, `workers` workers and this many `connections` a worker.
 ///
 /// [`Io::Auto`] is io_uring wherever it works: whether there were 64 or 1,000 connections, it took
 /// less CPU a transaction, gave more transactions and had no worse tail
@@ -26,12 +26,14 @@ pub enum Kind {
 ///
 /// # Errors
 /// `io` is io_uring and the kernel does not have it or forbids it; the error says why.
-pub fn choose(io: Io, connections: usize) -> io::Result<Kind> {
-    // only a trial shows whether seccomp, a sysctl or a limit forbids it
+pub fn choose(io: Io, workers: usize, connections: usize) -> io::Result<Kind> {
+    // only a trial shows whether seccomp, a sysctl or a limit forbids it; a limit may have room for
+    // some rings
     let try_uring = || {
         let clock = Clock::start();
-        let mut poller = Uring::new(connections.max(1), clock)?;
-        try_out(&mut poller, clock).map_err(setup::explain)?;
+        let rings = (0..workers.max(1)).map(|_| Uring::new(connections.max(1), clock));
+        let mut rings = rings.collect::<io::Result<Vec<_>>>()?;
+        try_out(&mut rings[0], clock).map_err(setup::explain)?;
         Ok(Kind::IoUring)
     };
     match io {
@@ -96,20 +98,20 @@ mod tests {
 
     #[test]
     fn a_poller_that_is_asked_for_is_taken() {
-        assert_eq!(choose(Io::Epoll, 1).ok(), Some(Kind::Epoll));
+        assert_eq!(choose(Io::Epoll, 1, 1).ok(), Some(Kind::Epoll));
     }
 
     #[test]
     fn the_default_is_what_works() {
-        let best = choose(Io::IoUring, 8).unwrap_or(Kind::Epoll);
-        assert_eq!(choose(Io::Auto, 8).ok(), Some(best));
+        let best = choose(Io::IoUring, 2, 8).unwrap_or(Kind::Epoll);
+        assert_eq!(choose(Io::Auto, 2, 8).ok(), Some(best));
     }
 
     #[test]
     fn more_connections_than_descriptors_are_epolls_to_refuse() {
         // the kernel's table of files has at most 2^20 entries
-        let error = choose(Io::IoUring, 1 << 21).expect_err("it is too much");
+        let error = choose(Io::IoUring, 1, 1 << 21).expect_err("it is too much");
         assert!(error.to_string().starts_with("could not set up io_uring: "));
-        assert_eq!(choose(Io::Auto, 1 << 21).ok(), Some(Kind::Epoll));
+        assert_eq!(choose(Io::Auto, 1, 1 << 21).ok(), Some(Kind::Epoll));
     }
 }
