@@ -174,10 +174,10 @@ impl Client {
         waits.then_some(self.transaction.intended)
     }
 
-    /// Number of the record for the current transaction.
+    /// Number of the record for the current transaction, and when that began.
     #[must_use]
-    pub fn record_in_flight(&self) -> Option<usize> {
-        self.in_flight().then_some(self.transaction.record)
+    pub fn record_in_flight(&self) -> Option<(usize, Nanos)> {
+        self.in_flight().then_some((self.transaction.record, self.transaction.started))
     }
 
     /// Takes the client's part of the ledger; a transaction in flight counts as unanswered.

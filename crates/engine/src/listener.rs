@@ -13,7 +13,7 @@ use crate::outage::{OutageNote, OutageTracker};
 use crate::phase_report::PhaseEnd;
 use crate::recorder::ScriptRecord;
 use crate::report::{End, Outcome, Report, Totals};
-use crate::spec::Spec;
+use crate::spec::{Spec, Window};
 use crate::timetable::Timetable;
 use crate::worker_message::{WorkerEnd, WorkerMessage};
 use crate::worker_pool::WorkerPool;
@@ -149,7 +149,7 @@ impl<'a, 'scope, 'env, O: Observer> Listener<'a, 'scope, 'env, O> {
         });
         let (spec, start, mut ends) = (self.spec, &self.start, self.ends);
         let phases = phases_end(spec, &ends, start, start.clock.now());
-        let end = sum_up(&ends, start);
+        let end = sum_up(spec, &ends, start);
         let mut report = self.totals.into_report(outcome(&ends, stop), &end, &phases);
         report.outages = outages;
         report.ledger = spec.ledger.as_ref().map(|_| client_ledgers(&mut ends));
@@ -173,17 +173,28 @@ fn phases_end(spec: &Spec, ends: &[WorkerEnd], start: &LoadStart<'_>, now: Nanos
     let numbered = start.timetable.planned.iter().enumerate();
     numbered
         .map(|(number, planned)| {
-            let last_end = ends.iter().map(|end| end.phase_ends[number]).max();
             let records = ends.iter().flat_map(|end| &end.in_flight);
             PhaseEnd {
                 from: planned.from,
-                // a phase ends as planned, or with its last transaction if that ends later
-                to: planned.to.min(now).max(last_end.unwrap_or(0)),
+                to: planned.to.min(now) + overrun(ends, number, clients_of(spec, number)),
                 unstarted: ends.iter().map(|end| end.unstarted[number]).sum(),
                 in_flight: records.filter(|record| *record / scripts == number).count() as u64,
             }
         })
         .collect()
+}
+
+/// How many clients of this generator are in use at the end of phase `number`.
+fn clients_of(spec: &Spec, number: usize) -> usize {
+    let planned = spec.phases.as_ref().map_or(0.0, |phases| phases.specs()[number].clients.to);
+    let generators = spec.share.map_or(1, |share| share.of);
+    (planned.round() as usize).div_ceil(generators).min(spec.clients)
+}
+
+/// How long each of `clients` clients was in transactions outside of their phase, on average.
+fn overrun(ends: &[WorkerEnd], phase: usize, clients: usize) -> Nanos {
+    let sum: Nanos = ends.iter().map(|end| end.overruns[phase]).sum();
+    sum / clients.max(1) as Nanos
 }
 
 fn outcome(ends: &[WorkerEnd], stop: &AtomicBool) -> Outcome {
@@ -196,8 +207,12 @@ fn outcome(ends: &[WorkerEnd], stop: &AtomicBool) -> Outcome {
     }
 }
 
-fn sum_up(ends: &[WorkerEnd], start: &LoadStart<'_>) -> End {
+fn sum_up(spec: &Spec, ends: &[WorkerEnd], start: &LoadStart<'_>) -> End {
     let until = ends.iter().map(|end| end.measured_until).max().unwrap_or(0);
+    let outside = match spec.window {
+        Window::Planned => overrun(ends, 0, spec.clients),
+        Window::ToLastTransaction => 0,
+    };
     let mut fairness = Moments::default();
     for ended in ends.iter().flat_map(|end| &end.ended) {
         fairness.record(*ended);
@@ -209,7 +224,7 @@ fn sum_up(ends: &[WorkerEnd], start: &LoadStart<'_>) -> End {
         clients_aborted: ends.iter().map(|end| end.aborted as u64).sum(),
         unreported_errors: ends.iter().map(|end| end.unreported_errors).sum(),
         left_running: ends.iter().map(|end| end.left_running as u64).sum(),
-        measured: until.saturating_sub(start.timetable.measure),
+        measured: until.saturating_sub(start.timetable.measure) + outside,
         connecting: start.connecting,
         start_late: start.delay.load(Ordering::Relaxed),
     }

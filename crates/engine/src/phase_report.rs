@@ -17,7 +17,8 @@ pub struct PhaseReport {
     pub duration: Nanos,
     /// When the phase began.
     pub from: Nanos,
-    /// The end of the phase or of its last transaction, whichever is later.
+    /// The end of the phase, plus the time that each of its clients was in its transactions after
+    /// that, on average.
     pub to: Nanos,
     /// One record for each script.
     pub scripts: Vec<ScriptRecord>,
@@ -53,8 +54,7 @@ impl PhaseReport {
         self.counts().ended() + self.in_flight
     }
 
-    /// Seconds from the begin of the phase to its end or that of its last transaction, whichever is
-    /// later.
+    /// The length of the phase with what its clients were busy after it, seconds.
     #[must_use]
     pub fn measured_s(&self) -> f64 {
         self.to.saturating_sub(self.from) as f64 / SECOND as f64

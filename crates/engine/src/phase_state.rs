@@ -33,8 +33,6 @@ pub struct PhaseState<'a> {
     standing_by: VecDeque<usize>,
     /// A start that was drawn and that no client waits for.
     unclaimed: Option<Nanos>,
-    /// Indexed by phase: when its last transaction ended.
-    last_ends: Vec<Nanos>,
 }
 
 impl<'a> PhaseState<'a> {
@@ -53,7 +51,6 @@ impl<'a> PhaseState<'a> {
             waiting: None,
             standing_by: VecDeque::new(),
             unclaimed: None,
-            last_ends: vec![0; phases.specs().len()],
         })
     }
 
@@ -122,16 +119,10 @@ impl<'a> PhaseState<'a> {
             .unwrap_or(0)
     }
 
-    /// Records the end of a transaction of `record`.
-    pub fn ended(&mut self, record: usize, now: Nanos) {
-        let phase = self.phase_of_record(record);
-        self.last_ends[phase] = now;
-    }
-
-    /// Indexed by phase: the last [`PhaseState::ended`], or 0.
+    /// When `phase` ends.
     #[must_use]
-    pub fn last_ends(&self) -> &[Nanos] {
-        &self.last_ends
+    pub fn end_of(&self, phase: usize) -> Nanos {
+        self.origin + self.phases.bounds(phase).1
     }
 
     // -- turns ------------------------------------------------------------------------------------

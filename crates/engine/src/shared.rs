@@ -49,8 +49,13 @@ pub struct Shared<'a> {
     pub notes: Vec<ErrorNote>,
     /// How many errors have a note.
     pub note_limit: NoteLimit,
+    /// End of the warm-up.
+    pub measure: Nanos,
     /// End of measuring; None when transactions are counted.
     pub deadline: Option<Nanos>,
+    /// Indexed by phase, one without phases: how long clients were in its transactions outside of
+    /// it, before the measured part or after the planned end.
+    pub overruns: Vec<Nanos>,
     /// See [`Spec::latency_limit`].
     pub latency_limit: Option<Nanos>,
     /// End of the last transaction.
@@ -140,7 +145,9 @@ impl<'a> Shared<'a> {
             recorder: Recorder::new(&timed_commands(spec), spec.phase_count()),
             notes: Vec::new(),
             note_limit: NoteLimit::new(spec.notes_every_error),
+            measure: 0,
             deadline: None,
+            overruns: vec![0; spec.phase_count()],
             latency_limit: spec.latency_limit.map(|limit| limit.as_nanos() as Nanos),
             last_end: 0,
             transactions: 0,
@@ -237,14 +244,28 @@ impl<'a> Shared<'a> {
         self.phase_state.as_ref().is_none_or(|phase_state| phase_state.counts(record))
     }
 
-    /// Records the end of a transaction of `record`.
+    /// Records the end of a transaction of `record` that began at `started`.
     #[inline]
-    pub fn ended(&mut self, record: usize, now: Nanos) {
+    pub fn ended(&mut self, record: usize, started: Nanos, now: Nanos) {
         self.last_end = now;
         self.transactions += 1;
         self.in_flight -= 1;
-        if let Some(phase_state) = &mut self.phase_state {
-            phase_state.ended(record, now);
+        self.add_overrun(record, started, now);
+    }
+
+    /// Adds the time that a transaction of `record` from `started` to `now` takes outside of its
+    /// phase: throughput is divided by the time in which clients were busy with what it counts.
+    #[inline]
+    pub fn add_overrun(&mut self, record: usize, started: Nanos, now: Nanos) {
+        let (phase, from, to) = match &self.phase_state {
+            Some(phase_state) => {
+                let phase = phase_state.phase_of_record(record);
+                (phase, 0, phase_state.end_of(phase))
+            }
+            None => (0, self.measure, self.deadline.unwrap_or(Nanos::MAX)),
+        };
+        if now >= from {
+            self.overruns[phase] += from.saturating_sub(started) + now.saturating_sub(to.max(started));
         }
     }
 
@@ -252,16 +273,14 @@ impl<'a> Shared<'a> {
     /// with disconnected clients.
     #[must_use]
     pub fn measured_until(&self, now: Nanos, in_flight: bool, away: bool) -> Nanos {
-        // while the server did not answer, it gave no throughput
-        if in_flight {
-            return now;
-        }
-        let planned = match (self.spec.window, self.deadline) {
+        match (self.spec.window, self.deadline) {
+            // what is later is in the overruns
             (Window::Planned, Some(deadline)) => deadline.min(now),
+            // while the server did not answer, it gave no throughput
+            _ if in_flight => now,
             (Window::Planned, None) if away || self.stopped() => now,
-            _ => 0,
-        };
-        self.last_end.max(planned)
+            _ => self.last_end,
+        }
     }
 
     /// When the load began and is to end.

@@ -30,8 +30,9 @@ pub enum Limit {
 /// By what throughput is divided in a run that ends by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Window {
-    /// The planned length of the measured part, or longer if its last transaction ended later.
-    /// Clients whose next start would come after it stay until its end.
+    /// The planned length of the measured part, and on average over the clients the time that they
+    /// spent before and after it in transactions that count. Clients whose next start would come
+    /// after it stay until its end.
     Planned,
     /// The time from the start of measuring to the end of the last transaction, as in pgbench. A
     /// client whose next start would come after the deadline leaves immediately.

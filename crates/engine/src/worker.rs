@@ -252,6 +252,7 @@ impl<'a, P: Poller> Worker<'a, P> {
         timetable: Timetable,
         links: Links,
     ) -> Self {
+        shared.measure = timetable.measure;
         shared.deadline = timetable.deadline;
         shared.schedule.begin(timetable.origin);
         shared.stalls.begin(timetable.origin);
@@ -329,13 +330,13 @@ impl<'a, P: Poller> Worker<'a, P> {
         }
         let unstarted = load.unstarted(now);
         let clients = load.clients.iter().flatten();
-        let in_flight: Vec<usize> = clients.filter_map(Client::record_in_flight).collect();
+        let in_flight: Vec<(usize, Nanos)> = clients.filter_map(Client::record_in_flight).collect();
+        for (record, started) in &in_flight {
+            load.shared.add_overrun(*record, *started, now);
+        }
+        let in_flight: Vec<usize> = in_flight.into_iter().map(|(record, _)| record).collect();
         let away = load.clients.iter().flatten().any(Client::is_away);
         let stopped_in_flight = !in_flight.is_empty();
-        let phase_ends = load.shared.phase_state.as_mut().map_or_else(Vec::new, |phase_state| {
-            in_flight.iter().for_each(|record| phase_state.ended(*record, now));
-            phase_state.last_ends().to_vec()
-        });
         let ledgers = load.clients.iter_mut().flatten();
         let ledgers = ledgers.filter_map(Client::take_ledger).collect();
         let end = WorkerEnd {
@@ -345,7 +346,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             aborted,
             left_running,
             measured_until: load.shared.measured_until(now, stopped_in_flight, away),
-            phase_ends,
+            overruns: load.shared.overruns,
             ledgers,
             ended: load.clients.iter().flatten().map(Client::ended).collect(),
             commands: load.shared.recorder.commands,

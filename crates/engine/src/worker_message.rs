@@ -46,9 +46,8 @@ pub struct WorkerEnd {
     pub left_running: usize,
     /// Where its measured part ends.
     pub measured_until: Nanos,
-    /// Indexed by phase: the end of its last transaction, or the time of the stop if one was
-    /// running.
-    pub phase_ends: Vec<Nanos>,
+    /// See [`crate::shared::Shared::overruns`].
+    pub overruns: Vec<Nanos>,
     /// What its clients know of their transactions (--ledger).
     pub ledgers: Vec<ClientLedger>,
     /// For each client that it had at the end, how many of its transactions ended.
@@ -70,7 +69,7 @@ impl WorkerEnd {
             aborted: 0,
             left_running: 0,
             measured_until: 0,
-            phase_ends: Vec::new(),
+            overruns: Vec::new(),
             unstarted: Vec::new(),
             ledgers: Vec::new(),
             ended: Vec::new(),

@@ -223,7 +223,7 @@ impl Client {
             self.settle(CommitOutcome::Unknown);
             shared.recorder.transaction(self.transaction.record, Ending::Aborted, 0);
             self.transaction.begun = false;
-            shared.ended(self.transaction.record, now);
+            shared.ended(self.transaction.record, self.transaction.started, now);
         }
         self.leave_turn(now, shared);
         self.enter(State::Aborted);

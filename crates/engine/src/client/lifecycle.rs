@@ -138,7 +138,7 @@ impl Client {
             counts.late += 1;
         }
         counts.tried(self.transaction.tries);
-        shared.ended(self.transaction.record, now);
+        shared.ended(self.transaction.record, self.transaction.started, now);
         self.transaction.begun = false;
         if ending == Ending::Succeeded {
             shared.stalls.served(now);

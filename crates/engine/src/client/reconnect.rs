@@ -86,7 +86,7 @@ impl Client {
         if let Some(record) = &mut shared.recorder.commands[self.transaction.script][number] {
             record.failures += 1;
         }
-        shared.ended(self.transaction.record, now);
+        shared.ended(self.transaction.record, self.transaction.started, now);
         self.transaction.begun = false;
     }
 
