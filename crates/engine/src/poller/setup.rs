@@ -1,6 +1,8 @@
 //! Sets up an io_uring for a load, or explains why it is not available.
 
 use std::io;
+use std::thread;
+use std::time::Duration;
 
 use io_uring::IoUring;
 use rustix::io::Errno;
@@ -9,6 +11,10 @@ use super::buffers::Buffers;
 
 /// How many requests one system call submits at most; others wait for the next call.
 const BATCH: usize = 1024;
+/// How often a ring is tried without memory for it, and the time between: the kernel releases that of
+/// rings that were closed, such as those of a trial, some time later.
+const MOST_TRIES: usize = 20;
+const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 /// The least and the most buffers.
 const BUFFERS: (usize, usize) = (256, 1024);
 
@@ -18,6 +24,19 @@ const BUFFERS: (usize, usize) = (256, 1024);
 /// # Errors
 /// When the kernel has no io_uring, one that lacks something, or forbids it.
 pub fn ring(connections: usize) -> io::Result<(IoUring, Buffers)> {
+    let mut tries = 1;
+    loop {
+        let made = try_ring(connections);
+        let has_no_memory = |error: &io::Error| error.raw_os_error() == Some(Errno::NOMEM.raw_os_error());
+        if tries == MOST_TRIES || !made.as_ref().is_err_and(has_no_memory) {
+            return made.map_err(explain);
+        }
+        tries += 1;
+        thread::sleep(BETWEEN_TRIES);
+    }
+}
+
+fn try_ring(connections: usize) -> io::Result<(IoUring, Buffers)> {
     let files = u32::try_from(connections.max(1)).map_err(io::Error::other)?;
     let entries = connections.next_power_of_two().clamp(8, BATCH);
     let count = connections.next_power_of_two().clamp(BUFFERS.0, BUFFERS.1);
@@ -31,12 +50,11 @@ pub fn ring(connections: usize) -> io::Result<(IoUring, Buffers)> {
         .setup_submit_all()
         .setup_clamp()
         .setup_cqsize(completions as u32)
-        .build(entries as u32)
-        .map_err(explain)?;
+        .build(entries as u32)?;
     let mut buffers = Buffers::new(count as u16)?;
-    ring.submitter().register_files_sparse(files).map_err(explain)?;
+    ring.submitter().register_files_sparse(files)?;
     // SAFETY: the ring has no request; from here on the caller is responsible for it.
-    unsafe { buffers.register(&ring.submitter()) }.map_err(explain)?;
+    unsafe { buffers.register(&ring.submitter()) }?;
     Ok((ring, buffers))
 }
 
