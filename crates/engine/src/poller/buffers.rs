@@ -14,8 +14,9 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 /// Number of the only group of buffers of a ring.
 pub const GROUP: u16 = 0;
 
-/// Most replies fit in one; a longer one comes in several completions.
-const BUFFER_BYTES: usize = 2048;
+/// A longer reply comes in several completions. Of a buffer for short ones, only the first page takes
+/// memory.
+const BUFFER_BYTES: usize = 16 * 1024;
 
 /// A ring of equal buffers.
 pub struct Buffers {

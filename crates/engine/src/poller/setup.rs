@@ -15,8 +15,8 @@ const BATCH: usize = 1024;
 /// rings that were closed, such as those of a trial, some time later.
 const MOST_TRIES: usize = 20;
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
-/// The least and the most buffers.
-const BUFFERS: (usize, usize) = (256, 1024);
+/// How many buffers there are; what finds none of them free is received with the next call.
+const BUFFERS: usize = 256;
 
 /// Makes a ring with a table for the files of this many `connections`, and its buffers. The buffers
 /// have to outlive every request of the ring that selects from them.
@@ -39,10 +39,9 @@ pub fn ring(connections: usize) -> io::Result<(IoUring, Buffers)> {
 fn try_ring(connections: usize) -> io::Result<(IoUring, Buffers)> {
     let files = u32::try_from(connections.max(1)).map_err(io::Error::other)?;
     let entries = connections.next_power_of_two().clamp(8, BATCH);
-    let count = connections.next_power_of_two().clamp(BUFFERS.0, BUFFERS.1);
     // every send may fail, every buffer may be filled, and every receive may end: one batch has
     // room for all of that, so that no completion is delayed by a batch
-    let completions = (entries + count + connections).next_power_of_two();
+    let completions = (entries + BUFFERS + connections).next_power_of_two();
     let ring = IoUring::builder()
         .setup_single_issuer()
         .setup_coop_taskrun()
@@ -51,7 +50,7 @@ fn try_ring(connections: usize) -> io::Result<(IoUring, Buffers)> {
         .setup_clamp()
         .setup_cqsize(completions as u32)
         .build(entries as u32)?;
-    let mut buffers = Buffers::new(count as u16)?;
+    let mut buffers = Buffers::new(BUFFERS as u16)?;
     ring.submitter().register_files_sparse(files)?;
     // SAFETY: the ring has no request; from here on the caller is responsible for it.
     unsafe { buffers.register(&ring.submitter()) }?;

@@ -4,7 +4,7 @@ use super::{POLLERS, SLOTS};
 
 pub(super) const STEP_BYTES: usize = 3;
 /// How much one step sends or writes: around the sizes of buffers, and more than a socket takes.
-const LENGTHS: [usize; 8] = [1, 100, 2047, 2048, 2049, 20_000, 70_000, 300_000];
+const LENGTHS: [usize; 8] = [1, 100, 16_383, 16_384, 16_385, 20_000, 70_000, 300_000];
 
 /// One step of a play, on the connection in a slot.
 #[derive(Clone, Copy, Debug)]
