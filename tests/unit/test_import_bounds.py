@@ -12,7 +12,7 @@ import pytest
 from pgdyno.errors import StoreError
 from pgdyno.importers import sources
 from pgdyno.importers.csv_tables import is_table
-from pgdyno.importers.documents.context import LONGEST_LINE
+from pgdyno.importers.documents.blocks import LONGEST_LINE
 from pgdyno.importers.documents.read_document import read_document
 from pgdyno.importers.documents.repeats import variants
 from pgdyno.importers.hammerdb import HammerdbParser

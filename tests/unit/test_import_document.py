@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.importers.documents.context import claims_in, evaluate
+from pgdyno.importers.documents.prose import claims_in, evaluate
 from pgdyno.importers.documents.read_document import read_document
 from pgdyno.importers.parsed import Output
 

@@ -128,7 +128,7 @@ def test_rows_that_cannot_be_read_are_listed_and_the_table_goes_on() -> None:
     assert [each.line for each in document.unread] == [4]
     sweep = "thc reads writes tps p95\n 2 10 20 97.98 20.74\n 4 1x 20 193.81 21.1\n 8 12 22 380.0 21.2  <--- best\n"
     document = read_document(sweep)
-    assert [each.clients for each in document.outputs] == [2, 8]
+    assert [(each.clients, each.tps) for each in document.outputs] == [(2, 97.98), (4, 193.81), (8, 380.0)]
     assert [each.line for each in document.unread] == [3]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from pgdyno.importers.parsed import Output, Unread, number, of_another_database
+from pgdyno.importers.parsed import Output, OutputParser, Unread, number, of_another_database
 from pgdyno.messages import Message
 
 _PAIR = re.compile(r'"(?P<key>[^"\\]{1,80})"\s{0,8}:\s{0,8}(?P<value>"[^"\\]{0,400}"|-?\d[\d.eE+-]{0,30}|null)')
@@ -46,31 +46,26 @@ _FIELDS: dict[str, tuple[str, Callable[[str], object]]] = {
 _HEADER = re.compile(
     r"(?P<key>Benchmark|Type|Isolation|Scale Factor|Terminals):\s{1,40}(?P<value>\S{1,80})(?:\s\{\S{1,200}\})?$"
 )
-"""Lines of the log before a run."""
 _OF_HEADER = {
     "Benchmark": "Benchmark Type", "Type": "DBMS Type", "Isolation": "isolation", "Scale Factor": "scalefactor",
     "Terminals": "terminals",
 }  # fmt: skip
 _POSTGRES = re.compile(r"postgres|noisepage|cockroach|yugabyte|timescale|edb|alloydb|aurora", re.IGNORECASE)
-"""Types of databases that are PostgreSQL, or speak its protocol and dialect."""
 _WORDS = {"DBMS Type": "dbms", "DBMS Version": "server_version", "isolation": "isolation"}
 _OTHERS = ("Current Timestamp (milliseconds)", "Start timestamp (milliseconds)", "Final State", "randomSeed")
 
 
-class BenchbaseParser:
+class BenchbaseParser(OutputParser):
     """Reads summaries line by line; a line may contain a complete one."""
 
     def __init__(self) -> None:
-        self.found: list[Output] = []
-        self.unread: list[Unread] = []
-        """Summaries without a throughput."""
+        super().__init__()
         self._open: Output | None = None
         self._depth = 0
         self._header: dict[str, tuple[int, str]] = {}
         """By key: the line and the value of the log's header, which is of all results up to the next one."""
 
     def read(self, text: str, line: int) -> bool:
-        """Process one line; False if it is not BenchBase's."""
         logged = _LOGGED.search(text)
         if logged is not None:
             self._add_logged(logged, text, line)
@@ -111,15 +106,12 @@ class BenchbaseParser:
             self.unread.append(Unread(output.line, what))
 
     def _add(self, output: Output) -> None:
-        """Add a complete output, unless it is of a database that is not PostgreSQL."""
         database = output.words.get("dbms", "")
         if database and not _POSTGRES.search(database):
             self.unread.append(Unread(output.line, of_another_database(database)))
             return
         _settle(output)
         self.found.append(output)
-
-    def end_block(self) -> None: ...
 
     def _takes(self, key: str, value: str, line: int, text: str) -> bool:
         latency = _LATENCY.fullmatch(key)
@@ -152,7 +144,6 @@ class BenchbaseParser:
 
 
 def _put_value(output: Output, key: str, value: str, line: int, text: str) -> bool:
-    """Set what `key` of a summary or a log states; return whether the value is one."""
     latency = _LATENCY.fullmatch(key)
     try:
         if latency is not None:
@@ -171,11 +162,6 @@ def _put_value(output: Output, key: str, value: str, line: int, text: str) -> bo
 
 
 def _settle(output: Output) -> None:
-    """Derive from throughput and goodput how many requests succeeded and failed.
-
-    BenchBase's goodput also counts requests of a warm-up, which may make it larger than the throughput: it then does
-    not show how many failed.
-    """
     assert output.requests_per_s is not None
     all_line, all_text = output.printed["requests_per_s"]
     if output.tps is None or output.tps > output.requests_per_s:

@@ -11,7 +11,7 @@ from typing import Protocol
 from pgdyno.errors import UsageError
 from pgdyno.importers.documents.context import ORDINAL
 from pgdyno.importers.documents.passwords import MASK, names_password, without_passwords
-from pgdyno.importers.documents.read_document import LONGEST_SHOWN
+from pgdyno.importers.documents.remainder import LONGEST_SHOWN
 from pgdyno.importers.documents.table_cells import Figure, Style, style_of
 from pgdyno.importers.documents.time_columns import moments, time_column
 from pgdyno.importers.parsed import LONGEST_NUMBER, Document, Output, Unread, number, whole_number
@@ -27,7 +27,6 @@ _NUMBERS = (
     "latency_mean_ms", "latency_stddev_ms", "latency_min_ms", "latency_max_ms", "connect_ms",
 )  # fmt: skip
 _SAME = {"measured_s": "duration_s", "succeeded": "transactions"}
-"""Columns of pgdyno's export, and the fields that they fill."""
 _PERCENTILES = {
     "p50_ms": 50.0, "p75_ms": 75.0, "p90_ms": 90.0, "p95_ms": 95.0, "p99_ms": 99.0, "p999_ms": 99.9,
     "p9999_ms": 99.99, "latency_p50_ms": 50.0, "latency_p95_ms": 95.0, "latency_p99_ms": 99.0,
@@ -42,16 +41,13 @@ _NEEDLESS = (
     "duet_partner", "duet_tps_ratio", "largest_share_difference", "disagreements", "not_started", "late_p99_ms",
     "power", "throughput", "composite",
 )  # fmt: skip
-"""Columns of pgdyno's export that are derived from others, or that only pgdyno's own runs have."""
 _OUTCOME = ("outcome", "failure")
 _COUNTED = "tps_counts"
-"""The column of pgdyno's export that says what `tps` counts."""
 _RATES = ("tps", "tpm", "nopm")
 _SETTINGS = frozenset([
     *_TEXTS, *_WORDS, *_PAIRS, "scale", "warehouses", "clients", "workers", "transactions_per_client", "rate",
     "repeat", "trial", "run",
 ])  # fmt: skip
-"""Columns that distinguish runs; `variables.NAME` and `settings.NAME` do, too."""
 
 LONGEST_HEADER = 65_536
 
@@ -61,7 +57,6 @@ class FieldError(ValueError):
 
 
 _READ = frozenset([*_WHOLE, *_NUMBERS, *_SAME, *_PERCENTILES, *_TEXTS, *_WORDS])
-"""Columns of which a row has one value."""
 OURS = frozenset([
     *_WHOLE, *_NUMBERS, *_SAME, *_PERCENTILES, *_TEXTS, *_WORDS, *_PAIRS, *_NEEDLESS, *_OUTCOME, _COUNTED,
 ])  # fmt: skip
@@ -136,7 +131,6 @@ class _Rows(Protocol):
 
 
 def _numbered(rows: _Rows) -> Iterator[tuple[int, list[str]]]:
-    """Yield rows with the line on which each ends. Raises FieldError."""
     while True:
         try:
             cells = next(rows)
@@ -176,13 +170,11 @@ def _header(line: str) -> list[str]:
 
 
 def _masked(columns: Sequence[str], cells: Sequence[str]) -> list[str]:
-    """Return `cells` without passwords, each for itself: in the line, a password would seem to go on after a comma."""
     hidden = {at for at, name in enumerate(columns) if names_password(name)}
     return [MASK if at in hidden and cell else without_passwords(cell) for at, cell in enumerate(cells)]
 
 
 def _settings(columns: Sequence[str], rows: Sequence[tuple[int, Sequence[str]]]) -> list[int]:
-    """Return the columns that distinguish runs."""
     return [
         at
         for at, name in enumerate(columns)
@@ -195,7 +187,6 @@ def _settings(columns: Sequence[str], rows: Sequence[tuple[int, Sequence[str]]])
 
 
 def _number_format(columns: Sequence[str], rows: Sequence[Sequence[str]], delimiter: str) -> Callable[[str], float]:
-    """Return what reads the numbers of a table, all of which have the same decimal sign."""
     places = [at for at, name in enumerate(columns) if name in _FIGURES]
     figures = [Figure(cells[at].strip(), 1.0, "") for cells in rows for at in places if at < len(cells)]
     style = style_of(figures, delimiter)
@@ -219,7 +210,6 @@ def _row(columns: Sequence[str], cells: Sequence[str], line: int, read_number: C
 
 
 def _count_new_orders(output: Output) -> None:
-    """Take the throughput as TPC-C's new orders, which sources print per minute."""
     if output.tps is not None and output.nopm is None:
         output.put("nopm", output.tps * 60, *output.printed.pop("tps"))
         output.tps = None
@@ -229,7 +219,6 @@ _FIGURE_OR_TIME = re.compile(r"[\d.,:/+-]+(?:[T ][\d.,:/+-]+)?\s?(?:%|[A-Za-z]{1
 
 
 def _is_description(name: str, cell: str) -> bool:
-    """Return whether a cell of an unknown column says what was measured: not a figure, a time or a repeat's number."""
     return "version" in name.lower() or not (_FIGURE_OR_TIME.fullmatch(cell) or ORDINAL.fullmatch(cell))
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pgdyno.importers.parsed import Output, Statement, Unread
+from pgdyno.importers.parsed import Output, OutputParser, Statement
 from pgdyno.records.tpcc_profile import UnusedItem, profile_of_release, unused_item
 
 _RESULT = (
@@ -25,7 +25,6 @@ _VALUES = {
     "duration": _NUMBER, "storedprocs": _SWITCH, "keyandthink": _SWITCH, "allwarehouse": _SWITCH,
     "connect_pool": _SWITCH, "async_scale": _SWITCH, "async_client": _NUMBER,
 }  # fmt: skip
-"""Settings that pgdyno reads, without their prefix `pg_`, and their values."""
 _SERVER = ("host", "port", "dbase")
 _LOAD = {
     "sslmode": "sslmode", "rampup": "rampup_min", "storedprocs": "storedprocs", "keyandthink": "keyandthink",
@@ -37,7 +36,6 @@ _SETTING = re.compile(
     rf"\bpg_(?P<set>{'|'.join(_VALUES)})\b(?: from (?P<before>\S{{0,200}}))?(?: to\b)?[\s=,{{\"']{{1,60}}"
     rf"(?P<value>{_WORD})|\bValue (?P<same>\S{{1,200}}) for \w{{1,40}}:pg_(?P<kept>{'|'.join(_VALUES)})\b"
 )
-"""In answers to `diset`, in `diset` itself, and in dictionaries of Tcl, in which keys and values alternate."""
 _STATES_WORD = re.compile(r"diset|Changed |Value |[={]")
 _RAMPUP = re.compile(r"Beginning rampup time of (?P<minutes>\d{1,9}) minutes")
 NOT_SET = "not set"
@@ -46,7 +44,6 @@ _MINUTES = re.compile(r"Timing test period of (?P<minutes>\d{1,9}) in minutes")
 _PROCEDURE = re.compile(r">>>>> PROC: (?P<name>\w{1,60})")
 _CALLS = re.compile(r"CALLS: (?P<calls>\d{1,15})\s.{0,80}?AVG: (?P<ms>\d{1,12}(?:\.\d{1,6})?)ms")
 _SET_USERS = re.compile(r"(?:^|[\s>%;])vuset\s{1,4}vu\s{1,4}(?P<users>\d{1,6})\b")
-"""The command that sets the virtual users, for a log without the line that counts them."""
 _STARTED = re.compile(r"\bVuser 1(?::RUNNING| created)")
 _FAILED = re.compile(r"\bError in Virtual User (?P<error>\d{1,9}):|\bVuser (?P<user>\d{1,9}):FINISHED FAILED")
 MOST_PROCEDURES = 100
@@ -91,12 +88,11 @@ def unused_item_of(output: Output) -> UnusedItem | None:
     return found.pop() if len(found) == 1 else None
 
 
-class HammerdbParser:
+class HammerdbParser(OutputParser):
     """Reads outputs line by line; each result line is one output."""
 
     def __init__(self) -> None:
-        self.found: list[Output] = []
-        self.unread: list[Unread] = []
+        super().__init__()
         self._users: tuple[int, int] | None = None
         self._set_users: tuple[int, int] | None = None
         self._settings: dict[str, tuple[int, str]] = {}
@@ -116,7 +112,6 @@ class HammerdbParser:
         """The current run printed its result: what follows up to the next run belongs to it."""
 
     def read(self, text: str, line: int) -> bool:
-        """Process one line; False if it is not HammerDB's."""
         version = _VERSION.search(text)
         if version is not None:
             self._version = version["version"]
@@ -148,12 +143,7 @@ class HammerdbParser:
             return True
         return _COUNTER.match(text) is not None or (text.startswith(_KNOWN) and "System achieved" not in text)
 
-    def end(self) -> None: ...
-
-    def end_block(self) -> None: ...
-
     def _begin_session(self) -> None:
-        """Forget the settings of the session before; those after its last result may belong to the new one."""
         last = self.found[-1].last_line if self.found else 0
         self._settings = {name: setting for name, setting in self._settings.items() if setting[0] >= last}
         self._session, self._unsettled = [], {}
@@ -163,12 +153,10 @@ class HammerdbParser:
         self._failed, self._has_result = set(), False
 
     def _leave_result(self) -> None:
-        """Begin a run if the result of the last one was printed; before it, these lines belong to its run."""
         if self._has_result:
             self._begin_run()
 
     def _takes_end_of_user(self, text: str, line: int) -> bool:
-        """Count virtual users that failed, which HammerDB prints before and after the result, maybe in two lines."""
         failed = _FAILED.search(text)
         if failed is None:
             if _STARTED.search(text):
@@ -181,7 +169,6 @@ class HammerdbParser:
         return True
 
     def _takes_settings(self, text: str, line: int) -> bool:
-        """Keep the settings in `text`, and what it shows of earlier results of the session."""
         rampup = _RAMPUP.search(text)
         if rampup is not None:
             self._settings["rampup"] = (line, rampup["minutes"])
@@ -199,7 +186,6 @@ class HammerdbParser:
         return bool(found)
 
     def _takes_profile(self, text: str, line: int) -> bool:
-        """Read the time profile after the result: the means of all virtual users, not those of each."""
         if text.startswith(">>>>>"):
             procedure = _PROCEDURE.match(text)
             if procedure is None:

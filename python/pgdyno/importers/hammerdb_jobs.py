@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import StoreError
-from pgdyno.importers.documents.context import LONGEST_LINE
+from pgdyno.importers.documents.blocks import LONGEST_LINE
 from pgdyno.importers.documents.passwords import without_passwords
 from pgdyno.importers.hammerdb import MOST_PROCEDURES, HammerdbParser, put_settings, settings_in
 from pgdyno.importers.parsed import Document, Output, Statement, Unread
@@ -176,7 +176,6 @@ def _jobs(connection: sqlite3.Connection) -> Iterator[_Job]:
 
 
 def _outputs(connection: sqlite3.Connection, names: Collection[str]) -> dict[str, list[Output]]:
-    """Return the outputs that each of the jobs `names` printed, parsed as text, in one pass over all jobs' lines."""
     parsers = {name: HammerdbParser() for name in names}
     results = 0
     rows = connection.execute("SELECT substr(jobid, 1, 100), output FROM JOBOUTPUT ORDER BY rowid")
@@ -212,7 +211,6 @@ def _complete(output: Output, job: _Job, line: int) -> None:
 
 
 def _timing(connection: sqlite3.Connection, job: str) -> Iterator[Statement]:
-    """Return the mean time of each procedure over all virtual users; empty if the job was not profiled."""
     tables = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'JOBTIMING'").fetchone()
     if tables is None:
         return

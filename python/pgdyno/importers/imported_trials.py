@@ -88,7 +88,6 @@ def tell_apart(logs: Sequence[TrialRecord], others: Sequence[TrialRecord]) -> li
 
 
 def _output_of_log(record: TrialRecord) -> Output:
-    """Return what a log shows of its load."""
     output = Output("pgbench-log", 1, 1, clients=record.point.clients, workers=record.point.workers)
     output.duration_s = record.duration_s
     output.transactions = record.summary.scheduled if record.summary is not None else None
@@ -115,7 +114,6 @@ def unit_of(output: Output) -> str:
 
 
 def _counted_unit(output: Output) -> str:
-    """Return what the throughput of `output` counts, as `records.rate_unit` does."""
     if output.tps is not None and output.tps == output.tps_including_connections != output.tps_excluding_connections:
         return TRANSACTIONS if output.shown.get("connections") == "each transaction" else WITH_CONNECTING
     return {"nopm": NEW_ORDERS, "qps": QUERIES}.get(unit_of(output), TRANSACTIONS)
@@ -135,7 +133,6 @@ def slug(number: int, target: str, clients: int) -> str:
 
 
 def _points(places: Sequence[Place]) -> list[Point]:
-    """Return the point of each output; other differences between outputs become variables of the point."""
     points = [_point(place.output) for place in places]
     counted = [_counted_unit(place.output) for place in places]
     if len(set(counted)) > 1:
@@ -158,9 +155,6 @@ def _points(places: Sequence[Place]) -> list[Point]:
 
 
 def _differing_loads(outputs: Sequence[Output]) -> list[dict[str, str]]:
-    """Return what each of `outputs`, which are alike in target and point, says about its load and others say
-    differently: trials of another load are not repeats of each other.
-    """
     loads = _loads(outputs)
     differing: list[dict[str, str]] = [{} for _ in outputs]
     for name in dict.fromkeys(("options", *(name for load in loads for name in load))):
@@ -182,9 +176,6 @@ def _is_bound_otherwise(output: Output, name: str) -> bool:
 
 
 def _loads(outputs: Sequence[Output]) -> list[dict[str, str]]:
-    """Return the loads with the same length for elapsed times that hardly differ, and without elapsed times of runs
-    that the same number of transactions ended.
-    """
     loads = [output.load for output in outputs]
     elapsed = [at for at, load in enumerate(loads) if "duration_s" in load and outputs[at].tool not in _ASKED_LENGTHS]
     counts = {outputs[at].transactions for at in elapsed}
@@ -304,7 +295,6 @@ def _summary(output: Output) -> Summary:
 
 
 def _scripts(output: Output) -> list[ScriptSummary]:
-    """Return the printed figures of each of several scripts; one without a printed count is left out."""
     return [
         ScriptSummary(
             id=at,
@@ -344,7 +334,6 @@ def _ns(milliseconds: float | None) -> int | None:
 
 
 def _intervals(trial: int, output: Output) -> list[IntervalRow]:
-    """Return a row for each line of progress, which covers the time since the line before."""
     start = Moment(0, 0.0, 0.0)
     rows = []
     for second, (before, moment) in enumerate(pairwise([start, *output.progress])):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from pgdyno.messages import Message
 
@@ -238,16 +237,18 @@ class Document:
     unread: list[Unread] = field(default_factory=list)
 
 
-class OutputParser(Protocol):
+class OutputParser:
     """Finds the outputs of one tool in a document, line by line. A document has a parser of its own."""
 
-    found: list[Output]
-    """The outputs that ended, in the order of their lines."""
-    unread: list[Unread]
-    """Outputs without the figures that a result needs."""
+    def __init__(self) -> None:
+        self.found: list[Output] = []
+        """The outputs that ended, in the order of their lines."""
+        self.unread: list[Unread] = []
+        """Outputs without the figures that a result needs."""
 
     def read(self, text: str, line: int) -> bool:
         """Process one line; return False if it does not belong to the tool's output."""
+        raise NotImplementedError
 
     def end(self) -> None:
         """Finish an open output."""

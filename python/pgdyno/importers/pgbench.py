@@ -15,6 +15,7 @@ from pgdyno.importers.documents.command_lines import contradicted, is_initializa
 from pgdyno.importers.parsed import (
     Moment,
     Output,
+    OutputParser,
     ScriptPart,
     Statement,
     Unread,
@@ -51,39 +52,29 @@ _DECIMAL_COMMA = re.compile(r"tps = \d{1,15},\d{6}(?!\d)")
 _THREE_DECIMALS = re.compile(r"(?<![\d.,])\d{1,3},\d{3}(?![\d.,])")
 _KINDS = ("excluding connections", "including connections", "without initial connection", "including reconnection")
 _CONNECTIONS = {"without initial connection": "kept", "including reconnection": "each transaction"}
-"""How connections are made, by the words after the rate since version 14."""
 _BARE = re.compile(
     r"latency average = |scaling factor: |query mode: |number of clients: |number of transactions |duration: \d{1,9} s$"
 )
-"""Lines with which an output may begin if its head is missing."""
 _PAIR = re.compile(r"[^\W\d][^:=]{0,80}[:=]\s{0,8}\S{0,40}?\d")
-"""A line of a summary that pgdyno does not know: `number of surprises: 7`."""
 _MOST_FOREIGN = 5
-"""Lines of other text within a summary; with more in a row, it ended before its rate."""
 _SCRIPT = re.compile(r"SQL script (?P<number>\d{1,4}):\s?(?P<name>.{0,500})")
 _PART_LINE = re.compile(r"\s+- ")
-"""Beginning of each line of a script's part, also of one that a later version may add."""
 _DETAILS = re.compile(r"phase \d{1,6}: |outage \d{1,6}: |statement latency percentiles in milliseconds")
-"""The first line of details that pgdrive prints and pgdyno does not read."""
 _OF_DETAILS = re.compile(r"\s{0,20}- |\s+[\d.]{1,20}\s")
 _ABORTED = "above results are incomplete"
 _CLIENT_ABORTED = re.compile(r"(?:pgbench: error: )?[Cc]lient \d{1,6} (?:script \d{1,4} )?aborted")
 _COMPLAINTS = ("pgbench: ", "WARNING:", "NOTICE:", "ERROR:", "FATAL:", "DETAIL:", "HINT:", "Password:")
-"""Lines of standard error, which may occur anywhere in the report."""
 _EPOCH_S = 1e8
 """Seconds of --progress-timestamp are clock times, not relative to the run."""
 
 _PARTITIONS_SINCE = 13
-"""pgbench's first version that prints partitions, for its own tables."""
 
 
-class PgbenchParser:
+class PgbenchParser(OutputParser):
     """Reads outputs line by line; a foreign line ends an output."""
 
     def __init__(self) -> None:
-        self.found: list[Output] = []
-        self.unread: list[Unread] = []
-        """Outputs that end before their rate."""
+        super().__init__()
         self._open: Output | None = None
         self._command: tuple[int, str] | None = None
         self._version: str | None = None
@@ -100,7 +91,6 @@ class PgbenchParser:
         """Printed rates, and the lines of their first occurrence."""
 
     def read(self, text: str, line: int) -> bool:
-        """Process one line; False if it is not pgbench's."""
         stripped = _bare(text)
         if split_pair(stripped)[0] in (*KEYS, "tps"):
             parts = JOINED.split(stripped)
@@ -176,7 +166,6 @@ class PgbenchParser:
             self._give_progress(output)
 
     def _give_progress(self, output: Output) -> None:
-        """Assign progress lines after a summary to it: standard error was printed after standard output."""
         last = self.found[-1] if self.found else None
         if last is not None and not last.progress and output.progress[0].line - last.last_line <= 3:
             last.progress = output.progress
@@ -256,7 +245,6 @@ class PgbenchParser:
         return True
 
     def _begins_bare(self, stripped: str, line: int) -> bool:
-        """Begin an output of which only some lines are shown, for example by `grep tps`."""
         tps = _TPS.match(stripped)
         known = _BARE.match(stripped) is not None or (self._command is not None and tps is not None)
         told = tps is not None and tps["what"] is not None and tps["what"].startswith(_KINDS)
@@ -266,7 +254,6 @@ class PgbenchParser:
         return True
 
     def _next_bare(self, line: int) -> Output:
-        """Begin an output without a head; further ones of this kind are further runs of the same command."""
         before = self._open
         self._close()
         if before is not None and before.command is not None and self._command is None:
@@ -315,7 +302,6 @@ class PgbenchParser:
         return self._takes_pair(output, stripped, line) or self._takes_unknown(output, text, stripped, line)
 
     def _takes_pair(self, output: Output, stripped: str, line: int) -> bool:
-        """Read a line `key: value`, or one that contains nothing to keep."""
         if stripped.startswith("statement latencies in milliseconds"):
             self._in_statements = True
             return True
@@ -336,7 +322,6 @@ class PgbenchParser:
         return stripped == "" or stripped.startswith(KNOWN)
 
     def _takes_unknown(self, output: Output, text: str, stripped: str, line: int) -> bool:
-        """Keep an unknown line within `output`, or close it; return whether it belongs to pgbench."""
         if output.tps is None and output.printed.keys() - {"duration_s"} and self._foreign < _MOST_FOREIGN:
             self._foreign += 1
             if _PAIR.match(stripped):
@@ -347,7 +332,6 @@ class PgbenchParser:
         return False
 
     def _takes_details(self, text: str, stripped: str, line: int) -> bool:
-        """Pass over details of pgdrive's report; their first line is listed."""
         if _DETAILS.match(stripped):
             self._unknown.append(Unread(line, stripped))
             self._in_details = True
@@ -356,7 +340,6 @@ class PgbenchParser:
         return self._in_details
 
     def _takes_script(self, output: Output, stripped: str, line: int) -> bool:
-        """Read one line of a script's part of the report, which follows the rate."""
         begins = _SCRIPT.match(stripped)
         if begins is not None:
             output.scripts.append(ScriptPart(workload_of(begins["name"])))
@@ -392,7 +375,6 @@ class PgbenchParser:
 
 
 def _bare(text: str) -> str:
-    """Return a line without list marks, emphasis, and a trailing comment."""
     stripped = text.strip().strip("`*").lstrip("-•*| \t").strip()
     before, space, _ = stripped.partition("  #")
     return before.rstrip() if space else stripped
@@ -403,7 +385,6 @@ def _is_bare(output: Output) -> bool:
 
 
 def _is_second_rate(output: Output, what: str) -> bool:
-    """Return whether the line is the second of the two rates that pgbench printed up to version 13."""
     return what.startswith("excluding connections") and output.tps_excluding_connections is None
 
 
@@ -423,7 +404,6 @@ def _settle_rate(output: Output) -> None:
 
 
 def _settle(output: Output) -> None:
-    """Make a complete output consistent: its command, and the times of its progress."""
     if output.command is not None and contradicted(output):
         output.command, output.rate, output.server, output.options = None, None, "", ""
         output.variables.clear()
@@ -443,7 +423,6 @@ def _settle(output: Output) -> None:
 
 
 def _settle_load(output: Output) -> None:
-    """Keep what a complete output shows by what it does not print, and by its command's options."""
     if output.command is not None:
         output.shown.setdefault("connections", "each transaction" if "-C" in output.options.split() else "kept")
     _settle_rate(output)
@@ -456,7 +435,6 @@ def _settle_load(output: Output) -> None:
 
 
 def _settle_commas(output: Output) -> None:
-    """Read `10,056 ms` as 10.056 if the rate, which has six decimals, shows that the comma is the decimal sign."""
     if not _DECIMAL_COMMA.match(output.printed["tps"][1]):
         return
     for name in (
@@ -468,14 +446,12 @@ def _settle_commas(output: Output) -> None:
 
 
 def _prints_partitions(output: Output) -> bool:
-    """Return whether the version, or else the wording of the rate (from 14 on), is of a pgbench that prints them."""
     if output.version is not None:
         return int(re.split(r"\D", output.version, maxsplit=1)[0]) >= _PARTITIONS_SINCE
     return any(f"({kind}" in output.printed["tps"][1] for kind in _CONNECTIONS)
 
 
 def _rate(output: Output, tps: float, what: str, line: int, text: str) -> None:
-    """Assign a rate by the text in parentheses after it."""
     for kind, connections in _CONNECTIONS.items():
         if what.startswith(kind):
             output.shown["connections"] = connections

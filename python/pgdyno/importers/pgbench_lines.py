@@ -40,7 +40,6 @@ def _field_reader(name: str, convert: Callable[[str], object]) -> Reader:
 
 
 def _figure_reader(name: str, convert: Callable[[str], float]) -> Reader:
-    """Return a reader of a figure that no field has."""
 
     def read(output: Output, text: str, line: int) -> None:
         output.keep(name, convert(text), line, text)
@@ -77,7 +76,6 @@ def workload_of(text: str) -> str:
 
 
 def _lag(text: str) -> float:
-    """`avg 0.535 (max 103.418) ms`."""
     return number(text.removeprefix("avg").split(maxsplit=1)[0])
 
 
@@ -90,7 +88,6 @@ def _milliseconds(text: str) -> float:
 
 
 def _share(text: str) -> int:
-    """Parse `640000/640000` or `12 (0.100%)`: the first number."""
     return whole_number(re.split(r"[/ ]", text.strip(), maxsplit=1)[0])
 
 

@@ -114,7 +114,6 @@ def read_log(paths: Sequence[Path], trial: int, kind: LogKind) -> LogTrial:
 
 
 def _csv(paths: Sequence[Path], columns: Sequence[tuple[str, str]]) -> str:
-    """Return DuckDB's call that reads `paths`, with a column `filename`."""
     types = ", ".join(f"'{name}': '{sql_type}'" for name, sql_type in columns)
     form = "delim=' ', header=false, quote='', escape='', auto_detect=false"
     return reading("read_csv", paths, f"{form}, filename=true, columns={{{types}}}")
@@ -209,7 +208,6 @@ def _transactions(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], 
 
 
 def _count(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], width: int) -> tuple[int, int, int, int]:
-    """Read the logs; return start and end in microseconds, clients and lines. Raises StoreError."""
     known = [name for name, _ in COLUMNS[:width]]
     more, last = (name if name in known else "NULL::BIGINT" for name in ("more", "last"))
     log = _csv(paths, COLUMNS[:width])
@@ -232,7 +230,6 @@ def _count(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], width: 
 
 
 def _retried(connection: duckdb.DuckDBPyConnection, columns: OptionalColumns) -> dict[tuple[int, int], tuple[int, int]]:
-    """Return retried transactions and retries by second and script."""
     if columns.retries is None:
         return {}
     rows = connection.execute(_TRIED_AGAIN.format(column=columns.retries)).fetchall()
@@ -240,7 +237,6 @@ def _retried(connection: duckdb.DuckDBPyConnection, columns: OptionalColumns) ->
 
 
 def _lag_ms(connection: duckdb.DuckDBPyConnection, columns: OptionalColumns) -> float | None:
-    """Return the mean of those that succeeded, as pgbench prints it."""
     if columns.lag is None:
         return None
     mean: float | None = connection.execute(
@@ -252,7 +248,6 @@ def _lag_ms(connection: duckdb.DuckDBPyConnection, columns: OptionalColumns) -> 
 def _slices(
     connection: duckdb.DuckDBPyConnection, more: Iterable[tuple[int, int]]
 ) -> Iterator[dict[tuple[int, int], LogCounts]]:
-    """Yield counts by second and script, some seconds at a time; `more` are seconds in which nothing succeeded."""
     epochs = [epoch for (epoch,) in connection.execute("SELECT DISTINCT epoch FROM grouped ORDER BY 1").fetchall()]
     for begin in range(0, len(epochs), AT_ONCE):
         batch = epochs[begin : begin + AT_ONCE]
@@ -296,7 +291,6 @@ def _interval(
 
 
 def _row(**given: int | float | str | None) -> IntervalRow:
-    """Return an interval with the log's figures; the rest is unknown."""
     known = {"phase": "measure", "retried": 0, "retries": 0, "in_flight": None, "worker_cpu_us": None}
     known |= dict.fromkeys(("p50_ns", "p95_ns", "p99_ns", "p999_ns"))
     return IntervalRow(**{**known, **given})  # type: ignore[arg-type]
@@ -373,7 +367,6 @@ def _whole_intervals(rows: Sequence[Sequence[int]], threads: int, path: Path) ->
 
 
 def _without_skipped(row: Sequence[int], path: Path) -> Sequence[int]:
-    """Return an interval whose count is of those that succeeded. Raises StoreError if more were skipped."""
     if row[_SKIPPED] > row[_COUNT]:
         raise StoreError(
             f"cannot read the log {path}: the interval {row[_START]} has {row[_COUNT]} transactions, of which "
@@ -384,7 +377,6 @@ def _without_skipped(row: Sequence[int], path: Path) -> Sequence[int]:
 
 
 def _has_rate(rows: Sequence[Sequence[int]], width: int) -> bool:
-    """Return whether the run was under a rate limit: from PostgreSQL 15 on, the lag is 0 without one."""
     return _LAG < width <= _WIDTH_BEFORE_15 or any(_total(rows, at, width) for at in range(_LAG, _SKIPPED + 1))
 
 
@@ -393,7 +385,6 @@ def _total(rows: Sequence[Sequence[int]], column: int, width: int) -> int:
 
 
 def _failed(row: Sequence[int]) -> int:
-    """Return the sum of the failures of all kinds; the row's last figure is its number of lines."""
     return sum(row[_FAILED:-1])
 
 
@@ -453,7 +444,6 @@ def _summary(measured_s: float, succeeded: int, skipped: int, failed: int, laten
 
 
 def _instant(us: int, path: Path) -> datetime:
-    """Return the time `us` microseconds after 1970. Raises StoreError for one at which no run was made."""
     with suppress(ValueError, OverflowError, OSError):
         instant = datetime.fromtimestamp(us / 1e6, UTC)
         if EARLIEST <= instant.year <= LATEST:

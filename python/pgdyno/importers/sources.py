@@ -143,7 +143,6 @@ def _unused(file: str, line: int, what: str | Message) -> UnusedLine:
 
 
 def _content(place: str, path: Path) -> bytes:
-    """Return the file's bytes, limited to its initial size. Raises StoreError."""
     with storing("read", path), path.open("rb") as file:
         content = file.read(LARGEST_DOCUMENT + 1)
     if len(content) > LARGEST_DOCUMENT:
@@ -160,7 +159,6 @@ def _digest(path: Path) -> str:
 
 
 def _without_repeated(outputs: Sequence[Output], file: str, part: Part) -> list[Output]:
-    """Return the results; rows of tables that repeat an output are listed separately."""
     found = {id(row): original for row, original in repeated_rows(outputs)}
     kept = []
     for output in outputs:
@@ -175,7 +173,6 @@ def _without_repeated(outputs: Sequence[Output], file: str, part: Part) -> list[
 
 
 def _without_warmups(outputs: Sequence[Output], file: str, part: Part) -> list[Output]:
-    """Return the results; warm-up runs are listed separately."""
     mark_short_first(outputs)
     kept = []
     for output in outputs:
@@ -195,7 +192,6 @@ def full_place(place: str) -> str:
 
 
 def _read(place: str, content: bytes, mapping: Mapping[str, str]) -> Document:
-    """Read it by its type: a format of its own, a table, or a document with outputs. Raises StoreError."""
     text = _decoded(place, content)
     for each in FILES:
         if each.matches(text):
@@ -211,7 +207,6 @@ def _read(place: str, content: bytes, mapping: Mapping[str, str]) -> Document:
 
 
 def _decoded(place: str, content: bytes) -> str:
-    """Decode UTF-8, or the encoding of Windows' PowerShell. Raises StoreError for anything but text."""
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return content.decode("utf-16", "replace")
     if b"\0" in content[:8192]:
@@ -233,7 +228,6 @@ def _with_throughput(document: Document, file: str, part: Part) -> Iterator[Outp
 
 
 def _impossible_figure(output: Output) -> Message | None:
-    """Return why `output` is not a result if a figure of it is beyond all benchmarks."""
     figures = [value for name in FIGURES if (value := getattr(output, name)) is not None]
     figures += output.percentiles_ms.values()
     printed = "; ".join(dict.fromkeys(text[:100] for _, text in output.printed.values()))
@@ -289,7 +283,6 @@ def _log_trial(logs: Logs, paths: Sequence[Path], name: str) -> Trial:
 
 
 def _of_log(log: LogTrial, file: str) -> Imported:
-    """Return the position of a log, and what it shows beyond a summary."""
     figures = {} if log.lag_ms is None else {"schedule_lag_ms": log.lag_ms}
     load = {} if log.is_open is None else {"loop": "open" if log.is_open else "closed"}
     return Imported(file=file, line=1, last_line=log.lines, tool="pgbench-log", figures=figures, load=load)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from pgdyno.importers.documents.command_lines import prefix_of, sysbench_command, without_prefix
 from pgdyno.importers.documents.passwords import connection_options, server_parts
-from pgdyno.importers.parsed import Moment, Output, Unread, number, of_another_database, whole_number
+from pgdyno.importers.parsed import Moment, Output, OutputParser, Unread, number, of_another_database, whole_number
 from pgdyno.messages import Message
 
 _BANNER = re.compile(r"sysbench v?(?P<version>\d[\w.\-]{0,30})")
@@ -29,12 +29,10 @@ _INTERVALS = (
 )
 _COMMENT = re.compile(r"(?<=\S)\s+#.*$")
 _TIME = re.compile(r"\[\s{0,8}\d{1,9}(?:\.\d{1,3})?s \] ")
-"""Before the queue's length and a checkpoint's report."""
 _PER_SECOND = re.compile(rf"(?P<count>\d{{1,15}})\s{{0,20}}\((?P<rate>{_N}) per sec\.?\)")
 _PERCENTILE = re.compile(r"(?:approx\.\s{1,8})?(?P<percentile>\d{1,3}(?:\.\d{1,4})?)(?:th)? percentile")
 _TARGET_RATE = re.compile(rf"Target transaction rate: (?P<rate>{_N})/sec")
 _UNNAMED = re.compile(r"\d{1,12}\.\d{1,6} (?:\|\*{0,200}\s{1,200}\d{1,15}$|MiB transferred)")
-"""Lines without a name: of a histogram, and of the test of memory."""
 
 
 def _seconds(text: str) -> float:
@@ -67,16 +65,13 @@ _RATES: dict[str, tuple[tuple[str, str], ...]] = {
     "read/write requests": (),
     "other operations": (),
 }
-"""Lines `key: count (rate per sec.)`: the field, and which of the two it stores."""
 
 _STATISTICS = ("SQL statistics:", "OLTP test statistics:")
 _HEAD = "Running the test with following options:"
 _CHECKPOINT = "Checkpoint report:"
 _STARTS = (*_STATISTICS, "Throughput:", _HEAD, _CHECKPOINT)
 _OTHER_TESTS = ("cpu", "memory", "threads", "mutex", "fileio")
-"""Tests of sysbench that use no database."""
 _OF_OTHER_TESTS = ("Prime numbers limit:", "CPU speed:", "Running memory speed test")
-"""Lines that only these tests print, before their throughput."""
 _KNOWN = (
     *_STARTS,
     "queries performed:", "General statistics:", "Latency (ms):", "Threads fairness:", "total:",
@@ -93,13 +88,11 @@ _KNOWN = (
 )  # fmt: skip
 
 
-class SysbenchParser:
+class SysbenchParser(OutputParser):
     """Reads outputs line by line."""
 
     def __init__(self) -> None:
-        self.found: list[Output] = []
-        self.unread: list[Unread] = []
-        """Outputs that end before their rate."""
+        super().__init__()
         self._open: Output | None = None
         self._version: str | None = None
         self._command: tuple[int, str] | None = None
@@ -112,7 +105,6 @@ class SysbenchParser:
         """The report that begins, or the open output, is of a test that uses no database."""
 
     def read(self, text: str, line: int) -> bool:
-        """Process one line; False if it is not sysbench's."""
         stripped = _COMMENT.sub("", text).strip().strip("`*").lstrip("-•# \t").strip()
         command = sysbench_command(text)
         if command is not None:
@@ -146,7 +138,6 @@ class SysbenchParser:
             return True
 
     def _starts(self, plain: str) -> bool:
-        """Return whether the line begins an output."""
         if self._open is None or not plain.startswith(_STARTS):
             return plain.startswith(_STARTS)
         if self._has_checkpoints:
@@ -183,17 +174,13 @@ class SysbenchParser:
             why = Message("sysbench-incomplete", "no throughput: the output ends before its rate")
             self.unread.append(Unread(output.last_line, why))
 
-    def end_block(self) -> None: ...
-
     def _uses_no_database(self, output: Output) -> bool:
-        """Return whether a report has no statistics of queries, or the command names a test without any."""
         if output.workload is not None:
             return output.workload in _OTHER_TESTS
         has_statistics = output.transactions is not None or output.reads is not None or bool(output.progress)
         return not has_statistics and (self._has_head or self._is_other_test)
 
     def _has_latency(self) -> bool:
-        """Return whether the open output has its latencies, which end an output: what follows belongs to another."""
         return self._open is not None and self._open.latency_mean_ms is not None
 
     def _begin(self, line: int) -> Output:
@@ -254,12 +241,10 @@ class SysbenchParser:
 
 
 def _rank(digits: str) -> float:
-    """Return 95 for `95`, and 99.9 for `999`."""
     return float(f"{digits[:2]}.{digits[2:]}" if len(digits) > 2 and digits.isdigit() else digits)
 
 
 def _settle(output: Output) -> None:
-    """Make a complete output consistent with its command, and keep what both show about its load."""
     if output.asked.get("clients", output.clients) != output.clients:
         # the command belongs to another run
         output.command, output.rate, output.is_ended_by_count = None, None, False
@@ -314,7 +299,6 @@ def _options(output: Output, command: str, line: int) -> None:
 
 
 def _limits(output: Output, options: dict[str, str]) -> None:
-    """Keep the driver and what ends the run: a time, or a number of transactions."""
     kinds = {name.partition("-")[0] for name in options} & {"mysql", "pgsql"}
     driver = options.get("db-driver") or (kinds.pop() if len(kinds) == 1 else None)
     if driver is not None:
@@ -332,4 +316,3 @@ _APART = frozenset([
     "report_interval", "time", "max_time", "db_driver", "test", "rand_seed", "verbosity", "histogram", "percentile",
     "report_checkpoints",
 ])  # fmt: skip
-"""Options that a point or the workload contains, or that do not change the load."""

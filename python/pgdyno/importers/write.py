@@ -94,7 +94,6 @@ def import_files(
 
 
 def _once(places: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
-    """Return each file of `places` once, and the places that are the same file as an earlier one, with that one."""
     firsts: dict[str, str] = {}
     copies = []
     for place in places:
@@ -148,7 +147,6 @@ def _has_target_column(output: Output) -> bool:
 
 
 def _file_names(files: set[Path]) -> dict[Path, str]:
-    """Return the shortest distinct name of each of `files`; with suffixes only if names are equal without them."""
     without = {file: file.with_suffix("") for file in files}
     shown = without if len(set(without.values())) == len(files) else {file: file for file in files}
     ends = _ends_of(list(shown.values()))
@@ -156,7 +154,6 @@ def _file_names(files: set[Path]) -> dict[Path, str]:
 
 
 def _by_run(logs: Mapping[str, LogKind], first: int) -> list[Logs]:
-    """Group the logs of one pgbench, numbered from `first`."""
     # in path form, folders and names compare alike for addresses
     of = {Path(place): place for place in logs}
     groups = by_run(list(of))
@@ -168,7 +165,6 @@ def _by_run(logs: Mapping[str, LogKind], first: int) -> list[Logs]:
 
 
 def _ends_of(paths: Sequence[Path]) -> dict[Path, str]:
-    """Return for each of `paths` its shortest end that no other of them has."""
     common = Counter(path.parts[-length:] for path in paths for length in range(1, len(path.parts)))
     return {
         path: next(

@@ -12,7 +12,7 @@ from pgdyno.messages import Message
 def _check(subject: Subject) -> Iterator[RuleFinding]:
     if not subject.imported:
         return
-    from pgdyno.importers.documents.command_lines import swept
+    from pgdyno.importers.documents.prose import swept
 
     ranges = [(line, found) for line in subject.facts("sweep") if (found := swept(line.text)) is not None]
     if not ranges:

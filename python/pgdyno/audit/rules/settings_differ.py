@@ -63,7 +63,7 @@ def _unchanged(name: str, kept: Mapping[str, Value]) -> str:
 
 def _reported(subject: Subject) -> Iterator[RuleFinding]:
     # a run of pgdyno's own needs no parsers of documents
-    from pgdyno.importers.documents.command_lines import SETTINGS
+    from pgdyno.importers.documents.prose import SETTINGS
 
     reported = {name: subject.facts(name) for name in SETTINGS if subject.facts(name)}
     if not reported:

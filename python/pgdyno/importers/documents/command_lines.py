@@ -1,4 +1,4 @@
-"""Command lines in documents, and lines that state the conditions of their figures."""
+"""Command lines in documents."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from collections.abc import Sequence
 
 from pgdyno.importers.documents.command_prefixes import Prefix, program_folder, read_prefix
 from pgdyno.importers.documents.passwords import connection_options, server_parts
-from pgdyno.importers.parsed import Fact, Output, number
+from pgdyno.importers.parsed import Output, number
 
 _PROMPT = r"(?:^|[$#>%]\s{0,8}|\s|`)"
 _DATABASE = r"(?:'[^'`]{1,300}'|\"[^\"`]{1,300}\"|[\w.$:/{}@?&=%*,+\[\]~-]{1,300})"
-"""A database's name or a connection string before the options."""
 _PGBENCH = re.compile(
     _PROMPT + rf"(?P<command>(?:[^\s`]{{0,200}}/)?pgbench(?:-?\d{{1,2}}(?:\.\d)?)?(?:\s+{_DATABASE})?\s+-\S.{{0,8000}})"
 )
 _SYSBENCH = re.compile(_PROMPT + r"(?P<command>(?:[^\s`]{0,200}/)?sysbench\s+\S.{0,8000})")
 _ENDS = frozenset(["|", ">", ">>", "2>", "2>&1", "&>", "&", "&&", "||", ";", "<"])
-"""Shell words that end a command's options."""
 
 _WITH_VALUE = {"c": "clients", "j": "workers", "s": "scale", "T": "duration_s", "t": "transactions_per_client",
                "R": "rate"}  # fmt: skip
@@ -33,18 +31,15 @@ _KNOWN_APART = frozenset("cjsTtMRDPhpdUrnvlW") | {
     "report-per-command", "no-vacuum", "vacuum-all", "log", "debug", "show-script", "failures-detailed",
     "verbose-errors", "random-seed",
 }  # fmt: skip
-"""Options that a point or a server's name contains, or that do not change the load."""
 _HOST = re.compile(
     r"(?:^|\s)host(?:addr)?\s{0,4}=\s{0,4}'?(?P<key>[^\s']{1,300})|"
     r"^postgres(?:ql)?://(?:[^@/]{0,200}@)?(?P<uri>[^:/?,]{1,300})"
 )
-"""In a connection string."""
 _BUILTIN = {"S": "select-only", "N": "simple-update"}
 
 
 LONGEST_PREFIX = 300
 _NO_PREFIX = re.compile(r"[\s\-*•+|]*[$#%>]?\s*")
-"""List marks, and a prompt without words."""
 
 
 def pgbench_command(text: str) -> str | None:
@@ -175,7 +170,6 @@ def _maybe(text: str) -> float | None:
 
 
 def _options(words: Sequence[str]) -> list[tuple[str, str | None]]:
-    """Return options and their values, short and long, as getopt does."""
     found: list[tuple[str, str | None]] = []
     at = 0
     while at < len(words):
@@ -202,68 +196,3 @@ def _options(words: Sequence[str]) -> list[tuple[str, str | None]]:
         elif word:
             found.append(("d", word))
     return found
-
-
-SETTINGS = (
-    "autovacuum",
-    "archive_mode",
-    "checkpoint_timeout",
-    "data_checksums",
-    "fsync",
-    "full_page_writes",
-    "max_wal_size",
-    "shared_buffers",
-    "synchronous_commit",
-    "wal_level",
-)
-"""Settings that audit rules use."""
-
-_LONGEST = 160
-"""Longer lines are prose about a setting, not its value."""
-_SETTING = re.compile(rf"^\W*(?P<name>{'|'.join(SETTINGS)})\b(?:\s*[=:]\s*|\s+|\s*\|\s*)(?P<value>['\w].*)$")
-_SWEEP = (
-    re.compile(r"-c\s+\w+\s+\[(?P<first>\d{1,9})\.\.(?P<last>\d{1,9})\]"),
-    re.compile(r"\bclients?\s+from\s+(?P<first>\d{1,9})\s+(?:to|till|until)\s+(?P<last>\d{1,9})", re.IGNORECASE),
-)
-_FACT_PROMPT = re.compile(
-    r"\s{0,8}\[?(?:(?:postgres|pgsql)@[\w.-]{1,80}|[\w.-]{1,40}@[\w.-]{0,60}(?<![^\W\d_])(?:db|pg|postgres|postgresql)"
-    r"(?:[\d_.-]|host|server|master|primary)?[\w.-]{0,40})[^$#]{0,80}[$#]\s{0,4}"
-    r"(?P<command>(?:\S{0,200}/)?(?:pgbench|sysbench)\b.{0,2000})"
-)
-"""`[postgres@dbhost ~]$ pgbench …`: the account postgres, or a host name that indicates a server."""
-_PGHOST = re.compile(r"\W{0,12}(?:export\s{1,4})?PGHOST\s{0,2}=\s{0,2}['\"]?(?P<host>[^\s'\";]{1,200})")
-_TMPFS = re.compile(r"\btmpfs\b|\bramdisk\b|\bRAM disk\b", re.IGNORECASE)
-
-
-def facts_in(text: str, line: int) -> list[Fact]:
-    """Return the facts in the line `text`: settings with their values, storage in memory, a sweep of clients, a prompt,
-    PGHOST.
-
-    A prompt counts if it starts a load that names no other server.
-    """
-    found = []
-    prompt = _FACT_PROMPT.match(text)
-    if prompt is not None and is_local(host_of(prompt["command"]) or ""):
-        found.append(Fact(line, "prompt of a server", text.strip()[:_LONGEST]))
-    if len(text) > _LONGEST:
-        return found
-    pghost = _PGHOST.match(text)
-    if pghost is not None:
-        found.append(Fact(line, "PGHOST", f"PGHOST={pghost['host']}"))
-    setting = _SETTING.match(text)
-    if setting is not None:
-        found.append(Fact(line, setting["name"], text.strip()))
-    if _TMPFS.search(text):
-        found.append(Fact(line, "tmpfs", text.strip()))
-    if any(pattern.search(text) for pattern in _SWEEP):
-        found.append(Fact(line, "sweep", text.strip()))
-    return found
-
-
-def swept(text: str) -> tuple[int, int] | None:
-    """Return the fewest and most clients of a line that describes a sweep."""
-    for pattern in _SWEEP:
-        match = pattern.search(text)
-        if match is not None:
-            return int(match["first"]), int(match["last"])
-    return None

@@ -25,14 +25,11 @@ _SERVER = {"PGSERVICE": "h", "PGHOSTADDR": "h", "PGHOST": "h", "PGPORT": "p", "P
 _NEEDLESS = re.compile(
     r"PG(?:USER|PASSWORD|PASSFILE|APPNAME|CONNECT_TIMEOUT|DATA)|\w*(?:PASS|PASSWORD|PWD)|LANG|LC_\w+|TZ"
 )
-"""Variables that change neither the server nor the load."""
 _ROUTES = frozenset([
     "ssh", "docker", "docker-compose", "podman", "nerdctl", "kubectl", "oc", "microk8s", "lxc", "incus", "crictl",
     "nsenter", "chroot", "machinectl", "gcloud", "az", "aws", "vagrant", "toolbox", "distrobox", "srun",
 ])  # fmt: skip
-"""Programs that run a command elsewhere."""
 _FLAGS = frozenset(["-i", "-t", "-it", "-ti", "-tt", "-T", "-q", "--interactive", "--tty", "--rm", "--", "exec", "run"])
-"""Words after these programs that do not say where."""
 _LOAD = frozenset([
     "numactl", "taskset", "nice", "ionice", "chrt", "cgexec", "systemd-run", "cpulimit", "prlimit", "perf", "strace",
     "ltrace", "valgrind", "faketime",
@@ -89,7 +86,6 @@ def program_folder(prefix: Prefix, program: str) -> str:
 
 
 def _read_prompt(prefix: Prefix, prompt: str) -> list[str]:
-    """Keep host and folder of `prompt`; return its other words."""
     at = _USER_AT_HOST.search(prompt)
     if at is not None:
         prefix.host = "" if _CONTAINER.fullmatch(at["host"]) else at["host"]
@@ -103,7 +99,6 @@ def _read_prompt(prefix: Prefix, prompt: str) -> list[str]:
 
 
 def _read_words(prefix: Prefix, words: list[str]) -> list[str]:
-    """Keep what the `words` of a shell show; return the words of no known program."""
     others: list[str] = []
     route: list[str] = []
     loads: list[list[str]] = []

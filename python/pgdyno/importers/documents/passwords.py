@@ -36,7 +36,6 @@ _NOT_LOAD = frozenset([
     "user", "password", "passfile", "application_name", "fallback_application_name", "connect_timeout", "sslcert",
     "sslkey", "sslpassword", "sslrootcert", "sslcrl", "client_encoding", *_PARTS,
 ])  # fmt: skip
-"""Parameters of libpq that do not change the load."""
 
 
 def connection_options(text: str) -> list[str]:

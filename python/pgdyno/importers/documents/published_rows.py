@@ -128,9 +128,6 @@ def _by_rows(grid: Grid, columns: Sequence[Column]) -> GridTrials:
 
 
 def _telling_notes(grid: Grid, columns: Sequence[Column]) -> dict[int, str]:
-    """Return by line the words after numbers of clients, where the same number occurs with other words: `64 (async)`,
-    `64 (sync)`.
-    """
     at = next((at for at, column in enumerate(columns) if column.field == "clients"), None)
     found: dict[str, dict[int, str]] = {}
     for line, cells, _ in grid.rows:
@@ -143,7 +140,6 @@ def _telling_notes(grid: Grid, columns: Sequence[Column]) -> dict[int, str]:
 
 
 def _settings(columns: Sequence[Column]) -> list[int]:
-    """Return columns that distinguish runs besides labels: clients, scales, and numbers of repeats."""
     fields = ("clients", "clients/workers", "workers", "scale", "warehouses")
     return [
         at for at, column in enumerate(columns)
@@ -154,9 +150,6 @@ def _settings(columns: Sequence[Column]) -> list[int]:
 def _styles(
     grid: Grid, columns: Sequence[Column], figures_at: Sequence[int], unnamed: Sequence[int]
 ) -> dict[int, Style]:
-    """Return the number format of each column of `figures_at`; figures in columns that pgdyno does not know, `unnamed`,
-    show that of the table, too.
-    """
     by_column = {
         at: [figure for _, cells, _ in grid.rows if at < len(cells) and (figure := figure_of(cells[at]))]
         for at in (*figures_at, *unnamed)
@@ -197,7 +190,6 @@ def _is_dotted(grid: Grid, columns: Sequence[Column], rate: int, figures: Sequen
 
 
 def _labels(columns: Sequence[Column], first_rate: int) -> list[int]:
-    """Return columns that distinguish rows: those before the rate, and those whose heading names a target."""
     return [
         at for at, column in enumerate(columns)
         if column.field == "label" and (at < first_rate or (plain(column.head) in TARGET and column.head.strip()))
@@ -236,7 +228,6 @@ class _Row:
     styles: dict[int, Style]
 
     def outputs(self, rates: Sequence[int]) -> list[Output]:
-        """Return an output for each target, and for each repeat, that has a rate in this row."""
         found: dict[tuple[str | None, int], Output] = {}
         seen: dict[tuple[str | None, str], int] = {}
         for at in rates:
@@ -271,7 +262,6 @@ class _Row:
                 self._put(output, column, value)
 
     def _keep_words(self, output: Output, column: Column, text: str) -> None:
-        """Keep a result without a field as it is, and split `8/4`, clients and workers."""
         pair = re.match(r"(\d{1,6})\s?/\s?(\d{1,6})", text)
         if column.field == "result" and text:
             output.words[plain(column.head)] = text[:LONGEST_WORD]
@@ -305,9 +295,6 @@ class _Row:
             return None
 
     def unread(self, places: Sequence[int], unnamed: Sequence[int], outputs: Sequence[Output]) -> list[Unread]:
-        """Return the figures in the columns `places` that none of `outputs` has, and those with a unit in columns that
-        pgdyno does not know, `unnamed`.
-        """
         targets = {output.target for output in outputs}
         left = [
             at for at in places
@@ -332,9 +319,6 @@ class _Row:
 
 
 def _belongs_to(column: Column, target: str | None, targets: Collection[str | None]) -> bool:
-    """Return whether `column` is of `target`, one of those in its row: a result without a name beside rates of several
-    targets is of none of them.
-    """
     if column.target is None and column.is_measured and not column.is_rate and len(targets) > 1:
         return target is None
     return column.target in (None, target)
@@ -344,9 +328,6 @@ def _belongs_to(column: Column, target: str | None, targets: Collection[str | No
 
 
 def _wide(grid: Grid, columns: Sequence[Column], caption: str, units: frozenset[str]) -> GridTrials | None:
-    """Read `clients | PG14 | PG15`, or `version | 8 clients | 16 clients`, whose unit is above; None for other
-    tables.
-    """
     first, others = columns[0], columns[1:]
     in_rows = first.field in ("clients", "workers") and all(column.field == "label" for column in others)
     heads = [figure_of(re.sub(r"^c\s?=\s?", "", column.head)) for column in others]
@@ -436,7 +417,6 @@ def _values(style: Style, figures: Sequence[Figure]) -> list[float]:
 
 
 def _unit_of(text: str) -> str | None:
-    """Return the only unit of throughput in `text`."""
     found = units_in(text)
     return next(iter(found)) if len(found) == 1 else None
 

@@ -32,7 +32,6 @@ def repeated_rows(outputs: Sequence[Output]) -> Iterator[tuple[Output, Output]]:
 
 
 def _candidates(row: Output, raw: Mapping[tuple[str, int], list[Output]]) -> Iterator[Output]:
-    """Yield outputs whose rate differs from that of `row` by less than two."""
     for name in _RATES:
         value = getattr(row, name)
         for whole in () if value is None else range(int(value) - 1, int(value) + 2):
@@ -60,6 +59,5 @@ def _digits(value: float) -> str:
 
 
 def _rounds_to(shown: float, exact: float) -> bool:
-    """Return whether `exact`, rounded or cut to the digits of `shown`, is `shown`."""
     decimals = len(f"{shown:.10g}".partition(".")[2])
     return abs(shown - exact) < 10.0**-decimals

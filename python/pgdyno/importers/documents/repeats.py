@@ -42,7 +42,6 @@ def undecided(outputs: Sequence[Output], targets: Sequence[Hashable]) -> int:
 
 
 def _settings(output: Output) -> Hashable:
-    """Return what two outputs must have in common to be repeats."""
     variables = tuple(sorted(output.variables.items()))
     return (
         output.workload, output.scale, output.warehouses, output.clients, output.workers, output.protocol, output.rate,

@@ -18,7 +18,6 @@ _TO_MS = {
     )
     for unit in units.split()
 }
-"""Factors from units of time to milliseconds."""
 _TIME_UNITS = "|".join(sorted(_TO_MS, key=len, reverse=True))
 _THOUSAND, _MILLION = r"k|thousands?|tsd", r"m|mm|mn|mio|mln|millions?"
 _CELL = re.compile(
@@ -31,7 +30,6 @@ _CELL = re.compile(
 _SPACED = re.compile(r"\d{1,3}(?:[\u00a0\u202f\u2009 '’]\d{3})+(?:[.,]\d+)?")  # noqa: RUF001
 _NOTE = re.compile(r"\s|[(\[{<‹«←*†‡¹²³,;!✓✅⚠]|--|/s")  # noqa: RUF001
 _NO_FIGURE = re.compile(r"\s?[/%–-]\s?\d|\s?%|\s?x\b|\s?×")  # noqa: RUF001
-"""After a number: the rest of a range, of a pair, of a share or of a ratio."""
 _RATE_UNITS = {
     "tps": ("tps", "/s"), "qps": ("qps", "/s"), "nopm": ("nopm", "tpmc", "/min"), "tpm": ("tpm", "/min"),
 }  # fmt: skip
@@ -146,7 +144,6 @@ _RESULT = re.compile(
     r"load average|loadavg|iops|[kmg]i?b/s|hit (?:ratio|rate)|cache hits?|wal (?:written|size|bytes|generated)|"
     r"deadlocks|elapsed time|run ?time|total time)(?![a-z])|^%|%$"
 )
-"""Columns of results that pgdyno has no figure for: they distinguish no rows."""
 _SECONDS = re.compile(r"\bs\b|sec|elaptime")
 _PERCENTILE = re.compile(
     r"(?<![a-z0-9])(?:p(?P<p>\d{2,4}(?:\.\d{1,4})?)|(?P<q>\d{2}(?:\.\d{1,4})?)\s?(?:%|th(?:\s?percentile)?|パーセンタイル))"
@@ -167,9 +164,7 @@ _DERIVED = re.compile(
     r"minimum|maximum|per|cost|price|scaled|failed|failures?|(?<!excluding )(?<!without )errors?|steady|limit|drop|"
     r"increase|decrease|variance|ci|p\d{2,4})(?![a-z])|[$€£¥]"
 )
-"""Words in the heading of a column whose rates were not measured."""
 _OVER = re.compile(r"\s?/\s?(?!(?:s|sec|min)\b)[^\W\d]")
-"""After a rate in a heading: `TPS/vCPU`."""
 _NO_LATENCY = re.compile(
     r"[δΔ∆×]|(?<![a-z])(?:vs\.?|change|delta|reduction|improvement|ratio|target|limit)(?![a-z])"  # noqa: RUF001
 )
@@ -318,7 +313,6 @@ def columns_of(heads: Sequence[str]) -> list[Column]:
 
 
 def _of_target(column: Column, targets: Collection[str]) -> Column:
-    """Return `column` as that of one of `targets` if its heading begins or ends with it."""
     text = re.sub(r"\s+", " ", re.sub(r"[*`_]", " ", column.head)).strip()
     for target in sorted(targets, key=len, reverse=True):
         name = re.escape(target)
@@ -396,7 +390,6 @@ def _percent(match: re.Match[str]) -> str:
 
 
 def _left(rest: str, head: str) -> str | None:
-    """Return what a heading names besides its figure, unchanged."""
     words = _QUALIFIER.sub(" ", _RATE.sub(" ", rest)).split()
     if not words or _ORDINAL.fullmatch(" ".join(words)):
         return None

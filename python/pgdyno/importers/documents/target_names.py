@@ -54,9 +54,6 @@ def name_targets(outputs: Sequence[Output], fallback: str, wanted: str | None = 
 
 
 def _fill_servers(outputs: Sequence[Output]) -> None:
-    """Fill in missing servers, routes and hosts of prompts: an output without a command line has those of the one
-    before it; if all are equal, they are no distinction.
-    """
     by_place: dict[Hashable, list[Output]] = defaultdict(list)
     for output in outputs:
         by_place[output.tool, output.place].append(output)
@@ -95,7 +92,6 @@ def _tell_apart(
     parts: list[Callable[[Output], str]],
     names: list[str],
 ) -> None:
-    """Rename the members of `groups`, which are all named `name` so far."""
     if len(groups) == 1 or not parts:
         for number, members in enumerate(groups, start=1):
             for at in members:
