@@ -52,7 +52,7 @@ def stored(
             assert record.summary is not None
             reached = rate * (1 + 0.001 * (number % 3)) * (1 - decline) ** number
             latency = present(record.summary.latency_ns).model_copy(
-                update={"mean": share * point.clients * 1e9 / reached}
+                update={"mean": share * point.planned_clients * 1e9 / reached}
             )
             summary = record.summary.model_copy(update={"tps": reached, "latency_ns": latency})
             record = record.model_copy(update={"summary": summary, "point": point, "slug": f"{number:04d}-{target}"})

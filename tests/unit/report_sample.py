@@ -352,7 +352,7 @@ def swept(points: Sequence[Point], sweep_of_plan: Mapping[str, object] | None = 
     for repeat in (1, 2):
         for at, point in enumerate(points):
             add_trial(
-                run, "pg18", point.clients, 100.0 * point.clients + at, 900, repeat=repeat, seconds=2, point=point
+                run, "pg18", point.planned_clients, 100.0 * point.planned_clients + at, 900, repeat=repeat, seconds=2, point=point
             )
     return run
 

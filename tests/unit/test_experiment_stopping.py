@@ -52,20 +52,20 @@ def planned(text: str = PLAN) -> tuple[StoppingRule, Manifest, list[PlannedTrial
 def measured(run: SampleRun, looks: Looks, trials: list[PlannedTrial], rate: Rate, most: int = 1_000) -> list[Looked]:
     """Runs the trials that are needed, at most so many; returns the looks."""
     found = []
-    done = {(trial.target, trial.point.clients, trial.repeat) for trial in run.trials}
+    done = {(trial.target, trial.point.planned_clients, trial.repeat) for trial in run.trials}
     for trial in trials:
-        place = (trial.target, trial.point.clients, trial.repeat)
+        place = (trial.target, trial.point.planned_clients, trial.repeat)
         if most and place not in done and looks.needs(trial):
             most -= 1
             at = {"repeat": trial.repeat, "point": trial.point}
-            add_trial(run, trial.target, trial.point.clients, rate(trial), 100.0, seconds=1, **at)  # type: ignore[arg-type]
+            add_trial(run, trial.target, trial.point.planned_clients, rate(trial), 100.0, seconds=1, **at)  # type: ignore[arg-type]
             found += looks.look()
     return found
 
 
 def noisy(trial: PlannedTrial) -> float:
     """c is 30 % faster; b is as fast as a at 2 clients, and too noisy to tell at 8."""
-    spread = 0.2 if (trial.target, trial.point.clients) == ("b", 8) else 0.003
+    spread = 0.2 if (trial.target, trial.point.planned_clients) == ("b", 8) else 0.003
     chance = np.random.default_rng([trial.number, 7])
     return 1_000 * (1.3 if trial.target == "c" else 1.0) * float(np.exp(chance.normal(0, spread)))
 
@@ -73,7 +73,7 @@ def noisy(trial: PlannedTrial) -> float:
 def counts(run: SampleRun) -> dict[tuple[str, int], int]:
     found: dict[tuple[str, int], int] = {}
     for trial in run.trials:
-        place = trial.target, trial.point.clients
+        place = trial.target, trial.point.planned_clients
         found[place] = found.get(place, 0) + 1
     return found
 

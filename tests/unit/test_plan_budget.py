@@ -188,7 +188,7 @@ def test_axes_stay_crossed_when_curves_have_to_go() -> None:
         for clients in range(2, 162, 2)
     ]
     kept = thin(points, 18)
-    assert {(point.scale, point.workers == point.clients) for point in kept if point.clients > 2} == {
+    assert {(point.scale, point.workers == point.planned_clients) for point in kept if point.planned_clients > 2} == {
         (scale, alone) for scale in (100, 3000) for alone in (True, False)
     }
     assert len(kept) == 18

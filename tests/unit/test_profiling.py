@@ -44,7 +44,7 @@ def stored(folder: Path, plan: str, points: list[Point]) -> tuple[LoadedPlan, Ru
     path.write_text(plan)
     run = SampleRun(manifest())
     for number, point in enumerate(points, start=1):
-        add_trial(run, "pg18", point.clients, 100.0 * number, 500, point=point)
+        add_trial(run, "pg18", point.planned_clients, 100.0 * number, 500, point=point)
     of_run = SimpleNamespace(trials=lambda: run.trials, manifest=SimpleNamespace(profiles=[]))
     return load_plan(path), cast("RunFolder", of_run)
 

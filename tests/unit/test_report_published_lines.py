@@ -16,7 +16,7 @@ def run_of(data: str | None, point: Point) -> SampleRun:
             update={"plan": {**run.manifest.plan, "published": {"data": data}, "workload": {"scale": point.scale}}}
         )
     for repeat in (1, 2):
-        add_trial(run, "pg18", point.clients, 30_000 + repeat, 900, repeat=repeat, point=point)
+        add_trial(run, "pg18", point.planned_clients, 30_000 + repeat, 900, repeat=repeat, point=point)
     return run
 
 

@@ -122,7 +122,7 @@ def carry_out(arm: Arm, tps: dict[int, float]) -> tuple[SearchRecord, list[Trial
         asked = arm.ask(records)
         if isinstance(asked, SearchRecord):
             return asked, records
-        records.append(record(len(records) + 1, arm.target, asked, tps=tps[asked.clients]))
+        records.append(record(len(records) + 1, arm.target, asked, tps=tps[asked.planned_clients]))
 
 
 def test_each_target_and_scale_has_a_search_of_its_own(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ class History:
     """None below 12 runs, which are too few for change points."""
 
 
-_Key = tuple[Metric, str, str, tuple[str, ...], str, Series, int]
+_Key = tuple[Metric, str, str, tuple[str, ...], str, Series, int | None]
 """Metric, workload, its load beyond its points, the load of an imported trial, length of trials, and point."""
 _ROWS = 10_000
 """Rows of a table of sbtest by default."""

@@ -134,7 +134,7 @@ def _grade_of_instances(
 def figures_by_point(run: RunSource, trials: Iterable[TrialRecord]) -> list[list[Figure]]:
     """Return the figures of the finished trials of every point, by the metric that comparisons of the run use."""
     metric = usual_metric(run)
-    points: dict[tuple[Series, int], list[Figure]] = {}
+    points: dict[tuple[Series, int | None], list[Figure]] = {}
     for trial in trials:
         value = value_of(trial, metric)
         if value is not None:

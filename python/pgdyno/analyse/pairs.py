@@ -107,7 +107,7 @@ VERSION = "version"
 SELDOM_COMPARED = ("rate", "scale", "workers")
 """Parameters that make curves; `usual_split` prefers any other parameter."""
 
-PointKey = tuple[Series, int]
+PointKey = tuple[Series, int | None]
 """A point without its arm: the other parameters, and the clients."""
 
 
@@ -373,7 +373,7 @@ def _arms(
         figures.keys() | out.keys() | none.keys()
         for figures, out, none in zip((base, other), left_out, dead, strict=True)
     ]
-    both = sorted((each for each in keys if all(each in arm for arm in had)), key=lambda each: each[1])
+    both = sorted((each for each in keys if all(each in arm for arm in had)), key=lambda each: each[1] or 0)
     return Arms(
         *names,
         metric,
@@ -528,12 +528,12 @@ def _labels(keys: Sequence[PointKey]) -> dict[PointKey, Message]:
     return labels
 
 
-def _label(series: str | None, clients: int) -> Message:
-    # an import may not know the clients
-    if series is None and clients == 0:
-        return Message("point", "clients unknown", count=clients)
+def _label(series: str | None, clients: int | None) -> Message:
+    if clients is None:
+        # an import may not know them
+        if series is None:
+            return Message("point", "clients unknown", count=0)
+        return Message("point", "{series}, clients unknown", series=series, count=0)
     if series is None:
         return Message("point", "{count:,} client", "{count:,} clients", count=clients)
-    if clients == 0:
-        return Message("point", "{series}, clients unknown", series=series, count=clients)
     return Message("point", "{series}, {count:,} client", "{series}, {count:,} clients", series=series, count=clients)

@@ -62,7 +62,7 @@ class ScalingPoint:
 
     @property
     def clients(self) -> int:
-        return self.summary.clients
+        return self.summary.clients or 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def scaling(points: Sequence[PointSummary]) -> list[ScalingCurve]:
         there = [
             ScalingPoint(point, point.tps)
             for point in points
-            if point.series == series and point.tps is not None and point.clients > 0
+            if point.series == series and point.tps is not None and point.clients
         ]
         if there:
             curves.append(_curve(series, sorted(there, key=lambda point: point.clients)))

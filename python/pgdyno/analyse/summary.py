@@ -134,7 +134,7 @@ class PointSummary:
     """One point of the sweep on one target, over its finished trials."""
 
     series: Series
-    clients: int
+    clients: int | None
     point: Point
     """With every parameter, including those that do not split a series."""
     finished: tuple[int, ...]
@@ -169,7 +169,7 @@ def summarise(run: RunSource) -> list[PointSummary]:
     points = []
     for series in series_in_order(targets, run.trials, run.manifest.plan, follow):
         on_series = by_series[series]
-        clients = sorted({trial.point.clients for trial in on_series})
+        clients = sorted({trial.point.clients for trial in on_series}, key=lambda each: each or 0)
         points += [
             _point(run, series, [trial for trial in on_series if trial.point.clients == each]) for each in clients
         ]

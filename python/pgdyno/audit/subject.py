@@ -104,7 +104,7 @@ class Sample:
     @property
     def clients(self) -> int:
         """Return the number of clients; 0 if unknown."""
-        return self.trial.point.clients
+        return self.trial.point.clients or 0
 
     @property
     def tool(self) -> str | None:

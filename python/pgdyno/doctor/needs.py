@@ -132,7 +132,7 @@ def needs_of_plan(loaded: LoadedPlan, home: Home, scripts: Sequence[str]) -> Nee
     """Returns the plan's needs; `scripts` are the engine's options for its scripts."""
     plan = loaded.plan
     points = plan.points()
-    most = max(points, key=lambda point: point.clients)
+    most = max(points, key=lambda point: point.planned_clients)
     names = scripts_that_run(plan)
     builtin = names <= STATEMENTS.keys()
     started = {name: spec for name, spec in plan.target.items() if isinstance(spec, OwnTarget)}
@@ -144,7 +144,7 @@ def needs_of_plan(loaded: LoadedPlan, home: Home, scripts: Sequence[str]) -> Nee
     datasets = _datasets(plan, points)
     return Needs(
         plan=loaded.source,
-        clients=most.clients,
+        clients=most.planned_clients,
         replica_clients=plan.replica_load.clients if plan.replica_load is not None else 0,
         workers=most.workers,
         protocol=most.protocol,

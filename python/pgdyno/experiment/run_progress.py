@@ -94,7 +94,7 @@ class RunProgress:
     def run_began(self) -> None:
         series, names = _series(self._plan, self._trials)
         grid = [
-            GridTrial(trial.number, trial.slug, label(series[trial.number], names), trial.point.clients)
+            GridTrial(trial.number, trial.slug, label(series[trial.number], names), trial.point.planned_clients)
             for trial in self._trials
         ]
         self._view.event(RunBegan(self._folder.path, grid))
@@ -191,7 +191,10 @@ def _series(plan: Plan, trials: Sequence[PlannedTrial]) -> tuple[dict[int, Serie
 def _places(plan: Plan, trials: Sequence[PlannedTrial]) -> dict[int, tuple[str, str]]:
     series, names = _series(plan, trials)
     return {
-        trial.number: (label(series[trial.number], names) if names else "", counted(trial.point.clients, "client"))
+        trial.number: (
+            label(series[trial.number], names) if names else "",
+            counted(trial.point.planned_clients, "client"),
+        )
         for trial in trials
     }
 

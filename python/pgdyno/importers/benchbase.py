@@ -52,18 +52,18 @@ _OF_HEADER = {
 }  # fmt: skip
 _POSTGRES = re.compile(r"postgres|noisepage|cockroach|yugabyte|timescale|edb|alloydb|aurora", re.IGNORECASE)
 _WORDS = {"DBMS Type": "dbms", "DBMS Version": "server_version", "isolation": "isolation"}
+_BEGINNINGS = (
+    "Benchmark Type", "DBMS Type", "Current Timestamp (milliseconds)", "Start timestamp (milliseconds)", "Final State",
+)  # fmt: skip
 _OTHERS = ("Current Timestamp (milliseconds)", "Start timestamp (milliseconds)", "Final State", "randomSeed")
 
 
 class BenchbaseParser(OutputParser):
-    """Reads summaries line by line; a line may contain a complete one."""
-
     def __init__(self) -> None:
         super().__init__()
         self._open: Output | None = None
         self._depth = 0
         self._header: dict[str, tuple[int, str]] = {}
-        """By key: the line and the value of the log's header, which is of all results up to the next one."""
 
     def read(self, text: str, line: int) -> bool:
         logged = _LOGGED.search(text)
@@ -116,9 +116,7 @@ class BenchbaseParser(OutputParser):
     def _takes(self, key: str, value: str, line: int, text: str) -> bool:
         latency = _LATENCY.fullmatch(key)
         known = latency is not None or key in _FIELDS or key in _WORDS or key in _OTHERS
-        begins = (
-            latency is not None or "(requests/second)" in key or key in ("Benchmark Type", "DBMS Type", *_OTHERS[:3])
-        )
+        begins = latency is not None or "(requests/second)" in key or key in _BEGINNINGS
         if not known or (self._open is None and not begins and self._depth == 0):
             return False
         if self._open is None:
@@ -147,7 +145,12 @@ def _put_value(output: Output, key: str, value: str, line: int, text: str) -> bo
     latency = _LATENCY.fullmatch(key)
     try:
         if latency is not None:
-            _put_latency(output, latency, value, line, text)
+            milliseconds, what = round(float(value) / (1000 if latency["unit"] == "micro" else 1), 6), latency["what"]
+            if what in _MEANS:
+                output.put(_MEANS[what], milliseconds, line, text)
+            else:
+                rank = 50.0 if what == "Median" else float(what.partition("th")[0])
+                output.put_percentile(rank, milliseconds, line, text)
         elif key == "scalefactor" and not float(value).is_integer():
             # benchmarks such as TPC-H have fractions, and a point's scale has none
             output.variables[key] = value
@@ -172,15 +175,3 @@ def _settle(output: Output) -> None:
         line, text = output.printed["tps"]
         output.put("transactions", round(output.tps * output.duration_s), line, text)
         output.put("failed", round((output.requests_per_s - output.tps) * output.duration_s), line, text)
-
-
-def _put_latency(output: Output, latency: re.Match[str], value: str, line: int, text: str) -> None:
-    milliseconds = round(float(value) / (1000 if latency["unit"] == "micro" else 1), 6)
-    what = latency["what"]
-    if what in _MEANS:
-        output.put(_MEANS[what], milliseconds, line, text)
-        return
-    percentile = 50.0 if what == "Median" else float(what.partition("th")[0])
-    output.percentiles_ms[percentile] = milliseconds
-    output.printed["percentiles_ms"] = (line, text.strip())
-    output.last_line = line

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 
 from pgdyno.errors import UsageError
 from pgdyno.importers.documents.context import ORDINAL
@@ -14,24 +14,17 @@ from pgdyno.importers.documents.passwords import MASK, names_password, without_p
 from pgdyno.importers.documents.remainder import LONGEST_SHOWN
 from pgdyno.importers.documents.table_cells import Figure, Style, style_of
 from pgdyno.importers.documents.time_columns import moments, time_column
-from pgdyno.importers.parsed import LONGEST_NUMBER, Document, Output, Unread, number, whole_number
+from pgdyno.importers.parsed import FIGURES, LONGEST_NUMBER, WHOLE, Document, Output, Unread, number, whole_number
 from pgdyno.messages import Message
 from pgdyno.records.rate_unit import NEW_ORDERS
 
-_WHOLE = (
-    "scale", "warehouses", "clients", "workers", "transactions_per_client", "transactions", "reads", "writes",
-    "others", "errors", "failed", "skipped", "retried", "retries",
-)  # fmt: skip
-_NUMBERS = (
-    "duration_s", "tps", "tps_including_connections", "tps_excluding_connections", "qps", "tpm", "nopm", "rate",
-    "latency_mean_ms", "latency_stddev_ms", "latency_min_ms", "latency_max_ms", "connect_ms",
-)  # fmt: skip
+_FIELDS = frozenset(FIGURES)
 _SAME = {"measured_s": "duration_s", "succeeded": "transactions"}
 _PERCENTILES = {
     "p50_ms": 50.0, "p75_ms": 75.0, "p90_ms": 90.0, "p95_ms": 95.0, "p99_ms": 99.0, "p999_ms": 99.9,
     "p9999_ms": 99.99, "latency_p50_ms": 50.0, "latency_p95_ms": 95.0, "latency_p99_ms": 99.0,
 }  # fmt: skip
-_FIGURES = frozenset([*_WHOLE, *_NUMBERS, *_SAME, *_PERCENTILES])
+_FIGURES = _FIELDS | {*_SAME, *_PERCENTILES}
 _TEXTS = ("target", "workload", "protocol")
 _WORDS = {"connections": "rows", "checkpoints": "checkpoints", "server_version": "server_version"}
 _PAIRS = ("settings", "variables")
@@ -56,10 +49,8 @@ class FieldError(ValueError):
     """A field exceeds the length limit."""
 
 
-_READ = frozenset([*_WHOLE, *_NUMBERS, *_SAME, *_PERCENTILES, *_TEXTS, *_WORDS])
-OURS = frozenset([
-    *_WHOLE, *_NUMBERS, *_SAME, *_PERCENTILES, *_TEXTS, *_WORDS, *_PAIRS, *_NEEDLESS, *_OUTCOME, _COUNTED,
-])  # fmt: skip
+_READ = _FIGURES | {*_TEXTS, *_WORDS}
+OURS = _READ | {*_PAIRS, *_NEEDLESS, *_OUTCOME, _COUNTED}
 """Columns that need no mapping; `variables.NAME` and `settings.NAME` are also accepted."""
 
 
@@ -94,25 +85,25 @@ def read_table(text: str, mapping: Mapping[str, str]) -> Document:
         raise UsageError(f"several columns of the table are {twice}: {both}", hint="remove or rename all but one")
     rows = list(_numbered(csv.reader(lines[1:], delimiter=_delimiter(lines[0]))))
     document = Document()
-    unknown_names = ["" if _is_ours(column) else name for name, column in zip(names, columns, strict=True)]
-    moment = time_column(unknown_names, [cells for _, cells in rows], _settings(columns, rows))
+    unknown = ["" if _is_ours(column) else name for name, column in zip(names, columns, strict=True)]
+    settings = [at for at, name in enumerate(columns) if _distinguishes(name, at, rows)]
+    moment = time_column(unknown, [cells for _, cells in rows], settings)
     if moment is not None:
-        document.unread.append(moments(1, names[moment]))
-        return document
+        return Document(unread=[moments(1, names[moment])])
     for at, name in enumerate(columns):
         if name and not _is_ours(name):
-            unknown = Message(
-                "column-unknown", "unknown column '{column}'; map it with --map OURS={column}", column=name
-            )
-            document.unread.append(Unread(1, unknown))
+            why = Message("column-unknown", "unknown column '{column}'; map it with --map OURS={column}", column=name)
+            document.unread.append(Unread(1, why))
         elif not name and any(at < len(cells) and cells[at].strip() for _, cells in rows):
-            unnamed = Message("column-unnamed", "column {number} has no name, and is not read", number=at + 1)
-            document.unread.append(Unread(1, unnamed))
+            why = Message("column-unnamed", "column {number} has no name, and is not read", number=at + 1)
+            document.unread.append(Unread(1, why))
     read_number = _number_format(columns, [cells for _, cells in rows], _delimiter(lines[0]))
+    hidden = {at for at, name in enumerate(columns) if names_password(name)}
     for line, read in rows:
         if not any(cell.strip() for cell in read):
             continue
-        cells = _masked(columns, read)
+        # each cell for itself: in the line, a password would seem to go on after a comma
+        cells = [MASK if at in hidden and cell else without_passwords(cell) for at, cell in enumerate(read)]
         try:
             document.outputs.append(_row(columns, cells, line, read_number))
         except ValueError as error:
@@ -121,25 +112,14 @@ def read_table(text: str, mapping: Mapping[str, str]) -> Document:
     return document
 
 
-class _Rows(Protocol):
-    """csv's reader, whose type has no name."""
-
-    @property
-    def line_num(self) -> int: ...
-
-    def __next__(self) -> list[str]: ...
-
-
-def _numbered(rows: _Rows) -> Iterator[tuple[int, list[str]]]:
-    while True:
-        try:
-            cells = next(rows)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            limit = csv.field_size_limit()
-            raise FieldError(f"line {rows.line_num + 1}: a field of more than {limit:,} characters") from error
-        yield rows.line_num + 1, cells
+def _numbered(rows: Iterable[list[str]]) -> Iterator[tuple[int, list[str]]]:
+    line_num = attrgetter("line_num")  # csv's reader has no type that can be named
+    try:
+        for cells in rows:
+            yield line_num(rows) + 1, cells
+    except csv.Error as error:
+        limit = csv.field_size_limit()
+        raise FieldError(f"line {line_num(rows) + 1}: a field of more than {limit:,} characters") from error
 
 
 def mapping_of(pairs: Sequence[str]) -> dict[str, str]:
@@ -149,10 +129,7 @@ def mapping_of(pairs: Sequence[str]) -> dict[str, str]:
         ours, equals, theirs = pair.partition("=")
         if not equals or not theirs or not _is_ours(ours):
             wrong = f"{ours!r} is not a column of pgdyno" if equals else "expected OURS=THEIRS"
-            raise UsageError(
-                f"--map {pair}: {wrong}",
-                hint="docs/guides/import.md lists the columns",
-            )
+            raise UsageError(f"--map {pair}: {wrong}", hint="docs/guides/import.md lists the columns")
         mapping[theirs] = ours
     return mapping
 
@@ -169,21 +146,10 @@ def _header(line: str) -> list[str]:
     return [cell.strip() for cell in cells]
 
 
-def _masked(columns: Sequence[str], cells: Sequence[str]) -> list[str]:
-    hidden = {at for at, name in enumerate(columns) if names_password(name)}
-    return [MASK if at in hidden and cell else without_passwords(cell) for at, cell in enumerate(cells)]
-
-
-def _settings(columns: Sequence[str], rows: Sequence[tuple[int, Sequence[str]]]) -> list[int]:
-    return [
-        at
-        for at, name in enumerate(columns)
-        if name in _SETTINGS
-        or name.startswith(_PREFIXES)
-        or (
-            not _is_ours(name) and any(_is_description(name, cells[at].strip()) for _, cells in rows if at < len(cells))
-        )
-    ]
+def _distinguishes(name: str, at: int, rows: Sequence[tuple[int, Sequence[str]]]) -> bool:
+    if _is_ours(name):
+        return name in _SETTINGS or name.startswith(_PREFIXES)
+    return any(_is_description(name, cells[at].strip()) for _, cells in rows if at < len(cells))
 
 
 def _number_format(columns: Sequence[str], rows: Sequence[Sequence[str]], delimiter: str) -> Callable[[str], float]:
@@ -204,15 +170,12 @@ def _row(columns: Sequence[str], cells: Sequence[str], line: int, read_number: C
             _take(output, name, cell, line, read_number)
     if all(getattr(output, rate) is None for rate in _RATES):
         raise ValueError("no throughput")
-    if NEW_ORDERS in (cell.strip() for name, cell in zip(columns, cells, strict=True) if name == _COUNTED):
-        _count_new_orders(output)
-    return output
-
-
-def _count_new_orders(output: Output) -> None:
-    if output.tps is not None and output.nopm is None:
+    counted = [cell.strip() for name, cell in zip(columns, cells, strict=True) if name == _COUNTED]
+    if NEW_ORDERS in counted and output.tps is not None and output.nopm is None:
+        # sources print new orders per minute
         output.put("nopm", output.tps * 60, *output.printed.pop("tps"))
         output.tps = None
+    return output
 
 
 _FIGURE_OR_TIME = re.compile(r"[\d.,:/+-]+(?:[T ][\d.,:/+-]+)?\s?(?:%|[A-Za-z]{1,3})?")
@@ -226,11 +189,10 @@ def _take(output: Output, name: str, cell: str, line: int, read_number: Callable
     field = _SAME.get(name, name)
     shown = f"{name} = {cell}"
     if name in _PERCENTILES:
-        output.percentiles_ms[_PERCENTILES[name]] = read_number(cell)
-        output.printed["percentiles_ms"] = (line, shown)
-    elif field in _WHOLE or field in _NUMBERS:
+        output.put_percentile(_PERCENTILES[name], read_number(cell), line, shown)
+    elif field in _FIELDS:
         value = read_number(cell)
-        output.put(field, whole_number(cell, value) if field in _WHOLE else value, line, shown)
+        output.put(field, whole_number(cell, value) if field in WHOLE else value, line, shown)
     elif name in _TEXTS:
         setattr(output, name, cell.removeprefix("'"))
     elif name in _WORDS:

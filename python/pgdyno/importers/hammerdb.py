@@ -89,16 +89,12 @@ def unused_item_of(output: Output) -> UnusedItem | None:
 
 
 class HammerdbParser(OutputParser):
-    """Reads outputs line by line; each result line is one output."""
-
     def __init__(self) -> None:
         super().__init__()
         self._users: tuple[int, int] | None = None
         self._set_users: tuple[int, int] | None = None
         self._settings: dict[str, tuple[int, str]] = {}
-        """By name: the line and the value."""
         self._session: list[tuple[Output, dict[str, str]]] = []
-        """The results since HammerDB started, with their settings."""
         self._unsettled: dict[str, int] = {}
         """By name of a setting that was stated: how many of these results, from the first, may not have it."""
         self._minutes: tuple[int, int] | None = None
@@ -107,54 +103,48 @@ class HammerdbParser(OutputParser):
         self._procedure: str | None = None
         self._in_totals = False
         self._failed: set[str] = set()
-        """Virtual users of the current run that failed."""
         self._has_result = False
         """The current run printed its result: what follows up to the next run belongs to it."""
 
     def read(self, text: str, line: int) -> bool:
-        version = _VERSION.search(text)
+        version, set_users = _VERSION.search(text), _SET_USERS.search(text)
         if version is not None:
-            self._version = version["version"]
-            self._begin_session()
+            # settings after the last result may belong to the new session
+            last = self.found[-1].last_line if self.found else 0
+            self._settings = {name: setting for name, setting in self._settings.items() if setting[0] >= last}
+            self._version, self._session, self._unsettled = version["version"], [], {}
+            self._begin_run()
             return True
         if self._takes_end_of_user(text, line):
             return True
-        set_users = _SET_USERS.search(text)
         if set_users is not None:
             self._set_users = (line, int(set_users["users"]))
             return True
         if self._takes_settings(text, line):
             return text.startswith(_KNOWN)
+        result = next((match for pattern in _RESULT if (match := pattern.search(text))), None)
+        if result is not None:
+            self._add(result, text, line)
+            return True
+        if self._takes_length(text, line) or self._takes_profile(text, line) or _COUNTER.match(text):
+            return True
+        # a result of another database is listed
+        return text.startswith(_KNOWN) and "System achieved" not in text
+
+    def _takes_length(self, text: str, line: int) -> bool:
         minutes, users = _MINUTES.search(text), _USERS.search(text)
         if minutes is not None:
             self._minutes = (line, int(minutes["minutes"]))
-            self._leave_result()
-            return True
-        if users is not None:
+        elif users is not None:
             self._users, self._began = (line, int(users["users"])), line
-            self._leave_result()
-            return True
-        for pattern in _RESULT:
-            match = pattern.search(text)
-            if match is not None:
-                self._add(match, text, line)
-                return True
-        if self._takes_profile(text, line):
-            return True
-        return _COUNTER.match(text) is not None or (text.startswith(_KNOWN) and "System achieved" not in text)
-
-    def _begin_session(self) -> None:
-        last = self.found[-1].last_line if self.found else 0
-        self._settings = {name: setting for name, setting in self._settings.items() if setting[0] >= last}
-        self._session, self._unsettled = [], {}
-        self._begin_run()
+        else:
+            return False
+        if self._has_result:
+            self._begin_run()
+        return True
 
     def _begin_run(self) -> None:
         self._failed, self._has_result = set(), False
-
-    def _leave_result(self) -> None:
-        if self._has_result:
-            self._begin_run()
 
     def _takes_end_of_user(self, text: str, line: int) -> bool:
         failed = _FAILED.search(text)

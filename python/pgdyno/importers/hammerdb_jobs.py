@@ -28,49 +28,43 @@ LONGEST_NAME = 100
 
 
 def is_report(text: str) -> bool:
-    """Return whether `text` is the JSON report of a job."""
     return text.lstrip().startswith("{") and f'"{REPORT}"' in text
 
 
 def read_report(text: str) -> Document:
     """Return the job of a report. A job of another database or of TPROC-H is unread."""
     try:
-        told = json.loads(text)
-        output = _of_report(told)
+        report = json.loads(text)
+        job = report["job"]
+        if str(job["benchmark"]).upper() in _TPCC and _is_postgres(job["database"]):
+            return Document(outputs=[_of_report(job, report["benchmark_config"], report["result"])])
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
-        what = Message(
-            "hammerdb-report-invalid", "a HammerDB report that pgdyno cannot read: {error}", error=repr(error)
-        )
+        why = repr(error)
+        what = Message("hammerdb-report-invalid", "a HammerDB report that pgdyno cannot read: {error}", error=why)
         return Document(unread=[Unread(1, what)])
-    if output is None:
-        job = told["job"]
-        what = Message(
-            "hammerdb-report-of-another",
-            "a job of {database} and {benchmark}",
-            database=str(job.get("database"))[:LONGEST_NAME],
-            benchmark=str(job.get("benchmark"))[:LONGEST_NAME],
-        )
-        return Document(unread=[Unread(1, what)])
-    return Document(outputs=[output])
-
-
-def _of_report(told: dict[str, Any]) -> Output | None:
-    job, asked, result = told["job"], told["benchmark_config"], told["result"]
-    if str(job["benchmark"]).upper() not in ("TPROC-C", "TPC-C") or not _is_postgres(job["database"]):
-        return None
-    output = Output("hammerdb", 1, 1, version=_version(job.get("hdb_version")), workload="tpcc")
-    put = (
-        ("nopm", float(result["nopm"])),
-        ("tpm", float(result["tpm"])),
-        ("clients", int(asked["virtual_users"])),
-        ("warehouses", int(asked["warehouses"]) if asked.get("warehouses") is not None else None),
-        ("duration_s", 60.0 * float(asked["duration_minutes"]) if asked.get("duration_minutes") is not None else None),
+    database, benchmark = (str(job[name])[:LONGEST_NAME] for name in ("database", "benchmark"))
+    what = Message(
+        "hammerdb-report-of-another", "a job of {database} and {benchmark}", database=database, benchmark=benchmark
     )
-    for name, value in put:
+    return Document(unread=[Unread(1, what)])
+
+
+def _of_report(job: dict[str, Any], asked: dict[str, Any], result: dict[str, Any]) -> Output:
+    version = str(job["hdb_version"]).removeprefix("v")[:LONGEST_NAME] if job.get("hdb_version") else None
+    output = Output("hammerdb", 1, 1, version=version, workload="tpcc")
+    warehouses, minutes, rampup = (asked.get(name) for name in ("warehouses", "duration_minutes", "rampup_minutes"))
+    figures = {
+        "nopm": float(result["nopm"]),
+        "tpm": float(result["tpm"]),
+        "clients": int(asked["virtual_users"]),
+        "warehouses": None if warehouses is None else int(warehouses),
+        "duration_s": None if minutes is None else 60.0 * float(minutes),
+    }
+    for name, value in figures.items():
         if value is not None:
             output.put(name, value, 1, f"{name} {value:g}")
-    if asked.get("rampup_minutes") is not None:
-        put_settings(output, {"rampup": f"{float(asked['rampup_minutes']):g}"})
+    if rampup is not None:
+        put_settings(output, {"rampup": f"{float(rampup):g}"})
     if job.get("jobid"):
         output.words["job"] = str(job["jobid"])[:LONGEST_NAME]
     return output
@@ -92,8 +86,13 @@ def read_job_store(path: Path) -> Document:
     except _LimitError as error:
         raise StoreError(f"cannot import {path}: {error}", hint="copy it, and delete other jobs in the copy") from error
     except sqlite3.Error as error:
+        reasons = {
+            sqlite3.SQLITE_INTERRUPT: f"reading it takes SQLite more than {MOST_STEPS:,} steps",
+            sqlite3.SQLITE_TOOBIG: f"a row has more than {LARGEST_VALUE:,} bytes",
+        }
+        reason = reasons.get(getattr(error, "sqlite_errorcode", 0), str(error))
         raise StoreError(
-            f"cannot import {path}: {_reason(error)}", hint="a HammerDB job store has the tables JOBMAIN and JOBOUTPUT"
+            f"cannot import {path}: {reason}", hint="a HammerDB job store has the tables JOBMAIN and JOBOUTPUT"
         ) from error
 
 
@@ -114,8 +113,6 @@ class _LimitError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A job of a store, without its dictionary, which may be large."""
-
     name: str
     database: str
     benchmark: str
@@ -131,15 +128,6 @@ def _check_tables(connection: sqlite3.Connection) -> None:
     for name, kind, sql in connection.execute("SELECT upper(name), type, sql FROM sqlite_master"):
         if name in _TABLES and not (kind == "table" and str(sql).upper().startswith("CREATE TABLE")):
             raise sqlite3.DatabaseError(f"{name} is not an ordinary table")
-
-
-def _reason(error: sqlite3.Error) -> str:
-    code = getattr(error, "sqlite_errorcode", None)
-    if code == sqlite3.SQLITE_INTERRUPT:
-        return f"reading it takes SQLite more than {MOST_STEPS:,} steps"
-    if code == sqlite3.SQLITE_TOOBIG:
-        return f"a row has more than {LARGEST_VALUE:,} bytes"
-    return str(error)
 
 
 def _document(connection: sqlite3.Connection) -> Document:
@@ -228,7 +216,3 @@ def _timing(connection: sqlite3.Connection, job: str) -> Iterator[Statement]:
 
 def _is_postgres(database: object) -> bool:
     return str(database).strip().lower() in ("postgresql", "pg", "postgres")
-
-
-def _version(text: object) -> str | None:
-    return str(text).removeprefix("v")[:LONGEST_NAME] if text else None

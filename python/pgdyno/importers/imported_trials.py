@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from pgdyno.importers.hammerdb import unused_item_of
-from pgdyno.importers.parsed import LARGEST_NUMBER, Moment, Output
+from pgdyno.importers.parsed import FIGURES, LARGEST_NUMBER, Moment, Output
 from pgdyno.records import (
     Failure,
     FailureId,
@@ -27,15 +27,6 @@ from pgdyno.records import (
 from pgdyno.records.rate_unit import NEW_ORDERS, QUERIES, TRANSACTIONS, WITH_CONNECTING
 from pgdyno.store import IntervalRow, StatementRow, TrialTables
 
-FIGURES = (
-    "scale", "warehouses", "clients", "workers", "rate", "duration_s", "transactions", "transactions_per_client",
-    "failed", "skipped", "retried", "retries", "reads", "writes", "others", "errors", "tps",
-    "tps_including_connections", "tps_excluding_connections", "qps", "nopm", "tpm", "latency_mean_ms",
-    "latency_with_failures_ms",
-    "latency_stddev_ms", "latency_min_ms", "latency_max_ms", "connect_ms", "client_transactions_mean",
-    "client_transactions_stddev", "schedule_lag_ms", "requests", "requests_per_s",
-)  # fmt: skip
-"""Fields of an output that are kept as printed; percentiles are named `latency_p95_ms`."""
 _QUANTILES = {50.0: "p50", 75.0: "p75", 90.0: "p90", 95.0: "p95", 99.0: "p99", 99.9: "p999", 99.99: "p9999"}
 _SCALE = re.compile(r"[0-9]{1,12}")
 _NOT_IN_SLUGS = re.compile(r"[^\w.]+")
@@ -64,10 +55,9 @@ class Place:
 
 def trials_of(places: Sequence[Place], first: int = 1) -> list[Trial]:
     """Return a trial for each output that has a throughput, numbered from `first`."""
-    points = _points(places)
     repeats: Counter[str] = Counter()
     trials = []
-    for number, (place, point) in enumerate(zip(places, points, strict=True), start=first):
+    for number, (place, point) in enumerate(zip(places, _points(places), strict=True), start=first):
         same = f"{place.target} {point.model_dump_json()}"
         repeats[same] += 1
         trials.append(_trial(number, place, point, repeats[same]))
@@ -76,23 +66,21 @@ def trials_of(places: Sequence[Place], first: int = 1) -> list[Trial]:
 
 def tell_apart(logs: Sequence[TrialRecord], others: Sequence[TrialRecord]) -> list[TrialRecord]:
     """Return the records of `logs` with points and repeats that distinguish them from each other and from `others`."""
-    places = [Place(_output_of_log(record), "", record.target) for record in logs]
+    places = []
+    for record in logs:
+        output = Output("pgbench-log", 1, 1, clients=record.point.clients, workers=record.point.workers)
+        output.duration_s = record.duration_s
+        output.transactions = record.summary.scheduled if record.summary is not None else None
+        output.shown = dict(record.imported.load) if record.imported is not None else {}
+        places.append(Place(output, "", record.target))
     repeats = Counter(f"{record.target} {record.point.model_dump_json()}" for record in others)
     found = []
-    for record, told in zip(logs, _points(places), strict=True):
-        point = record.point.model_copy(update={"variables": told.variables})
+    for record, shown in zip(logs, _points(places), strict=True):
+        point = record.point.model_copy(update={"variables": shown.variables})
         same = f"{record.target} {point.model_dump_json()}"
         repeats[same] += 1
         found.append(record.model_copy(update={"point": point, "repeat": repeats[same]}))
     return found
-
-
-def _output_of_log(record: TrialRecord) -> Output:
-    output = Output("pgbench-log", 1, 1, clients=record.point.clients, workers=record.point.workers)
-    output.duration_s = record.duration_s
-    output.transactions = record.summary.scheduled if record.summary is not None else None
-    output.shown = dict(record.imported.load) if record.imported is not None else {}
-    return output
 
 
 def throughput(output: Output) -> float | None:
@@ -127,52 +115,50 @@ def prefer_new_orders(outputs: Sequence[Output]) -> None:
             output.is_by_new_orders = True
 
 
-def slug(number: int, target: str, clients: int) -> str:
+def slug(number: int, target: str, clients: int | None) -> str:
     name = _NOT_IN_SLUGS.sub("_", target).strip("_")[:LONGEST_NAME]
     return f"{number:04d}-{name}" + (f"-c{clients}" if clients else "")
 
 
 def _points(places: Sequence[Place]) -> list[Point]:
     points = [_point(place.output) for place in places]
-    counted = [_counted_unit(place.output) for place in places]
-    if len(set(counted)) > 1:
-        # rates of different things are not compared
-        points = [
-            point.model_copy(update={"variables": point.variables | {"unit": unit}})
-            for point, unit in zip(points, counted, strict=True)
-        ]
+    units = [_counted_unit(place.output) for place in places]
+    # rates of different things are not compared
+    further = [{"unit": unit} if len(set(units)) > 1 else {} for unit in units]
     alike: dict[str, list[int]] = {}
     for at, (place, point) in enumerate(zip(places, points, strict=True)):
-        alike.setdefault(f"{place.target} {point}", []).append(at)
-    is_named = len({place.output.workload for place in places}) > 1
+        alike.setdefault(f"{place.target} {point} {further[at]}", []).append(at)
+    names = _workload_names([place.output.workload for place in places])
+    is_named = len(set(names)) > 1
     for members in alike.values():
         outputs = [places[at].output for at in members]
-        for at, output, differing in zip(members, outputs, _differing_loads(outputs), strict=True):
-            workload = {"workload": output.workload} if is_named and output.workload is not None else {}
-            variables = points[at].variables | workload | differing
+        for at, differing in zip(members, _differing_loads(outputs), strict=True):
+            workload = {"workload": name} if is_named and (name := names[at]) is not None else {}
+            variables = points[at].variables | further[at] | workload | differing
             points[at] = points[at].model_copy(update={"variables": variables})
     return points
+
+
+def _workload_names(workloads: Sequence[str | None]) -> list[str | None]:
+    # the basename in a command and the path that its summary prints are one script
+    return [base if each and (base := each.rpartition("/")[2]) in workloads else each for each in workloads]
 
 
 def _differing_loads(outputs: Sequence[Output]) -> list[dict[str, str]]:
     loads = _loads(outputs)
     differing: list[dict[str, str]] = [{} for _ in outputs]
     for name in dict.fromkeys(("options", *(name for load in loads for name in load))):
-        told: dict[tuple[str | None, ...], set[str | None]] = {}
+        shown: dict[tuple[str | None, ...], set[str | None]] = {}
         for output, load, further in zip(outputs, loads, differing, strict=True):
-            if name in load or _is_bound_otherwise(output, name):
+            # an output differs from one of a known length if it does not state that kind of length
+            if name in load or name == "transactions" or (name == "duration_s" and output.tool == "pgbench"):
                 # workload and options become variables of their own, and say this, too: `-C`, the name of a script
                 same = {"scripts": (output.workload, further.get("options")), "connections": (further.get("options"),)}
-                told.setdefault(same.get(name, ()), set()).add(load.get(name))
-        if any(len(values) > 1 for values in told.values()):
+                shown.setdefault(same.get(name, ()), set()).add(load.get(name))
+        if any(len(values) > 1 for values in shown.values()):
             for load, further in zip(loads, differing, strict=True):
                 further.update({name: load[name]} if name in load else {})
     return differing
-
-
-def _is_bound_otherwise(output: Output, name: str) -> bool:
-    """Return whether `output` differs from one of a known length because it does not state that kind of length."""
-    return name == "transactions" or (name == "duration_s" and output.tool == "pgbench")
 
 
 def _loads(outputs: Sequence[Output]) -> list[dict[str, str]]:
@@ -199,7 +185,7 @@ def _point(output: Output) -> Point:
     if "checkpoints" in output.words:
         variables["checkpoints"] = output.words["checkpoints"]
     return Point(
-        clients=output.clients or 0,
+        clients=output.clients,
         workers=output.workers,
         protocol=output.protocol or "",
         scale=scale,
@@ -223,7 +209,9 @@ def _trial(number: int, place: Place, point: Point, repeat: int) -> Trial:
         duration_s=output.duration_s,
         transactions=output.transactions_per_client,
         outcome=Outcome.FINISHED if output.aborted is None else Outcome.FAILED,
-        failure=_failure(output),
+        failure=None
+        if output.aborted is None
+        else Failure(stage=Stage.RUN, id=FailureId.IMPORTED, message=output.aborted[:400]),
         summary=None if throughput(output) is None else _summary(output),
         imported=imported(output, place.file),
     )
@@ -234,7 +222,6 @@ def _trial(number: int, place: Place, point: Point, repeat: int) -> Trial:
 def imported(output: Output, file: str) -> Imported:
     """Return the position of `output`, and its figures as printed."""
     figures = {name: float(value) for name in FIGURES if (value := getattr(output, name)) is not None}
-    figures |= output.further
     printed = {name: Printed(line=line, text=text) for name, (line, text) in output.printed.items()}
     of_percentiles = printed.pop("percentiles_ms", None)
     for percentile, value in output.percentiles_ms.items():
@@ -242,9 +229,6 @@ def imported(output: Output, file: str) -> Imported:
         figures[name] = value
         if of_percentiles is not None:
             printed[name] = of_percentiles
-    words = dict(output.words)
-    if output.workload is not None:
-        words["workload"] = output.workload
     return Imported(
         file=file,
         line=output.line,
@@ -253,17 +237,11 @@ def imported(output: Output, file: str) -> Imported:
         version=output.version,
         unused_item=unused_item_of(output),
         command=output.command,
-        figures=figures,
+        figures=figures | output.further,
         printed=printed,
-        words=words,
+        words=output.words if output.workload is None else output.words | {"workload": output.workload},
         load=output.load,
     )
-
-
-def _failure(output: Output) -> Failure | None:
-    if output.aborted is None:
-        return None
-    return Failure(stage=Stage.RUN, id=FailureId.IMPORTED, message=output.aborted[:400])
 
 
 def _summary(output: Output) -> Summary:
@@ -287,7 +265,13 @@ def _summary(output: Output) -> Summary:
         retries=retries,
         clients_aborted=output.clients_aborted,
         tps=tps,
-        latency_ns=_latency(output),
+        latency_ns=_latency(
+            output.latency_mean_ms,
+            output.latency_stddev_ms,
+            min=_ns(output.latency_min_ms),
+            max=_ns(output.latency_max_ms),
+            **{_QUANTILES[at]: _ns(value) for at, value in output.percentiles_ms.items() if at in _QUANTILES},
+        ),
         connect_us=None if output.connect_ms is None else round(output.connect_ms * 1000),
         scripts=_scripts(output),
         errors=[],
@@ -295,6 +279,7 @@ def _summary(output: Output) -> Summary:
 
 
 def _scripts(output: Output) -> list[ScriptSummary]:
+    # one without a printed count is left out
     return [
         ScriptSummary(
             id=at,
@@ -305,27 +290,16 @@ def _scripts(output: Output) -> list[ScriptSummary]:
             skipped=script.skipped,
             retried=script.retried,
             retries=script.retries,
-            latency_ns=None
-            if script.latency_mean_ms is None
-            else Latency(
-                mean=script.latency_mean_ms * 1e6,
-                stddev=None if script.latency_stddev_ms is None else script.latency_stddev_ms * 1e6,
-            ),
+            latency_ns=_latency(script.latency_mean_ms, script.latency_stddev_ms),
         )
         for at, script in enumerate(output.scripts)
         if script.transactions is not None
     ]
 
 
-def _latency(output: Output) -> Latency | None:
-    quantiles = {_QUANTILES[each]: _ns(value) for each, value in output.percentiles_ms.items() if each in _QUANTILES}
-    latency = Latency(
-        mean=None if output.latency_mean_ms is None else output.latency_mean_ms * 1e6,
-        stddev=None if output.latency_stddev_ms is None else output.latency_stddev_ms * 1e6,
-        min=_ns(output.latency_min_ms),
-        max=_ns(output.latency_max_ms),
-        **quantiles,
-    )
+def _latency(mean_ms: float | None, stddev_ms: float | None, **further: int | None) -> Latency | None:
+    mean, stddev = (None if each is None else each * 1e6 for each in (mean_ms, stddev_ms))
+    latency = Latency(mean=mean, stddev=stddev, **further)
     return None if latency == Latency() else latency
 
 
@@ -354,16 +328,9 @@ def _intervals(trial: int, output: Output) -> list[IntervalRow]:
                 skipped=round(moment.skipped or 0),
                 retried=round(moment.retried or 0),
                 retries=round(moment.retries or 0),
-                in_flight=None,
-                clients=output.clients or 0,
+                clients=output.clients,
                 latency_sum_ns=None if moment.latency_ms is None else moment.latency_ms * 1e6 * succeeded,
-                latency_min_ns=None,
-                p50_ns=None,
                 p95_ns=_ns(moment.p95_ms),
-                p99_ns=None,
-                p999_ns=None,
-                latency_max_ns=None,
-                worker_cpu_us=None,
             )
         )
     return rows
@@ -377,13 +344,8 @@ def _statements(trial: int, output: Output) -> list[StatementRow]:
             statement=at,
             line=at + 1,
             text=statement.text,
-            executions=None,
             failures=statement.failures,
             latency_mean_ns=statement.latency_ms * 1e6,
-            p50_ns=None,
-            p95_ns=None,
-            p99_ns=None,
-            latency_max_ns=None,
         )
         for at, statement in enumerate(output.statements)
     ]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from pgdyno.messages import Message
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One row of `pgbench -r`."""
-
     text: str
     latency_ms: float
     failures: int | None = None
@@ -156,36 +154,43 @@ class Output:
         `records.Imported`.
         """
         is_timed = self.duration_s and self.transactions_per_client is None and not self.is_ended_by_count
-        told = {
+        scripts = None if self.workload in UNNAMED_SCRIPTS else self.workload
+        if self.scripts:
+            scripts = ", ".join(f"{script.name}@{script.weight}" for script in self.scripts)
+        shown = {
             "transactions": None if self.transactions_per_client is None else str(self.transactions_per_client),
             "duration_s": f"{self.duration_s:.0f}" if is_timed else None,
             "options": None if self.command is None else self.options or "none",
-            "scripts": self._scripts(),
+            "scripts": scripts,
             "loop": "open" if self.rate or self.schedule_lag_ms is not None else None,
         }
-        return {name: value for name, value in told.items() if value is not None} | self.shown
-
-    def _scripts(self) -> str | None:
-        if self.scripts:
-            return ", ".join(f"{script.name}@{script.weight}" for script in self.scripts)
-        return None if self.workload in UNNAMED_SCRIPTS else self.workload
+        return {name: value for name, value in shown.items() if value is not None} | self.shown
 
     def put(self, name: str, value: object, line: int, text: str) -> None:
-        """Set field `name` to its value in `line`."""
         setattr(self, name, value)
-        self.printed[name] = (line, text.strip())
-        self.last_line = max(self.last_line, line)
+        self._print(name, line, text)
 
     def keep(self, name: str, value: float, line: int, text: str) -> None:
-        """Set the further figure `name` to its value in `line`."""
         self.further[name] = value
-        self.printed[name] = (line, text.strip())
+        self._print(name, line, text)
+
+    def show(self, name: str, value: str, line: int) -> None:
+        self.shown[name] = value
         self.last_line = max(self.last_line, line)
 
     def put_percentile(self, percent: float, value_ms: float, line: int, text: str) -> None:
         self.percentiles_ms[percent] = value_ms
-        self.printed["percentiles_ms"] = (line, text.strip())
+        self._print("percentiles_ms", line, text)
+
+    def _print(self, name: str, line: int, text: str) -> None:
+        self.printed[name] = (line, text.strip())
         self.last_line = max(self.last_line, line)
+
+
+WHOLE = frozenset(each.name for each in fields(Output) if each.type == "int | None")
+FIGURES = tuple(each.name for each in fields(Output) if each.type in ("int | None", "float | None"))
+"""Fields of an output that are kept as printed; percentiles are named `latency_p95_ms`."""
+RATES = ("tps", "qps", "nopm", "tpm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +262,8 @@ class OutputParser:
         """Finish an output that is complete: a block of code begins or ends."""
 
 
+COMMENT = re.compile(r"(?<=\S)(?:\s+#|\s{2,}(?:--|//|<--|←)\s).*$")
+"""An author's comment after a line of an output."""
 _FIGURES = re.compile(
     r"(?<![\w.,])\d[\d.,]{0,30}\s{0,3}[km]?\s{0,3}(?:tps|tpmc?|nopm|qps|ms|transactions)\b|"
     r"\b(?:tps|tpmc?|nopm|qps|latency|transactions)\b\W{0,12}\d",

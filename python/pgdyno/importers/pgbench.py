@@ -11,8 +11,10 @@ import statistics
 from dataclasses import replace
 from itertools import pairwise
 
+from pgdyno.importers import pgbench_lines as lines
 from pgdyno.importers.documents.command_lines import contradicted, is_initialization, pgbench_command, read_options
 from pgdyno.importers.parsed import (
+    COMMENT,
     Moment,
     Output,
     OutputParser,
@@ -22,25 +24,14 @@ from pgdyno.importers.parsed import (
     looks_like_figure,
     number,
 )
-from pgdyno.importers.pgbench_lines import (
-    AFTER_RATE,
-    BUILTIN,
-    JOINED,
-    KEYS,
-    KNOWN,
-    reader_of,
-    split_pair,
-    takes_part,
-    workload_of,
-)
 from pgdyno.messages import Message
 
 _N = r"\d{1,15}(?:\.\d{1,9})?"
 _MEAN = rf"{_N}|-?(?:NaN|nan)(?:\(ind\))?"
 """Up to 11, pgbench divides by the number of transactions, which may be 0; the C library prints the result."""
 _PROGRESS = re.compile(
-    rf"progress: (?P<at>{_N}) s, (?P<tps>{_N}) tps, lat (?P<lat>{_MEAN}) ms stddev (?P<dev>{_MEAN})"
-    rf"(?:, (?P<failed>\d{{1,15}}) failed)?(?:, lag (?P<lag>{_MEAN}) ms)?(?:, (?P<skipped>\d{{1,15}}) skipped)?"
+    rf"progress: (?P<at_s>{_N}) s, (?P<tps>{_N}) tps, lat (?P<latency_ms>{_MEAN}) ms stddev (?P<stddev_ms>{_MEAN})"
+    rf"(?:, (?P<failed>\d{{1,15}}) failed)?(?:, lag (?P<lag_ms>{_MEAN}) ms)?(?:, (?P<skipped>\d{{1,15}}) skipped)?"
     r"(?:, (?P<retried>\d{1,15}) retried, (?P<retries>\d{1,15}) retries)?"
 )
 _BANNER = re.compile(r"(?:`{3}\w{0,10})?pgbench \((?:PostgreSQL\) )?(?P<version>\d[^,)\s]{0,40})")
@@ -71,8 +62,6 @@ _PARTITIONS_SINCE = 13
 
 
 class PgbenchParser(OutputParser):
-    """Reads outputs line by line; a foreign line ends an output."""
-
     def __init__(self) -> None:
         super().__init__()
         self._open: Output | None = None
@@ -82,18 +71,14 @@ class PgbenchParser(OutputParser):
         self._in_statements = False
         self._in_details = False
         self._unknown: list[Unread] = []
-        """Unknown lines within the open output."""
         self._foreign = 0
-        """Lines in a row that are not pgbench's, in the open output."""
         self._gave_up = 0
-        """Clients that were reported as aborted, and whose output did not end yet."""
         self._cited: dict[str, int] = {}
-        """Printed rates, and the lines of their first occurrence."""
 
     def read(self, text: str, line: int) -> bool:
-        stripped = _bare(text)
-        if split_pair(stripped)[0] in (*KEYS, "tps"):
-            parts = JOINED.split(stripped)
+        stripped = COMMENT.sub("", text.strip().strip("`*").lstrip("-•*| \t").strip())
+        if lines.split_pair(stripped)[0] in (*lines.KEYS, "tps"):
+            parts = lines.JOINED.split(stripped)
             if len(parts) > 1:
                 taken = [self._read(part, part, line) for part in parts]
                 return all(taken)
@@ -105,19 +90,20 @@ class PgbenchParser(OutputParser):
         if _ABORTED in stripped:
             return self._takes_abort(stripped, line)
         if stripped.startswith(_COMPLAINTS) or _CLIENT_ABORTED.match(stripped):
-            if _CLIENT_ABORTED.search(stripped):
-                self._gave_up += 1
+            self._gave_up += _CLIENT_ABORTED.search(stripped) is not None
             return True
         if stripped.startswith("transaction type:"):
-            self._begin(
-                line, is_new_run=self._open is not None and (not _is_bare(self._open) or self._open.tps is not None)
-            )
+            if self._open is not None and (not _is_bare(self._open) or self._open.tps is not None):
+                # pgbench reports aborted clients before the summary, so that these belong to the new run
+                gave_up, self._gave_up = self._gave_up, 0
+                self._close()
+                self._gave_up = gave_up
+            self._begin(line)
         elif self._open is None and not self._begins_bare(stripped, line):
             return stripped.startswith("starting vacuum")
         return self._takes_summary(text, stripped, line)
 
     def end(self) -> None:
-        """Finish an open output; one without a rate is listed as unread."""
         self._close()
         self._command = None
         self._gave_up = 0
@@ -141,7 +127,8 @@ class PgbenchParser(OutputParser):
         self._take_gave_up(output)
         if output.tps is not None:
             at_rate = output.printed["tps"][0]
-            first = min(self._cited.setdefault(f"{rate:.6f}", at_rate) for rate in _rates(output))
+            rates = {output.tps, output.tps_including_connections, output.tps_excluding_connections} - {None}
+            first = min(self._cited.setdefault(f"{rate:.6f}", at_rate) for rate in rates)
             if _is_bare(output) and first != at_rate:
                 # the same figure to the last digit, without a head, cites the output above
                 at = min(line for line, text in output.printed.values() if not text.startswith("-"))
@@ -218,69 +205,47 @@ class PgbenchParser(OutputParser):
         match = _PROGRESS.match(stripped)
         if match is None:
             return False
-        if self._open is None or self._open.tps is not None:
-            if self._open is not None:
-                self._close()
-            self._begin(line, is_new_run=False)
-        assert self._open is not None
-
-        def figure(name: str) -> float | None:
-            return None if match[name] is None or "a" in match[name].lower() else number(match[name])
-
-        self._open.progress.append(
-            Moment(
-                line=line,
-                at_s=number(match["at"]),
-                tps=number(match["tps"]),
-                latency_ms=figure("lat"),
-                stddev_ms=figure("dev"),
-                failed=figure("failed"),
-                lag_ms=figure("lag"),
-                skipped=figure("skipped"),
-                retried=figure("retried"),
-                retries=figure("retries"),
-            )
-        )
-        self._open.last_line = line
+        if self._open is not None and self._open.tps is not None:
+            self._close()
+        output = self._begin(line)
+        figures = {
+            name: None if text is None or "a" in text.lower() else number(text)
+            for name, text in match.groupdict().items()
+        }
+        output.progress.append(Moment(line, figures.pop("at_s") or 0.0, figures.pop("tps") or 0.0, **figures))
+        output.last_line = line
         return True
 
     def _begins_bare(self, stripped: str, line: int) -> bool:
+        # only some lines of an output are shown, for example by `grep tps`
         tps = _TPS.match(stripped)
-        known = _BARE.match(stripped) is not None or (self._command is not None and tps is not None)
-        told = tps is not None and tps["what"] is not None and tps["what"].startswith(_KINDS)
-        if not (known or told):
-            return False
-        self._next_bare(line)
-        return True
+        is_rate = tps is not None and (self._command is not None or (tps["what"] or "").startswith(_KINDS))
+        if is_rate or _BARE.match(stripped) is not None:
+            self._next_bare(line)
+        return self._open is not None
 
     def _next_bare(self, line: int) -> Output:
+        # further outputs without a head are further runs of the same command
         before = self._open
         self._close()
         if before is not None and before.command is not None and self._command is None:
             self._command = (before.line, before.command)
         command = self._command
-        self._begin(line, is_new_run=False)
-        assert self._open is not None
-        self._open.line = line
-        self._command = command
-        return self._open
+        output = self._begin(line)
+        output.line, self._command = line, command
+        return output
 
-    def _begin(self, line: int, *, is_new_run: bool) -> None:
-        if is_new_run:
-            # pgbench reports aborted clients before the summary, so that these belong to the new run
-            gave_up, self._gave_up = self._gave_up, 0
-            self._close()
-            self._gave_up = gave_up
-        if self._open is None:
-            self._open = Output("pgbench", line, line, version=self._version)
-            if self._server_version is not None:
-                self._open.words["server_version"] = self._server_version
-            if self._command is not None:
-                at, command = self._command
-                self._open.line = at
-                self._open.command = command
-                read_options(self._open, command, at)
-            self._command = None
+    def _begin(self, line: int) -> Output:
+        if self._open is not None:
+            return self._open
+        output = self._open = Output("pgbench", line, line, version=self._version)
+        if self._server_version is not None:
+            output.words["server_version"] = self._server_version
+        if self._command is not None:
+            output.line, output.command = self._command
+            read_options(output, output.command, output.line)
+        self._command = None
+        return output
 
     def _takes_summary(self, text: str, stripped: str, line: int) -> bool:
         output = self._open
@@ -292,9 +257,12 @@ class PgbenchParser(OutputParser):
         tps = _TPS.match(stripped)
         if tps is not None:
             self._foreign = 0
-            if output.tps is not None and not _is_second_rate(output, tps["what"] or ""):
+            what = tps["what"] or ""
+            # up to version 13, pgbench printed two rates
+            is_second = what.startswith("excluding connections") and output.tps_excluding_connections is None
+            if output.tps is not None and not is_second:
                 output = self._next_bare(line)
-            _rate(output, number(tps["tps"]), tps["what"] or "", line, stripped)
+            _put_rate(output, number(tps["tps"]), what, line, stripped)
             self._take_gave_up(output)
             return True
         if output.tps is not None and self._takes_script(output, stripped, line):
@@ -305,9 +273,9 @@ class PgbenchParser(OutputParser):
         if stripped.startswith("statement latencies in milliseconds"):
             self._in_statements = True
             return True
-        key, value = split_pair(stripped)
-        reader = reader_of(key) or (AFTER_RATE.get(key) if output.tps is not None else None)
-        is_next = key in KEYS and output.tps is not None and output.printed["tps"][0] != line
+        key, value = lines.split_pair(stripped)
+        reader = lines.reader_of(key) or (lines.AFTER_RATE.get(key) if output.tps is not None else None)
+        is_next = key in lines.KEYS and output.tps is not None and output.printed["tps"][0] != line
         if is_next and _is_bare(output):
             output = self._next_bare(line)
         elif is_next:
@@ -319,7 +287,7 @@ class PgbenchParser(OutputParser):
             except (ValueError, IndexError):
                 self._unknown.append(Unread(line, stripped[:400]))
             return True
-        return stripped == "" or stripped.startswith(KNOWN)
+        return stripped == "" or stripped.startswith(lines.KNOWN)
 
     def _takes_unknown(self, output: Output, text: str, stripped: str, line: int) -> bool:
         if output.tps is None and output.printed.keys() - {"duration_s"} and self._foreign < _MOST_FOREIGN:
@@ -342,16 +310,13 @@ class PgbenchParser(OutputParser):
     def _takes_script(self, output: Output, stripped: str, line: int) -> bool:
         begins = _SCRIPT.match(stripped)
         if begins is not None:
-            output.scripts.append(ScriptPart(workload_of(begins["name"])))
-            output.last_line = line
-            return True
-        if not output.scripts:
-            return False
-        try:
-            if not takes_part(output.scripts[-1], stripped):
+            output.scripts.append(ScriptPart(lines.workload_of(begins["name"])))
+        else:
+            try:
+                if not output.scripts or not lines.takes_part(output.scripts[-1], stripped):
+                    return False
+            except (ValueError, IndexError):
                 return False
-        except (ValueError, IndexError):
-            return False
         output.last_line = line
         return True
 
@@ -360,47 +325,15 @@ class PgbenchParser(OutputParser):
         if match is None:
             self._in_statements = False
             return False
-        failures, retries = match["failures"], match["retries"]
-        output.statements.append(
-            Statement(
-                match["text"].strip(),
-                float(match["ms"]),
-                None if failures is None else int(failures),
-                None if retries is None else int(retries),
-                max(0, len(output.scripts) - 1),
-            )
-        )
+        failures, retries = (None if match[name] is None else int(match[name]) for name in ("failures", "retries"))
+        script = max(0, len(output.scripts) - 1)
+        output.statements.append(Statement(match["text"].strip(), float(match["ms"]), failures, retries, script))
         output.last_line = line
         return True
 
 
-def _bare(text: str) -> str:
-    stripped = text.strip().strip("`*").lstrip("-•*| \t").strip()
-    before, space, _ = stripped.partition("  #")
-    return before.rstrip() if space else stripped
-
-
 def _is_bare(output: Output) -> bool:
     return "workload" not in output.printed
-
-
-def _is_second_rate(output: Output, what: str) -> bool:
-    return what.startswith("excluding connections") and output.tps_excluding_connections is None
-
-
-def _rates(output: Output) -> set[float]:
-    found = (output.tps, output.tps_including_connections, output.tps_excluding_connections)
-    return {rate for rate in found if rate is not None}
-
-
-def _settle_rate(output: Output) -> None:
-    """Take the rate without connecting, which alone all versions print, unless each transaction connects (-C): from 14
-    on, pgbench then prints only the rate with it.
-    """
-    connects = output.shown.get("connections") == "each transaction"
-    name = "tps_including_connections" if connects else "tps_excluding_connections"
-    if (rate := getattr(output, name)) is not None:
-        output.put("tps", rate, *output.printed[name])
 
 
 def _settle(output: Output) -> None:
@@ -425,13 +358,21 @@ def _settle(output: Output) -> None:
 def _settle_load(output: Output) -> None:
     if output.command is not None:
         output.shown.setdefault("connections", "each transaction" if "-C" in output.options.split() else "kept")
-    _settle_rate(output)
+    # take the rate without connecting, which alone all versions print, unless each transaction connects (-C): from 14
+    # on, pgbench then prints only the rate with it
+    connects = output.shown.get("connections") == "each transaction"
+    name = "tps_including_connections" if connects else "tps_excluding_connections"
+    if (rate := getattr(output, name)) is not None:
+        output.put("tps", rate, *output.printed[name])
     if _is_bare(output):
         return
     if not output.rate and output.schedule_lag_ms is None:
         output.shown["loop"] = "closed"
-    if output.workload in BUILTIN.values() and output.workload != "custom" and _prints_partitions(output):
-        output.shown.setdefault("partitions", "none")
+    if output.workload in lines.BUILTIN.values() and output.workload != "custom":
+        # the version, or else the wording of the rate (from 14 on), is of a pgbench that prints partitions
+        major = int(re.split(r"\D", output.version, maxsplit=1)[0]) if output.version is not None else 0
+        if major >= _PARTITIONS_SINCE or (not major and any(f"({k}" in output.printed["tps"][1] for k in _CONNECTIONS)):
+            output.shown.setdefault("partitions", "none")
 
 
 def _settle_commas(output: Output) -> None:
@@ -445,13 +386,7 @@ def _settle_commas(output: Output) -> None:
             setattr(output, name, float(found[0].replace(",", ".")))
 
 
-def _prints_partitions(output: Output) -> bool:
-    if output.version is not None:
-        return int(re.split(r"\D", output.version, maxsplit=1)[0]) >= _PARTITIONS_SINCE
-    return any(f"({kind}" in output.printed["tps"][1] for kind in _CONNECTIONS)
-
-
-def _rate(output: Output, tps: float, what: str, line: int, text: str) -> None:
+def _put_rate(output: Output, tps: float, what: str, line: int, text: str) -> None:
     for kind, connections in _CONNECTIONS.items():
         if what.startswith(kind):
             output.shown["connections"] = connections

@@ -33,40 +33,23 @@ Reader = Callable[[Output, str, int], None]
 
 
 def _field_reader(name: str, convert: Callable[[str], object]) -> Reader:
-    def read(output: Output, text: str, line: int) -> None:
-        output.put(name, convert(text), line, text)
-
-    return read
+    return lambda output, text, line: output.put(name, convert(text), line, text)
 
 
 def _figure_reader(name: str, convert: Callable[[str], float]) -> Reader:
-
-    def read(output: Output, text: str, line: int) -> None:
-        output.keep(name, convert(text), line, text)
-
-    return read
+    return lambda output, text, line: output.keep(name, convert(text), line, text)
 
 
-def _load_reader(name: str) -> Reader:
-    def read(output: Output, text: str, line: int) -> None:
-        output.shown[name] = text.strip()
-        output.last_line = line
-
-    return read
+def _load_reader(name: str, convert: Callable[[str], object] = str.strip) -> Reader:
+    return lambda output, text, line: output.show(name, str(convert(text)), line)
 
 
-def _partitions(output: Output, text: str, line: int) -> None:
+def _read_partitions(output: Output, text: str, line: int) -> None:
     method = output.shown.get("partitions")
-    output.shown["partitions"] = f"{method}, {whole_number(text)}" if method else str(whole_number(text))
-    output.last_line = line
+    output.show("partitions", f"{method}, {whole_number(text)}" if method else str(whole_number(text)), line)
 
 
-def _tries(output: Output, text: str, line: int) -> None:
-    output.shown["max_tries"] = str(whole_number(text))
-    output.last_line = line
-
-
-def _mean_latency(output: Output, text: str, line: int) -> None:
+def _read_mean_latency(output: Output, text: str, line: int) -> None:
     name = "latency_with_failures_ms" if "including failures" in text else "latency_mean_ms"
     output.put(name, _milliseconds(text), line, text)
 
@@ -105,7 +88,7 @@ KEYS: dict[str, Reader] = {
     "number of transactions retried": _field_reader("retried", _share),
     "total number of retries": _field_reader("retries", whole_number),
     "duration": _field_reader("duration_s", _seconds),
-    "latency average": _mean_latency,
+    "latency average": _read_mean_latency,
     "latency stddev": _field_reader("latency_stddev_ms", _milliseconds),
     "rate limit schedule lag": _field_reader("schedule_lag_ms", _lag),
     "initial connection time": _field_reader("connect_ms", _milliseconds),
@@ -116,10 +99,10 @@ KEYS: dict[str, Reader] = {
     "number of other failures": _figure_reader("other_failures", _share),
     "number of transactions lost with their connections": _figure_reader("transactions_lost", _share),
     "partition method": _load_reader("partitions"),
-    "partitions": _partitions,
-    "number of partitions": _partitions,
-    "maximum number of tries": _tries,
-    "transaction maximum tries number": _tries,
+    "partitions": _read_partitions,
+    "number of partitions": _read_partitions,
+    "maximum number of tries": _load_reader("max_tries", whole_number),
+    "transaction maximum tries number": _load_reader("max_tries", whole_number),
     "default transaction isolation level": _load_reader("isolation"),
     "pipelining": _load_reader("pipelining"),
     "arrivals": _load_reader("arrivals"),

@@ -55,8 +55,8 @@ class LogKind(Enum):
 class LogTrial:
     summary: Summary
     tables: TrialTables
-    clients: int
-    """0, because aggregate logs do not report them."""
+    clients: int | None
+    """None for aggregate logs, which do not report them."""
     lines: int
     started_at: datetime
     ended_at: datetime
@@ -181,30 +181,19 @@ def _transactions(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], 
     for seconds in _slices(connection, lost):
         for (epoch, script), second in seconds.items():
             bounds = (max(epoch * 1_000_000, start_us) - start_us, min((epoch + 1) * 1_000_000, end_us) - start_us)
-            gone, again = lost.get((epoch, script), (0, 0)), retried.get((epoch, script), (0, 0))
-            tables.intervals.append(_interval(trial, epoch - first, bounds, script, second, (*gone, *again), clients))
+            rest = (*lost.get((epoch, script), (0, 0)), *retried.get((epoch, script), (0, 0)))
+            tables.intervals.append(_interval(trial, epoch - first, bounds, script, second, rest, clients))
             if second.n:
                 tables.histograms.append(HistogramRow(trial, epoch - first, "measure", script, second.histogram()))
     for (script,), total in by_key(connection.execute(_TOTALS).fetchnumpy(), ("script",)):
         tables.histograms.append(HistogramRow(trial, TOTAL, "measure", script, total.histogram()))
     every = LogCounts.of(connection.execute(_EVERY).fetchnumpy(), slice(None))
-    summary = _summary((end_us - start_us) / 1e6, every.n, skipped, failed, every.latency()).model_copy(
-        update={
-            name: sum(counts[at] for counts in retried.values()) if columns.is_decided else None
-            for at, name in enumerate(("retried", "retries"))
-        }
-    )
-    return LogTrial(
-        summary,
-        tables,
-        clients,
-        lines,
-        _instant(start_us, paths[0]),
-        _instant(end_us, paths[0]),
-        _lag_ms(connection, columns),
-        # only a rate lets pgbench skip transactions
-        columns.lag is not None or skipped > 0 if columns.is_decided else None,
-    )
+    tries = [sum(counts[at] for counts in retried.values()) if columns.is_decided else None for at in (0, 1)]
+    summary = _summary((end_us - start_us) / 1e6, every.n, skipped, failed, every.latency(), tries)
+    # only a rate lets pgbench skip transactions
+    is_open = columns.lag is not None or skipped > 0 if columns.is_decided else None
+    started, ended = (_instant(each, paths[0]) for each in (start_us, end_us))
+    return LogTrial(summary, tables, clients, lines, started, ended, _lag_ms(connection, columns), is_open)
 
 
 def _count(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], width: int) -> tuple[int, int, int, int]:
@@ -259,26 +248,22 @@ def _slices(
 
 
 def _interval(
-    trial: int,
-    second: int,
-    bounds: tuple[int, int],
-    script: int,
-    counts: LogCounts,
-    rest: Sequence[int],
-    clients: int,
+    trial: int, second: int, bounds: tuple[int, int], script: int, counts: LogCounts, rest: Sequence[int], clients: int
 ) -> IntervalRow:
     p50, p95, p99, p999 = counts.percentiles([50, 95, 99, 99.9])
-    return _row(
+    skipped, failed, retried, retries = rest
+    return IntervalRow(
         trial=trial,
         second=second,
         from_us=bounds[0],
         to_us=bounds[1],
+        phase="measure",
         script=script,
         succeeded=counts.n,
-        failed=rest[1],
-        skipped=rest[0],
-        retried=rest[2],
-        retries=rest[3],
+        failed=failed,
+        skipped=skipped,
+        retried=retried,
+        retries=retries,
         clients=clients,
         latency_sum_ns=float(counts.sum_ns) if counts.n else None,
         latency_min_ns=counts.least,
@@ -288,12 +273,6 @@ def _interval(
         p999_ns=p999,
         latency_max_ns=counts.most,
     )
-
-
-def _row(**given: int | float | str | None) -> IntervalRow:
-    known = {"phase": "measure", "retried": 0, "retries": 0, "in_flight": None, "worker_cpu_us": None}
-    known |= dict.fromkeys(("p50_ns", "p95_ns", "p99_ns", "p999_ns"))
-    return IntervalRow(**{**known, **given})  # type: ignore[arg-type]
 
 
 # ---- aggregate logs ----
@@ -344,11 +323,14 @@ def _aggregates(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], tr
         _total(counted, _SKIPPED, width),
         sum(map(_failed, counted)),
         _aggregate_latency(counted, n),
-    ).model_copy(update={"retried": _total(counted, _RETRIED, width), "retries": _total(counted, _RETRIES, width)})
+        [_total(counted, at, width) for at in (_RETRIED, _RETRIES)],
+    )
     started, ended = (_instant(each * 1_000_000, paths[0]) for each in (rows[0][0], rows[-1][0] + step_s))
-    lines, is_open = sum(row[-1] for row in rows), _has_rate(rows, width)
+    lines, is_open = sum(row[-1] for row in rows), _LAG < width <= _WIDTH_BEFORE_15
+    # from PostgreSQL 15 on, the lag is 0 without a rate limit
+    is_open = is_open or any(_total(rows, at, width) for at in range(_LAG, _SKIPPED + 1))
     lag_ms = _total(counted, _LAG, width) / 1e3 / n if n and is_open else None
-    return LogTrial(summary, tables, 0, lines, started, ended, lag_ms, is_open)
+    return LogTrial(summary, tables, None, lines, started, ended, lag_ms, is_open)
 
 
 def _whole_intervals(rows: Sequence[Sequence[int]], threads: int, path: Path) -> tuple[int, int]:
@@ -376,10 +358,6 @@ def _without_skipped(row: Sequence[int], path: Path) -> Sequence[int]:
     return (row[_START], row[_COUNT] - row[_SKIPPED], *row[_SUM:])
 
 
-def _has_rate(rows: Sequence[Sequence[int]], width: int) -> bool:
-    return _LAG < width <= _WIDTH_BEFORE_15 or any(_total(rows, at, width) for at in range(_LAG, _SKIPPED + 1))
-
-
 def _total(rows: Sequence[Sequence[int]], column: int, width: int) -> int:
     return sum(row[column] for row in rows) if column < width else 0
 
@@ -391,7 +369,7 @@ def _failed(row: Sequence[int]) -> int:
 def _aggregate_row(trial: int, at: int, row: Sequence[int], place: tuple[int, int], phase: str) -> IntervalRow:
     width = len(row) - 1
     from_s, step_s = place
-    return _row(
+    return IntervalRow(
         trial=trial,
         second=at,
         from_us=from_s * 1_000_000,
@@ -403,7 +381,6 @@ def _aggregate_row(trial: int, at: int, row: Sequence[int], place: tuple[int, in
         skipped=_total([row], _SKIPPED, width),
         retried=_total([row], _RETRIED, width),
         retries=_total([row], _RETRIES, width),
-        clients=0,
         latency_sum_ns=row[_SUM] * 1000.0 if row[_COUNT] else None,
         latency_min_ns=row[_MIN] * 1000 if row[_COUNT] else None,
         latency_max_ns=row[_MAX] * 1000 if row[_COUNT] else None,
@@ -424,7 +401,9 @@ def _aggregate_latency(rows: Sequence[Sequence[int]], n: int) -> Latency | None:
     )
 
 
-def _summary(measured_s: float, succeeded: int, skipped: int, failed: int, latency: Latency | None) -> Summary:
+def _summary(
+    measured_s: float, succeeded: int, skipped: int, failed: int, latency: Latency | None, tries: Sequence[int | None]
+) -> Summary:
     return Summary(
         measured_s=measured_s,
         scheduled=succeeded + skipped + failed,
@@ -432,8 +411,8 @@ def _summary(measured_s: float, succeeded: int, skipped: int, failed: int, laten
         failed=failed,
         skipped=skipped,
         in_flight=0,
-        retried=0,
-        retries=0,
+        retried=tries[0],
+        retries=tries[1],
         clients_aborted=0,
         tps=succeeded / measured_s if measured_s > 0 else 0.0,
         latency_ns=latency,

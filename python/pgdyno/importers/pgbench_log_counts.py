@@ -69,7 +69,6 @@ class LogCounts:
         return [min(end, self.most) if self.most is not None else end for end in ends]
 
     def latency(self) -> Latency | None:
-        """Return all figures; None if nothing succeeded."""
         if self.n == 0:
             return None
         mean_ms = self.sum_ns / 1e6 / self.n

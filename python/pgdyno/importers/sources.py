@@ -14,25 +14,15 @@ from pgdyno.errors import StoreError
 from pgdyno.importers.csv_tables import FieldError, is_table, read_table
 from pgdyno.importers.documents.published_rows import ASSUMED
 from pgdyno.importers.documents.read_document import read_document
-from pgdyno.importers.documents.repeated_figures import repeated_rows
-from pgdyno.importers.documents.repeats import undecided
+from pgdyno.importers.documents.repeats import repeated_rows, settings_of, undecided
 from pgdyno.importers.documents.target_names import identities, name_targets
 from pgdyno.importers.formats import FILES
 from pgdyno.importers.hammerdb_jobs import SQLITE, read_job_store
-from pgdyno.importers.imported_trials import FIGURES, Place, Trial, slug, throughput
-from pgdyno.importers.parsed import LARGEST_NUMBER, Document, Output
-from pgdyno.importers.pgbench_log import LINE_BYTES, LogKind, LogTrial, log_kind, read_log
+from pgdyno.importers.imported_trials import Place, Trial, slug, throughput
+from pgdyno.importers.parsed import FIGURES, LARGEST_NUMBER, Document, Output
+from pgdyno.importers.pgbench_log import LINE_BYTES, LogKind, log_kind, read_log
 from pgdyno.messages import Message
-from pgdyno.records import (
-    Imported,
-    ImportedClaim,
-    ImportedFile,
-    ImportedLine,
-    Outcome,
-    Point,
-    TrialRecord,
-    UnusedLine,
-)
+from pgdyno.records import Imported, ImportedClaim, ImportedFile, ImportedLine, Outcome, Point, TrialRecord, UnusedLine
 from pgdyno.store.object_storage.address import is_remote
 from pgdyno.store.object_storage.local_copy import at_hand, check_regular, first_line, size_bytes
 from pgdyno.store.safe_files import storing
@@ -43,7 +33,9 @@ SHORT = 0.25
 
 def mark_short_first(outputs: Sequence[Output]) -> None:
     """Mark the first of outputs that no text separates, if it alone is short and all others have equal lengths."""
-    for _, group in groupby(outputs, key=_alike):
+    for _, group in groupby(
+        outputs, key=lambda output: (output.tool, output.place, output.section, output.server, settings_of(output))
+    ):
         run = list(group)
         lengths = [output.duration_s or output.transactions_per_client or 0.0 for output in run]
         if len(run) < 2 or run[0].tool != "pgbench" or len(set(lengths[1:])) != 1:
@@ -52,24 +44,14 @@ def mark_short_first(outputs: Sequence[Output]) -> None:
             run[0].warmup = run[0].warmup or f"the first, and {100 * lengths[0] / lengths[1]:.0f} % as long as the next"
 
 
-def _alike(output: Output) -> tuple[object, ...]:
-    return (
-        output.tool, output.place, output.section, output.workload, output.scale, output.clients, output.workers,
-        output.protocol, output.rate, output.server, output.options, tuple(sorted(output.variables.items())),
-    )  # fmt: skip
-
-
 LARGEST_DOCUMENT = 64 << 20
 """Bytes; logs and HammerDB's job stores are read in pieces, documents as a whole."""
 LARGEST_STORE = 16 << 30
 """Bytes of a job store of HammerDB, of which only some tables are read."""
-_CHUNK = 1 << 20
 
 
 @dataclass(slots=True)
 class Part:
-    """The content of one document, or of several."""
-
     files: list[ImportedFile] = field(default_factory=list)
     places: list[Place] = field(default_factory=list)
     claims: list[ImportedClaim] = field(default_factory=list)
@@ -82,15 +64,10 @@ class Part:
     """Figures whose unit was not printed."""
 
     def add(self, other: Part) -> None:
-        self.files += other.files
-        self.places += other.places
-        self.claims += other.claims
-        self.unread += other.unread
-        self.left_out += other.left_out
-        self.undecided += other.undecided
-        self.assumed += other.assumed
-        for name, lines in other.facts.items():
-            self.facts.setdefault(name, []).extend(lines)
+        for name in ("files", "places", "claims", "unread", "left_out", "undecided", "assumed"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for fact, lines in other.facts.items():
+            self.facts.setdefault(fact, []).extend(lines)
 
 
 def read_source(target: str | None, mapping: Mapping[str, str], place: str) -> Part | LogKind:
@@ -113,13 +90,17 @@ def read_source(target: str | None, mapping: Mapping[str, str], place: str) -> P
 
 def _part(place: str, path: Path, is_store: bool, target: str | None, mapping: Mapping[str, str]) -> Part:
     if is_store:
-        document, digest = read_job_store(path), _digest(path)
+        document = read_job_store(path)
+        with storing("read", path), path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
     else:
-        content = _content(place, path)
+        with storing("read", path), path.open("rb") as file:
+            content = file.read(LARGEST_DOCUMENT + 1)
+        if len(content) > LARGEST_DOCUMENT:
+            raise StoreError(f"cannot import {place}: it grew beyond {LARGEST_DOCUMENT >> 20} MiB while it was read")
         document, digest = _read(place, content, mapping), hashlib.sha256(content).hexdigest()
     part = Part()
-    results = _without_repeated(list(_with_throughput(document, path.name, part)), path.name, part)
-    kept = _without_warmups(results, path.name, part)
+    kept = list(_without_left_out(list(_with_throughput(document, path.name, part)), path.name, part))
     part.left_out.sort(key=lambda each: each.line)
     names = name_targets(kept, path.stem, target)
     part.undecided = undecided(kept, identities(kept, path.stem)) if target is None else 0
@@ -142,57 +123,37 @@ def _unused(file: str, line: int, what: str | Message) -> UnusedLine:
     return UnusedLine(file=file, line=line, text=str(what), id=what.id, parameters=what.parameters)
 
 
-def _content(place: str, path: Path) -> bytes:
-    with storing("read", path), path.open("rb") as file:
-        content = file.read(LARGEST_DOCUMENT + 1)
-    if len(content) > LARGEST_DOCUMENT:
-        raise StoreError(f"cannot import {place}: it grew beyond {LARGEST_DOCUMENT >> 20} MiB while it was read")
-    return content
-
-
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with storing("read", path), path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _without_repeated(outputs: Sequence[Output], file: str, part: Part) -> list[Output]:
-    found = {id(row): original for row, original in repeated_rows(outputs)}
-    kept = []
+def _without_left_out(outputs: Sequence[Output], file: str, part: Part) -> Iterator[Output]:
+    originals = {id(row): original for row, original in repeated_rows(outputs)}
+    mark_short_first([output for output in outputs if id(output) not in originals])
     for output in outputs:
-        if (original := found.get(id(output))) is None:
-            kept.append(output)
+        original = originals.get(id(output))
+        if original is not None:
+            what = Message(
+                "output-repeated", "repeats the output in line {line}, and is not counted again", line=original.line
+            )
+        elif output.warmup is not None:
+            what = Message(
+                "warm-up", "warm-up run ({why}): {tps:,.1f} tps", why=output.warmup[:60], tps=throughput(output) or 0.0
+            )
+        else:
+            yield output
             continue
-        what = Message(
-            "output-repeated", "repeats the output in line {line}, and is not counted again", line=original.line
-        )
         part.left_out.append(_unused(file, output.line, what))
-    return kept
-
-
-def _without_warmups(outputs: Sequence[Output], file: str, part: Part) -> list[Output]:
-    mark_short_first(outputs)
-    kept = []
-    for output in outputs:
-        if output.warmup is None:
-            kept.append(output)
-            continue
-        what = Message(
-            "warm-up", "warm-up run ({why}): {tps:,.1f} tps", why=output.warmup[:60], tps=throughput(output) or 0.0
-        )
-        part.left_out.append(_unused(file, output.line, what))
-    return kept
 
 
 def full_place(place: str) -> str:
-    """Return an address, or an absolute path."""
     return place if is_remote(place) else str(Path(place).absolute())
 
 
 def _read(place: str, content: bytes, mapping: Mapping[str, str]) -> Document:
-    text = _decoded(place, content)
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        # Windows' PowerShell
+        text = content.decode("utf-16", "replace")
+    elif b"\0" in content[:8192]:
+        raise StoreError(f"cannot import {place}: it is not text", hint="save it as text, Markdown or CSV")
+    else:
+        text = content.decode("utf-8-sig", "replace")
     for each in FILES:
         if each.matches(text):
             return each.read(text)
@@ -206,16 +167,9 @@ def _read(place: str, content: bytes, mapping: Mapping[str, str]) -> Document:
         ) from error
 
 
-def _decoded(place: str, content: bytes) -> str:
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return content.decode("utf-16", "replace")
-    if b"\0" in content[:8192]:
-        raise StoreError(f"cannot import {place}: it is not text", hint="save it as text, Markdown or CSV")
-    return content.decode("utf-8-sig", "replace")
-
-
 def _with_throughput(document: Document, file: str, part: Part) -> Iterator[Output]:
     for output in document.outputs:
+        output.clients = output.clients or None
         why = _impossible_figure(output)
         if why is not None:
             part.unread.append(_unused(file, output.line, why))
@@ -262,11 +216,18 @@ def read_logs(target: str | None, logs: Logs) -> tuple[Trial, ImportedFile]:
 
 
 def _log_trial(logs: Logs, paths: Sequence[Path], name: str) -> Trial:
-    number = logs.number
-    log = read_log(paths, number, logs.kind)
+    log = read_log(paths, logs.number, logs.kind)
+    imported = Imported(
+        file=paths[0].name,
+        line=1,
+        last_line=log.lines,
+        tool="pgbench-log",
+        figures={} if log.lag_ms is None else {"schedule_lag_ms": log.lag_ms},
+        load={} if log.is_open is None else {"loop": "open" if log.is_open else "closed"},
+    )
     record = TrialRecord(
-        number=number,
-        slug=slug(number, name, log.clients),
+        number=logs.number,
+        slug=slug(logs.number, name, log.clients),
         target=name,
         point=Point(clients=log.clients, workers=len(paths), protocol=""),
         repeat=1,
@@ -277,12 +238,6 @@ def _log_trial(logs: Logs, paths: Sequence[Path], name: str) -> Trial:
         transactions=None,
         outcome=Outcome.FINISHED,
         summary=log.summary,
-        imported=_of_log(log, paths[0].name),
+        imported=imported,
     )
     return Trial(record, log.tables)
-
-
-def _of_log(log: LogTrial, file: str) -> Imported:
-    figures = {} if log.lag_ms is None else {"schedule_lag_ms": log.lag_ms}
-    load = {} if log.is_open is None else {"loop": "open" if log.is_open else "closed"}
-    return Imported(file=file, line=1, last_line=log.lines, tool="pgbench-log", figures=figures, load=load)

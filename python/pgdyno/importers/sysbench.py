@@ -11,7 +11,16 @@ from collections.abc import Callable
 
 from pgdyno.importers.documents.command_lines import prefix_of, sysbench_command, without_prefix
 from pgdyno.importers.documents.passwords import connection_options, server_parts
-from pgdyno.importers.parsed import Moment, Output, OutputParser, Unread, number, of_another_database, whole_number
+from pgdyno.importers.parsed import (
+    COMMENT,
+    Moment,
+    Output,
+    OutputParser,
+    Unread,
+    number,
+    of_another_database,
+    whole_number,
+)
 from pgdyno.messages import Message
 
 _BANNER = re.compile(r"sysbench v?(?P<version>\d[\w.\-]{0,30})")
@@ -27,7 +36,6 @@ _INTERVALS = (
         rf".{{0,120}}?response time: (?P<lat>{_N})ms \((?P<percentile>{_N})%\)(?:, errors: (?P<errors>{_N}))?"
     ),
 )
-_COMMENT = re.compile(r"(?<=\S)\s+#.*$")
 _TIME = re.compile(r"\[\s{0,8}\d{1,9}(?:\.\d{1,3})?s \] ")
 _PER_SECOND = re.compile(rf"(?P<count>\d{{1,15}})\s{{0,20}}\((?P<rate>{_N}) per sec\.?\)")
 _PERCENTILE = re.compile(r"(?:approx\.\s{1,8})?(?P<percentile>\d{1,3}(?:\.\d{1,4})?)(?:th)? percentile")
@@ -89,34 +97,24 @@ _KNOWN = (
 
 
 class SysbenchParser(OutputParser):
-    """Reads outputs line by line."""
-
     def __init__(self) -> None:
         super().__init__()
         self._open: Output | None = None
         self._version: str | None = None
         self._command: tuple[int, str] | None = None
         self._has_head = False
-        """The open output begins where a report does, so that its statistics would follow."""
         self._has_checkpoints = False
         self._died: list[str] = []
-        """The errors that ended the open output."""
         self._is_other_test = False
-        """The report that begins, or the open output, is of a test that uses no database."""
 
     def read(self, text: str, line: int) -> bool:
-        stripped = _COMMENT.sub("", text).strip().strip("`*").lstrip("-•# \t").strip()
-        command = sysbench_command(text)
-        if command is not None:
+        stripped = COMMENT.sub("", text).strip().strip("`*").lstrip("-•# \t").strip()
+        command, banner = sysbench_command(text), _BANNER.match(stripped)
+        if command is not None or banner is not None:
             self.end()
             self._is_other_test = False
-            self._command = (line, command)
-            return True
-        banner = _BANNER.match(stripped)
-        if banner is not None:
-            self.end()
-            self._is_other_test = False
-            self._version = banner["version"]
+            self._command = (line, command) if command is not None else self._command
+            self._version = banner["version"] if banner is not None and command is None else self._version
             return True
         plain = _TIME.sub("", stripped, count=1)
         self._is_other_test = self._is_other_test or plain.startswith(_OF_OTHER_TESTS)
@@ -142,28 +140,28 @@ class SysbenchParser(OutputParser):
             return plain.startswith(_STARTS)
         if self._has_checkpoints:
             return plain.startswith(_HEAD)
-        return self._open.tps is not None and (plain != "Throughput:" or self._has_latency())
+        # latencies end an output: what follows belongs to another
+        has_latency = self._open.latency_mean_ms is not None
+        return self._open.tps is not None and (plain != "Throughput:" or has_latency)
 
     def end(self) -> None:
-        """Finish an open output; one without a rate is unread."""
         output, self._open = self._open, None
         died, self._died = self._died, []
         if output is None:
             return
         if died:
             output.aborted = "; ".join(died)
+        why = None
         if output.shown.get("driver", "pgsql") != "pgsql":
-            self.unread.append(Unread(output.line, of_another_database(output.shown["driver"])))
+            why = of_another_database(output.shown["driver"])
         elif output.tps is not None and self._has_checkpoints:
             why = Message(
                 "sysbench-checkpoints",
                 "no throughput of the whole run: sysbench's statistics restart at each checkpoint "
                 "(--report-checkpoints)",
             )
-            self.unread.append(Unread(output.line, why))
         elif output.tps is not None and self._uses_no_database(output):
             why = Message("sysbench-other-test", "not a result: a test of sysbench that uses no database")
-            self.unread.append(Unread(output.line, why))
             self._is_other_test = False
         elif output.tps is not None:
             _settle(output)
@@ -171,8 +169,10 @@ class SysbenchParser(OutputParser):
         elif output.aborted is not None and output.clients is not None:
             self.found.append(output)
         elif output.progress or output.reads is not None:
-            why = Message("sysbench-incomplete", "no throughput: the output ends before its rate")
-            self.unread.append(Unread(output.last_line, why))
+            incomplete = Message("sysbench-incomplete", "no throughput: the output ends before its rate")
+            self.unread.append(Unread(output.last_line, incomplete))
+        if why is not None:
+            self.unread.append(Unread(output.line, why))
 
     def _uses_no_database(self, output: Output) -> bool:
         if output.workload is not None:
@@ -180,21 +180,16 @@ class SysbenchParser(OutputParser):
         has_statistics = output.transactions is not None or output.reads is not None or bool(output.progress)
         return not has_statistics and (self._has_head or self._is_other_test)
 
-    def _has_latency(self) -> bool:
-        return self._open is not None and self._open.latency_mean_ms is not None
-
     def _begin(self, line: int) -> Output:
         output = self._open = Output("sysbench", line, line, version=self._version)
         self._has_head = self._has_checkpoints = False
         if self._command is not None:
             output.line, output.command = self._command
-            _options(output, self._command[1], self._command[0])
+            _read_options(output, self._command[1], self._command[0])
             self._command = None
         return output
 
     def _takes_interval(self, stripped: str, line: int) -> bool:
-        if not stripped.startswith("["):
-            return False
         match = next((found for each in _INTERVALS if (found := each.match(stripped))), None)
         if match is None:
             return False
@@ -219,8 +214,10 @@ class SysbenchParser(OutputParser):
         percentile = _PERCENTILE.match(key)
         rate = _PER_SECOND.match(value)
         if percentile is not None:
-            output.percentiles_ms[_rank(percentile["percentile"])] = _milliseconds(value)
-            output.printed["percentiles_ms"] = (line, stripped)
+            digits = percentile["percentile"]
+            # 999 is 99.9 %
+            rank = float(f"{digits[:2]}.{digits[2:]}" if len(digits) > 2 and digits.isdigit() else digits)
+            output.put_percentile(rank, _milliseconds(value), line, stripped)
         elif key == "events (avg/stddev)" and "/" in value:
             for name, each in zip(("mean", "stddev"), value.split("/", 1), strict=True):
                 output.put(f"client_transactions_{name}", number(each), line, stripped)
@@ -240,31 +237,25 @@ class SysbenchParser(OutputParser):
         return True
 
 
-def _rank(digits: str) -> float:
-    return float(f"{digits[:2]}.{digits[2:]}" if len(digits) > 2 and digits.isdigit() else digits)
-
-
 def _settle(output: Output) -> None:
     if output.asked.get("clients", output.clients) != output.clients:
         # the command belongs to another run
         output.command, output.rate, output.is_ended_by_count = None, None, False
         output.shown.clear()
-    elif _is_about(output.duration_s, output.asked.get("duration_s")):
-        output.shown["duration_s"] = str(output.asked["duration_s"])
+        output.asked.clear()
+    asked_s = output.asked.get("duration_s")
+    # the last transactions may take longer
+    if isinstance(asked_s, int) and output.duration_s and abs(output.duration_s - asked_s) <= 0.1 * asked_s:
+        output.shown.setdefault("duration_s", str(asked_s))
     has_options = output.printed.get("clients", (0, ""))[1].startswith("Number of threads")
     if not output.rate and (has_options or (output.command is not None and "rate=" not in output.command)):
         output.shown["loop"] = "closed"
 
 
-def _is_about(elapsed_s: float | None, asked_s: object) -> bool:
-    """Return whether a run of `elapsed_s` ended after `asked_s`: its last transactions may take longer."""
-    return elapsed_s is not None and isinstance(asked_s, int) and abs(elapsed_s - asked_s) <= 0.1 * asked_s
-
-
 _OPTION = re.compile(r"--(?P<name>[\w-]{1,60})(?:=(?P<value>'[^']{0,300}'|\"[^\"]{0,300}\"|\S{1,300}))?")
 
 
-def _options(output: Output, command: str, line: int) -> None:
+def _read_options(output: Output, command: str, line: int) -> None:
     prefix = prefix_of(command)
     command = without_prefix(command)
     others = list(prefix.options)
@@ -287,7 +278,7 @@ def _options(output: Output, command: str, line: int) -> None:
             others += connection_options(value)
         elif plain not in _APART and not plain.endswith(("_user", "_password")) and (plain, value) not in _UNLIMITED:
             others.append(f"--{name}={value}" if value else f"--{name}")
-    _limits(output, {name.replace("_", "-"): value for name, value in found})
+    _read_limits(output, {name.replace("_", "-"): value for name, value in found})
     output.options = " ".join(sorted(others))
     output.server = ":".join(server or prefix.server.values())
     script = re.search(r"(?P<name>[\w./-]{1,200}?)(?:\.lua)?\s+(?:--\S{1,300}\s+){0,60}run\b", command[:4000])
@@ -298,11 +289,12 @@ def _options(output: Output, command: str, line: int) -> None:
         output.put("workload", workload, line, command)
 
 
-def _limits(output: Output, options: dict[str, str]) -> None:
+def _read_limits(output: Output, options: dict[str, str]) -> None:
     kinds = {name.partition("-")[0] for name in options} & {"mysql", "pgsql"}
     driver = options.get("db-driver") or (kinds.pop() if len(kinds) == 1 else None)
     if driver is not None:
         output.shown["driver"] = driver
+    # what ends the run: a time, or a number of transactions
     time, count = (
         next((int(value) for name in names if re.fullmatch(r"\d{1,9}", value := options.get(name, ""))), 0)
         for names in (("time", "max-time"), ("events", "max-requests"))

@@ -16,15 +16,7 @@ from typing import Any
 from pgdyno import __version__
 from pgdyno.errors import StoreError
 from pgdyno.importers.hammerdb import unused_item_of
-from pgdyno.importers.imported_trials import (
-    PER_MINUTE,
-    Place,
-    Trial,
-    prefer_new_orders,
-    tell_apart,
-    trials_of,
-    unit_of,
-)
+from pgdyno.importers.imported_trials import PER_MINUTE, Trial, prefer_new_orders, tell_apart, trials_of, unit_of
 from pgdyno.importers.parsed import Output
 from pgdyno.importers.pgbench_log import LogKind, by_run
 from pgdyno.importers.sources import Logs, Part, full_place, read_logs, read_source
@@ -33,6 +25,7 @@ from pgdyno.records import ImportRecord, KeptMessage, Manifest, Outcome, TargetR
 from pgdyno.records.manifest import WORKLOAD_UNKNOWN
 from pgdyno.store import RunFolder
 from pgdyno.store.object_storage.address import is_remote
+from pgdyno.units import counted
 
 Over = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
 """Runs the same work on many items, and yields the results in order."""
@@ -40,8 +33,6 @@ Over = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
 
 @dataclass(slots=True)
 class ImportResult:
-    """An imported run."""
-
     run: Path
     trials: int
     unread: list[UnusedLine] = field(default_factory=list)
@@ -81,12 +72,11 @@ def import_files(
     if not gathered.places and not logs:
         hint = "docs/guides/import.md lists the formats that pgdyno reads"
         if gathered.unread:
-            first, number = gathered.unread[0], len(gathered.unread)
-            listed = f"{first.file}:{first.line}: {first.text[:120]}"
-            hint = f"{number} line{'' if number == 1 else 's'} with figures not understood, first {listed}; {hint}"
+            first = gathered.unread[0]
+            lines = counted(len(gathered.unread), "line")
+            hint = f"{lines} with figures not understood, first {first.file}:{first.line}: {first.text[:120]}; {hint}"
         if gathered.left_out:
-            number = len(gathered.left_out)
-            hint = f"{number} warm-up run{'' if number == 1 else 's'} left out; {hint}"
+            hint = f"{counted(len(gathered.left_out), 'warm-up run')} left out; {hint}"
         raise StoreError(f"cannot import {', '.join(named)}: no output of a known tool is in it", hint=hint)
     _refuse_other_work(gathered)
     prefer_new_orders([place.output for place in gathered.places])
@@ -110,17 +100,15 @@ def _refuse_other_work(gathered: Part) -> None:
     places = {item: place for place in gathered.places if (item := unused_item_of(place.output)) is not None}
     if len(places) < 2:
         return
-    commits, rolls_back = (places[item] for item in ("commits", "rolls back"))
+    commits, rolls_back = (
+        f"HammerDB {place.output.version} ({place.file}:{place.output.line})"
+        for place in (places["commits"], places["rolls back"])
+    )
     raise StoreError(
-        f"cannot import these into one run: with an order that contains an unused item, {_release(commits)} commits "
-        f"and {_release(rolls_back)} rolls back",
+        f"cannot import these into one run: with an order that contains an unused item, {commits} commits and "
+        f"{rolls_back} rolls back",
         hint="import them separately; docs/guides/tpcc.md lists the releases of HammerDB that do the same work",
     )
-
-
-def _release(place: Place) -> str:
-    output = place.output
-    return f"HammerDB {output.version} ({place.file}:{output.line})"
 
 
 def keep_files_apart(parts: Sequence[Part]) -> None:
@@ -133,24 +121,22 @@ def keep_files_apart(parts: Sequence[Part]) -> None:
         for place in part.places:
             if not _has_target_column(place.output):
                 files.setdefault(place.target, set()).add(Path(part.files[0].path))
-    names = {target: _file_names(alike) for target, alike in files.items() if len(alike) > 1}
+    names = {}
+    for target, alike in files.items():
+        # the shortest distinct ends of their paths; with suffixes only if names are equal without them
+        without = {file: file.with_suffix("") for file in alike}
+        shown = without if len(set(without.values())) == len(alike) else {file: file for file in alike}
+        ends = _ends_of(list(shown.values()))
+        names[target] = {file: ends[path] for file, path in shown.items()} if len(alike) > 1 else {}
     for part in parts:
         path = Path(part.files[0].path)
         for place in part.places:
-            if not _has_target_column(place.output) and place.target in names:
-                name = names[place.target][path]
+            if not _has_target_column(place.output) and (name := names[place.target].get(path)):
                 place.target = name if place.target == path.stem else f"{name}, {place.target}"
 
 
 def _has_target_column(output: Output) -> bool:
     return output.tool == "csv" and output.target is not None
-
-
-def _file_names(files: set[Path]) -> dict[Path, str]:
-    without = {file: file.with_suffix("") for file in files}
-    shown = without if len(set(without.values())) == len(files) else {file: file for file in files}
-    ends = _ends_of(list(shown.values()))
-    return {file: ends[path] for file, path in shown.items()}
 
 
 def _by_run(logs: Mapping[str, LogKind], first: int) -> list[Logs]:
@@ -216,11 +202,7 @@ def _store(folder: RunFolder, trial: Trial) -> None:
 
 
 def _manifest(gathered: Part, notes: Sequence[Message], records: Sequence[TrialRecord], first: str) -> Manifest:
-    workloads = dict.fromkeys(
-        record.imported.words["workload"]
-        for record in records
-        if record.imported and "workload" in record.imported.words
-    )
+    words = [record.imported.words for record in records if record.imported]
     stem = re.sub(r"[^A-Za-z0-9_]+", "_", Path(first).stem).strip("_")[:40] or "document"
     return Manifest(
         run="",
@@ -229,22 +211,18 @@ def _manifest(gathered: Part, notes: Sequence[Message], records: Sequence[TrialR
         started_at=datetime.now(UTC),
         plan_source="imported",
         plan={"name": f"import-{stem}"},
-        workload=", ".join(workloads) or WORKLOAD_UNKNOWN,
+        workload=", ".join(dict.fromkeys(each["workload"] for each in words if "workload" in each)) or WORKLOAD_UNKNOWN,
         host=None,
         targets=[
             TargetRecord(name=name, kind="imported", asked={})
-            for name in dict.fromkeys(record.target for record in records)
+            for name in dict.fromkeys(each.target for each in records)
         ],
         trials_planned=len(records),
         order=[record.slug for record in records],
         notes=[str(note) for note in notes],
         note_details=[KeptMessage.of(note) for note in notes],
         imported=ImportRecord(
-            files=gathered.files,
-            claims=gathered.claims,
-            facts=gathered.facts,
-            unread=gathered.unread,
-            left_out=gathered.left_out,
+            **{name: getattr(gathered, name) for name in ("files", "claims", "facts", "unread", "left_out")}
         ),
     )
 
@@ -258,88 +236,65 @@ MOST_COPIES = 5
 
 
 def _notes(gathered: Part, copies: Sequence[tuple[str, str]]) -> list[Message]:
-    notes = []
-    if copies:
-        named = ", ".join(f"{copy} ({original})" for copy, original in copies[:MOST_COPIES])
-        notes.append(
-            Message(
-                "copies-left-out",
-                "{count} file is a copy of another and was left out: {files}",
-                "{count} files are copies of others and were left out: {files}",
-                count=len(copies),
-                files=named if len(copies) <= MOST_COPIES else f"{named}, …",
-            )
-        )
     outputs = [place.output for place in gathered.places]
-    minutes = [output for output in outputs if unit_of(output) in PER_MINUTE]
-    queries = sum(unit_of(output) == "qps" for output in outputs)
-    if queries:
-        notes.append(
-            Message(
-                "rate-of-queries",
-                "throughput of {count} trial is queries per second, which pgdyno does not compare with transactions",
-                "throughput of {count} trials is queries per second, which pgdyno does not compare with transactions",
-                count=queries,
-            )
-        )
+    units = [unit_of(output) for output in outputs]
+    minutes = [unit for unit in units if unit in PER_MINUTE]
     unknown = [place for place in gathered.places if place.output.clients is None]
-    if unknown:
-        notes.append(
-            Message(
-                "clients-unknown",
-                "{count} trial does not state its clients, first {file}:{line}",
-                "{count} trials do not state their clients, first {file}:{line}",
-                count=len(unknown),
-                file=unknown[0].file,
-                line=unknown[0].output.line,
-            )
-        )
-    if minutes:
-        notes.append(
-            Message(
-                "rate-per-minute",
-                "throughput of {count} trial was printed as {unit}, and is shown divided by 60",
-                "throughput of {count} trials was printed as {unit}, and is shown divided by 60",
-                count=len(minutes),
-                unit=", ".join(sorted({unit_of(output) for output in minutes}, reverse=True)),
-            )
-        )
-    if gathered.undecided:
-        notes.append(
-            Message(
-                "repeats-undecided-by-text",
-                "text separates {count} output from another with the same settings, so pgdyno made it a target of "
-                "its own; if they are repeats, import them with --target NAME",
-                "text separates {count} outputs from others with the same settings, so pgdyno made them targets of "
-                "their own; if they are repeats, import them with --target NAME",
-                count=gathered.undecided,
-            )
-        )
-    if gathered.assumed:
-        notes.append(
-            Message(
-                "unit-assumed",
-                "{count} figure had no unit, and is taken as transactions a second",
-                "{count} figures had no unit, and are taken as transactions a second",
-                count=gathered.assumed,
-            )
-        )
-    if gathered.left_out:
-        notes.append(
-            Message(
-                "outputs-left-out",
-                "{count} output left out, as a warm-up run or a repetition of another; manifest.json lists it",
-                "{count} outputs left out, as warm-up runs or repetitions of others; manifest.json lists them",
-                count=len(gathered.left_out),
-            )
-        )
-    if gathered.unread:
-        notes.append(
-            Message(
-                "lines-unread",
-                "{count} line with figures was not understood; manifest.json lists it",
-                "{count} lines with figures were not understood; manifest.json lists them",
-                count=len(gathered.unread),
-            )
-        )
-    return notes
+    named = [f"{copy} ({original})" for copy, original in copies[:MOST_COPIES]] + ["…"] * (len(copies) > MOST_COPIES)
+    notes = [
+        Message(
+            "copies-left-out",
+            "{count} file is a copy of another and was left out: {files}",
+            "{count} files are copies of others and were left out: {files}",
+            count=len(copies),
+            files=", ".join(named),
+        ),
+        Message(
+            "rate-of-queries",
+            "throughput of {count} trial is queries per second, which pgdyno does not compare with transactions",
+            "throughput of {count} trials is queries per second, which pgdyno does not compare with transactions",
+            count=units.count("qps"),
+        ),
+        Message(
+            "clients-unknown",
+            "{count} trial does not state its clients, first {file}:{line}",
+            "{count} trials do not state their clients, first {file}:{line}",
+            count=len(unknown),
+            file=unknown[0].file if unknown else "",
+            line=unknown[0].output.line if unknown else 0,
+        ),
+        Message(
+            "rate-per-minute",
+            "throughput of {count} trial was printed as {unit}, and is shown divided by 60",
+            "throughput of {count} trials was printed as {unit}, and is shown divided by 60",
+            count=len(minutes),
+            unit=", ".join(sorted(set(minutes), reverse=True)),
+        ),
+        Message(
+            "repeats-undecided-by-text",
+            "text separates {count} output from another with the same settings, so pgdyno made it a target of its own; "
+            "if they are repeats, import them with --target NAME",
+            "text separates {count} outputs from others with the same settings, so pgdyno made them targets of their "
+            "own; if they are repeats, import them with --target NAME",
+            count=gathered.undecided,
+        ),
+        Message(
+            "unit-assumed",
+            "{count} figure had no unit, and is taken as transactions a second",
+            "{count} figures had no unit, and are taken as transactions a second",
+            count=gathered.assumed,
+        ),
+        Message(
+            "outputs-left-out",
+            "{count} output left out, as a warm-up run or a repetition of another; manifest.json lists it",
+            "{count} outputs left out, as warm-up runs or repetitions of others; manifest.json lists them",
+            count=len(gathered.left_out),
+        ),
+        Message(
+            "lines-unread",
+            "{count} line with figures was not understood; manifest.json lists it",
+            "{count} lines with figures were not understood; manifest.json lists them",
+            count=len(gathered.unread),
+        ),
+    ]
+    return [note for note in notes if note.parameters["count"]]

@@ -51,7 +51,7 @@ def _trial_row(trial: TrialRecord, series: str) -> TrialRow:
     return TrialRow(
         number=trial.number,
         series=series,
-        clients=trial.point.clients,
+        clients=trial.point.clients or 0,
         repeat=trial.repeat,
         outcome=trial.outcome.value,
         failure=trial.failure.message if trial.failure else None,

@@ -172,7 +172,7 @@ def _script(trial: _Trial, script: int, names: dict[int, dict[int, str]]) -> dic
 
 def _gauges(trials: Sequence[_Trial], name: str) -> Iterator[Sample]:
     for trial in trials:
-        if name == "clients" and trial.record.point.clients == 0:
+        if name == "clients" and trial.record.point.clients is None:
             # the source of an import does not report them
             continue
         for rows in trial.seconds().values():

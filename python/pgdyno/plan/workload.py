@@ -157,7 +157,7 @@ def _rates(phases: Sequence[PhaseSpec], document: Document) -> Iterator[Problem]
 
 
 def _clients(phases: Sequence[PhaseSpec], points: Sequence[Point], document: Document) -> Iterator[Problem]:
-    most, workers = min(point.clients for point in points), max(point.workers or 1 for point in points)
+    most, workers = min(point.planned_clients for point in points), max(point.workers or 1 for point in points)
     is_open = any(phase.rate is not None for phase in phases)
     for place, phase in enumerate(phases):
         if phase.clients is None:

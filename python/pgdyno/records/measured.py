@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from pgdyno.records.base import Record, Stage
 
@@ -114,8 +114,8 @@ class TpchFigures(Record):
 class Point(Record):
     """One combination of the sweep's parameters."""
 
-    clients: int
-    """0 only in an imported trial whose source does not report it."""
+    clients: int | None
+    """None only in an imported trial whose source does not report it."""
     workers: int | None = None
     """Engine threads set by the plan; None lets the engine choose."""
     protocol: str = "simple"
@@ -127,6 +127,18 @@ class Point(Record):
     """Swept settings of the server or of each connection, which override those of the target; possibly empty."""
     variables: dict[str, str] = Field(default_factory=dict)
     """Swept script variables, which override the workload's; possibly empty."""
+
+    @field_validator("clients", mode="before")
+    @classmethod
+    def _read_unknown(cls, clients: object) -> object:
+        # earlier versions of pgdyno stored 0
+        return clients or None
+
+    @property
+    def planned_clients(self) -> int:
+        """Return the clients of a point of a plan, which always has them."""
+        assert self.clients is not None
+        return self.clients
 
     def parameter(self, name: str) -> int | float | str | None:
         """Return the value of `workers`, `settings.work_mem` and the like; None if the point does not set it."""

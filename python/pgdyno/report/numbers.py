@@ -101,9 +101,9 @@ def axis(tick: float) -> str:
     return f"{tick:g}"
 
 
-def clients(number: int) -> str:
-    """Return the number of clients in words: an import may not know it, and has 0."""
-    if number == 0:
+def clients(number: int | None) -> str:
+    """Return the number of clients in words: an import may not know it."""
+    if not number:
         return gettext("clients unknown")
     return ngettext("{count:,} client", "{count:,} clients", number)
 

@@ -39,18 +39,18 @@ class IntervalRow:
     skipped: BigInt
     retried: BigInt
     retries: BigInt
-    in_flight: Integer | None
+    in_flight: Integer | None = None
     """Of all scripts, at the end of the second: the same in every script's row. None if imported."""
-    clients: Integer
-    """Clients of all scripts together."""
-    latency_sum_ns: Double | None
-    latency_min_ns: BigInt | None
-    p50_ns: BigInt | None
-    p95_ns: BigInt | None
-    p99_ns: BigInt | None
-    p999_ns: BigInt | None
-    latency_max_ns: BigInt | None
-    worker_cpu_us: BigInt | None
+    clients: Integer | None = None
+    """Clients of all scripts together. None if imported from a source that does not report them."""
+    latency_sum_ns: Double | None = None
+    latency_min_ns: BigInt | None = None
+    p50_ns: BigInt | None = None
+    p95_ns: BigInt | None = None
+    p99_ns: BigInt | None = None
+    p999_ns: BigInt | None = None
+    latency_max_ns: BigInt | None = None
+    worker_cpu_us: BigInt | None = None
     """Of all workers together, in every script's row of a second. None if imported."""
     phase_name: Text | None = None
     """The plan's phase; None without phases, and after the last one."""
@@ -79,14 +79,14 @@ class StatementRow:
     line: Integer
     text: Text
     """The first line of the statement."""
-    executions: BigInt | None
+    executions: BigInt | None = None
     """None, like failures, if an imported table of statements has no counts."""
-    failures: BigInt | None
-    latency_mean_ns: Double | None
-    p50_ns: BigInt | None
-    p95_ns: BigInt | None
-    p99_ns: BigInt | None
-    latency_max_ns: BigInt | None
+    failures: BigInt | None = None
+    latency_mean_ns: Double | None = None
+    p50_ns: BigInt | None = None
+    p95_ns: BigInt | None = None
+    p99_ns: BigInt | None = None
+    latency_max_ns: BigInt | None = None
 
 
 @dataclass(frozen=True, slots=True)

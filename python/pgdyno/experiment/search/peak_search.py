@@ -179,15 +179,15 @@ class PeakSearch(Arm):
     def next(self, own: Sequence[TrialRecord]) -> int | SearchRecord:
         measured: dict[int, list[float | None]] = {}
         for record in own:
-            measured.setdefault(record.point.clients, []).append(throughput(record))
-        span = PeakSpan(self.lowest.clients, self.highest.clients, self.repeats)
+            measured.setdefault(record.point.planned_clients, []).append(throughput(record))
+        span = PeakSpan(self.lowest.planned_clients, self.highest.planned_clients, self.repeats)
         peak = next_clients(span, measured)
         if not isinstance(peak, Peak):
             return peak
         return self.record(
             len(own),
-            peak.clients if peak.clients is not None else self.lowest.clients,
-            peak_messages(peak, self.highest.clients),
+            peak.clients if peak.clients is not None else self.lowest.planned_clients,
+            peak_messages(peak, self.highest.planned_clients),
             end=peak.end.value,
             tps=peak.tps.mean if peak.tps else None,
             tps_half=peak.tps.half if peak.tps else None,

@@ -43,7 +43,7 @@ def measure_path(
     if location is not None:
         found |= {"server_zone": location["zone"], "instance": location["instance"]}
     if generator is not None and generators.cluster is not None:
-        found |= _from_farthest(generators.cluster, trial.point.clients, environment)
+        found |= _from_farthest(generators.cluster, trial.point.planned_clients, environment)
     elif generator is not None:
         found |= _from_generator(generators.engine, environment) | {"generator_zone": generator["zone"]}
     elif location is not None or server.machine is None:

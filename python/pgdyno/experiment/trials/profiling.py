@@ -135,7 +135,7 @@ class Profiles:
     def _profile(self, arm: Arm) -> ProfileRecord:
         """Run the load of `arm` under perf, and store its stacks. Raises PgdynoError."""
         trial = arm.trial
-        name, clients = trial.slug, counted(trial.point.clients, "client")
+        name, clients = trial.slug, counted(trial.point.planned_clients, "client")
         self._progress.set_up(f"profiling {trial.target}, {clients}")
         planned = PlannedTrial(
             trial.number,

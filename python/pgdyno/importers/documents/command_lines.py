@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 
 from pgdyno.importers.documents.command_prefixes import Prefix, program_folder, read_prefix
 from pgdyno.importers.documents.passwords import connection_options, server_parts
@@ -82,7 +83,6 @@ def _program_at(command: str) -> int:
 
 
 def is_initialization(command: str) -> bool:
-    """Return whether `command` only initializes pgbench's tables."""
     return any(option == "i" for option, _ in _options(_words(without_prefix(command))[1:]))
 
 
@@ -104,9 +104,9 @@ def read_options(output: Output, command: str, line: int) -> None:
             server |= server_parts(value) if option == "d" else {option: value}
             others += connection_options(value) if option == "d" else []
         elif option in _WITH_VALUE:
-            figure = _maybe(value or "")
-            if figure is not None:
-                name = _WITH_VALUE[option]
+            name = _WITH_VALUE[option]
+            with suppress(ValueError):
+                figure = number(value or "")
                 output.put(name, figure if name in _FRACTIONS else int(figure), line, f"-{option} {value}")
         elif option not in _KNOWN_APART:
             others.append(f"-{option}" if value is None else f"-{option} {value}")
@@ -160,13 +160,6 @@ def _words(command: str) -> list[str]:
         if word in _ENDS or word.startswith(("2>", "&>")):
             return words[:at]
     return words
-
-
-def _maybe(text: str) -> float | None:
-    try:
-        return number(text)
-    except ValueError:
-        return None
 
 
 def _options(words: Sequence[str]) -> list[tuple[str, str | None]]:

@@ -45,8 +45,6 @@ _SKIPPED = frozenset(["env", "exec", "command", "export", "declare", "set", "-x"
 
 @dataclass(slots=True)
 class Prefix:
-    """What a line shows before its command."""
-
     server: dict[str, str] = field(default_factory=dict)
     """From variables, by pgbench's options `h`, `p` and `d`."""
     options: list[str] = field(default_factory=list)

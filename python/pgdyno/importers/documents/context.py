@@ -69,11 +69,9 @@ class Context:
         return "\n".join([*(text for _, text in self._headings[-1:]), *self._text[-3:]])
 
     def begin_code(self, in_code: bool) -> None:
-        """Begin or end a block of code."""
         self._in_code, self._first = in_code, None
 
     def enter(self, level: int, text: str) -> None:
-        """Add a heading, which applies from here on."""
         self._headings = [each for each in self._headings if each[0] < level]
         self._headings.append((level, text))
         if level < BANNER_LEVEL:
@@ -87,7 +85,6 @@ class Context:
         self._is_ordinal = level == BANNER_LEVEL and ORDINAL.fullmatch(text) is not None
 
     def add(self, text: str) -> None:
-        """Add a line that no parser accepted."""
         stripped = text.strip().strip("*_`#/-=<> \t")
         if not stripped or _NOISE.match(text):
             return
@@ -110,7 +107,6 @@ class Context:
             self.instance = found[0] if found else None
 
     def mark(self, output: Output) -> None:
-        """Attach what precedes `output`, which has just been read."""
         if self._text and not self._is_ordinal:
             self._section += 1
             self._first = self._first if self._in_code else None

@@ -76,10 +76,7 @@ _PATTERNS = (
     _pattern(rf"'(?:--[\w-]{{0,60}}|\w{{1,60}}){_KEY}=(?!{_MASKED})", rf"[^']+(?:'(?=['\"\w]){_JOINED})?"),
     _pattern(rf"\"(?:--[\w-]{{0,60}}|\w{{1,60}}){_KEY}=(?!{_MASKED})", rf"(?:\\.|[^\"\\])+(?:\"(?=['\"\w]){_JOINED})?"),
     # SQL's dollar quotes, in a shell's quotes with backslashes: $$a b$$, $tag$a b$tag$
-    _pattern(
-        rf"{_KEY}[\"']?\s{{0,4}}(?:=>?|:)?\s{{0,4}}",
-        r"(?P<tag>\\{0,4}\$\w{0,60}\\{0,4}\$).*?(?:(?P=tag)|$)",
-    ),
+    _pattern(rf"{_KEY}[\"']?\s{{0,4}}(?:=>?|:)?\s{{0,4}}", r"(?P<tag>\\{0,4}\$\w{0,60}\\{0,4}\$).*?(?:(?P=tag)|$)"),
     # libpq skips spaces after the = of password; after any other =, a space means an empty value
     _pattern(rf"(?<![\w-]){_KEY}\s{{0,4}}=>?\s{{0,4}}", _VALUE),
     _pattern(rf"{_KEY}(?:[\"']?\s{{1,4}}:?=>?\s{{0,4}}|[\"']?\s{{0,4}}:\s{{0,4}}|[\"']?=>?)", _VALUE),
@@ -104,7 +101,6 @@ def without_passwords(text: str) -> str:
 
 
 def names_password(name: str) -> bool:
-    """Return whether a column or a variable of this name contains passwords."""
     return re.search(rf"{_KEY}$", name, re.IGNORECASE) is not None
 
 

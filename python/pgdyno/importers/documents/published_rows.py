@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import statistics
+from collections import Counter
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pgdyno.importers.documents.context import ORDINAL, is_warmup
@@ -22,35 +24,21 @@ from pgdyno.importers.documents.table_cells import (
     style_of,
     without_factor,
 )
-from pgdyno.importers.documents.text_tables import RATES, Grid, transposed
+from pgdyno.importers.documents.text_tables import LONGEST_ROW, Grid, transposed
 from pgdyno.importers.documents.time_columns import moments, names_times, time_column
-from pgdyno.importers.parsed import Output, Unread, looks_like_figure
+from pgdyno.importers.parsed import RATES, WHOLE, Output, Unread, looks_like_figure
 from pgdyno.messages import Message
 
-_WHOLE = frozenset(
-    [
-        "clients",
-        "workers",
-        "scale",
-        "warehouses",
-        "reads",
-        "writes",
-        "others",
-        "errors",
-        "transactions",
-        "failed",
-        "skipped",
-        "retried",
-        "retries",
-    ]
-)
+_SETTINGS = ("clients", "clients/workers", "workers", "scale", "warehouses")
 _ROW_NUMBERS = ("#", "n", "no", "no.", "№")
 _PROTOCOLS = ("simple", "extended", "prepared")
 _LITTLE = (0.0005, 0.002)
 """Clients per second over throughput: about 1/1000 if the dot of a throughput separated thousands."""
 _PLAUSIBLE_RATE = 50.0
 """Without a unit, larger figures below counts of clients are transactions per second; smaller ones may be ms."""
-_AS_WORDS = ("result", "clients/workers")
+_CLIENTS = re.compile(
+    r"(?<!\w)(?:clients?|connections?|threads?|users|vus?|接続数|クライアント数|클라이언트|连接数)(?!\w)"
+)
 _SHARE = re.compile(r"\d[\d.,]{0,20}\s?(?:%|x\b|×)")  # noqa: RUF001
 LONGEST_WORD = 100
 """Characters of a cell that are kept as they are."""
@@ -69,7 +57,7 @@ def trials_of_grid(grid: Grid, caption: str, units: frozenset[str]) -> GridTrial
 
     Both are empty if it is not a table of figures.
     """
-    columns = columns_of(grid.head)
+    columns = _with_rates_in_cells(grid, columns_of(grid.head))
     if columns[0].field in RATES and all(column.field == "label" and figure_of(column.head) for column in columns[1:]):
         # the unit may be in the column of row names: `TPS | 8 clients | 16 clients`
         return _wide(grid, columns, f"{grid.head[0]}", units) or GridTrials()
@@ -92,22 +80,38 @@ def trials_of_grid(grid: Grid, caption: str, units: frozenset[str]) -> GridTrial
     return GridTrials(unread=[_unread(line, text) for line, cells, text in grid.rows if _has_figure(cells, unread)])
 
 
+def _with_rates_in_cells(grid: Grid, columns: list[Column]) -> list[Column]:
+    # `Results | tps = 1530.6 | tps = 351.8`: the cells say what the heading does not
+    for at, column in enumerate(columns):
+        cells = [cells[at] for _, cells, _ in grid.rows if at < len(cells) and cells[at].strip()]
+        units = {figure.unit if (figure := figure_of(cell)) else "" for cell in cells}
+        if len(units) == 1 and units < frozenset(RATES) and column.field == "label":
+            columns[at] = Column(units.pop(), column.head)
+    return columns
+
+
 # ---- a trial per row ----
 
 
 def _by_rows(grid: Grid, columns: Sequence[Column]) -> GridTrials:
     found = GridTrials()
     rates = [at for at, column in enumerate(columns) if column.field in RATES]
-    figures_at = [at for at, column in enumerate(columns) if column.field not in (*NO_FIGURES, "clients/workers")]
-    labels = _labels(columns, rates[0])
+    # what distinguishes rows: labels before the rate, and those whose heading names a target
+    labels = [
+        at for at, column in enumerate(columns)
+        if column.field == "label" and (at < rates[0] or (plain(column.head) in TARGET and column.head.strip()))
+    ]  # fmt: skip
     unnamed = [at for at, column in enumerate(columns) if column.field == "label" and at not in labels]
-    styles = _styles(grid, columns, figures_at, unnamed)
     texts = [at for at in labels if any(at < len(cells) and figure_of(cells[at]) is None for _, cells, _ in grid.rows)]
-    moment = time_column(grid.head, [cells for _, cells, _ in grid.rows], [*texts, *_settings(columns)])
+    settings = [
+        at for at, column in enumerate(columns)
+        if column.field in _SETTINGS or (column.field == "ordinal" and plain(column.head) not in _ROW_NUMBERS)
+    ]  # fmt: skip
+    moment = time_column(grid.head, [cells for _, cells, _ in grid.rows], [*texts, *settings])
     if moment is not None:
         return GridTrials(unread=[moments(grid.line, grid.head[moment])])
-    measured_at = [at for at in figures_at if columns[at].is_measured]
-    notes = _telling_notes(grid, columns)
+    styles, notes = _styles(grid, columns, unnamed), _distinct_notes(grid, columns)
+    measured = [at for at, column in enumerate(columns) if column.is_measured]
     carried: dict[int, str] = {}
     for line, cells, text in grid.rows:
         row = _Row(line, text, cells, columns, styles)
@@ -116,43 +120,34 @@ def _by_rows(grid: Grid, columns: Sequence[Column]) -> GridTrials:
             carried[at] = value or (carried.get(at, "") if at == 0 else "")
         outputs = row.outputs(rates)
         if outputs:
-            found.unread += row.unread(measured_at, unnamed, outputs)
+            found.unread += row.unread(measured, unnamed, outputs)
+        elif _has_digit([_SHARE.sub("", cell) for cell in cells], measured):
+            found.unread.append(_unread(line, text))
         for output in outputs:
             _label(output, columns, labels, carried)
             output.variables |= {"note": notes[line]} if line in notes else {}
             output.group = grid.line
         found.outputs += outputs
-        if not outputs and _has_digit([_SHARE.sub("", cell) for cell in cells], measured_at):
-            found.unread.append(_unread(line, text))
     return found
 
 
-def _telling_notes(grid: Grid, columns: Sequence[Column]) -> dict[int, str]:
-    at = next((at for at, column in enumerate(columns) if column.field == "clients"), None)
-    found: dict[str, dict[int, str]] = {}
+def _distinct_notes(grid: Grid, columns: Sequence[Column]) -> dict[int, str]:
+    at = _first(columns, "clients")
+    notes: dict[str, dict[int, str]] = {}
     for line, cells, _ in grid.rows:
-        figure = figure_of(cells[at]) if at is not None and at < len(cells) else None
+        figure = figure_of(cells[at]) if at < len(cells) else None
         if figure is not None:
-            found.setdefault(figure.digits, {})[line] = figure.note
-    return {
-        line: note for alike in found.values() if len(set(alike.values())) > 1 for line, note in alike.items() if note
-    }
+            notes.setdefault(figure.digits, {})[line] = figure.note
+    distinct = [alike for alike in notes.values() if len(set(alike.values())) > 1]
+    return {line: note for alike in distinct for line, note in alike.items() if note}
 
 
-def _settings(columns: Sequence[Column]) -> list[int]:
-    fields = ("clients", "clients/workers", "workers", "scale", "warehouses")
-    return [
-        at for at, column in enumerate(columns)
-        if column.field in fields or (column.field == "ordinal" and plain(column.head) not in _ROW_NUMBERS)
-    ]  # fmt: skip
-
-
-def _styles(
-    grid: Grid, columns: Sequence[Column], figures_at: Sequence[int], unnamed: Sequence[int]
-) -> dict[int, Style]:
+def _styles(grid: Grid, columns: Sequence[Column], unnamed: Sequence[int]) -> dict[int, Style]:
+    # figures in columns that pgdyno does not know show the format of the table, too
+    of_figures = [at for at, column in enumerate(columns) if column.field not in (*NO_FIGURES, "clients/workers")]
     by_column = {
         at: [figure for _, cells, _ in grid.rows if at < len(cells) and (figure := figure_of(cells[at]))]
-        for at in (*figures_at, *unnamed)
+        for at in (*of_figures, *unnamed)
     }
     whole = style_of([figure for each in by_column.values() for figure in each], grid.separator)
     styles = {}
@@ -168,32 +163,22 @@ def _is_dotted(grid: Grid, columns: Sequence[Column], rate: int, figures: Sequen
     """Return whether `1.436` is more than a thousand: clients and latency must indicate it, and all figures have this
     form.
     """
-    if not figures or not any(re.fullmatch(r"\d{1,3}\.\d{3}", each.digits) for each in figures):
+    if not any(re.fullmatch(r"\d{1,3}\.\d{3}", each.digits) for each in figures) or not all(
+        re.fullmatch(r"\d{1,3}(?:\.\d{3})+|\d{1,3}", each.digits) for each in figures
+    ):
         return False
-    if not all(re.fullmatch(r"\d{1,3}(?:\.\d{3})+|\d{1,3}", each.digits) for each in figures):
-        return False
-    clients = next((at for at, column in enumerate(columns) if column.field == "clients"), None)
-    latency = next((at for at, column in enumerate(columns) if column.field == "latency_mean_ms"), None)
-    if clients is None or latency is None:
-        return False
+    places = [rate, *(_first(columns, name) for name in ("clients", "latency_mean_ms"))]
     ratios = []
     for _, cells, _ in grid.rows:
-        if max(rate, clients, latency) >= len(cells):
-            continue
-        found = [figure_of(cells[at]) for at in (rate, clients, latency)]
-        try:
-            tps, count, ms = (Style().value(each) for each in found if each is not None)
-            ratios.append(tps * ms * columns[latency].factor / 1000 / count)
-        except (ValueError, ZeroDivisionError):
-            continue
+        shown = [figure_of(cells[at]) for at in places if at < len(cells)]
+        with suppress(ValueError, ZeroDivisionError):
+            tps, count, ms = (Style().value(each) for each in shown if each is not None)
+            ratios.append(tps * ms * columns[places[2]].factor / 1000 / count)
     return bool(ratios) and _LITTLE[0] < statistics.median(ratios) < _LITTLE[1]
 
 
-def _labels(columns: Sequence[Column], first_rate: int) -> list[int]:
-    return [
-        at for at, column in enumerate(columns)
-        if column.field == "label" and (at < first_rate or (plain(column.head) in TARGET and column.head.strip()))
-    ]  # fmt: skip
+def _first(columns: Sequence[Column], name: str) -> int:
+    return next((at for at, column in enumerate(columns) if column.field == name), LONGEST_ROW)
 
 
 def _label(output: Output, columns: Sequence[Column], labels: Sequence[int], values: dict[int, str]) -> None:
@@ -203,10 +188,10 @@ def _label(output: Output, columns: Sequence[Column], labels: Sequence[int], val
         value, head = values.get(at, ""), plain(columns[at].head)
         if is_warmup(value):
             output.warmup = value
-        if not value or is_warmup(value) or ORDINAL.fullmatch(value):
+        elif not value or ORDINAL.fullmatch(value):
             # a repeat, not a target
             continue
-        if head in MODES and value.lower() in _PROTOCOLS:
+        elif head in MODES and value.lower() in _PROTOCOLS:
             output.protocol = value.lower()
         elif head in WORKLOADS and (has_clients or len(labels) > 1):
             output.workload = value
@@ -214,9 +199,7 @@ def _label(output: Output, columns: Sequence[Column], labels: Sequence[int], val
             names.append(value)
         else:
             output.variables[head] = value
-    if output.target is not None:
-        names.append(output.target)
-    output.target = ", ".join(names) or None
+    output.target = ", ".join([*names, *filter(None, [output.target])]) or None
 
 
 @dataclass(slots=True)
@@ -229,80 +212,61 @@ class _Row:
 
     def outputs(self, rates: Sequence[int]) -> list[Output]:
         found: dict[tuple[str | None, int], Output] = {}
-        seen: dict[tuple[str | None, str], int] = {}
+        seen: Counter[tuple[str | None, str]] = Counter()
         for at in rates:
-            value = self._value(at)
+            value, column = self._value(at), self.columns[at]
             if value is None:
                 continue
-            column = self.columns[at]
+            repeat = 0 if column.connecting is not None else seen[column.target, column.field]
+            output = found.setdefault(
+                (column.target, repeat), Output("table", self.line, self.line, target=column.target)
+            )
             if column.connecting is not None:
-                output = found.setdefault((column.target, 0), self._output(column))
                 output.put(f"tps_{column.connecting}_connections", value, self.line, self.text)
-                if output.tps is None or column.connecting == "excluding":
-                    output.put("tps", value, self.line, self.text)
-                continue
-            repeat = seen.get((column.target, column.field), 0)
-            seen[column.target, column.field] = repeat + 1
-            output = found.setdefault((column.target, repeat), self._output(column))
+                if output.tps is not None and column.connecting == "including":
+                    continue
+            else:
+                seen[column.target, column.field] += 1
             output.put(column.field, value, self.line, self.text)
             if column.clients is not None:
                 output.put("clients", column.clients, self.line, column.head)
         targets = {output.target for output in found.values()}
         for output in found.values():
-            self._complete(output, targets)
+            for at, column in enumerate(self.columns[: len(self.cells)]):
+                if not column.is_rate and _belongs_to(column, output.target, targets):
+                    self._put(output, column, at)
         return list(found.values())
 
-    def _complete(self, output: Output, targets: Collection[str | None]) -> None:
-        for at, column in enumerate(self.columns):
-            if at >= len(self.cells) or column.is_rate or not _belongs_to(column, output.target, targets):
-                continue
-            if column.field in _AS_WORDS:
-                self._keep_words(output, column, _text(self.cells[at]))
-            elif column.field not in NO_FIGURES and (value := self._value(at)) is not None:
-                self._put(output, column, value)
-
-    def _keep_words(self, output: Output, column: Column, text: str) -> None:
-        pair = re.match(r"(\d{1,6})\s?/\s?(\d{1,6})", text)
-        if column.field == "result" and text:
-            output.words[plain(column.head)] = text[:LONGEST_WORD]
-        elif column.field == "clients/workers" and pair is not None:
+    def _put(self, output: Output, column: Column, at: int) -> None:
+        text, value = _text(self.cells[at]), None if column.field in NO_FIGURES else self._value(at)
+        pair = re.match(r"(\d{1,6})\s?/\s?(\d{1,6})", text) if column.field == "clients/workers" else None
+        name: str | None = column.field
+        if pair is not None:
             output.put("clients", int(pair[1]), self.line, self.text)
             output.put("workers", int(pair[2]), self.line, self.text)
-
-    def _put(self, output: Output, column: Column, value: float) -> None:
-        if re.fullmatch(r"p[\d.]+", column.field):
+        elif name == "result" and text:
+            output.words[plain(column.head)] = text[:LONGEST_WORD]
+        elif value is None or column.field == "clients/workers":
+            return
+        elif re.fullmatch(r"p[\d.]+", column.field):
             if (percent := float(column.field[1:])) not in output.percentiles_ms:
                 output.put_percentile(percent, value, self.line, self.text)
-            return
-        name: str | None = column.field
-        if name == "clients" and output.clients is not None:
-            # a second count after that of clients is that of the generator's threads
-            name = "workers" if "thread" in plain(column.head) else None
-        if name is None or getattr(output, name) is not None or (name in _WHOLE and value != int(value)):
-            return
-        output.put(name, int(value) if name in _WHOLE else value, self.line, self.text)
-
-    def _output(self, column: Column) -> Output:
-        return Output("table", self.line, self.line, target=column.target)
+        else:
+            if name == "clients" and output.clients is not None:
+                # a second count after that of clients is that of the generator's threads
+                name = "workers" if "thread" in plain(column.head) else None
+            if name is not None and getattr(output, name) is None and (name not in WHOLE or value == int(value)):
+                output.put(name, int(value) if name in WHOLE else value, self.line, self.text)
 
     def _value(self, at: int) -> float | None:
         figure = figure_of(self.cells[at]) if at < len(self.cells) else None
-        if figure is None:
-            return None
-        try:
-            return self.columns[at].value(figure, self.styles.get(at, Style()))
-        except ValueError:
-            return None
+        with suppress(ValueError):
+            return None if figure is None else self.columns[at].value(figure, self.styles.get(at, Style()))
+        return None
 
     def unread(self, places: Sequence[int], unnamed: Sequence[int], outputs: Sequence[Output]) -> list[Unread]:
         targets = {output.target for output in outputs}
-        left = [
-            at for at in places
-            if _has_digit(self.cells, [at])
-            and (
-                self._value(at) is None or not any(_belongs_to(self.columns[at], target, targets) for target in targets)
-            )
-        ]  # fmt: skip
+        left = [at for at in places if _has_digit(self.cells, [at]) and not self._is_read(at, targets)]
         left += [at for at in unnamed if at < len(self.cells) and looks_like_figure(self.cells[at])]
         return [
             Unread(
@@ -317,6 +281,12 @@ class _Row:
             for at in left
         ]
 
+    def _is_read(self, at: int, targets: Collection[str | None]) -> bool:
+        value, column = self._value(at), self.columns[at]
+        is_fraction = column.field in WHOLE and value is not None and value != int(value)
+        is_of_any = any(_belongs_to(column, target, targets) for target in targets)
+        return value is not None and not is_fraction and is_of_any
+
 
 def _belongs_to(column: Column, target: str | None, targets: Collection[str | None]) -> bool:
     if column.target is None and column.is_measured and not column.is_rate and len(targets) > 1:
@@ -330,48 +300,44 @@ def _belongs_to(column: Column, target: str | None, targets: Collection[str | No
 def _wide(grid: Grid, columns: Sequence[Column], caption: str, units: frozenset[str]) -> GridTrials | None:
     first, others = columns[0], columns[1:]
     in_rows = first.field in ("clients", "workers") and all(column.field == "label" for column in others)
-    heads = [figure_of(re.sub(r"^c\s?=\s?", "", column.head)) for column in others]
-    in_head = (
-        not in_rows
-        and all(heads)
-        and (
-            re.search(
-                r"(?<!\w)(?:clients?|connections?|threads?|users|vus?|接続数|クライアント数|클라이언트|连接数)(?!\w)",
-                " ".join([first.head, *(column.head for column in others)]).lower(),
-            )
-            is not None
-        )
-    )
-    if not others or not (in_rows or in_head):
-        return None
-    figures = [
-        figure
-        for _, cells, _ in grid.rows
-        for cell in cells[1 : len(columns)]
-        if (figure := figure_of(cell)) is not None
-    ]
-    if not figures:
+    counts = [figure_of(re.sub(r"^c\s?=\s?", "", column.head)) for column in columns]
+    in_head = not in_rows and all(counts[1:]) and _CLIENTS.search(" ".join(grid.head).lower()) is not None
+    figures = [figure for _, cells, _ in grid.rows for cell in cells[1 : len(columns)] if (figure := figure_of(cell))]
+    if not others or not figures or not (in_rows or in_head):
         return None
     words, factor = without_factor(" ".join([first.head, caption]).lower())
-    unit = _unit_of(words)
     style = style_of(figures, grid.separator)
     is_latency = re.search(r"\bms\b|latency|latencies|seconds|%", caption.lower()) is not None
-    if unit is None and not is_latency and len(units) == 1:
-        (unit,) = units
+    named = units_in(words)
+    if len(named) != 1 and not is_latency:
+        named = units
+    unit = next(iter(named)) if len(named) == 1 else None
     assumed = unit is None and not is_latency and not units
     if assumed:
-        assumed = statistics.median(_values(style, figures) or [0.0]) >= _PLAUSIBLE_RATE
+        values = [0.0]
+        for figure in figures:
+            with suppress(ValueError):
+                values.append(style.value(figure))
+        assumed = statistics.median(values[1:] or values) >= _PLAUSIBLE_RATE
         unit = "tps" if assumed else None
-    measured = Column(unit, caption, factor=factor) if unit is not None else None
     found = GridTrials()
-    notes = _telling_notes(grid, columns) if in_rows else {}
+    notes = _distinct_notes(grid, columns) if in_rows else {}
     for line, cells, text in grid.rows:
-        outputs = _wide_row(columns, cells, line, text, measured, style, in_rows) if measured is not None else []
-        for output in outputs:
-            output.group = grid.line
-            output.variables |= {"note": notes[line]} if line in notes else {}
-            if assumed:
-                output.words["unit"] = ASSUMED
+        outputs: list[Output] = []
+        of_row = figure_of(cells[0]) if in_rows else None
+        for at in range(1, min(len(columns), len(cells)) if unit is not None else 0):
+            figure, count = figure_of(cells[at]), of_row if in_rows else counts[at]
+            with suppress(ValueError):
+                if figure is None or count is None or unit is None:
+                    continue
+                value, clients = Column(unit, caption, factor=factor).value(figure, style), Style().value(count)
+                if value is not None:
+                    name = columns[at].head.strip("*` ") if in_rows else _text(cells[0]) or None
+                    outputs.append(Output("table", line, line, target=name, group=grid.line))
+                    outputs[-1].put("clients", int(clients), line, text)
+                    outputs[-1].put(unit, value, line, text)
+                    outputs[-1].variables |= {"note": notes[line]} if line in notes else {}
+                    outputs[-1].words |= {"unit": ASSUMED} if assumed else {}
         found.outputs += outputs
         printed = sum(_has_digit(cells, [at]) for at in range(1, len(columns)))
         if (outputs and len(outputs) < printed) or (not outputs and _has_figure(cells, range(1, len(cells)))):
@@ -379,50 +345,7 @@ def _wide(grid: Grid, columns: Sequence[Column], caption: str, units: frozenset[
     return found
 
 
-def _wide_row(
-    columns: Sequence[Column], cells: Sequence[str], line: int, text: str, measured: Column, style: Style, in_rows: bool
-) -> list[Output]:
-    outputs = []
-    clients = figure_of(cells[0]) if in_rows else None
-    if in_rows and clients is None:
-        return []
-    for at in range(1, min(len(columns), len(cells))):
-        figure = figure_of(cells[at])
-        count = clients if in_rows else figure_of(re.sub(r"^c\s?=\s?", "", columns[at].head))
-        if figure is None or count is None:
-            continue
-        try:
-            value, number = measured.value(figure, style), Style().value(count)
-        except ValueError:
-            continue
-        if value is None:
-            continue
-        output = Output(
-            "table", line, line, target=columns[at].head.strip("*` ") if in_rows else _text(cells[0]) or None
-        )
-        output.put("clients", int(number), line, text)
-        output.put(measured.field, value, line, text)
-        outputs.append(output)
-    return outputs
-
-
-def _values(style: Style, figures: Sequence[Figure]) -> list[float]:
-    values = []
-    for figure in figures:
-        try:
-            values.append(style.value(figure))
-        except ValueError:
-            continue
-    return values
-
-
-def _unit_of(text: str) -> str | None:
-    found = units_in(text)
-    return next(iter(found)) if len(found) == 1 else None
-
-
 def units_in(text: str) -> frozenset[str]:
-    """Return the units of throughput in `text`."""
     found = {match[0].lower() for match in re.finditer(r"\b(?:tps|qps|tpm|nopm)\b", text, re.IGNORECASE)}
     if re.search(r"transactions? (?:per|a) second|transactions?/s", text, re.IGNORECASE):
         found.add("tps")

@@ -121,7 +121,6 @@ class _Reader:
         self._mark()
 
     def end(self) -> Document:
-        """Return the outputs, claims and facts; the remainder has what is unread."""
         self._end_outputs()
         found = [output for parser in self._parsers for output in parser.found] + self._from_tables
         self._document.outputs = sorted(found, key=lambda output: (output.line, output.last_line))

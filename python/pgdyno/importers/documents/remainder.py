@@ -23,8 +23,6 @@ _CUT = {
 
 
 class Remainder:
-    """Collects what is unread."""
-
     def __init__(self) -> None:
         self.unread: list[Unread] = []
 
@@ -35,12 +33,10 @@ class Remainder:
             self.unread.append(Unread(line, text.strip()[:LONGEST_SHOWN]))
 
     def list_invalid(self, line: int, text: str, why: Exception) -> None:
-        """List a line with an invalid number in a tool's output."""
         shown = text.strip()[:LONGEST_SHOWN]
         self.unread.append(Unread(line, Message("line-invalid", "{line} ({why})", line=shown, why=str(why))))
 
     def list_too_long(self, line: int, text: str) -> None:
-        """List a line that is not read for its length."""
         why = Message(
             "line-too-long",
             "a line of {characters:,} characters, longer than the limit of {most:,}: {beginning}…",

@@ -21,7 +21,8 @@ _TO_MS = {
 _TIME_UNITS = "|".join(sorted(_TO_MS, key=len, reverse=True))
 _THOUSAND, _MILLION = r"k|thousands?|tsd", r"m|mm|mn|mio|mln|millions?"
 _CELL = re.compile(
-    r"(?:-c\s?|c\s?=\s?)?[~≈]?\s?(?P<digits>\d(?:[\d.,'’\u00a0\u202f\u2009 ](?=\d)|\d){0,38})"  # noqa: RUF001
+    r"(?:-c\s?|c\s?=\s?|(?P<before>tps|qps|tpm|nopm)\s?[=:]\s?)?"
+    r"[~≈]?\s?(?P<digits>\d(?:[\d.,'’\u00a0\u202f\u2009 ](?=\d)|\d){0,38})"  # noqa: RUF001
     rf"(?:\s?(?:(?P<thousand>{_THOUSAND})|(?P<million>{_MILLION}))\.?(?![a-z0-9]))?"
     rf"\s?(?P<unit>{_TIME_UNITS}|minutes?|min|tps|qps|tpmc|tpm|nopm|/\s?s|/\s?min|clients?|threads?|"
     r"connections?|users?|vus?|c)?(?P<rest>.*)$",
@@ -84,7 +85,7 @@ def figure_of(cell: str) -> Figure | None:
         return None
     factor = 1e3 if match["thousand"] else 1e6 if match["million"] else 1.0
     note = rest.strip().strip("()[]<>*-,; ")
-    return Figure(digits, factor, re.sub(r"\s", "", match["unit"] or "").lower(), note)
+    return Figure(digits, factor, re.sub(r"\s", "", match["unit"] or match["before"] or "").lower(), note)
 
 
 def style_of(figures: Sequence[Figure], separator: str = "") -> Style:
@@ -148,16 +149,16 @@ _SECONDS = re.compile(r"\bs\b|sec|elaptime")
 _PERCENTILE = re.compile(
     r"(?<![a-z0-9])(?:p(?P<p>\d{2,4}(?:\.\d{1,4})?)|(?P<q>\d{2}(?:\.\d{1,4})?)\s?(?:%|th(?:\s?percentile)?|パーセンタイル))"
 )
-_STATISTICS = (
-    (
-        re.compile(r"(?<![a-z])(?:avg\.?|average|mean|mittel|média|media|среднее|средняя|平均)(?![a-z])"),
-        "latency_mean_ms",
-    ),
-    (re.compile(r"(?<![a-z])(?:std\.?\s?dev\.?|stddev|stdev|sd|σ)(?![a-z])"), "latency_stddev_ms"),  # noqa: RUF001
-    (re.compile(r"(?<![a-z])(?:min\.?|minimum|best)(?![a-z])"), "latency_min_ms"),
-    (re.compile(r"(?<![a-z])(?:max\.?|maximum|worst)(?![a-z])"), "latency_max_ms"),
-    (re.compile(r"(?<![a-z])(?:median|中央値)(?![a-z])"), "p50"),
-)
+_STATISTICS = {
+    field: re.compile(rf"(?<![a-z])(?:{words})(?![a-z])")
+    for field, words in {
+        "latency_mean_ms": r"avg\.?|average|mean|mittel|média|media|среднее|средняя|平均",
+        "latency_stddev_ms": r"std\.?\s?dev\.?|stddev|stdev|sd|σ",  # noqa: RUF001
+        "latency_min_ms": r"min\.?|minimum|best",
+        "latency_max_ms": r"max\.?|maximum|worst",
+        "p50": r"median|中央値",
+    }.items()
+}
 _DERIVED = re.compile(
     r"[δΔ∆%±×]|(?<![a-z])(?:vs\.?|versus|delta|diff(?:erence)?|change|gain|ratio|speed-?up|improvement|loss|overhead|"  # noqa: RUF001
     r"target|projected|expected|estimated|theoretical|efficiency|relative|normali[sz]ed|cv|stddev|stdev|std|min|max|"
@@ -208,17 +209,8 @@ NO_FIGURES = ("label", "ordinal", "derived", "ignored", "result")
 that pgdyno has no figure for.
 """
 RESULTS = (
-    "transactions",
-    "failed",
-    "skipped",
-    "retried",
-    "retries",
-    "errors",
-    "reads",
-    "writes",
-    "others",
-    "connect_ms",
-)
+    "transactions", "failed", "skipped", "retried", "retries", "errors", "reads", "writes", "others", "connect_ms",
+)  # fmt: skip
 """Fields that are measured, besides rates and latencies."""
 MODES = frozenset(["mode", "protocol", "query mode", "protocol mode"])
 WORKLOADS = frozenset(["workload", "script", "benchmark", "scenario", "test", "test case", "type", "builtin"])
@@ -273,7 +265,6 @@ class Column:
 
 
 def plain(head: str) -> str:
-    """Return `head` in lower case, without emphasis."""
     return re.sub(r"\s+", " ", head.replace("*", "").replace("`", "").replace("_", " ")).strip().lower()
 
 
@@ -281,13 +272,10 @@ def column_of(head: str) -> Column:
     text = plain(head)[:LONGEST_HEAD]
     name = text.rstrip(":.").strip()
     without_unit = re.sub(r"\s?[(\[].{0,60}?[)\]]$", "", name).strip()
-    for each in (
-        name,
-        without_unit,
-        re.sub(r"^(?:#|num(?:ber)?\.?|no\.?|№)\s?(?:of\s)?(?:concurrent\s)?", "", without_unit),
-    ):
-        if each in CLIENTS:
-            return Column("clients", head)
+    in_brackets = re.sub(r"^[cj] \((\w+)\)$", r"\1", name)
+    counted = re.sub(r"^(?:#|num(?:ber)?\.?|no\.?|№)\s?(?:of\s)?(?:concurrent\s)?", "", without_unit)
+    if CLIENTS & {name, without_unit, counted, in_brackets}:
+        return Column("clients", head)
     if name.replace(" ", "") in ("clients/threads", "client/threads", "c/j"):
         return Column("clients/workers", head)
     if name in _PLAIN:
@@ -302,7 +290,10 @@ def column_of(head: str) -> Column:
         return Column("result", head)
     unscaled, factor = without_factor(text)
     rate = _RATE.search(unscaled)
-    return _rate(unscaled, rate, head, factor) if rate is not None else _latency(text, head) or _other(name, head)
+    if rate is not None:
+        return _rate(unscaled, rate, head, factor)
+    kind = "result" if _COUNTS.search(name) else "workers" if name in _WORKERS else "label"
+    return _latency(text, head) or Column("ordinal" if kind == "label" and _ORDINAL.fullmatch(name) else kind, head)
 
 
 def columns_of(heads: Sequence[str]) -> list[Column]:
@@ -320,14 +311,6 @@ def _of_target(column: Column, targets: Collection[str]) -> Column:
         if rest and rest != text and (found := column_of(rest)).is_measured:
             return replace(found, head=column.head, target=target)
     return column
-
-
-def _other(name: str, head: str) -> Column:
-    if _COUNTS.search(name):
-        return Column("result", head)
-    if name in _WORKERS:
-        return Column("workers", head)
-    return Column("ordinal" if _ORDINAL.fullmatch(name) else "label", head)
 
 
 def without_factor(text: str) -> tuple[str, float]:
@@ -362,31 +345,25 @@ def _latency(text: str, head: str) -> Column | None:
     named = _LATENCY.search(text)
     if named is None and (unit is None or _UNIT.sub("", text).strip(" ()[]") == "") and percentile is None:
         return None
-    statistic = next(((pattern, field) for pattern, field in _STATISTICS if pattern.search(text)), None)
+    statistic = next((field for field, pattern in _STATISTICS.items() if pattern.search(text)), None)
     if named is None and percentile is None and statistic is None:
         return None
     rest = text
     if percentile is not None:
-        field = f"p{_percent(percentile)}"
+        digits = percentile["p"] or percentile["q"]
+        # p999 is 99.9 %
+        field = f"p{float(digits if '.' in digits or len(digits) < 3 else f'{digits[:2]}.{digits[2:]}'):g}"
         rest = _PERCENTILE.sub(" ", rest)
     else:
-        field = statistic[1] if statistic is not None else "latency_mean_ms"
+        field = statistic or "latency_mean_ms"
     rest = _LATENCY.sub(" ", _UNIT.sub(" ", rest))
-    for pattern, _ in _STATISTICS:
+    for pattern in _STATISTICS.values():
         rest = pattern.sub(" ", rest)
     rest = rest.replace("percentile", " ")
     if _NO_LATENCY.search(rest):
         return Column("ignored", head)
     factor = _TO_MS[unit["unit"]] if unit is not None else 1.0
     return Column(field, head, _left(rest, head), factor=factor, has_unit=unit is not None)
-
-
-def _percent(match: re.Match[str]) -> str:
-    digits = match["p"] or match["q"]
-    # p999 is 99.9 %
-    if "." not in digits and len(digits) > 2:
-        digits = f"{digits[:2]}.{digits[2:]}"
-    return f"{float(digits):g}"
 
 
 def _left(rest: str, head: str) -> str | None:

@@ -69,7 +69,6 @@ def _fill_servers(outputs: Sequence[Output]) -> None:
 
 
 def _filled(values: Sequence[str | None]) -> list[str]:
-    """Return `values` with the last known one in place of None; all are empty if all known ones are equal."""
     known = [value for value in values if value is not None]
     if len(set(known)) < 2:
         return [""] * len(values)

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import zip_longest
 
 from pgdyno.importers.documents.table_cells import NO_FIGURES, column_of, figure_of, plain
-from pgdyno.importers.parsed import Output, number, whole_number
+from pgdyno.importers.parsed import RATES, Output, number, whole_number
 
 MOST_ROWS = 2000
 """Rows of a table that are read."""
@@ -23,7 +23,9 @@ _NAMES_FIGURES = re.compile(
     _MAY_BE_HEAD.pattern + r"|client|thread|connection|users|接続数|クライアント|클라이언트|连接数", re.IGNORECASE
 )
 _NO_HEAD = re.compile(r"[=\[\]]|tps:|qps:|(?<![\w.])\d{1,20}(?:\.\d{1,20})?(?![\w%])", re.IGNORECASE)
-RATES = ("tps", "qps", "nopm", "tpm")
+
+
+_RATE = re.compile(r"\b(?:tps|qps|tpm|nopm)\s?=\s?\d", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -44,8 +46,6 @@ class Grid:
 
 @dataclass(slots=True)
 class Peaks:
-    """A table that is read: peaks by scale."""
-
     taken: int
     """Lines."""
     outputs: list[Output] = field(default_factory=list)
@@ -59,7 +59,7 @@ def grid_at(lines: Sequence[str], at: int) -> Grid | None:
     following = lines[at + 1] if at + 1 < len(lines) else ""
     if "|" in text:
         ruled = is_rule(following) and ("|" in following or "+" in following)
-        is_table = ruled or (text.count("|") >= 2 and "|" in following)
+        is_table = ruled or (text.count("|") >= 2 and "|" in following and not _RATE.search(text))
         return _gather(lines, at, _by_bars(text), _by_bars) if is_table else None
     if "\t" in text.strip("\n") and "\t" in following:
         found = _gather(lines, at, _by_tabs(text), _by_tabs)
@@ -88,7 +88,6 @@ def names_figures(text: str) -> bool:
 
 
 def is_rule(text: str) -> bool:
-    """Return whether the line separates a table's heading from its rows."""
     stripped = text.strip()
     return len(stripped) >= 3 and set(stripped) <= _RULE and ("-" in stripped or "=" in stripped or "─" in stripped)
 
@@ -142,7 +141,6 @@ def _has_rate(grid: Grid) -> bool:
 
 
 def _fixed(lines: Sequence[str], at: int) -> Grid | None:
-    """Return a table whose columns are separated only by spaces."""
     for pattern in (r"\s{2,}", r"\s+"):
         head = re.split(pattern, lines[at].strip())
         if not 2 <= len(head) <= _MOST_COLUMNS or any(len(cell) > _LONGEST_HEAD for cell in head):

@@ -121,10 +121,10 @@ def _workers(space: Space, document: Document) -> Iterator[Problem]:
     said: set[Place] = set()
     for point, places in zip(space.points, space.places, strict=True):
         place = places.get("workers")
-        if point.workers is None or point.workers <= point.clients or place is None or place in said:
+        if point.workers is None or point.workers <= point.planned_clients or place is None or place in said:
             continue
         said.add(place)
-        clients = counted(point.clients, "client")
+        clients = counted(point.planned_clients, "client")
         message = f"{point.workers} workers are more than {clients}: some would be idle"
         hint = 'leave workers out, begin clients with as many, or write workers = "min(clients, …)"'
         yield document.problem(_in_file(place, document), message, hint)
@@ -134,10 +134,10 @@ def _connections(name: str, target: TargetSpec, space: Space, document: Document
     short: list[tuple[int, int, Place]] = []
     for point, places in zip(space.points, space.places, strict=True):
         most = _max_connections(target, point)
-        if most is not None and point.clients >= most:
-            short.append((point.clients, most, places["clients"]))
-    most_of_all = max(space.points, key=lambda point: point.clients, default=None)
-    if most_of_all is not None and most_of_all.clients > MOST_CONNECTIONS:
+        if most is not None and point.planned_clients >= most:
+            short.append((point.planned_clients, most, places["clients"]))
+    most_of_all = max(space.points, key=lambda point: point.planned_clients, default=None)
+    if most_of_all is not None and most_of_all.planned_clients > MOST_CONNECTIONS:
         message = (
             f"{most_of_all.clients:,} clients are more than PostgreSQL accepts; the maximum is {MOST_CONNECTIONS:,}"
         )

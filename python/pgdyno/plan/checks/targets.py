@@ -115,7 +115,7 @@ def check_abilities(plan: Plan, abilities: Mapping[str, Abilities], document: Do
     """Returns each need of `plan` that its targets, by name, do not meet."""
     reset = plan.reset
     for name, able in abilities.items():
-        clients = max(point.clients for point in plan.points())
+        clients = max(point.planned_clients for point in plan.points())
         if clients > able.connections:
             message = f"{clients} clients are too many for target {name}, which allows {able.connections} connections"
             yield document.problem(("sweep", "clients"), message, "use fewer, or raise its max_connections")

@@ -50,10 +50,10 @@ def _curves(points: Sequence[Point]) -> list[Curve]:
         return (point.scale, point.protocol, point.rate, *named)
 
     def share(point: Point) -> float:
-        return round(point.workers / point.clients, 2) if point.workers else 0.0
+        return round(point.workers / point.planned_clients, 2) if point.workers else 0.0
 
     # one client has one worker in any proportion
-    shares = {rest(point): share(point) for point in points if point.clients > 1}
+    shares = {rest(point): share(point) for point in points if point.planned_clients > 1}
     return [(*rest(point), shares.get(rest(point), 0.0) if point.clients == 1 else share(point)) for point in points]
 
 
@@ -96,15 +96,15 @@ def _clients(curve: list[Point], count: int) -> list[Point]:
     """
     if count >= len(curve):
         return curve
-    by_clients = sorted(curve, key=lambda point: point.clients)
-    low, high = by_clients[0].clients, by_clients[-1].clients
+    by_clients = sorted(curve, key=lambda point: point.planned_clients)
+    low, high = by_clients[0].planned_clients, by_clients[-1].planned_clients
     if low == high:
         return by_clients[len(by_clients) - count :]
     left = list(by_clients)
     chosen = []
     for place in range(count):
         wanted = low * (high / low) ** (place / (count - 1) if count > 1 else 0.5)
-        nearest = min(left, key=lambda point: abs(point.clients - wanted))
+        nearest = min(left, key=lambda point: abs(point.planned_clients - wanted))
         left.remove(nearest)
         chosen.append(nearest)
     return chosen

@@ -145,7 +145,7 @@ def trials_s(plan: Plan, points: Sequence[Point]) -> float:
 
 def queries_s(plan: Plan, point: Point) -> float:
     """Returns an estimate of the seconds of a trial of tpch at `point`."""
-    return QUERIES_S_A_HUNDREDTH * plan.workload.scale * (1 + point.clients)
+    return QUERIES_S_A_HUNDREDTH * plan.workload.scale * (1 + point.planned_clients)
 
 
 def trial_count(plan: Plan, points: Sequence[Point]) -> int:
@@ -207,7 +207,7 @@ def overhead_s(plan: Plan, point: Point, load_s_a_scale: float = LOAD_S_A_SCALE)
     reset = plan.reset
     scale = _pgbench_scale(plan, point.scale or plan.workload.size)
     bring_back = {"template": COPY_S_A_SCALE, "snapshot": COPY_S_A_SCALE, "reload": load_s_a_scale}
-    seconds = BETWEEN_S + CLIENT_S * point.clients + bring_back.get(reset.method, 0.0) * scale
+    seconds = BETWEEN_S + CLIENT_S * point.planned_clients + bring_back.get(reset.method, 0.0) * scale
     if reset.restart or reset.method == "snapshot" or point.settings.keys() - plan.sweep.session_names:
         seconds += RESTART_S
     if reset.prewarm != "none" or reset.consistency == "full":

@@ -104,7 +104,7 @@ def plan_changes(of: Digest, kept: Sequence[KeptPlan], compared: ComparedArms) -
         for arm, other in arms.items():
             base = arms.get(compared.base_of(arm))
             if base is not None and base.plan.shape != other.plan.shape:
-                clients = trials[base.places[0][0]].point.clients
+                clients = trials[base.places[0][0]].point.clients or 0
                 change = PlanChange(key, base.plan.text, clients, plan_of(base), plan_of(other))
                 changes[key, arm] = max(changes.get((key, arm), change), change, key=_cost)
     return sorted(changes.values(), key=_cost, reverse=True)

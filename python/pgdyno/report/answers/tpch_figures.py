@@ -117,5 +117,5 @@ def figures_sentences(of: Digest) -> list[str]:
 
 
 def _point(of: Digest, each: PowerAndThroughput) -> str:
-    streams = ngettext("{count:,} stream", "{count:,} streams", each.point.clients)
+    streams = ngettext("{count:,} stream", "{count:,} streams", each.point.clients or 0)
     return gettext("{name} with {streams}", name=of.named[each.point.series].name, streams=streams)

@@ -51,7 +51,7 @@ def latency_chart(
     there = [(point, point.latency) for point in points if point.latency is not None]
     lines = {name: _lines(there, named, of) for name, of in PERCENTILES}
     every = [value for group in lines.values() for each in group for _, value in each.points]
-    clients = [point.clients for point, _ in there]
+    clients = [point.clients or 0 for point, _ in there]
     counts = [point.histogram.count for point, _ in there if point.histogram is not None]
     ticks = log_ticks(min(every), max(every))
     left = max(least, label_column([tick_name(tick) for tick in ticks]))
@@ -72,7 +72,7 @@ def _lines(
     lines = []
     for series in dict.fromkeys(point.series for point, _ in there):
         values = [
-            (point.clients, max((of(latency) or 0) / 1e6, LEAST_MS))
+            (point.clients or 0, max((of(latency) or 0) / 1e6, LEAST_MS))
             for point, latency in there
             if point.series == series
         ]

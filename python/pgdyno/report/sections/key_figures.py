@@ -70,7 +70,7 @@ def near(of: Digest, curve: ScalingCurve) -> PointSummary | None:
             point.series == curve.series
             or (point.point.rate is not None and replace(point.series, rate=None) == series)
         )
-        and (point.clients < peak.clients or point.point.rate is not None)
+        and ((point.clients or 0) < peak.clients or point.point.rate is not None)
         and point.latency is not None
         and point.latency.p99_ns is not None
         and FEWEST <= point.tps.mean / peak.tps.mean <= MOST
