@@ -351,9 +351,8 @@ def swept(points: Sequence[Point], sweep_of_plan: Mapping[str, object] | None = 
     run.manifest.plan["sweep"] = sweep_of_plan or {}
     for repeat in (1, 2):
         for at, point in enumerate(points):
-            add_trial(
-                run, "pg18", point.planned_clients, 100.0 * point.planned_clients + at, 900, repeat=repeat, seconds=2, point=point
-            )
+            clients = point.planned_clients
+            add_trial(run, "pg18", clients, 100.0 * clients + at, 900, repeat=repeat, seconds=2, point=point)
     return run
 
 

@@ -15,6 +15,7 @@ from pgdyno.report.report_content import digest, median_trial
 from pgdyno.report.report_tables import sweep_table, text_lines
 from pgdyno.report.terminal.run_report import print_report
 from pgdyno.report.terminal.timeline import steps_for, timeline_lines
+from pgdyno.report.translation import current_language, use_language
 from pgdyno.safe_output import print_data
 from pgdyno.store import find_run, load_run
 from pgdyno.store.probe_queries import probe_averages
@@ -28,7 +29,8 @@ def show_run(run: str, runs: Path, *, json: bool, csv: bool, layout: Layout = "p
     if layout == "sysbench":
         _show_sweep(data)
     elif json:
-        print_data(to_json(*judged_run(data)))
+        with use_language(current_language(), data.trials):
+            print_data(to_json(*judged_run(data)))
     elif csv:
         print_data(to_csv(data))
     else:

@@ -13,7 +13,7 @@ from pgdyno.importers.documents.context import ORDINAL
 from pgdyno.importers.documents.passwords import MASK, names_password, without_passwords
 from pgdyno.importers.documents.remainder import LONGEST_SHOWN
 from pgdyno.importers.documents.table_cells import Figure, Style, style_of
-from pgdyno.importers.documents.time_columns import moments, time_column
+from pgdyno.importers.documents.text_tables import moments, time_column
 from pgdyno.importers.parsed import FIGURES, LONGEST_NUMBER, WHOLE, Document, Output, Unread, number, whole_number
 from pgdyno.messages import Message
 from pgdyno.records.rate_unit import NEW_ORDERS

@@ -10,9 +10,8 @@ import math
 import sqlite3
 from collections.abc import Collection, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pgdyno.errors import StoreError
 from pgdyno.importers.documents.blocks import LONGEST_LINE
@@ -111,16 +110,11 @@ class _LimitError(Exception):
     """The store has more than pgdyno reads."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
+class _Job(NamedTuple):
     name: str
     database: str
     benchmark: str
     settings: dict[str, str]
-
-    @property
-    def is_tpcc(self) -> bool:
-        return _is_postgres(self.database) and self.benchmark.upper() in _TPCC
 
 
 def _check_tables(connection: sqlite3.Connection) -> None:
@@ -133,7 +127,9 @@ def _check_tables(connection: sqlite3.Connection) -> None:
 def _document(connection: sqlite3.Connection) -> Document:
     document = Document()
     jobs = list(_jobs(connection))
-    found = _outputs(connection, {job.name for job in jobs if job.is_tpcc})
+    found = _outputs(
+        connection, {job.name for job in jobs if _is_postgres(job.database) and job.benchmark.upper() in _TPCC}
+    )
     for line, job in enumerate(jobs, start=1):
         outputs = found.pop(job.name, [])
         if not outputs:

@@ -9,21 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from pgdyno import records
 from pgdyno.importers.hammerdb import unused_item_of
 from pgdyno.importers.parsed import FIGURES, LARGEST_NUMBER, Moment, Output
-from pgdyno.records import (
-    Failure,
-    FailureId,
-    Imported,
-    Latency,
-    Outcome,
-    Point,
-    Printed,
-    ScriptSummary,
-    Stage,
-    Summary,
-    TrialRecord,
-)
 from pgdyno.records.rate_unit import NEW_ORDERS, QUERIES, TRANSACTIONS, WITH_CONNECTING
 from pgdyno.store import IntervalRow, StatementRow, TrialTables
 
@@ -40,7 +28,7 @@ LONGEST_NAME = 40
 
 @dataclass(slots=True)
 class Trial:
-    record: TrialRecord
+    record: records.TrialRecord
     tables: TrialTables = field(default_factory=TrialTables)
 
 
@@ -64,7 +52,7 @@ def trials_of(places: Sequence[Place], first: int = 1) -> list[Trial]:
     return trials
 
 
-def tell_apart(logs: Sequence[TrialRecord], others: Sequence[TrialRecord]) -> list[TrialRecord]:
+def tell_apart(logs: Sequence[records.TrialRecord], others: Sequence[records.TrialRecord]) -> list[records.TrialRecord]:
     """Return the records of `logs` with points and repeats that distinguish them from each other and from `others`."""
     places = []
     for record in logs:
@@ -120,7 +108,7 @@ def slug(number: int, target: str, clients: int | None) -> str:
     return f"{number:04d}-{name}" + (f"-c{clients}" if clients else "")
 
 
-def _points(places: Sequence[Place]) -> list[Point]:
+def _points(places: Sequence[Place]) -> list[records.Point]:
     points = [_point(place.output) for place in places]
     units = [_counted_unit(place.output) for place in places]
     # rates of different things are not compared
@@ -176,7 +164,7 @@ def _loads(outputs: Sequence[Output]) -> list[dict[str, str]]:
     return loads
 
 
-def _point(output: Output) -> Point:
+def _point(output: Output) -> records.Point:
     variables = dict(output.variables)
     scale = output.scale if output.scale is not None else output.warehouses
     # pgbench prints the scale that it found in the tables, and a script's :scale is the value of -D
@@ -184,7 +172,7 @@ def _point(output: Output) -> Point:
         scale = int(variables.pop("scale"))
     if "checkpoints" in output.words:
         variables["checkpoints"] = output.words["checkpoints"]
-    return Point(
+    return records.Point(
         clients=output.clients,
         workers=output.workers,
         protocol=output.protocol or "",
@@ -195,9 +183,9 @@ def _point(output: Output) -> Point:
     )
 
 
-def _trial(number: int, place: Place, point: Point, repeat: int) -> Trial:
+def _trial(number: int, place: Place, point: records.Point, repeat: int) -> Trial:
     output = place.output
-    record = TrialRecord(
+    record = records.TrialRecord(
         number=number,
         slug=slug(number, place.target, point.clients),
         target=place.target,
@@ -208,10 +196,10 @@ def _trial(number: int, place: Place, point: Point, repeat: int) -> Trial:
         warmup_s=0,
         duration_s=output.duration_s,
         transactions=output.transactions_per_client,
-        outcome=Outcome.FINISHED if output.aborted is None else Outcome.FAILED,
+        outcome=records.Outcome.FINISHED if output.aborted is None else records.Outcome.FAILED,
         failure=None
         if output.aborted is None
-        else Failure(stage=Stage.RUN, id=FailureId.IMPORTED, message=output.aborted[:400]),
+        else records.Failure(stage=records.Stage.RUN, id=records.FailureId.IMPORTED, message=output.aborted[:400]),
         summary=None if throughput(output) is None else _summary(output),
         imported=imported(output, place.file),
     )
@@ -219,17 +207,17 @@ def _trial(number: int, place: Place, point: Point, repeat: int) -> Trial:
     return Trial(record, tables)
 
 
-def imported(output: Output, file: str) -> Imported:
+def imported(output: Output, file: str) -> records.Imported:
     """Return the position of `output`, and its figures as printed."""
     figures = {name: float(value) for name in FIGURES if (value := getattr(output, name)) is not None}
-    printed = {name: Printed(line=line, text=text) for name, (line, text) in output.printed.items()}
+    printed = {name: records.Printed(line=line, text=text) for name, (line, text) in output.printed.items()}
     of_percentiles = printed.pop("percentiles_ms", None)
     for percentile, value in output.percentiles_ms.items():
         name = f"latency_p{percentile:g}_ms"
         figures[name] = value
         if of_percentiles is not None:
             printed[name] = of_percentiles
-    return Imported(
+    return records.Imported(
         file=file,
         line=output.line,
         last_line=output.last_line,
@@ -244,7 +232,7 @@ def imported(output: Output, file: str) -> Imported:
     )
 
 
-def _summary(output: Output) -> Summary:
+def _summary(output: Output) -> records.Summary:
     tps = throughput(output)
     assert tps is not None, "outputs without a throughput are unread"
     succeeded = output.transactions
@@ -254,7 +242,7 @@ def _summary(output: Output) -> Summary:
         # releases that do not print failures end a client at its first error; without --max-tries, none prints retries
         failed, retried, retries = failed or 0, retried or 0, retries or 0
     skipped = output.skipped or 0
-    return Summary(
+    return records.Summary(
         measured_s=output.duration_s,
         scheduled=None if succeeded is None else succeeded + (failed or 0) + skipped,
         succeeded=succeeded,
@@ -278,10 +266,10 @@ def _summary(output: Output) -> Summary:
     )
 
 
-def _scripts(output: Output) -> list[ScriptSummary]:
+def _scripts(output: Output) -> list[records.ScriptSummary]:
     # one without a printed count is left out
     return [
-        ScriptSummary(
+        records.ScriptSummary(
             id=at,
             name=script.name,
             weight=script.weight,
@@ -297,10 +285,10 @@ def _scripts(output: Output) -> list[ScriptSummary]:
     ]
 
 
-def _latency(mean_ms: float | None, stddev_ms: float | None, **further: int | None) -> Latency | None:
+def _latency(mean_ms: float | None, stddev_ms: float | None, **further: int | None) -> records.Latency | None:
     mean, stddev = (None if each is None else each * 1e6 for each in (mean_ms, stddev_ms))
-    latency = Latency(mean=mean, stddev=stddev, **further)
-    return None if latency == Latency() else latency
+    latency = records.Latency(mean=mean, stddev=stddev, **further)
+    return None if latency == records.Latency() else latency
 
 
 def _ns(milliseconds: float | None) -> int | None:

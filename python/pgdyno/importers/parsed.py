@@ -15,13 +15,10 @@ class Statement:
     failures: int | None = None
     retries: int | None = None
     script: int = 0
-    """Number of the script in the output, from 0."""
 
 
 @dataclass(slots=True)
 class ScriptPart:
-    """The figures of one of several scripts, as pgbench prints them."""
-
     name: str
     weight: int = 1
     transactions: int | None = None
@@ -63,10 +60,8 @@ class Output:
     """Number of the first line in the file, from 1."""
     last_line: int
     target: str | None = None
-    """The measured target, according to a heading or a column."""
     version: str | None = None
     command: str | None = None
-    """The command line above it."""
     workload: str | None = None
     variant: str | None = None
     """For HammerDB's TPROC-C: functions or procedures."""
@@ -84,7 +79,6 @@ class Output:
     retried: int | None = None
     retries: int | None = None
     schedule_lag_ms: float | None = None
-    """Mean, under a rate limit."""
     requests: int | None = None
     requests_per_s: float | None = None
     """BenchBase's throughput, which its latencies cover: `tps` and `transactions` leave out requests that failed."""
@@ -106,21 +100,16 @@ class Output:
     latency_min_ms: float | None = None
     latency_max_ms: float | None = None
     percentiles_ms: dict[float, float] = field(default_factory=dict)
-    """By percentile: {95.0: 20.74}."""
     connect_ms: float | None = None
     client_transactions_mean: float | None = None
-    """By client, like client_transactions_stddev."""
     client_transactions_stddev: float | None = None
     group: int = 0
     """First line of its table, from 1; 0 outside of tables. A table's rows are points of one target."""
     settings: dict[str, str] = field(default_factory=dict)
-    """Server settings, from columns."""
     variables: dict[str, str] = field(default_factory=dict)
-    """From -D on the command line, or from a column."""
     words: dict[str, str] = field(default_factory=dict)
     """Other words that distinguish this output from its neighbours: from a heading or a column."""
     server: str = ""
-    """Host, port and database of the command line."""
     options: str = ""
     """Options of the command line that a point does not contain, in order: `-C -L 100`."""
     asked: dict[str, object] = field(default_factory=dict)
@@ -130,9 +119,7 @@ class Output:
     section: int = 0
     """Counts the texts between outputs: outputs with no text between them have the same value."""
     warmup: str | None = None
-    """The text that marks it as a warm-up run."""
     aborted: str | None = None
-    """The text that marks the run as aborted."""
     clients_aborted: int = 0
     scripts: list[ScriptPart] = field(default_factory=list)
     statements: list[Statement] = field(default_factory=list)
@@ -212,7 +199,6 @@ class Fact:
 
     line: int
     name: str
-    """`autovacuum`, `tmpfs`, `sweep`."""
     text: str
 
 
@@ -236,7 +222,6 @@ def of_another_database(database: str) -> Message:
 @dataclass(slots=True)
 class Document:
     outputs: list[Output] = field(default_factory=list)
-    """In the order of their lines."""
     claims: list[Claim] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)

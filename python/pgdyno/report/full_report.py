@@ -91,11 +91,11 @@ class WholeReport:
         # templates and charts are loaded where a page is wanted: a run in the terminal needs neither
         from pgdyno.report.html import render_content
 
-        with without_collector(), use_language(self.language):
+        with without_collector(), use_language(self.language, self.of.run.trials):
             return visible(render_content(self.content))
 
     def markdown(self) -> str:
-        with use_language(self.language):
+        with use_language(self.language, self.of.run.trials):
             return visible(markdown_of(self.of, self.extras))
 
 
@@ -105,7 +105,8 @@ def whole_report(
     """Return the report of one run, or of several with the first as the baseline. Raises StoreError and UsageError."""
     from pgdyno.report.html import report_content
 
-    with without_collector(), use_language(language):
+    trials = [trial for run in runs for trial in run.trials]
+    with without_collector(), use_language(language, trials):
         of, extras = everything(runs, prices)
         location = ", ".join(run.folder.location for run in runs)
         return WholeReport(of, extras, report_content(of, location, extras), language)

@@ -18,6 +18,8 @@ from importlib.resources import files
 
 from pgdyno.errors import UsageError
 from pgdyno.messages import Message, filled
+from pgdyno.records import TrialRecord
+from pgdyno.records.rate_unit import QUERIES, rate_unit
 
 
 class Language(StrEnum):
@@ -32,16 +34,28 @@ class Language(StrEnum):
 _A_NAME = re.compile(r"[_/.:\d]|^(autovacuum|fsync|geqo|jit|perf|pgbench|pgdrive|pgdyno|pgprobe|sysbench)$")
 _WITHOUT_SPACES = (Language.JAPANESE, Language.CHINESE)
 _current: ContextVar[Language] = ContextVar("_current", default=Language.ENGLISH)
+_TRANSACTIONS = "transactions a second"
+_QUERIES = {
+    Language.ENGLISH: ((_TRANSACTIONS, "queries a second"),),
+    Language.KOREAN: (("트랜잭션을", "쿼리를"), ("트랜잭션", "쿼리")),
+    Language.JAPANESE: (("トランザクション", "クエリ"),),
+    Language.CHINESE: (("事务", "查询"),),
+}
+"""What texts with a rate say in place of transactions if all throughputs count queries."""
+_counts_queries: ContextVar[bool] = ContextVar("_counts_queries", default=False)
 
 
 @contextmanager
-def use_language(language: Language) -> Iterator[None]:
-    """Translate texts within the block to `language`."""
+def use_language(language: Language, trials: Sequence[TrialRecord] = ()) -> Iterator[None]:
+    """Translate texts within the block to `language`, and say queries a second if all of `trials` count queries."""
+    measured = [trial for trial in trials if trial.summary is not None]
+    counted = _counts_queries.set(bool(measured) and all(rate_unit(trial) == QUERIES for trial in measured))
     token = _current.set(language)
     try:
         yield
     finally:
         _current.reset(token)
+        _counts_queries.reset(counted)
 
 
 def current_language() -> Language:
@@ -51,6 +65,9 @@ def current_language() -> Language:
 def gettext(text: str, /, **values: object) -> str:
     """Translate the English `text` to the active language, and fill its `{placeholders}` with `values`."""
     found = translations(current_language()).gettext(text)
+    if _TRANSACTIONS in text and _counts_queries.get():
+        for transactions, queries in _QUERIES[current_language()]:
+            found = found.replace(transactions, queries)
     return filled(found, values) if values else found
 
 

@@ -52,11 +52,9 @@ class Prefix:
     route: str = ""
     """The programs that run it elsewhere, with the place: `ssh db1`."""
     host: str = ""
-    """The host of the prompt."""
     folder: str = ""
     """The current folder, from the prompt or `cd`."""
     text: str = ""
-    """All other words."""
 
 
 def read_prefix(before: str) -> Prefix:

@@ -24,8 +24,7 @@ from pgdyno.importers.documents.table_cells import (
     style_of,
     without_factor,
 )
-from pgdyno.importers.documents.text_tables import LONGEST_ROW, Grid, transposed
-from pgdyno.importers.documents.time_columns import moments, names_times, time_column
+from pgdyno.importers.documents.text_tables import LONGEST_ROW, Grid, moments, names_times, time_column, transposed
 from pgdyno.importers.parsed import RATES, WHOLE, Output, Unread, looks_like_figure
 from pgdyno.messages import Message
 

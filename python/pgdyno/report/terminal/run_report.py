@@ -30,7 +30,7 @@ from pgdyno.report.sections.statement_tables import plan_tables
 from pgdyno.report.terminal.published import published_lines
 from pgdyno.report.terminal.scaling_chart import scaling_lines
 from pgdyno.report.terminal.text_drawing import bar, cut, printable, set_cell, sparkline
-from pgdyno.report.translation import gettext, sentence
+from pgdyno.report.translation import current_language, gettext, sentence, use_language
 from pgdyno.units import counted
 
 ACCENT = "cyan"
@@ -73,8 +73,9 @@ def print_report(of: Digest, console: Console, extras: Extras, last: Sequence[st
     `last` are lines of the command that precede the final answer.
     """
     width = console.width if console.is_terminal else None
-    body = report_lines(of, width, unicode=_unicode(console), extras=extras)
-    said = answer(of, extras)
+    with use_language(current_language(), of.run.trials):
+        body = report_lines(of, width, unicode=_unicode(console), extras=extras)
+        said = answer(of, extras)
     noise = noise_line(noise_grade(of, said.chief)) if any(each.finished for each in of.points) else ""
     lines = [*(Text(each) for each in ("", *last) if last), *noise_lines(noise, width)]
     for line in (*body, *lines, *answer_lines(said, width)):
