@@ -91,13 +91,12 @@ def unused_item_of(output: Output) -> UnusedItem | None:
 class HammerdbParser(OutputParser):
     def __init__(self) -> None:
         super().__init__()
-        self._users: tuple[int, int] | None = None
         self._set_users: tuple[int, int] | None = None
+        self._shown: dict[str, tuple[float, int, str]] = {}
         self._settings: dict[str, tuple[int, str]] = {}
         self._session: list[tuple[Output, dict[str, str]]] = []
         self._unsettled: dict[str, int] = {}
         """By name of a setting that was stated: how many of these results, from the first, may not have it."""
-        self._minutes: tuple[int, int] | None = None
         self._version: str | None = None
         self._began: int | None = None
         self._procedure: str | None = None
@@ -134,9 +133,10 @@ class HammerdbParser(OutputParser):
     def _takes_length(self, text: str, line: int) -> bool:
         minutes, users = _MINUTES.search(text), _USERS.search(text)
         if minutes is not None:
-            self._minutes = (line, int(minutes["minutes"]))
+            self._shown["duration_s"] = (60.0 * int(minutes["minutes"]), line, minutes[0])
         elif users is not None:
-            self._users, self._began = (line, int(users["users"])), line
+            self._shown["clients"] = (int(users["users"]), line, users[0].removesuffix(" configured"))
+            self._began = line
         else:
             return False
         if self._has_result:
@@ -199,22 +199,18 @@ class HammerdbParser(OutputParser):
         self._session.append((output, settings))
         output.put("nopm", float(match["nopm"]), line, text)
         output.put("tpm", float(match["tpm"]), line, text)
-        if self._users is None and self._set_users is not None:
-            output.put("clients", self._set_users[1], self._set_users[0], f"vuset vu {self._set_users[1]}")
-        elif self._users is not None:
-            output.put("clients", self._users[1], self._users[0], f"{self._users[1]} Active Virtual Users")
-        if "count_ware" in self._settings:
-            at, warehouses = self._settings["count_ware"]
-            output.put("warehouses", int(warehouses), at, f"pg_count_ware {warehouses}")
-        if self._minutes is None and "duration" in self._settings:
-            at, set_minutes = self._settings["duration"]
-            output.put("duration_s", 60.0 * int(set_minutes), at, f"pg_duration {set_minutes}")
-        elif self._minutes is not None:
-            at, minutes = self._minutes
-            output.put("duration_s", 60.0 * minutes, at, f"Timing test period of {minutes} in minutes")
+        stated: dict[str, tuple[float, int, str]] = {}
+        if self._set_users is not None:
+            stated["clients"] = (self._set_users[1], self._set_users[0], f"vuset vu {self._set_users[1]}")
+        for name, setting, factor in (("warehouses", "count_ware", 1), ("duration_s", "duration", 60.0)):
+            if setting in self._settings:
+                at, value = self._settings[setting]
+                stated[name] = (int(value) * factor, at, f"pg_{setting} {value}")
+        for name, (figure, at, printed) in (stated | self._shown).items():
+            output.put(name, figure, at, printed)
         output.last_line = line
         output.clients_aborted = len(self._failed)
         self.found.append(output)
         self._has_result = True
-        self._users = self._began = self._minutes = None
+        self._began, self._shown = None, {}
         self._in_totals = False

@@ -127,18 +127,14 @@ def _check_tables(connection: sqlite3.Connection) -> None:
 def _document(connection: sqlite3.Connection) -> Document:
     document = Document()
     jobs = list(_jobs(connection))
-    found = _outputs(
-        connection, {job.name for job in jobs if _is_postgres(job.database) and job.benchmark.upper() in _TPCC}
-    )
+    ours = {job.name for job in jobs if _is_postgres(job.database) and job.benchmark.upper() in _TPCC}
+    found = _outputs(connection, ours)
     for line, job in enumerate(jobs, start=1):
         outputs = found.pop(job.name, [])
         if not outputs:
+            told = {"job": job.name, "database": job.database, "benchmark": job.benchmark}
             what = Message(
-                "hammerdb-job-without-result",
-                "job {job} of {database}, {benchmark}: no result of TPROC-C",
-                job=job.name,
-                database=job.database,
-                benchmark=job.benchmark,
+                "hammerdb-job-without-result", "job {job} of {database}, {benchmark}: no result of TPROC-C", **told
             )
             document.unread.append(Unread(line, what))
         for output in outputs:
@@ -174,8 +170,6 @@ def _outputs(connection: sqlite3.Connection, names: Collection[str]) -> dict[str
         results += len(parser.found) - before
         if results > MOST_RESULTS:
             raise _LimitError(f"its jobs have more than {MOST_RESULTS:,} results")
-    for parser in parsers.values():
-        parser.end()
     return {name: parser.found for name, parser in parsers.items()}
 
 

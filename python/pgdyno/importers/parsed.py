@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field, fields
 
 from pgdyno.messages import Message
+from pgdyno.records import ImportedClaim
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,19 +182,6 @@ RATES = ("tps", "qps", "nopm", "tpm")
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """An equation that a document prints: `€ 0.17 ((€ 38,364 + 3 x 2 x € 4,200) / 365,974 TPS)`."""
-
-    line: int
-    text: str
-    printed: float
-    decimals: int
-    """Digits after the decimal point of the printed result."""
-    computed: float
-    currency: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Fact:
     """A line that states a setting, storage, or the swept values."""
 
@@ -222,7 +210,7 @@ def of_another_database(database: str) -> Message:
 @dataclass(slots=True)
 class Document:
     outputs: list[Output] = field(default_factory=list)
-    claims: list[Claim] = field(default_factory=list)
+    claims: list[ImportedClaim] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
 

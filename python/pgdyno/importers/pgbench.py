@@ -105,8 +105,7 @@ class PgbenchParser(OutputParser):
 
     def end(self) -> None:
         self._close()
-        self._command = None
-        self._gave_up = 0
+        self._command, self._gave_up = None, 0
 
     def end_block(self) -> None:
         if self._open is not None and self._open.tps is not None:
@@ -114,17 +113,13 @@ class PgbenchParser(OutputParser):
 
     # ---- parts of an output ----
 
-    def _take_gave_up(self, output: Output) -> None:
-        output.clients_aborted += self._gave_up
-        self._gave_up = 0
-
     def _close(self) -> None:
         output, self._open, self._in_statements, self._in_details = self._open, None, False, False
         unknown, self._unknown, self._foreign = self._unknown, [], 0
         if output is None:
             return
         self.unread += [each for each in unknown if output.tps is not None or looks_like_figure(each.text)]
-        self._take_gave_up(output)
+        output.clients_aborted, self._gave_up = output.clients_aborted + self._gave_up, 0
         if output.tps is not None:
             at_rate = output.printed["tps"][0]
             rates = {output.tps, output.tps_including_connections, output.tps_excluding_connections} - {None}
@@ -143,10 +138,9 @@ class PgbenchParser(OutputParser):
             _settle(output)
             self.found.append(output)
         elif output.printed.keys() & {"workload", "transactions", "latency_mean_ms", "latency_with_failures_ms"}:
+            why = Message("pgbench-incomplete", "no throughput, as the output ends before its rate")
             if output.aborted:
                 why = Message("pgbench-aborted", "no throughput, as the run was aborted")
-            else:
-                why = Message("pgbench-incomplete", "no throughput, as the output ends before its rate")
             first = min(line for line, text in output.printed.values() if not text.startswith("-"))
             self.unread.append(Unread(first, why))
         elif output.progress:
@@ -170,24 +164,20 @@ class PgbenchParser(OutputParser):
 
     def _takes_banner(self, stripped: str) -> bool:
         banner = _BANNER.match(stripped)
-        if banner is None:
-            return False
-        # the command above it belongs to this run
-        self._close()
-        self._gave_up = 0
-        self._version = banner["version"]
-        server = re.search(r"server (\d[\w.]{0,20})", stripped)
-        self._server_version = server[1] if server else None
-        return True
+        if banner is not None:
+            # the command above it belongs to this run
+            self._close()
+            self._gave_up, self._version = 0, banner["version"]
+            server = re.search(r"server (\d[\w.]{0,20})", stripped)
+            self._server_version = server[1] if server else None
+        return banner is not None
 
     def _takes_command(self, text: str, line: int) -> bool:
         command = pgbench_command(text)
-        if command is None:
-            return False
-        self._close()
-        self._gave_up = 0
-        self._command = None if is_initialization(command) else (line, command)
-        return True
+        if command is not None:
+            self.end()
+            self._command = None if is_initialization(command) else (line, command)
+        return command is not None
 
     def _takes_abort(self, stripped: str, line: int) -> bool:
         output = self._open
@@ -196,7 +186,7 @@ class PgbenchParser(OutputParser):
         if output is None:
             self._gave_up = 0
             return True
-        self._take_gave_up(output)
+        output.clients_aborted, self._gave_up = output.clients_aborted + self._gave_up, 0
         output.aborted = stripped
         output.last_line = line
         return True
@@ -263,7 +253,7 @@ class PgbenchParser(OutputParser):
             if output.tps is not None and not is_second:
                 output = self._next_bare(line)
             _put_rate(output, number(tps["tps"]), what, line, stripped)
-            self._take_gave_up(output)
+            output.clients_aborted, self._gave_up = output.clients_aborted + self._gave_up, 0
             return True
         if output.tps is not None and self._takes_script(output, stripped, line):
             return True

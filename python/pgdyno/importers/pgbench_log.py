@@ -23,7 +23,6 @@ from pgdyno.errors import StoreError
 from pgdyno.importers.pgbench_log_columns import (
     COLUMNS,
     SHORTEST_TRY_NS,
-    OptionalColumns,
     optional_columns,
     refuse_incomplete,
 )
@@ -175,7 +174,10 @@ def _transactions(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], 
     lost = {(epoch, script): counts for epoch, script, *counts in connection.execute(_LOST).fetchall()}
     skipped, failed = (sum(counts[at] for counts in lost.values()) for at in (0, 1))
     columns = optional_columns(connection, width)
-    retried = _retried(connection, columns)
+    again = connection.execute(_TRIED_AGAIN.format(column=columns.retries)).fetchall() if columns.retries else []
+    retried = {(epoch, script): counts for epoch, script, *counts in again}
+    lag = f"SELECT sum({columns.lag}) / 1e3 / sum(n) FROM grouped WHERE lost IS NULL"  # noqa: S608
+    lag_ms = connection.execute(lag).fetchall()[0][0] if columns.lag else None
     tables = TrialTables()
     first = start_us // 1_000_000
     for seconds in _slices(connection, lost):
@@ -193,7 +195,7 @@ def _transactions(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], 
     # only a rate lets pgbench skip transactions
     is_open = columns.lag is not None or skipped > 0 if columns.is_decided else None
     started, ended = (_instant(each, paths[0]) for each in (start_us, end_us))
-    return LogTrial(summary, tables, clients, lines, started, ended, _lag_ms(connection, columns), is_open)
+    return LogTrial(summary, tables, clients, lines, started, ended, lag_ms, is_open)
 
 
 def _count(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], width: int) -> tuple[int, int, int, int]:
@@ -216,22 +218,6 @@ def _count(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], width: 
     refuse_incomplete(connection)
     clients: int = connection.execute("SELECT max(client) + 1 FROM clients").fetchall()[0][0]
     return whole[0], whole[1], clients, whole[2]
-
-
-def _retried(connection: duckdb.DuckDBPyConnection, columns: OptionalColumns) -> dict[tuple[int, int], tuple[int, int]]:
-    if columns.retries is None:
-        return {}
-    rows = connection.execute(_TRIED_AGAIN.format(column=columns.retries)).fetchall()
-    return {(epoch, script): (retried, retries) for epoch, script, retried, retries in rows}
-
-
-def _lag_ms(connection: duckdb.DuckDBPyConnection, columns: OptionalColumns) -> float | None:
-    if columns.lag is None:
-        return None
-    mean: float | None = connection.execute(
-        f"SELECT sum({columns.lag}) / 1e3 / sum(n) FROM grouped WHERE lost IS NULL"  # noqa: S608
-    ).fetchall()[0][0]
-    return mean
 
 
 def _slices(

@@ -107,9 +107,7 @@ def _part(place: str, path: Path, is_store: bool, target: str | None, mapping: M
     part.assumed = sum(output.words.get("unit") == ASSUMED for output in kept)
     part.places = [Place(output, path.name, name) for output, name in zip(kept, names, strict=True)]
     part.files = [ImportedFile(path=full_place(place), sha256=digest, trials=len(kept))]
-    for claim in document.claims:
-        fields = {name: getattr(claim, name) for name in ("line", "text", "printed", "decimals", "computed")}
-        part.claims.append(ImportedClaim(file=path.name, **fields))
+    part.claims = [claim.model_copy(update={"file": path.name}) for claim in document.claims]
     for fact in document.facts:
         line = ImportedLine(file=path.name, line=fact.line, text=fact.text)
         part.facts.setdefault(fact.name, []).append(line)

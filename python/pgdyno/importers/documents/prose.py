@@ -8,7 +8,8 @@ import re
 from collections.abc import Callable
 
 from pgdyno.importers.documents.command_lines import host_of, is_local
-from pgdyno.importers.parsed import Claim, Fact, Output, number, whole_number
+from pgdyno.importers.parsed import Fact, Output, number, whole_number
+from pgdyno.records import ImportedClaim
 
 _CLAIM = re.compile(
     r"(?P<currency>[€$£¥])\s{0,4}(?P<printed>\d[\d,]{0,30}(?:\.\d{1,10})?)\s{0,4}"
@@ -24,7 +25,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
 }
 
 
-def claims_in(text: str, line: int) -> list[Claim]:
+def claims_in(text: str, line: int) -> list[ImportedClaim]:
     """Return every equation in `text`, such as `€ 0.11 (€ 38,364 / 365,974 TPS)`."""
     if not any(currency in text for currency in "€$£¥") or len(text) > _LONGEST_CLAIM:
         return []
@@ -33,8 +34,8 @@ def claims_in(text: str, line: int) -> list[Claim]:
         computed = evaluate(match["formula"])
         if computed is not None:
             printed = match["printed"].replace(",", "")
-            decimals = len(printed.partition(".")[2])
-            found.append(Claim(line, match[0], float(printed), decimals, computed, match["currency"]))
+            figures = {"printed": float(printed), "decimals": len(printed.partition(".")[2]), "computed": computed}
+            found.append(ImportedClaim(file="", line=line, text=match[0], **figures))
     return found
 
 
