@@ -170,16 +170,12 @@ IMPORTER = '''
 """Parses the output of oha: `Requests/sec: 1234.5`."""
 import re
 
-from pgdyno.importers.parsed import Output
+from pgdyno.importers.parsed import Output, OutputParser
 
 _RATE = re.compile(r"Requests/sec:\\s*(?P<tps>[\\d.]+)")
 
 
-class OhaParser:
-    def __init__(self):
-        self.found = []
-        self.unread = []
-
+class OhaParser(OutputParser):
     def read(self, text, line):
         match = _RATE.search(text)
         if match is None:
@@ -188,9 +184,6 @@ class OhaParser:
         output.put("tps", float(match["tps"]), line, text)
         self.found.append(output)
         return True
-
-    def end(self):
-        pass
 '''
 SEARCH = '''
 """The search for the fewest clients, which is over at once."""
