@@ -14,7 +14,17 @@ from pgdyno.importers.documents.passwords import MASK, names_password, without_p
 from pgdyno.importers.documents.remainder import LONGEST_SHOWN
 from pgdyno.importers.documents.table_cells import Figure, Style, style_of
 from pgdyno.importers.documents.text_tables import moments, time_column
-from pgdyno.importers.parsed import FIGURES, LONGEST_NUMBER, WHOLE, Document, Output, Unread, number, whole_number
+from pgdyno.importers.parsed import (
+    FIGURES,
+    LONGEST_NUMBER,
+    RATES,
+    WHOLE,
+    Document,
+    Output,
+    Unread,
+    number,
+    whole_number,
+)
 from pgdyno.messages import Message
 from pgdyno.records.rate_unit import NEW_ORDERS
 
@@ -36,7 +46,6 @@ _NEEDLESS = (
 )  # fmt: skip
 _OUTCOME = ("outcome", "failure")
 _COUNTED = "tps_counts"
-_RATES = ("tps", "tpm", "nopm")
 _SETTINGS = frozenset([
     *_TEXTS, *_WORDS, *_PAIRS, "scale", "warehouses", "clients", "workers", "transactions_per_client", "rate",
     "repeat", "trial", "run",
@@ -64,7 +73,7 @@ def is_table(first_line: str, mapping: Mapping[str, str]) -> bool:
         return False
     cells = [mapping.get(cell, cell) for cell in _header(first_line)]
     known = sum(map(_is_ours, cells))
-    return len(cells) > 1 and any(cell in _RATES for cell in cells) and 2 * known >= len(cells)
+    return len(cells) > 1 and any(cell in RATES for cell in cells) and 2 * known >= len(cells)
 
 
 def read_table(text: str, mapping: Mapping[str, str]) -> Document:
@@ -83,7 +92,7 @@ def read_table(text: str, mapping: Mapping[str, str]) -> Document:
     if twice is not None:
         both = ", ".join(repr(name) for name, column in zip(names, columns, strict=True) if column == twice)
         raise UsageError(f"several columns of the table are {twice}: {both}", hint="remove or rename all but one")
-    rows = list(_numbered(csv.reader(lines[1:], delimiter=_delimiter(lines[0]))))
+    rows = list(_number_rows(csv.reader(lines[1:], delimiter=_delimiter(lines[0]))))
     document = Document()
     unknown = ["" if _is_ours(column) else name for name, column in zip(names, columns, strict=True)]
     settings = [at for at, name in enumerate(columns) if _distinguishes(name, at, rows)]
@@ -112,7 +121,7 @@ def read_table(text: str, mapping: Mapping[str, str]) -> Document:
     return document
 
 
-def _numbered(rows: Iterable[list[str]]) -> Iterator[tuple[int, list[str]]]:
+def _number_rows(rows: Iterable[list[str]]) -> Iterator[tuple[int, list[str]]]:
     line_num = attrgetter("line_num")  # csv's reader has no type that can be named
     try:
         for cells in rows:
@@ -168,7 +177,7 @@ def _row(columns: Sequence[str], cells: Sequence[str], line: int, read_number: C
     for name, cell in zip(columns, (cell.strip() for cell in cells), strict=True):
         if cell:
             _take(output, name, cell, line, read_number)
-    if all(getattr(output, rate) is None for rate in _RATES):
+    if all(getattr(output, rate) is None for rate in RATES):
         raise ValueError("no throughput")
     counted = [cell.strip() for name, cell in zip(columns, cells, strict=True) if name == _COUNTED]
     if NEW_ORDERS in counted and output.tps is not None and output.nopm is None:

@@ -267,14 +267,14 @@ def number(text: str) -> float:
     text = text.strip()
     if len(text) <= LONGEST_NUMBER:
         if _ENGLISH.fullmatch(text):
-            return bounded(float(text.replace(",", "")), text)
+            return check_bound(float(text.replace(",", "")), text)
         if _COMMA.fullmatch(text):
-            return bounded(float(text.replace(".", "").replace(",", ".")), text)
+            return check_bound(float(text.replace(".", "").replace(",", ".")), text)
     shown = text if len(text) <= LONGEST_NUMBER else f"{text[:LONGEST_NUMBER]}…"
     raise ValueError(f"{shown!r} is not a number")
 
 
-def bounded(value: float, text: str) -> float:
+def check_bound(value: float, text: str) -> float:
     """Return `value`, which `text` shows. Raises ValueError for one above `LARGEST_NUMBER`."""
     if value > LARGEST_NUMBER:
         raise ValueError(f"{text!r} is too large")

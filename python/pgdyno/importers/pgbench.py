@@ -12,7 +12,12 @@ from dataclasses import replace
 from itertools import pairwise
 
 from pgdyno.importers import pgbench_lines as lines
-from pgdyno.importers.documents.command_lines import contradicted, is_initialization, pgbench_command, read_options
+from pgdyno.importers.documents.command_lines import (
+    contradicts_command,
+    is_initialization,
+    pgbench_command,
+    read_options,
+)
 from pgdyno.importers.parsed import (
     COMMENT,
     Moment,
@@ -327,7 +332,7 @@ def _is_bare(output: Output) -> bool:
 
 
 def _settle(output: Output) -> None:
-    if output.command is not None and contradicted(output):
+    if output.command is not None and contradicts_command(output):
         output.command, output.rate, output.server, output.options = None, None, "", ""
         output.variables.clear()
         output.words.pop("script", None)

@@ -26,7 +26,7 @@ from pgdyno.importers.pgbench_log_columns import (
     optional_columns,
     refuse_incomplete,
 )
-from pgdyno.importers.pgbench_log_counts import LogCounts, by_key
+from pgdyno.importers.pgbench_log_counts import LogCounts, counts_by_key
 from pgdyno.records import Latency, Summary
 from pgdyno.records.base import EARLIEST, LATEST
 from pgdyno.store import HistogramRow, IntervalRow, TrialTables
@@ -72,7 +72,7 @@ def log_kind(first: bytes) -> LogKind | None:
     return LogKind.TRANSACTIONS if _TRANSACTION.fullmatch(first) else None
 
 
-def by_run(paths: Sequence[Path]) -> list[list[Path]]:
+def logs_by_run(paths: Sequence[Path]) -> list[list[Path]]:
     """Group logs of the threads of one pgbench (`pgbench_log.PID`, `pgbench_log.PID.1`, …)."""
     runs: dict[Path, list[Path]] = defaultdict(list)
     every = set(paths)
@@ -187,7 +187,7 @@ def _transactions(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], 
             tables.intervals.append(_interval(trial, epoch - first, bounds, script, second, rest, clients))
             if second.n:
                 tables.histograms.append(HistogramRow(trial, epoch - first, "measure", script, second.histogram()))
-    for (script,), total in by_key(connection.execute(_TOTALS).fetchnumpy(), ("script",)):
+    for (script,), total in counts_by_key(connection.execute(_TOTALS).fetchnumpy(), ("script",)):
         tables.histograms.append(HistogramRow(trial, TOTAL, "measure", script, total.histogram()))
     every = LogCounts.of(connection.execute(_EVERY).fetchnumpy(), slice(None))
     tries = [sum(counts[at] for counts in retried.values()) if columns.is_decided else None for at in (0, 1)]
@@ -229,7 +229,7 @@ def _slices(
         columns = connection.execute(_SUCCEEDED, [batch[0], batch[-1]]).fetchnumpy()
         nothing = LogCounts.of(columns, slice(0))
         found = {key: nothing for key in more if batch[0] <= key[0] <= batch[-1]}
-        found |= {(epoch, script): counts for (epoch, script), counts in by_key(columns, ("epoch", "script"))}
+        found |= {(epoch, script): counts for (epoch, script), counts in counts_by_key(columns, ("epoch", "script"))}
         yield dict(sorted(found.items()))
 
 

@@ -90,7 +90,9 @@ class LogCounts:
         return base64.b64decode(histogram.encode())
 
 
-def by_key(columns: Mapping[str, NDArray[Any]], names: Sequence[str]) -> Iterator[tuple[tuple[int, ...], LogCounts]]:
+def counts_by_key(
+    columns: Mapping[str, NDArray[Any]], names: Sequence[str]
+) -> Iterator[tuple[tuple[int, ...], LogCounts]]:
     """Return the counts of each value of columns `names`, by which the rows are sorted."""
     keys = np.stack([columns[name].astype(np.int64) for name in names])
     if keys.shape[1] == 0:

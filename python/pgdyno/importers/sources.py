@@ -14,7 +14,7 @@ from pgdyno.errors import StoreError
 from pgdyno.importers.csv_tables import FieldError, is_table, read_table
 from pgdyno.importers.documents.published_rows import ASSUMED
 from pgdyno.importers.documents.read_document import read_document
-from pgdyno.importers.documents.repeats import repeated_rows, settings_of, undecided
+from pgdyno.importers.documents.repeats import count_undecided, repeated_rows, settings_of
 from pgdyno.importers.documents.target_names import identities, name_targets
 from pgdyno.importers.formats import FILES
 from pgdyno.importers.hammerdb_jobs import SQLITE, read_job_store
@@ -103,7 +103,7 @@ def _part(place: str, path: Path, is_store: bool, target: str | None, mapping: M
     kept = list(_without_left_out(list(_with_throughput(document, path.name, part)), path.name, part))
     part.left_out.sort(key=lambda each: each.line)
     names = name_targets(kept, path.stem, target)
-    part.undecided = undecided(kept, identities(kept, path.stem)) if target is None else 0
+    part.undecided = count_undecided(kept, identities(kept, path.stem)) if target is None else 0
     part.assumed = sum(output.words.get("unit") == ASSUMED for output in kept)
     part.places = [Place(output, path.name, name) for output, name in zip(kept, names, strict=True)]
     part.files = [ImportedFile(path=full_place(place), sha256=digest, trials=len(kept))]

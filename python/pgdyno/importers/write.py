@@ -18,7 +18,7 @@ from pgdyno.errors import StoreError
 from pgdyno.importers.hammerdb import unused_item_of
 from pgdyno.importers.imported_trials import PER_MINUTE, Trial, prefer_new_orders, tell_apart, trials_of, unit_of
 from pgdyno.importers.parsed import Output
-from pgdyno.importers.pgbench_log import LogKind, by_run
+from pgdyno.importers.pgbench_log import LogKind, logs_by_run
 from pgdyno.importers.sources import Logs, Part, full_place, read_logs, read_source
 from pgdyno.messages import Message
 from pgdyno.records import ImportRecord, KeptMessage, Manifest, Outcome, TargetRecord, TrialRecord, UnusedLine
@@ -54,7 +54,7 @@ def import_files(
     distribute files over processes. Raises StoreError if a file cannot be read or has no results, UsageError for an
     invalid mapping.
     """
-    named, copies = _once([str(place) for place in places])
+    named, copies = _leave_copies_out([str(place) for place in places])
     gathered, parts = Part(), []
     logs: dict[str, LogKind] = {}
     read: dict[str, str] = {}
@@ -83,7 +83,7 @@ def import_files(
     return _write(gathered, logs, _notes(gathered, copies), into, target, over)
 
 
-def _once(places: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
+def _leave_copies_out(places: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
     firsts: dict[str, str] = {}
     copies = []
     for place in places:
@@ -126,7 +126,7 @@ def keep_files_apart(parts: Sequence[Part]) -> None:
         # the shortest distinct ends of their paths; with suffixes only if names are equal without them
         without = {file: file.with_suffix("") for file in alike}
         shown = without if len(set(without.values())) == len(alike) else {file: file for file in alike}
-        ends = _ends_of(list(shown.values()))
+        ends = _distinct_ends(list(shown.values()))
         names[target] = {file: ends[path] for file, path in shown.items()} if len(alike) > 1 else {}
     for part in parts:
         path = Path(part.files[0].path)
@@ -139,18 +139,18 @@ def _has_target_column(output: Output) -> bool:
     return output.tool == "csv" and output.target is not None
 
 
-def _by_run(logs: Mapping[str, LogKind], first: int) -> list[Logs]:
+def _logs_by_run(logs: Mapping[str, LogKind], first: int) -> list[Logs]:
     # in path form, folders and names compare alike for addresses
     of = {Path(place): place for place in logs}
-    groups = by_run(list(of))
-    ends = _ends_of([group[0] for group in groups])
+    groups = logs_by_run(list(of))
+    ends = _distinct_ends([group[0] for group in groups])
     return [
         Logs(number, [of[path] for path in group], logs[of[group[0]]], ends[group[0]])
         for number, group in enumerate(groups, first)
     ]
 
 
-def _ends_of(paths: Sequence[Path]) -> dict[Path, str]:
+def _distinct_ends(paths: Sequence[Path]) -> dict[Path, str]:
     common = Counter(path.parts[-length:] for path in paths for length in range(1, len(path.parts)))
     return {
         path: next(
@@ -172,7 +172,7 @@ def _write(
             _store(folder, trial)
         records = [trial.record for trial in trials]
         of_logs: list[TrialRecord] = []
-        for trial, file in over(partial(read_logs, target), _by_run(logs, len(trials) + 1)):
+        for trial, file in over(partial(read_logs, target), _logs_by_run(logs, len(trials) + 1)):
             # they may have many seconds: each is written immediately
             _store(folder, trial)
             of_logs.append(trial.record)

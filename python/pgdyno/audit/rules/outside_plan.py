@@ -12,9 +12,9 @@ from pgdyno.messages import Message
 def _check(subject: Subject) -> Iterator[RuleFinding]:
     if not subject.imported:
         return
-    from pgdyno.importers.documents.prose import swept
+    from pgdyno.importers.documents.prose import swept_clients
 
-    ranges = [(line, found) for line in subject.facts("sweep") if (found := swept(line.text)) is not None]
+    ranges = [(line, found) for line in subject.facts("sweep") if (found := swept_clients(line.text)) is not None]
     if not ranges:
         raise MissingError(Message("no-swept-clients", "the document does not report which clients it swept"))
     least, most = min(first for _, (first, _) in ranges), max(last for _, (_, last) in ranges)

@@ -70,7 +70,7 @@ def lines_of(text: str) -> list[str]:
     """Return the lines of a document as tools printed them, without passwords."""
     # tags and entities may stand within a password
     lines = _without_html_tables(text).splitlines()
-    return [without_passwords(cleaned(line)) if len(line) <= LONGEST_LINE else line for line in lines]
+    return [without_passwords(clean_line(line)) if len(line) <= LONGEST_LINE else line for line in lines]
 
 
 def blocks_of(lines: Sequence[str]) -> Iterator[Block]:
@@ -161,7 +161,7 @@ def _line_at(lines: Sequence[str], at: int, in_code: bool) -> Block:
     return Block(Kind.LINE, at + 1, without_passwords(" ".join(parts)), len(parts), in_code=in_code)
 
 
-def cleaned(text: str) -> str:
+def clean_line(text: str) -> str:
     """Return `text` as the tool printed it: it keeps the indentation, and loses what a mail, HTML or a CI added."""
     if "\x1b" in text:
         text = _ESCAPES.sub("", text)

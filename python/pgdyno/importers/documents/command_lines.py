@@ -45,16 +45,16 @@ _NO_PREFIX = re.compile(r"[\s\-*•+|]*[$#%>]?\s*")
 
 def pgbench_command(text: str) -> str | None:
     """Return pgbench's command line in `text` with what precedes it, such as `ssh db1`; None without one."""
-    return _found(_PGBENCH, text) if "pgbench" in text else None
+    return _find_command(_PGBENCH, text) if "pgbench" in text else None
 
 
 def sysbench_command(text: str) -> str | None:
     """Return sysbench's command line of a run in `text` with what precedes it, such as `ssh db1`; None without one."""
-    command = _found(_SYSBENCH, text) if "sysbench" in text else None
+    command = _find_command(_SYSBENCH, text) if "sysbench" in text else None
     return command if command is not None and re.search(r"\brun\b", without_prefix(command)) else None
 
 
-def _found(pattern: re.Pattern[str], text: str) -> str | None:
+def _find_command(pattern: re.Pattern[str], text: str) -> str | None:
     match = pattern.search(text)
     if match is None:
         return None
@@ -145,7 +145,7 @@ def is_local(host: str) -> bool:
     return host in ("", "localhost", "::1") or host.startswith(("127.", "/", "@"))
 
 
-def contradicted(output: Output) -> bool:
+def contradicts_command(output: Output) -> bool:
     """Return whether the summary differs from the command above it, which then belongs to another run."""
     names = ("clients", "duration_s", "transactions_per_client", "protocol")
     return any(output.asked.get(name) is not None and getattr(output, name) != output.asked[name] for name in names)

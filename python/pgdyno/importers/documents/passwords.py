@@ -96,7 +96,7 @@ def without_passwords(text: str) -> str:
     lower = text.lower()
     if any(hint in lower for hint in _HINTS):
         for pattern in _PATTERNS:
-            text = pattern.sub(_masked, text)
+            text = pattern.sub(_mask, text)
     return text
 
 
@@ -104,7 +104,7 @@ def names_password(name: str) -> bool:
     return re.search(rf"{_KEY}$", name, re.IGNORECASE) is not None
 
 
-def _masked(match: re.Match[str]) -> str:
+def _mask(match: re.Match[str]) -> str:
     kept, removed = match["kept"], match["removed"]
     if len(removed) > 1 and removed[0] in "'\"" and removed[0] == removed[-1]:
         # shells and readers of JSON need the quotes

@@ -34,8 +34,12 @@ def claims_in(text: str, line: int) -> list[ImportedClaim]:
         computed = evaluate(match["formula"])
         if computed is not None:
             printed = match["printed"].replace(",", "")
-            figures = {"printed": float(printed), "decimals": len(printed.partition(".")[2]), "computed": computed}
-            found.append(ImportedClaim(file="", line=line, text=match[0], **figures))
+            decimals = len(printed.partition(".")[2])
+            found.append(
+                ImportedClaim(
+                    file="", line=line, text=match[0], printed=float(printed), decimals=decimals, computed=computed
+                )
+            )
     return found
 
 
@@ -119,12 +123,12 @@ def facts_in(text: str, line: int) -> list[Fact]:
         found.append(Fact(line, setting["name"], text.strip()))
     if _TMPFS.search(text):
         found.append(Fact(line, "tmpfs", text.strip()))
-    if swept(text) is not None:
+    if swept_clients(text) is not None:
         found.append(Fact(line, "sweep", text.strip()))
     return found
 
 
-def swept(text: str) -> tuple[int, int] | None:
+def swept_clients(text: str) -> tuple[int, int] | None:
     """Return the fewest and most clients of a line that describes a sweep."""
     match = next((found for pattern in _SWEEP if (found := pattern.search(text))), None)
     return None if match is None else (int(match["first"]), int(match["last"]))

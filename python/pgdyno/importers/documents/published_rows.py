@@ -20,11 +20,11 @@ from pgdyno.importers.documents.table_cells import (
     Style,
     columns_of,
     figure_of,
-    plain,
+    plain_head,
     style_of,
     without_factor,
 )
-from pgdyno.importers.documents.text_tables import LONGEST_ROW, Grid, moments, names_times, time_column, transposed
+from pgdyno.importers.documents.text_tables import LONGEST_ROW, Grid, moments, names_times, time_column, transpose
 from pgdyno.importers.parsed import RATES, WHOLE, Output, Unread, looks_like_figure
 from pgdyno.messages import Message
 
@@ -59,15 +59,15 @@ def trials_of_grid(grid: Grid, caption: str, units: frozenset[str]) -> GridTrial
     columns = _with_rates_in_cells(grid, columns_of(grid.head))
     if columns[0].field in RATES and all(column.field == "label" and figure_of(column.head) for column in columns[1:]):
         # the unit may be in the column of row names: `TPS | 8 clients | 16 clients`
-        return _wide(grid, columns, f"{grid.head[0]}", units) or GridTrials()
+        return _read_wide(grid, columns, f"{grid.head[0]}", units) or GridTrials()
     if any(column.field in RATES for column in columns):
-        return _by_rows(grid, columns)
-    turned = transposed(grid)
+        return _read_rows(grid, columns)
+    turned = transpose(grid)
     if turned is not None:
         if names_times(grid.head[0]):
             turned.head[0] = grid.head[0]
-        return _by_rows(turned, columns_of(turned.head))
-    found = _wide(grid, columns, caption, units)
+        return _read_rows(turned, columns_of(turned.head))
+    found = _read_wide(grid, columns, caption, units)
     if found is not None:
         return found
     unread = [at for at, column in enumerate(columns) if column.field == "derived"]
@@ -92,19 +92,19 @@ def _with_rates_in_cells(grid: Grid, columns: list[Column]) -> list[Column]:
 # ---- a trial per row ----
 
 
-def _by_rows(grid: Grid, columns: Sequence[Column]) -> GridTrials:
+def _read_rows(grid: Grid, columns: Sequence[Column]) -> GridTrials:
     found = GridTrials()
     rates = [at for at, column in enumerate(columns) if column.field in RATES]
     # what distinguishes rows: labels before the rate, and those whose heading names a target
     labels = [
         at for at, column in enumerate(columns)
-        if column.field == "label" and (at < rates[0] or (plain(column.head) in TARGET and column.head.strip()))
+        if column.field == "label" and (at < rates[0] or (plain_head(column.head) in TARGET and column.head.strip()))
     ]  # fmt: skip
     unnamed = [at for at, column in enumerate(columns) if column.field == "label" and at not in labels]
     texts = [at for at in labels if any(at < len(cells) and figure_of(cells[at]) is None for _, cells, _ in grid.rows)]
     settings = [
         at for at, column in enumerate(columns)
-        if column.field in _SETTINGS or (column.field == "ordinal" and plain(column.head) not in _ROW_NUMBERS)
+        if column.field in _SETTINGS or (column.field == "ordinal" and plain_head(column.head) not in _ROW_NUMBERS)
     ]  # fmt: skip
     moment = time_column(grid.head, [cells for _, cells, _ in grid.rows], [*texts, *settings])
     if moment is not None:
@@ -131,7 +131,7 @@ def _by_rows(grid: Grid, columns: Sequence[Column]) -> GridTrials:
 
 
 def _distinct_notes(grid: Grid, columns: Sequence[Column]) -> dict[int, str]:
-    at = _first(columns, "clients")
+    at = _column_at(columns, "clients")
     notes: dict[str, dict[int, str]] = {}
     for line, cells, _ in grid.rows:
         figure = figure_of(cells[at]) if at < len(cells) else None
@@ -166,7 +166,7 @@ def _is_dotted(grid: Grid, columns: Sequence[Column], rate: int, figures: Sequen
         re.fullmatch(r"\d{1,3}(?:\.\d{3})+|\d{1,3}", each.digits) for each in figures
     ):
         return False
-    places = [rate, *(_first(columns, name) for name in ("clients", "latency_mean_ms"))]
+    places = [rate, *(_column_at(columns, name) for name in ("clients", "latency_mean_ms"))]
     ratios = []
     for _, cells, _ in grid.rows:
         shown = [figure_of(cells[at]) for at in places if at < len(cells)]
@@ -176,7 +176,7 @@ def _is_dotted(grid: Grid, columns: Sequence[Column], rate: int, figures: Sequen
     return bool(ratios) and _LITTLE[0] < statistics.median(ratios) < _LITTLE[1]
 
 
-def _first(columns: Sequence[Column], name: str) -> int:
+def _column_at(columns: Sequence[Column], name: str) -> int:
     return next((at for at, column in enumerate(columns) if column.field == name), LONGEST_ROW)
 
 
@@ -184,7 +184,7 @@ def _label(output: Output, columns: Sequence[Column], labels: Sequence[int], val
     names: list[str] = []
     has_clients = any(column.field in ("clients", "clients/workers") or column.clients for column in columns)
     for at in labels:
-        value, head = values.get(at, ""), plain(columns[at].head)
+        value, head = values.get(at, ""), plain_head(columns[at].head)
         if is_warmup(value):
             output.warmup = value
         elif not value or ORDINAL.fullmatch(value):
@@ -244,7 +244,7 @@ class _Row:
             output.put("clients", int(pair[1]), self.line, self.text)
             output.put("workers", int(pair[2]), self.line, self.text)
         elif name == "result" and text:
-            output.words[plain(column.head)] = text[:LONGEST_WORD]
+            output.words[plain_head(column.head)] = text[:LONGEST_WORD]
         elif value is None or column.field == "clients/workers":
             return
         elif re.fullmatch(r"p[\d.]+", column.field):
@@ -253,7 +253,7 @@ class _Row:
         else:
             if name == "clients" and output.clients is not None:
                 # a second count after that of clients is that of the generator's threads
-                name = "workers" if "thread" in plain(column.head) else None
+                name = "workers" if "thread" in plain_head(column.head) else None
             if name is not None and getattr(output, name) is None and (name not in WHOLE or value == int(value)):
                 output.put(name, int(value) if name in WHOLE else value, self.line, self.text)
 
@@ -296,7 +296,7 @@ def _belongs_to(column: Column, target: str | None, targets: Collection[str | No
 # ---- columns are the compared targets ----
 
 
-def _wide(grid: Grid, columns: Sequence[Column], caption: str, units: frozenset[str]) -> GridTrials | None:
+def _read_wide(grid: Grid, columns: Sequence[Column], caption: str, units: frozenset[str]) -> GridTrials | None:
     first, others = columns[0], columns[1:]
     in_rows = first.field in ("clients", "workers") and all(column.field == "label" for column in others)
     counts = [figure_of(re.sub(r"^c\s?=\s?", "", column.head)) for column in columns]

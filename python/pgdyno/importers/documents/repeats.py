@@ -39,7 +39,7 @@ def variants(outputs: Sequence[Output], targets: Sequence[Hashable]) -> list[int
     return found
 
 
-def undecided(outputs: Sequence[Output], targets: Sequence[Hashable]) -> int:
+def count_undecided(outputs: Sequence[Output], targets: Sequence[Hashable]) -> int:
     """Return how many outputs have the settings of an earlier one but are not repeats, because text separates them."""
     return sum(variant > 0 for variant in variants(outputs, targets))
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from pgdyno.importers.parsed import LONGEST_NUMBER, bounded
+from pgdyno.importers.parsed import LONGEST_NUMBER, check_bound
 
 _TO_MS = {
     unit: factor
@@ -66,7 +66,9 @@ class Style:
             digits,
         ):
             raise ValueError(f"{figure.digits!r} is not a number")
-        return bounded(float(digits.replace(thousands, "").replace(self.decimal, ".")) * figure.factor, figure.digits)
+        return check_bound(
+            float(digits.replace(thousands, "").replace(self.decimal, ".")) * figure.factor, figure.digits
+        )
 
 
 def figure_of(cell: str) -> Figure | None:
@@ -253,9 +255,9 @@ class Column:
         if self.is_rate:
             if figure.unit and figure.unit not in _RATE_UNITS[self.field]:
                 return None
-            return value if figure.factor != 1 else bounded(value * self.factor, figure.digits)
+            return value if figure.factor != 1 else check_bound(value * self.factor, figure.digits)
         if self.field == "duration_s":
-            is_seconds = _TO_MS.get(figure.unit) == 1e3 or (not figure.unit and _SECONDS.search(plain(self.head)))
+            is_seconds = _TO_MS.get(figure.unit) == 1e3 or (not figure.unit and _SECONDS.search(plain_head(self.head)))
             return value if is_seconds and figure.factor == 1 else None
         if self.is_latency or self.field == "connect_ms":
             if figure.factor != 1 or (figure.unit and figure.unit not in _TO_MS):
@@ -264,12 +266,12 @@ class Column:
         return value
 
 
-def plain(head: str) -> str:
+def plain_head(head: str) -> str:
     return re.sub(r"\s+", " ", head.replace("*", "").replace("`", "").replace("_", " ")).strip().lower()
 
 
 def column_of(head: str) -> Column:
-    text = plain(head)[:LONGEST_HEAD]
+    text = plain_head(head)[:LONGEST_HEAD]
     name = text.rstrip(":.").strip()
     without_unit = re.sub(r"\s?[(\[].{0,60}?[)\]]$", "", name).strip()
     in_brackets = re.sub(r"^[cj] \((\w+)\)$", r"\1", name)
@@ -333,7 +335,7 @@ def _rate(text: str, rate: re.Match[str], head: str, factor: float) -> Column:
     return Column(
         field,
         head,
-        _left(rest, head),
+        _rest_of_head(rest, head),
         int(clients["clients"]) if clients else None,
         factor,
         connecting=None if kind is None else "including" if kind[0].startswith("in") else "excluding",
@@ -363,10 +365,10 @@ def _latency(text: str, head: str) -> Column | None:
     if _NO_LATENCY.search(rest):
         return Column("ignored", head)
     factor = _TO_MS[unit["unit"]] if unit is not None else 1.0
-    return Column(field, head, _left(rest, head), factor=factor, has_unit=unit is not None)
+    return Column(field, head, _rest_of_head(rest, head), factor=factor, has_unit=unit is not None)
 
 
-def _left(rest: str, head: str) -> str | None:
+def _rest_of_head(rest: str, head: str) -> str | None:
     words = _QUALIFIER.sub(" ", _RATE.sub(" ", rest)).split()
     if not words or _ORDINAL.fullmatch(" ".join(words)):
         return None

@@ -60,15 +60,15 @@ def _fill_servers(outputs: Sequence[Output]) -> None:
     for alike in by_place.values():
         prefixes = [None if output.command is None else prefix_of(output.command) for output in alike]
         # a command line without a server or a route uses its own machine's, but a prompt may show no host
-        servers = _filled([output.server or (None if output.command is None else "") for output in alike])
-        routes = _filled([None if prefix is None else prefix.route for prefix in prefixes])
-        hosts = _filled([None if prefix is None else prefix.host or None for prefix in prefixes])
+        servers = _fill_gaps([output.server or (None if output.command is None else "") for output in alike])
+        routes = _fill_gaps([None if prefix is None else prefix.route for prefix in prefixes])
+        hosts = _fill_gaps([None if prefix is None else prefix.host or None for prefix in prefixes])
         for output, server, route, host in zip(alike, servers, routes, hosts, strict=True):
             output.server = server
             output.words |= {name: value for name, value in (("route", route), ("prompt", host)) if value}
 
 
-def _filled(values: Sequence[str | None]) -> list[str]:
+def _fill_gaps(values: Sequence[str | None]) -> list[str]:
     known = [value for value in values if value is not None]
     if len(set(known)) < 2:
         return [""] * len(values)

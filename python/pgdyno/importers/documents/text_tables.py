@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import zip_longest
 
-from pgdyno.importers.documents.table_cells import NO_FIGURES, column_of, figure_of, plain
+from pgdyno.importers.documents.table_cells import NO_FIGURES, column_of, figure_of, plain_head
 from pgdyno.importers.parsed import RATES, Output, Unread, number, whole_number
 from pgdyno.messages import Message
 
@@ -62,25 +62,25 @@ def grid_at(lines: Sequence[str], at: int) -> Grid | None:
     if "|" in text:
         ruled = is_rule(following) and ("|" in following or "+" in following)
         is_table = ruled or (text.count("|") >= 2 and "|" in following and not _RATE.search(text))
-        return _gather(lines, at, _by_bars(text), _by_bars) if is_table else None
+        return _gather(lines, at, _split_bars(text), _split_bars) if is_table else None
     if "\t" in text.strip("\n") and "\t" in following:
-        found = _gather(lines, at, _by_tabs(text), _by_tabs)
+        found = _gather(lines, at, _split_tabs(text), _split_tabs)
         if found is not None:
             return found
     if _MAY_BE_HEAD.search(text) is None or _NO_HEAD.search(text):
         return None
     for separator in (";", ","):
         if 1 <= text.count(separator) <= following.count(separator):
-            split = partial(_by_separator, separator=separator)
+            split = partial(_split_cells, separator=separator)
             found = _gather(lines, at, split(text), split)
             if found is None or not _has_rate(found):
                 return None
             found.separator = separator
             return found
-    return _fixed(lines, at)
+    return _fixed_grid(lines, at)
 
 
-def _by_separator(text: str, separator: str) -> list[str]:
+def _split_cells(text: str, separator: str) -> list[str]:
     return [cell.strip().strip('"') for cell in text.split(separator)]
 
 
@@ -94,11 +94,11 @@ def is_rule(text: str) -> bool:
     return len(stripped) >= 3 and set(stripped) <= _RULE and ("-" in stripped or "=" in stripped or "─" in stripped)
 
 
-def _by_bars(text: str) -> list[str]:
+def _split_bars(text: str) -> list[str]:
     return [cell.strip() for cell in text.strip().removeprefix("|").removesuffix("|").split("|")] if "|" in text else []
 
 
-def _by_tabs(text: str) -> list[str]:
+def _split_tabs(text: str) -> list[str]:
     return [cell.strip() for cell in text.rstrip("\r\n").split("\t")] if "\t" in text else []
 
 
@@ -118,7 +118,7 @@ def _gather(lines: Sequence[str], at: int, head: list[str], split: Callable[[str
     if not rows or len(head) < 2:
         return None
     if _is_second_head(head, rows[0][1]):
-        head = _joined_heads(head, rows.pop(0)[1])
+        head = _join_heads(head, rows.pop(0)[1])
     return Grid(at + 1, head, rows, number - at, is_cut=is_cut) if rows else None
 
 
@@ -128,7 +128,7 @@ def _is_second_head(head: Sequence[str], row: Sequence[str]) -> bool:
     return all(figure_of(cell) is None for cell in row) and any(column_of(cell).field in RATES for cell in head if cell)
 
 
-def _joined_heads(head: Sequence[str], names: Sequence[str]) -> list[str]:
+def _join_heads(head: Sequence[str], names: Sequence[str]) -> list[str]:
     joined, carried = [], ""
     for above, name in zip_longest(head[: len(names)], names, fillvalue=""):
         if above:
@@ -142,7 +142,7 @@ def _has_rate(grid: Grid) -> bool:
     return any(at < len(cells) and figure_of(cells[at]) is not None for _, cells, _ in grid.rows[:3] for at in rates)
 
 
-def _fixed(lines: Sequence[str], at: int) -> Grid | None:
+def _fixed_grid(lines: Sequence[str], at: int) -> Grid | None:
     for pattern in (r"\s{2,}", r"\s+"):
         head = re.split(pattern, lines[at].strip())
         if not 2 <= len(head) <= _MOST_COLUMNS or any(len(cell) > _LONGEST_HEAD for cell in head):
@@ -166,12 +166,12 @@ def _fixed_cells(text: str, count: int) -> list[str]:
     return []
 
 
-def transposed(grid: Grid) -> Grid | None:
+def transpose(grid: Grid) -> Grid | None:
     """Return `grid` with its first column as its heading, if that names figures: `| TPS | 4,844 | 5,332 |`."""
     width = len(grid.head)
     if width < 2 or len(grid.rows) > MOST_METRICS:
         return None
-    names = [plain(cells[0]) for _, cells, _ in grid.rows]
+    names = [plain_head(cells[0]) for _, cells, _ in grid.rows]
     rates = [at for at, name in enumerate(names) if column_of(name).field in RATES and column_of(name).target is None]
     if not rates:
         return None
@@ -226,7 +226,7 @@ def peaks_at(lines: Sequence[str], at: int) -> Peaks | None:
 
 
 def _peak_cells(text: str) -> list[str]:
-    return _by_tabs(text) or (_by_bars(text) if text.count("|") >= 2 else [])
+    return _split_tabs(text) or (_split_bars(text) if text.count("|") >= 2 else [])
 
 
 def _peak(pair: str, figure: str, line: int) -> Output:
@@ -256,7 +256,7 @@ _LONGEST_SHOWN = 40
 
 
 def names_times(head: str) -> bool:
-    return _TIME.fullmatch(plain(head)) is not None
+    return _TIME.fullmatch(plain_head(head)) is not None
 
 
 def time_column(heads: Sequence[str], rows: Sequence[Sequence[str]], settings: Sequence[int]) -> int | None:
