@@ -25,6 +25,7 @@ SHORTEST = {
 def bare_loop() -> None:
     """As `make bench` builds it."""
     build = ["cc", "-O2", "-Wall", "-Wextra", "-o", "target/release/bare_loop", "benchmarks/bare_loop.c"]
+    (ROOT / "target/release").mkdir(parents=True, exist_ok=True)
     subprocess.run(build, cwd=ROOT, check=True)
 
 
