@@ -1,7 +1,7 @@
 //! Tries to connect: the hosts in turn, the addresses of each, and the authentication.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use pgdyno_wire::{Progress, SqlState, Startup, StartupError, TxStatus};
@@ -14,10 +14,11 @@ use crate::env::name_of;
 use crate::hosts::{Endpoint, Host, Place};
 use crate::param_error::system_message;
 use crate::params::Params;
-use crate::patience::{Interrupt, Patience};
+use crate::patience::{Interrupt, Patience, block_on};
 use crate::pooler::Poolers;
 use crate::stream::{RECEIVE_BYTES, Stream};
 use crate::tls::TlsError;
+use crate::watch::{Answered, Watch};
 use crate::word_options::{LoadBalance, TargetSessionAttrs};
 
 impl Cause {
@@ -55,20 +56,25 @@ impl Session {
     /// # Errors
     /// No host does; the error has every attempt with its reason.
     pub fn connect(params: &Params) -> Result<Session, ConnectError> {
+        block_on(Session::connect_by(params, None))
+    }
+
+    /// Connects as [`Session::connect`]. With a `watch`, only the future waits: see [`Dialer`].
+    pub(crate) async fn connect_by(params: &Params, watch: Option<&Watch>) -> Result<Session, ConnectError> {
         if params.poolers == Poolers::Refused {
-            match connect(&params.without_traces()) {
+            match connect(&params.without_traces(), watch).await {
                 Ok(session) => session.end(),
                 // some services need them to find the server
                 Err(error) if params.options.is_some() && !error.is_pooler() => {}
                 Err(error) => return Err(error),
             }
         }
-        connect(params)
+        connect(params, watch).await
     }
 }
 
 /// Tries the hosts in turn.
-fn connect(params: &Params) -> Result<Session, ConnectError> {
+async fn connect(params: &Params, watch: Option<&Watch>) -> Result<Session, ConnectError> {
     let wanted = params.target_session_attrs;
     // the second round accepts what the first one rejected
     let rounds = match wanted {
@@ -76,10 +82,10 @@ fn connect(params: &Params) -> Result<Session, ConnectError> {
         _ => &[wanted],
     };
     let mut attempts = Vec::new();
-    let hosts = in_order(params);
+    let hosts = in_order(params, watch);
     for &wanted in rounds {
         for host in &hosts {
-            match try_host(params, host, wanted, &mut attempts) {
+            match try_host(params, host, wanted, watch, &mut attempts).await {
                 Ok(session) => return Ok(session),
                 Err(Next::Nothing) => return Err(ConnectError { attempts }),
                 Err(Next::Address | Next::Host) => {}
@@ -90,22 +96,26 @@ fn connect(params: &Params) -> Result<Session, ConnectError> {
 }
 
 /// Tries the addresses of a host in turn.
-fn try_host(
+async fn try_host(
     params: &Params,
     host: &Host,
     wanted: TargetSessionAttrs,
+    watch: Option<&Watch>,
     attempts: &mut Vec<Attempt>,
 ) -> Result<Session, Next> {
-    let mut targets = targets(host).map_err(|cause| {
+    let patience = patience(params, watch);
+    let mut targets = targets(host, &patience).await.map_err(|cause| {
         let what = String::new();
         attempts.push(Attempt { what, cause });
         Next::Host
     })?;
     if params.load_balance_hosts == LoadBalance::Random {
         shuffle(&mut targets);
+    } else if let Some(answered) = watch.and_then(Watch::answered) {
+        targets.sort_by_key(|target| target.endpoint != answered.endpoint);
     }
     for target in targets {
-        match try_target(params, host, &target, wanted, attempts) {
+        match try_target(params, host, &target, wanted, watch, attempts).await {
             Ok(session) => return Ok(session),
             Err(Next::Address) => {}
             Err(next) => return Err(next),
@@ -115,21 +125,27 @@ fn try_host(
 }
 
 /// Tries the allowed encryptions for one address in turn.
-fn try_target(
+async fn try_target(
     params: &Params,
     host: &Host,
     target: &Target,
     wanted: TargetSessionAttrs,
+    watch: Option<&Watch>,
     attempts: &mut Vec<Attempt>,
 ) -> Result<Session, Next> {
     let unix = matches!(target.endpoint, Endpoint::Unix(_));
     let mut allowed = encryption::allowed(params.sslmode, unix).iter().peekable();
     while let Some(&encryption) = allowed.next() {
-        let deadline = params.connect_timeout.map(|limit| Instant::now() + limit);
-        let patience = Patience::new(deadline, params.interrupt.clone());
-        let failure = match try_encryption(params, host, &target.endpoint, encryption, &patience) {
-            Ok(mut session) => match check(&mut session, params.poolers, wanted) {
-                Ok(()) => return Ok(session),
+        let patience = patience(params, watch);
+        let failure = match try_encryption(params, host, &target.endpoint, encryption, &patience).await {
+            Ok(mut session) => match check(&mut session, params.poolers, wanted).await {
+                Ok(()) => {
+                    session.interrupt_by(params.interrupt.clone());
+                    if let (Some(watch), Some(host)) = (watch, position(params, host)) {
+                        watch.set_answered(Answered { host, endpoint: target.endpoint.clone() });
+                    }
+                    return Ok(session);
+                }
                 Err(cause) => Failure::last(cause),
             },
             Err(failure) => failure,
@@ -143,7 +159,7 @@ fn try_target(
     Err(Next::Nothing)
 }
 
-fn try_encryption(
+async fn try_encryption(
     params: &Params,
     host: &Host,
     endpoint: &Endpoint,
@@ -151,11 +167,11 @@ fn try_encryption(
     patience: &Patience,
 ) -> Result<Session, Failure> {
     let opened = Instant::now();
-    let stream = open(params, endpoint, patience).map_err(Failure::last)?;
-    let (mut stream, channel) = encryption::take(params, host, stream, encryption, patience)?;
+    let stream = open(params, endpoint, patience).await.map_err(Failure::last)?;
+    let (mut stream, channel) = encryption::take(params, host, stream, encryption, patience).await?;
     let is_asked = encryption == Encryption::Plain || stream.is_encrypted();
     let mut startup = params.startup_over(host, channel);
-    let (unread, status) = match start(&mut stream, &mut startup, patience) {
+    let status = match start(&mut stream, &mut startup, patience).await {
         Ok(ready) => ready,
         Err(Cause::Startup { error, .. }) => {
             let refused = matches!(&error, StartupError::Server(error)
@@ -175,17 +191,15 @@ fn try_encryption(
     let facts = startup.into_facts();
     let key = facts.cancel_key.as_ref();
     let cancel = key.and_then(|key| CancelToken::new(params, host, endpoint, stream.is_encrypted(), key));
-    let mut session = Session::new(stream, unread, facts, status, cancel, opened);
-    session.interrupt_by(params.interrupt.clone());
-    Ok(session)
+    Ok(Session::new(stream, facts, status, cancel, opened, patience.clone()))
 }
 
 /// Connects a socket.
-pub(crate) fn open(params: &Params, endpoint: &Endpoint, patience: &Patience) -> Result<Stream, Cause> {
+pub(crate) async fn open(params: &Params, endpoint: &Endpoint, patience: &Patience) -> Result<Stream, Cause> {
     let unix = matches!(endpoint, Endpoint::Unix(_));
     let stream = match endpoint {
-        Endpoint::Unix(path) => Stream::connect_unix(path, patience),
-        Endpoint::Tcp(address) => Stream::connect_tcp(*address, patience, &params.keepalives),
+        Endpoint::Unix(path) => Stream::connect_unix(path, patience).await,
+        Endpoint::Tcp(address) => Stream::connect_tcp(*address, patience, &params.keepalives).await,
     };
     let stream = stream.map_err(|error| match error.kind() {
         io::ErrorKind::TimedOut if error.raw_os_error().is_none() => Cause::Timeout,
@@ -198,39 +212,47 @@ pub(crate) fn open(params: &Params, endpoint: &Endpoint, patience: &Patience) ->
     Ok(stream)
 }
 
-/// Exchanges messages until the session is ready; returns the bytes that came after that.
-fn start(stream: &mut Stream, startup: &mut Startup, patience: &Patience) -> Result<(Vec<u8>, TxStatus), Cause> {
+/// Exchanges messages until the session is ready. What the server sends right after that, such as a
+/// notice or the reason why it ends the session, is part of the start.
+async fn start(stream: &mut Stream, startup: &mut Startup, patience: &Patience) -> Result<TxStatus, Cause> {
     let refused = |error| Cause::Startup { error, password_file: None };
     let mut out = Vec::new();
     startup.first(&mut out).map_err(|error| refused(error.into()))?;
     let mut buffer = vec![0; RECEIVE_BYTES];
+    let mut ready = None;
     loop {
-        let sent = send_all(stream, &out, patience);
+        let sent = send_all(stream, &out, patience).await;
         out.clear();
         // A server that refuses immediately may close before it has read everything; its error
         // message is more useful than the broken connection.
-        let received = receive(stream, &mut buffer, patience);
+        let received = receive(stream, &mut buffer, patience).await;
         let bytes = match (sent, received) {
             (_, Ok(bytes)) if bytes > 0 => bytes,
             (_, Err(cause @ Cause::Tls(_))) => return Err(cause),
             (Err(cause), _) | (_, Err(cause)) => return Err(cause),
             (Ok(()), Ok(_)) => return Err(Cause::Closed),
         };
-        let mut input = buffer.get(..bytes).unwrap_or_default();
-        match startup.feed(&mut input, &mut out) {
-            Ok(Progress::NeedMore) => {}
-            Ok(Progress::Ready(status)) => return Ok((input.to_vec(), status)),
-            Err(error) => return Err(refused(error)),
+        let decrypted = stream.take_plain().map_err(io_cause)?;
+        for mut input in [buffer.get(..bytes).unwrap_or_default(), &decrypted] {
+            while !input.is_empty() {
+                if let Progress::Ready(status) = startup.feed(&mut input, &mut out).map_err(refused)? {
+                    ready = Some(status);
+                }
+            }
+        }
+        // the rest of a message that has arrived in part is awaited
+        if let (Some(status), true) = (ready, startup.at_boundary()) {
+            return Ok(status);
         }
     }
 }
 
-pub(crate) fn send_all(stream: &mut Stream, mut out: &[u8], patience: &Patience) -> Result<(), Cause> {
+pub(crate) async fn send_all(stream: &mut Stream, mut out: &[u8], patience: &Patience) -> Result<(), Cause> {
     while !out.is_empty() {
         match stream.try_send(out) {
             Ok(sent) => out = out.get(sent..).unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                stream.wait(true, patience).map_err(io_cause)?;
+                stream.wait(true, patience).await.map_err(io_cause)?;
             }
             Err(error) => return Err(io_cause(error)),
         }
@@ -238,14 +260,14 @@ pub(crate) fn send_all(stream: &mut Stream, mut out: &[u8], patience: &Patience)
     Ok(())
 }
 
-pub(crate) fn receive(stream: &mut Stream, buffer: &mut [u8], patience: &Patience) -> Result<usize, Cause> {
+pub(crate) async fn receive(stream: &mut Stream, buffer: &mut [u8], patience: &Patience) -> Result<usize, Cause> {
     loop {
         // checked for every message, because a server that never stops sending would otherwise
         // escape the limit
         patience.slice().map_err(io_cause)?;
         match stream.try_recv(buffer) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                stream.wait(false, patience).map_err(io_cause)?;
+                stream.wait(false, patience).await.map_err(io_cause)?;
             }
             received => return received.map_err(io_cause),
         }
@@ -266,7 +288,7 @@ pub(crate) fn io_cause(error: io::Error) -> Cause {
 }
 
 /// Looks up the addresses of a host.
-fn targets(host: &Host) -> Result<Vec<Target>, Cause> {
+async fn targets(host: &Host, patience: &Patience) -> Result<Vec<Target>, Cause> {
     if let Some(path) = host.socket() {
         return Ok(vec![Target {
             what: format!("connection to server on socket \"{}\" failed: ", path.display()),
@@ -278,8 +300,9 @@ fn targets(host: &Host) -> Result<Vec<Target>, Cause> {
         Place::Address { address, .. } => address.as_str(),
         _ => shown.as_str(),
     };
-    let addresses = (looked_up, host.port)
-        .to_socket_addrs()
+    let addresses = patience
+        .resolve(looked_up, host.port)
+        .await
         .map_err(|error| Cause::Resolve { name: looked_up.to_owned(), why: resolver_message(&error) })?;
     let target = |address: SocketAddr| {
         let ip = address.ip().to_string();
@@ -289,7 +312,7 @@ fn targets(host: &Host) -> Result<Vec<Target>, Cause> {
             endpoint: Endpoint::Tcp(address),
         }
     };
-    Ok(addresses.map(target).collect())
+    Ok(addresses.into_iter().map(target).collect())
 }
 
 /// The resolver's message, without the prefix that Rust adds.
@@ -299,10 +322,13 @@ fn resolver_message(error: &io::Error) -> String {
     text.strip_prefix(prefix).unwrap_or(&text).to_owned()
 }
 
-fn in_order(params: &Params) -> Vec<&Host> {
+fn in_order<'a>(params: &'a Params, watch: Option<&Watch>) -> Vec<&'a Host> {
     let mut hosts: Vec<_> = params.hosts.iter().collect();
     if params.load_balance_hosts == LoadBalance::Random {
         shuffle(&mut hosts);
+    } else if let Some(answered) = watch.and_then(Watch::answered) {
+        // the host that answered last, then the others in their order
+        hosts[..=answered.host].rotate_right(1);
     }
     hosts
 }
@@ -319,6 +345,15 @@ fn shuffle<T>(items: &mut [T]) {
     }
 }
 
+fn position(params: &Params, host: &Host) -> Option<usize> {
+    params.hosts.iter().position(|known| std::ptr::eq(known, host))
+}
+
+fn patience(params: &Params, watch: Option<&Watch>) -> Patience {
+    let deadline = params.connect_timeout.map(|limit| Instant::now() + limit);
+    Patience::new(deadline, params.interrupt.clone()).watched_by(watch)
+}
+
 fn check_peer(stream: &Stream, user: &str) -> Result<(), Cause> {
     let uid = stream.peer_uid().map_err(|error| {
         let why = system_message(&error);
@@ -333,19 +368,19 @@ fn check_peer(stream: &Stream, user: &str) -> Result<(), Cause> {
 }
 
 /// Checks that the session is one of a server, if that is requested, and of the requested kind.
-fn check(session: &mut Session, poolers: Poolers, wanted: TargetSessionAttrs) -> Result<(), Cause> {
+async fn check(session: &mut Session, poolers: Poolers, wanted: TargetSessionAttrs) -> Result<(), Cause> {
     let pooler = match poolers {
         Poolers::Accepted => Ok(session.console()),
         Poolers::Refused => session.pooler(),
     };
     match pooler.map_err(|error| Cause::Kind(error.to_string()))? {
         Some(pooler) => Err(Cause::Pooler(Box::new(pooler))),
-        None => check_kind(session, wanted),
+        None => check_kind(session, wanted).await,
     }
 }
 
 /// Checks that the session is of the requested kind.
-fn check_kind(session: &mut Session, wanted: TargetSessionAttrs) -> Result<(), Cause> {
+async fn check_kind(session: &mut Session, wanted: TargetSessionAttrs) -> Result<(), Cause> {
     use TargetSessionAttrs::{Any, PreferStandby, Primary, ReadOnly, ReadWrite, Standby};
     let (parameter, query) = match wanted {
         Any | PreferStandby => return Ok(()),
@@ -359,7 +394,7 @@ fn check_kind(session: &mut Session, wanted: TargetSessionAttrs) -> Result<(), C
             on || (matches!(wanted, ReadWrite | ReadOnly) && standby)
         }
         None => {
-            let answer = session.query_one_value(query);
+            let answer = session.query_value(query).await;
             let value = answer.map_err(|error| Cause::Kind(error.to_string()))?;
             matches!(value.as_deref(), Some("on" | "t"))
         }

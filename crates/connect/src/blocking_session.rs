@@ -1,5 +1,6 @@
 //! A small blocking session, for set-up queries and COPY.
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
 use pgdyno_wire::startup::Facts;
@@ -8,7 +9,7 @@ use pgdyno_wire::{ServerError, TxStatus, frontend};
 use crate::cancel_token::CancelToken;
 use crate::message_stream::{Event, Link};
 use crate::notice;
-use crate::patience::{Interrupt, Patience};
+use crate::patience::{Interrupt, Patience, block_on};
 use crate::session_error::SessionError;
 use crate::stream::{Stream, Transport};
 
@@ -67,15 +68,15 @@ impl std::fmt::Debug for Session {
 impl Session {
     pub(crate) fn new(
         stream: Stream,
-        unread: Vec<u8>,
         facts: Facts,
         status: TxStatus,
         cancel: Option<CancelToken>,
         opened: Instant,
+        patience: Patience,
     ) -> Self {
         let server_version = facts.parameter("server_version").unwrap_or("").to_owned();
         Session {
-            link: Link::new(stream, unread, facts),
+            link: Link::new(stream, facts, patience),
             out: Vec::new(),
             status,
             usable: true,
@@ -135,8 +136,12 @@ impl Session {
     /// The server refused one of them, or the connection is lost. A COPY statement is refused, too;
     /// use [`Session::copy_in`].
     pub fn simple_query(&mut self, sql: &str) -> Result<Vec<ResultSet>, SessionError> {
-        self.send_query(sql)?;
-        self.results()
+        block_on(self.query(sql))
+    }
+
+    async fn query(&mut self, sql: &str) -> Result<Vec<ResultSet>, SessionError> {
+        self.begin_query(sql).await?;
+        self.results().await
     }
 
     /// Sends messages that end with a Sync; returns a result for each statement.
@@ -149,17 +154,17 @@ impl Session {
         }
         self.usable = false;
         self.link.begin_answer();
-        self.link.send(messages)?;
-        self.results()
+        block_on(self.link.send(messages))?;
+        block_on(self.results())
     }
 
     /// The results up to the end of the answer.
-    fn results(&mut self) -> Result<Vec<ResultSet>, SessionError> {
+    async fn results(&mut self) -> Result<Vec<ResultSet>, SessionError> {
         let mut results = Vec::new();
         let mut current = ResultSet::default();
         let mut failure = None;
         loop {
-            match self.next()? {
+            match self.next_event().await? {
                 Event::Ready(status) => {
                     self.ready(status);
                     return failure.map_or(Ok(results), Err);
@@ -178,7 +183,7 @@ impl Session {
                 Event::CopyIn => {
                     let what = "could not run query: the server expects COPY data";
                     failure.get_or_insert(SessionError::Unexpected(what));
-                    self.send_copy_fail(what)?;
+                    self.refuse_copy(what).await?;
                 }
                 Event::CopyOut => {
                     let what = "could not run query: the server sends COPY data";
@@ -197,7 +202,11 @@ impl Session {
     /// # Errors
     /// As [`Session::simple_query`], or there is no row.
     pub fn query_one_value(&mut self, sql: &str) -> Result<Option<String>, SessionError> {
-        let result = self.simple_query(sql)?.pop().unwrap_or_default();
+        block_on(self.query_value(sql))
+    }
+
+    pub(crate) async fn query_value(&mut self, sql: &str) -> Result<Option<String>, SessionError> {
+        let result = self.query(sql).await?.pop().unwrap_or_default();
         let row = result.rows.into_iter().next();
         row.and_then(|row| row.into_iter().next())
             .ok_or(SessionError::Unexpected("could not take a value: the query gave no row"))
@@ -255,7 +264,7 @@ impl Session {
     pub fn close(mut self) -> Result<(), SessionError> {
         let mut leave = Vec::new();
         frontend::terminate(&mut leave);
-        self.link.send(&leave)
+        block_on(self.link.send(&leave))
     }
 
     /// Sends Terminate, and waits until the server has ended the session, so that another one can
@@ -264,20 +273,24 @@ impl Session {
         let mut leave = Vec::new();
         frontend::terminate(&mut leave);
         // whatever happens, the session is over
-        let ended = self.link.send(&leave);
-        while ended.is_ok() && self.link.next().is_ok() {}
+        let ended = block_on(self.link.send(&leave));
+        while ended.is_ok() && block_on(self.link.next()).is_ok() {}
     }
 
     /// Sends bytes; after an error the session is unusable.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), SessionError> {
-        let sent = self.link.send(bytes);
+        let sent = block_on(self.link.send(bytes));
         self.usable &= sent.is_ok();
         sent
     }
 
     /// The next event; after an error the session is unusable.
     pub(crate) fn next(&mut self) -> Result<Event, SessionError> {
-        let event = self.link.next();
+        block_on(self.next_event())
+    }
+
+    async fn next_event(&mut self) -> Result<Event, SessionError> {
+        let event = self.link.next().await;
         self.usable &= event.is_ok();
         event
     }
@@ -292,6 +305,10 @@ impl Session {
         received.map(|()| false)
     }
 
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        self.link.stream.as_fd()
+    }
+
     /// Ends a complete answer: the session is usable again.
     pub(crate) fn ready(&mut self, status: TxStatus) {
         self.status = status;
@@ -300,25 +317,31 @@ impl Session {
 
     /// Refuses a COPY that was not requested.
     pub(crate) fn send_copy_fail(&mut self, reason: &str) -> Result<(), SessionError> {
+        block_on(self.refuse_copy(reason))
+    }
+
+    async fn refuse_copy(&mut self, reason: &str) -> Result<(), SessionError> {
         let mut out = Vec::new();
         frontend::copy_fail(&mut out, reason)?;
-        self.send(&out)
+        let sent = self.link.send(&out).await;
+        self.usable &= sent.is_ok();
+        sent
     }
 
     /// Sends a query. Until its answer is complete, the session counts as unusable.
     pub(crate) fn send_query(&mut self, sql: &str) -> Result<(), SessionError> {
+        block_on(self.begin_query(sql))
+    }
+
+    async fn begin_query(&mut self, sql: &str) -> Result<(), SessionError> {
         if !self.usable {
             return Err(SessionError::Unusable);
         }
-        let mut out = std::mem::take(&mut self.out);
-        out.clear();
-        let sent = frontend::query(&mut out, sql).map_err(SessionError::from).and_then(|()| {
-            self.usable = false;
-            self.link.begin_answer();
-            self.link.send(&out)
-        });
-        self.out = out;
-        sent
+        self.out.clear();
+        frontend::query(&mut self.out, sql)?;
+        self.usable = false;
+        self.link.begin_answer();
+        self.link.send(&self.out).await
     }
 }
 

@@ -13,7 +13,7 @@ use crate::connect_error::Cause;
 use crate::encryption::encrypt;
 use crate::hosts::Endpoint;
 use crate::params::Params;
-use crate::patience::Patience;
+use crate::patience::{Patience, block_on};
 
 /// How many requests run at the same time: each takes a few round trips, and the server forks for
 /// each.
@@ -32,6 +32,10 @@ impl CancelToken {
     /// There is no connection, its encryption fails, or `patience` ends before the server has
     /// closed the connection.
     pub fn send(&self, params: &Params, patience: &Patience) -> Result<(), Cause> {
+        block_on(self.request(params, patience))
+    }
+
+    async fn request(&self, params: &Params, patience: &Patience) -> Result<(), Cause> {
         let Some(host) = params.hosts.get(usize::from(self.host)) else {
             return Err(Cause::Closed);
         };
@@ -41,9 +45,9 @@ impl CancelToken {
             (Address::V4(address), _) => Endpoint::Tcp(SocketAddr::V4(*address)),
             (Address::V6(address), _) => Endpoint::Tcp(SocketAddr::V6(**address)),
         };
-        let mut stream = open(params, &endpoint, patience)?;
+        let mut stream = open(params, &endpoint, patience).await?;
         if self.is_encrypted {
-            stream = encrypt(params, host, stream, patience)?;
+            stream = encrypt(params, host, stream, patience).await?;
         }
         let key = match &self.key {
             Key::Four(key) => &key[..],
@@ -52,10 +56,10 @@ impl CancelToken {
         let mut message = Vec::new();
         // a key from a message is short enough
         frontend::cancel_request(&mut message, self.pid, key).map_err(|_| Cause::Closed)?;
-        send_all(&mut stream, &message, patience)?;
+        send_all(&mut stream, &message, patience).await?;
         let mut ignored = [0; ANSWER_BYTES];
         loop {
-            match receive(&mut stream, &mut ignored, patience) {
+            match receive(&mut stream, &mut ignored, patience).await {
                 Ok(1..) => {}
                 Err(cause @ (Cause::Timeout | Cause::Interrupted)) => return Err(cause),
                 // however it closes the connection, the server has read the request

@@ -48,7 +48,7 @@ pub(crate) fn allowed(mode: SslMode, unix: bool) -> &'static [Encryption] {
 }
 
 /// Encrypts a connection as required; returns the stream for messages, and its kind.
-pub(crate) fn take(
+pub(crate) async fn take(
     params: &Params,
     host: &Host,
     stream: Stream,
@@ -58,7 +58,7 @@ pub(crate) fn take(
     if encryption == Encryption::Plain {
         return Ok((stream, Channel::Plain));
     }
-    match negotiate(params, host, stream, patience) {
+    match negotiate(params, host, stream, patience).await {
         Ok(Negotiated::Encrypted(stream, channel)) => Ok((stream, channel)),
         Ok(Negotiated::Refused(stream)) if encryption == Encryption::TlsIfSupported => Ok((stream, Channel::Plain)),
         Ok(Negotiated::Refused(_)) => Err(Failure::last(TlsError::Unsupported.into())),
@@ -99,8 +99,13 @@ pub(crate) fn check_certificate_mode(params: &Params, stream: &Stream) -> Result
 ///
 /// # Errors
 /// The server has no TLS now, the handshake fails, or its certificate is not to be trusted.
-pub(crate) fn encrypt(params: &Params, host: &Host, stream: Stream, patience: &Patience) -> Result<Stream, Cause> {
-    let taken = take(params, host, stream, Encryption::Tls, patience);
+pub(crate) async fn encrypt(
+    params: &Params,
+    host: &Host,
+    stream: Stream,
+    patience: &Patience,
+) -> Result<Stream, Cause> {
+    let taken = take(params, host, stream, Encryption::Tls, patience).await;
     taken.map(|(stream, _)| stream).map_err(|failure| failure.cause)
 }
 

@@ -12,6 +12,7 @@ use crate::secret::Secret;
 pub const DEFAULT_PORT: u16 = 5432;
 
 /// The endpoint of a socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoint {
     Unix(PathBuf),
     Tcp(SocketAddr),

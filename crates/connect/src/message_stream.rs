@@ -43,20 +43,18 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Makes a link after a session's start, with the bytes that came after it.
-    pub(crate) fn new(stream: Stream, mut unread: Vec<u8>, facts: Facts) -> Self {
-        let bytes = unread.len();
-        unread.resize(bytes.max(RECEIVE_BYTES), 0);
+    /// Makes a link after a session's start.
+    pub(crate) fn new(stream: Stream, facts: Facts, patience: Patience) -> Self {
         Link {
             stream,
             facts,
             exchange: Exchange::new(Capture::Rows, true),
-            buffer: unread,
-            unread: 0..bytes,
+            buffer: vec![0; RECEIVE_BYTES],
+            unread: 0..0,
             events: VecDeque::new(),
             last_fatal: None,
             answer_bytes: 0,
-            patience: Patience::default(),
+            patience,
         }
     }
 
@@ -74,12 +72,12 @@ impl Link {
 
     /// Sends everything. Bytes from the server are received in the meantime, so that the two sides
     /// never wait for each other.
-    pub(crate) fn send(&mut self, mut bytes: &[u8]) -> Result<(), SessionError> {
+    pub(crate) async fn send(&mut self, mut bytes: &[u8]) -> Result<(), SessionError> {
         while !bytes.is_empty() {
             match self.stream.try_send(bytes) {
                 Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.stream.wait(true, &self.patience)?;
+                    self.stream.wait(true, &self.patience).await?;
                     self.receive_ready()?;
                 }
                 Err(error) => return Err(self.explained(error)),
@@ -90,7 +88,7 @@ impl Link {
             match self.stream.try_flush() {
                 Ok(true) => return Ok(()),
                 Ok(false) => {
-                    self.stream.wait(true, &self.patience)?;
+                    self.stream.wait(true, &self.patience).await?;
                     self.receive_ready()?;
                 }
                 Err(error) => return Err(self.explained(error)),
@@ -123,20 +121,20 @@ impl Link {
     }
 
     /// Waits for the next event.
-    pub(crate) fn next(&mut self) -> Result<Event, SessionError> {
+    pub(crate) async fn next(&mut self) -> Result<Event, SessionError> {
         loop {
             if let Some(event) = self.events.pop_front() {
                 return Ok(event);
             }
             self.scan()?;
             if self.events.is_empty() {
-                self.fill()?;
+                self.fill().await?;
             }
         }
     }
 
     /// Waits for bytes, after everything received before has been scanned.
-    fn fill(&mut self) -> Result<(), SessionError> {
+    async fn fill(&mut self) -> Result<(), SessionError> {
         loop {
             // checked for every message, because a server that never stops sending would otherwise
             // escape the limit
@@ -148,7 +146,7 @@ impl Link {
                     return Ok(());
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.stream.wait(false, &self.patience)?;
+                    self.stream.wait(false, &self.patience).await?;
                 }
                 Err(error) => return Err(self.explained(error)),
             }

@@ -1,12 +1,27 @@
 //! How long to wait for a server, and what ends the wait early.
 
+use std::future::Future;
 use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::task::{Context, Poll, Waker};
+use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use crate::watch::Watch;
 
 /// How often a wait checks for an interruption.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Time between two attempts at a Unix socket whose queue of connections is full.
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// A flag that ends every wait of its holders. It is a flag because a signal handler may do no more
 /// than set one.
@@ -53,13 +68,14 @@ impl std::error::Error for Interrupted {}
 pub struct Patience {
     deadline: Option<Instant>,
     interrupt: Interrupt,
+    watch: Option<Watch>,
 }
 
 impl Patience {
     /// Waits until an instant, if there is one, or until the interrupt.
     #[must_use]
     pub fn new(deadline: Option<Instant>, interrupt: Interrupt) -> Self {
-        Self { deadline, interrupt }
+        Self { deadline, interrupt, watch: None }
     }
 
     /// How long to wait before calling this again: at least a millisecond, so that it cannot be
@@ -67,6 +83,58 @@ impl Patience {
     ///
     /// # Errors
     /// `TimedOut` when the deadline has passed; see [`Interrupt::caused`] for the other error.
+    /// The same, except that waits are left to `watch`, if there is one.
+    pub(crate) fn watched_by(self, watch: Option<&Watch>) -> Self {
+        Self { watch: watch.cloned(), ..self }
+    }
+
+    /// Waits until the socket is ready for one of `events`: with a watch only the future waits,
+    /// otherwise the thread.
+    pub(crate) async fn wait(&self, socket: impl AsFd, events: PollFlags) -> io::Result<()> {
+        if let Some(watch) = &self.watch {
+            watch.until_ready(&socket, events, self.deadline).await?;
+            return self.slice().map(drop);
+        }
+        loop {
+            let timeout = match self.slice()? {
+                Some(left) => Some(Timespec::try_from(left).map_err(io::Error::other)?),
+                None => None,
+            };
+            match poll(&mut [PollFd::new(&socket, events)], timeout.as_ref()) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => return Ok(()),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+
+    /// Waits a moment before the next attempt.
+    pub(crate) async fn pause(&self) -> io::Result<()> {
+        self.slice()?;
+        match &self.watch {
+            Some(watch) => watch.sleep_until(Instant::now() + PAUSE).await,
+            None => thread::sleep(PAUSE),
+        }
+        Ok(())
+    }
+
+    /// The addresses of a name, which a thread looks up if there is a watch.
+    pub(crate) async fn resolve(&self, name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        let place = (name.to_owned(), port);
+        if self.watch.is_none() || name.parse::<IpAddr>().is_ok() {
+            return Ok(place.to_socket_addrs()?.collect());
+        }
+        let (ours, theirs) = UnixStream::pair()?;
+        let (sender, addresses) = channel();
+        thread::Builder::new().name("resolving".into()).spawn(move || {
+            // nobody waits for it any more if the attempt has ended
+            let _ = sender.send(place.to_socket_addrs().map(Iterator::collect));
+            drop(theirs);
+        })?;
+        self.wait(&ours, PollFlags::IN).await?;
+        addresses.recv().map_err(io::Error::other)?
+    }
+
     pub(crate) fn slice(&self) -> io::Result<Option<Duration>> {
         if self.interrupt.is_set() {
             return Err(io::Error::other(Interrupted));
@@ -85,9 +153,15 @@ impl Patience {
     }
 }
 
-impl From<&Patience> for Patience {
-    fn from(patience: &Patience) -> Self {
-        patience.clone()
+/// Runs a future without a watch, whose waits block the thread.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return result;
+        }
+        debug_assert!(false, "it has a watch");
+        thread::sleep(PAUSE);
     }
 }
 

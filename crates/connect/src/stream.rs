@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send, socket_with,
@@ -15,7 +15,7 @@ use rustix::net::{
 
 use crate::cancel_token::CancelToken;
 use crate::params::Keepalives;
-use crate::patience::Patience;
+use crate::patience::{Patience, block_on};
 use crate::tls::{TlsChannel, TlsStream};
 
 /// How many bytes are received at a time.
@@ -50,37 +50,34 @@ impl Stream {
     ///
     /// # Errors
     /// Those of the system; `TimedOut` after the deadline; the error of an interruption.
-    pub fn connect_unix(path: &Path, patience: impl Into<Patience>) -> io::Result<Stream> {
-        let patience = patience.into();
+    pub(crate) async fn connect_unix(path: &Path, patience: &Patience) -> io::Result<Stream> {
         let address = match path.to_str().and_then(|text| text.strip_prefix('@')) {
             Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
             None => SocketAddrUnix::new(path)?,
         };
-        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         loop {
-            // The timeout for sending ends a connect that blocks on the backlog.
-            let slice = patience.slice()?;
-            if slice.is_some() {
-                sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, slice)?;
-            }
             match connect(&socket, &address) {
                 Ok(()) => break,
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) if slice.is_some() => {}
+                // the server's queue of connections is full
+                Err(Errno::AGAIN) => patience.pause().await?,
                 Err(errno) => return Err(errno.into()),
             }
         }
-        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, None)?;
-        Ok(Stream::Unix(UnixStream::from(socket)))
+        let stream = UnixStream::from(socket);
+        stream.set_nonblocking(false)?;
+        Ok(Stream::Unix(stream))
     }
 
     /// Connects by TCP.
     ///
     /// # Errors
     /// Those of the system; `TimedOut` after the deadline; the error of an interruption.
-    pub fn connect_tcp(
+    pub(crate) async fn connect_tcp(
         address: SocketAddr,
-        patience: impl Into<Patience>,
+        patience: &Patience,
         keepalives: &Keepalives,
     ) -> io::Result<Stream> {
         let family = match address {
@@ -94,7 +91,7 @@ impl Stream {
             Ok(()) => {}
             // An interrupted connect continues by itself.
             Err(Errno::INPROGRESS | Errno::INTR) => {
-                wait(&socket, PollFlags::OUT, &patience.into())?;
+                patience.wait(&socket, PollFlags::OUT).await?;
                 sockopt::socket_error(&socket)??;
             }
             Err(errno) => return Err(errno.into()),
@@ -184,14 +181,10 @@ impl Stream {
     ///
     /// # Errors
     /// Those of the system; `TimedOut` after the deadline; the error of an interruption.
-    pub fn wait(&self, write: bool, patience: impl Into<Patience>) -> io::Result<()> {
-        let patience = patience.into();
-        if let Stream::Tls(stream) = self {
-            return stream.wait(write, &patience);
-        }
+    pub(crate) async fn wait(&self, write: bool, patience: &Patience) -> io::Result<()> {
         let mut events = PollFlags::IN;
-        events.set(PollFlags::OUT, write);
-        wait(self, events, &patience)
+        events.set(PollFlags::OUT, write || matches!(self, Stream::Tls(stream) if stream.has_unsent()));
+        patience.wait(self, events).await
     }
 
     /// The user as which the process at the other end of a unix socket runs.
@@ -221,7 +214,7 @@ impl Read for Stream {
             Stream::Tls(_) => loop {
                 match self.try_recv(buffer) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        self.wait(false, None)?;
+                        block_on(self.wait(false, &Patience::default()))?;
                     }
                     received => return received,
                 }
@@ -246,7 +239,7 @@ impl Write for Stream {
 
     fn flush(&mut self) -> io::Result<()> {
         while !self.try_flush()? {
-            self.wait(true, None)?;
+            block_on(self.wait(true, &Patience::default()))?;
         }
         Ok(())
     }
@@ -268,21 +261,4 @@ fn set_keepalives(socket: &OwnedFd, keepalives: &Keepalives) -> io::Result<()> {
         sockopt::set_tcp_user_timeout(socket, ms)?;
     }
     Ok(())
-}
-
-/// Waits for events on a socket.
-fn wait(socket: &impl AsFd, events: PollFlags, patience: &Patience) -> io::Result<()> {
-    loop {
-        let timeout = match patience.slice()? {
-            Some(left) => Some(Timespec::try_from(left).map_err(io::Error::other)?),
-            None => None,
-        };
-        let mut fds = [PollFd::new(socket, events)];
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(0) => {}
-            Ok(_) => return Ok(()),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    }
 }

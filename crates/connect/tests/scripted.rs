@@ -4,11 +4,11 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use pgdyno_connect::{Cause, Env, Interrupt, Params, Patience, Session, SessionError, cancel_all};
+use pgdyno_connect::{Cause, Dialed, Dialer, Env, Interrupt, Params, Patience, Session, SessionError, cancel_all};
 use pgdyno_wire::SqlState;
 
 fn message(kind: u8, body: &[u8]) -> Vec<u8> {
@@ -100,20 +100,89 @@ fn a_server_that_goes_away_is_named() {
 }
 
 #[test]
-fn bytes_behind_the_start_are_handed_on() {
-    let (port, server) = serve(2, |_, mut socket| {
+fn what_follows_the_start_in_its_segment_belongs_to_it() {
+    let (port, server) = serve(2, |index, mut socket| {
         let notice = message(b'N', b"SNOTICE\0Mhello\0\0");
-        socket.write_all(&[hello(), notice].concat()).expect("sent");
+        let setting = message(b'S', b"server_version\x0014.3\0");
+        let (whole, rest) = setting.split_at(if index == 0 { setting.len() } else { 7 });
+        socket.write_all(&[&hello(), &notice, whole].concat()).expect("sent");
+        thread::sleep(Duration::from_millis(20));
+        socket.write_all(rest).expect("sent");
         read_message(&mut socket);
     });
-    let session = Session::connect(&local(port, "")).expect("a session");
-    let parts = session.into_parts().expect("at a boundary");
-    assert!(parts.unread.is_empty() || parts.unread.starts_with(b"N"));
-    let known = parts.facts.parameter("server_version");
-    assert_eq!(known, Some("14.2"));
-    drop(parts);
-    let session = Session::connect(&local(port, "")).expect("a session");
-    session.close().expect("taken leave");
+    for _ in 0..2 {
+        let mut session = Session::connect(&local(port, "")).expect("a session");
+        assert_eq!(session.take_notices().len(), 1);
+        assert_eq!(session.parameter("server_version"), Some("14.3"));
+        // a load can have its socket
+        assert!(session.into_transport().is_ok());
+    }
+    server.join().expect("the script");
+}
+
+#[test]
+fn a_session_that_ends_right_after_its_start_is_refused() {
+    let (port, server) = serve(1, |_, mut socket| {
+        socket.write_all(&[hello(), fatal("57P01", "terminating connection")].concat()).expect("sent");
+    });
+    let error = Session::connect(&local(port, "")).expect_err("no session");
+    assert!(error.to_string().ends_with("FATAL:  terminating connection"), "{error}");
+    server.join().expect("the script");
+}
+
+/// A server that accepts connections, keeps them, and never answers; counts them.
+fn silence() -> (u16, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&accepted);
+    thread::spawn(move || {
+        let mut kept = Vec::new();
+        for socket in listener.incoming() {
+            kept.push(socket);
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    (port, accepted)
+}
+
+/// Answers all requests of a dialer.
+fn finish(dialer: &mut Dialer<usize>) -> Vec<Dialed<usize>> {
+    let mut done = Vec::new();
+    while !dialer.is_idle() {
+        done.extend(dialer.advance(Duration::from_secs(10)).expect("waiting"));
+    }
+    done
+}
+
+#[test]
+fn clients_wait_for_a_silent_host_together_and_then_avoid_it() {
+    let (silent, accepted) = silence();
+    let (healthy, server) = serve(192, |_, mut socket| socket.write_all(&hello()).expect("sent"));
+    let both = params(&format!("host=127.0.0.1,127.0.0.1 port={silent},{healthy} sslmode=disable connect_timeout=1"));
+    let mut dialer = Dialer::new(both).expect("descriptors");
+    (0..192).for_each(|client| dialer.request(client));
+    let began = Instant::now();
+    assert!(dialer.advance(Duration::ZERO).expect("waiting").is_empty());
+    assert!(began.elapsed() < Duration::from_millis(500), "beginning them does not wait");
+    let done = finish(&mut dialer);
+    assert!(done.iter().all(|dialed| dialed.result.is_ok()));
+    let mut tags: Vec<_> = done.iter().map(|dialed| dialed.tag).collect();
+    tags.sort_unstable();
+    assert_eq!(tags, (0..192).collect::<Vec<_>>());
+    assert_eq!(accepted.load(Ordering::Relaxed), 64, "only the first ones tried the silent host");
+    // one after the other, they would need as many seconds
+    assert!(began.elapsed() < Duration::from_secs(20));
+    server.join().expect("the script");
+}
+
+#[test]
+fn names_are_looked_up_without_waiting() {
+    let (port, server) = serve(1, |_, mut socket| socket.write_all(&hello()).expect("sent"));
+    let mut dialer = Dialer::new(params(&format!("host=localhost port={port} sslmode=disable"))).expect("descriptors");
+    dialer.request(3);
+    let done = finish(&mut dialer);
+    assert!(done.iter().all(|dialed| dialed.tag == 3 && dialed.result.is_ok()), "{done:?}");
     server.join().expect("the script");
 }
 

@@ -231,6 +231,11 @@ impl Startup {
         matches!(self.auth, Auth::Done)
     }
 
+    /// Whether no message has arrived in part.
+    pub fn at_boundary(&self) -> bool {
+        self.assembler.at_boundary()
+    }
+
     /// What the server has reported so far.
     pub fn facts(&self) -> &Facts {
         &self.facts

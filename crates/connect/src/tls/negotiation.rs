@@ -30,7 +30,7 @@ pub(crate) enum Negotiated {
 ///
 /// # Errors
 /// The server sends another answer, the handshake fails, or the certificate is not trusted.
-pub(crate) fn negotiate(
+pub(crate) async fn negotiate(
     params: &Params,
     host: &Host,
     mut stream: Stream,
@@ -38,10 +38,10 @@ pub(crate) fn negotiate(
 ) -> Result<Negotiated, Cause> {
     let config = params.tls_config()?;
     let is_direct = params.tls.negotiation == SslNegotiation::Direct;
-    if !is_direct && !ask(&mut stream, patience)? {
+    if !is_direct && !ask(&mut stream, patience).await? {
         return Ok(Negotiated::Refused(stream));
     }
-    let (stream, channel) = shake_hands(config, &host.tls_name(), stream, patience)?;
+    let (stream, channel) = shake_hands(config, &host.tls_name(), stream, patience).await?;
     if is_direct && stream.channel().connection().alpn_protocol() != Some(PROTOCOL) {
         return Err(TlsError::NoProtocol.into());
     }
@@ -49,13 +49,13 @@ pub(crate) fn negotiate(
 }
 
 /// Asks the server whether it supports TLS.
-fn ask(stream: &mut Stream, patience: &Patience) -> Result<bool, Cause> {
+async fn ask(stream: &mut Stream, patience: &Patience) -> Result<bool, Cause> {
     let mut request = Vec::new();
     frontend::ssl_request(&mut request);
-    send_all(stream, &request, patience)?;
+    send_all(stream, &request, patience).await?;
     // exactly one byte: bytes after it belong to the handshake, or come from an attacker
     let mut answer = [0];
-    if receive(stream, &mut answer, patience)? == 0 {
+    if receive(stream, &mut answer, patience).await? == 0 {
         return Err(Cause::Closed);
     }
     match answer {
@@ -66,7 +66,7 @@ fn ask(stream: &mut Stream, patience: &Patience) -> Result<bool, Cause> {
     }
 }
 
-fn shake_hands(
+async fn shake_hands(
     config: &TlsConfig,
     name: &str,
     stream: Stream,
@@ -74,7 +74,7 @@ fn shake_hands(
 ) -> Result<(TlsStream, Channel), Cause> {
     let (connection, witness) = config.connection(name)?;
     let mut stream = TlsStream::new(stream, TlsChannel::new(connection));
-    stream.handshake(patience).map_err(handshake_cause)?;
+    stream.handshake(patience).await.map_err(handshake_cause)?;
     let connection = stream.channel().connection();
     let certificate = connection
         .peer_certificates()

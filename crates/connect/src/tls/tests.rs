@@ -27,7 +27,7 @@ use super::verifier::{Trust, Verifier};
 use crate::env::Env;
 use crate::keyword::Settings;
 use crate::message_stream::Link;
-use crate::patience::{Interrupt, Patience};
+use crate::patience::{Interrupt, Patience, block_on};
 use crate::stream::Stream;
 use crate::word_options::{SslCertMode, SslMode};
 
@@ -390,13 +390,13 @@ fn the_last_bytes_wait_no_longer_than_an_interruption() {
     let (channel, _server) = session();
     let (ours, _silent) = UnixStream::pair().expect("sockets");
     let stream = TlsStream::new(Stream::Unix(ours), channel);
-    let mut link = Link::new(Stream::Tls(Box::new(stream)), Vec::new(), Facts::default());
+    let mut link = Link::new(Stream::Tls(Box::new(stream)), Facts::default(), Patience::default());
     let flag = Arc::new(AtomicBool::new(false));
     link.patience = Patience::new(None, Interrupt::by(Arc::clone(&flag)));
     let (failed, failure) = mpsc::channel();
     thread::spawn(move || {
         // the session accepts each piece at once, and the socket does not when it is full
-        let error = std::iter::repeat_with(|| link.send(&[0; 1000])).find_map(Result::err);
+        let error = std::iter::repeat_with(|| block_on(link.send(&[0; 1000]))).find_map(Result::err);
         let _ = failed.send(error.map(|error| error.to_string()));
     });
     assert!(failure.recv_timeout(Duration::from_millis(200)).is_err(), "there is room for all of them");

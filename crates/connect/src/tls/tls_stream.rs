@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use rustix::event::PollFlags;
+
 use super::channel::TlsChannel;
 use super::tls_error::TlsError;
 use crate::patience::Patience;
@@ -34,7 +36,7 @@ impl TlsStream {
     }
 
     /// Performs the handshake.
-    pub(super) fn handshake(&mut self, patience: &Patience) -> io::Result<()> {
+    pub(super) async fn handshake(&mut self, patience: &Patience) -> io::Result<()> {
         while self.channel.connection().is_handshaking() {
             self.channel.flush(&mut self.sealed);
             let sent = self.send_sealed();
@@ -44,7 +46,7 @@ impl TlsStream {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     sent?;
-                    self.wait(false, patience)?;
+                    self.wait(false, patience).await?;
                 }
                 Err(error) => {
                     self.channel.flush(&mut self.sealed);
@@ -55,7 +57,7 @@ impl TlsStream {
         }
         self.channel.flush(&mut self.sealed);
         while !self.try_flush()? {
-            self.wait(true, patience)?;
+            self.wait(true, patience).await?;
         }
         Ok(())
     }
@@ -134,9 +136,15 @@ impl TlsStream {
         }
     }
 
-    /// Waits until there may be bytes to receive, or room to send if `write` is set.
-    pub(crate) fn wait(&self, write: bool, patience: &Patience) -> io::Result<()> {
-        self.socket.wait(write || !self.sealed.is_empty(), patience)
+    async fn wait(&self, write: bool, patience: &Patience) -> io::Result<()> {
+        let mut events = PollFlags::IN;
+        events.set(PollFlags::OUT, write || self.has_unsent());
+        patience.wait(&self.socket, events).await
+    }
+
+    /// Whether encrypted bytes are still to be sent.
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.sealed.is_empty()
     }
 
     /// Decrypted bytes that were not returned yet.
