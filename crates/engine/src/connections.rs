@@ -1,13 +1,28 @@
 //! A worker's connections.
 
 use std::io;
+use std::os::fd::AsFd;
 
-use pgdyno_connect::Transport;
+use pgdyno_connect::{Dialer, Transport};
 
 use crate::cancel_tokens::CancelTokens;
 use crate::clock::Clock;
 use crate::poller::Poller;
+use crate::reconnect::load_params;
+use crate::spec::Spec;
 use crate::tls::Channels;
+
+/// What a new connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// The client has none.
+    Connect,
+    /// The session that its driver requested.
+    ChangeSession,
+}
+
+/// A request for a connection: the client's token, and what it is for.
+pub type Request = (usize, Purpose);
 
 /// A worker's connections: the poller that moves their bytes, and their TLS sessions.
 pub struct Connections<P> {
@@ -17,6 +32,8 @@ pub struct Connections<P> {
     pub channels: Channels,
     /// The keys for cancelling statements.
     pub cancels: CancelTokens,
+    /// Makes them.
+    pub dialer: Dialer<Request>,
 }
 
 impl<P: Poller> Connections<P> {
@@ -24,8 +41,11 @@ impl<P: Poller> Connections<P> {
     ///
     /// # Errors
     /// Those of [`Poller::new`].
-    pub fn new(most: usize, clock: Clock) -> io::Result<Self> {
-        Ok(Self { poller: P::new(most, clock)?, channels: Channels::default(), cancels: CancelTokens::default() })
+    pub fn new(most: usize, clock: Clock, spec: &Spec) -> io::Result<Self> {
+        let dialer = Dialer::new(load_params(spec))?;
+        let mut poller = P::new(most, clock)?;
+        poller.watch(dialer.as_fd())?;
+        Ok(Self { poller, channels: Channels::default(), cancels: CancelTokens::default(), dialer })
     }
 
     /// Takes over a connection as `token`.

@@ -18,7 +18,6 @@ use crate::listener::{Listener, LoadStart};
 use crate::observer::{Connected, Observer};
 use crate::outage::OutageTracker;
 use crate::poller::{self, Epoll, Poller, Uring};
-use crate::reconnect::{Connector, Reconnecting};
 use crate::report::Report;
 use crate::shared::Shared;
 use crate::spec::{Limit, OnLoss, Sessions, Spec};
@@ -53,21 +52,15 @@ pub fn run(spec: &Spec, clock: Clock, stop: &AtomicBool, observer: &mut impl Obs
     let (work, added, io) = thread_functions(spec)?;
     let delay = AtomicU64::new(0);
     let context = Context { spec, templates: &templates, clock, stop, delay: &delay };
-    let reconnecting = reconnecting(spec);
+    let outages = (spec.on_loss != OnLoss::Abort).then(|| Arc::new(OutageTracker::new(spec.clients)));
     let messages = worker_channel();
     thread::scope(|scope| {
-        let begun = begin_workers(scope, context, work, &messages.0, reconnecting.as_ref())?;
+        let begun = begin_workers(scope, context, work, &messages.0, outages.as_ref())?;
         let connecting = await_all(&begun.readiness, spec.workers, stop)?;
         let timetable = timetable(spec, observer.ready(clock, connecting)?);
         begun.start(&timetable);
         observer.connected(&Connected { connecting, origin: timetable.origin, measure: timetable.measure, io });
-        let start = LoadStart {
-            timetable: timetable.clone(),
-            connecting,
-            clock,
-            delay: &delay,
-            outages: reconnecting.as_ref().and_then(|one| one.outages.clone()),
-        };
+        let start = LoadStart { timetable: timetable.clone(), connecting, clock, delay: &delay, outages };
         let parts = PoolParts { context, timetable, added, messages };
         let pool = WorkerPool::new(scope, parts, begun.channels);
         Listener::new(spec, start, pool, observer).listen(stop)
@@ -110,14 +103,14 @@ fn begin_workers<'scope>(
     context: Context<'scope>,
     work: Work,
     messages: &WorkerSender,
-    reconnecting: Option<&Reconnecting>,
+    outages: Option<&Arc<OutageTracker>>,
 ) -> Result<BegunWorkers, RunError> {
     let spec = context.spec;
     let (ready, readiness) = channel();
     let mut begun = BegunWorkers { starts: Vec::new(), channels: Vec::new(), readiness };
     for number in 0..spec.workers {
         let (start, started) = channel();
-        let (links, channels) = links(messages, reconnecting.cloned());
+        let (links, channels) = links(messages, outages.cloned());
         begun.starts.push(start);
         if spec.phases.is_some() {
             // the records of all phases are large: allocated during the load, they would delay it
@@ -140,19 +133,11 @@ fn begin_workers<'scope>(
     Ok(begun)
 }
 
-fn reconnecting(spec: &Spec) -> Option<Reconnecting> {
-    let tracker = || Arc::new(OutageTracker::new(spec.clients));
-    spec.connects_later().then(|| Reconnecting {
-        outages: (spec.on_loss != OnLoss::Abort).then(tracker),
-        connector: Arc::new(Connector::new(&spec.params)),
-    })
-}
-
-/// How many connections a worker's poller has room for: those of its own clients, those that other
-/// workers may pass to it, and the connector's bell.
+/// How many connections a worker's poller has room for: those of its own clients, and those that
+/// other workers may pass to it.
 fn capacity(spec: &Spec, clients: usize) -> usize {
     match spec.scaling {
-        Scaling::Fixed => clients + usize::from(spec.connects_later()),
+        Scaling::Fixed => clients,
         Scaling::Automatic(_) => spec.clients,
     }
 }
@@ -229,16 +214,14 @@ fn connect_all<P: Poller>(
     stop: &AtomicBool,
 ) -> Result<Connections<P>, RunError> {
     let room = capacity(spec, share.len());
-    let mut connections = Connections::new(room, clock).map_err(RunError::System)?;
+    let mut connections = Connections::new(room, clock, spec).map_err(RunError::System)?;
     let begins_connected = |client: usize| match (spec.sessions, &spec.drivers) {
         (Sessions::Kept, _) => true,
         // every transaction makes its own connection
         (Sessions::PerTransaction, _) => false,
         (Sessions::Driven, drivers) => drivers.as_ref().is_some_and(|drivers| drivers.begins_connected(client)),
     };
-    let numbered = share.iter().copied().enumerate();
-    let (tokens, clients): (Vec<usize>, Vec<usize>) = numbered.filter(|(_, client)| begins_connected(*client)).unzip();
-    connect_clients(&spec.params, &clients, stop, |at, transport| connections.add(tokens[at], transport))?;
+    connect_clients(&mut connections, share, begins_connected, stop)?;
     Ok(connections)
 }
 

@@ -6,26 +6,25 @@ mod long_waits;
 mod session_changes;
 mod shutdown;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 
-use pgdyno_connect::Transport;
+use pgdyno_connect::{Dialer, Transport};
 
 use crate::cancel_tokens::CancelTokens;
 use crate::client::{Client, Hold};
 use crate::clock::{Nanos, SECOND, thread_cpu};
-use crate::connections::Connections;
+use crate::connections::{Connections, Request};
 use crate::handover::{Handover, Orders};
 use crate::health::Health;
 use crate::interval::{Interval, Phase};
-use crate::outage::Leave;
+use crate::outage::{Leave, OutageTracker};
 use crate::phase_state::PhaseState;
 use crate::poller::{Handler, Next, Poller};
-use crate::reconnect::{Dispatch, Reconnecting};
 use crate::recorder::ScriptRecord;
 use crate::run_queue::RunQueue;
 use crate::shared::Shared;
@@ -55,8 +54,10 @@ pub struct Worker<'a, P> {
     /// The load of the worker itself in the current interval.
     health: Health,
     links: Links,
-    /// Requests connections in place of lost ones.
-    dispatch: Option<Dispatch>,
+    /// Makes connections.
+    dialer: Dialer<Request>,
+    /// Indexed by token: the sessions that drivers requested; None while they are being made.
+    dialed: HashMap<usize, Option<Result<Transport, String>>>,
     /// Indexed by worker: where to send its clients; empty when none is to leave.
     destinations: Vec<Option<Sender<Handover>>>,
     /// Channels on which clients arrive by the last order, and by those before it.
@@ -76,9 +77,8 @@ pub struct Links {
     pub messages: WorkerSender,
     /// Emptied records for reuse.
     pub recycled: Receiver<Vec<ScriptRecord>>,
-    /// What workers share to connect clients during the load; None when a client whose connection
-    /// is lost gives up.
-    pub reconnecting: Option<Reconnecting>,
+    /// Outages over all workers; None when a lost connection is not replaced.
+    pub outages: Option<Arc<OutageTracker>>,
     /// Orders to redistribute the clients.
     pub orders: Orders,
     /// How many transactions its clients have ended, for the engine to read.
@@ -154,8 +154,7 @@ impl<'a> Load<'a> {
         Some((client, &mut self.channels, &mut self.shared))
     }
 
-    /// Runs one step of the client of `token`. There may be none: the connector's bell has no
-    /// client, nor has the token of one that moved away. Keeps the number of running clients up to
+    /// Runs one step of the client of `token`. There may be none: it moved away. Keeps the number of running clients up to
     /// date.
     fn step(&mut self, token: usize, step: impl FnOnce(&mut Client, &mut Channels, &mut Shared<'_>) -> Next) -> Next {
         let Some(Some(client)) = self.clients.get_mut(token) else {
@@ -256,8 +255,8 @@ impl<'a, P: Poller> Worker<'a, P> {
         shared.deadline = timetable.deadline;
         shared.schedule.begin(timetable.origin);
         shared.stalls.begin(timetable.origin);
-        if let Some(reconnecting) = &links.reconnecting {
-            shared.outages.clone_from(&reconnecting.outages);
+        if links.outages.is_some() {
+            shared.outages.clone_from(&links.outages);
         }
         if let Some(phase_state) = &mut shared.phase_state {
             phase_state.begin(timetable.origin);
@@ -275,7 +274,8 @@ impl<'a, P: Poller> Worker<'a, P> {
             run_queue,
             health: Health::default(),
             links,
-            dispatch: None,
+            dialer: connections.dialer,
+            dialed: HashMap::new(),
             destinations: Vec::new(),
             arrivals: Vec::new(),
             earlier_arrivals: Vec::new(),
@@ -359,7 +359,6 @@ impl<'a, P: Poller> Worker<'a, P> {
 
     /// Serves the clients until the load ends; returns what stopped clients still have to end.
     fn drive(&mut self) -> io::Result<Vec<(usize, Hold)>> {
-        self.watch_connector()?;
         let now = self.load.shared.clock.now();
         for token in 0..self.load.clients.len() {
             self.step(token, |client, shared| client.begin(now, shared));
@@ -375,7 +374,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             self.take_order()?;
             self.receive_clients();
             self.wake(now);
-            self.connect_clients();
+            self.connect_clients()?;
             self.change_sessions()?;
             self.send_clients()?;
             self.end_long_waits(now);
@@ -387,7 +386,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             let until = self.load.shared.next_timer().unwrap_or(Nanos::MAX).min(self.to);
             // an instant instead of a timeout, because clients may have taken long since `now` was
             // read
-            let until = until.min(now + self.longest_wait());
+            let until = until.min(now + self.longest_wait()).min(self.next_dial());
             if !self.has_clients() {
                 let now = self.load.shared.clock.now();
                 self.await_order(until.saturating_sub(now))?;

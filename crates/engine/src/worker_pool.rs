@@ -14,8 +14,8 @@ use crate::handover::{Order, OrderSender, orders};
 use crate::interval::{Merged, Merger, Phase};
 use crate::load_share::worker_of;
 use crate::observer::Added;
+use crate::outage::OutageTracker;
 use crate::poller::Poller;
-use crate::reconnect::Reconnecting;
 use crate::recorder::ScriptRecord;
 use crate::schedule::Arrivals;
 use crate::shared::Shared;
@@ -111,12 +111,12 @@ pub struct PoolParts<'scope> {
 }
 
 /// Creates both sides of a worker's links: its own, and the engine's.
-pub fn links(messages: &WorkerSender, reconnecting: Option<Reconnecting>) -> (Links, Channels) {
+pub fn links(messages: &WorkerSender, outages: Option<Arc<OutageTracker>>) -> (Links, Channels) {
     let (recycling, recycled) = channel();
     let (sender, orders) = orders();
     let transactions = Arc::default();
     let links =
-        Links { messages: messages.clone(), recycled, reconnecting, orders, transactions: Arc::clone(&transactions) };
+        Links { messages: messages.clone(), recycled, outages, orders, transactions: Arc::clone(&transactions) };
     (links, Channels(recycling, sender, transactions))
 }
 
@@ -403,7 +403,7 @@ pub fn added_worker<P: Poller>(
 ) {
     let _last_message = LastMessage::of(number, &links);
     let log = context.spec.log.as_ref().and_then(|log| log.files.get(number));
-    let ready = Connections::<P>::new(context.spec.clients, context.clock).and_then(|connections| {
+    let ready = Connections::<P>::new(context.spec.clients, context.clock, context.spec).and_then(|connections| {
         log.map_or(Ok(()), crate::log_spec::LogFile::create)?;
         Ok(connections)
     });

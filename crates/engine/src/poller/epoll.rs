@@ -1,7 +1,7 @@
 //! A poller that waits for readiness, with edge-triggered epoll.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
@@ -15,6 +15,8 @@ const READ_BYTES: usize = 64 * 1024;
 const EVENTS: usize = 1024;
 /// Stands for the alarm in place of a token.
 const ALARM: u64 = u64::MAX;
+/// Stands for what is only watched.
+const WATCHED: u64 = ALARM - 1;
 /// How many times in a row one connection is read: one that always has data must not keep the
 /// worker from other connections, the clock and the stop flag.
 const READS_IN_A_ROW: usize = 16;
@@ -62,7 +64,7 @@ enum Sent {
 impl Epoll {
     /// Watches for room to send only while a message is stuck, because every read of the peer would
     /// wake the worker.
-    fn watch(&mut self, token: usize, flags: EventFlags, handler: &mut impl Handler) {
+    fn watch_room(&mut self, token: usize, flags: EventFlags, handler: &mut impl Handler) {
         let Some(Some(socket)) = self.sockets.get(token) else {
             return;
         };
@@ -85,7 +87,7 @@ impl Epoll {
             Ok(Sent::Whole | Sent::Gone) => {
                 socket.rest = Vec::new();
                 socket.behind_bytes = 0;
-                self.watch(token, READ, handler);
+                self.watch_room(token, READ, handler);
             }
             Err(error) => {
                 self.sockets[token] = None;
@@ -126,7 +128,7 @@ impl Epoll {
         }
         // registering again repeats the edge
         if let Some(Some(socket)) = self.sockets.get(token) {
-            self.watch(token, socket.flags(), handler);
+            self.watch_room(token, socket.flags(), handler);
         }
     }
 }
@@ -162,6 +164,10 @@ impl Poller for Epoll {
         })
     }
 
+    fn watch(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(WATCHED), EventFlags::IN)?)
+    }
+
     fn add(&mut self, token: usize, socket: OwnedFd) -> io::Result<()> {
         rustix::io::ioctl_fionbio(socket.as_fd(), true)?;
         epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(token as u64), READ)?;
@@ -189,7 +195,7 @@ impl Poller for Epoll {
             Ok(Sent::Whole | Sent::Gone) => {}
             Ok(Sent::Bytes(count)) => {
                 socket.rest = message[count..].to_vec();
-                self.watch(token, READ | EventFlags::OUT, handler);
+                self.watch_room(token, READ | EventFlags::OUT, handler);
             }
             Err(error) => {
                 self.sockets[token] = None;
@@ -210,6 +216,9 @@ impl Poller for Epoll {
             Err(error) => Err(error.into()),
         };
         for event in &events {
+            if event.data.u64() == WATCHED {
+                continue;
+            }
             if event.data.u64() == ALARM {
                 self.alarm.rang();
                 continue;

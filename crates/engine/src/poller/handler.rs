@@ -1,7 +1,7 @@
 //! The interface between a poller and the load that uses it.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 use crate::clock::{Clock, Nanos};
 
@@ -69,6 +69,12 @@ pub trait Poller: Sized {
     /// # Errors
     /// The kernel does not have the interface, forbids it, or lacks descriptors or memory.
     fn new(connections: usize, clock: Clock) -> io::Result<Self>;
+
+    /// Ends each wait as soon as `fd` is readable; the handler is not called for it.
+    ///
+    /// # Errors
+    /// When the kernel refuses to watch it.
+    fn watch(&mut self, fd: BorrowedFd<'_>) -> io::Result<()>;
 
     /// Takes over a connected socket as `token`.
     ///

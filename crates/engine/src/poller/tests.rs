@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::thread;
 
@@ -32,6 +32,7 @@ with_both!(
     a_timeout_without_data,
     a_short_wait_is_shorter_than_a_long_one,
     a_wait_ends_by_the_earlier_of_two_instants,
+    what_is_watched_ends_every_wait_while_it_is_readable,
     last_words_are_heard_before_the_end,
     a_peer_that_ends_only_its_own_direction,
     a_socket_without_room,
@@ -269,6 +270,20 @@ fn a_wait_ends_by_the_earlier_of_two_instants<P: Poller>() {
         waited.expect("it is no error");
         assert!(bench.clock.now() < far);
     }
+}
+
+fn what_is_watched_ends_every_wait_while_it_is_readable<P: Poller>() {
+    let mut bench = Bench::<P>::new(1);
+    let (watched, mut peer) = UnixStream::pair().expect("descriptors");
+    bench.poller.watch(watched.as_fd()).expect("watched");
+    bench.wait(SECOND / 1000);
+    peer.write_all(b"x").expect("room");
+    for _ in 0..3 {
+        bench.poller.wait(None, &mut bench.script).expect("it is readable");
+    }
+    (&watched).read_exact(&mut [0]).expect("a byte");
+    write(&bench.peers[0], b"as before");
+    bench.until(|script| script.received[0] == b"as before");
 }
 
 fn last_words_are_heard_before_the_end<P: Poller>() {

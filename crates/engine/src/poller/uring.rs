@@ -13,7 +13,7 @@ mod submissions;
 use std::collections::HashMap;
 use std::io;
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use io_uring::{IoUring, cqueue};
 use rustix::net::{Shutdown, shutdown};
@@ -51,6 +51,9 @@ pub struct Uring {
     suspects: Vec<usize>,
     /// When connections are checked for their end.
     looks: Looks,
+    /// What ends each wait, and whether the kernel polls it.
+    watched: Option<OwnedFd>,
+    is_watching: bool,
     /// Set when the kernel did not take what was submitted: the queue is never submitted again.
     is_broken: bool,
 }
@@ -103,8 +106,15 @@ impl Poller for Uring {
             completions: Vec::new(),
             suspects: Vec::new(),
             looks: Looks::after(clock.now()),
+            watched: None,
+            is_watching: false,
             is_broken: false,
         })
+    }
+
+    fn watch(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        self.watched = Some(fd.try_clone_to_owned()?);
+        Ok(())
     }
 
     fn add(&mut self, token: usize, socket: OwnedFd) -> io::Result<()> {

@@ -21,6 +21,8 @@ pub enum RequestKind {
     Send,
     /// A send of a copy, which completes when all bytes were sent or no more can be.
     SendCopy,
+    /// A poll of what is only watched.
+    Watch,
 }
 
 /// How many generations can be distinguished.
@@ -42,7 +44,8 @@ impl Request {
             kind: match data >> 62 {
                 0 => RequestKind::Receive,
                 1 => RequestKind::Send,
-                _ => RequestKind::SendCopy,
+                2 => RequestKind::SendCopy,
+                _ => RequestKind::Watch,
             },
             generation: (data >> 32) as u32 & (GENERATIONS - 1),
             token: data as u32,
@@ -56,7 +59,7 @@ mod tests {
 
     #[test]
     fn names_survive_the_kernel() {
-        for kind in [RequestKind::Receive, RequestKind::Send, RequestKind::SendCopy] {
+        for kind in [RequestKind::Receive, RequestKind::Send, RequestKind::SendCopy, RequestKind::Watch] {
             for (generation, token) in [(0, 0), (1, u32::MAX), (GENERATIONS - 1, 7)] {
                 let request = Request { kind, generation, token };
                 assert_eq!(Request::from_user_data(request.user_data()), request);

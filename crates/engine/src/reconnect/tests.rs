@@ -1,7 +1,4 @@
-use std::io::Read;
-use std::net::TcpListener;
-
-use pgdyno_connect::{Attempt, Env};
+use pgdyno_connect::Attempt;
 
 use super::*;
 
@@ -61,46 +58,4 @@ fn the_end_of_a_connection_has_no_number() {
     let reset = io::Error::from_raw_os_error(104);
     assert_eq!(describe_disconnect(Some(&reset)), "Connection reset by peer");
     assert_eq!(describe_disconnect(None), "server closed the connection unexpectedly");
-}
-
-fn connector_to(port: u16) -> Arc<Connector> {
-    let target = format!("host=127.0.0.1 port={port} user=u dbname=d");
-    let params = Params::resolve(Some(&target), &[], &Env::empty("u")).expect("it is complete");
-    Arc::new(Connector::new(&params))
-}
-
-#[test]
-fn refusals_ring_the_bell() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
-    let port = listener.local_addr().expect("it is bound").port();
-    drop(listener);
-    let (dispatch, mut bell) = Dispatch::new(connector_to(port)).expect("there are descriptors");
-    let mut tokens = Vec::new();
-    for token in 0..20 {
-        dispatch.ask(token, 5);
-    }
-    while tokens.len() < 20 {
-        bell.read_exact(&mut [0]).expect("it rings for each");
-        let made = dispatch.take().expect("it rings when it is there");
-        let refusal = made.result.expect_err("nobody listens");
-        assert!(refusal.is_transient && refusal.message.contains("Connection refused"));
-        assert_eq!(made.since, 5);
-        tokens.push(made.token);
-    }
-    tokens.sort_unstable();
-    assert_eq!(tokens, (0..20).collect::<Vec<_>>());
-}
-
-#[test]
-fn a_server_that_says_nothing_holds_up_nobody() {
-    // more connections than threads: the kernel accepts each, and nothing ever answers
-    let silent = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
-    let connector = connector_to(silent.local_addr().expect("it is bound").port());
-    let (dispatch, _bell) = Dispatch::new(Arc::clone(&connector)).expect("there are descriptors");
-    for token in 0..3 * THREADS {
-        dispatch.ask(token, 0);
-    }
-    assert!(dispatch.take().is_none());
-    assert_eq!(connector.common.lock().threads, THREADS);
-    drop((dispatch, connector));
 }

@@ -1,58 +1,89 @@
-//! How a worker gets its connections: the initial ones, one for each transaction (-C), and those
-//! that replace lost ones.
+//! How a worker connects its clients during the load: for each transaction (-C), in place of lost
+//! connections, and where drivers request sessions. The dialer waits for all of them at once.
 
 use std::io;
-use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use pgdyno_connect::{Session, Transport};
+use pgdyno_connect::{Dialed, Transport};
 
-use crate::client::Client;
+use crate::clock::Nanos;
+use crate::connections::{Purpose, Request};
 use crate::poller::Poller;
-use crate::reconnect::{Dispatch, Refusal};
+use crate::reconnect::Refusal;
 use crate::worker::Worker;
 
 impl<P: Poller> Worker<'_, P> {
-    /// Watches the connector's bell, whose token comes after those of the clients.
-    pub(super) fn watch_connector(&mut self) -> io::Result<()> {
-        if let Some(reconnecting) = &self.links.reconnecting {
-            let (dispatch, bell) = Dispatch::new(Arc::clone(&reconnecting.connector))?;
-            self.poller.add(self.load.clients.len(), bell.into())?;
-            self.dispatch = Some(dispatch);
-        }
-        Ok(())
-    }
-
-    /// Makes the connections that clients request (-C), one after the other, as pgbench does; with
-    /// a connector, requests them there, and takes those that are ready.
-    pub(super) fn connect_clients(&mut self) {
-        if self.dispatch.is_some() {
-            self.ask_for_connections();
-            return self.take_connections();
-        }
+    /// Requests the connections that clients need, and hands on those that are ready.
+    pub(super) fn connect_clients(&mut self) -> io::Result<()> {
+        let mut requested = false;
         while let Some(client) = self.load.shared.next_unconnected() {
-            let Some(token) = self.load.token(client) else {
-                continue;
-            };
-            let since = self.load.shared.clock.now();
-            let connected = self.connect(token);
-            if self.load.shared.stopped() {
-                // an interruption may have ended the attempt
-                return;
+            if let Some(token) = self.load.token(client) {
+                requested = true;
+                self.dialer.request((token, Purpose::Connect));
             }
-            let result = connected.as_ref().copied().map_err(AsRef::as_ref);
-            self.step(token, |client, shared| client.connected(result, since, shared));
         }
+        if requested {
+            // sends the ends of the previous sessions
+            self.poller.flush(&mut self.load)?;
+        }
+        while !self.dialer.is_idle() {
+            let done = self.dialer.advance(Duration::ZERO)?;
+            if done.is_empty() {
+                break;
+            }
+            done.into_iter().for_each(|dialed| self.take_connection(dialed));
+        }
+        Ok(())
     }
 
-    pub(super) fn connect(&mut self, token: usize) -> Result<(), Box<dyn std::error::Error>> {
-        // sends the end of the previous session
-        self.poller.flush(&mut self.load)?;
-        let mut session = Session::connect(&self.load.shared.spec.params)?;
-        if self.load.shared.prints_notices {
-            session.print_notices();
+    /// When the dialer has to continue without an event.
+    pub(super) fn next_dial(&self) -> Nanos {
+        let left = self.dialer.next_instant().map(|at| at.saturating_duration_since(Instant::now()));
+        left.map_or(Nanos::MAX, |left| self.load.shared.clock.now() + left.as_nanos() as Nanos)
+    }
+
+    fn take_connection(&mut self, dialed: Dialed<Request>) {
+        let Dialed { tag: (token, purpose), began, result } = dialed;
+        if self.load.shared.stopped() {
+            // an interruption may have ended the attempt
+            return;
         }
-        self.attach(token, session.into_transport()?)?;
-        Ok(())
+        let Some(client) = self.load.clients.get(token).and_then(Option::as_ref).filter(|client| !client.stopped())
+        else {
+            return;
+        };
+        let id = client.id();
+        let result = result.map(|mut session| {
+            if self.load.shared.prints_notices {
+                session.print_notices();
+            }
+            session.into_transport()
+        });
+        if purpose == Purpose::ChangeSession {
+            let result = match result {
+                Ok(transport) => transport.map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            self.dialed.insert(token, Some(result));
+            return self.load.shared.change_session(id);
+        }
+        let now = self.load.shared.clock.now();
+        let since = now.saturating_sub(began.elapsed().as_nanos() as Nanos);
+        if self.load.shared.spec.connects_later() {
+            let result: Result<Transport, Refusal> =
+                result.map_err(Refusal::from).and_then(|transport| transport.map_err(Refusal::passing));
+            let result = result.and_then(|transport| self.attach(token, transport).map_err(Refusal::passing));
+            return self.step(token, |client, shared| client.reconnected(result.as_ref().copied(), since, shared));
+        }
+        let attached: Result<(), Box<dyn std::error::Error>> = match result {
+            Ok(Ok(transport)) => self.attach(token, transport).map_err(Into::into),
+            Ok(Err(error)) => Err(error.into()),
+            Err(error) => Err(error.into()),
+        };
+        self.step(token, |client, shared| {
+            let result = attached.as_ref().copied().map_err(AsRef::as_ref);
+            client.connected(result, since, shared)
+        });
     }
 
     /// Takes over a connection as `token`.
@@ -63,28 +94,17 @@ impl<P: Poller> Worker<'_, P> {
         Ok(())
     }
 
-    fn ask_for_connections(&mut self) {
-        let load = &mut self.load;
-        while let (Some(client), Some(dispatch)) = (load.shared.next_unconnected(), &self.dispatch) {
-            if let Some(token) = load.token(client) {
-                dispatch.ask(token, load.shared.clock.now());
+    /// The session that the driver of `token` requested. Requests it at the first call; None until
+    /// it is made, which requests the change again.
+    pub(super) fn dialed(&mut self, token: usize) -> Option<Result<Transport, String>> {
+        match self.dialed.get(&token) {
+            Some(Some(_)) => self.dialed.remove(&token)?,
+            Some(None) => None,
+            None => {
+                self.dialed.insert(token, None);
+                self.dialer.request((token, Purpose::ChangeSession));
+                None
             }
-        }
-    }
-
-    fn take_connections(&mut self) {
-        while let Some(made) = self.dispatch.as_ref().and_then(Dispatch::take) {
-            let token = made.token;
-            let client = self.load.clients.get(token).and_then(Option::as_ref);
-            if client.is_none_or(Client::stopped) {
-                continue;
-            }
-            let result = made.result.and_then(|transport| {
-                // with -C, sends the end of the previous session
-                self.poller.flush(&mut self.load).and_then(|()| self.attach(token, transport)).map_err(Refusal::passing)
-            });
-            let result = result.as_ref().copied();
-            self.step(token, |client, shared| client.reconnected(result, made.since, shared));
         }
     }
 }

@@ -3,15 +3,14 @@
 
 use std::io;
 
-use pgdyno_connect::{Session, Transport};
+use pgdyno_connect::Transport;
 
 use crate::driver::Change;
 use crate::poller::{Next, Poller, Released};
 use crate::worker::Worker;
 
 impl<P: Poller> Worker<'_, P> {
-    /// Makes the changes that clients requested. New connections are made one after the other, as
-    /// with -C.
+    /// Makes the changes that clients requested.
     pub(super) fn change_sessions(&mut self) -> io::Result<()> {
         // those that are postponed have their turn after the poller has waited
         for _ in 0..self.load.shared.changes() {
@@ -26,27 +25,36 @@ impl<P: Poller> Worker<'_, P> {
                 Some(Change::Replace { .. }) => self.replace_session(token),
                 Some(change) => self.change_session(token, change)?,
                 // its connection was lost in the meantime, or it has stopped
-                None => {}
+                None => {
+                    self.dialed.remove(&token);
+                }
             }
         }
         Ok(())
     }
 
     fn replace_session(&mut self, token: usize) {
-        let result = self.connect(token).map_err(|error| error.to_string());
-        if self.load.shared.stopped() {
-            // an interruption may have ended the attempt
+        let Some(result) = self.dialed(token) else {
             return;
-        }
+        };
+        let result = result.and_then(|transport| self.attach(token, transport).map_err(|error| error.to_string()));
         self.step(token, |client, shared| client.session_changed(None, result, shared));
     }
 
     fn change_session(&mut self, token: usize, change: Change) -> io::Result<()> {
+        let opened = match change {
+            Change::Use(_) => None,
+            _ => match self.dialed(token) {
+                None => return Ok(()),
+                opened => opened,
+            },
+        };
         self.poller.flush(&mut self.load)?;
         let left = match self.poller.release(token) {
             Released::Socket(socket) => self.load.transport(token, socket),
             Released::Gone => return Ok(()),
             Released::Pending => {
+                self.dialed.extend(opened.map(|opened| (token, Some(opened))));
                 self.step(token, |client, shared| {
                     shared.change_session(client.id());
                     Next::Wait
@@ -54,12 +62,13 @@ impl<P: Poller> Worker<'_, P> {
                 return Ok(());
             }
             Released::Busy => {
+                self.dialed.extend(opened.map(|opened| (token, Some(opened))));
                 let now = self.load.shared.clock.now();
                 self.step(token, |client, shared| client.change_later(now, shared));
                 return Ok(());
             }
         };
-        let (left, result) = match self.other_session(token, change) {
+        let (left, result) = match opened.unwrap_or_else(|| self.kept_session(token, change)) {
             Ok(transport) => {
                 self.attach(token, transport)?;
                 (Some(left), Ok(()))
@@ -73,19 +82,12 @@ impl<P: Poller> Worker<'_, P> {
         Ok(())
     }
 
-    fn other_session(&mut self, token: usize, change: Change) -> Result<Transport, String> {
-        match change {
-            Change::Use(number) => self
-                .load
-                .clients
-                .get_mut(token)
-                .and_then(Option::as_mut)
-                .and_then(|client| client.take_kept(number))
-                .ok_or_else(|| format!("there is no session number {number}")),
-            _ => Session::connect(&self.load.shared.spec.params)
-                .map_err(|error| error.to_string())?
-                .into_transport()
-                .map_err(|error| error.to_string()),
-        }
+    fn kept_session(&mut self, token: usize, change: Change) -> Result<Transport, String> {
+        let (Change::Use(number) | Change::Open(number)) = change else {
+            return Err("there is no such session".to_owned());
+        };
+        let client = self.load.clients.get_mut(token).and_then(Option::as_mut);
+        let kept = client.and_then(|client| client.take_kept(number));
+        kept.ok_or_else(|| format!("there is no session number {number}"))
     }
 }

@@ -17,6 +17,7 @@ impl Uring {
             let request = Request::of(completion);
             match request.kind {
                 RequestKind::Receive => {}
+                RequestKind::Watch => self.is_watching = false,
                 RequestKind::Send => self.message_stuck(request, completion.result(), handler),
                 RequestKind::SendCopy => self.copy_ended(request, completion.result(), handler),
             }

@@ -1,9 +1,11 @@
 //! What an io_uring is to do: receives and sends, submitted in batches.
 
 use std::io;
+use std::os::fd::AsRawFd;
 
-use io_uring::types::{Fixed, SubmitArgs, Timespec};
+use io_uring::types::{self, Fixed, SubmitArgs, Timespec};
 use io_uring::{opcode, squeue};
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
@@ -22,6 +24,7 @@ impl Uring {
         // reset once the kernel has taken the queue; stays set if anything fails or panics before
         self.is_broken = true;
         self.buffers.publish();
+        self.submit_watch();
         self.submit_receives();
         // from here on the queue points into the handler's messages, which `handler` keeps as they
         // are until this function returns
@@ -46,6 +49,17 @@ impl Uring {
         }
         self.is_broken = false;
         Ok(())
+    }
+
+    fn submit_watch(&mut self) {
+        let Some(fd) = self.watched.as_ref().filter(|_| !self.is_watching) else {
+            return;
+        };
+        let request = Request { kind: RequestKind::Watch, generation: 0, token: 0 };
+        let entry = opcode::PollAdd::new(types::Fd(fd.as_raw_fd()), PollFlags::IN.bits().into()).build();
+        let entry = entry.user_data(request.user_data());
+        // SAFETY: a poll has no memory, and the kernel holds the file that it polls.
+        self.is_watching = unsafe { self.ring.submission().push(&entry) }.is_ok();
     }
 
     fn submit_receives(&mut self) {
