@@ -16,8 +16,8 @@ PYTHON = Path(__file__).parents[2] / "python" / "pgdyno"
 def test_terminals_have_a_colour_and_a_letter_for_each_class_of_waits() -> None:
     assert set(timeline.COLOURS) == set(timeline.LETTERS) == set(WAIT_CLASSES)
     # I/O has PostgreSQL's own name in `watch --json`
-    assert [each.name.replace("IO", "I/O") for each in chart.CLASSES] == list(WAIT_CLASSES)
-    for letters in (timeline.LETTERS.values(), [each.letter for each in chart.CLASSES]):
+    assert [name.replace("IO", "I/O") for name in chart.STYLES] == list(WAIT_CLASSES)
+    for letters in (timeline.LETTERS.values(), chart.LETTERS.values()):
         assert len(set(letters)) == len(WAIT_CLASSES)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pgdyno.watch.keyboard import Keys
+from pgdyno.watch.views import Keys
 
 
 @pytest.fixture

@@ -10,9 +10,15 @@ from dataclasses import dataclass
 from pgdyno.commands.support.password import password_prompt
 from pgdyno.console import Console
 from pgdyno.errors import TargetError, UsageError
-from pgdyno.watch import INTERVALS, History, JsonView, LineView, PageView, ScreenView, View, Watcher, find
+from pgdyno.safe_output import print_json
+from pgdyno.watch.find_server import find
+from pgdyno.watch.frame import INTERVALS, Frame, History
+from pgdyno.watch.loop import Watcher
+from pgdyno.watch.screen import HEADING, Looks, line, page
+from pgdyno.watch.views import PrintedView, ScreenView, View
 
 MOST_HZ = 100
+HEADING_EVERY = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +51,35 @@ def watch(wanted: Wanted) -> None:
 
 
 def _view(wanted: Wanted) -> View:
-    if wanted.json:
-        return JsonView(wanted.interval, once=wanted.once)
-    if wanted.once:
-        return PageView(wanted.interval, shutil.get_terminal_size((100, 24)).columns)
     console = Console()
-    if console.is_terminal and not console.is_dumb_terminal:
+    if not (wanted.json or wanted.once) and console.is_terminal and not console.is_dumb_terminal:
         return ScreenView(console, wanted.interval)
-    return LineView(wanted.interval)
+    show = _print_json if wanted.json else _print_page if wanted.once else _LinePrinter().print
+    return PrintedView(wanted.interval, show, once=wanted.once)
+
+
+def _print_json(frame: Frame, looks: Looks) -> None:
+    head = {"server": looks.title, "server_version": looks.version, "processors": looks.processors}
+    print_json({**frame.as_json(), **head})
+
+
+def _print_page(frame: Frame, looks: Looks) -> None:
+    console = Console()
+    console.width = shutil.get_terminal_size((100, 24)).columns
+    with console.capture() as captured:
+        console.print(page(frame, looks))
+    console.file.write("".join(f"{each.rstrip()}\n" for each in captured.get().splitlines()))
+    console.file.flush()
+
+
+class _LinePrinter:
+    """Prints a line per interval, as vmstat does, and the heading now and then."""
+
+    def __init__(self) -> None:
+        self._number = 0
+
+    def print(self, frame: Frame, _looks: Looks) -> None:
+        if self._number % HEADING_EVERY == 0:
+            print(HEADING)
+        self._number += 1
+        print(line(frame), flush=True)

@@ -4,35 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from rich.text import Text
 
 from pgdyno.records.wait_classes import wait_class
 from pgdyno.report import numbers
 
-
-@dataclass(frozen=True, slots=True)
-class WaitClass:
-    """A class of waits. `style` is one of the terminal's own colours, which suit dark and light backgrounds."""
-
-    name: str
-    style: str
-    letter: str
-    """The symbol without colours."""
-
-
-CLASSES = (
-    WaitClass("CPU", "green", "C"),
-    WaitClass("IO", "blue", "I"),
-    WaitClass("WAL", "yellow", "W"),
-    WaitClass("Lock", "red", "L"),
-    WaitClass("LWLock", "magenta", "M"),
-    WaitClass("Client", "bright_black", "N"),
-    WaitClass("other", "cyan", "o"),
-)
-"""In the order from the bottom of the chart to the top."""
-BY_NAME = {each.name: each for each in CLASSES}
+STYLES = {
+    "CPU": "green", "IO": "blue", "WAL": "yellow", "Lock": "red", "LWLock": "magenta", "Client": "bright_black",
+    "other": "cyan",
+}  # fmt: skip
+"""The terminal's own colours, which suit dark and light backgrounds, in the order from the bottom to the top."""
+LETTERS = {"CPU": "C", "IO": "I", "WAL": "W", "Lock": "L", "LWLock": "M", "Client": "N", "other": "o"}
+_EIGHTHS = " ▁▂▃▄▅▆▇█"
+_STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 
 
 def class_of(kind: str, event: str) -> str:
@@ -44,13 +29,7 @@ def class_of(kind: str, event: str) -> str:
 def style_of(wait: str) -> str:
     """Return the colour of a wait by its name, `type:event`."""
     kind, _, event = wait.partition(":")
-    return BY_NAME[class_of(kind, event)].style
-
-
-_EIGHTHS = " ▁▂▃▄▅▆▇█"
-_STEPS = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
-Column = Mapping[str, float] | None
-"""Sessions by class; None without a sample."""
+    return STYLES[class_of(kind, event)]
 
 
 def nice_top(highest: float) -> float:
@@ -60,89 +39,58 @@ def nice_top(highest: float) -> float:
 
 
 def stacked(
-    columns: Sequence[Column], width: int, height: int, limit: float | None, *, colours: bool = True
+    columns: Sequence[Mapping[str, float] | None], width: int, height: int, limit: float | None, *, colours: bool = True
 ) -> list[Text]:
     """Return the chart in `height` lines of `width` cells with its axis, the last column at the right.
 
-    `limit` is the number of processors, drawn as a line if it is within the axis. Without `colours`, a cell has the
-    letter of the class that fills most of it.
+    `columns` are sessions by class, None without a sample; `limit` is the number of processors, drawn as a line if it
+    is within the axis. Without `colours`, a cell has the letter of the class at its middle.
     """
     highest = max((sum(column.values()) for column in columns if column), default=0.0)
-    is_near = limit is not None and limit <= 2.5 * max(highest, 1.0)
-    top = nice_top(max(highest, limit if is_near and limit else 0.0))
-    labels = _labels(top, height, limit if is_near else None)
-    room = max(len(label) for label in labels.values()) + 1
-    shown = [*([None] * max(width - room - 1, 0)), *columns][-max(width - room - 1, 1) :]
-    line = _row_of(limit, top, height) if is_near and limit else None
+    if limit is not None and limit > 2.5 * max(highest, 1.0):
+        limit = None
+    top = nice_top(max(highest, limit or 0.0))
+    labels = {height - 1: numbers.axis(top)}
+    line = None
+    if limit is not None:
+        line = min(max(math.ceil(limit / top * height - 1e-9) - 1, 0), height - 1)
+        labels[line] = f"{numbers.axis(limit)} CPU"
+    room = max(map(len, labels.values()))
+    cells = max(width - room - 2, 1)
+    shown = [*([None] * cells), *columns][-cells:]
     lines = []
     for row in reversed(range(height)):
         axis = "|" if not colours else "┤" if row in labels else "│"
-        text = Text(no_wrap=True).append(f"{labels.get(row, ''):>{room - 1}} {axis}", "dim" if colours else "")
+        text = Text(no_wrap=True).append(f"{labels.get(row, ''):>{room}} {axis}", "dim" if colours else "")
         for column in shown:
-            _cell(text, column, row, top / height, is_line=row == line, colours=colours)
+            text.append(*_cell(column or {}, row, top / height, is_line=row == line, colours=colours))
         lines.append(text)
     return lines
 
 
-def _labels(top: float, height: int, limit: float | None) -> dict[int, str]:
-    labels = {height - 1: numbers.axis(top)}
-    if height >= 6:
-        labels[height // 2 - 1] = numbers.axis(top * (height // 2) / height)
-    if limit is not None:
-        row = _row_of(limit, top, height)
-        for near in (row - 1, row + 1):
-            if near != height - 1:
-                labels.pop(near, None)
-        labels[row] = f"{numbers.axis(limit)} CPU"
-    return labels
-
-
-def _row_of(level: float, top: float, height: int) -> int:
-    return min(max(math.ceil(level / top * height - 1e-9) - 1, 0), height - 1)
-
-
-def _cell(text: Text, column: Column, row: int, unit: float, *, is_line: bool, colours: bool) -> None:
-    parts = _parts(column or {}, row * unit, unit)
-    filled = sum(share for _, share in parts)
-    most = max(parts, key=lambda part: part[1], default=None)
+def _cell(column: Mapping[str, float], row: int, unit: float, *, is_line: bool, colours: bool) -> tuple[str, str]:
+    """Return the character of a cell, and its style."""
+    floor = row * unit
+    eighths = min(max(round((sum(column.values()) - floor) / unit * 8), 0), 8)
+    middle = _class_at(column, floor + unit * eighths / 16)
     if not colours:
-        letter = most[0].letter if most is not None and filled >= 0.5 else "-" if is_line else " "
-        text.append(letter)
-    elif is_line:
+        return LETTERS[middle] if eighths >= 4 else "-" if is_line else " ", ""
+    if is_line:
         # the line is drawn over the bars, which keep their colour
-        text.append("╌", f"default on {most[0].style}" if most is not None and filled >= 0.5 else "")
-    elif most is None or round(filled * 8) == 0:
-        text.append(" ")
-    elif round(filled * 8) == 8:
-        lower = round(parts[0][1] * 8)
-        if lower >= 8 or len(parts) == 1:
-            text.append("█", parts[0][0].style)
-        else:
-            upper = max(parts[1:], key=lambda part: part[1])[0]
-            if lower == 0:
-                text.append("█", upper.style)
-            else:
-                text.append(_EIGHTHS[lower], f"{parts[0][0].style} on {upper.style}")
-    else:
-        text.append(_EIGHTHS[round(filled * 8)], most[0].style)
+        return "╌", f"default on {STYLES[middle]}" if eighths >= 4 else ""
+    if eighths < 8:
+        return _EIGHTHS[eighths], STYLES[middle]
+    lower, upper = _class_at(column, floor + unit / 16), _class_at(column, floor + unit * 15 / 16)
+    if lower == upper:
+        return "█", STYLES[lower]
+    names = list(STYLES)
+    edge = sum(column.get(name, 0.0) for name in names[: names.index(lower) + 1])
+    return _EIGHTHS[min(max(round((edge - floor) / unit * 8), 0), 8)], f"{STYLES[lower]} on {STYLES[upper]}"
 
 
-def _parts(column: Mapping[str, float], floor: float, unit: float) -> list[tuple[WaitClass, float]]:
-    """Return the share of each class in the cell that begins at `floor`, from the bottom up."""
-    parts, level = [], 0.0
-    for each in CLASSES:
-        begin, level = level, level + column.get(each.name, 0.0)
-        inside = min(level, floor + unit) - max(begin, floor)
-        if inside > 1e-9:
-            parts.append((each, inside / unit))
-    return parts
-
-
-def legend(active: Mapping[str, float] | None, *, colours: bool = True) -> list[Text]:
-    """Return the meaning of each colour, with its sessions, most first; empty classes are left out."""
-    keys = []
-    for name, sessions in sorted((active or {}).items(), key=lambda item: -item[1]):
-        each = BY_NAME[name]
-        key = Text("■ " if colours else f"{each.letter} ", each.style if colours else "")
-        keys.append(key.append(f"{name} {numbers.rounded(sessions, 2)}", "default"))
-    return keys
+def _class_at(column: Mapping[str, float], level: float) -> str:
+    for name in STYLES:
+        level -= column.get(name, 0.0)
+        if level < 0:
+            return name
+    return "other"

@@ -1,25 +1,39 @@
-"""A frame as a screen: header, tiles, the chart, tables, the keys. A pure function of figures and a size."""
+"""A frame as text: figures with their history, the chart of active sessions, tables. Pure functions of a frame."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
+from rich.console import Group, RenderableType
+from rich.layout import Layout
+from rich.table import Table as RichTable
 from rich.text import Text
 
-from pgdyno.report.terminal.text_drawing import printable, sparkline
-from pgdyno.watch import panels
-from pgdyno.watch.chart import legend, stacked
-from pgdyno.watch.frame import Frame, Point, stepped
-from pgdyno.watch.panels import Right
+from pgdyno.report import numbers
+from pgdyno.report.numbers import NOTHING
+from pgdyno.report.terminal.text_drawing import bar, printable, sparkline
+from pgdyno.units import format_duration
+from pgdyno.watch.chart import LETTERS, STYLES, stacked, style_of
+from pgdyno.watch.frame import Blocker, Disk, Frame, Point, stepped
 
 ACCENT = "cyan"
-TILE = 38
-"""Minimum width of a tile."""
-GAP = 2
-LOWEST_CHART = 4
-ONE_TABLE, TWO_TABLES = 110, 160
-"""Widths below which there are two and three tables."""
+HEAD, LOWEST_CHART, HIGHEST_CHART = 2, 4, 24
+TWO_TABLES = 160
+"""Width from which on there are two tables next to the waits."""
+MOST = 10
+"""Rows of a table of a page."""
+
+
+class Table(StrEnum):
+    """The tables that share the last place; in a narrow terminal, sessions are one of them."""
+
+    PROCESSES = "processes"
+    STATEMENTS = "statements"
+    SESSIONS = "sessions"
+    BLOCKERS = "blockers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,177 +42,327 @@ class Looks:
     version: str
     interval: int
     paused: bool = False
-    right: Right = Right.PROCESSES
+    table: Table = Table.PROCESSES
     notes: Sequence[str] = ()
     processors: float | None = None
     """Cores that the server may use; None if its host is not this one."""
     colours: bool = True
     queries: bool = False
+    is_narrow: bool = False
+    """Whether tables leave out what is less important."""
 
 
-def screen(frame: Frame, points: Sequence[Point], looks: Looks, width: int, height: int) -> list[Text]:
-    """Return exactly `height` lines of at most `width` cells."""
-    head = [_header(frame, looks, width), *_tiles(frame, points, looks, width)]
-    foot = [_footer(looks, width)]
-    room = height - len(head) - len(foot) - 2
-    chart_height = max(min(room // 2, 24), LOWEST_CHART)
-    # leave a blank line above a table
-    table_height = max(room - chart_height, 0)
-    body = [*_chart(frame, points, looks, width, chart_height), Text("")]
-    body += _tables(frame, looks, width, table_height)
-    lines = [*head, *body][: height - 1]
-    lines += [Text("")] * (height - 1 - len(lines))
-    return [*lines, *foot][:height]
+def size(count: float | None) -> str:
+    """Return bytes in PostgreSQL's units, powers of 1024: `12.3 MB`."""
+    if count is None:
+        return NOTHING
+    for factor, unit in ((1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB")):
+        if count >= factor:
+            return f"{numbers.rounded(count / factor)} {unit}"
+    return f"{count:.0f} B"
 
 
-def _header(frame: Frame, looks: Looks, width: int) -> Text:
-    line = Text(no_wrap=True).append("pgdyno watch  ", "dim")
-    line.append(printable(looks.title), "bold")
-    if looks.version:
-        line.append(f"  PostgreSQL {printable(looks.version)}", "")
-    right = Text().append(panels.clock(frame.at_s))
-    right.append(f"  {looks.interval} s", "dim")
-    if looks.paused:
-        right = Text().append("paused  ", f"bold {ACCENT}").append_text(right)
-    if frame.away is not None:
-        right = Text().append("away  ", "bold red").append_text(right)
-    line.truncate(max(width - right.cell_len - GAP, 1), overflow="ellipsis", pad=True)
-    return line.append("  ").append_text(right)
+def percent(share: float | None) -> str:
+    return NOTHING if share is None else f"{share * 100:.0f} %"
 
 
-@dataclass(frozen=True, slots=True)
-class _Tile:
-    name: str
-    value: str
-    values: Sequence[float | None]
-    detail: str
-    top: float | None = None
-    """Upper end of its chart; None: the highest value."""
+def clock(at_s: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(at_s))
 
 
-def _tiles(frame: Frame, points: Sequence[Point], looks: Looks, width: int) -> list[Text]:
-    across = max(min(width // TILE, 6), 1)
-    down = 1 if across >= 3 else 2
-    each = (width - GAP * (across - 1)) // across
-    steps = stepped(points, looks.interval, each)
-    tiles = _all_tiles(frame, steps, is_local=frame.cpu is not None)[: across * down]
-    lines = []
-    for row in range(0, len(tiles), across):
-        first, second = Text(no_wrap=True), Text(no_wrap=True)
-        for at, tile in enumerate(tiles[row : row + across]):
-            gap = " " * GAP if at else ""
-            first.append(gap).append_text(_tile_line(tile, each))
-            detail = Text(tile.detail, "dim")
-            detail.truncate(each, overflow="ellipsis", pad=True)
-            second.append(gap).append_text(detail)
-        lines += [first, second]
-    return lines
+def figure(number: float | None) -> str:
+    """Return three digits and a letter; a small integer without a point."""
+    if number is None:
+        return NOTHING
+    return f"{number:.0f}" if number == int(number) and abs(number) < 1000 else numbers.short(number)
 
 
-def _all_tiles(frame: Frame, steps: Sequence[Point], *, is_local: bool) -> list[_Tile]:
-    tps = _Tile("tps", panels.figure(frame.tps), [step.tps for step in steps], panels.transactions_line(frame))
-    wal = _Tile("WAL", f"{panels.size(frame.wal_bytes_per_s)}/s", [step.wal for step in steps], panels.wal_line(frame))
-    reads = _Tile("reads", per_page(frame), [step.reads for step in steps], panels.reads_line(frame))
-    counts = [step.sessions for step in steps]
-    sessions = _Tile("sessions", panels.figure(frame.sessions), counts, panels.sessions_line(frame).partition(", ")[2])
-    checkpoint = _Tile("checkpoint", "", [], panels.checkpoint_line(frame))
-    if not is_local:
-        return [tps, sessions, wal, reads, checkpoint]
-    cpu = frame.cpu
-    busy = _Tile(
-        "CPU", panels.percent(cpu.busy if cpu else None), [step.cpu for step in steps], panels.cpu_line(frame), 1.0
+def _span(seconds: float | None) -> str:
+    return NOTHING if seconds is None else format_duration(max(seconds, 0.0))
+
+
+def screen(frame: Frame, points: Sequence[Point], looks: Looks, width: int, height: int) -> Layout:
+    """Return a layout for a terminal of this size."""
+    rows = list(_figures(frame))[: max(height - LOWEST_CHART - 13, 3)]
+    chart = min(max((height - len(rows) - HEAD - 2) // 2, LOWEST_CHART), HIGHEST_CHART)
+    whole = Layout()
+    whole.split_column(
+        Layout(_header(frame, looks), size=1),
+        Layout(_with_history(rows, points, looks.interval, width), size=len(rows)),
+        Layout(Group(_legend(frame, looks), *_chart(points, looks, width, chart)), size=chart + 1),
+        tables := Layout(),
+        Layout(_footer(looks), size=1),
     )
-    disk = frame.disk
-    use = panels.percent(disk.utilisation if disk else None)
-    disks = _Tile(panels.disk_name(disk), use, [step.disk for step in steps], panels.disk_line(disk), 1.0)
-    return [tps, busy, wal, disks, sessions, reads, checkpoint]
+    narrow = width < TWO_TABLES
+    looks = replace(looks, is_narrow=width < 110)
+    shown = [looks.table] if narrow or looks.table is Table.SESSIONS else [Table.SESSIONS, looks.table]
+    waits: RenderableType = _waits(frame, width // (3 if narrow else 4))
+    if frame.blockers and looks.table is not Table.BLOCKERS:
+        waits = Group(_blockers(frame, looks), waits)
+    tables.split_row(Layout(waits, ratio=2), *(Layout(_TABLES[each](frame, looks), ratio=3) for each in shown))
+    return whole
 
 
-def per_page(frame: Frame) -> str:
-    """Return pages that were read from outside shared buffers."""
-    return panels.per_s(frame.reads_per_s, "pages")
+def page(frame: Frame, looks: Looks) -> Group:
+    """Return a frame for a file: all tables, of which empty ones are left out."""
+    parts: list[RenderableType] = [_header(frame, looks), ""]
+    if frame.away is not None:
+        parts += [_legend(frame, looks), ""]
+    figures = _grid()
+    for name, value, _, detail in _figures(frame):
+        figures.add_row(name, value, detail)
+    parts += [figures, "", _legend(frame, looks), "", _waits(frame, 0, MOST), "", _sessions(frame, looks, MOST)]
+    for rows, table in (
+        (frame.statements, _statements),
+        (frame.processes, _processes),
+        (frame.blockers, _blockers),
+    ):
+        if rows:
+            parts += ["", table(frame, looks, MOST)]
+    return Group(*parts)
 
 
-def _tile_line(tile: _Tile, width: int) -> Text:
-    line = Text(tile.name, no_wrap=True)
-    line.append(f" {tile.value}", "bold")
-    room = width - line.cell_len - 1
-    known = [value or 0.0 for value in tile.values][-room:] if room > 0 else []
-    if len(known) > 1 and room >= 4:
-        line.append(" " * (1 + room - len(known)))
-        line.append(sparkline(known, room, tile.top), ACCENT)
-    line.truncate(width, overflow="ellipsis", pad=True)
+def line(frame: Frame) -> str:
+    """Return `frame` as a line under HEADING."""
+    if frame.away is not None:
+        return f"{clock(frame.at_s):>8}  away: {printable(frame.away)}"
+    cells = (
+        clock(frame.at_s),
+        figure(frame.tps),
+        figure(frame.active_sessions),
+        percent(frame.cpu.busy if frame.cpu else None),
+        percent(frame.cpu.steal if frame.cpu else None),
+        percent(frame.disk.utilisation if frame.disk else None),
+        size(frame.wal_bytes_per_s),
+        figure(frame.reads_per_s),
+    )
+    top = next((f"{printable(name)} {numbers.rounded(each, 2)}" for name, each in _positive(frame.waits)), NOTHING)
+    return "".join(f"{cell:>{width}}" for cell, (_, width) in zip(cells, _COLUMNS, strict=True)) + f"  {top}"
+
+
+_COLUMNS = (("time", 8), ("tps", 7), ("active", 7), ("CPU", 6), ("steal", 6), ("disk", 6), ("WAL/s", 9), ("reads/s", 8))
+HEADING = "".join(f"{name:>{width}}" for name, width in _COLUMNS) + "  top wait"
+
+
+def _header(frame: Frame, looks: Looks) -> RichTable:
+    left = Text.assemble(("pgdyno watch  ", "dim"), (printable(looks.title), "bold"))
+    left.append(f"  PostgreSQL {printable(looks.version)}" if looks.version else "")
+    away, paused = "away  " if frame.away is not None else "", "paused  " if looks.paused else ""
+    right = Text.assemble((away, "bold red"), (paused, f"bold {ACCENT}"), clock(frame.at_s))
+    line = RichTable.grid(expand=True)
+    line.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    line.add_column(no_wrap=True, justify="right")
+    line.add_row(left, right.append(f"  {looks.interval} s", "dim"))
     return line
 
 
-def _chart(frame: Frame, points: Sequence[Point], looks: Looks, width: int, height: int) -> list[Text]:
-    steps = [step.active for step in stepped(points, looks.interval, width)]
-    lines = stacked(steps, width, height, looks.processors, colours=looks.colours)
-    keys = Text(no_wrap=True).append("active sessions", "dim")
+Figure = tuple[str, str, str, str]
+"""A name, its value, the field of a point that is its history, and details."""
+
+
+def _figures(frame: Frame) -> Iterator[Figure]:
+    yield (
+        "tps",
+        figure(frame.tps),
+        "tps",
+        _details(
+            f"{figure(frame.rollbacks_per_s)} rolled back/s",
+            frame.oldest_transaction_s is not None and f"oldest {_span(frame.oldest_transaction_s)}",
+            frame.deadlocks_per_s and f"{figure(frame.deadlocks_per_s)} deadlocks/s",
+        ),
+    )
+    yield (
+        "sessions",
+        figure(frame.sessions),
+        "sessions",
+        _details(
+            f"{figure(frame.active_sessions)} active",
+            frame.idle_in_transaction and f"{figure(frame.idle_in_transaction)} idle in transaction",
+            frame.waiting_for_locks and f"{figure(frame.waiting_for_locks)} waiting for locks",
+        ),
+    )
+    cpu = frame.cpu
+    if cpu is not None:
+        shares = (("user", cpu.user), ("sys", cpu.system), ("io", cpu.iowait), ("steal", cpu.steal))
+        parts = " ".join(f"{name} {share * 100:.0f}" for name, share in shares)
+        yield "CPU", percent(cpu.busy), "cpu", _details(parts, f"{figure(cpu.running)} runnable")
+    if frame.disk is not None:
+        yield "disk", percent(frame.disk.utilisation), "disk", _disk(frame.disk)
+    for disk in frame.disks:
+        if disk.holds and disk is not frame.disk:
+            yield "", percent(disk.utilisation), "", _disk(disk)
+    yield (
+        "WAL",
+        f"{size(frame.wal_bytes_per_s)}/s",
+        "wal",
+        _details(
+            frame.wal_syncs_per_s is not None and f"{figure(frame.wal_syncs_per_s)} syncs/s",
+            frame.wal_full_page_images_per_s and f"{figure(frame.wal_full_page_images_per_s)} page images/s",
+        ),
+    )
+    yield (
+        "reads",
+        f"{figure(frame.reads_per_s)} pages/s",
+        "reads",
+        _details(
+            frame.cache_hit is not None and f"{frame.cache_hit * 100:.1f} % hit",
+            frame.temp_bytes_per_s and f"temp {size(frame.temp_bytes_per_s)}/s",
+        ),
+    )
+    pages = frame.checkpoint_buffers_per_s
+    yield (
+        "checkpoint",
+        f"{_span(frame.since_checkpoint_s)} ago",
+        "",
+        _details(f"{size(frame.since_redo_bytes)} since", pages and f"writing {figure(pages)} pages/s"),
+    )
+    if frame.memory_available_bytes is not None:
+        yield "memory", size(frame.memory_available_bytes), "", f"available, {size(frame.dirty_bytes)} dirty"
+
+
+def _details(*parts: object) -> str:
+    return ", ".join(str(part) for part in parts if part)
+
+
+def _disk(disk: Disk) -> str:
+    name = printable(f"{disk.device}{f' ({disk.holds})' if disk.holds else ''}")
+    awaited = f"{numbers.rounded(disk.write_await_ms, 2)} ms, " if disk.write_await_ms is not None else ""
+    return f"{name} {awaited}r {size(disk.read_bytes_per_s)}/s, w {size(disk.written_bytes_per_s)}/s"
+
+
+def _grid() -> RichTable:
+    grid = RichTable.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True, justify="right", style="bold")
+    grid.add_column(no_wrap=True, overflow="ellipsis", style="dim")
+    return grid
+
+
+def _with_history(rows: Iterable[Figure], points: Sequence[Point], interval: int, width: int) -> RichTable:
+    grid = _grid()
+    room = max(width - 88, 8)
+    grid.expand, grid.columns[-1].ratio = True, 1
+    grid.add_column(no_wrap=True, style=ACCENT, width=room)
+    steps = stepped(points, interval, room)
+    for name, value, history, detail in rows:
+        known = [getattr(step, history) or 0.0 for step in steps] if history else []
+        # shares have a fixed scale
+        picture = sparkline(known, room, 1.0 if history in ("cpu", "disk") else None) if len(known) > 1 else ""
+        grid.add_row(name, value, detail, picture)
+    return grid
+
+
+def _legend(frame: Frame, looks: Looks) -> Text:
     if frame.away is not None:
-        keys.append(f"  no connection to the server: {printable(frame.away)}", "red")
-    else:
-        keys.append(f" {panels.figure(frame.active_sessions)}", "bold")
-        for key in legend(frame.active, colours=looks.colours):
-            keys.append("  ").append_text(key)
-    keys.truncate(width, overflow="ellipsis")
-    return [keys, *lines]
+        return Text(f"no connection to the server: {printable(frame.away)}", "red", no_wrap=True, overflow="ellipsis")
+    keys = Text.assemble(("active sessions ", "dim"), (figure(frame.active_sessions), "bold"))
+    for name, sessions in sorted(_positive(frame.active), key=lambda item: -item[1]):
+        keys.append("  ■ " if looks.colours else f"  {LETTERS[name]} ", STYLES[name] if looks.colours else "")
+        keys.append(f"{name} {numbers.rounded(sessions, 2)}")
+    keys.no_wrap, keys.overflow = True, "ellipsis"
+    return keys
 
 
-def _tables(frame: Frame, looks: Looks, width: int, height: int) -> list[Text]:
-    if height < 2:
-        return []
-    local = frame.cpu is not None or bool(frame.processes)
-    if width < ONE_TABLE:
-        left = width * 2 // 5
-        return _side_by_side([panels.waits(frame, left, height), _right(frame, looks, width - left - GAP, height)])
-    if width < TWO_TABLES or not local:
-        left = width // 3
-        first = _waits_and_blockers(frame, left, height)
-        return _side_by_side([first, _right(frame, looks, width - left - GAP, height)])
-    left, middle = width // 4, width * (5 if looks.queries else 4) // 10
-    first = _waits_and_blockers(frame, left, height)
-    second = panels.sessions(frame, middle, height, queries=looks.queries)
-    # sessions are in the middle, blockers below the waits
-    last = panels.statements if looks.right is Right.STATEMENTS else panels.processes
-    third = last(frame, width - left - middle - 2 * GAP, height)
-    return _side_by_side([first, second, third])
+def _positive(sessions: Mapping[str, float] | None) -> list[tuple[str, float]]:
+    return [(name, number) for name, number in (sessions or {}).items() if number > 0]
 
 
-def _waits_and_blockers(frame: Frame, width: int, height: int) -> list[Text]:
-    """Return both in one column; if no session waits for a lock, only the waits."""
-    if not frame.blockers or height < LOWEST_CHART + 2:
-        return panels.waits(frame, width, height)
-    number = len(frame.waits or {}) + len(frame.background or {}) + 1
-    above = min(number, height - min(len(frame.blockers) + 2, height // 2))
-    first = [*panels.waits(frame, width, above), Text("")]
-    return [*first, *panels.blockers(frame, width, height - len(first))]
+def _chart(points: Sequence[Point], looks: Looks, width: int, height: int) -> list[Text]:
+    steps = [step.active for step in stepped(points, looks.interval, width)]
+    return stacked(steps, width, height, looks.processors, colours=looks.colours)
 
 
-def _right(frame: Frame, looks: Looks, width: int, height: int) -> list[Text]:
-    if looks.right is Right.SESSIONS:
-        return panels.sessions(frame, width, height, queries=looks.queries)
-    return panels.RIGHTS[looks.right](frame, width, height)
+def _table(
+    names: Mapping[str, int], figures: Sequence[str], rows: Iterable[Sequence[str | Text]], nothing: str
+) -> RichTable:
+    """Return rows of names, which share the width as `names` says, and figures, which are never cut."""
+    table = RichTable(box=None, expand=True, header_style="dim", padding=(0, 1, 0, 0), pad_edge=False)
+    for heading, ratio in names.items():
+        table.add_column(heading, no_wrap=True, overflow="ellipsis", ratio=ratio)
+    for heading in figures:
+        # a bar has no heading
+        table.add_column(heading, no_wrap=True, justify="right" if heading else "left")
+    for row in rows:
+        table.add_row(*(printable(cell) if isinstance(cell, str) else cell for cell in row))
+    if not table.rows:
+        table.add_row(Text(nothing, "dim"))
+    return table
 
 
-def _side_by_side(columns: Sequence[list[Text]]) -> list[Text]:
-    widths = [max(line.cell_len for line in column) for column in columns]
-    lines = []
-    for parts in zip(*columns, strict=True):
-        line = Text(no_wrap=True)
-        for at, (part, width) in enumerate(zip(parts, widths, strict=True)):
-            padded = part.copy()
-            padded.truncate(width, pad=True)
-            line.append(" " * GAP if at else "").append_text(padded)
-        lines.append(line)
-    return lines
+def _waits(frame: Frame, width: int, most: int | None = None) -> RichTable:
+    rows = [(name, sessions, style_of(name)) for name, sessions in _positive(frame.waits)]
+    rows += [(name, sessions, "dim") for name, sessions in _positive(frame.background)]
+    highest = max((sessions for _, sessions, _ in rows), default=1.0)
+    cells = [
+        (name, numbers.rounded(sessions, 2), Text(bar(sessions / highest, width // 5), style))
+        for name, sessions, style in rows[:most]
+    ]
+    return _table({"active by wait": 1}, ("avg", "") if rows else (), cells, "no active session")
 
 
-def _footer(looks: Looks, width: int) -> Text:
-    line = Text("", no_wrap=True)
+def _processes(frame: Frame, _looks: Looks, most: int | None = None) -> RichTable:
+    rows = [
+        (
+            f"{row.pid:>7} {row.who or row.kind} {row.activity}",
+            percent(row.cpu),
+            size(row.read_bytes_per_s),
+            size(row.written_bytes_per_s),
+        )
+        for row in frame.processes[:most]
+    ]
+    return _table({"    pid processes by I/O": 1}, ("CPU", "read/s", "write/s"), rows, "no process was seen")
+
+
+def _sessions(frame: Frame, looks: Looks, most: int | None = None) -> RichTable:
+    """Return sessions with a transaction or a statement, the longest transaction first."""
+    rows = []
+    for row in frame.backends[:most]:
+        works = row.state in ("active", "fastpath function call")
+        who = f"{row.pid:>7} {row.user}@{row.database} {row.application}"
+        rows.append((who, (row.wait or "CPU") if works else row.state, row.query, _span(row.transaction_s)))
+    names = {"    pid sessions": 3, "state or wait": 3, "query" if looks.queries else "command": 2 + 2 * looks.queries}
+    return _table(names, ("open",), rows, "no session is in a transaction")
+
+
+def _statements(frame: Frame, looks: Looks, most: int | None = None) -> RichTable:
+    rows: list[tuple[str, ...]] = [
+        (
+            # the identifier distinguishes statements of one command
+            f"{row.query or '?'} {row.query_id} {row.user}@{row.database}",
+            numbers.rounded(row.sessions, 2),
+            numbers.short(row.calls_per_s),
+            numbers.rounded(row.mean_ms) if row.mean_ms is not None else "",
+            numbers.short(row.rows_per_s),
+            numbers.short(row.reads_per_s),
+        )
+        for row in frame.statements[:most]
+    ]
+    figures: tuple[str, ...] = ("active", "calls/s", "ms", "rows/s", "reads/s")
+    if looks.is_narrow:
+        figures, rows = figures[:3], [row[:4] for row in rows]
+    return _table({"statements by time": 1}, figures, rows, "every 10 s, with pg_stat_statements in this database")
+
+
+def _blockers(frame: Frame, _looks: Looks, most: int | None = None) -> RichTable:
+    rows = [(Text(_blocker(each), "red"),) for each in frame.blockers[:most]]
+    return _table({"blockers": 1}, (), rows, "no session waits for a lock")
+
+
+def _blocker(each: Blocker) -> str:
+    does = each.wait if each.state == "active" and each.wait else each.state
+    return printable(f"{each.pid} waits for {each.lock} of {each.blocked_by} ({does or 'unknown'})")
+
+
+_TABLES: Mapping[Table, Callable[[Frame, Looks], RichTable]] = {
+    Table.PROCESSES: _processes,
+    Table.STATEMENTS: _statements,
+    Table.SESSIONS: _sessions,
+    Table.BLOCKERS: _blockers,
+}
+
+
+def _footer(looks: Looks) -> Text:
+    line = Text(no_wrap=True, overflow="ellipsis")
     for key, word in (("q", "quit"), ("p", "resume" if looks.paused else "pause"), ("+ -", "interval"), ("t", "table")):
         line.append(f"{key} ", "bold").append(f"{word}  ", "dim")
-    if looks.notes:
-        line.append(printable("; ".join(looks.notes)), "yellow")
-    line.truncate(width, overflow="ellipsis")
-    return line
+    return line.append(printable("; ".join(looks.notes)), "yellow")
