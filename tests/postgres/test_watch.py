@@ -145,6 +145,16 @@ def test_keys_and_a_terminal_that_is_whole_afterwards(loaded: Server, size: tupl
         assert termios.tcgetattr(shown.theirs) == shown.before
 
 
+def test_a_larger_window_is_filled_at_once(server: Server) -> None:
+    with terminal(server.environment(), (80, 24), "--interval=60") as shown:
+        shown.wait_for("active by wait")
+        assert "state or wait" not in shown.written
+        shown.resize(200, 60)
+        shown.wait_for("state or wait")
+        shown.type("q")
+        assert shown.end() == 0
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_leave_the_terminal_whole(server: Server, number: int, code: int) -> None:
     with terminal(server.environment(), (80, 24)) as shown:

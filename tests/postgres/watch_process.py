@@ -111,9 +111,9 @@ class Terminal:
     def __init__(self, environment: Mapping[str, str], size: tuple[int, int], *args: str) -> None:
         """Starts the process; `size` is columns and rows."""
         self.ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
         self.before = termios.tcgetattr(theirs)
         self.theirs = theirs
+        self.resize(*size)
         variables = {name: value for name, value in clean(environment).items() if name not in ("COLUMNS", "LINES")}
         self.process = subprocess.Popen(
             [BIN / "pgdyno", "watch", *args],
@@ -137,6 +137,9 @@ class Terminal:
     def type(self, keys: str) -> None:
         """Sends key presses."""
         os.write(self.ours, keys.encode())
+
+    def resize(self, columns: int, rows: int) -> None:
+        fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def wait_stopped(self) -> None:
         """Reads output until the process is stopped."""

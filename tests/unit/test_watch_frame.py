@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.watch.buckets import Bucket, Fold, Row, Session
+from pgdyno.watch.buckets import Bucket, Fold, Row
 from pgdyno.watch.chart import class_of
-from pgdyno.watch.frame import Blocker, Cpu, Disk, Frame, Point, Process, frame_of, stepped
-from pgdyno.watch.polling import Statement, Totals
+from pgdyno.watch.frame import Blocker, Cpu, Disk, Frame, Point, Process, Statement, frame_of, stepped
+from pgdyno.watch.polling import Session, Totals
 from tests.unit.watch_sample import CPU, buckets, connected, history, line, row, sample, second, session, start, waits
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "watch.md"
@@ -53,10 +53,10 @@ def test_a_late_sample_is_not_lost_and_a_second_waits_for_it() -> None:
         fold.take(each)
     assert fold.finished(1.4) == []
     (first,) = fold.finished(1.5)
-    assert first.looks == 10
+    assert len(first.waits) == 10
     fold.take(sample("wal", 1.02, {"values": {"bytes": 5}}))
     (later,) = fold.finished(2.6)
-    assert [row.values for row in later.rows("wal")] == [{"bytes": 5}]
+    assert [row.values for row in later.samples["wal"]] == [{"bytes": 5}]
 
 
 def test_a_server_that_goes_away_is_away_until_it_is_back() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pgdyno.watch.buckets import Bucket, Fold, Polled, Session
+from pgdyno.watch.buckets import Bucket, Fold
 from pgdyno.watch.frame import History
+from pgdyno.watch.polling import Polled, Session
 
 Line = dict[str, Any]
 WALL_US = 1_700_000_000_000_000

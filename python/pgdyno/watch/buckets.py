@@ -1,11 +1,13 @@
-"""What the probe reported, second by second, and figures of several seconds together."""
+"""The probe's lines sorted into seconds, and figures of several seconds together."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from pgdyno.watch.polling import Polled
 
 Line = dict[str, Any]
 US = 1e6
@@ -13,35 +15,8 @@ LATE_S = 0.5
 """How long after a second's end its samples may arrive."""
 SILENT_S = 4.0
 """After this long without an answer, a server counts as away, even if its connection exists."""
-
-
 SESSION_LOST, SERVER_DOWN = "session_lost", "server_down"
 """Reasons of the probe's warnings and gaps."""
-CLIENTS = ("client backend", "parallel worker")
-"""Backend types of the load; others work in the background."""
-
-
-def event_name(kind: str, event: str) -> str:
-    """Return `type:event`, as far as known."""
-    return f"{kind}:{event}" if event else kind
-
-
-class Wait(NamedTuple):
-    """The wait of sessions of one kind; `kind` is the wait's type, or CPU if they do not wait."""
-
-    backend: str
-    kind: str
-    event: str
-    query_id: int | None
-
-    @property
-    def is_client(self) -> bool:
-        """Return whether these are sessions of clients."""
-        return self.backend in CLIENTS
-
-    @property
-    def name(self) -> str:
-        return event_name(self.kind, self.event)
 
 
 class Row(NamedTuple):
@@ -50,54 +25,19 @@ class Row(NamedTuple):
     values: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
-    """A session that is active, or has an open transaction; its names come unchecked from the server."""
-
-    pid: int
-    user: str
-    database: str
-    application: str
-    state: str
-    wait: str
-    query: str
-    transaction_s: float | None
-    statement_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Polled:
-    """Counters of all databases at a time of the server's clock, and its sessions.
-
-    Those of another series cannot be compared with them: it begins with a session of pgdyno's, or a reset.
-    """
-
-    at_s: float
-    commits: float
-    rollbacks: float
-    blocks_read: float
-    blocks_hit: float
-    temp_bytes: float
-    deadlocks: float
-    sessions: Sequence[Session] = ()
-    series: int = 0
-
-
 @dataclass(slots=True)
 class Bucket:
+    """A second: what the probe reported, and the counters and sessions at its end."""
+
     at_s: float
     """End of the second by this host's clock, since 1970."""
-    looks: int = 0
-    waits: Counter[Wait] = field(default_factory=Counter)
-    """Sessions by wait, summed over the samples."""
+    waits: list[Line] = field(default_factory=list)
+    """Samples of active sessions."""
     samples: dict[str, list[Row]] = field(default_factory=dict)
     blockers: list[Line] = field(default_factory=list)
     polled: Polled | None = None
     away: str | None = None
     """Why the server is not reachable; None if it is."""
-
-    def rows(self, source: str) -> Iterator[Row]:
-        return iter(self.samples.get(source, ()))
 
 
 @dataclass(slots=True)
@@ -168,9 +108,7 @@ class Fold:
     def _put(self, line: Line) -> None:
         t_us = line["t_us"]
         if line["event"] == "waits":
-            bucket = self._bucket(int(t_us // US) + 1)
-            bucket.looks += 1
-            bucket.waits.update(_waits(line["rows"]))
+            self._bucket(int(t_us // US) + 1).waits.append(line)
             self._last_line_us = t_us
             return
         bucket = self._bucket(round(t_us / US))
@@ -187,34 +125,26 @@ class Fold:
         return self._open.setdefault(number, Bucket((self._origin_s or 0.0) + number))
 
 
-def _waits(rows: Iterable[Line]) -> Counter[Wait]:
-    waits: Counter[Wait] = Counter()
-    for row in rows:
-        wait = Wait(row["backend_type"] or "", row["wait_type"] or "", row["wait"] or "", row["query_id"])
-        waits[wait] += row["sessions"]
-    return waits
-
-
 def rate(rows: Sequence[Row], metric: str) -> float | None:
     """Return an amount per second; None if it was not sampled over a span.
 
     A row without it says nothing: the server does not have it, or its counter was reset meanwhile.
     """
-    spans = _spans(rows, metric)
-    length = sum(span_s for _, span_s in spans)
-    return sum(amount for amount, _ in spans) / length if length else None
+    spans = [(row.values[metric], row.span_s) for row in rows if row.span_s and metric in row.values]
+    length_s = sum(span_s for _, span_s in spans)
+    return sum(amount for amount, _ in spans) / length_s if length_s else None
 
 
 def average(rows: Sequence[Row], metric: str) -> float | None:
     """Return the time-weighted average of a share or a number; None as for `rate`."""
-    spans = _spans(rows, metric)
-    length = sum(span_s for _, span_s in spans)
-    return sum(share * span_s for share, span_s in spans) / length if length else None
-
-
-def _spans(rows: Sequence[Row], metric: str) -> list[tuple[float, float]]:
-    """Return the figures of rows that have them, each with its seconds."""
-    return [(row.values[metric], row.span_s) for row in rows if row.span_s and metric in row.values]
+    return rate(
+        [
+            row._replace(values={metric: row.values[metric] * (row.span_s or 0.0)})
+            for row in rows
+            if metric in row.values
+        ],
+        metric,
+    )
 
 
 def mean(rows: Sequence[Row], metric: str, of: str) -> float | None:
@@ -237,23 +167,18 @@ def by_label(rows: Sequence[Row], label: str) -> dict[str, list[Row]]:
 
 
 def rows_of(buckets: Sequence[Bucket], source: str) -> list[Row]:
-    return [row for bucket in buckets for row in bucket.rows(source)]
+    return [row for bucket in buckets for row in bucket.samples.get(source, ())]
 
 
-def active(
-    buckets: Sequence[Bucket], key: Callable[[Wait], str | None] = lambda wait: wait.kind
-) -> Mapping[str, float] | None:
-    """Return average active sessions by `key`, most first; a key of None is left out.
+def active(buckets: Sequence[Bucket], key: Callable[[Line], str | None]) -> Mapping[str, float] | None:
+    """Return average active sessions by `key` of their row, most first; a key of None is left out.
 
     None without a sample.
     """
-    looks = sum(bucket.looks for bucket in buckets)
-    if not looks:
-        return None
+    looks = [line["rows"] for bucket in buckets for line in bucket.waits]
     sums: Counter[str] = Counter()
-    for bucket in buckets:
-        for wait, sessions in bucket.waits.items():
-            name = key(wait)
-            if name is not None:
-                sums[name] += sessions
-    return {name: sessions / looks for name, sessions in sums.most_common()}
+    for row in (row for rows in looks for row in rows):
+        name = key(row)
+        if name is not None:
+            sums[name] += row["sessions"]
+    return {name: sessions / len(looks) for name, sessions in sums.most_common()} if looks else None

@@ -4,30 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, NamedTuple
 
-from pgdyno.watch.buckets import (
-    Bucket,
-    Polled,
-    Row,
-    Session,
-    active,
-    average,
-    by_label,
-    event_name,
-    last,
-    mean,
-    rate,
-    rows_of,
-)
+from pgdyno.watch.buckets import US, Bucket, Line, Row, active, average, by_label, last, mean, rate, rows_of
 from pgdyno.watch.chart import class_of
-from pgdyno.watch.polling import SOURCE, Statement, shown_query, statements_of
+from pgdyno.watch.polling import Polled, Session, shown_query
 
 VERSION = 1
 """Version of the JSON objects."""
 MS = 1e3
-US = 1e6
+CLIENTS = ("client backend", "parallel worker")
+"""Backend types of the load; others work in the background."""
 HOST = ("cpu", "kernel", "memory", "disk", "process", "cgroup")
 """Sources that need no server."""
 OWN_A_SECOND = 3
@@ -83,6 +71,25 @@ class Blocker:
     blocked_by: int
     state: str
     wait: str
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement between the probe's last two samples, which are about ten seconds apart."""
+
+    query_id: str
+    user: str
+    database: str
+    query: str
+    """Its command, or its text without literals; empty if unknown, or if it contains the word password."""
+    sessions: float
+    """Average concurrent executions: seconds of execution per second."""
+    calls_per_s: float
+    mean_ms: float | None
+    """Mean time of one execution."""
+    rows_per_s: float
+    reads_per_s: float
+    """Pages that were not in shared buffers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,41 +160,38 @@ def frame_of(
     the kind of each statement, not its text.
     """
     end = buckets[-1]
-    away = end.away
-    if away is not None:
+    seconds = len(buckets)
+    if end.away is not None:
         # figures from before an outage are not current
         host = {source: rows for source, rows in end.samples.items() if source in HOST}
-        buckets = [Bucket(end.at_s, samples=host, away=away)]
-    counters = {"wal": rows_of(buckets, "wal"), "checkpoints": rows_of(buckets, "checkpoints")}
-    sessions, control = rows_of(buckets, "sessions"), rows_of(buckets, "control")
-    oldest, since = last(sessions, "oldest_transaction"), last(control, "since_checkpoint")
-    wal = rate(counters["wal"], "bytes")
-    positions = rows_of(buckets, "wal_position")
+        buckets = [Bucket(end.at_s, samples=host, away=end.away)]
+    wal, positions = rows_of(buckets, "wal"), rows_of(buckets, "wal_position")
+    sessions, control, memory = (rows_of(buckets, source) for source in ("sessions", "control", "memory"))
+    checkpoints = rows_of(buckets, "checkpoints")
+    started = [row.values for row in checkpoints if row.span_s]
+    oldest_ms, since_ms = last(sessions, "oldest_transaction"), last(control, "since_checkpoint")
     # a standby makes no WAL, and has only one of these positions
-    inserted, received = rate(positions, "inserted"), rate(positions, "received")
-    syncs = rate(counters["wal"], "syncs")
-    images = rate(counters["wal"], "full_page_images")
-    checkpoints = [row.values for row in counters["checkpoints"] if row.span_s]
-    polled = _polled(buckets, before)
-    memory = rows_of(buckets, "memory")
+    written = (rate(positions, "received"), rate(wal, "bytes"), rate(positions, "inserted"))
     return Frame(
         at_s=end.at_s,
-        seconds=len(buckets),
-        away=away,
-        active=active(buckets, lambda wait: class_of(wait.kind, wait.event) if wait.is_client else None),
-        waits=active(buckets, lambda wait: wait.name if wait.is_client else None),
-        background=active(buckets, lambda wait: None if wait.is_client else f"{wait.backend}: {wait.name}"),
-        queries=active(buckets, lambda wait: str(wait.query_id) if wait.is_client and wait.query_id else None),
+        seconds=1 if end.away is not None else seconds,
+        away=end.away,
+        active=active(buckets, lambda row: class_of(*_wait(row)) if _is_client(row) else None),
+        waits=active(buckets, lambda row: _wait_name(row) if _is_client(row) else None),
+        background=active(
+            buckets, lambda row: None if _is_client(row) else f"{row['backend_type'] or ''}: {_wait_name(row)}"
+        ),
+        queries=active(buckets, lambda row: str(row["query_id"]) if _is_client(row) and row["query_id"] else None),
         sessions=last(sessions, "total"),
         idle_in_transaction=last(sessions, "idle_in_transaction"),
         waiting_for_locks=last(sessions, "waiting_for_locks"),
-        oldest_transaction_s=None if oldest is None else oldest / MS,
-        wal_bytes_per_s=next((each for each in (received, wal, inserted) if each is not None), None),
-        wal_syncs_per_s=syncs,
-        wal_full_page_images_per_s=images,
-        checkpoints=sum(row.get("timed", 0) + row.get("requested", 0) for row in checkpoints) if checkpoints else None,
-        checkpoint_buffers_per_s=rate(counters["checkpoints"], "buffers"),
-        since_checkpoint_s=None if since is None else since / MS,
+        oldest_transaction_s=None if oldest_ms is None else oldest_ms / MS,
+        wal_bytes_per_s=next((each for each in written if each is not None), None),
+        wal_syncs_per_s=rate(wal, "syncs"),
+        wal_full_page_images_per_s=rate(wal, "full_page_images"),
+        checkpoints=sum(row.get("timed", 0) + row.get("requested", 0) for row in started) if started else None,
+        checkpoint_buffers_per_s=rate(checkpoints, "buffers"),
+        since_checkpoint_s=None if since_ms is None else since_ms / MS,
         since_redo_bytes=last(control, "since_redo"),
         cpu=_cpu(buckets),
         memory_available_bytes=last(memory, "available"),
@@ -196,9 +200,22 @@ def frame_of(
         processes=_processes(buckets),
         blockers=[_blocker(row) for row in buckets[-1].blockers],
         backends=_backends(buckets[-1].polled, queries=queries),
-        statements=[] if away is not None else statements,
-        **polled,
+        statements=[] if end.away is not None else statements,
+        **_polled(buckets, before),
     )
+
+
+def _is_client(row: Line) -> bool:
+    return row["backend_type"] in CLIENTS
+
+
+def _wait(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Return a wait's type, which is CPU if the session does not wait, and its event."""
+    return row.get("wait_type") or "", row.get("wait") or ""
+
+
+def _wait_name(row: Mapping[str, Any]) -> str:
+    return ":".join(part for part in _wait(row) if part)
 
 
 def _polled(buckets: Sequence[Bucket], before: Polled | None) -> dict[str, float | None]:
@@ -210,7 +227,7 @@ def _polled(buckets: Sequence[Bucket], before: Polled | None) -> dict[str, float
         return dict.fromkeys(names)
     now = polled[-1]
     length = now.at_s - first.at_s
-    own = sum(bucket.looks for bucket in buckets) / len(buckets) + OWN_A_SECOND
+    own = sum(len(bucket.waits) for bucket in buckets) / len(buckets) + OWN_A_SECOND
     rollbacks = (now.rollbacks - first.rollbacks) / length
     read, hit = now.blocks_read - first.blocks_read, now.blocks_hit - first.blocks_hit
     return {
@@ -286,9 +303,30 @@ def _process(pid: str, rows: Sequence[Row], seconds: float) -> Process:
     )
 
 
+def statements_of(rows: Sequence[Row], texts: Mapping[str, str], *, queries: bool) -> list[Statement]:
+    """Return the statements of one sample, those with the most time first; `texts` are by query identifier."""
+    found = [_statement(row, row.span_s, texts, queries=queries) for row in rows if row.span_s]
+    return sorted(found, key=lambda each: -each.sessions)
+
+
+def _statement(row: Row, span_s: float, texts: Mapping[str, str], *, queries: bool) -> Statement:
+    query_id = row.labels.get("query_id", "")
+    calls, took_ms = row.values.get("calls", 0.0), row.values.get("exec_time", 0.0)
+    return Statement(
+        query_id=query_id,
+        user=row.labels.get("user", ""),
+        database=row.labels.get("database", ""),
+        query=shown_query(texts.get(query_id, ""), whole=queries),
+        sessions=took_ms / MS / span_s,
+        calls_per_s=calls / span_s,
+        mean_ms=took_ms / calls if calls else None,
+        rows_per_s=row.values.get("rows", 0.0) / span_s,
+        reads_per_s=row.values.get("blocks_read", 0.0) / span_s,
+    )
+
+
 def _blocker(row: Mapping[str, Any]) -> Blocker:
-    wait = event_name(row.get("wait_type") or "", row.get("wait") or "")
-    return Blocker(row["pid"] or 0, row["lock"] or "", row["blocked_by"] or 0, row.get("state") or "", wait)
+    return Blocker(row["pid"] or 0, row["lock"] or "", row["blocked_by"] or 0, row.get("state") or "", _wait_name(row))
 
 
 def _backends(polled: Polled | None, *, queries: bool) -> list[Session]:
@@ -303,17 +341,16 @@ LONGEST = 60
 INTERVALS = (1, 2, 5, 10, 30, 60)
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(NamedTuple):
     """The data of one second for charts."""
 
     active: Mapping[str, float] | None
-    tps: float | None
-    cpu: float | None
-    wal: float | None
-    disk: float | None
-    reads: float | None
-    sessions: float | None
+    tps: float | None = None
+    cpu: float | None = None
+    wal: float | None = None
+    disk: float | None = None
+    reads: float | None = None
+    sessions: float | None = None
 
 
 @dataclass(slots=True)
@@ -333,7 +370,7 @@ class History:
         if bucket.polled is None and self._buckets and bucket.away is None:
             # sampled a little more than a second ago: the active sessions count as unchanged
             bucket.polled = self._buckets[-1].polled
-        self._statements = bucket.samples.get(SOURCE, self._statements)
+        self._statements = bucket.samples.get("statements", self._statements)
         self._before.append(self._polled)
         self._buckets.append(bucket)
         if bucket.polled is not None:
@@ -351,15 +388,9 @@ class History:
 
 
 def _point(frame: Frame) -> Point:
-    return Point(
-        active=frame.active,
-        tps=frame.tps,
-        cpu=frame.cpu.busy if frame.cpu else None,
-        wal=frame.wal_bytes_per_s,
-        disk=frame.disk.utilisation if frame.disk else None,
-        reads=frame.reads_per_s,
-        sessions=frame.sessions,
-    )
+    cpu, disk = frame.cpu, frame.disk
+    busy, use = cpu.busy if cpu else None, disk.utilisation if disk else None
+    return Point(frame.active, frame.tps, busy, frame.wal_bytes_per_s, use, frame.reads_per_s, frame.sessions)
 
 
 def stepped(points: Sequence[Point], seconds: int, number: int) -> list[Point]:
@@ -370,15 +401,10 @@ def stepped(points: Sequence[Point], seconds: int, number: int) -> list[Point]:
 
 
 def _averaged(points: Sequence[Point]) -> Point:
-    if len(points) == 1:
-        return points[0]
     looked = [point.active for point in points if point.active is not None]
     names = {name for active in looked for name in active}
     active = {name: sum(each.get(name, 0.0) for each in looked) / len(looked) for name in names} if looked else None
-    rest = {each.name: _mean([getattr(point, each.name) for point in points]) for each in fields(Point)[1:]}
-    return Point(active, **rest)
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    figures = (
+        [value for value in values if value is not None] for values in zip(*(each[1:] for each in points), strict=True)
+    )
+    return Point(active, *(sum(known) / len(known) if known else None for known in figures))

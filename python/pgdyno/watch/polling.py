@@ -14,7 +14,6 @@ from psycopg import sql
 
 from pgdyno.errors import TargetError
 from pgdyno.targets.response_limits import answering
-from pgdyno.watch.buckets import Polled, Row, Session
 
 _COMMENTS = re.compile(r"(?:\s+|--[^\n]*(?:\n|\Z)|/\*.*?(?:\*/|\Z))*", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z]+")
@@ -79,49 +78,37 @@ def shown_query(query: str, *, whole: bool) -> str:
     return without_literals(query) if whole else kind_of(query)
 
 
-SOURCE = "statements"
-MS = 1e3
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session that is active, or has an open transaction; its names come unchecked from the server."""
+
+    pid: int
+    user: str
+    database: str
+    application: str
+    state: str
+    wait: str
+    query: str
+    transaction_s: float | None
+    statement_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
-    """A statement between the probe's last two samples, which are about ten seconds apart."""
+class Polled:
+    """Counters of all databases at a time of the server's clock, and its sessions.
 
-    query_id: str
-    user: str
-    database: str
-    query: str
-    """Its command, or its text without literals; empty if unknown, or if it contains the word password."""
-    sessions: float
-    """Average concurrent executions: seconds of execution per second."""
-    calls_per_s: float
-    mean_ms: float | None
-    """Mean time of one execution."""
-    rows_per_s: float
-    reads_per_s: float
-    """Pages that were not in shared buffers."""
+    Those of another series cannot be compared with them: it begins with a session of pgdyno's, or a reset.
+    """
 
-
-def statements_of(rows: Sequence[Row], texts: Mapping[str, str], *, queries: bool) -> list[Statement]:
-    """Return the statements of one sample, those with the most time first; `texts` are by query identifier."""
-    found = [_statement(row, row.span_s, texts, queries=queries) for row in rows if row.span_s]
-    return sorted(found, key=lambda each: -each.sessions)
-
-
-def _statement(row: Row, span_s: float, texts: Mapping[str, str], *, queries: bool) -> Statement:
-    query_id = row.labels.get("query_id", "")
-    calls, took_ms = row.values.get("calls", 0.0), row.values.get("exec_time", 0.0)
-    return Statement(
-        query_id=query_id,
-        user=row.labels.get("user", ""),
-        database=row.labels.get("database", ""),
-        query=shown_query(texts.get(query_id, ""), whole=queries),
-        sessions=took_ms / MS / span_s,
-        calls_per_s=calls / span_s,
-        mean_ms=took_ms / calls if calls else None,
-        rows_per_s=row.values.get("rows", 0.0) / span_s,
-        reads_per_s=row.values.get("blocks_read", 0.0) / span_s,
-    )
+    at_s: float
+    commits: float
+    rollbacks: float
+    blocks_read: float
+    blocks_hit: float
+    temp_bytes: float
+    deadlocks: float
+    sessions: Sequence[Session] = ()
+    series: int = 0
 
 
 Connection = psycopg.Connection[tuple[Any, ...]]

@@ -12,8 +12,7 @@ import time
 import tty
 from collections.abc import Callable
 from dataclasses import replace
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from rich.console import Console
 from rich.live import Live
@@ -26,24 +25,6 @@ from pgdyno.watch.screen import Looks, Table, screen
 WAKE_S = 0.2
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-9;<?]*[^0-9;<?]?|O?.?)", re.DOTALL)
 """The bytes of a function key, a cursor key, or a key with Alt: F2 ends with a Q."""
-
-
-class View(Protocol):
-    """Receives every second. A context manager, which restores the terminal at its end."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    def notes(self, notes: list[str]) -> None:
-        """Report missing data, each once."""
-
-    def second(self, history: History, looks: Looks) -> None: ...
-
-    def wait(self) -> bool:
-        """Wait a moment; False if the user wants to end."""
 
 
 class Keys:
@@ -94,9 +75,7 @@ class ScreenView:
         self._live.update(Text("connected; the first figures appear in two seconds", "dim"), refresh=True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._give_back()
         signal.signal(signal.SIGTSTP, self._before)
 
@@ -179,9 +158,7 @@ class PrintedView:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
     def notes(self, notes: list[str]) -> None:
         """Print notes on standard error, once each."""
@@ -199,3 +176,7 @@ class PrintedView:
         if not self._over:
             time.sleep(WAKE_S)
         return not self._over
+
+
+View = ScreenView | PrintedView
+"""Receives every second and notes; `wait` returns False if it has ended."""
