@@ -57,7 +57,7 @@ def look_levels(alpha: float, fewest: int, most: int, spending: Spending = pococ
     for pairs in range(fewest, most + 1):
         added = pairs if pairs == fewest else 1
         now = spending(alpha, pairs / most)
-        bound = _bound(places, weighted, added, now - before)
+        bound = _spending_bound(places, weighted, added, now - before)
         before = now
         levels.append(1 - 2 * float(special.ndtr(-bound / math.sqrt(pairs))))
         nodes, weights = _nodes(32 + 8 * math.ceil(math.sqrt(pairs)))
@@ -67,7 +67,7 @@ def look_levels(alpha: float, fewest: int, most: int, spending: Spending = pococ
     return tuple(levels)
 
 
-def _bound(places: Array, weighted: Array, added: int, share: float) -> float:
+def _spending_bound(places: Array, weighted: Array, added: int, share: float) -> float:
     """Return the sum that is exceeded for the first time, on either side, with probability `share`."""
     from scipy import special
 

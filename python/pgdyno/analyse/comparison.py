@@ -267,12 +267,12 @@ class UnitLogs:
 
     def interval(self, level: float) -> Interval | None:
         if self.stopping is None:
-            return self._at(level)
+            return self._interval_at(level)
         look = look_level(level, self.pairs, self.stopping.fewest, self.stopping.most)
-        found = self._at(look)
+        found = self._interval_at(look)
         return None if found is None else replace(found, level=level, look_level=look)
 
-    def _at(self, level: float) -> Interval | None:
+    def _interval_at(self, level: float) -> Interval | None:
         if self.differences is not None:
             return paired_interval(self.differences, level)
         if self.paired:
@@ -321,14 +321,18 @@ def logs_of_units(pairs: PointPairs, arms: Arms) -> UnitLogs:
         ]
         return UnitLogs(every[0], every[1], False, count, by_instance=True, stopping=arms.stopping)
     return UnitLogs(
-        _logged(pairs.base, bases), _logged(pairs.other, others), arms.paired, count, stopping=arms.stopping
+        _logs_of_figures(pairs.base, bases),
+        _logs_of_figures(pairs.other, others),
+        arms.paired,
+        count,
+        stopping=arms.stopping,
     )
 
 
 def _of_duets(pairs: PointPairs, stopping: StoppingRule | None) -> UnitLogs:
     """Return the ratios of trials that ran at the same time; of several instances, the mean of each pair of them."""
     repeats = [each for each in pairs.repeats if each in pairs.duets]
-    base, other = (_logged(figures, repeats) for figures in (pairs.base, pairs.other))
+    base, other = (_logs_of_figures(figures, repeats) for figures in (pairs.base, pairs.other))
     found: dict[tuple[int | None, int | None], list[float]] = defaultdict(list)
     for repeat in repeats:
         of_base, of_other = (numbers.get(repeat) for numbers in pairs.instances)
@@ -352,7 +356,7 @@ def _by_instance(
     return {instance: math.fsum(logs) / len(logs) for instance, logs in sorted(found.items())}
 
 
-def _logged(figures: Mapping[int, float], repeats: Sequence[int]) -> tuple[float, ...]:
+def _logs_of_figures(figures: Mapping[int, float], repeats: Sequence[int]) -> tuple[float, ...]:
     return tuple(math.log(figures[repeat]) for repeat in repeats)
 
 
@@ -394,7 +398,7 @@ def _judge(logs: UnitLogs, level: float, delta: float, sign: int) -> _Judged:
 
 
 def _of_point(pairs: PointPairs, judged: _Judged, arms: Arms, delta: float) -> PointComparison:
-    found = _compared(pairs.label, judged, delta)
+    found = _point_comparison(pairs.label, judged, delta)
     return replace(found, removed=sum(pairs.removed), dead=pairs.dead, reason=_no_verdict(pairs, arms))
 
 
@@ -406,10 +410,10 @@ def _no_verdict(pairs: PointPairs, arms: Arms) -> Message | None:
         return Message("no-figures", "each trial failed or completed no transaction")
     if dead:
         return Message("no-figure", "each trial of {arm} failed or completed no transaction", arm=names[dead[0]])
-    return _left_out([names[at] for at in empty]) if empty else None
+    return _missing_arms_message([names[at] for at in empty]) if empty else None
 
 
-def _left_out(arms: Sequence[str]) -> Message:
+def _missing_arms_message(arms: Sequence[str]) -> Message:
     if len(arms) == 1:
         return Message(
             "arm-left-out", "all trials of {arm} are left out, because the audit found them invalid", arm=arms[0]
@@ -422,7 +426,7 @@ def _left_out(arms: Sequence[str]) -> Message:
     )
 
 
-def _compared(label: Message, judged: _Judged, delta: float) -> PointComparison:
+def _point_comparison(label: Message, judged: _Judged, delta: float) -> PointComparison:
     logs, interval = judged.logs, judged.interval
     settled = judged.verdict is not Verdict.INCONCLUSIVE
     needed = None if settled else needed_units(interval, logs.spread, logs.instances, delta, paired=logs.paired)
@@ -461,7 +465,7 @@ def _overall(arms: Arms, delta: float) -> PointComparison | None:
     logs = logs_of_units(every, arms)
     if logs.pairs < 2:
         return None
-    return _compared(ALL_POINTS, _judge(logs, CONFIDENCE, delta, arms.metric.sign), delta)
+    return _point_comparison(ALL_POINTS, _judge(logs, CONFIDENCE, delta, arms.metric.sign), delta)
 
 
 def _means(points: Sequence[Mapping[int, float]]) -> dict[int, float]:

@@ -62,22 +62,22 @@ def gate(arms: Arms, limit: float) -> Gate:
     # the limit decides here, in place of the margin for which the run stopped
     rule = None if arms.stopping is None else arms.stopping.model_copy(update={"margin": 0.0})
     (comparison,) = compare([replace(arms, stopping=rule)], delta=limit)
-    points = [_judged(*each, arms, limit) for each in zip(comparison.points, arms.points, strict=True)]
+    points = [_gate_point(*each, arms, limit) for each in zip(comparison.points, arms.points, strict=True)]
     return Gate(comparison, limit, (*points, *(_missing(label, arms) for label in arms.missing)))
 
 
-def _judged(point: PointComparison, pairs: PointPairs, arms: Arms, limit: float) -> GatePoint:
+def _gate_point(point: PointComparison, pairs: PointPairs, arms: Arms, limit: float) -> GatePoint:
     verdict = _verdict(point, arms.metric.sign, math.log1p(limit))
     if verdict is GateVerdict.OK and pairs.broken:
         # what works in some trials only is not as good as before
-        return GatePoint(point, GateVerdict.INCONCLUSIVE, None, None, _broken(arms.other, pairs.broken))
+        return GatePoint(point, GateVerdict.INCONCLUSIVE, None, None, _failed_arm_message(arms.other, pairs.broken))
     if verdict is not GateVerdict.INCONCLUSIVE:
         return GatePoint(point, verdict, 0, 0)
     needed = needed_units(point.interval, point.spread, point.instances, limit, paired=arms.paired)
     return GatePoint(point, verdict, needed, None) if point.instances == 1 else GatePoint(point, verdict, None, needed)
 
 
-def _broken(arm: str, trials: int) -> Message:
+def _failed_arm_message(arm: str, trials: int) -> Message:
     return Message(
         "candidate-broken",
         "{trials} trial of {arm} failed, was interrupted or had errors",

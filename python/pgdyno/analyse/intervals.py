@@ -97,8 +97,8 @@ def paired_interval(differences: Sequence[float], level: float, resamples: int =
     values = tuple(sorted(map(float, differences)))
     mirrored = tuple(sorted(-each for each in values))
     if mirrored < values:
-        return _paired(mirrored, level, resamples).negated()
-    return _paired(values, level, resamples)
+        return _paired_interval(mirrored, level, resamples).negated()
+    return _paired_interval(values, level, resamples)
 
 
 def unpaired_interval(
@@ -112,8 +112,8 @@ def unpaired_interval(
     if len(first) < 2 or len(second) < 2:
         return None
     if (len(second), tuple(second)) < (len(first), tuple(first)):
-        return _unpaired(second, first, level, resamples).negated()
-    return _unpaired(first, second, level, resamples)
+        return _unpaired_interval(second, first, level, resamples).negated()
+    return _unpaired_interval(first, second, level, resamples)
 
 
 def instances_interval(base: Sequence[float], other: Sequence[float], level: float) -> Interval | None:
@@ -139,7 +139,7 @@ def instances_interval(base: Sequence[float], other: Sequence[float], level: flo
 
 
 @lru_cache(maxsize=4_096)
-def _paired(sample: tuple[float, ...], level: float, resamples: int) -> Interval:
+def _paired_interval(sample: tuple[float, ...], level: float, resamples: int) -> Interval:
     # cached, because a run that stops when decided compares all its points after every trial
     values = np.asarray(sample, dtype=np.float64)
     n = len(values)
@@ -150,7 +150,7 @@ def _paired(sample: tuple[float, ...], level: float, resamples: int) -> Interval
     return _by_bca(by_t, (values,), math.sqrt(n / (n - 1)), resamples)
 
 
-def _unpaired(base: Array, other: Array, level: float, resamples: int) -> Interval:
+def _unpaired_interval(base: Array, other: Array, level: float, resamples: int) -> Interval:
     parts = [_variance(values) / len(values) for values in (base, other)]
     error = math.sqrt(sum(parts))
     # Welch and Satterthwaite; two constant samples have nothing to estimate

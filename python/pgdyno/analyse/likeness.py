@@ -42,7 +42,7 @@ class MeasuredStatement:
 def replayed_statements(end: Mapping[str, Any]) -> list[MeasuredStatement]:
     """Return the classes of a replay from the engine's event `end`; a statement's number is that of its class."""
     return [
-        _measured(statement, statement["id"])
+        _measured_statement(statement, statement["id"])
         for script in end.get("scripts") or ()
         for statement in script.get("statements") or ()
     ]
@@ -61,11 +61,11 @@ def modelled_statements(
     for script in end.get("scripts") or ():
         known = commands.get(names.get(script["script"], ""), ())
         classes = dict(zip(ids.get(script["script"], ()), known, strict=False))
-        found += [_measured(each, classes.get(each["id"])) for each in script.get("statements") or ()]
+        found += [_measured_statement(each, classes.get(each["id"])) for each in script.get("statements") or ()]
     return found
 
 
-def _measured(statement: Mapping[str, Any], of: int | None) -> MeasuredStatement:
+def _measured_statement(statement: Mapping[str, Any], of: int | None) -> MeasuredStatement:
     latency = statement.get("latency_ns") or {}
     return MeasuredStatement(
         of,
@@ -87,7 +87,7 @@ def likeness(capture: Capture, statements: Iterable[MeasuredStatement]) -> Liken
     captured, measured = sum(each.calls for each in capture.statements), sum(counts.values())
     outside = counts.pop(None, 0)
     compared = [
-        _compared(number, each, by_class.get(number, ()), captured, measured)
+        _class_likeness(number, each, by_class.get(number, ()), captured, measured)
         for number, each in enumerate(capture.statements)
     ]
     differences: dict[int | None, float] = {each.number: abs(each.share - each.captured_share) for each in compared}
@@ -113,7 +113,7 @@ def _weight(of: StatementClass) -> tuple[float, int]:
     return of.total_us or 0.0, of.calls
 
 
-def _compared(
+def _class_likeness(
     number: int, captured: StatementClass, measured: Sequence[MeasuredStatement], all_captured: int, all_measured: int
 ) -> ClassLikeness:
     calls = sum(each.succeeded + each.failed for each in measured)
@@ -138,7 +138,7 @@ def _percentiles_us(measured: Sequence[MeasuredStatement]) -> tuple[float | None
     """Return p50 and p99 of statements together: histograms are merged, percentiles are never averaged."""
     some = [each for each in measured if each.succeeded]
     if len(some) == 1:
-        return _us(some[0].p50_ns), _us(some[0].p99_ns)
+        return _to_us(some[0].p50_ns), _to_us(some[0].p99_ns)
     blobs = [each.histogram for each in some if each.histogram is not None]
     merged = merge(blobs) if blobs and len(blobs) == len(some) else None
     if merged is None:
@@ -147,7 +147,7 @@ def _percentiles_us(measured: Sequence[MeasuredStatement]) -> tuple[float | None
     return p50 / 1e3, p99 / 1e3
 
 
-def _us(value_ns: int | None) -> float | None:
+def _to_us(value_ns: int | None) -> float | None:
     return None if value_ns is None else value_ns / 1e3
 
 

@@ -82,9 +82,9 @@ def expected_grade(
     fewest, most = repeats
     if most < 2 or not compares:
         return grade_of_repeats(points, most)
-    found = _pooled([[math.log(other / base) for base, other in each] for each in pairs])
+    found = _pooled_variance([[math.log(other / base) for base, other in each] for each in pairs])
     if found is None:
-        single = _pooled([[math.log(each) for each in figures if each > 0] for figures in points])
+        single = _pooled_variance([[math.log(each) for each in figures if each > 0] for figures in points])
         found = None if single is None else 2 * single
     if found is None:
         return None
@@ -120,9 +120,9 @@ def _grade_of_instances(
         for each in units
         if each.by_instance and each.paired
     ]
-    variance, freedom = _pooled(of_pairs), instances - 1
+    variance, freedom = _pooled_variance(of_pairs), instances - 1
     if variance is None:
-        single, freedom = _pooled([[math.log(each) for each in of] for of in means]), 2 * (instances - 1)
+        single, freedom = _pooled_variance([[math.log(each) for each in of] for of in means]), 2 * (instances - 1)
         variance = None if single is None else 2 * single
     if variance is None:
         return None
@@ -181,7 +181,7 @@ def _pairs(run: RunSource) -> list[list[tuple[float, float]]]:
     return list(found.values())
 
 
-def _pooled(logs: Sequence[Sequence[float]]) -> float | None:
+def _pooled_variance(logs: Sequence[Sequence[float]]) -> float | None:
     """Return the variance within groups; None without a group of two."""
     groups = [each for each in logs if len(each) > 1]
     if not groups:
@@ -212,7 +212,7 @@ def grade_of_repeats(
     values.
     """
     logs = [[math.log(each) for each in figures] for figures in points if len(figures) > 1 and min(figures) > 0]
-    variance = _pooled(logs)
+    variance = _pooled_variance(logs)
     if variance is None:
         return None
     trials = repeats if repeats is not None else min(len(each) for each in logs)

@@ -210,7 +210,7 @@ def split_of(manifest: Manifest, trials: Sequence[Placed]) -> str | None:
 
 def by_arm(manifest: Manifest, trials: Sequence[Placed], by: str) -> dict[str, list[PointKey]]:
     """Return the points of every arm, the baseline first. Raises UsageError if `by` is no parameter of `trials`."""
-    arm, key = arm_name(manifest, trials, by), without(by)
+    arm, key = arm_name(manifest, trials, by), key_without(by)
     found: dict[str, dict[PointKey, None]] = {}
     for trial in sorted(trials, key=_place_in_plan(manifest, trials, by)):
         found.setdefault(arm(trial), {})[key(trial)] = None
@@ -253,7 +253,7 @@ def within(
             (first, other),
             (arms[first], trials),
             metric,
-            without(by),
+            key_without(by),
             (removed, removed),
             paired=True,
             same_servers=by not in ("target", VERSION),
@@ -292,7 +292,7 @@ def between(
                 f"run {run.manifest.run} is a duet: its figures depend on the two targets that ran at the same time",
                 hint="compare its two targets with each other: pgdyno compare with this run alone",
             )
-    key = without(*single, *(each.name for each in differing_parameters(base.trials, other.trials)))
+    key = key_without(*single, *(each.name for each in differing_parameters(base.trials, other.trials)))
     names = (base.manifest.run, other.manifest.run)
     stopping = _widest_rule(base, other)
     arms = _arms(
@@ -458,7 +458,7 @@ def _instances(
     return found
 
 
-def without(*names: str) -> Callable[[Placed], PointKey]:
+def key_without(*names: str) -> Callable[[Placed], PointKey]:
     """Return a trial's point without the parameters `names`, which may include the target and its version."""
 
     def key(trial: Placed) -> PointKey:

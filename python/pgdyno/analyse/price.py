@@ -108,7 +108,11 @@ def compare_prices(of: Comparison, base_total: float, other_total: float) -> lis
     if of.metric is not Metric.TPS or base_total <= 0 or other_total <= 0:
         return []
     points = [*of.points, *([of.overall] if of.overall is not None else [])]
-    found = [_priced(point, point.interval, of.delta, base_total, other_total) for point in points if point.interval]
+    found = [
+        _price_comparison(point, point.interval, of.delta, base_total, other_total)
+        for point in points
+        if point.interval
+    ]
     return [each for each in found if each is not None]
 
 
@@ -120,7 +124,7 @@ _WORDS = {
 }
 
 
-def _priced(
+def _price_comparison(
     point: PointComparison, interval: Interval | None, delta: float, base_total: float, other_total: float
 ) -> PriceComparison | None:
     if interval is None:

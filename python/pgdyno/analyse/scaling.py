@@ -352,7 +352,7 @@ def along(points: Sequence[PointSummary], parameter: str) -> list[ParameterCurve
     """
     groups: dict[str, list[PointSummary]] = defaultdict(list)
     for point in points:
-        groups[_without(point, parameter)].append(point)
+        groups[_shared_parameters(point, parameter)].append(point)
     curves = []
     for there in groups.values():
         ordered = sorted(there, key=lambda point: _place(value_at(point.point, parameter), there.index(point)))
@@ -373,7 +373,7 @@ def value_at(point: Point, parameter: str) -> int | float | str | None:
     return value
 
 
-def _without(point: PointSummary, parameter: str) -> str:
+def _shared_parameters(point: PointSummary, parameter: str) -> str:
     """Return the parameters that a point shares with its neighbours along `parameter`."""
     described = point.point.model_dump()
     group, dot, key = parameter.partition(".")

@@ -139,11 +139,11 @@ def label(series: Series, names: Sequence[str]) -> str:
     empty.
     """
     parts = [series.target] if "target" in names or not names else []
-    parts += [named(name, series.parameter(name)) for name in names if name != "target"]
+    parts += [parameter_label(name, series.parameter(name)) for name in names if name != "target"]
     return ", ".join(parts)
 
 
-def named(name: str, value: float | str | None) -> str:
+def parameter_label(name: str, value: float | str | None) -> str:
     """Return a parameter with its value: `prepared`, `scale 10`, `2 workers`, `rate 1,000`, `work_mem 4MB`.
 
     A setting that a trial does not set is `unchanged`: the target may have set it.

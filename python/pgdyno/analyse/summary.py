@@ -185,7 +185,7 @@ def _point(run: RunSource, series: Series, trials: Sequence[TrialRecord]) -> Poi
     # rates and latencies of transactions say nothing of queries that run once
     counted = [summary for summary in summaries if summary.tpch is None]
     rates = tuple(summary.tps for summary in counted)
-    histogram, broken = _merged(run, numbers) if counted else (None, None)
+    histogram, broken = _merge_histograms(run, numbers) if counted else (None, None)
     if histogram is not None:
         latencies = [summary.latency_ns for summary in summaries if summary.latency_ns is not None]
         histogram = histogram.within(_smallest(latencies), _largest(latencies))
@@ -203,8 +203,8 @@ def _point(run: RunSource, series: Series, trials: Sequence[TrialRecord]) -> Poi
         latency=latency,
         histogram=histogram,
         losses=losses,
-        scheduled=_scheduled(summaries),
-        served=_served(summaries),
+        scheduled=_scheduled_transactions(summaries),
+        served=_served_share(summaries),
         errors=_errors(summaries),
         seconds=_seconds(run, numbers) if counted else (),
         warnings=(
@@ -214,7 +214,7 @@ def _point(run: RunSource, series: Series, trials: Sequence[TrialRecord]) -> Poi
     )
 
 
-def _merged(run: RunSource, numbers: Sequence[int]) -> tuple[LatencyHistogram | None, str | None]:
+def _merge_histograms(run: RunSource, numbers: Sequence[int]) -> tuple[LatencyHistogram | None, str | None]:
     """Merge the latencies of the trials, or return the error: one broken blob must not hide the other figures."""
     try:
         return merge(row.histogram for number in numbers for row in run.histograms(number, totals=True)), None
@@ -228,7 +228,7 @@ def _latency(summaries: Sequence[Summary], histogram: LatencyHistogram | None, *
     if not measured:
         return None
     if histogram is None:
-        return _printed(measured) if printed else None
+        return _printed_latency(measured) if printed else None
     p50, p90, p95, p99, p999 = histogram.percentiles_ns([50, 90, 95, 99, 99.9])
     return PointLatency(
         mean_ns=_mean(measured),
@@ -245,7 +245,7 @@ _Measured = Sequence[tuple[Latency, int | None]]
 """Latencies of trials, and the number of succeeded transactions in each."""
 
 
-def _printed(measured: _Measured) -> PointLatency | None:
+def _printed_latency(measured: _Measured) -> PointLatency | None:
     """Return the figures of imported trials without a histogram; percentiles only for a single trial."""
     if all(latency == Latency() for latency, _ in measured):
         return None
@@ -299,12 +299,12 @@ def losses_of(summaries: Sequence[Summary]) -> Losses:
     )
 
 
-def _scheduled(summaries: Sequence[Summary]) -> int | None:
+def _scheduled_transactions(summaries: Sequence[Summary]) -> int | None:
     known = [summary.scheduled for summary in summaries if summary.scheduled is not None]
     return None if summaries and not known else sum(known)
 
 
-def _served(summaries: Sequence[Summary]) -> float | None:
+def _served_share(summaries: Sequence[Summary]) -> float | None:
     due = sum(summary.due for summary in summaries)
     return sum(summary.succeeded or 0 for summary in summaries) / due if due > 0 else None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pgdyno.analyse.pairs import differing_parameters
-from pgdyno.analyse.series import named
+from pgdyno.analyse.series import parameter_label
 from pgdyno.audit.subject import AuditRun
 from pgdyno.fingerprint.differences import HEAVY_SETTINGS, UNKNOWN, Difference
 from pgdyno.fingerprint.differences import Severity as Weight
@@ -90,7 +90,7 @@ def _equally_long(base: Sequence[float], other: Sequence[float]) -> bool:
 
 def _value_text(name: str, value: float | str | None) -> str | None:
     if name == "rate":
-        return named("rate", value)
+        return parameter_label("rate", value)
     return None if value in (None, "") else str(value)
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pgdyno.analyse.comparison import LEAST_DELTA, Comparison, PointComparison, Verdict, compare
 from pgdyno.analyse.over_time.timeline import RunSource
-from pgdyno.analyse.pairs import Arms, Metric, PointKey, arm_name, by_arm, metric_of, split_of, within, without
+from pgdyno.analyse.pairs import Arms, Metric, PointKey, arm_name, by_arm, key_without, metric_of, split_of, within
 from pgdyno.errors import UsageError
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
@@ -58,7 +58,7 @@ class Looks:
         self._measured = measured
         manifest = measured().manifest
         self._arm = arm_name(manifest, trials, rule.by)
-        self._key = without(rule.by)
+        self._key = key_without(rule.by)
         arms = by_arm(manifest, trials, rule.by)
         self._base, *others = arms
         shared = set(arms[self._base])

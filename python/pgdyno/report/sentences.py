@@ -11,7 +11,7 @@ from pgdyno.analyse.intervals import Estimate
 from pgdyno.analyse.over_time.timeline import Timeline
 from pgdyno.analyse.pairs import is_duet
 from pgdyno.analyse.scaling import ScalingCurve, ScalingPoint
-from pgdyno.analyse.series import named
+from pgdyno.analyse.series import parameter_label
 from pgdyno.records import Manifest, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.charts.latency import SpectrumLine
@@ -108,7 +108,7 @@ def _sbtest_size(tables: int, rows: int) -> str:
 
 
 def _parameter(name: str, value: float | str) -> str:
-    return gettext("{name} protocol", name=value) if name == "protocol" else named(name, value)
+    return gettext("{name} protocol", name=value) if name == "protocol" else parameter_label(name, value)
 
 
 def _length(trial: TrialRecord) -> str:

@@ -51,7 +51,7 @@ def dips(
     if not len(values):
         return []
     lengths = np.ones(len(values)) if seconds is None else np.asarray(seconds, dtype=np.float64)
-    median, edges = _low(values)
+    median, edges = _median_and_low_spans(values)
     reached = first_s + np.concatenate([[0.0], np.cumsum(lengths)])
     found = []
     for first, end in edges:
@@ -71,7 +71,7 @@ def dips(
 
 def without_dips(values: Array) -> Array:
     """Return `values` with dips replaced by the rolling median, except at either end, where they are levels."""
-    median, edges = _low(values)
+    median, edges = _median_and_low_spans(values)
     filled = values.copy()
     for first, end in edges:
         if first > 0 and end < len(values) and end - first <= WINDOW // 2:
@@ -79,7 +79,7 @@ def without_dips(values: Array) -> Array:
     return filled
 
 
-def _low(values: Array) -> tuple[Array, list[tuple[int, int]]]:
+def _median_and_low_spans(values: Array) -> tuple[Array, list[tuple[int, int]]]:
     """Return the rolling median, and the runs of values well below it, as half-open ranges."""
     median = rolling_median(values)
     spread = 1.4826 * float(np.median(np.abs(values - median)))
@@ -209,17 +209,21 @@ def explained(
     `timeline` if they are known already.
     """
     found = dips_of(timeline) if dips is None else dips
-    return [ExplainedDip(dip, _coincidences(dip, _quiet(timeline, found, dip), probe, timeline, events, worker_shares))
-            for dip in found]  # fmt: skip
+    return [
+        ExplainedDip(
+            dip, _coincidences(dip, _quiet_spans(timeline, found, dip), probe, timeline, events, worker_shares)
+        )
+        for dip in found
+    ]
 
 
 def spans_needed(timeline: Timeline, found: Sequence[Dip]) -> list[Span]:
     """Return the stretches of a trial whose session samples `explained` needs: its dips and their quiet seconds."""
-    spans = {span for dip in found for span in ((dip.from_s, dip.to_s), *_quiet(timeline, found, dip))}
+    spans = {span for dip in found for span in ((dip.from_s, dip.to_s), *_quiet_spans(timeline, found, dip))}
     return sorted(spans)
 
 
-def joined(spans: Sequence[Span]) -> list[Span]:
+def join_spans(spans: Sequence[Span]) -> list[Span]:
     """Merge `spans`, which are in order, each extended by a margin, into stretches that do not overlap.
 
     The margin covers the delay of counters.
@@ -247,7 +251,7 @@ def worker_shares(seconds: Seconds, workers: int) -> list[tuple[float, float, fl
     ]
 
 
-def _quiet(timeline: Timeline, found: Sequence[Dip], dip: Dip) -> list[Span]:
+def _quiet_spans(timeline: Timeline, found: Sequence[Dip], dip: Dip) -> list[Span]:
     """Return measured seconds away from every dip: those near this one, or all."""
     # as arrays: a large sweep has hundreds of dips, and a trial hundreds of seconds
     part = timeline.measured_part
@@ -256,10 +260,10 @@ def _quiet(timeline: Timeline, found: Sequence[Dip], dip: Dip) -> list[Span]:
         quiet &= (part.to_s <= each.from_s - MARGIN_S) | (part.from_s >= each.to_s + MARGIN_S)
     near = quiet & (part.to_s > dip.from_s - NEAR_S) & (part.from_s < dip.to_s + NEAR_S)
     chosen = near if near.any() else quiet
-    return _joined(list(zip(part.from_s[chosen].tolist(), part.to_s[chosen].tolist(), strict=True)))
+    return _join_overlapping(list(zip(part.from_s[chosen].tolist(), part.to_s[chosen].tolist(), strict=True)))
 
 
-def _joined(spans: Sequence[Span]) -> list[Span]:
+def _join_overlapping(spans: Sequence[Span]) -> list[Span]:
     found: list[Span] = []
     for begin, end in spans:
         if found and begin - found[-1][1] < 0.01:
@@ -279,7 +283,7 @@ def _coincidences(
 ) -> tuple[Coincidence, ...]:
     span = (dip.from_s, dip.to_s)
     return (
-        *_planned(span, timeline, events),
+        *_planned_coincidences(span, timeline, events),
         *_waits(span, quiet, probe),
         *_checkpoint(span, quiet, probe),
         *_full_pages(span, quiet, probe),
@@ -289,7 +293,7 @@ def _coincidences(
     )
 
 
-def _planned(span: Span, timeline: Timeline, events: Sequence[EventRecord]) -> Iterator[Coincidence]:
+def _planned_coincidences(span: Span, timeline: Timeline, events: Sequence[EventRecord]) -> Iterator[Coincidence]:
     for event in events:
         if event.began_s is None:
             continue

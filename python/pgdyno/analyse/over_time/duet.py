@@ -30,7 +30,7 @@ def duet_ratio(base: Iterable[Mapping[str, Any]], other: Iterable[Mapping[str, A
     A second without transactions of one of them counts together with the next one, because its ratio has no logarithm;
     at the end, with the one before. None if one of them had no transaction at all in what both measured.
     """
-    counts = [{event["from_us"]: (event["to_us"], _succeeded(event)) for event in each if _is_measured(event)}
+    counts = [{event["from_us"]: (event["to_us"], _successes(event)) for event in each if _is_measured(event)}
               for each in (base, other)]  # fmt: skip
     parts: list[tuple[float, int, int]] = []
     open_s, open_base, open_other = 0.0, 0, 0
@@ -56,5 +56,5 @@ def _is_measured(event: Mapping[str, Any]) -> bool:
     return bool(event["event"] == "interval" and event["phase"] == MEASURE)
 
 
-def _succeeded(event: Mapping[str, Any]) -> int:
+def _successes(event: Mapping[str, Any]) -> int:
     return sum(script["succeeded"] for script in event["scripts"])

@@ -56,7 +56,7 @@ class Probed:
 
     def sessions(self, span: Span, key: Key = by_type) -> dict[str, float]:
         """Return the mean active sessions by `key` over the samples within `span`; empty without a sample."""
-        looks, rows = self._summed(span)
+        looks, rows = self._wait_sums(span)
         found: dict[str, float] = defaultdict(float)
         for row in rows:
             name = key(row)
@@ -66,7 +66,7 @@ class Probed:
 
     def looks(self, span: Span) -> int:
         """Return the number of session samples within `span`."""
-        return self._summed(span)[0]
+        return self._wait_sums(span)[0]
 
     def mean(self, source: str, metric: str, span: Span) -> float | None:
         """Return the mean of a gauge, an average or a mean over the samples that end within `span`, summed over
@@ -84,31 +84,31 @@ class Probed:
 
         A metric whose zeros are left out increased by 0.
         """
-        if not self._within(source, span):
+        if not self._rows_in_span(source, span):
             return None
         return sum(row.value for row in self.samples(source, metric, span))
 
     def samples(self, source: str, metric: str, span: Span) -> list[SeriesRow]:
         """Return the values of one metric whose samples end within `span`."""
-        return [row for row in self._within(source, span) if row.metric == metric]
+        return [row for row in self._rows_in_span(source, span) if row.metric == metric]
 
     def has(self, source: str) -> bool:
         """Return whether there is any sample of `source`."""
         return source in self._by_source
 
-    def _within(self, source: str, span: Span) -> Sequence[SeriesRow]:
+    def _rows_in_span(self, source: str, span: Span) -> Sequence[SeriesRow]:
         rows, times = self._by_source.get(source, ((), ()))
         # a sample covers the time before it: one at the very end belongs to the span, one at its start does not
-        begin, end = (bisect_right(times, self._us(each)) for each in span)
+        begin, end = (bisect_right(times, self._to_run_us(each)) for each in span)
         return rows[begin:end]
 
-    def _summed(self, span: Span) -> tuple[int, Sequence[WaitRow]]:
+    def _wait_sums(self, span: Span) -> tuple[int, Sequence[WaitRow]]:
         """Return the number of samples within `span`, and sessions by wait summed over all of them."""
-        begin, end = (bisect_left(self._looks, self._us(each)) for each in span)
+        begin, end = (bisect_left(self._looks, self._to_run_us(each)) for each in span)
         rows = self.waits_rows[begin:end]
         return len({row.t_us for row in rows}), rows
 
-    def _us(self, second: float) -> int:
+    def _to_run_us(self, second: float) -> int:
         return self.origin_us + round(second * 1e6)
 
     @cached_property
@@ -130,11 +130,11 @@ class SummedProbe(Probed):
     sums: Mapping[Span, tuple[int, Sequence[WaitRow]]]
     """Number of samples, and sessions by wait summed over all of them; a missing stretch has no sample."""
 
-    def _summed(self, span: Span) -> tuple[int, Sequence[WaitRow]]:
+    def _wait_sums(self, span: Span) -> tuple[int, Sequence[WaitRow]]:
         return self.sums.get(span, (0, ()))
 
 
-def probed(events: Sequence[EventRow], waits: Sequence[WaitRow], series: Sequence[SeriesRow]) -> Probed | None:
+def probe_of_rows(events: Sequence[EventRow], waits: Sequence[WaitRow], series: Sequence[SeriesRow]) -> Probed | None:
     """Return the probe of a trial from its tables; None without one, and if the engine never started its load."""
     origin = origin_us(events)
     if origin is None or not (waits or series):
@@ -143,8 +143,8 @@ def probed(events: Sequence[EventRow], waits: Sequence[WaitRow], series: Sequenc
 
 
 def trial_probed(run: ProbedSource, trial: int, sources: Sequence[str]) -> Probed | None:
-    """Return `probed` of trial number `trial`, with series of `sources` alone: those of all are a million an hour."""
-    return probed(run.events(trial), run.waits(trial), run.series(trial, sources))
+    """Return `probe_of_rows` of trial number `trial`, with series of `sources` alone; all are a million an hour."""
+    return probe_of_rows(run.events(trial), run.waits(trial), run.series(trial, sources))
 
 
 def origin_us(events: Sequence[EventRow]) -> int | None:
@@ -254,7 +254,7 @@ def figures(name: str, clients: int, events: Sequence[Event], trial: Sequence[Ev
     start, end = _find(events, "start"), _find(events, "end")
     if start is None or end is None or _origin_us(events) is None:
         return None
-    measured = _joined(_spans(event for event in _intervals(trial) if event[1]["phase"] == "measure"))
+    measured = _join_spans(_spans(event for event in _intervals(trial) if event[1]["phase"] == "measure"))
     inside = [
         event
         for span, event in ((_span(origin, each), each) for origin, each in _intervals(events))
@@ -302,7 +302,7 @@ def _spans(intervals: Iterable[tuple[int, Event]]) -> list[SpanUs]:
     return [_span(origin, event) for origin, event in intervals]
 
 
-def _joined(spans: Iterable[SpanUs]) -> list[SpanUs]:
+def _join_spans(spans: Iterable[SpanUs]) -> list[SpanUs]:
     joined: list[SpanUs] = []
     for begin, end in sorted(spans):
         if joined and begin <= joined[-1][1]:

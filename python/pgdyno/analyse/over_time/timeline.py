@@ -123,9 +123,9 @@ class Timeline:
     @cached_property
     def measured_part(self) -> Timeline:
         """Return the seconds that count."""
-        return self._only(self.phase == PHASES.index(MEASURE))
+        return self._select_seconds(self.phase == PHASES.index(MEASURE))
 
-    def _only(self, chosen: NDArray[np.bool_]) -> Timeline:
+    def _select_seconds(self, chosen: NDArray[np.bool_]) -> Timeline:
         columns = (self.from_s, self.to_s, self.phase, self.tps, self.failed, self.p99_ns)
         return Timeline(self.trial, *(each[chosen] for each in columns))
 

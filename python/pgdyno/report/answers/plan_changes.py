@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pgdyno.analyse.pairs import arm_name, by_arm, split_of, without
+from pgdyno.analyse.pairs import arm_name, by_arm, key_without, split_of
 from pgdyno.audit.arms import arms_of, point_of
 from pgdyno.audit.pairing import sides_of
 from pgdyno.audit.subject import AuditRun
@@ -52,7 +52,7 @@ def arms_of_run(run: AuditRun, by: str | None = None, base: str | None = None) -
         return None
     name_of = arm_name(run.manifest, run.trials, by)
     first = (0, base or next(iter(by_arm(run.manifest, run.trials, by)), ""))
-    return ComparedArms({trial.number: (0, name_of(trial)) for trial in run.trials}, lambda _: first, without(by))
+    return ComparedArms({trial.number: (0, name_of(trial)) for trial in run.trials}, lambda _: first, key_without(by))
 
 
 def arms_of_runs(runs: Sequence[AuditRun], numbers: Sequence[Mapping[int, int]]) -> ComparedArms:
