@@ -30,7 +30,7 @@ default, three quarters of them from a hundredth of the rows, transactions wait 
 
 
 WARMUP_S = 2
-"""Enough for pgdrive to try several numbers of threads."""
+"""Servers and schedulers are faster or slower in a load's first seconds."""
 
 
 class NotReportedError(Exception):

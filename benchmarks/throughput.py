@@ -2,10 +2,9 @@
 
 A user takes the generator that shows what the server can do. So each load runs by pgdrive and by its peer in turn, in
 an order that is swapped each time, and the figure is the median of the ratios of throughput, pair by pair: single pairs
-scatter by a factor of two on shared machines. Both are measured after the same seconds of warm-up, in which pgdrive
-chooses its threads: servers and schedulers are faster or slower in a load's first seconds. The peer is sysbench for its
-own script, else pgbench with whichever number of threads does best in a short race. Client and server share the
-machine's cores.
+scatter by a factor of two on shared machines. Both are measured after the same seconds of warm-up: servers and
+schedulers are faster or slower in a load's first seconds. The peer is sysbench for its own script, else pgbench with
+whichever number of threads does best in a short race. Client and server share the machine's cores.
 """
 
 from __future__ import annotations

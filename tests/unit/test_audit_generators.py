@@ -32,7 +32,7 @@ def test_a_host_whose_processor_is_taken_by_others() -> None:
 def test_a_host_whose_processor_is_slower_than_the_others() -> None:
     # it does what they do with all that it has
     finding = the("generator-limited", by_hosts(own(), (4, 5_000.0, 0.5), (4, 4_900.0, 0.97)))
-    assert finding.message.startswith("workers of generator-2 (load2) use up to 97 % of a core each")
+    assert finding.message.startswith("a worker of generator-2 (load2) uses up to 97 % of a core")
     assert finding.evidence[0].figures == {"worker_cpu_share": 0.97, "generator-2": 0.97}
 
 

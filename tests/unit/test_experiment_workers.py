@@ -6,11 +6,9 @@ from pathlib import Path
 
 from pgdyno.experiment.generators import KnownWorkers
 from pgdyno.plan import load_plan
-from pgdyno.records import GeneratorHost, Outcome, Point, TrialRecord, WorkersTried
+from pgdyno.records import GeneratorHost, Outcome, Point, TrialRecord
 from pgdyno.run.engine import trial_options
-from pgdyno.run.run_trial import judge
 from tests.unit.audit_sample import own
-from tests.unit.events_sample import sample_events
 
 POINT = Point(clients=4, scale=10)
 
@@ -33,7 +31,7 @@ def test_the_first_trial_that_finished_decides_for_its_load() -> None:
     assert known.of(POINT.model_copy(update={"rate": 100.0})) is None
 
 
-def test_several_generators_find_no_number() -> None:
+def test_several_generators_have_no_common_number() -> None:
     record = trial(4)
     assert record.generator is not None
     host = GeneratorHost.model_construct(name="a")
@@ -48,19 +46,3 @@ def test_a_known_number_is_asked_for_unless_the_plan_has_one(tmp_path: Path) -> 
     assert "--jobs=4" in trial_options(plan, POINT, 1, phases, workers=4)
     planned = POINT.model_copy(update={"workers": 2})
     assert "--jobs=2" in trial_options(plan, planned, 1, phases, workers=4)
-
-
-def test_tried_and_added_workers_are_in_the_record(tmp_path: Path) -> None:
-    events = sample_events(4, 3, 2000, 500)
-    warmup_us = round(events[0]["warmup_s"] * 1e6)
-    tried = [{"workers": 1, "tps": 100.5, "slots": 4}, {"workers": 2, "tps": 130.0, "slots": 4}]
-    chosen = {"event": "workers_chosen", "t_us": 9, "workers": 2, "tried": tried}
-    added = [
-        {"event": "worker_added", "t_us": at, "worker": 2, "from_us": at, "giver": 0, "clients": 1, "cpu_share": 0.9}
-        for at in (warmup_us - 1, warmup_us)
-    ]
-    events[-1:-1] = [chosen, *added]
-    generator = judge(events, 0, tmp_path / "log").generator
-    assert generator is not None
-    assert generator.workers_tried == [WorkersTried(workers=1, tps=100.5), WorkersTried(workers=2, tps=130.0)]
-    assert generator.worker_added == 1, "the other one came in the warm-up"

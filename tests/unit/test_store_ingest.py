@@ -43,18 +43,14 @@ def test_sums_over_seconds_are_the_totals_of_the_end() -> None:
     assert [row.phase for row in tables.intervals if row.script == 1] == ["warm-up"] * 2 + ["measure"] * 5 + ["drain"]
 
 
-def test_workers_may_become_more() -> None:
+def test_cpu_time_of_all_workers_is_added() -> None:
     events = sample_events(4, 3, 2000, 500)
     intervals = [event for event in events if event["event"] == "interval"]
     worker = {"cpu_us": 250_000, "cpu_share": 0.25, "clients": 2, "wakeups": 7, "replies": {"mean": 2.0, "max": 3}}
     for count, interval in enumerate(intervals, start=1):
         interval["workers"] = [worker] * count
-    added = {"event": "worker_added", "t_us": 9, "worker": 1, "from_us": 5, "giver": 0, "clients": 2, "cpu_share": 0.9}
-    events.insert(events.index(intervals[1]), added)
     tables = ingested(1, events)
     assert [row.worker_cpu_us for row in tables.intervals] == [250_000 * count for count in (1, 2, 3, 4)]
-    told = next(row for row in tables.events if row.kind == "worker_added")
-    assert json.loads(told.detail)["cpu_share"] == 0.9
 
 
 def test_histograms_decode_to_what_was_counted() -> None:

@@ -104,7 +104,7 @@ impl Client {
         let spec = shared.spec;
         let mode = match &spec.drivers {
             Some(drivers) => {
-                let driver = drivers.driver(spec.group_of(shared.worker, id), id);
+                let driver = drivers.driver(shared.worker, id);
                 Mode::Driver(Box::new(DriverRun::new(driver)))
             }
             None => Mode::Script { statement: None },
@@ -126,7 +126,7 @@ impl Client {
     /// Changes the state; checks in debug builds that the session allows it.
     fn enter(&mut self, state: State) {
         match state {
-            State::Paused(_) | State::Departing | State::Unconnected(_) => {
+            State::Paused(_) | State::Unconnected(_) => {
                 debug_assert!(!self.transaction.begun, "{state:?} in a transaction");
             }
             State::Running(Awaited::Preparation | Awaited::Answer | Awaited::Rollback(_)) | State::Stopping => {
@@ -225,47 +225,6 @@ impl Client {
         self.id
     }
 
-    /// Departs if the client waits for its intended start, which it takes along.
-    pub fn depart_if_waiting(&mut self, shared: &mut Shared<'_>) {
-        if self.state == State::Paused(Pause::Schedule) && shared.departures.wants(self.id) {
-            shared.departures.add(self.id);
-        }
-    }
-
-    /// Whether the client is between two transactions, and can move to another worker.
-    #[must_use]
-    pub fn may_leave(&self) -> bool {
-        matches!(self.state, State::Departing | State::Paused(Pause::Schedule))
-    }
-
-    /// Departs before the next transaction.
-    fn depart(&mut self, shared: &mut Shared<'_>) -> Next {
-        self.enter(State::Departing);
-        shared.departures.add(self.id);
-        Next::Wait
-    }
-
-    /// Continues in the worker of `shared`, where its timer is, because the move failed.
-    pub fn stayed(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        match self.state {
-            State::Departing => self.arrived(now, shared),
-            _ => Next::Wait,
-        }
-    }
-
-    /// Continues in the worker of `shared`, after the move.
-    pub fn arrived(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        match self.state {
-            State::Paused(Pause::Schedule) => {
-                self.sleep_until(self.transaction.intended, shared);
-                Next::Wait
-            }
-            State::Departing if shared.stops(now) => self.finish(shared),
-            State::Departing => self.choose(now, shared),
-            _ => Next::Wait,
-        }
-    }
-
     /// Continues at the instant that the client was waiting for.
     pub fn woken(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         match self.state {
@@ -282,7 +241,6 @@ impl Client {
                 self.run(now, shared)
             }
             State::Running(Awaited::Preparation | Awaited::Answer | Awaited::Rollback(_))
-            | State::Departing
             | State::Stopping
             | State::Finished
             | State::Aborted => Next::Wait,
@@ -486,7 +444,6 @@ impl Client {
             State::Running(Awaited::Rollback(ending)) => self.rolled_back(ending, now, shared),
             State::Running(Awaited::Sleep | Awaited::SessionChange(_))
             | State::Paused(_)
-            | State::Departing
             | State::Unconnected(_)
             | State::Stopping
             | State::Finished

@@ -24,10 +24,8 @@ use crate::recorder::Statements;
 
 /// Creates the drivers of a run.
 pub trait Drivers: Debug + Send + Sync {
-    /// Creates the driver of a client. It is called in the thread of the client's first worker,
-    /// before the load begins. Clients of one `group` always share a worker, except while they move
-    /// to another.
-    fn driver(&self, group: usize, client: usize) -> Box<dyn Driver>;
+    /// Creates the driver of a client, in the thread of its worker, before the load begins.
+    fn driver(&self, worker: usize, client: usize) -> Box<dyn Driver>;
 
     /// Whether the server's notices go to standard error, as those of scripts do.
     fn prints_notices(&self) -> bool {

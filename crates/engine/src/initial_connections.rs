@@ -1,6 +1,7 @@
 //! Connects a worker's clients before the load begins.
 
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -19,11 +20,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// `stop` was set meanwhile.
 pub fn connect_clients(
     connections: &mut Connections<impl Poller>,
-    share: &[usize],
+    share: Range<usize>,
     begins_connected: impl Fn(usize) -> bool,
     stop: &AtomicBool,
 ) -> Result<(), RunError> {
-    let tokens = share.iter().enumerate().filter(|(_, client)| begins_connected(**client));
+    let tokens = share.clone().enumerate().filter(|(_, client)| begins_connected(*client));
     tokens.for_each(|(token, _)| connections.dialer.request((token, Purpose::Connect)));
     while !connections.dialer.is_idle() {
         if stop.load(Ordering::Relaxed) {
@@ -37,7 +38,7 @@ pub fn connect_clients(
             let (token, _) = dialed.tag;
             let mut session = dialed.result.map_err(|error| match error.is_interrupted() {
                 true => RunError::Interrupted,
-                false => RunError::Connect { client: share[token], error: Box::new(error) },
+                false => RunError::Connect { client: share.start + token, error: Box::new(error) },
             })?;
             session.print_notices();
             let transport = session.into_transport().map_err(|error| RunError::System(io::Error::other(error)))?;

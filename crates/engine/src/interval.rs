@@ -158,12 +158,6 @@ impl Merger {
         Self { reached: vec![Some(origin); workers], open: BTreeMap::new() }
     }
 
-    /// Adds a worker that starts at `from`, whose intervals end later; returns its number.
-    pub fn join(&mut self, from: Nanos) -> usize {
-        self.reached.push(Some(from));
-        self.reached.len() - 1
-    }
-
     /// Adds a worker's interval; returns its emptied records for reuse where possible.
     pub fn add(&mut self, interval: Interval) -> Option<Vec<ScriptRecord>> {
         let workers = self.reached.len();
@@ -194,9 +188,6 @@ impl Merger {
                 merged.clients += health.clients;
                 merged.in_flight += interval.in_flight;
                 merged.stalls = stall::common(&merged.stalls, &interval.stalls);
-                if merged.workers.len() < workers {
-                    merged.workers.resize(workers, Health::default());
-                }
                 merged.workers[interval.worker] = health;
                 let mut scripts = interval.scripts;
                 for (all, one) in merged.scripts.iter_mut().zip(&mut scripts) {
@@ -286,37 +277,5 @@ mod tests {
         merger.ended(2);
         assert_eq!(merger.take_whole().map(bounds), Some((10, 17, 2)));
         assert!(merger.take_whole().is_none());
-    }
-
-    #[test]
-    fn a_worker_that_joins_is_waited_for_from_then_on() {
-        let mut merger = Merger::new(1, 0);
-        merger.add(interval(0, 0, 10, 5));
-        assert!(merger.take_whole().is_some_and(|merged| merged.workers.len() == 1));
-        assert_eq!(merger.join(13), 1);
-        merger.add(interval(0, 10, 20, 5));
-        assert!(merger.take_whole().is_none(), "the new one is in it from 13 on");
-        merger.add(interval(1, 13, 20, 5));
-        let second = merger.take_whole().expect("both have passed 20");
-        assert_eq!((second.from, second.to, second.clients), (10, 20, 4));
-        assert_eq!((second.workers[0].span, second.workers[1].span), (10, 7));
-        // the older interval may end first
-        merger.add(interval(0, 20, 25, 5));
-        merger.ended(0);
-        assert!(merger.take_whole().is_none());
-        merger.add(interval(1, 20, 30, 5));
-        let bounds = |merged: Merged| (merged.from, merged.to);
-        assert_eq!(merger.take_whole().map(bounds), Some((20, 30)));
-        assert!(merger.take_whole().is_none());
-    }
-
-    #[test]
-    fn an_interval_from_before_a_worker_joined_does_not_wait_for_it() {
-        let mut merger = Merger::new(2, 0);
-        merger.add(interval(0, 0, 10, 5));
-        merger.join(13);
-        merger.add(interval(1, 0, 10, 5));
-        let first = merger.take_whole().expect("the new one was not there");
-        assert_eq!(first.workers[2], Health::default());
     }
 }

@@ -18,13 +18,11 @@ pub mod clock;
 pub mod command_record;
 pub mod commit_ledger;
 mod connections;
-mod departures;
 pub mod driver;
 mod error;
 pub mod error_counts;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
-mod handover;
 pub mod health;
 mod initial_connections;
 pub mod interval;
@@ -61,10 +59,8 @@ mod tls;
 mod transaction;
 mod worker;
 mod worker_channel;
-pub mod worker_count_search;
 mod worker_message;
 mod worker_pool;
-pub mod worker_scaling;
 
 pub use error::RunError;
 pub use observer::{Connected, Observer};

@@ -33,19 +33,19 @@ pub struct LoadStart<'a> {
 }
 
 /// Receives the workers' messages.
-pub struct Listener<'a, 'scope, 'env, O> {
+pub struct Listener<'a, O> {
     spec: &'a Spec,
     start: LoadStart<'a>,
-    pool: WorkerPool<'scope, 'env>,
+    pool: WorkerPool,
     observer: &'a mut O,
     merger: Merger,
     totals: Totals<'a>,
     ends: Vec<WorkerEnd>,
 }
 
-impl<'a, 'scope, 'env, O: Observer> Listener<'a, 'scope, 'env, O> {
+impl<'a, O: Observer> Listener<'a, O> {
     /// For a load whose workers have begun.
-    pub fn new(spec: &'a Spec, start: LoadStart<'a>, pool: WorkerPool<'scope, 'env>, observer: &'a mut O) -> Self {
+    pub fn new(spec: &'a Spec, start: LoadStart<'a>, pool: WorkerPool, observer: &'a mut O) -> Self {
         Self {
             merger: Merger::new(spec.workers, start.timetable.origin),
             totals: Totals::new(spec.programs.len(), spec.phases.as_ref()),
@@ -63,10 +63,6 @@ impl<'a, 'scope, 'env, O: Observer> Listener<'a, 'scope, 'env, O> {
     /// When a worker failed.
     pub fn listen(mut self, stop: &AtomicBool) -> Result<Report, RunError> {
         while let Some(message) = self.pool.next() {
-            let Some(message) = message else {
-                self.tune();
-                continue;
-            };
             self.take(message, stop);
             while let Some(merged) = self.merger.take_whole() {
                 self.hand_on(merged);
@@ -78,13 +74,6 @@ impl<'a, 'scope, 'env, O: Observer> Listener<'a, 'scope, 'env, O> {
             }
         }
         self.into_report(stop)
-    }
-
-    fn tune(&mut self) {
-        match self.pool.tune() {
-            Ok(choice) => choice.iter().for_each(|choice| self.observer.workers_chosen(choice)),
-            Err(error) => self.observer.worker_refused(&error),
-        }
     }
 
     fn take(&mut self, message: WorkerMessage, stop: &AtomicBool) {
@@ -101,16 +90,11 @@ impl<'a, 'scope, 'env, O: Observer> Listener<'a, 'scope, 'env, O> {
             WorkerMessage::Ended(mut end) => {
                 // there will be no report, so the other workers need not go on
                 stop.fetch_or(end.failure.is_some(), Ordering::Relaxed);
-                self.pool.ended(end.worker);
                 self.merger.ended(end.worker);
                 self.totals.commands(std::mem::take(&mut end.commands));
                 self.totals.worker_errors(&end.errors);
                 self.ends.push(end);
             }
-            WorkerMessage::Ready(result) => match self.pool.ready(result, &mut self.merger) {
-                Ok(added) => added.iter().for_each(|added| self.observer.worker_added(added)),
-                Err(error) => self.observer.worker_refused(&error),
-            },
         }
     }
 
@@ -121,9 +105,6 @@ impl<'a, 'scope, 'env, O: Observer> Listener<'a, 'scope, 'env, O> {
         self.observer.interval(&merged);
         merged.scripts.append(&mut of_phases);
         merged.scripts.iter_mut().for_each(ScriptRecord::clear);
-        if let Err(error) = self.pool.scale(&merged) {
-            self.observer.worker_refused(&error);
-        }
         self.pool.recycle(0, merged.scripts);
     }
 
@@ -153,8 +134,6 @@ impl<'a, 'scope, 'env, O: Observer> Listener<'a, 'scope, 'env, O> {
         let mut report = self.totals.into_report(outcome(&ends, stop), &end, &phases);
         report.outages = outages;
         report.ledger = spec.ledger.as_ref().map(|_| client_ledgers(&mut ends));
-        // workers that were only tried are not workers of the load
-        report.health.workers.truncate(self.pool.workers());
         Ok(report)
     }
 }

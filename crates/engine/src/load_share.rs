@@ -48,16 +48,6 @@ pub fn share_of(clients: usize, workers: usize, worker: usize) -> Range<usize> {
     first..first + (clients - first + workers - worker - 1) / (workers - worker)
 }
 
-/// The worker that has the engine's client number `client` (from 0) when `workers` share the
-/// clients.
-///
-/// Twice as many workers halve each worker's clients, and half as many reunite them: a client of
-/// worker w moves to w + `workers`, or stays.
-#[must_use]
-pub fn worker_of(client: usize, workers: usize) -> usize {
-    client % workers
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,17 +59,6 @@ mod tests {
             assert_eq!(shares.iter().cloned().flatten().collect::<Vec<_>>(), (0..clients).collect::<Vec<_>>());
             let sizes: Vec<_> = shares.iter().map(ExactSizeIterator::len).collect();
             assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1);
-        }
-    }
-
-    #[test]
-    fn doubling_splits_each_workers_clients_and_halving_brings_them_back() {
-        for client in 0..100 {
-            for workers in [1, 2, 4, 8] {
-                let before = worker_of(client, workers);
-                let after = worker_of(client, 2 * workers);
-                assert!(after == before || after == before + workers);
-            }
         }
     }
 

@@ -44,7 +44,7 @@ impl<'a> Log<'a> {
         Some(Self {
             spec: log,
             path: file.path(),
-            out: BufWriter::with_capacity(BUFFER_BYTES, file.opened()?),
+            out: BufWriter::with_capacity(BUFFER_BYTES, file.file()),
             columns: Columns {
                 lag: spec.arrivals != Arrivals::Closed,
                 skipped: spec.latency_limit.is_some(),

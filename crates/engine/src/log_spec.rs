@@ -23,7 +23,7 @@ pub enum Detail {
 /// The logs of a run.
 #[derive(Debug)]
 pub struct LogSpec {
-    /// One file for each worker, up to the highest possible number of workers.
+    /// One file for each worker.
     pub files: Vec<LogFile>,
     /// What one line represents.
     pub detail: Detail,
@@ -38,14 +38,17 @@ pub struct LogSpec {
 #[derive(Debug)]
 pub struct LogFile {
     path: PathBuf,
-    file: OnceLock<File>,
+    file: File,
 }
 
 impl LogFile {
-    /// A file, which is created when its worker begins.
-    #[must_use]
-    pub fn new(path: PathBuf) -> Self {
-        Self { path, file: OnceLock::new() }
+    /// Creates the empty file.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn create(path: PathBuf) -> io::Result<Self> {
+        let file = File::create(&path)?;
+        Ok(Self { path, file })
     }
 
     /// The path of the file.
@@ -54,29 +57,9 @@ impl LogFile {
         &self.path
     }
 
-    /// Creates the empty file.
-    ///
-    /// # Errors
-    /// When the system refuses.
-    pub fn create(&self) -> io::Result<()> {
-        let file = File::create(&self.path)?;
-        // only its worker calls this, and only once
-        let _ = self.file.set(file);
-        Ok(())
-    }
-
-    /// The file, once it has been created.
+    /// The open file.
     #[must_use]
-    pub fn opened(&self) -> Option<&File> {
-        self.file.get()
-    }
-
-    /// Removes the file, unless something was logged.
-    pub fn remove_empty(&self) {
-        let length = self.file.get().and_then(|file| file.metadata().ok());
-        if length.is_some_and(|file| file.len() == 0) {
-            // a file that cannot be removed does no harm
-            let _ = std::fs::remove_file(&self.path);
-        }
+    pub fn file(&self) -> &File {
+        &self.file
     }
 }

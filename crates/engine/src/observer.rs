@@ -1,12 +1,9 @@
 //! What the engine reports while a load runs.
 
-use std::io;
-
 use crate::clock::{Clock, Nanos};
 use crate::error::RunError;
 use crate::interval::{ErrorNote, Merged};
 use crate::outage::OutageNote;
-use crate::worker_count_search::Choice;
 
 /// Receives events of the load as they happen.
 pub trait Observer {
@@ -30,15 +27,6 @@ pub trait Observer {
 
     /// Called when an outage begins or ends, or when connections are lost in it.
     fn outage(&mut self, note: &OutageNote);
-
-    /// Called when several numbers of workers were tried in the warm-up, and one was chosen.
-    fn workers_chosen(&mut self, _choice: &Choice) {}
-
-    /// Called when a worker was added.
-    fn worker_added(&mut self, added: &Added);
-
-    /// Called when the system refused to start another worker: the load continues without it.
-    fn worker_refused(&mut self, why: &io::Error);
 }
 
 /// What is known once all clients are connected.
@@ -52,19 +40,4 @@ pub struct Connected {
     pub measure: Nanos,
     /// The poller's name, `epoll` or `io_uring`.
     pub io: &'static str,
-}
-
-/// A worker that was added while the load ran, because others were too busy.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Added {
-    /// Number of the new worker.
-    pub worker: usize,
-    /// When it was added, since the engine's start.
-    pub at: Nanos,
-    /// The worker that gave half of its clients to it.
-    pub donor: usize,
-    /// How many clients it took over.
-    pub clients: usize,
-    /// The share of a core that the busiest worker used.
-    pub share: f64,
 }

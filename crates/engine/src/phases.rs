@@ -128,6 +128,13 @@ impl Phases {
         self.places.last().map_or(0, |place| place.to)
     }
 
+    /// The fewest clients that a phase with a rate has at any time; `usize::MAX` without rates.
+    #[must_use]
+    pub fn fewest_clients(&self) -> usize {
+        let with_rate = self.specs().iter().filter(|phase| phase.rate_per_s.is_some());
+        with_rate.map(|phase| phase.clients.from.min(phase.clients.to) as usize).min().unwrap_or(usize::MAX)
+    }
+
     /// Whether the phases have rates.
     #[must_use]
     pub fn is_open(&self) -> bool {

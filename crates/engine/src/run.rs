@@ -2,6 +2,7 @@
 //! their reports.
 
 use std::io;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,6 +19,7 @@ use crate::listener::{Listener, LoadStart};
 use crate::observer::{Connected, Observer};
 use crate::outage::OutageTracker;
 use crate::poller::{self, Epoll, Poller, Uring};
+use crate::recorder::ScriptRecord;
 use crate::report::Report;
 use crate::shared::Shared;
 use crate::spec::{Limit, OnLoss, Sessions, Spec};
@@ -27,8 +29,7 @@ pub use crate::worker::LONGEST_SHUTDOWN;
 use crate::worker::{Links, Worker};
 use crate::worker_channel::{WorkerSender, worker_channel};
 use crate::worker_message::{WorkerEnd, WorkerMessage};
-use crate::worker_pool::{AddedWorker, Channels, Context, PoolParts, WorkerPool, added_worker, links};
-use crate::worker_scaling::Scaling;
+use crate::worker_pool::{Context, Recycling, WorkerPool, links};
 
 /// How long a worker that waits for its start sleeps before it checks whether it is to stop.
 const LONGEST_SLEEP: Nanos = SECOND / 10;
@@ -49,7 +50,7 @@ enum Ready {
 /// The load could not begin. Later errors are in the report.
 pub fn run(spec: &Spec, clock: Clock, stop: &AtomicBool, observer: &mut impl Observer) -> Result<Report, RunError> {
     let templates = templates(&spec.programs, spec.mode).map_err(RunError::Statement)?;
-    let (work, added, io) = thread_functions(spec)?;
+    let (work, io) = thread_function(spec)?;
     let delay = AtomicU64::new(0);
     let context = Context { spec, templates: &templates, clock, stop, delay: &delay };
     let outages = (spec.on_loss != OnLoss::Abort).then(|| Arc::new(OutageTracker::new(spec.clients)));
@@ -60,21 +61,20 @@ pub fn run(spec: &Spec, clock: Clock, stop: &AtomicBool, observer: &mut impl Obs
         let timetable = timetable(spec, observer.ready(clock, connecting)?);
         begun.start(&timetable);
         observer.connected(&Connected { connecting, origin: timetable.origin, measure: timetable.measure, io });
-        let start = LoadStart { timetable: timetable.clone(), connecting, clock, delay: &delay, outages };
-        let parts = PoolParts { context, timetable, added, messages };
-        let pool = WorkerPool::new(scope, parts, begun.channels);
+        let start = LoadStart { timetable, connecting, clock, delay: &delay, outages };
+        let pool = WorkerPool::new(messages.1, begun.recycling);
         Listener::new(spec, start, pool, observer).listen(stop)
     })
 }
 
-/// The main functions of the first and of added workers' threads, with the poller that suits the
-/// load, and that poller's name.
-fn thread_functions(spec: &Spec) -> Result<(Work, AddedWorker, &'static str), RunError> {
-    let connections = capacity(spec, spec.clients.div_ceil(spec.workers));
+/// The main function of a worker's thread, with the poller that suits the load, and that poller's
+/// name.
+fn thread_function(spec: &Spec) -> Result<(Work, &'static str), RunError> {
+    let connections = spec.clients.div_ceil(spec.workers);
     let kind = poller::choose(spec.io, spec.workers, connections).map_err(RunError::System)?;
     Ok(match kind {
-        poller::Kind::Epoll => (work::<Epoll>, added_worker::<Epoll>, Epoll::NAME),
-        poller::Kind::IoUring => (work::<Uring>, added_worker::<Uring>, Uring::NAME),
+        poller::Kind::Epoll => (work::<Epoll>, Epoll::NAME),
+        poller::Kind::IoUring => (work::<Uring>, Uring::NAME),
     })
 }
 
@@ -82,7 +82,7 @@ fn thread_functions(spec: &Spec) -> Result<(Work, AddedWorker, &'static str), Ru
 struct BegunWorkers {
     /// Pass each worker its start.
     starts: Vec<Sender<Timetable>>,
-    channels: Vec<Channels>,
+    recycling: Vec<Recycling>,
     /// On which each worker reports that it can begin.
     readiness: Receiver<Ready>,
 }
@@ -97,7 +97,7 @@ impl BegunWorkers {
     }
 }
 
-/// Starts the threads of the workers that a load begins with.
+/// Starts the threads of the workers.
 fn begin_workers<'scope>(
     scope: &'scope Scope<'scope, '_>,
     context: Context<'scope>,
@@ -107,17 +107,17 @@ fn begin_workers<'scope>(
 ) -> Result<BegunWorkers, RunError> {
     let spec = context.spec;
     let (ready, readiness) = channel();
-    let mut begun = BegunWorkers { starts: Vec::new(), channels: Vec::new(), readiness };
+    let mut begun = BegunWorkers { starts: Vec::new(), recycling: Vec::new(), readiness };
     for number in 0..spec.workers {
         let (start, started) = channel();
-        let (links, channels) = links(messages, outages.cloned());
+        let (links, recycling) = links(messages, outages.cloned());
         begun.starts.push(start);
         if spec.phases.is_some() {
             // the records of all phases are large: allocated during the load, they would delay it
             let records = spec.programs.len() * spec.phase_count();
-            (0..SPARE_RECORDS).for_each(|_| channels.spare(records));
+            (0..SPARE_RECORDS).for_each(|_| recycling.give(vec![ScriptRecord::default(); records]));
         }
-        begun.channels.push(channels);
+        begun.recycling.push(recycling);
         let (ready, messages) = (ready.clone(), messages.clone());
         let body = move || {
             let worked = catch_unwind(AssertUnwindSafe(|| work(number, context, &ready, &started, links)));
@@ -125,21 +125,12 @@ fn begin_workers<'scope>(
             if worked.is_err() {
                 let error = || io::Error::other(format!("worker {number} panicked"));
                 let _ = ready.send(Ready::Failed(RunError::System(error())));
-                messages.send(WorkerMessage::Ended(WorkerEnd::idle(number, Some(error()))));
+                messages.send(WorkerMessage::Ended(WorkerEnd::panicked(number, error())));
             }
         };
         thread::Builder::new().name(format!("worker-{number}")).spawn_scoped(scope, body).map_err(RunError::System)?;
     }
     Ok(begun)
-}
-
-/// How many connections a worker's poller has room for: those of its own clients, and those that
-/// other workers may pass to it.
-fn capacity(spec: &Spec, clients: usize) -> usize {
-    match spec.scaling {
-        Scaling::Fixed => clients,
-        Scaling::Automatic(_) => spec.clients,
-    }
 }
 
 fn timetable(spec: &Spec, origin: Nanos) -> Timetable {
@@ -174,7 +165,7 @@ fn work<P: Poller>(
     let Context { spec, templates, clock, stop, delay } = context;
     let share = spec.clients_of(number);
     let from = clock.now();
-    let connections: Connections<P> = match connect_all(spec, &share, clock, stop) {
+    let connections: Connections<P> = match connect_all(spec, share.clone(), clock, stop) {
         Ok(connections) => connections,
         Err(error) => {
             let _ = ready.send(Ready::Failed(error));
@@ -184,7 +175,7 @@ fn work<P: Poller>(
     let connected = clock.now();
     // all of this takes time, so it comes before the load's origin
     let shared = Shared::new(number, spec, templates, clock, stop);
-    let clients = share.iter().map(|id| Client::new(*id, &shared)).collect();
+    let clients = share.map(|id| Client::new(id, &shared)).collect();
     let _ = ready.send(Ready::Connected(from, connected));
     // without a start, the run does not begin
     let Ok(timetable) = started.recv() else {
@@ -209,12 +200,11 @@ fn await_instant(instant: Nanos, clock: Clock, stop: &AtomicBool) -> Nanos {
 
 fn connect_all<P: Poller>(
     spec: &Spec,
-    share: &[usize],
+    share: Range<usize>,
     clock: Clock,
     stop: &AtomicBool,
 ) -> Result<Connections<P>, RunError> {
-    let room = capacity(spec, share.len());
-    let mut connections = Connections::new(room, clock, spec).map_err(RunError::System)?;
+    let mut connections = Connections::new(share.len(), clock, spec).map_err(RunError::System)?;
     let begins_connected = |client: usize| match (spec.sessions, &spec.drivers) {
         (Sessions::Kept, _) => true,
         // every transaction makes its own connection

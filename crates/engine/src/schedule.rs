@@ -54,15 +54,6 @@ pub enum Spacing {
 /// The instant of a start that never comes; low enough that the latency limit can be added.
 pub const NEVER: Nanos = Nanos::MAX / 2;
 
-/// A share of the rate, which one worker has from an instant on.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Share {
-    /// Nanoseconds on the engine's clock.
-    pub from: f64,
-    /// The fraction of the rate of all workers, from 0 to 1.
-    pub part: f64,
-}
-
 /// One worker's sequence of intended starts.
 #[derive(Debug, Clone)]
 pub struct Schedule<'a> {
@@ -71,13 +62,9 @@ pub struct Schedule<'a> {
     worker: usize,
     workers: usize,
     origin: Nanos,
-    /// The fraction of the rate of all workers.
-    part: f64,
     /// Mean gap between this worker's starts, in nanoseconds.
     gap: f64,
-    /// Regular: the instant from which starts are counted, and the offset of the first start from
-    /// it, as a fraction of a gap.
-    from: f64,
+    /// Regular: the offset of the first start from the origin, as a fraction of a gap.
     turn: f64,
     /// Regular: the number of starts so far; at the rates of phases, the last point of this
     /// worker's Poisson process of rate 1.
@@ -93,24 +80,26 @@ impl<'a> Schedule<'a> {
     /// the rates of [`Arrivals::Phased`].
     #[must_use]
     pub fn new(arrivals: Arrivals, phases: Option<&'a Phases>, (worker, workers): (usize, usize), rng: Rng) -> Self {
-        let mut schedule = Self {
+        let gap = match arrivals {
+            Arrivals::Closed | Arrivals::Phased(_) | Arrivals::Driven => 0.0,
+            Arrivals::Regular { rate_per_s } | Arrivals::Poisson { rate_per_s } => {
+                SECOND as f64 * workers as f64 / rate_per_s
+            }
+        };
+        Self {
             arrivals,
             phases,
             worker,
             workers,
             origin: 0,
-            part: 0.0,
-            gap: 0.0,
+            gap,
             // workers take turns, so that the starts of the whole engine are evenly spaced
             turn: worker as f64 / workers as f64,
-            from: 0.0,
             drawn: 0.0,
             next: 0.0,
             rng,
             shift: 0.0,
-        };
-        schedule.set_part(1.0 / workers as f64);
-        schedule
+        }
     }
 
     /// Delays evenly spaced starts by the fraction `turn` of a gap of the whole engine, so that
@@ -122,47 +111,9 @@ impl<'a> Schedule<'a> {
         self
     }
 
-    fn set_part(&mut self, part: f64) {
-        self.part = part;
-        self.gap = match self.arrivals {
-            Arrivals::Closed | Arrivals::Phased(_) | Arrivals::Driven => 0.0,
-            Arrivals::Regular { rate_per_s } | Arrivals::Poisson { rate_per_s } => SECOND as f64 / (rate_per_s * part),
-        };
-    }
-
-    /// Gives `fraction` of this worker's starts to another worker, from the next one that was not
-    /// assigned yet: none is lost or repeated. Poisson arrivals of two workers together are Poisson
-    /// arrivals of the same rate; regular ones are regular together if `fraction` is one half.
-    pub fn give(&mut self, fraction: f64) -> Share {
-        let from = match self.arrivals {
-            Arrivals::Regular { .. } => {
-                self.count_from(self.from + (self.drawn + self.turn) * self.gap);
-                // the other worker's first start comes one gap after the next one of this worker
-                self.from + self.gap
-            }
-            Arrivals::Closed | Arrivals::Poisson { .. } | Arrivals::Phased(_) | Arrivals::Driven => self.next,
-        };
-        let part = self.part * fraction;
-        self.set_part(self.part - part);
-        Share { from, part }
-    }
-
-    /// Takes over a share of the rate from another worker.
-    pub fn take(&mut self, share: Share) {
-        self.next = share.from;
-        self.count_from(share.from);
-        self.set_part(share.part);
-    }
-
-    /// Regular: sets the next start to `from`, and counts further ones from there.
-    fn count_from(&mut self, from: f64) {
-        (self.from, self.turn, self.drawn) = (from, 0.0, 0.0);
-    }
-
     /// Begins to count at `origin`.
     pub fn begin(&mut self, origin: Nanos) {
         self.origin = origin;
-        self.from = origin as f64;
         self.next = origin as f64;
     }
 
@@ -172,18 +123,12 @@ impl<'a> Schedule<'a> {
         self.origin
     }
 
-    /// Begins without any starts, until the worker takes over some of another's.
-    pub fn begin_with_nothing(&mut self) {
-        self.from = f64::INFINITY;
-        self.next = f64::INFINITY;
-    }
-
     /// The next intended start: `now` in a closed loop, [`NEVER`] when the phases have no more.
     pub fn next_start(&mut self, now: Nanos) -> Nanos {
         match self.arrivals {
             Arrivals::Closed | Arrivals::Driven => now,
             Arrivals::Regular { .. } => {
-                self.next = self.from + (self.drawn + self.turn) * self.gap;
+                self.next = self.origin as f64 + (self.drawn + self.turn) * self.gap;
                 self.drawn += 1.0;
                 // at a very low rate, the next start may be beyond the clock's last instant
                 (self.next as Nanos).min(NEVER)
@@ -302,48 +247,6 @@ mod tests {
             let starts: Vec<_> = (0..100).map(|_| schedule.next_start(0)).collect();
             assert_eq!(starts.last(), Some(&NEVER), "{arrivals:?}");
         }
-    }
-
-    /// Starts of both workers from the split to `end`, in order.
-    fn starts_of(schedules: &mut [Schedule<'_>], end: Nanos) -> Vec<Nanos> {
-        let starts = schedules.iter_mut().flat_map(|schedule| {
-            std::iter::repeat_with(|| schedule.next_start(0)).take_while(|&start| start < end).collect::<Vec<_>>()
-        });
-        let mut starts: Vec<_> = starts.collect();
-        starts.sort_unstable();
-        starts
-    }
-
-    #[test]
-    fn a_regular_schedule_in_halves_stays_regular() {
-        let arrivals = Arrivals::Regular { rate_per_s: 1000.0 };
-        let mut one = Schedule::new(arrivals, None, (0, 1), Rng::seed(1));
-        one.begin(0);
-        let mut starts: Vec<_> = (0..10).map(|_| one.next_start(0)).collect();
-        let mut other = Schedule::new(arrivals, None, (0, 1), Rng::seed(2));
-        other.take(one.give(0.5));
-        starts.extend(starts_of(&mut [one, other], SECOND));
-        let expected: Vec<_> = (0..1000).map(|n| n * SECOND / 1000).collect();
-        assert_eq!(starts, expected);
-    }
-
-    #[test]
-    fn a_poisson_schedule_keeps_its_rate_when_it_is_shared() {
-        let arrivals = Arrivals::Poisson { rate_per_s: 1000.0 };
-        let mut one = Schedule::new(arrivals, None, (0, 1), Rng::seed(3));
-        one.begin(0);
-        let last = (0..1000).map(|_| one.next_start(0)).last().unwrap_or(0);
-        let mut other = Schedule::new(arrivals, None, (0, 1), Rng::seed(4));
-        let share = one.give(0.25);
-        // the next gap counts from the last start, whichever worker has it
-        assert_eq!((share.from as Nanos, share.part), (last, 0.25));
-        other.take(share);
-        let end = last + 100 * SECOND;
-        let theirs = starts_of(&mut [other.clone()], end).len() as f64;
-        let all = starts_of(&mut [one, other], end).len() as f64;
-        // the standard deviations are 316 and 158
-        assert!((all - 100_000.0).abs() < 2000.0, "{all}");
-        assert!((theirs - 25_000.0).abs() < 1000.0, "{theirs}");
     }
 
     #[test]

@@ -10,7 +10,6 @@ use pgdyno_script::{Program, QueryMode, Rng};
 use pgdyno_wire::{SqlState, printable};
 
 use crate::clock::{Clock, Nanos};
-use crate::departures::Departures;
 use crate::driver::LoadTimes;
 use crate::interval::ErrorNote;
 use crate::load_share::LoadShare;
@@ -60,8 +59,6 @@ pub struct Shared<'a> {
     pub latency_limit: Option<Nanos>,
     /// End of the last transaction.
     pub last_end: Nanos,
-    /// Transactions that have ended.
-    pub transactions: u64,
     /// Transactions that have begun and not ended.
     pub in_flight: usize,
     /// Periods in which no transaction succeeded.
@@ -86,8 +83,6 @@ pub struct Shared<'a> {
     pub prepares_ahead: bool,
     /// Whether notices go to standard error.
     pub prints_notices: bool,
-    /// Clients that are to move to another worker.
-    pub departures: Departures,
     /// The transaction log (-l).
     log: Option<Log<'a>>,
     choice: Rng,
@@ -150,7 +145,6 @@ impl<'a> Shared<'a> {
             overruns: vec![0; spec.phase_count()],
             latency_limit: spec.latency_limit.map(|limit| limit.as_nanos() as Nanos),
             last_end: 0,
-            transactions: 0,
             in_flight: 0,
             stalls: Stalls::default(),
             times_every_command: spec.timing == Timing::EveryCommand,
@@ -163,7 +157,6 @@ impl<'a> Shared<'a> {
             auto_pipeline: spec.pipelining == Pipelining::Auto,
             prepares_ahead: spec.preparing == Preparing::Ahead,
             prints_notices: spec.drivers.as_ref().is_none_or(|drivers| drivers.prints_notices()),
-            departures: Departures::of(spec.first_client()),
             log: Log::open(worker, spec, clock),
             choice: Rng::seed(spec.seeds.choice[worker]),
             total_weight: spec.programs.iter().map(|p| u64::from(p.weight)).sum(),
@@ -248,7 +241,6 @@ impl<'a> Shared<'a> {
     #[inline]
     pub fn ended(&mut self, record: usize, started: Nanos, now: Nanos) {
         self.last_end = now;
-        self.transactions += 1;
         self.in_flight -= 1;
         self.add_overrun(record, started, now);
     }

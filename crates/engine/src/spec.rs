@@ -1,6 +1,7 @@
 //! The complete specification of a run: code inside the engine never asks whether an option was
 //! given.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +10,11 @@ use pgdyno_script::{Program, QueryMode, SlotId, Symbols};
 
 use crate::commit_ledger::CommitLedger;
 use crate::driver::Drivers;
-use crate::load_share::{LoadShare, share_of, worker_of};
+use crate::load_share::{LoadShare, share_of};
 use crate::log_spec::LogSpec;
 use crate::pacing::Pacing;
 use crate::phases::Phases;
 use crate::schedule::{Arrivals, Spacing};
-use crate::worker_scaling::Scaling;
 
 /// When a client stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -181,10 +181,8 @@ pub struct Spec {
     pub clients: usize,
     /// The share of a load that several generators make; None for a single generator.
     pub share: Option<LoadShare>,
-    /// The initial number of threads; from one to `clients`.
+    /// The number of threads; from one to `clients`.
     pub workers: usize,
-    /// Whether workers are added while the load runs.
-    pub scaling: Scaling,
     /// When a client stops; counted after the warm-up.
     pub limit: Limit,
     /// How long after the end of measuring a client may stay in a transaction before it is aborted;
@@ -249,7 +247,6 @@ impl Default for Spec {
             clients: 1,
             share: None,
             workers: 1,
-            scaling: Scaling::Fixed,
             limit: Limit::Transactions(10),
             drain_limit: None,
             warmup: Duration::ZERO,
@@ -282,28 +279,11 @@ impl Spec {
         self.share.map_or(0, |part| part.range().start)
     }
 
-    /// Numbers of the clients that worker number `worker` has initially: consecutive numbers, as in
-    /// pgbench; or every n-th number, where the number of workers may change.
+    /// Numbers of the clients that worker number `worker` has: consecutive numbers, as in pgbench.
     #[must_use]
-    pub fn clients_of(&self, worker: usize) -> Vec<usize> {
-        let first = self.first_client();
-        match self.scaling {
-            Scaling::Fixed => share_of(self.clients, self.workers, worker).map(|client| first + client).collect(),
-            Scaling::Automatic(_) => (0..self.clients)
-                .filter(|client| worker_of(*client, self.workers) == worker)
-                .map(|client| first + client)
-                .collect(),
-        }
-    }
-
-    /// The group of client number `client`, which belongs to worker number `worker` initially.
-    /// Clients of one group always share a worker, and may share what belongs to a thread.
-    #[must_use]
-    pub fn group_of(&self, worker: usize, client: usize) -> usize {
-        match self.scaling {
-            Scaling::Fixed => worker,
-            Scaling::Automatic(rule) => worker_of(client - self.first_client(), rule.most.max(self.workers)),
-        }
+    pub fn clients_of(&self, worker: usize) -> Range<usize> {
+        let (first, share) = (self.first_client(), share_of(self.clients, self.workers, worker));
+        first + share.start..first + share.end
     }
 
     /// Whether clients connect in the midst of the load, from threads of their own.
@@ -334,11 +314,11 @@ pub struct Seeds {
     /// For a share of a load, one for each client, for the choice of scripts; otherwise empty, and
     /// workers choose.
     pub choice_of_clients: Vec<u64>,
-    /// One for each possible worker, for the choice of scripts.
+    /// One for each worker, for the choice of scripts.
     pub choice: Vec<u64>,
-    /// One for each possible worker, for the gaps of an open loop.
+    /// One for each worker, for the gaps of an open loop.
     pub arrivals: Vec<u64>,
-    /// One for each possible worker, for the sampling of its log.
+    /// One for each worker, for the sampling of its log.
     pub sampling: Vec<u64>,
 }
 

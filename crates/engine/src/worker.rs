@@ -1,7 +1,6 @@
 //! One thread of the engine: its clients, its poller, its timers and its recorder, without locks.
 
 mod connecting;
-mod handovers;
 mod long_waits;
 mod session_changes;
 mod shutdown;
@@ -10,8 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Receiver;
 
 use pgdyno_connect::{Dialer, Transport};
 
@@ -19,7 +17,6 @@ use crate::cancel_tokens::CancelTokens;
 use crate::client::{Client, Hold};
 use crate::clock::{Nanos, SECOND, thread_cpu};
 use crate::connections::{Connections, Request};
-use crate::handover::{Handover, Orders};
 use crate::health::Health;
 use crate::interval::{Interval, Phase};
 use crate::outage::{Leave, OutageTracker};
@@ -58,17 +55,10 @@ pub struct Worker<'a, P> {
     dialer: Dialer<Request>,
     /// Indexed by token: the sessions that drivers requested; None while they are being made.
     dialed: HashMap<usize, Option<Result<Transport, String>>>,
-    /// Indexed by worker: where to send its clients; empty when none is to leave.
-    destinations: Vec<Option<Sender<Handover>>>,
-    /// Channels on which clients arrive by the last order, and by those before it.
-    arrivals: Vec<Receiver<Handover>>,
-    earlier_arrivals: Vec<Receiver<Handover>>,
     /// Messages that found no room and must not be lost: at most one for each phase and client.
     unsent: VecDeque<WorkerMessage>,
     /// When to check next for statements that wait too long; see [`Worker::end_long_waits`].
     next_check: Nanos,
-    /// Whether the worker has no clients, and waits for an order that brings some.
-    is_idle: bool,
 }
 
 /// How a worker and the engine communicate while it runs.
@@ -79,25 +69,14 @@ pub struct Links {
     pub recycled: Receiver<Vec<ScriptRecord>>,
     /// Outages over all workers; None when a lost connection is not replaced.
     pub outages: Option<Arc<OutageTracker>>,
-    /// Orders to redistribute the clients.
-    pub orders: Orders,
-    /// How many transactions its clients have ended, for the engine to read.
-    pub transactions: Arc<AtomicU64>,
 }
-
-/// Stands for the token of a client that this worker does not have.
-const NOWHERE: u32 = u32::MAX;
 
 /// The clients, as the poller sees them.
 struct Load<'a> {
-    /// Indexed by client: its token, which counts from 0 in each worker, or [`NOWHERE`].
-    tokens: Vec<u32>,
-    /// Number of the engine's first client, which has index 0.
+    /// Number of the worker's first client, whose token is 0.
     first_client: usize,
-    /// Indexed by token; None where a client moved to another worker.
-    clients: Vec<Option<Client>>,
-    /// Tokens of clients that moved away.
-    vacant: Vec<usize>,
+    /// Indexed by token.
+    clients: Vec<Client>,
     /// The TLS sessions between clients and poller.
     channels: Channels,
     /// The keys for cancelling the statements of their sessions.
@@ -110,37 +89,22 @@ struct Load<'a> {
 
 impl<'a> Load<'a> {
     fn new(clients: Vec<Client>, channels: Channels, cancels: CancelTokens, shared: Shared<'a>) -> Self {
-        let first_client = shared.spec.first_client();
-        let mut tokens = vec![NOWHERE; shared.spec.clients];
-        for (token, client) in clients.iter().enumerate() {
-            tokens[client.id() - first_client] = token as u32;
-        }
-        Self {
-            tokens,
-            first_client,
-            running: clients.len(),
-            clients: clients.into_iter().map(Some).collect(),
-            vacant: Vec::new(),
-            channels,
-            cancels,
-            shared,
-            replies: 0,
-        }
+        let first_client = shared.spec.clients_of(shared.worker).start;
+        Self { first_client, running: clients.len(), clients, channels, cancels, shared, replies: 0 }
     }
 
     /// How many clients are disconnected and reconnecting.
     fn away(&self) -> usize {
         let is_away = |client: &&Client| client.is_away() && !client.stopped();
         match self.shared.outages {
-            Some(_) => self.clients.iter().flatten().filter(is_away).count(),
+            Some(_) => self.clients.iter().filter(is_away).count(),
             None => 0,
         }
     }
 
-    /// The token of client number `client`, if this worker has it.
-    fn token(&self, client: usize) -> Option<usize> {
-        let token = *self.tokens.get(client - self.first_client)?;
-        (token != NOWHERE).then_some(token as usize)
+    /// The token of client number `client` of this worker.
+    fn token(&self, client: usize) -> usize {
+        client - self.first_client
     }
 
     /// Everything that belongs to the connection of `token`, whose `socket` leaves the poller.
@@ -150,20 +114,18 @@ impl<'a> Load<'a> {
 
     /// Borrows the client of `token`, if there is one, with the state that each of its steps needs.
     fn client_parts(&mut self, token: usize) -> Option<(&mut Client, &mut Channels, &mut Shared<'a>)> {
-        let client = self.clients.get_mut(token)?.as_mut()?;
+        let client = self.clients.get_mut(token)?;
         Some((client, &mut self.channels, &mut self.shared))
     }
 
-    /// Runs one step of the client of `token`. There may be none: it moved away. Keeps the number of running clients up to
-    /// date.
+    /// Runs one step of the client of `token`. Keeps the number of running clients up to date.
     fn step(&mut self, token: usize, step: impl FnOnce(&mut Client, &mut Channels, &mut Shared<'_>) -> Next) -> Next {
-        let Some(Some(client)) = self.clients.get_mut(token) else {
+        let Some(client) = self.clients.get_mut(token) else {
             return Next::Wait;
         };
         let was_stopped = client.stopped();
         let next = step(client, &mut self.channels, &mut self.shared);
         if !was_stopped && client.stopped() {
-            self.shared.departures.settled(client.id());
             self.running -= 1;
             self.count_off(token);
         }
@@ -175,7 +137,7 @@ impl<'a> Load<'a> {
         let Some(outages) = &self.shared.outages else {
             return;
         };
-        let Some(Some(client)) = self.clients.get(token) else {
+        let Some(client) = self.clients.get(token) else {
             return;
         };
         let now = self.shared.clock.now();
@@ -203,7 +165,7 @@ impl<'a> Load<'a> {
             return none;
         }
         let mut counts = self.shared.schedule.overdue_by_phase(until);
-        let waiting = self.clients.iter().flatten();
+        let waiting = self.clients.iter();
         let waiting = waiting.filter_map(Client::awaited_start);
         let unclaimed = self.shared.phase_state.as_mut().and_then(PhaseState::take_start);
         for start in waiting.chain(unclaimed).filter(|start| *start <= until) {
@@ -228,14 +190,13 @@ impl Handler for Load<'_> {
     }
 
     fn awaits(&self, token: usize) -> bool {
-        let client = self.clients.get(token);
-        client.is_some_and(|client| client.as_ref().is_some_and(Client::awaits_bytes))
+        self.clients.get(token).is_some_and(Client::awaits_bytes)
     }
 
     fn outgoing(&self, token: usize) -> &[u8] {
         match (self.channels.outgoing(token), self.clients.get(token)) {
             (Some(sealed), _) => sealed,
-            (None, Some(Some(client))) => client.outgoing(),
+            (None, Some(client)) => client.outgoing(),
             (None, _) => &[],
         }
     }
@@ -276,12 +237,8 @@ impl<'a, P: Poller> Worker<'a, P> {
             links,
             dialer: connections.dialer,
             dialed: HashMap::new(),
-            destinations: Vec::new(),
-            arrivals: Vec::new(),
-            earlier_arrivals: Vec::new(),
             unsent: VecDeque::new(),
             next_check: 0,
-            is_idle: false,
         }
     }
 
@@ -313,7 +270,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             Err(error) => (Vec::new(), Some(error)),
         };
         let now = self.load.shared.clock.now();
-        let clients = self.load.clients.iter().flatten();
+        let clients = self.load.clients.iter();
         let aborted = clients.filter(|client| client.aborted()).count();
         // before anything is reported, because the reader may be stuck
         let left_running = self.shut_down(&holds);
@@ -329,15 +286,15 @@ impl<'a, P: Poller> Worker<'a, P> {
             load.shared.recorder.errors.clear();
         }
         let unstarted = load.unstarted(now);
-        let clients = load.clients.iter().flatten();
+        let clients = load.clients.iter();
         let in_flight: Vec<(usize, Nanos)> = clients.filter_map(Client::record_in_flight).collect();
         for (record, started) in &in_flight {
             load.shared.add_overrun(*record, *started, now);
         }
         let in_flight: Vec<usize> = in_flight.into_iter().map(|(record, _)| record).collect();
-        let away = load.clients.iter().flatten().any(Client::is_away);
+        let away = load.clients.iter().any(Client::is_away);
         let stopped_in_flight = !in_flight.is_empty();
-        let ledgers = load.clients.iter_mut().flatten();
+        let ledgers = load.clients.iter_mut();
         let ledgers = ledgers.filter_map(Client::take_ledger).collect();
         let end = WorkerEnd {
             worker: self.number,
@@ -348,7 +305,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             measured_until: load.shared.measured_until(now, stopped_in_flight, away),
             overruns: load.shared.overruns,
             ledgers,
-            ended: load.clients.iter().flatten().map(Client::ended).collect(),
+            ended: load.clients.iter().map(Client::ended).collect(),
             commands: load.shared.recorder.commands,
             errors: load.shared.recorder.errors,
             unreported_errors: load.shared.note_limit.dropped,
@@ -364,39 +321,29 @@ impl<'a, P: Poller> Worker<'a, P> {
             self.step(token, |client, shared| client.begin(now, shared));
         }
         let drained_by = self.drained_by();
-        while self.has_work() && !self.load.shared.stopped() {
+        while self.load.running > 0 && !self.load.shared.stopped() {
             let now = self.load.shared.clock.now();
             if now >= drained_by {
                 let holds = self.holds();
                 self.abort_overdue_clients();
                 return Ok(holds);
             }
-            self.take_order()?;
-            self.receive_clients();
             self.wake(now);
             self.connect_clients()?;
             self.change_sessions()?;
-            self.send_clients()?;
             self.end_long_waits(now);
             self.close_intervals(now);
             self.send_notes();
-            if !self.has_work() {
+            if self.load.running == 0 {
                 break;
             }
             let until = self.load.shared.next_timer().unwrap_or(Nanos::MAX).min(self.to);
             // an instant instead of a timeout, because clients may have taken long since `now` was
             // read
-            let until = until.min(now + self.longest_wait()).min(self.next_dial());
-            if !self.has_clients() {
-                let now = self.load.shared.clock.now();
-                self.await_order(until.saturating_sub(now))?;
-                continue;
-            }
+            let until = until.min(now + LONGEST_WAIT).min(self.next_dial());
             self.load.replies = 0;
             self.poller.wait(Some(until), &mut self.load)?;
             self.health.woke(self.load.replies);
-            let ended = self.load.shared.transactions;
-            self.links.transactions.store(ended, Ordering::Relaxed);
         }
         Ok(self.holds())
     }
@@ -420,10 +367,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             let Some(client) = self.load.shared.due(now) else {
                 return;
             };
-            // the timer of a client that moved stays with its old worker
-            if let Some(token) = self.load.token(client) {
-                self.step(token, |client, shared| client.woken(now, shared));
-            }
+            self.step(self.load.token(client), |client, shared| client.woken(now, shared));
         }
     }
 
@@ -470,7 +414,7 @@ impl<'a, P: Poller> Worker<'a, P> {
     fn interval(&mut self, to: Nanos, cpu: Nanos, waited: Option<Nanos>) -> Interval {
         debug_assert!(self.from <= to && self.cpu <= cpu, "time does not go back");
         debug_assert_eq!(
-            self.load.clients.iter().flatten().filter(|client| client.in_flight()).count(),
+            self.load.clients.iter().filter(|client| client.in_flight()).count(),
             self.load.shared.in_flight,
             "transactions in flight are counted"
         );

@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, RecvError, SyncSender, TrySendError, sync_channel};
 
 use crate::worker_message::WorkerMessage;
 
@@ -72,15 +71,6 @@ impl WorkerReceiver {
     /// No worker is left.
     pub fn recv(&self) -> Result<WorkerMessage, RecvError> {
         self.messages.recv().inspect(|message| self.free_place(message))
-    }
-
-    /// Waits for the next message, at most `timeout`.
-    ///
-    /// # Errors
-    /// There was none in time, or no worker is left.
-    pub fn recv_timeout(&self, timeout: Duration) -> Result<WorkerMessage, RecvTimeoutError> {
-        let received = self.messages.recv_timeout(timeout);
-        received.inspect(|message| self.free_place(message))
     }
 
     fn free_place(&self, message: &WorkerMessage) {

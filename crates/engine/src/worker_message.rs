@@ -17,8 +17,6 @@ pub enum WorkerMessage {
     Error(ErrorNote),
     /// The outage tracker has something to report.
     Outage,
-    /// An added worker, without clients yet, is ready; or the system refused it.
-    Ready(io::Result<()>),
     /// The worker has ended.
     Ended(WorkerEnd),
 }
@@ -57,9 +55,9 @@ pub struct WorkerEnd {
 }
 
 impl WorkerEnd {
-    /// The end of worker number `worker`, which had no clients.
+    /// The end of worker number `worker`, of which nothing is known but its failure.
     #[must_use]
-    pub fn idle(worker: usize, failure: Option<io::Error>) -> Self {
+    pub fn panicked(worker: usize, failure: io::Error) -> Self {
         Self {
             worker,
             commands: Vec::new(),
@@ -73,7 +71,7 @@ impl WorkerEnd {
             unstarted: Vec::new(),
             ledgers: Vec::new(),
             ended: Vec::new(),
-            failure,
+            failure: Some(failure),
         }
     }
 }

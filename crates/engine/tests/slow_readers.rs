@@ -3,7 +3,6 @@
 
 mod common;
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -13,7 +12,6 @@ use common::Server;
 use pgdyno_connect::{Env, Params};
 use pgdyno_engine::clock::{Clock, Nanos};
 use pgdyno_engine::interval::{ErrorNote, Merged};
-use pgdyno_engine::observer::Added;
 use pgdyno_engine::outage::OutageNote;
 use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::phases::{PhaseSpec, Phases, Ramp};
@@ -85,14 +83,6 @@ impl<F: Fn(&[u64]) -> bool> Observer for SlowReader<'_, F> {
 
     fn outage(&mut self, note: &OutageNote) {
         panic!("{note:?}");
-    }
-
-    fn worker_added(&mut self, added: &Added) {
-        panic!("{added:?}");
-    }
-
-    fn worker_refused(&mut self, why: &io::Error) {
-        panic!("{why}");
     }
 }
 

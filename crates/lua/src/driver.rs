@@ -289,8 +289,6 @@ impl Session {
 
 impl Driver for Session {
     fn resume(&mut self, event: Event<'_>, _now: Nanos, out: &mut Outgoing<'_>) -> Request {
-        let state = Arc::clone(&self.state);
-        let _turn = state.turn();
         self.watch.enter();
         let request = self.go_on(&event, out);
         self.watch.leave();

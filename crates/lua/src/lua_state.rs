@@ -113,10 +113,6 @@ impl Making {
 pub(crate) struct State {
     pub lua: Lua,
     pub client: Table,
-    /// Held by the client that runs. Clients of a state are in two workers for a moment while they
-    /// move to another; and both the lock of Lua and that of `statements` are taken within the
-    /// other.
-    turn: Mutex<()>,
     statements: Arc<Mutex<Statements>>,
     /// Whether statements are prepared; otherwise their texts contain the values (`--db-ps-mode`).
     pub prepares: bool,
@@ -156,19 +152,12 @@ impl State {
         Ok(Self {
             lua,
             client,
-            turn: Mutex::default(),
             statements,
             prepares: making.prepares(),
             counted,
             by_statement: making.texts.is_some(),
             reads_rows,
         })
-    }
-
-    /// Waits until no other client runs in this state, and keeps others waiting until the result is
-    /// dropped.
-    pub fn turn(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Locks the statements of all clients.

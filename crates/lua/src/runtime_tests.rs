@@ -423,39 +423,3 @@ fn modules_are_found_beside_the_script_and_have_its_globals() {
     assert!(client.abort().contains("shared.lua:2: of 1"), "{}", client.abort());
     std::fs::remove_dir_all(&folder).expect("it is ours");
 }
-
-#[test]
-fn clients_of_a_state_in_two_workers_do_not_wait_for_each_other() {
-    let workload = open(
-        "function thread_init() con = sysbench.sql.driver():connect() end
-         function event()
-            local stmt = con:prepare('SELECT ?')
-            local text = stmt:bind_create(sysbench.sql.type.CHAR, 10)
-            stmt:bind_param(text)
-            text:set_rand_str('@@@###@@@')
-            stmt:execute()
-            stmt:close()
-         end",
-        "run",
-        &[],
-    );
-    let (ended, both_ended) = std::sync::mpsc::channel();
-    for _ in 0..2 {
-        let (mut client, ended) = (Client::of(&workload), ended.clone());
-        std::thread::spawn(move || {
-            client.connect();
-            for _ in 0..20_000 {
-                client.begin();
-                while matches!(client.last, Request::Await) {
-                    client.answer(b"");
-                }
-                assert!(client.is_done(), "{:?}", client.last);
-            }
-            ended.send(()).expect("the test waits");
-        });
-    }
-    for _ in 0..2 {
-        let patience = std::time::Duration::from_secs(60);
-        both_ended.recv_timeout(patience).expect("no deadlock");
-    }
-}

@@ -6,19 +6,17 @@ use std::sync::mpsc::Receiver;
 
 use pgdyno_engine::clock::{Clock, Nanos};
 use pgdyno_engine::interval::{Consequence, ErrorNote, Merged};
-use pgdyno_engine::observer::Added;
 use pgdyno_engine::outage::OutageNote;
 use pgdyno_engine::spec::{OnLoss, Spec};
-use pgdyno_engine::worker_count_search::{Choice, median};
 use pgdyno_engine::{Connected, Observer, RunError};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::awaited_start::{self, Refusal};
 use crate::called_as::CalledAs;
 use crate::events::Events;
 use crate::histogram_log::HistogramLog;
 use crate::lua_reports::Reports;
-use crate::messages::{Messages, plain};
+use crate::messages::Messages;
 use crate::outages::OutageReporter;
 use crate::outputs::Outputs;
 use crate::prepared_load::Load;
@@ -118,22 +116,6 @@ impl Observer for Watcher<'_> {
         }
     }
 
-    fn workers_chosen(&mut self, choice: &Choice) {
-        let written = self.events.write("workers_chosen", workers_chosen_event(choice));
-        self.check(written);
-    }
-
-    fn worker_added(&mut self, added: &Added) {
-        let fields = worker_added_event(added, self.events.origin());
-        let written = self.events.write("worker_added", fields);
-        self.check(written);
-    }
-
-    fn worker_refused(&mut self, why: &io::Error) {
-        let why = plain(why);
-        self.messages.warning(format!("could not add a thread: {why}"));
-    }
-
     fn error(&mut self, note: &ErrorNote) {
         let written = self.events.error(note);
         self.check(written);
@@ -159,30 +141,6 @@ impl Observer for Watcher<'_> {
         let written = self.outages.tell(note, self.events, self.messages);
         self.check(written);
     }
-}
-
-/// The event `worker_added`.
-fn worker_added_event(added: &Added, origin: Nanos) -> Value {
-    json!({
-        "worker": added.worker,
-        "from_us": (added.at - origin) / 1000,
-        "reason": "cpu",
-        "giver": added.donor,
-        "clients": added.clients,
-        "cpu_share": added.share,
-    })
-}
-
-/// The event `workers_chosen`.
-fn workers_chosen_event(choice: &Choice) -> Value {
-    let tried = choice.tried.iter().map(|tried| {
-        json!({
-            "workers": tried.workers,
-            "tps": median(tried.rates_per_s.clone()),
-            "slots": tried.rates_per_s.len(),
-        })
-    });
-    json!({ "workers": choice.workers, "tried": tried.collect::<Vec<_>>() })
 }
 
 /// Reports a client that gives up: a server's error with SQLSTATE and statement, or under pgbench's

@@ -11,7 +11,6 @@ use pgdyno_engine::command_record::CommandRecord;
 use pgdyno_engine::report::Report;
 use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::{Limit, Seeds, Sessions, Spec, WeightedProgram};
-use pgdyno_engine::worker_scaling::Scaling;
 use pgdyno_lua::{OptionValue, Script, ScriptError, Settings, Task, Workload, command_count};
 use pgdyno_script::Program;
 use serde_json::{Value, json};
@@ -172,7 +171,6 @@ pub fn shape(spec: &mut Spec, task: Task) {
         spec.clients = 1;
         spec.workers = 1;
     }
-    spec.scaling = Scaling::Fixed;
     spec.limit = Limit::Transactions(1);
     spec.arrivals = Arrivals::Closed;
     spec.warmup = Duration::ZERO;

@@ -7,7 +7,6 @@ use std::sync::mpsc::Receiver;
 
 use pgdyno_engine::RunError;
 use pgdyno_engine::clock::Clock;
-use pgdyno_engine::load_share::share_of;
 use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::report::{self, Report};
 use pgdyno_engine::run::LONGEST_SHUTDOWN;
@@ -38,7 +37,7 @@ use crate::summary::{self, SummaryContext};
 use crate::tpcc::tpcc_load::Ready;
 use crate::tpcc::tpcc_result::Figures;
 use crate::tpch;
-use crate::worker_options::warn_of_ceiling;
+use crate::worker_options::{Workers, warn_of_ceiling};
 
 /// The context of a load.
 pub struct Run<'a> {
@@ -264,7 +263,8 @@ impl Finished<'_> {
         if !is_left || messages.called_as() != CalledAs::Pgbench {
             return false;
         }
-        let thread = worker_of(first_aborted.unwrap_or(0), options);
+        let (spec, client) = (&self.load.spec, first_aborted.unwrap_or(0));
+        let thread = (0..spec.workers).find(|worker| spec.clients_of(*worker).contains(&client)).unwrap_or(0);
         messages.error(format!("Run was aborted due to an error in thread {thread}"));
         true
     }
@@ -338,7 +338,8 @@ impl Finished<'_> {
             origin: events.origin(),
             counts_statements: load.workload.is_some(),
             replay: (self.replayed.as_ref()).map(|(outcome, pace)| (outcome, *pace)),
-            says_automatic: self.run.messages.called_as() == CalledAs::Pgdrive,
+            is_automatic: matches!(self.run.options.workers, Workers::Automatic { .. })
+                && self.run.messages.called_as() == CalledAs::Pgdrive,
         };
         let mut out = summary_out(options);
         summary::write(&mut out, &shown, self.report)?;
@@ -403,12 +404,6 @@ fn warn_of_statements(count: u64, messages: &Messages) {
         "the server may still run {statements}: {they} did not end within {seconds} s of being canceled"
     ));
     messages.hint("pg_stat_activity shows them; pg_terminate_backend(pid) ends a session.");
-}
-
-/// The worker of a client.
-fn worker_of(client: usize, options: &Benchmark) -> usize {
-    let workers = options.workers.first();
-    (0..workers).find(|worker| share_of(options.clients, workers, *worker).contains(&client)).unwrap_or(0)
 }
 
 /// The files other than the summary and the events.

@@ -31,7 +31,7 @@ pub struct PhaseContext {
     pub scripts: Vec<Script>,
     /// -c
     pub clients: usize,
-    /// -j
+    /// -j, or the fewest threads
     pub workers: usize,
 }
 
@@ -58,7 +58,7 @@ pub fn apply(options: &Benchmark) -> Result<Benchmark, Failure> {
         scripts: names.into_iter().zip(weights).map(|((name, title), weight)| Script { name, title, weight }).collect(),
         clients: options.part.map_or(options.clients, |part| part.clients),
         // each generator has workers
-        workers: options.workers.first() * options.part.map_or(1, |part| part.of),
+        workers: options.workers.fewest(options.clients) * options.part.map_or(1, |part| part.of),
     };
     let text = scripts::read(path)?;
     let phases = parse(path, &text, &context)?;

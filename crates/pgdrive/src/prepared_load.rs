@@ -12,7 +12,6 @@ use pgdyno_engine::driver::Drivers;
 use pgdyno_engine::load_share::LoadShare;
 use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::spec::{Initial, Limit, Seeds, Spec, Timing, WeightedProgram};
-use pgdyno_engine::worker_scaling::Scaling;
 use pgdyno_lua::Workload;
 use pgdyno_replay::Replay;
 use pgdyno_script::{Rng, SlotId, Symbols, valid_name};
@@ -116,17 +115,15 @@ pub fn prepare(
     events: &mut Events,
     lease: &Lease,
 ) -> Result<Load, Failure> {
-    open_files::allow(options.clients, options.workers.upper(options.clients))?;
     let mut scripts = Scripts::compile(options)?;
     let mut params = resolve_params(&options.connection, messages)?;
     params.interrupt = lease.interrupt();
     let base = seed(options.seed, messages)?;
-    let first_workers = options.workers.first();
-    let scaling = (options.workers).scaling(options.clients, &params, options.busy_share);
-    let most_workers = scaling.most(first_workers);
-    let random = RandomSeeds::draw(options, base, most_workers);
+    let workers = options.workers.number(options.clients, options.phases.as_ref(), &params);
+    open_files::allow(options.clients, workers)?;
+    let random = RandomSeeds::draw(options, base, workers);
     let workload = lua::open(options, Some(&params), &random.seeds, lease, messages)?;
-    say_start(options, replay.as_deref(), (scaling, base), &scripts, events)?;
+    say_start(options, replay.as_deref(), (workers, base), &scripts, events)?;
     let (mut session, canceller) = connect(options, &mut params, lease, workload.as_deref(), messages)?;
     if replay.is_some() {
         replay::encode(&mut params, &mut session)?;
@@ -137,14 +134,14 @@ pub fn prepare(
     change_database(session, options, scripts.ledger.is_some(), messages)?;
     drop(canceller);
     let log = options.log.as_ref();
-    let log = log.map(|log| log.open(first_workers, most_workers, options.failures_detailed));
+    let log = log.map(|log| log.open(workers, options.failures_detailed));
     let mut spec = Spec {
         params,
         programs: scripts.programs,
         drivers: drivers(workload.as_ref(), replay.as_ref(), &target),
         symbols: Arc::new(scripts.symbols),
         initial,
-        scaling,
+        workers,
         pacing: scripts.pacing,
         ledger: scripts.ledger,
         log: log.transpose()?,
@@ -232,7 +229,6 @@ fn settings(options: &Benchmark, messages: &Messages) -> Spec {
         pipelining: options.pipelining,
         clients: options.clients,
         share: options.part,
-        workers: options.workers.first(),
         limit: options.limit,
         drain_limit: options.drain_limit,
         warmup: options.warmup,
@@ -261,12 +257,12 @@ fn settings(options: &Benchmark, messages: &Messages) -> Spec {
 fn say_start(
     options: &Benchmark,
     replay: Option<&Replay>,
-    (scaling, seed): (Scaling, u64),
+    (workers, seed): (usize, u64),
     scripts: &Scripts,
     events: &mut Events,
 ) -> Result<(), Failure> {
     let (programs, pacing) = (&scripts.programs, &scripts.pacing);
-    let mut start = start_event(options, scaling, programs, pacing, seed, events.clock());
+    let mut start = start_event(options, workers, programs, pacing, seed, events.clock());
     if let Some(replay) = replay {
         start["replay"] = replay::start_field(replay);
     }

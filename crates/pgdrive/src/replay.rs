@@ -8,12 +8,10 @@ use pgdyno_engine::latencies::{Latencies, Moments};
 use pgdyno_replay::{Outcome, Pace, Replay, ReplayError, ReplayFile};
 use serde_json::{Value, json};
 
-use crate::called_as::CalledAs;
 use crate::events;
 use crate::generator_health;
 use crate::messages::Failure;
 use crate::options::{Benchmark, Origin, ReplayChoice};
-use crate::worker_options::Workers;
 
 impl From<ReplayError> for Failure {
     fn from(error: ReplayError) -> Self {
@@ -44,8 +42,6 @@ pub fn open(mut options: Benchmark) -> Result<(Benchmark, Option<Arc<Replay>>), 
     };
     let file = ReplayFile::open(&choice.path)?;
     options.clients = file.clients;
-    let fixing = Some("--replay");
-    options.workers = Workers::resolve(choice.jobs, None, file.clients, CalledAs::Pgdrive, fixing)?;
     for script in &mut options.scripts {
         if let Origin::Driven { commands, .. } = &mut script.origin {
             commands.clone_from(&file.classes);

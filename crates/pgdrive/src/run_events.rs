@@ -9,7 +9,6 @@ use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::report::{Outcome, Report};
 use pgdyno_engine::schedule::{Arrivals, Spacing};
 use pgdyno_engine::spec::{Limit, OnLoss, Pipelining, Spec, Tries, WeightedProgram};
-use pgdyno_engine::worker_scaling::Scaling;
 use pgdyno_script::QueryMode;
 use serde_json::{Value, json};
 
@@ -27,7 +26,7 @@ use crate::phase_events;
 /// The `start` event.
 pub fn start_event(
     options: &Benchmark,
-    scaling: Scaling,
+    workers: usize,
     programs: &[WeightedProgram],
     pacing: &[Pacing],
     seed: u64,
@@ -47,11 +46,7 @@ pub fn start_event(
             "of": part.of,
             "clients": part.clients,
         })),
-        "workers": options.workers.first(),
-        "max_workers": match scaling {
-            Scaling::Fixed => None,
-            Scaling::Automatic(rule) => Some(rule.most),
-        },
+        "workers": workers,
         "protocol": protocol(options.mode),
         "pipelining": pipelining(options.pipelining),
         "duration_s": match options.limit {

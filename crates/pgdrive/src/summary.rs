@@ -8,7 +8,6 @@ use pgdyno_engine::latencies::Moments;
 use pgdyno_engine::recorder::{Counts, ScriptRecord};
 use pgdyno_engine::report::Report;
 use pgdyno_engine::spec::{Limit, OnError, OnLoss, Pipelining, Sessions, Spec, Tries};
-use pgdyno_engine::worker_scaling::Scaling;
 use pgdyno_replay::{Outcome, Pace};
 use pgdyno_script::QueryMode;
 
@@ -43,7 +42,7 @@ pub struct SummaryContext<'a> {
     /// What was replayed, and how fast.
     pub replay: Option<(&'a Outcome, Pace)>,
     /// Whether the summary says that the number of threads is automatic.
-    pub says_automatic: bool,
+    pub is_automatic: bool,
 }
 
 /// Writes the summary of `report`.
@@ -51,7 +50,7 @@ pub struct SummaryContext<'a> {
 /// # Errors
 /// `out` cannot be written to.
 pub fn write(out: &mut impl Write, shown: &SummaryContext<'_>, report: &Report) -> io::Result<()> {
-    head(out, shown, report)?;
+    head(out, shown)?;
     let counts = report.counts();
     length(out, shown, &counts)?;
     if let Some((outcome, pace)) = shown.replay {
@@ -157,7 +156,7 @@ fn throughput(out: &mut impl Write, shown: &SummaryContext<'_>, report: &Report)
     }
 }
 
-fn head(out: &mut impl Write, shown: &SummaryContext<'_>, report: &Report) -> io::Result<()> {
+fn head(out: &mut impl Write, shown: &SummaryContext<'_>) -> io::Result<()> {
     let name = match &shown.spec.programs[..] {
         [one] => &one.program.name,
         _ => "multiple scripts",
@@ -181,16 +180,8 @@ fn head(out: &mut impl Write, shown: &SummaryContext<'_>, report: &Report) -> io
         writeln!(out, "pipelining: auto")?;
     }
     writeln!(out, "number of clients: {}", shown.spec.clients)?;
-    // a load that ended before it was measured has no intervals
-    let workers = match report.health.workers.len() {
-        0 => shown.spec.workers,
-        measured => measured,
-    };
-    let automatic = match shown.spec.scaling {
-        Scaling::Automatic(_) if shown.says_automatic => " (automatic)",
-        _ => "",
-    };
-    writeln!(out, "number of threads: {workers}{automatic}")?;
+    let automatic = if shown.is_automatic { " (automatic)" } else { "" };
+    writeln!(out, "number of threads: {}{automatic}", shown.spec.workers)?;
     if let Tries::AtMost(most) = shown.spec.tries {
         writeln!(out, "maximum number of tries: {most}")?;
     }

@@ -7,88 +7,95 @@ use std::thread::available_parallelism;
 
 use pgdyno_connect::{Host, Params, Place};
 use pgdyno_engine::clock::SECOND;
+use pgdyno_engine::phases::Phases;
 use pgdyno_engine::report::Report;
 use pgdyno_engine::spec::{Io, Spec};
-use pgdyno_engine::worker_scaling::{Nearness, Rule, Scaling, are_few, even_workers, first_workers};
 
 use crate::called_as::CalledAs;
 use crate::messages::{Failure, Messages};
 
+/// Share of a core above which a thread may no longer keep up: its answers wait for it.
+pub const BUSY_SHARE: f64 = 0.7;
+
+/// Clients for each core up to which a thread for each client is best, and the most such clients.
+const FEW_CLIENTS: (usize, usize) = (4, 8);
+
+/// The number of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Workers {
     /// The number of -j.
     Fixed(usize),
-    /// The number that gives the most throughput, or the smallest that carries the load, up to
-    /// --max-workers or a suitable number for the host.
-    Automatic {
-        first: usize,
-        /// --max-workers, if given.
-        most: Option<usize>,
-    },
+    /// A number that suits the clients, the cores and the server's place, up to --max-workers.
+    Automatic { most: usize },
 }
 
 impl Workers {
-    /// Resolves the options, whose default depends on the program's name; `fixing` is a given
-    /// option that fixes the number of threads.
+    /// Resolves the options, whose default depends on the program's name.
     ///
     /// # Errors
     /// The options contradict each other.
-    pub fn resolve(
-        jobs: Option<usize>,
-        most: Option<usize>,
-        clients: usize,
-        called_as: CalledAs,
-        fixing: Option<&str>,
-    ) -> Result<Self, Failure> {
-        let first = first_workers(clients, cores());
-        match (jobs, most, fixing) {
-            (Some(_), Some(_), _) => {
+    pub fn resolve(jobs: Option<usize>, most: Option<usize>, called_as: CalledAs) -> Result<Self, Failure> {
+        match (jobs, most) {
+            (Some(_), Some(_)) => {
                 Err(Failure::new("specify either a number of threads (-j) or their limit (--max-workers), not both"))
             }
-            (None, Some(_), Some(option)) => Err(Failure::new(format!("--max-workers cannot be used with {option}"))
-                .hint("Give the fixed number of threads with -j.")),
-            (Some(jobs), None, _) => Ok(Self::Fixed(jobs.min(clients))),
-            (None, None, _) if called_as == CalledAs::Pgbench => Ok(Self::Fixed(1)),
-            (None, None, Some(_)) => Ok(Self::Fixed(first)),
-            (None, most, None) => {
-                Ok(Self::Automatic { first: even_workers(first.min(most.unwrap_or(first)), clients), most })
+            (Some(jobs), None) => Ok(Self::Fixed(jobs)),
+            (None, None) if called_as == CalledAs::Pgbench => Ok(Self::Fixed(1)),
+            (None, most) => Ok(Self::Automatic { most: most.unwrap_or(usize::MAX) }),
+        }
+    }
+
+    /// How many threads `clients` clients have, for a server at `params`. Threads share a rate, so
+    /// in phases with a rate each needs a client.
+    #[must_use]
+    pub fn number(self, clients: usize, phases: Option<&Phases>, params: &Params) -> usize {
+        match self {
+            Self::Fixed(workers) => workers.min(clients),
+            Self::Automatic { most } => {
+                let fewest = phases.map_or(clients, |phases| phases.fewest_clients().min(clients));
+                automatic(clients, cores(), nearness(params)).min(most).min(fewest).max(1)
             }
         }
     }
 
-    /// The initial number of threads.
+    /// The fewest threads that `clients` clients may have, wherever the server is.
     #[must_use]
-    pub fn first(self) -> usize {
+    pub fn fewest(self, clients: usize) -> usize {
         match self {
-            Self::Fixed(workers) => workers,
-            Self::Automatic { first, .. } => first,
+            Self::Fixed(workers) => workers.min(clients),
+            Self::Automatic { .. } => 1,
         }
     }
+}
 
-    /// The most threads that there may be, wherever the server is.
-    #[must_use]
-    pub fn upper(self, clients: usize) -> usize {
-        match self {
-            Self::Fixed(workers) => workers,
-            Self::Automatic { most, .. } => most.unwrap_or_else(cores).min(clients),
-        }
-    }
+/// Where the server runs, as far as it matters to the generator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Nearness {
+    /// On this host, where it needs cores, too.
+    SameHost,
+    /// On another host.
+    Elsewhere,
+}
 
-    /// The rules for adding threads, for a server at `params`, if one uses more than `busy_share`
-    /// of a core.
-    #[must_use]
-    pub fn scaling(self, clients: usize, params: &Params, busy_share: f64) -> Scaling {
-        match self {
-            Self::Fixed(_) => Scaling::Fixed,
-            Self::Automatic { most, .. } => {
-                let rule = match most {
-                    Some(most) => Rule::up_to(even_workers(most, clients)),
-                    None => Rule::of(clients, cores(), nearness(params)),
-                };
-                Scaling::Automatic(Rule { busy_share, ..rule })
-            }
-        }
+/// The number of threads for `clients` clients if this process may use `cores` cores: one for each
+/// of a few clients; otherwise one for each core, or for every second one next to a server on this
+/// host (docs/design/performance.md).
+fn automatic(clients: usize, cores: usize, server: Nearness) -> usize {
+    if are_few(clients, cores) {
+        return clients;
     }
+    let ours = match server {
+        Nearness::SameHost => cores / 2,
+        Nearness::Elsewhere => cores,
+    };
+    ours.clamp(1, clients)
+}
+
+/// Whether this many clients are best served by a thread each. Such a thread sleeps while its server
+/// works, so it needs no core of its own, and the scheduler wakes a server where its client runs.
+fn are_few(clients: usize, cores: usize) -> bool {
+    let (of_a_core, most) = FEW_CLIENTS;
+    clients <= (of_a_core * cores).min(most)
 }
 
 /// The poller for `clients` clients if `asked` is automatic: epoll for a few, because it wakes a
@@ -127,22 +134,22 @@ fn is_local(host: &Host) -> bool {
     }
 }
 
-/// Warns if the figures may show the limit of the generator rather than of the server. Does not
-/// warn under pgbench's name, while another worker could still be added, or for less than a second.
+/// Warns if the busiest thread used so much of a core that the figures may show the limit of the
+/// generator rather than of the server. Does not warn under pgbench's name, or for less than a
+/// second.
 pub fn warn_of_ceiling(spec: &Spec, report: &Report, busy_share: f64, messages: &Messages) {
-    let workers = report.health.workers.len();
     let Some(share) = report.health.busiest(SECOND).filter(|share| *share >= busy_share) else {
         return;
     };
-    if messages.called_as() == CalledAs::Pgbench || workers < spec.scaling.most(spec.workers) {
+    if messages.called_as() == CalledAs::Pgbench {
         return;
     }
     let percent = 100.0 * share;
     messages.warning(format!("the generator used {percent:.0} % of a core: these figures may be its own ceiling"));
-    messages.hint(hint(workers, spec.clients, cores(), spec.scaling));
+    messages.hint(hint(spec.workers, spec.clients, cores()));
 }
 
-fn hint(workers: usize, clients: usize, cores: usize, scaling: Scaling) -> String {
+fn hint(workers: usize, clients: usize, cores: usize) -> String {
     if workers >= clients {
         return "Use more clients: each has a thread of its own already.".to_owned();
     }
@@ -150,65 +157,77 @@ fn hint(workers: usize, clients: usize, cores: usize, scaling: Scaling) -> Strin
         return format!("It used all cores ({cores}): use a larger host, or several.");
     }
     let more = workers + 1;
-    match scaling {
-        Scaling::Fixed => format!("Use more threads (-j {more}), or leave -j out."),
-        Scaling::Automatic(_) => format!(
-            "It was limited to {workers} of {cores} cores; --max-workers={more} allows more, \
-             if they are not the server's."
-        ),
-    }
+    format!("It used {workers} of {cores} cores; -j {more} uses more, if they are not the server's.")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use pgdyno_connect::Env;
+    use pgdyno_engine::phases::{PhaseSpec, Ramp};
+    use std::time::Duration;
 
     fn params(target: &str) -> Params {
         Params::resolve(Some(target), &[], &Env::empty("u")).expect("it is complete")
     }
 
-    /// More clients than initial threads on any machine that runs the test.
+    /// More clients than have a thread each on any machine that runs the test.
     const MANY: usize = 64;
 
-    fn automatic(most: Option<usize>) -> Workers {
-        Workers::Automatic { first: 1, most }
-    }
-
     #[test]
-    fn a_few_clients_have_threads_of_their_own_unless_told() {
-        let first = |clients, most, called_as, fixing| {
-            Workers::resolve(None, most, clients, called_as, fixing)
-                .map(Workers::first)
-                .map_err(|failure| failure.message)
-        };
-        let several = first_workers(2, cores());
-        assert_eq!(first(2, None, CalledAs::Pgdrive, None), Ok(several));
-        assert_eq!(first(2, None, CalledAs::Pgdrive, Some("--lua")), Ok(several));
-        assert_eq!(first(2, Some(1), CalledAs::Pgdrive, None), Ok(1));
-        assert_eq!(first(2, None, CalledAs::Pgbench, None), Ok(1));
-        assert_eq!(first(MANY, None, CalledAs::Pgdrive, Some("--lua")), Ok(1));
-    }
-
-    #[test]
-    fn pgbench_has_one_thread_unless_told() {
-        let resolve = |jobs, most, called_as| {
-            Workers::resolve(jobs, most, MANY, called_as, None).map_err(|failure| failure.message)
-        };
-        let fixed = |jobs, most| {
-            Workers::resolve(jobs, most, MANY, CalledAs::Pgdrive, Some("--phases")).map_err(|failure| failure.message)
-        };
-        assert_eq!(fixed(None, None), Ok(Workers::Fixed(1)));
-        assert_eq!(fixed(Some(3), None), Ok(Workers::Fixed(3)));
-        assert_eq!(fixed(None, Some(3)), Err("--max-workers cannot be used with --phases".to_owned()));
-        for called_as in [CalledAs::Pgbench, CalledAs::Pgdrive] {
-            assert_eq!(resolve(Some(65), None, called_as), Ok(Workers::Fixed(MANY)));
-            let most = automatic(Some(3));
-            assert_eq!(resolve(None, Some(3), called_as), Ok(most));
-            assert!(resolve(Some(1), Some(3), called_as).is_err());
+    fn the_number_suits_clients_cores_and_server() {
+        use Nearness::{Elsewhere, SameHost};
+        for (clients, cores, near, far) in [
+            (1, 2, 1, 1),
+            (2, 2, 2, 2),
+            (8, 2, 8, 8),
+            (9, 2, 1, 2),
+            (256, 2, 1, 2),
+            (2, 1, 2, 2),
+            (5, 1, 1, 1),
+            (3, 64, 3, 3),
+            (8, 64, 8, 8),
+            (16, 64, 16, 16),
+            (500, 16, 8, 16),
+            (500, 3, 1, 3),
+        ] {
+            let both = [SameHost, Elsewhere].map(|server| automatic(clients, cores, server));
+            assert_eq!(both, [near, far], "{clients} clients, {cores} cores");
         }
-        assert_eq!(resolve(None, None, CalledAs::Pgbench), Ok(Workers::Fixed(1)));
-        assert_eq!(resolve(None, None, CalledAs::Pgdrive), Ok(automatic(None)));
+    }
+
+    #[test]
+    fn the_number_is_limited_as_asked() {
+        let far = params("host=192.0.2.1");
+        let number = |jobs, most, clients, called_as| {
+            let workers = Workers::resolve(jobs, most, called_as).map_err(|failure| failure.message);
+            workers.map(|workers| workers.number(clients, None, &far))
+        };
+        for called_as in [CalledAs::Pgbench, CalledAs::Pgdrive] {
+            assert_eq!(number(Some(65), None, MANY, called_as), Ok(MANY));
+            assert_eq!(number(Some(3), None, MANY, called_as), Ok(3));
+            assert_eq!(number(None, Some(1), MANY, called_as), Ok(1));
+            assert!(number(Some(1), Some(3), MANY, called_as).is_err());
+        }
+        assert_eq!(number(None, None, MANY, CalledAs::Pgbench), Ok(1));
+        assert_eq!(number(None, None, MANY, CalledAs::Pgdrive), Ok(cores().min(MANY)));
+        assert_eq!(number(None, Some(1), 2, CalledAs::Pgdrive), Ok(1));
+    }
+
+    #[test]
+    fn every_thread_has_a_client_in_phases_with_a_rate() {
+        let phase = |rate_per_s: Option<f64>, from, to| PhaseSpec {
+            name: "p".into(),
+            duration: Duration::from_secs(1),
+            rate_per_s: rate_per_s.map(Ramp::constant),
+            clients: Ramp { from, to },
+            weights: vec![1],
+            result: true,
+        };
+        let server = params("host=/tmp");
+        let number = |phases: &Phases| Workers::Automatic { most: 9 }.number(4, Some(phases), &server);
+        assert_eq!(number(&Phases::new(vec![phase(Some(9.0), 4.0, 4.0), phase(Some(9.0), 1.0, 2.0)])), 1);
+        assert_eq!(number(&Phases::new(vec![phase(None, 1.0, 4.0)])), if are_few(4, cores()) { 4 } else { 1 });
     }
 
     #[test]
@@ -236,26 +255,11 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_what_was_asked_for() {
-        let server = params("host=/tmp");
-        let most = |workers: Workers| workers.scaling(4, &server, 0.5).most(workers.first());
-        assert_eq!(most(automatic(Some(3))), 2);
-        assert_eq!(most(automatic(Some(4))), 4);
-        assert_eq!(most(automatic(Some(9))), 4);
-        assert_eq!(most(Workers::Fixed(2)), 2);
-        assert_eq!(automatic(Some(9)).upper(4), 4);
-    }
-
-    #[test]
     fn the_hint_is_what_can_be_done() {
-        let automatic = Scaling::Automatic(Rule::up_to(2));
-        for (workers, clients, cores, scaling, word) in [
-            (1, 8, 4, Scaling::Fixed, "(-j 2)"),
-            (2, 8, 4, automatic, "--max-workers=3"),
-            (4, 8, 4, automatic, "larger host"),
-            (2, 2, 4, automatic, "more clients"),
-        ] {
-            let hint = hint(workers, clients, cores, scaling);
+        for (workers, clients, cores, word) in
+            [(1, 8, 4, "-j 2"), (4, 8, 4, "larger host"), (2, 2, 4, "more clients"), (8, 64, 4, "larger host")]
+        {
+            let hint = hint(workers, clients, cores);
             assert!(hint.contains(word), "{hint}");
         }
     }

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pgdyno.analyse.over_time.dips import (
     METRICS,
@@ -26,6 +26,7 @@ from pgdyno.messages import Message
 from pgdyno.records import GeneratorHost, ImportedLine, Latency, Manifest, Outcome, Summary, TrialRecord
 from pgdyno.store.probe_tables import Metric, Shares, Stretches
 from pgdyno.store.read_runs import KeptPlan
+from pgdyno.store.safe_files import detail_of
 from pgdyno.store.seconds import Seconds
 from pgdyno.store.trial_tables import EventRow, SeriesRow, SettingRow, StatementRow, WaitRow
 
@@ -279,6 +280,16 @@ class Subject:
     def events(self, trial: int) -> Sequence[EventRow]:
         """Return the engine's other events in trial number `trial`."""
         return self._events.get(trial, ())
+
+    def end_event(self, trial: int) -> dict[str, Any]:
+        """Return the engine's last event in trial number `trial`; nothing if it wrote none."""
+        end = next((row for row in self.events(trial) if row.kind == "end"), None)
+        return detail_of(end.kind, end.detail) if end is not None else {}
+
+    def cpu_shares(self, trial: int) -> list[float]:
+        """Return the share of a core that each worker used in the measured part of trial number `trial`."""
+        shares = [worker.get("cpu_share") for worker in self.end_event(trial).get("workers") or ()]
+        return [float(share) for share in shares if share is not None]
 
     @cached_property
     def courses(self) -> Mapping[int, Timeline]:

@@ -1,7 +1,7 @@
 """The generators of a run: starting them, repeating trials after a loss, and their numbers of threads.
 
-The engine finds its number of threads in the warm-up of the first trial of a load. Later trials of the load use the
-same number, whatever their target and settings, so that compared arms have the same generator.
+The engine chooses its number of threads by the clients, the cores and the server's place. Later trials of a load use
+the number of its first one, whatever their target and settings, so that compared arms have the same generator.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class KnownWorkers:
-    """The numbers of engine threads that the trials of a run have found, by load."""
+    """The numbers of engine threads of a run's first trials, by load."""
 
     def __init__(self, trials: Iterable[TrialRecord]) -> None:
         self._by_load: dict[str, int] = {}
@@ -40,13 +40,13 @@ class KnownWorkers:
             self.learn(trial)
 
     def of(self, point: Point) -> int | None:
-        """Return the number for the load of `point`; None if no trial has found one."""
+        """Return the number for the load of `point`; None before its first trial."""
         return self._by_load.get(_load(point))
 
     def learn(self, trial: TrialRecord) -> None:
-        """Remember what `trial` found, if it is the first of its load that finished.
+        """Remember the number of `trial`, if it is the first of its load that finished.
 
-        The engines of a cluster are ignored: each of them finds a number of its own.
+        The engines of a cluster are ignored: each of them chooses a number of its own.
         """
         generator = trial.generator
         if trial.outcome is Outcome.FINISHED and generator is not None and not generator.hosts:
@@ -98,11 +98,11 @@ class Generators:
         return self._clock_ahead
 
     def workers_for(self, point: Point) -> int | None:
-        """Return the number of engine threads that an earlier trial of the same load found; None if none did."""
+        """Return the number of engine threads of an earlier trial of the same load; None if there was none."""
         return self._known_workers.of(point)
 
     def learn(self, record: TrialRecord) -> None:
-        """Remember the number of engine threads that a trial found."""
+        """Remember the number of engine threads of a trial."""
         self._known_workers.learn(record)
 
     def run(self, trial: PlannedTrial, load: Callable[[], TrialResult]) -> TrialResult:

@@ -86,9 +86,6 @@ class Merger:
             "epoch_us": first["epoch_us"] - self._offsets_us[0],
             "clients": sum(start["clients"] for start in each),
             "workers": sum(start["workers"] for start in each),
-            "max_workers": sum(start.get("max_workers") or start["workers"] for start in each)
-            if any(start.get("max_workers") for start in each)
-            else None,
             "part": None,
             "generators": self._count,
         }

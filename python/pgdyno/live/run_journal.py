@@ -38,7 +38,7 @@ from pgdyno.report.terminal.progress import LiveView, TimeLeft
 JOURNAL = "journal.jsonl"
 PROGRESS_S = 0.5
 """Interval between progress reports of a transfer or a load."""
-TOLD = frozenset(["error", "outage", "worker_added", "workers_chosen", "event"])
+TOLD = frozenset(["error", "outage", "event"])
 """Events of the engine that are copied unchanged, except for long fields."""
 Line = bytes
 LONGEST = 500
@@ -193,12 +193,6 @@ def _words(event: Mapping[str, Any]) -> str:
         words = f"{event.get('consequence') or 'failed'}: {event.get('message') or 'an error'}"
     elif event["event"] == "outage":
         words = f"outage {event.get('number', '')} {event.get('state', '')}"
-    elif event["event"] == "workers_chosen":
-        words = f"{event.get('workers')} threads chosen of {len(event.get('tried') or ())} numbers tried"
-    elif event["event"] == "worker_added":
-        words = (
-            f"worker {event.get('worker')} added: another used {100 * (event.get('cpu_share') or 0):.0f} % of a core"
-        )
     else:
         words = str(event.get("message") or event.get("do") or "an event")
     return words[:LONGEST]

@@ -361,7 +361,7 @@ class GeneratorHost(Record):
 
 
 class WorkersTried(Record):
-    """A number of engine threads that the warm-up tried."""
+    """A number of engine threads that the warm-up tried, in run folders of pgdyno up to 0.2."""
 
     workers: int
     tps: float
@@ -379,8 +379,8 @@ class Generator(Record):
     cpu_user_us: int | None = None
     cpu_system_us: int | None = None
     workers_tried: list[WorkersTried] = Field(default_factory=list)
-    """Fewest first; empty if the number of workers was given, or known from an earlier trial."""
+    """Only in older run folders; fewest first."""
     worker_added: int = 0
-    """Workers that were added during the measurement, because others were too busy."""
+    """Only in older run folders: workers that were added during the measurement."""
     hosts: list[GeneratorHost] = Field(default_factory=list)
     """The generators, if there are several; the figures above include all of them."""

@@ -145,8 +145,8 @@ def _values(workload: Workload, point: Point, *, lua: bool) -> list[str]:
 def trial_options(plan: Plan, point: Point, seed: int, phases: Path, workers: int | None = None) -> list[str]:
     """Returns pgdrive's options for a trial of `plan` at `point`, without scripts.
 
-    `phases` is the file with the plan's phases, if any; `workers` is the number of engine threads that an earlier trial
-    found, if the plan leaves it to the engine.
+    `phases` is the file with the plan's phases, if any; `workers` is the number of engine threads of an earlier trial,
+    if the plan leaves it to the engine.
     """
     # the vacuum before a load is part of the plan's reset
     options = [

@@ -22,7 +22,6 @@ from pgdyno.records import (
     ScriptSummary,
     Stage,
     Summary,
-    WorkersTried,
 )
 from pgdyno.run.engine import replay_figures, statement_counts, tpcc_figures, tpch_figures
 from pgdyno.run.event_effects import with_effects
@@ -156,7 +155,7 @@ def judge(events: Sequence[Event], exit_code: int, log: Path) -> TrialResult:
     start = next((event for event in events if event["event"] == "start"), None)
     connected = next((event for event in events if event["event"] == "connected"), None)
     end = events[-1] if events and events[-1]["event"] == "end" else None
-    generator = _generator(start, connected, end, exit_code, events) if start else None
+    generator = _generator(start, connected, end, exit_code) if start else None
     if end is None:
         said = _last_line(log)
         if start is None and exit_code == 1:
@@ -235,29 +234,16 @@ def _where_aborted(hosts: Sequence[Event]) -> str:
     return f": {', '.join(places)}" if places else ""
 
 
-def _generator(
-    start: Event, connected: Event | None, end: Event | None, exit_code: int, events: Sequence[Event]
-) -> Generator:
+def _generator(start: Event, connected: Event | None, end: Event | None, exit_code: int) -> Generator:
     cpu = (end or {}).get("cpu_us") or {}
-    of_workers = [event for event in events if event["event"] in ("workers_chosen", "worker_added")]
     return Generator(
         version=start["pgdrive"],
-        # an automatic number of workers gives its final value
-        workers=len((end or {}).get("workers") or ()) or start["workers"],
+        workers=start["workers"],
         io=(connected or {}).get("io", "unknown"),
         seed=start["seed"],
         exit_code=exit_code,
         cpu_user_us=cpu.get("user"),
         cpu_system_us=cpu.get("system"),
-        workers_tried=[
-            WorkersTried(workers=tried["workers"], tps=tried["tps"])
-            for event in of_workers
-            if event["event"] == "workers_chosen"
-            for tried in event["tried"]
-        ],
-        worker_added=sum(
-            event["event"] == "worker_added" and event["from_us"] >= start["warmup_s"] * 1e6 for event in of_workers
-        ),
         hosts=[GeneratorHost.model_validate(host) for host in (end or {}).get("generators") or ()],
     )
 

@@ -24,9 +24,6 @@ impl Client {
         if shared.driven_sessions {
             return self.choose_step(now, shared);
         }
-        if shared.departures.wants(self.id) {
-            return self.depart(shared);
-        }
         self.transaction.renew();
         self.transaction.script = shared.choose_script(self.random.choice.as_mut());
         self.transaction.record = self.transaction.script;

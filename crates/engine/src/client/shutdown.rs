@@ -14,7 +14,7 @@ impl Client {
         match self.state {
             State::Running(Awaited::Preparation | Awaited::Answer | Awaited::Rollback(_)) => Some(Hold::Statement),
             State::Unconnected(_) | State::Stopping | State::Finished | State::Aborted => None,
-            State::Paused(_) | State::Departing | State::Running(Awaited::Sleep | Awaited::SessionChange(_)) => {
+            State::Paused(_) | State::Running(Awaited::Sleep | Awaited::SessionChange(_)) => {
                 // between two transactions with a connection each, the client has ended its session
                 let has_session = match shared.driven_sessions {
                     true => self.has_driven_session(),

@@ -8,8 +8,6 @@ use crate::recorder::Ending;
 pub enum State {
     /// It is between two transactions, until an instant or its turn comes.
     Paused(Pause),
-    /// It is between two transactions, and moves to another worker.
-    Departing,
     /// It needs a connection and has none.
     Unconnected(Connection),
     /// It is in a transaction, or in what a driver does before the first one and after the last.

@@ -17,10 +17,8 @@ impl<P: Poller> Worker<'_, P> {
     pub(super) fn connect_clients(&mut self) -> io::Result<()> {
         let mut requested = false;
         while let Some(client) = self.load.shared.next_unconnected() {
-            if let Some(token) = self.load.token(client) {
-                requested = true;
-                self.dialer.request((token, Purpose::Connect));
-            }
+            requested = true;
+            self.dialer.request((self.load.token(client), Purpose::Connect));
         }
         if requested {
             // sends the ends of the previous sessions
@@ -48,8 +46,7 @@ impl<P: Poller> Worker<'_, P> {
             // an interruption may have ended the attempt
             return;
         }
-        let Some(client) = self.load.clients.get(token).and_then(Option::as_ref).filter(|client| !client.stopped())
-        else {
+        let Some(client) = self.load.clients.get(token).filter(|client| !client.stopped()) else {
             return;
         };
         let id = client.id();

@@ -25,8 +25,7 @@ impl<P: Poller> Worker<'_, P> {
         self.next_check = now + CHECK_EVERY;
         let mut tokens = Vec::new();
         for token in 0..self.load.clients.len() {
-            let client = self.load.clients[token].as_mut();
-            match client.and_then(|client| client.overdue_answer(now)) {
+            match self.load.clients[token].overdue_answer(now) {
                 None => {}
                 Some(Overdue::Cancel) => tokens.extend(self.load.cancels.get(token).cloned()),
                 Some(Overdue::Close) => self.step(token, |client, shared| {

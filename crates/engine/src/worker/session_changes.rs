@@ -17,11 +17,8 @@ impl<P: Poller> Worker<'_, P> {
             let Some(client) = self.load.shared.next_change() else {
                 break;
             };
-            let Some(token) = self.load.token(client) else {
-                continue;
-            };
-            let client = self.load.clients.get(token).and_then(Option::as_ref);
-            match client.and_then(|client| client.wanted_change()) {
+            let token = self.load.token(client);
+            match self.load.clients[token].wanted_change() {
                 Some(Change::Replace { .. }) => self.replace_session(token),
                 Some(change) => self.change_session(token, change)?,
                 // its connection was lost in the meantime, or it has stopped
@@ -86,7 +83,7 @@ impl<P: Poller> Worker<'_, P> {
         let (Change::Use(number) | Change::Open(number)) = change else {
             return Err("there is no such session".to_owned());
         };
-        let client = self.load.clients.get_mut(token).and_then(Option::as_mut);
+        let client = self.load.clients.get_mut(token);
         let kept = client.and_then(|client| client.take_kept(number));
         kept.ok_or_else(|| format!("there is no session number {number}"))
     }

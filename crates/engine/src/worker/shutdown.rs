@@ -116,7 +116,7 @@ impl<P: Poller> Worker<'_, P> {
     pub(super) fn holds(&self) -> Vec<(usize, Hold)> {
         let load = &self.load;
         let clients = load.clients.iter().enumerate();
-        clients.filter_map(|(token, client)| Some((token, client.as_ref()?.hold(&load.shared)?))).collect()
+        clients.filter_map(|(token, client)| Some((token, client.hold(&load.shared)?))).collect()
     }
 
     /// Ends `holds`; returns how many statements the server may still run.

@@ -1,10 +1,7 @@
 //! Observes a load in which nothing may go wrong.
 
-use std::io;
-
 use pgdyno_engine::clock::{Clock, Nanos};
 use pgdyno_engine::interval::{ErrorNote, Merged};
-use pgdyno_engine::observer::Added;
 use pgdyno_engine::outage::OutageNote;
 use pgdyno_engine::{Connected, Observer, RunError};
 
@@ -27,13 +24,5 @@ impl<F: FnMut() + Send> Observer for Faultless<F> {
 
     fn outage(&mut self, note: &OutageNote) {
         panic!("{note:?}");
-    }
-
-    fn worker_added(&mut self, added: &Added) {
-        panic!("{added:?}");
-    }
-
-    fn worker_refused(&mut self, why: &io::Error) {
-        panic!("{why}");
     }
 }

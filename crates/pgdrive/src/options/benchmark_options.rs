@@ -6,7 +6,6 @@ use pgdyno_engine::load_share::LoadShare;
 use pgdyno_engine::phases::Phases;
 use pgdyno_engine::schedule::{Arrivals, Spacing};
 use pgdyno_engine::spec::{Io, Limit, OnError, OnLoss, Pipelining, Sessions, Tries};
-use pgdyno_engine::worker_scaling::BUSY_SHARE;
 use pgdyno_script::QueryMode;
 
 use super::log_options::{LogChoice, LogOptions};
@@ -17,7 +16,7 @@ use super::reconnect_option::Patience;
 use super::replay_options::{ReplayChoice, ReplayOptions};
 use super::tpcc_options::TpccLoad;
 use crate::percentiles::Percentiles;
-use crate::worker_options::Workers;
+use crate::worker_options::{BUSY_SHARE, Workers};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Benchmark {

@@ -94,7 +94,7 @@ fn defaults_are_pgbenchs() {
     let load = load(&[]);
     assert_eq!(
         (load.clients, load.workers, load.limit),
-        (1, Workers::Automatic { first: 1, most: None }, Limit::Transactions(10))
+        (1, Workers::Automatic { most: usize::MAX }, Limit::Transactions(10))
     );
     assert_eq!(load.scripts[0].origin, Origin::Builtin("tpcb-like".into()));
     assert_eq!(load.busy_share, 0.7);
@@ -118,7 +118,7 @@ fn arrivals_and_timers_are_resolved() {
 #[test]
 fn a_usual_line() {
     let load = load(&["-c64", "-j", "100", "-T", "30", "-M", "prepared", "-S", "-f", "a@b.sql@3", "bench"]);
-    assert_eq!((load.clients, load.workers), (64, Workers::Fixed(64)));
+    assert_eq!((load.clients, load.workers), (64, Workers::Fixed(100)));
     assert_eq!(load.limit, Limit::Duration(Duration::from_secs(30)));
     assert_eq!(load.scripts[1], ScriptChoice { origin: Origin::File("a@b.sql".into()), weight: 3 });
     assert_eq!(load.connection.dbname.as_deref(), Some("bench"));

@@ -72,27 +72,21 @@ fn check_interval(length_s: u64, duration_s: f64) -> Result<(), Failure> {
 }
 
 impl LogChoice {
-    /// Creates the files: `prefix.PID` for the first worker, `prefix.PID.N` for the others. The
-    /// files of added workers, up to `most`, are created with these workers.
+    /// Creates the files: `prefix.PID` for the first worker, `prefix.PID.N` for the others.
     ///
     /// # Errors
     /// A file cannot be created.
-    pub fn open(&self, workers: usize, most: usize, failures_detailed: bool) -> Result<LogSpec, Failure> {
+    pub fn open(&self, workers: usize, failures_detailed: bool) -> Result<LogSpec, Failure> {
         let pid = std::process::id();
-        let name = |worker: usize| {
+        let create = |worker: usize| {
             let path = match worker {
                 0 => format!("{}.{pid}", self.prefix),
                 _ => format!("{}.{pid}.{worker}", self.prefix),
             };
-            LogFile::new(path.into())
+            LogFile::create(path.clone().into())
+                .map_err(|error| Failure::new(format!("could not open logfile \"{path}\": {}", plain(&error))))
         };
-        let files: Vec<_> = (0..most).map(name).collect();
-        for file in &files[..workers] {
-            file.create().map_err(|error| {
-                let path = file.path().display();
-                Failure::new(format!("could not open logfile \"{path}\": {}", plain(&error)))
-            })?;
-        }
+        let files = (0..workers).map(create).collect::<Result<_, _>>()?;
         Ok(LogSpec { files, detail: self.detail, failures_detailed, failure: OnceLock::new() })
     }
 }

@@ -18,8 +18,6 @@ pub struct ReplayChoice {
     pub path: PathBuf,
     /// --pace
     pub pace: Pace,
-    /// -j, if given
-    pub jobs: Option<usize>,
 }
 
 /// The options that were given.
@@ -33,13 +31,11 @@ pub(super) struct ReplayOptions {
 
 impl ReplayOptions {
     /// The replay that was requested, if any.
-    pub fn resolve(&self, jobs: Option<usize>) -> Result<Option<ReplayChoice>, Failure> {
+    pub fn resolve(&self) -> Result<Option<ReplayChoice>, Failure> {
         match (&self.path, self.pace) {
             (None, None) => Ok(None),
             (None, Some(_)) => Err(Failure::new("--pace needs --replay=FILE")),
-            (Some(path), pace) => {
-                Ok(Some(ReplayChoice { path: path.into(), pace: pace.unwrap_or(Pace::Factor(1.0)), jobs }))
-            }
+            (Some(path), pace) => Ok(Some(ReplayChoice { path: path.into(), pace: pace.unwrap_or(Pace::Factor(1.0)) })),
         }
     }
 }

@@ -121,7 +121,7 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
     if let Some(part) = load.part {
         load.clients = part.range().len();
     }
-    load.workers = workers(&given, &load)?;
+    load.workers = Workers::resolve(given.load.jobs, given.load.max_workers, given.called_as)?;
     load.drain_limit = load.drain_limit.or(given.called_as.drain_limit());
     load.vacuum = vacuum(&given.load, &load);
     load.on_loss = Patience::resolve(given.load.reconnect, load.limit);
@@ -131,7 +131,7 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
 
 /// --replay, whose statements are the only ones of its load.
 fn replay(given: &Given, load: &mut Benchmark) -> Result<Option<ReplayChoice>, Failure> {
-    let Some(replay) = given.load.replay.resolve(given.load.jobs)? else {
+    let Some(replay) = given.load.replay.resolve()? else {
         return Ok(None);
     };
     given.refuse_with(Partner::Replay)?;
@@ -262,15 +262,4 @@ fn vacuum(given: &BenchmarkOptions, load: &Benchmark) -> Vacuum {
         (false, true) => Vacuum::All,
         (false, false) => Vacuum::Small,
     }
-}
-
-/// -j and --max-workers
-fn workers(given: &Given, load: &Benchmark) -> Result<Workers, Failure> {
-    let fixing = match (&load.phases_file, &given.load.reconnect) {
-        (Some(_), _) => Some("--phases"),
-        (None, Some(_)) => Some("--reconnect"),
-        (None, None) => None,
-    };
-    let (jobs, most) = (given.load.jobs, given.load.max_workers);
-    Workers::resolve(jobs, most, load.clients, given.called_as, fixing)
 }

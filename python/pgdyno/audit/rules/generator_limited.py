@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
@@ -28,18 +26,18 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 severity,
                 Message(
                     "generator-limited",
-                    "workers of {generators} use up to {share:.0%} of a core each in {trials} trial: its figures may "
+                    "a worker of {generators} uses up to {share:.0%} of a core in {trials} trial: its figures may be "
+                    "limited by the generator"
+                    if named
+                    else (
+                        "the generator's busiest worker uses up to {share:.0%} of a core in {trials} trial: its "
+                        "figures may be limited by the generator"
+                    ),
+                    "a worker of {generators} uses up to {share:.0%} of a core in {trials} trials: the figures may "
                     "be limited by the generator"
                     if named
                     else (
-                        "the generator's workers use up to {share:.0%} of a core each in {trials} trial: its figures "
-                        "may be limited by the generator"
-                    ),
-                    "workers of {generators} use up to {share:.0%} of a core each in {trials} trials: the figures "
-                    "may be limited by the generator"
-                    if named
-                    else (
-                        "the generator's workers use up to {share:.0%} of a core each in {trials} trials: the "
+                        "the generator's busiest worker uses up to {share:.0%} of a core in {trials} trials: the "
                         "figures may be limited by the generator"
                     ),
                     generators=", ".join(named),
@@ -56,18 +54,12 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
 
 
 def _share(subject: Subject, sample: Sample) -> float | None:
-    """Return the mean CPU time of the workers in the measured part; for several generators, of the busiest host."""
+    """Return the share of a core that the busiest worker used in the measured part; of all generators, if several."""
     generator = sample.trial.generator
     if generator is None:
         return None
     of_hosts = [host.busiest_cpu_share for host in generator.hosts if host.busiest_cpu_share is not None]
-    if of_hosts:
-        return max(of_hosts)
-    seconds = subject.seconds(sample.number)
-    known = seconds.is_measured & ~np.isnan(seconds.worker_cpu_us)
-    used_us = float(seconds.worker_cpu_us[known].sum())
-    length_us = float((seconds.to_us - seconds.from_us)[known].sum())
-    return used_us / length_us / generator.workers if length_us else None
+    return max(of_hosts or subject.cpu_shares(sample.number), default=None)
 
 
 def _hosts(sample: Sample, over: float) -> list[GeneratorHost]:
@@ -80,8 +72,7 @@ def _figures(sample: Sample, over: float) -> dict[str, float]:
 
 RULE = Rule(
     "generator-limited",
-    "CPU time of the generator's workers, for several generators of the busiest worker of each: caution over 70 % "
-    "of a core, invalid over 90 %",
+    "CPU time of the generator's busiest worker: caution over 70 % of a core, invalid over 90 %",
     Severity.INVALID,
     "docs/design/performance.md",
     _check,

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.rules.generator_limited import NEAR
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
-from pgdyno.store.safe_files import detail_of
 
 APART = 0.7
 """If the mean of all workers is below this share of the busiest one's, the load is imbalanced."""
@@ -20,7 +18,7 @@ UNFAIR = 0.25
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
-    workers = {sample: found for sample in subject.samples if (found := _workers(subject, sample))}
+    workers = {sample: found for sample in subject.samples if (found := subject.cpu_shares(sample.number))}
     by_host = {sample: hosts for sample in subject.samples if (hosts := _hosts(sample))}
     fairness = {sample: each for sample in subject.samples if (each := _fairness(subject, sample)) is not None}
     if not workers and not fairness:
@@ -112,11 +110,6 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         )
 
 
-def _workers(subject: Subject, sample: Sample) -> list[float]:
-    shares = [worker.get("cpu_share") for worker in _end(subject, sample).get("workers") or ()]
-    return [float(share) for share in shares if share is not None]
-
-
 def _hosts(sample: Sample) -> Mapping[str, float]:
     """Return transactions per second and client of each of several generators, in a closed loop with a duration."""
     trial = sample.trial
@@ -148,14 +141,9 @@ def _fairness(subject: Subject, sample: Sample) -> float | None:
     if imported is not None:
         mean, spread = (imported.figures.get(f"client_transactions_{name}") for name in ("mean", "stddev"))
     else:
-        said = (_end(subject, sample).get("statements") or {}).get("fairness") or {}
+        said = (subject.end_event(sample.number).get("statements") or {}).get("fairness") or {}
         mean, spread = said.get("mean"), said.get("stddev")
     return spread / mean if mean and spread is not None else None
-
-
-def _end(subject: Subject, sample: Sample) -> dict[str, Any]:
-    said = next((row for row in subject.events(sample.number) if row.kind == "end"), None)
-    return detail_of(said.kind, said.detail) if said is not None else {}
 
 
 def _mean(shares: list[float]) -> float:

@@ -27,7 +27,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             ),
             [sample.number for sample, _ in changed],
             [Evidence(at=sample.at(), figures={"worker_added": added}) for sample, added in changed],
-            "set a warm-up of at least 2 s, in which the number of threads settles, or set workers in the plan",
+            "measure again: the number of threads no longer changes during a load",
         )
 
 

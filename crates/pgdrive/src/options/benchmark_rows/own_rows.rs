@@ -226,21 +226,14 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
         Ok(())
     })
     .in_any_mode(),
-    row(
-        "max-workers",
-        "limit the automatic number of threads (default: the\n\
-         CPU cores, or half of them if the server is local)",
-    )
-    .takes("NUM")
-    .set(|given, value| {
+    row("max-workers", "limit the automatic number of threads").takes("NUM").set(|given, value| {
         given.max_workers = Some(value.integer(1, I32)? as usize);
         Ok(())
-    })
-    .not_in_replays("give the number of threads with -j"),
+    }),
     row(
         "worker-busy",
-        "add a thread, or print a warning, when one uses more\n\
-         than this percentage of a core (default: 70)",
+        "print a warning when a thread uses more than this\n\
+         percentage of a core (default: 70)",
     )
     .takes("PERCENT")
     .set(|given, value| {
