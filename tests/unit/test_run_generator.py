@@ -3,31 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from pgdyno.records import Outcome
 from pgdyno.run.process import without_libpq
-from pgdyno.run.run_trial import _generator, judge
+from pgdyno.run.run_trial import judge
 from tests.unit.events_sample import sample_events
-
-START = {"pgdrive": "0.1.0", "workers": 1, "seed": 7}
-WORKER = {"cpu_us": 1}
-
-
-@pytest.mark.parametrize(
-    ("end", "workers"),
-    [
-        ({"workers": [WORKER] * 3}, 3),
-        # an engine that never measured, one of before, one that was killed
-        ({"workers": []}, 1),
-        ({}, 1),
-        (None, 1),
-    ],
-)
-def test_workers_are_those_of_the_end(end: dict[str, Any] | None, workers: int) -> None:
-    assert _generator(START, None, end, 0, []).workers == workers
 
 
 def test_an_engine_sees_no_server_but_the_one_it_is_given() -> None:
