@@ -55,6 +55,9 @@ async def install(connection: asyncssh.SSHClientConnection, program: Path, folde
         if there.code == 0:
             return Installed(place, copied=False)
         raise _cannot_run(program, folder, host, there)
+    made = await _shell(connection, f"umask 077 && mkdir -p {_quoted(folder)}")
+    if made.code != 0:
+        raise _cannot_copy(folder, host, made)
     await _copy(connection, content, digest, place, folder, host)
     tried = await _shell(connection, f"{place} --version")
     if tried.code != 0:
@@ -70,14 +73,15 @@ async def put(connection: asyncssh.SSHClientConnection, files: Mapping[str, byte
     """
     listed = sorted(files.items())
     base = f"{folder.rstrip('/')}/files-{secrets.token_hex(8)}"
-    made = await _shell(connection, f"umask 077 && mkdir -p {_quoted(base)}")
+    # a copy that outlives this function finds its folder gone, and makes none again
+    folders = sorted({base, *(f"{base}/{place}".rpartition("/")[0] for place in files)})
+    made = await _shell(connection, f"umask 077 && mkdir -p {' '.join(map(_quoted, folders))}")
     if made.code != 0:
         raise RemoteError(f"cannot create {base} on {host}: {_last(made)}")
     try:
         for place, content in listed:
-            inner, _, _ = f"{base}/{place}".rpartition("/")
             digest = hashlib.sha256(content).hexdigest()
-            await _copy(connection, content, digest, _quoted(f"{base}/{place}"), inner, host)
+            await _copy(connection, content, digest, _quoted(f"{base}/{place}"), base, host)
     except BaseException:
         await _ask(connection, f"rm -rf {_quoted(base)}")
         raise
@@ -90,14 +94,18 @@ async def _copy(
     partial = f"{place}.{secrets.token_hex(4)}"
     same = f'[ "$(sha256sum < {partial} | cut -c1-64)" = {digest} ]'
     # a lost connection also ends the input, hence the checksum before the rename
-    write = f"umask 077 && mkdir -p {_quoted(folder)} && cat > {partial} && chmod 700 {partial}"
+    write = f"umask 077 && cat > {partial} && chmod 700 {partial}"
     command = f"{write} && {{ {same} || {{ rm -f {partial}; exit {NOT_WHOLE}; }}; }} && mv -f {partial} {place}"
     done = await _shell(connection, f"{{ {command}; }} || {{ e=$?; rm -f {partial}; exit $e; }}", content)
     if done.code == NOT_WHOLE:
         raise RemoteError(f"a copy on {host} is incomplete, or sha256sum is missing", passing=True)
     if done.code != 0:
-        hint = "set another folder on that host: target.NAME.ssh.folder"
-        raise RemoteError(f"cannot copy to {folder} on {host}: {_last(done)}", hint=hint)
+        raise _cannot_copy(folder, host, done)
+
+
+def _cannot_copy(folder: str, host: str, done: _Reply) -> RemoteError:
+    hint = "set another folder on that host: target.NAME.ssh.folder"
+    return RemoteError(f"cannot copy to {folder} on {host}: {_last(done)}", hint=hint)
 
 
 async def _suiting(connection: asyncssh.SSHClientConnection, program: Path, host: str) -> tuple[Path, bytes]:
