@@ -23,11 +23,14 @@ def copy_package(folder: Path) -> Path:
 
 
 def python(folder: Path, *arguments: str, code: int = 0, cwd: Path = ROOT, **variables: str) -> str:
-    """Returns the output of Python with pgdyno from `folder`; asserts that it exits with `code`."""
+    """Returns the output of Python with pgdyno from `folder`; asserts that it exits with `code`.
+
+    What generates pages can be imported, too.
+    """
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=cwd,
-        env=os.environ | variables | {"PYTHONPATH": str(folder)},
+        env=os.environ | variables | {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT / 'tools'}"},
         capture_output=True,
         text=True,
         check=False,

@@ -8,6 +8,7 @@ from typing import Literal
 from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.console import Console
 from pgdyno.errors import UsageError
+from pgdyno.records.rate_unit import counts_queries
 from pgdyno.report.answers.limits import limit_lines
 from pgdyno.report.export import to_csv, to_json
 from pgdyno.report.full_report import judged_run, one_trial
@@ -29,7 +30,7 @@ def show_run(run: str, runs: Path, *, json: bool, csv: bool, layout: Layout = "p
     if layout == "sysbench":
         _show_sweep(data)
     elif json:
-        with use_language(current_language(), data.trials):
+        with use_language(current_language(), queries=counts_queries(data.trials)):
             print_data(to_json(*judged_run(data)))
     elif csv:
         print_data(to_csv(data))

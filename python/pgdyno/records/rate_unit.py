@@ -27,6 +27,12 @@ def rate_unit(trial: TrialRecord) -> str:
     return QUERIES if "qps" in figures and "tpm" not in figures else TRANSACTIONS
 
 
+def counts_queries(trials: Iterable[TrialRecord]) -> bool:
+    """Return whether all throughputs of `trials` count queries."""
+    measured = [trial for trial in trials if trial.summary is not None]
+    return bool(measured) and all(rate_unit(trial) == QUERIES for trial in measured)
+
+
 def _contains_connecting(tps: float, imported: Imported) -> bool:
     without = imported.figures.get("tps_excluding_connections")
     if imported.load.get("connections") == "each transaction" or tps == without:

@@ -24,6 +24,7 @@ from pgdyno.fingerprint import Difference, comparable
 from pgdyno.messages import Message
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.records.price import comparable_prices
+from pgdyno.records.rate_unit import counts_queries
 from pgdyno.report.answers.plan_changes import arms_of_run, arms_of_runs, plan_changes
 from pgdyno.report.export import markdown_of
 from pgdyno.report.preloaded_run import Gathered, without_collector
@@ -91,11 +92,11 @@ class WholeReport:
         # templates and charts are loaded where a page is wanted: a run in the terminal needs neither
         from pgdyno.report.html import render_content
 
-        with without_collector(), use_language(self.language, self.of.run.trials):
+        with without_collector(), use_language(self.language, queries=counts_queries(self.of.run.trials)):
             return visible(render_content(self.content))
 
     def markdown(self) -> str:
-        with use_language(self.language, self.of.run.trials):
+        with use_language(self.language, queries=counts_queries(self.of.run.trials)):
             return visible(markdown_of(self.of, self.extras))
 
 
@@ -106,7 +107,7 @@ def whole_report(
     from pgdyno.report.html import report_content
 
     trials = [trial for run in runs for trial in run.trials]
-    with without_collector(), use_language(language, trials):
+    with without_collector(), use_language(language, queries=counts_queries(trials)):
         of, extras = everything(runs, prices)
         location = ", ".join(run.folder.location for run in runs)
         return WholeReport(of, extras, report_content(of, location, extras), language)

@@ -18,8 +18,6 @@ from importlib.resources import files
 
 from pgdyno.errors import UsageError
 from pgdyno.messages import Message, filled
-from pgdyno.records import TrialRecord
-from pgdyno.records.rate_unit import QUERIES, rate_unit
 
 
 class Language(StrEnum):
@@ -46,10 +44,9 @@ _counts_queries: ContextVar[bool] = ContextVar("_counts_queries", default=False)
 
 
 @contextmanager
-def use_language(language: Language, trials: Sequence[TrialRecord] = ()) -> Iterator[None]:
-    """Translate texts within the block to `language`, and say queries a second if all of `trials` count queries."""
-    measured = [trial for trial in trials if trial.summary is not None]
-    counted = _counts_queries.set(bool(measured) and all(rate_unit(trial) == QUERIES for trial in measured))
+def use_language(language: Language, *, queries: bool = False) -> Iterator[None]:
+    """Translate texts within the block to `language`, and say queries a second if throughputs count `queries`."""
+    counted = _counts_queries.set(queries)
     token = _current.set(language)
     try:
         yield

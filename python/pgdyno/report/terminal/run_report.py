@@ -13,6 +13,7 @@ from rich.text import Text
 
 from pgdyno.analyse.price import prices_of
 from pgdyno.analyse.series import heading
+from pgdyno.records.rate_unit import counts_queries
 from pgdyno.report import numbers
 from pgdyno.report import sentences as words
 from pgdyno.report.answers.answer import Answer, answer
@@ -73,7 +74,7 @@ def print_report(of: Digest, console: Console, extras: Extras, last: Sequence[st
     `last` are lines of the command that precede the final answer.
     """
     width = console.width if console.is_terminal else None
-    with use_language(current_language(), of.run.trials):
+    with use_language(current_language(), queries=counts_queries(of.run.trials)):
         body = report_lines(of, width, unicode=_unicode(console), extras=extras)
         said = answer(of, extras)
     noise = noise_line(noise_grade(of, said.chief)) if any(each.finished for each in of.points) else ""
