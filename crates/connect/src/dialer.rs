@@ -30,6 +30,8 @@ pub struct Dialer<T> {
     queue: VecDeque<T>,
     /// Indexed by the key of the watch.
     dials: Vec<Option<Dial<T>>>,
+    /// How many of them are in progress: workers ask before each wait.
+    in_progress: usize,
     events: Vec<epoll::Event>,
 }
 
@@ -66,6 +68,7 @@ impl<T> Dialer<T> {
             answered: Arc::default(),
             queue: VecDeque::new(),
             dials,
+            in_progress: 0,
             events: Vec::with_capacity(AT_ONCE),
         })
     }
@@ -77,12 +80,15 @@ impl<T> Dialer<T> {
 
     /// Whether every request has been answered.
     pub fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.dials.iter().all(Option::is_none)
+        self.queue.is_empty() && self.in_progress == 0
     }
 
     /// When to call [`Dialer::advance`] if its descriptor does not become readable before.
     pub fn next_instant(&self) -> Option<Instant> {
-        if !self.queue.is_empty() && self.dials.iter().any(Option::is_none) {
+        if self.is_idle() {
+            return None;
+        }
+        if !self.queue.is_empty() && self.in_progress < AT_ONCE {
             return Some(Instant::now());
         }
         self.dials.iter().flatten().filter_map(|dial| *lock(&dial.until)).min()
@@ -136,6 +142,7 @@ impl<T> Dialer<T> {
             };
             let (params, until) = (Arc::clone(&self.params), Arc::clone(&watch.until));
             let future = Box::pin(async move { Session::connect_by(&params, Some(&watch)).await });
+            self.in_progress += 1;
             self.dials[key] = Some(Dial { tag, began: Instant::now(), until, future });
             self.poll(key, done);
         }
@@ -153,6 +160,7 @@ impl<T> Dialer<T> {
             let _ = epoll::delete(&self.epoll, session.socket());
         }
         if let Some(Dial { tag, began, .. }) = self.dials[key].take() {
+            self.in_progress -= 1;
             done.push(Dialed { tag, began, result });
         }
     }

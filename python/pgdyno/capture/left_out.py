@@ -104,13 +104,17 @@ class Losses:
 
     def add_at(self, reason: str, place: int, count: int) -> None:
         """Counts `count` of `reason`, the first of them at `place` of the events."""
-        number, line = divmod(place, 1 << FILE_BITS)
-        self.add(reason, self.files[number], line, count)
+        path, line = self._file_and_line(place)
+        self.add(reason, path, line, count)
 
     def name_place(self, place: int) -> str:
         """Returns the file and the line of a place of the events."""
+        path, line = self._file_and_line(place)
+        return f"{path}:{line}"
+
+    def _file_and_line(self, place: int) -> tuple[Path, int]:
         number, line = divmod(place, 1 << FILE_BITS)
-        return f"{self.files[number]}:{line}"
+        return self.files[number], line
 
     def records(self) -> list[LeftOut]:
         """Returns the reasons, the most frequent first."""

@@ -25,7 +25,7 @@ _LIMIT_S = 300
 
 
 def find_browser() -> str:
-    """Return the path of the first of `BROWSERS` on this machine. Raises UsageError if there is none."""
+    """Return the path of an installed browser. Raises UsageError without one."""
     found = next((path for each in BROWSERS if (path := shutil.which(each)) is not None), None)
     if found is None:
         raise UsageError(
