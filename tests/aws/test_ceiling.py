@@ -15,14 +15,14 @@ from pgdyno.plan.targets import rented_targets
 from pgdyno.plan.time_budget.time_and_disk import loading_s, overhead_s
 from pgdyno.plan.workload import trial_s
 from pgdyno.targets.aws.pricing.duration import hours_of
-from pgdyno.targets.aws.pricing.metering import accrued
+from pgdyno.targets.aws.pricing.metering import accrued_cost
 from pgdyno.targets.aws.pricing.prices import Prices
 from pgdyno.targets.aws.pricing.rental_costs import (
     IO,
     MOST_IO,
     UNCOUNTED_S,
-    at_most,
     estimate,
+    highest_cost,
     io_processors,
     io_usage,
     items_of,
@@ -65,7 +65,7 @@ class Dearest:
 
     def without_requests(self, now: datetime, load: Load) -> tuple[float, float]:
         since = dict.fromkeys([*self.plan.target, GENERATOR], self.began)
-        found = accrued(self.items, since, {}, now, load, {})
+        found = accrued_cost(self.items, since, {}, now, load, {})
         assert found is not None
         return found
 
@@ -155,7 +155,7 @@ def test_the_dearest_of_instead_counts(tmp_path: Path, root: Path) -> None:
     dearest = items_of(rented, prices, "", dearest=True)
     assert dearest[0].what == "db.m8g.large"
     assert found.hours is not None
-    assert found.most == at_most(dearest, 1.5 * found.hours)
+    assert found.most == highest_cost(dearest, 1.5 * found.hours)
 
 
 def test_accrued_cost_uses_the_price_of_the_instance_that_was_created(

@@ -22,7 +22,7 @@ from pgdyno.store import RunFolder, load_run
 from pgdyno.targets import Acts, Home, Server, event_actions
 from pgdyno.targets.cluster.postmaster import find_postmaster
 from pgdyno.targets.cluster.processes import PROC, descendants, servers_in, start_ticks
-from pgdyno.targets.event_actions import paused
+from pgdyno.targets.event_actions import pause_server
 from tests.postgres.own_servers import UNHURRIED
 from tests.postgres.runs import pgdyno, the_run
 from tests.waiting import wait_until
@@ -325,7 +325,7 @@ def test_a_paused_server_goes_on_whatever_ends_the_pause(server: Server) -> None
     assert postmaster is not None
 
     def interrupted() -> None:
-        with paused(postmaster):
+        with pause_server(postmaster):
             wait_until(lambda: states(server) == {"T"})
             raise KeyboardInterrupt
 

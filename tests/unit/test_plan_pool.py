@@ -13,7 +13,7 @@ from pgdyno.errors import PlanError, TargetError
 from pgdyno.plan import load_plan
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.targets.pool import provider, rental
-from pgdyno.targets.pool.host_script import _quoted
+from pgdyno.targets.pool.host_script import _quote_value
 from pgdyno.targets.pool.loan_journal import Journal, journals
 from pgdyno.targets.pool.schema import PoolTarget
 from pgdyno.targets.provider import Wanted, provider_of
@@ -123,9 +123,9 @@ def test_a_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_texts_reach_the_host_as_they_are() -> None:
     spec = PoolTarget(kind="pool", version="17", hosts=[SshSpec(host="a")], parameters={"search_path": "a'b, \\c"})
     assert "search_path = 'a''b, \\\\c'\n" in rental._settings(spec, "/srv/x")
-    assert _quoted(["--a b", "$(x)"]) == "('--a b' '$(x)')"
-    assert _quoted([]) == "()"
-    assert _quoted("it's") == "'it'\"'\"'s'"
+    assert _quote_value(["--a b", "$(x)"]) == "('--a b' '$(x)')"
+    assert _quote_value([]) == "()"
+    assert _quote_value("it's") == "'it'\"'\"'s'"
 
 
 def test_a_host_that_has_returned_itself_is_not_prolonged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

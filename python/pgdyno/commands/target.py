@@ -18,7 +18,7 @@ from pgdyno.plan.targets import RentedTarget
 from pgdyno.safe_output import print_json
 from pgdyno.targets import Home
 from pgdyno.targets.provider import Provider, Wanted, needed_providers, provider_of
-from pgdyno.targets.rental import Rental, Resource, is_generator, removed, stamp, take_down
+from pgdyno.targets.rental import Rental, Resource, is_generator, remove_rental, stamp, take_down
 from pgdyno.units import counted, parse_duration_s
 
 NOTHING = (
@@ -87,7 +87,7 @@ def down(source: str, overrides: Sequence[str]) -> ExitCode:
             raise TargetError(
                 f"another pgdyno process uses run {rental.journal.run}", hint="wait until it ends, or stop it"
             )
-        left += removed(rental, lambda note: console.print(str(note)))
+        left += remove_rental(rental, lambda note: console.print(str(note)))
     if rentals and not left:
         console.print("all resources removed")
     return ExitCode.TARGET if left else ExitCode.OK

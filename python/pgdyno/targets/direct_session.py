@@ -54,12 +54,12 @@ def open_session(kind: type[_Session], parameters: Mapping[str, Any], limit_s: f
     if place not in _servers:
         _look(parameters, limit_s)
         _servers.add(place)
-    return _checked(kind, parameters, limit_s)
+    return _connect_directly(kind, parameters, limit_s)
 
 
 def _look(parameters: Mapping[str, Any], limit_s: float | None) -> None:
     try:
-        connection = _checked(psycopg.Connection, {**parameters, **_UNSENT}, limit_s)
+        connection = _connect_directly(psycopg.Connection, {**parameters, **_UNSENT}, limit_s)
     except psycopg.Error:
         if parameters.get("options") or os.environ.get("PGOPTIONS"):
             # some services need them to find the server: the second connection will show it
@@ -73,7 +73,7 @@ def _look(parameters: Mapping[str, Any], limit_s: float | None) -> None:
             pass
 
 
-def _checked(kind: type[_Session], parameters: Mapping[str, Any], limit_s: float | None) -> _Session:
+def _connect_directly(kind: type[_Session], parameters: Mapping[str, Any], limit_s: float | None) -> _Session:
     began = time.monotonic()
     connection = connected_within(limit_s, lambda: kind.connect(**parameters, autocommit=True))
     try:

@@ -130,7 +130,7 @@ class Estimate:
         asked, listed = f"{self.provider}'s price list", self._dates(Origin.PACKAGE)
         if not listed:
             return asked
-        package = f"list prices of {between(listed)}, from the package"
+        package = f"list prices of {format_dates(listed)}, from the package"
         return f"{asked}, and {package}" if self._dates(Origin.PROVIDER) else package
 
     @property
@@ -142,7 +142,7 @@ class Estimate:
         return sorted(each.rate.asked for each in self.items if each.rate is not None and each.rate.origin in origins)
 
 
-def between(dates: Sequence[date]) -> str:
+def format_dates(dates: Sequence[date]) -> str:
     """Formats the range of the sorted `dates`: `2026-07-20`, or `2021-03-30 to 2026-10-07`."""
     return f"{dates[0]}" if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
 

@@ -97,7 +97,7 @@ class Acts:
 
     def _pause(self, event: EventSpec, until: Until) -> str:
         assert event.lasts is not None
-        with paused(_postmaster(self.server)) as count:
+        with pause_server(_postmaster(self.server)) as count:
             if until.wait(event.lasts):
                 raise TargetError("the trial ended during the pause")
         return f"{counted(count, 'process', 'processes')} stopped"
@@ -153,7 +153,7 @@ def _postmaster(server: Server) -> ProcessId:
 
 
 @contextmanager
-def paused(postmaster: ProcessId) -> Iterator[int]:
+def pause_server(postmaster: ProcessId) -> Iterator[int]:
     """Stops (SIGSTOP) the server and all its processes for the block; yields their number.
 
     They continue after the block, however it ends. If pgdyno itself is killed, a shell that it started before continues

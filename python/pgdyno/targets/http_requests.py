@@ -102,7 +102,7 @@ def fetch_text(url: str, patience: Patience, *, limit_bytes: int = 4 * 1024 * 10
     failures = 0
     while True:
         try:
-            with opened(url, {}, patience) as response:
+            with open_url(url, {}, patience) as response:
                 content = response.read(limit_bytes)
                 announced = announced_bytes(response)
             if announced is not None and len(content) < announced:
@@ -116,7 +116,7 @@ def fetch_text(url: str, patience: Patience, *, limit_bytes: int = 4 * 1024 * 10
 
 
 @contextmanager
-def opened(url: str, headers: Mapping[str, str], patience: Patience) -> Iterator[http.client.HTTPResponse]:
+def open_url(url: str, headers: Mapping[str, str], patience: Patience) -> Iterator[http.client.HTTPResponse]:
     """Yields the answer to a GET. Raises TransientError, NotThereError, TargetError, also for reads in the block."""
     try:
         with _open(_request(url, headers), patience) as response:

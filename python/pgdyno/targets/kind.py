@@ -60,7 +60,7 @@ class OwnKind(Generic[O_contra]):
         del use
         instance = Instance(name, spec, found, home, progress)
         try:
-            with named(name):
+            with name_target(name):
                 server = instance.open()
             yield server
         finally:
@@ -75,7 +75,7 @@ def kind_of(spec: TargetSpec) -> TargetKind[Any, Any]:
 
 
 @contextmanager
-def named(target: str) -> Iterator[None]:
+def name_target(target: str) -> Iterator[None]:
     """Prefixes errors of the block with the target's name."""
     try:
         yield
@@ -119,7 +119,7 @@ def fetch_target(name: str, spec: TargetSpec, *, home: Home, progress: Progress,
 
     Raises TargetError, whose message begins with the target's name.
     """
-    with named(name):
+    with name_target(name):
         found: Found = kind_of(spec).fetch(spec, home, progress, use or Use())
     return found
 

@@ -91,7 +91,7 @@ def host_in_use(use: Use, progress: Progress, folder: Path | None = None) -> Ite
             place="on this host",
         )
         if other is None:
-            record = {"pid": os.getpid(), "plan": use.plan, "since": _now()}
+            record = {"pid": os.getpid(), "plan": use.plan, "since": _format_now()}
             os.ftruncate(handle, 0)
             os.pwrite(handle, json.dumps(record).encode(), 0)
         try:
@@ -248,7 +248,7 @@ def _settle(
     return None
 
 
-def _now() -> str:
+def _format_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 

@@ -315,7 +315,7 @@ def take_down(rental: Rental, note: Note) -> int | None:
     """
     run = rental.journal.run
     try:
-        return removed(rental, note)
+        return remove_rental(rental, note)
     except BaseException as error:
         why: Message | str = Message("removal-interrupted", "their removal was interrupted")
         if isinstance(error, TargetError):
@@ -333,7 +333,7 @@ def take_down(rental: Rental, note: Note) -> int | None:
         raise
 
 
-def removed(rental: Rental, note: Note) -> int:
+def remove_rental(rental: Rental, note: Note) -> int:
     """Removes all that `rental` created, and notes and counts what remains. Raises TargetError."""
     left = rental.down()
     for each in left:

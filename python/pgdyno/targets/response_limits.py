@@ -76,9 +76,9 @@ def _cut_when_excessive(connection: psycopg.Connection[tuple[Any, ...]]) -> Iter
 
     def watch() -> None:
         with own:
-            before = received(own)
+            before = received_bytes(own)
             while not over.wait(min(_LOOK_EVERY_S, ANSWER_S)):
-                reason = excess(received(own) - before)
+                reason = excess(received_bytes(own) - before)
                 if reason is not None:
                     # checked under the lock: a session whose answer has arrived after all stays open
                     with cut, suppress(OSError):
@@ -95,7 +95,7 @@ def _cut_when_excessive(connection: psycopg.Connection[tuple[Any, ...]]) -> Iter
             over.set()
 
 
-def received(own: socket.socket) -> int:
+def received_bytes(own: socket.socket) -> int:
     """Returns the bytes received on a TCP connection; 0 for a Unix socket, whose server is on this host."""
     try:
         (received,) = _BYTES_RECEIVED.unpack(own.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_RECEIVED.size))
@@ -169,12 +169,12 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
 
     def wait(self, gen: PQGen[_T], interval: float = _ASK_EVERY_S, timeout: float | None = None) -> _T:
         """Waits as psycopg does. Raises SilentServerError if no answer comes, or one without an end."""
-        watched = gen if self.look is None else self._watched(gen, self.look)
+        watched = gen if self.look is None else self._watch_reads(gen, self.look)
         return super().wait(watched, interval, timeout)
 
-    def _watched(self, gen: PQGen[_T], look: Callable[[int], Look]) -> PQGen[_T]:
+    def _watch_reads(self, gen: PQGen[_T], look: Callable[[int], Look]) -> PQGen[_T]:
         """Returns `gen` with checks where psycopg resumes it: when the socket is ready, and every `interval`."""
-        pid, reads, before = self.info.backend_pid, 0, self._received()
+        pid, reads, before = self.info.backend_pid, 0, self._received_bytes()
         quiet = Quiet(lambda: look(pid))
         try:
             wanted = next(gen)
@@ -184,7 +184,7 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
                 if ready:
                     quiet.renew()
                     reads += 1
-                    if reads % _READS_A_CHECK == 0 and self._received() - before > ANSWER_BYTES:
+                    if reads % _READS_A_CHECK == 0 and self._received_bytes() - before > ANSWER_BYTES:
                         reason = f"the server answered one statement with more than {format_bytes(ANSWER_BYTES)}"
                 else:
                     reason = quiet.reason()
@@ -202,9 +202,9 @@ class WatchedConnection(psycopg.Connection[tuple[Any, ...]]):
             self.pgconn.finish()
             raise
 
-    def _received(self) -> int:
+    def _received_bytes(self) -> int:
         with socket.socket(fileno=os.dup(self.fileno())) as own:
-            return received(own)
+            return received_bytes(own)
 
 
 class Quiet:

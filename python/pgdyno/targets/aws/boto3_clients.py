@@ -19,7 +19,7 @@ SETTLES_S = 120.0
 T = TypeVar("T")
 
 
-def settled(check: Callable[[], None], ask: Callable[[], T], within_s: float = SETTLES_S) -> T:
+def retry_until_settled(check: Callable[[], None], ask: Callable[[], T], within_s: float = SETTLES_S) -> T:
     """Returns the result of `ask`, which is repeated while Amazon does not find what it names, or is changing it.
 
     Amazon's services are eventually consistent: for some seconds after a create request, others may not know the new
@@ -166,7 +166,7 @@ _IN_POLICIES = {"service-quotas": "servicequotas"}
 
 
 @contextmanager
-def explained(service: str, operation: str) -> Iterator[None]:
+def explain_errors(service: str, operation: str) -> Iterator[None]:
     """Turns what boto3 raises within the block into an AwsError.
 
     `operation` is Amazon's name, such as CreateDBInstance.
@@ -177,7 +177,7 @@ def explained(service: str, operation: str) -> Iterator[None]:
     try:
         yield
     except exceptions.ClientError as error:
-        raise refused(action, error.response) from error
+        raise error_of_response(action, error.response) from error
     except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError) as error:
         raise CredentialsError("boto3 finds no credentials for Amazon", code="NoCredentials", hint=SETUP) from error
     except (exceptions.TokenRetrievalError, exceptions.SSOError, exceptions.CredentialRetrievalError) as error:
@@ -192,7 +192,7 @@ def explained(service: str, operation: str) -> Iterator[None]:
         raise AwsError(f"{action} fails: {_one_line(error)}", code=type(error).__name__) from error
 
 
-def refused(action: str, response: dict[str, Any]) -> AwsError:
+def error_of_response(action: str, response: dict[str, Any]) -> AwsError:
     """Returns the error for Amazon's `response` to `action`, such as rds:CreateDBInstance."""
     detail = response.get("Error", {})
     code, said = str(detail.get("Code", "")), str(detail.get("Message", "")).strip()
@@ -272,14 +272,14 @@ class Cloud:
     def call(self, service: str, operation: str, **asked: object) -> dict[str, Any]:
         """Returns the response to `operation`, which has boto3's name (create_db_instance). Raises AwsError."""
         client = self._client(service)
-        with explained(service, client.meta.method_to_api_mapping[operation]):
+        with explain_errors(service, client.meta.method_to_api_mapping[operation]):
             answer: dict[str, Any] = getattr(client, operation)(**asked)
         return answer
 
     def each(self, service: str, operation: str, key: str, **asked: object) -> Iterator[dict[str, Any]]:
         """Yields all elements of the list `key` from all pages. Raises AwsError."""
         client = self._client(service)
-        with explained(service, client.meta.method_to_api_mapping[operation]):
+        with explain_errors(service, client.meta.method_to_api_mapping[operation]):
             for page in client.get_paginator(operation).paginate(**asked):
                 found = page
                 for part in key.split("."):
@@ -336,7 +336,7 @@ class Cloud:
                 user_agent_extra=f"pgdyno/{__version__}",
             )
             # A session is not thread-safe while it creates a client.
-            with _configured(), self._lock:
+            with _explain_configuration(), self._lock:
                 client = self._session.client(service, config=config)
                 _report_missing_capacity_at_once(client)
                 self._clients[service] = client
@@ -375,7 +375,7 @@ def _session(region: str | None) -> Any:  # noqa: ANN401 - as above
     except ImportError as error:
         message = "this needs boto3, which is not installed"
         raise AwsError(message, code="NoBoto3", hint="pip install 'pgdyno[aws]'") from error
-    with _configured():
+    with _explain_configuration():
         core = get_session()
         core.register_component("data_loader", _descriptions())
         session = boto3.Session(botocore_session=core, region_name=region)
@@ -387,7 +387,7 @@ def _session(region: str | None) -> Any:  # noqa: ANN401 - as above
 
 
 @contextmanager
-def _configured() -> Iterator[None]:
+def _explain_configuration() -> Iterator[None]:
     """Turns errors in boto3's configuration (profiles, regions, endpoints) into an AwsError."""
     from botocore.exceptions import BotoCoreError
 

@@ -47,7 +47,7 @@ def by_name(cloud: Cloud, noted: Iterable[Noted], run: str) -> list[Resource]:
 
     Raises AwsError.
     """
-    found = [each for name in noted if name.region == cloud.region for each in named(cloud, name)]
+    found = [each for name in noted if name.region == cloud.region for each in resources_of_name(cloud, name)]
     return in_order(replace(each, run=each.run or run) for each in found)
 
 
@@ -68,7 +68,7 @@ class Search:
         found = [each for cloud in self._clouds.values() for each in by_tag(cloud)]
         untagged: list[tuple[Noted, str]] = []
         for noted, run in self._noted:
-            for each in named(self._clouds[noted.region], noted):
+            for each in resources_of_name(self._clouds[noted.region], noted):
                 if not each.run:
                     untagged.append((noted, run))
                 found.append(replace(each, run=each.run or run))
@@ -82,7 +82,7 @@ def in_order(found: Iterable[Resource]) -> list[Resource]:
     return sorted(distinct.values(), key=lambda each: (ORDER.index(each.kind), each.name))
 
 
-def named(cloud: Cloud, noted: Noted) -> list[Resource]:
+def resources_of_name(cloud: Cloud, noted: Noted) -> list[Resource]:
     """Returns the existing resources of that kind and name. Raises AwsError."""
     by_group_name = [{"Name": "group-name", "Values": [noted.name]}]
     by_token = [{"Name": "client-token", "Values": [noted.name]}]

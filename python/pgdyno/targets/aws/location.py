@@ -100,7 +100,7 @@ def own_zone() -> str | None:
     # On other machines, that address is unreachable or belongs to something else.
     if named is None and not _is_amazons():
         return None
-    return _asked(named or SERVICE)
+    return _request_zone(named or SERVICE)
 
 
 def _is_amazons() -> bool:
@@ -110,7 +110,7 @@ def _is_amazons() -> bool:
         return False
 
 
-def _asked(service: str) -> str | None:
+def _request_zone(service: str) -> str | None:
     """Asks version 2 of the metadata service, which requires a token."""
     named = urlsplit(service)
     connection = HTTPConnection(named.hostname or "", named.port, timeout=WITHIN_S)

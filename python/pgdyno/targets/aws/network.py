@@ -14,7 +14,14 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, NotThereError, Patience, ThereAlreadyError, settled
+from pgdyno.targets.aws.boto3_clients import (
+    AwsError,
+    Cloud,
+    NotThereError,
+    Patience,
+    ThereAlreadyError,
+    retry_until_settled,
+)
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import Place
 from pgdyno.targets.aws.rental_journal import RUN, Kind
@@ -48,7 +55,7 @@ def security_group(maker: Maker, vpc: str, allowed: Sequence[str], ports: Sequen
         )["GroupId"]
     except ThereAlreadyError:
         # Names are random: an existing group comes from our own first attempt, whose response was lost.
-        group = settled(maker.stop.check, lambda: group_named(cloud, maker.name))
+        group = retry_until_settled(maker.stop.check, lambda: group_named(cloud, maker.name))
     rules = [_rule(port, network) for port in ports for network in allowed]
     if maker.generator_group is not None:
         pair = [{"GroupId": maker.generator_group}]
@@ -59,7 +66,7 @@ def security_group(maker: Maker, vpc: str, allowed: Sequence[str], ports: Sequen
         with suppress(ThereAlreadyError):
             cloud.call("ec2", "authorize_security_group_ingress", GroupId=group, IpPermissions=rules)
 
-    settled(maker.stop.check, open_it)
+    retry_until_settled(maker.stop.check, open_it)
     return str(group)
 
 
@@ -176,7 +183,7 @@ def _reason(maker: Maker, spec: AwsTarget, place: Place, said: str) -> TargetErr
 
 def what_blocks(cloud: Cloud, run: str, spec: Reachable, port: int) -> tuple[str, str]:
     """Returns what blocks the connection, the security group or the route, and a hint. Raises AwsError."""
-    allowed = sorted({str(each) for each in _allowed(cloud, run, port)})
+    allowed = sorted({str(each) for each in _list_allowed(cloud, run, port)})
     try:
         own = ipaddress.ip_network(own_network())
     except TargetError:
@@ -192,7 +199,7 @@ def what_blocks(cloud: Cloud, run: str, spec: Reachable, port: int) -> tuple[str
     return why, "its subnets need a route to an internet gateway, and their network ACL must let the port in"
 
 
-def _allowed(cloud: Cloud, run: str, port: int) -> Iterator[str]:
+def _list_allowed(cloud: Cloud, run: str, port: int) -> Iterator[str]:
     tagged = [{"Name": f"tag:{RUN}", "Values": [run]}]
     for group in cloud.each("ec2", "describe_security_groups", "SecurityGroups", Filters=tagged):
         for rule in group["IpPermissions"]:

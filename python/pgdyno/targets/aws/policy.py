@@ -102,7 +102,7 @@ _RUN_USED = ("image", "placement-group", "security-group", "snapshot", "spot-ins
 
 def actions() -> set[str]:
     """Returns the names of all actions that pgdyno requests, such as `rds:CreateDBInstance`."""
-    return {each for group in (LOOK, MAKE, TAG, CHANGE, SCHEDULE) for each in _listed(group)}
+    return {each for group in (LOOK, MAKE, TAG, CHANGE, SCHEDULE) for each in _list_actions(group)}
 
 
 def policy(partition: str = "aws", role: str = DEAD_MAN_ROLE) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def policy(partition: str = "aws", role: str = DEAD_MAN_ROLE) -> dict[str, Any]:
     only_expiry = {"aws:TagKeys": [EXPIRES]}
     linked = f"arn:{partition}:iam::*:role/aws-service-role/rds.amazonaws.com/AWSServiceRoleForRDS"
     return _document(
-        _statement("Look", _listed(LOOK)),
+        _statement("Look", _list_actions(LOOK)),
         _statement("MakeDatabases", [f"rds:{each}" for each in MAKE["rds"]], when={"Null": requested}),
         _statement("MakeHosts", ["ec2:RunInstances"], ec2(_RUN_TAGGED), when={"Null": requested}),
         _statement("UseForHosts", ["ec2:RunInstances"], ec2(_RUN_USED)),
@@ -136,9 +136,9 @@ def policy(partition: str = "aws", role: str = DEAD_MAN_ROLE) -> dict[str, Any]:
             when={"StringEquals": {"ec2:CreateAction": sorted(MAKE["ec2"])}, "Null": requested},
         ),
         _statement("TagNewInRds", ["rds:AddTagsToResource"], when={"Null": requested}),
-        _statement("Prolong", _listed(TAG), when={"Null": owned, "ForAllValues:StringEquals": only_expiry}),
-        _statement("ChangeOwn", _listed(CHANGE), when={"Null": owned}),
-        _statement("Schedule", _listed(SCHEDULE), [f"arn:{partition}:scheduler:*:*:schedule/default/pgdyno-*"]),
+        _statement("Prolong", _list_actions(TAG), when={"Null": owned, "ForAllValues:StringEquals": only_expiry}),
+        _statement("ChangeOwn", _list_actions(CHANGE), when={"Null": owned}),
+        _statement("Schedule", _list_actions(SCHEDULE), [f"arn:{partition}:scheduler:*:*:schedule/default/pgdyno-*"]),
         _statement(
             "GiveRoleToScheduler",
             ["iam:PassRole"],
@@ -186,7 +186,7 @@ def _document(*statements: dict[str, Any]) -> dict[str, Any]:
     return {"Version": "2012-10-17", "Statement": list(statements)}
 
 
-def _listed(group: Mapping[str, tuple[str, ...]]) -> list[str]:
+def _list_actions(group: Mapping[str, tuple[str, ...]]) -> list[str]:
     return sorted(f"{service}:{each}" for service, names in group.items() for each in names)
 
 

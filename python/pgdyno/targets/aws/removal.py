@@ -265,7 +265,7 @@ class Reaper:
         """
         self._journals = list(journals(root))
         named = [*regions, *(each.region for journal in self._journals for each in journal.noted)]
-        first = _first(named)
+        first = _first_cloud(named)
         who = first.identity()
         self._account, self._owner = who.account, who.owner
         if all_regions:
@@ -278,7 +278,7 @@ class Reaper:
 
     def find(self, wanted: Wanted) -> list[Resource]:
         """Returns the existing resources that `wanted` selects, in the order of removal. Raises AwsError."""
-        return self._meant(self._search(wanted), wanted)
+        return self._find_wanted(self._search(wanted), wanted)
 
     def reap(self, wanted: Wanted, say: Callable[[str], None], within_s: float = WITHIN_S) -> Reaped:
         """Removes what `wanted` selects, and the journals of runs that have nothing left. Raises TargetError."""
@@ -286,7 +286,7 @@ class Reaper:
         search = self._search(wanted)
 
         def find() -> Sequence[Resource]:
-            now = self._meant(search, wanted)
+            now = self._find_wanted(search, wanted)
             found.update({(each.kind, each.id): each for each in now})
             return now
 
@@ -298,7 +298,7 @@ class Reaper:
         meant = [each for each in self._of_account() if wanted.run in (None, each.run)]
         return Search(self.clouds, [(each, journal.run) for journal in meant for each in journal.noted])
 
-    def _meant(self, search: Search, wanted: Wanted) -> list[Resource]:
+    def _find_wanted(self, search: Search, wanted: Wanted) -> list[Resource]:
         now = datetime.now(UTC)
         until = {journal.run: journal.expires for journal in self._journals}
         found = [replace(each, expires=each.expires or until.get(each.run)) for each in search.find()]
@@ -324,7 +324,7 @@ class Reaper:
                 journal.close()
 
 
-def _first(named: Sequence[str]) -> Cloud:
+def _first_cloud(named: Sequence[str]) -> Cloud:
     """Returns the configured region, which is always searched, or the first of `named` if none is configured."""
     try:
         return Cloud()

@@ -23,7 +23,7 @@ from pgdyno.targets.aws.databases.dead_man import move
 from pgdyno.targets.aws.databases.rds import Rds
 from pgdyno.targets.aws.databases.service import new_password
 from pgdyno.targets.aws.hosts.instances import KeyRing
-from pgdyno.targets.aws.inventory import Maker, Search, Stop, by_name, named, side_by_side
+from pgdyno.targets.aws.inventory import Maker, Search, Stop, by_name, resources_of_name, side_by_side
 from pgdyno.targets.aws.location import Place, keep_password, tls_root
 from pgdyno.targets.aws.network import placement_group, wait_until_it_answers
 from pgdyno.targets.aws.preflight.storage_limits import instance_limit, limits_of
@@ -132,7 +132,7 @@ class Rental:
         generators = self._generators()
         if generators:
             self.generator_group = generators[0].group()
-        side_by_side({name: partial(self._up, name) for name in rented_targets(self.plan)}, self.stop)
+        side_by_side({name: partial(self._create_target, name) for name in rented_targets(self.plan)}, self.stop)
         if generators:
             self._generators_up(generators)
 
@@ -235,7 +235,7 @@ class Rental:
 
         return all_generator_hosts(self.journal)
 
-    def _up(self, name: str) -> None:
+    def _create_target(self, name: str) -> None:
         self.since[name] = datetime.now(UTC)
         try:
             self._ready(name, self._server(name, new_password()))
@@ -289,14 +289,14 @@ class Rental:
         `pgdyno.targets.rental`.
         """
         # These imports would be circular at the top of the module.
-        from pgdyno.targets.aws.pricing.metering import accrued
+        from pgdyno.targets.aws.pricing.metering import accrued_cost
         from pgdyno.targets.aws.pricing.rental_costs import configured_region, items_of
 
         got = {name: place["instance"] for name, place in self.journal.ready.items()}
         items = items_of(self.plan, Prices(self.root), configured_region(self.plan), got)
         since = {name: self.since.get(name, self.journal.begun) for name in self.journal.ready}
         requests = {name: self._requests(name) for name in rented_targets(self.plan)}
-        return accrued(items, since, requests, now, load, self.released)
+        return accrued_cost(items, since, requests, now, load, self.released)
 
     def request_cost(self, name: str, now: datetime) -> float | None:
         """Returns what the requests to Aurora's storage cost that Amazon has counted until `now`."""
@@ -394,16 +394,16 @@ class Rental:
     def down(self) -> list[Left]:
         """Removes everything, and the journal if nothing is left; returns what is left. Raises TargetError."""
         search = self._search()
-        left = remove_all(self.clouds, lambda: self._ours(search), self.say, known=self._noted())
+        left = remove_all(self.clouds, lambda: self._find_own(search), self.say, known=self._noted_resources())
         if not left:
             self.journal.close()
         return left
 
     def existing(self) -> list[Resource]:
         """Returns all resources of the rental that exist. Raises AwsError."""
-        return self._ours(self._search())
+        return self._find_own(self._search())
 
-    def _noted(self) -> list[Resource]:
+    def _noted_resources(self) -> list[Resource]:
         """Returns what the journal names, which may exist or not."""
         journal = self.journal
         return [
@@ -414,7 +414,7 @@ class Rental:
     def _search(self) -> Search:
         return Search(self.clouds, [(each, self.journal.run) for each in self.journal.noted])
 
-    def _ours(self, search: Search) -> list[Resource]:
+    def _find_own(self, search: Search) -> list[Resource]:
         return [each for each in search.find() if each.run == self.journal.run]
 
     def prolong(self, expires: datetime) -> None:
@@ -441,7 +441,7 @@ class Rental:
         self.fresh.add(name)
 
     def _server(self, name: str, password: str, snapshot: str | None = None) -> Rds | Aurora | Ec2:
-        spec, maker = self._placed(name), self._maker(name)
+        spec, maker = self._target_in_zones(name), self._maker(name)
         if snapshot is not None:
             spec = spec.model_copy(update={"snapshot": snapshot})
         if isinstance(spec, Ec2Target):
@@ -454,7 +454,7 @@ class Rental:
         assert isinstance(spec, AuroraTarget)
         return Aurora(maker, spec, password)
 
-    def _placed(self, name: str) -> AwsTarget:
+    def _target_in_zones(self, name: str) -> AwsTarget:
         spec = rented_targets(self.plan)[name]
         before = self.journal.ready.get(name)
         zones = self.zones.get(name, spec.zones) if before is None else [before["zone"]]
@@ -544,7 +544,7 @@ def _has_servers(rental: Rental) -> bool:
     there = {
         noted.target
         for noted in machines
-        if any(each.state not in GOING for each in named(rental.clouds[noted.region], noted))
+        if any(each.state not in GOING for each in resources_of_name(rental.clouds[noted.region], noted))
     }
     return there >= rental.journal.ready.keys()
 

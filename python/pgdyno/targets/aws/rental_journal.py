@@ -265,7 +265,7 @@ def read_journal(path: Path) -> Journal | None:
     Raises TargetError.
     """
     with storing(path, "cannot read"):
-        lines = [_parsed(line) for line in path.read_bytes().splitlines()]
+        lines = [_parse_line(line) for line in path.read_bytes().splitlines()]
     if not lines or lines[0] is None:
         return None
     head = lines[0]
@@ -294,7 +294,7 @@ def _take(journal: Journal, line: dict[str, Any]) -> None:
             journal.expires = moment_of(line["expires"]) or journal.expires
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
+def _parse_line(line: bytes) -> dict[str, Any] | None:
     try:
         found: dict[str, Any] = json.loads(line)
     except ValueError:

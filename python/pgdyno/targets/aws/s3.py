@@ -24,7 +24,7 @@ class Profile:
     credentials: Callable[[], dict[str, Any]] | None
 
 
-def found(environ: Mapping[str, str]) -> Profile | None:
+def find_profile(environ: Mapping[str, str]) -> Profile | None:
     """Return what boto3 finds; None if the environment is sufficient, or boto3 is not installed. Raises StoreError."""
     has_keys = "AWS_ACCESS_KEY_ID" in environ
     has_region = "AWS_REGION" in environ or "AWS_DEFAULT_REGION" in environ

@@ -211,7 +211,7 @@ def plan_of(tried: Tried) -> Plan:
         "instance": tried.generator or GENERATORS.get(os.uname().machine, "t3.micro"),
         **{key.removeprefix(ahead): value for key, value in tried.more.items() if key.startswith(ahead)},
     }
-    return _checked(
+    return _validate_plan(
         {
             "name": "selftest",
             "target": {tried.kind: target},
@@ -225,7 +225,7 @@ def plan_of(tried: Tried) -> Plan:
     )
 
 
-def _checked(plan: Mapping[str, object]) -> Plan:
+def _validate_plan(plan: Mapping[str, object]) -> Plan:
     try:
         return Plan.model_validate(plan)
     except ValidationError as error:
@@ -305,7 +305,7 @@ def try_restore(tally: Tally, rental: Rental, tried: Tried) -> None:
         return
     with tally.trying("restore"):
         rental.restore(tried.kind)
-        _, work_mem, _ = _looked(rental, tried.kind)
+        _, work_mem, _ = _read_versions(rental, tried.kind)
         tally.tell("restore", work_mem == WORK_MEM, f"from {tried.snapshot}, with work_mem of {work_mem}")
 
 
@@ -316,7 +316,7 @@ def _prices(tally: Tally, found: Estimate) -> None:
     tally.tell("prices", not lacking, f"{text}; not {lacking}" if lacking else text)
 
 
-def _looked(rental: Rental, name: str) -> tuple[str, str, str | None]:
+def _read_versions(rental: Rental, name: str) -> tuple[str, str, str | None]:
     """Returns the version, work_mem, and the version of TLS. Raises psycopg.Error, TargetError."""
     parameters = conninfo_to_dict(rental.connection(name).dsn, password=USE_FILE)
     with open_session(psycopg.Connection, parameters, None) as connection:
@@ -326,7 +326,7 @@ def _looked(rental: Rental, name: str) -> tuple[str, str, str | None]:
 
 
 def _server(tally: Tally, rental: Rental, tried: Tried) -> None:
-    version, work_mem, tls = _looked(rental, tried.kind)
+    version, work_mem, tls = _read_versions(rental, tried.kind)
     tally.tell("tls", tls is not None, f"the connection is encrypted ({tls}), its certificate checked")
     same = f"{version}.".startswith(f"{tried.version}.")
     tally.tell("version", same, f"PostgreSQL {version}; requested: {tried.version}")

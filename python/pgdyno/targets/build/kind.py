@@ -167,7 +167,7 @@ def find_build(
         with home.locked(f"build-{recipe.key}", progress, waiting):
             if not folder.is_dir():
                 _Build(recipe, folder, progress, environ).run()
-    installed = _installed(folder)
+    installed = _install_folder(folder)
     version, major = inspect_programs(
         installed / "bin", home.account, None, f"remove {folder}; pgdyno then builds it again"
     )
@@ -206,7 +206,7 @@ def _builds(home: Home) -> Path:
     return home.root / "builds"
 
 
-def _installed(folder: Path) -> Path:
+def _install_folder(folder: Path) -> Path:
     return folder / "installed"
 
 
@@ -244,7 +244,7 @@ class _Build:
             for doing, command in self._commands(work, staged):
                 self._step(doing, command, work)
             # installed for its final path, but staged below another root
-            inside = staged / _installed(self._folder).relative_to("/")
+            inside = staged / _install_folder(self._folder).relative_to("/")
             if not (inside / "bin").is_dir():
                 raise TargetError(
                     f"cannot build {self._recipe.source.folder}: nothing was installed; see {self._log}",
@@ -256,7 +256,7 @@ class _Build:
             shutil.rmtree(self._partial, ignore_errors=True)
 
     def _commands(self, work: Path, staged: Path) -> list[tuple[str, Sequence[str]]]:
-        source, prefix = self._recipe.source, f"--prefix={_installed(self._folder)}"
+        source, prefix = self._recipe.source, f"--prefix={_install_folder(self._folder)}"
         if source.meson:
             meson = ["meson", "setup", prefix, *self._recipe.arguments, str(work), str(source.folder)]
             return [

@@ -202,7 +202,7 @@ def write_access(data_directory: Path) -> None:
         "host all,replication all 127.0.0.1/32 scram-sha-256",
     ]
     _write(data_directory / "pg_hba.conf", lines)
-    _write(data_directory / "pg_ident.conf", [f"{_MAP} {_quoted(_own_name())} {USER}"])
+    _write(data_directory / "pg_ident.conf", [f"{_MAP} {_quote_name(_own_name())} {USER}"])
 
 
 def write_password_file(path: Path, password: str, account: Account) -> None:
@@ -222,7 +222,7 @@ def _own_name() -> str:
         raise TargetError(f"user {uid} has no name on this host", hint="add the user to /etc/passwd") from None
 
 
-def _quoted(name: str) -> str:
+def _quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -192,7 +192,7 @@ class Instance:
 
     def stop(self) -> None:
         """Shuts the server down; does nothing if it does not run. Raises TargetError."""
-        postmaster, _, _ = self._opened("stop")
+        postmaster, _, _ = self._require_open("stop")
         with signals_deferred():
             postmaster.stop(KEPT_DEADLINES)
 
@@ -201,7 +201,7 @@ class Instance:
 
         First completes an interrupted restore of the data directory. Raises TargetError.
         """
-        postmaster, claim, folder = self._opened("start")
+        postmaster, claim, folder = self._require_open("start")
         if self._copy is not None:
             self._copy.finish_restoring()
         return self._start(postmaster, claim, folder, port)
@@ -213,13 +213,13 @@ class Instance:
 
     def write_settings(self, settings: Mapping[str, str], port: int) -> None:
         """Replaces the plan's settings; they apply from the next reload or start. Raises TargetError."""
-        postmaster, _, folder = self._opened("configure")
+        postmaster, _, folder = self._require_open("configure")
         if self._replicas is not None:
             self._replicas.before_settings(settings)
         self._settings = dict(settings)
         self._write(postmaster, folder, port)
 
-    def _opened(self, doing: str) -> tuple[Postmaster, Claim, Path]:
+    def _require_open(self, doing: str) -> tuple[Postmaster, Claim, Path]:
         postmaster, claim, folder = self._postmaster, self._claim, self._socket_folder
         if postmaster is None or claim is None or folder is None:
             raise TargetError(f"cannot {doing} the server of target {self._name}: it was closed")

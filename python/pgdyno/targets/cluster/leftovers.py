@@ -34,7 +34,7 @@ def sweep_leftovers(home: Home) -> list[Message]:
     if not home.instances.is_dir():
         return []
     said = []
-    abandoned = _abandoned(home)
+    abandoned = _lock_abandoned(home)
     folders = {folder for folder, _ in abandoned}
     for folder, lock in abandoned:
         try:
@@ -48,7 +48,7 @@ def sweep_leftovers(home: Home) -> list[Message]:
     return said
 
 
-def _abandoned(home: Home) -> list[tuple[Path, FileLock]]:
+def _lock_abandoned(home: Home) -> list[tuple[Path, FileLock]]:
     found = []
     with home.locked("instances", SilentProgress(), ""):
         for folder in sorted(home.instances.iterdir()):

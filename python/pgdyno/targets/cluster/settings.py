@@ -144,7 +144,7 @@ def configure(server: Server, asked: Mapping[str, str]) -> Configured | None:
     """
     check_settings(asked)
     before = dict(server.plan_settings)
-    changed = _changed(before, asked)
+    changed = _list_changed(before, asked)
     if not changed:
         return None
     if server.machine is None:
@@ -157,7 +157,7 @@ def configure(server: Server, asked: Mapping[str, str]) -> Configured | None:
             server.restart()
         else:
             _reload(server)
-        values = _verified(server, changed, asked)
+        values = _verify_settings(server, changed, asked)
     except TargetError:
         control.write_settings(before, server.port)
         if server.alive():
@@ -244,7 +244,7 @@ def database_values(server: Server, names: Iterable[str], asked: Mapping[str, st
     return {name: value for name, value, _ in rows}
 
 
-def _changed(before: Mapping[str, str], asked: Mapping[str, str]) -> list[str]:
+def _list_changed(before: Mapping[str, str], asked: Mapping[str, str]) -> list[str]:
     old, new = ({name.lower(): value for name, value in each.items()} for each in (before, asked))
     return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
 
@@ -301,7 +301,7 @@ def _refusal(said: str) -> str:
     return "; ".join(reasons) or explain(said)
 
 
-def _verified(server: Server, changed: list[str], asked: Mapping[str, str]) -> dict[str, str]:
+def _verify_settings(server: Server, changed: list[str], asked: Mapping[str, str]) -> dict[str, str]:
     """Returns the values of `changed` by SHOW. Raises TargetError if a requested one is not active."""
     wanted = {name.lower(): value for name, value in asked.items()}
     values = {}

@@ -148,7 +148,7 @@ class ReplicaSet:
         for standby in self._standbys:
             self._start(standby, None)
         with server.connect(server.maintenance) as connection:
-            self._until(connection, _STREAMING, self._names(), "do not stream")
+            self._wait_for_all(connection, _STREAMING, self._names(), "do not stream")
         rate = f"{format_bytes(round(size / copied_s))}/s"
         return f"{len(methods)} by {methods[0]}: {format_bytes(size)} in {copied_s:.1f} s, {rate}"
 
@@ -181,7 +181,7 @@ class ReplicaSet:
             assert row is not None
             behind = 0
             # a restart of the primary has disconnected them
-            self._until(connection, _STREAMING, self._names(), "do not stream")
+            self._wait_for_all(connection, _STREAMING, self._names(), "do not stream")
             for standby in self._standbys:
                 behind = max(behind, self._wait_one(standby, row[0]))
         return f"{format_bytes(behind)} behind"
@@ -299,7 +299,7 @@ class ReplicaSet:
     def _names(self) -> list[str]:
         return [standby.name for standby in self._standbys]
 
-    def _until(
+    def _wait_for_all(
         self, connection: psycopg.Connection[tuple[Any, ...]], query: LiteralString, names: list[str], not_yet: str
     ) -> None:
         """Waits until `query` counts all of `names`."""
@@ -312,7 +312,7 @@ class ReplicaSet:
 
     def wait_synchronous(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
         """Waits until commits on the primary, which was told to reload, wait for the standbys. Raises TargetError."""
-        self._until(connection, _SYNCHRONOUS, self._names(), "are not synchronous")
+        self._wait_for_all(connection, _SYNCHRONOUS, self._names(), "are not synchronous")
 
     def _wait_one(self, standby: Standby, lsn: str) -> int:
         """Returns its initial lag in bytes."""

@@ -14,7 +14,7 @@ from pgdyno.targets.cluster.settings import database_values, refuse_others_datab
 from pgdyno.targets.dsn.reach import Reached, check_signed, reach, sign
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.home import Home, Progress
-from pgdyno.targets.kind import TargetKind, named
+from pgdyno.targets.kind import TargetKind, name_target
 from pgdyno.targets.lock import Use, server_in_use
 from pgdyno.targets.server import Server
 
@@ -100,7 +100,7 @@ class Dsn:
         """Opens that server with its database and settings. Raises TargetError, psycopg.Error."""
         del home
         with ExitStack() as stack:
-            with named(name):
+            with name_target(name):
                 server = stack.enter_context(open_network(spec, found, use, progress))
             yield server
 

@@ -117,7 +117,7 @@ def reach(spec: DsnTarget, use: Use) -> Reached:
             raise TargetError("the server does not report its version: it is not PostgreSQL")
         abilities = _abilities(connection)
         check_contexts(connection, spec.settings)
-        address = _resolved(connection)
+        address = _address_of(connection)
         _check_database(connection, address, spec, abilities)
         identity = server_identity(connection)
         return Reached(address, maintenance, str(version[0]).split()[0], major, abilities, identity)
@@ -141,7 +141,7 @@ def _password(spec: DsnTarget, environ: Mapping[str, str]) -> str | None:
     return password
 
 
-def _resolved(connection: psycopg.Connection[tuple[Any, ...]]) -> Address:
+def _address_of(connection: psycopg.Connection[tuple[Any, ...]]) -> Address:
     names = variables_of_libpq()
     options = {option.keyword.decode(): option.val for option in connection.pgconn.info}
     parameters = {

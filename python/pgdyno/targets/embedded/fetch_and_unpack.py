@@ -31,7 +31,7 @@ from pgdyno.targets.http_requests import (
     RangeRefusedError,
     TransientError,
     announced_bytes,
-    opened,
+    open_url,
     public_url,
     read_some,
 )
@@ -103,7 +103,7 @@ def _request_rest(url: str, partial: Path, patience: Patience, progress: Progres
         if whole.tag is not None:
             headers["If-Range"] = whole.tag
     try:
-        with opened(url, headers, patience) as response:
+        with open_url(url, headers, patience) as response:
             if response.status == 206 and whole is not None:
                 _check_continues(response, offset, whole)
             else:
@@ -246,7 +246,7 @@ class _Bounded(lzma.LZMAFile):
 
 
 def _write(inner: tarfile.TarFile, member: tarfile.TarInfo, root: Path, archive: Path) -> bool:
-    path = _inside(member.name, root, archive)
+    path = _path_inside(member.name, root, archive)
     if member.isdir():
         _make_folders(path, root)
     elif member.isfile() and not member.issparse():  # a sparse one may be larger than all that was read
@@ -265,10 +265,10 @@ def _write(inner: tarfile.TarFile, member: tarfile.TarInfo, root: Path, archive:
 
 def _make_links(links: list[tarfile.TarInfo], root: Path, archive: Path) -> None:
     for link in (each for each in links if each.islnk()):
-        path = _inside(link.name, root, archive)
+        path = _path_inside(link.name, root, archive)
         _make_folders(path.parent, root)
-        os.link(_inside(link.linkname, root, archive), path, follow_symlinks=False)
-    symbolic = [(_inside(each.name, root, archive), each) for each in links if each.issym()]
+        os.link(_path_inside(link.linkname, root, archive), path, follow_symlinks=False)
+    symbolic = [(_path_inside(each.name, root, archive), each) for each in links if each.issym()]
     for path, _ in symbolic:
         _make_folders(path.parent, root)
     for path, link in symbolic:
@@ -288,7 +288,7 @@ def _make_folders(path: Path, root: Path) -> None:
             folder.chmod(0o755)
 
 
-def _inside(name: str, root: Path, archive: Path) -> Path:
+def _path_inside(name: str, root: Path, archive: Path) -> Path:
     pure = PurePosixPath(name)
     if pure.is_absolute() or ".." in pure.parts:
         raise TargetError(f"cannot unpack {archive}: {name} would be outside its folder")

@@ -35,7 +35,7 @@ def find_embedded(
     machine = classifier()
     mirror = Mirror.from_environment(machine, environ)
     asked = parse_asked(spec.version)
-    release = newest_match(asked, _unpacked(home, machine)) if len(asked) > 1 else None
+    release = newest_match(asked, _list_unpacked(home, machine)) if len(asked) > 1 else None
     notes: list[Message] = []
     if release is None:
         release, notes = _choose(spec.version, asked, mirror, home, progress)
@@ -55,7 +55,7 @@ def _choose(
     try:
         listed = mirror.fetch_list()
     except TargetError as error:
-        unpacked = newest_match(asked, _unpacked(home, mirror.classifier))
+        unpacked = newest_match(asked, _list_unpacked(home, mirror.classifier))
         if unpacked is not None:
             note = Message(
                 "newest-in-cache",
@@ -95,7 +95,7 @@ def _fetch(release: Release, folder: Path, mirror: Mirror, home: Home, progress:
     return [] if note is None else [note]
 
 
-def _unpacked(home: Home, machine: str) -> list[Release]:
+def _list_unpacked(home: Home, machine: str) -> list[Release]:
     if not home.postgres.is_dir():
         return []
     names = [entry.name for entry in home.postgres.iterdir() if entry.name.endswith(f"-{machine}")]

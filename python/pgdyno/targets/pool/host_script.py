@@ -49,7 +49,7 @@ def on_host(
     The script and its variables go through standard input: no process list on the host shows them.
     """
     script = files("pgdyno.targets.pool").joinpath("host.sh").read_text(encoding="utf-8")
-    values = "".join(f"{name}={_quoted(value)}\n" for name, value in (variables or {}).items())
+    values = "".join(f"{name}={_quote_value(value)}\n" for name, value in (variables or {}).items())
     end = f"END_{secrets.token_hex(8)}"
     # bash reads a group to its end before it runs it, so that no command can read the rest of the script
     text = f"""{{
@@ -79,5 +79,5 @@ exec bash {STATE}/host.sh "$@" <<'{end}'
     return said
 
 
-def _quoted(value: str | Sequence[str]) -> str:
+def _quote_value(value: str | Sequence[str]) -> str:
     return shlex.quote(value) if isinstance(value, str) else f"({shlex.join(value)})"

@@ -41,7 +41,7 @@ class Reaper:
 
     def find(self, wanted: Wanted) -> list[Loan]:
         """Returns the hosts of runs that `wanted` selects. Raises TargetError."""
-        return [loan for journal in self._meant(wanted) for loan in loans(journal)]
+        return [loan for journal in self._find_wanted(wanted) for loan in loans(journal)]
 
     def of_others(self, found: Sequence[Any]) -> list[Loan]:
         """Returns nothing: journals are those of this machine's user."""
@@ -52,7 +52,7 @@ class Reaper:
         """Gives these hosts back. Raises TargetError."""
         found: list[Loan] = []
         left: list[Left] = []
-        for journal in self._meant(wanted):
+        for journal in self._find_wanted(wanted):
             if not journal.hold():
                 say(f"another pgdyno process uses run {journal.run}")
                 continue
@@ -60,7 +60,7 @@ class Reaper:
             left += give_back(journal, say)
         return Reaped(found, left)
 
-    def _meant(self, wanted: Wanted) -> list[Journal]:
+    def _find_wanted(self, wanted: Wanted) -> list[Journal]:
         now = datetime.now(UTC)
         runs = [each for each in self.journals if wanted.run in (None, each.run)]
         return [each for each in runs if not wanted.expired or each.expires <= now]

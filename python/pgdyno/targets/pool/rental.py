@@ -115,11 +115,11 @@ class Rental:
         """Borrows a host for each target, one after the other, and sets up a server on it. Raises TargetError."""
         for name, spec in pool_targets(self.plan).items():
             try:
-                self._up(name, spec)
+                self._borrow_host(name, spec)
             except TargetError as error:
                 raise type(error)(f"target {name}: {error.message}", hint=error.hint) from error
 
-    def _up(self, name: str, spec: PoolTarget) -> None:
+    def _borrow_host(self, name: str, spec: PoolTarget) -> None:
         self.since[name] = datetime.now(UTC)
         busy = []
         for ssh in spec.hosts:

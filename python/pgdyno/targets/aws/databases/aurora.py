@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pgdyno.targets.aws.boto3_clients import Cloud, ThereAlreadyError, settled
+from pgdyno.targets.aws.boto3_clients import Cloud, ThereAlreadyError, retry_until_settled
 from pgdyno.targets.aws.databases.dead_man import guard
 from pgdyno.targets.aws.databases.parameters import CLUSTER, INSTANCE, make_group, values_for
 from pgdyno.targets.aws.databases.service import (
@@ -15,7 +15,6 @@ from pgdyno.targets.aws.databases.service import (
     change,
     check_snapshot,
     find_release,
-    given,
     insights,
     lifecycle,
     one,
@@ -24,6 +23,7 @@ from pgdyno.targets.aws.databases.service import (
     wait_for,
     wait_for_instance,
     with_choices,
+    without_none,
 )
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import USER, Place
@@ -65,7 +65,7 @@ class Aurora:
             make_group(self.maker, INSTANCE, release.family, of_instance),
             make_group(self.maker, CLUSTER, release.family, of_cluster),
         )
-        return self._made(release, groups)
+        return self._create_server(release, groups)
 
     def restore(self) -> Place:
         """Creates the removed server again from its snapshot or the origin of its clone, with its existing groups.
@@ -75,7 +75,7 @@ class Aurora:
         name, spec = self.maker.name, self.spec
         security = group_named(self.maker.cloud, name)
         groups = _Groups(security, name if spec.parameters else None, name if spec.cluster_parameters else None)
-        return self._made(self.release(), groups)
+        return self._create_server(self.release(), groups)
 
     def take_snapshot(self, name: str) -> None:
         """Takes a snapshot called `name` of the cluster. Raises AwsError."""
@@ -94,12 +94,12 @@ class Aurora:
             return find_release(cloud, ENGINE, cluster_of(cloud, spec.clone_of)["EngineVersion"])
         return find_release(cloud, ENGINE, spec.version)
 
-    def _made(self, release: Release, groups: _Groups) -> Place:
+    def _create_server(self, release: Release, groups: _Groups) -> Place:
         maker = self.maker
         maker.note(Kind.DB_CLUSTER)
         # Names are random: an existing cluster comes from our own first attempt, whose response was lost.
         with suppress(ThereAlreadyError):
-            settled(maker.stop.check, lambda: self._request_cluster(release, groups))
+            retry_until_settled(maker.stop.check, lambda: self._request_cluster(release, groups))
         self._wait()
         maker.note(Kind.DB_INSTANCE)
         with_choices(
@@ -109,7 +109,7 @@ class Aurora:
             self.spec.zones,
         )
         writer = wait_for_instance(maker, self.spec, groups.instance)
-        if self._copied:
+        if self._is_copy:
             change(
                 maker,
                 self.spec,
@@ -123,7 +123,7 @@ class Aurora:
         return place_of(writer, cluster["Endpoint"], cluster["Port"], cluster["MasterUsername"])
 
     @property
-    def _copied(self) -> bool:
+    def _is_copy(self) -> bool:
         return self.spec.snapshot is not None or self.spec.clone_of is not None
 
     def _request_cluster(self, release: Release, groups: _Groups) -> None:
@@ -135,7 +135,7 @@ class Aurora:
             "Port": PORT,
             "Tags": self.maker.tags,
             "EngineLifecycleSupport": lifecycle(spec),
-            **given(
+            **without_none(
                 ServerlessV2ScalingConfiguration=_scaling(spec.capacity),
                 DBSubnetGroupName=spec.subnet_group,
                 DBClusterParameterGroupName=groups.cluster,
@@ -168,9 +168,9 @@ class Aurora:
                 AutoMinorVersionUpgrade=False,
                 Tags=self.maker.tags,
                 **insights(self.spec),
-                **given(AvailabilityZone=zone, DBParameterGroupName=groups.instance),
+                **without_none(AvailabilityZone=zone, DBParameterGroupName=groups.instance),
             )
-            settled(self.maker.stop.check, ask)
+            retry_until_settled(self.maker.stop.check, ask)
 
     def _wait(self) -> dict[str, Any]:
         """Returns the cluster once it is available. Raises AwsError."""

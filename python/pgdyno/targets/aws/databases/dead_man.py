@@ -88,7 +88,7 @@ def _schedule(maker: Maker, role: str, kind: Kind, name: str) -> dict[str, Any]:
     return {
         "Description": f"removes a {kind} of pgdyno, run {maker.journal.run}, once it has expired",
         "ScheduleExpression": EVERY,
-        **_when(maker.journal.expires),
+        **_schedule_from(maker.journal.expires),
         "FlexibleTimeWindow": {"Mode": "OFF"},
         "Target": {
             "Arn": f"arn:{maker.cloud.partition}:scheduler:::aws-sdk:rds:{operation}",
@@ -100,7 +100,7 @@ def _schedule(maker: Maker, role: str, kind: Kind, name: str) -> dict[str, Any]:
     }
 
 
-def _when(expires: datetime) -> dict[str, Any]:
+def _schedule_from(expires: datetime) -> dict[str, Any]:
     begin = max(expires, datetime.now(UTC)).replace(microsecond=0)
     return {"StartDate": begin, "EndDate": begin + REPEATS_FOR, "ActionAfterCompletion": "DELETE"}
 
@@ -109,7 +109,7 @@ def move(cloud: Cloud, name: str, expires: datetime) -> None:
     """Makes the schedule `name` begin at `expires`. Raises AwsError."""
     found = cloud.call("scheduler", "get_schedule", Name=name)
     kept = {key: found[key] for key in _KEPT if key in found}
-    cloud.call("scheduler", "update_schedule", **kept, **_when(expires))
+    cloud.call("scheduler", "update_schedule", **kept, **_schedule_from(expires))
 
 
 class DeadManRole:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, ThereAlreadyError, settled
+from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, ThereAlreadyError, retry_until_settled
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.rental_journal import Kind
 from pgdyno.units import BYTES, parse_duration_s
@@ -135,13 +135,13 @@ def in_own_unit(name: str, value: str) -> str:
     """Returns `value` as the service accepts it: `8GB` of shared_buffers as 1048576. Raises ValueError."""
     size = _SIZE.fullmatch(value)
     if size is not None:
-        return _counted(name, int(size[1]) * BYTES[size[2]], BYTES_OF.get(name), value)
+        return _count_units(name, int(size[1]) * BYTES[size[2]], BYTES_OF.get(name), value)
     if _TIME.fullmatch(value) is not None:
-        return _counted(name, parse_duration_s(value.replace("min", "m")), SECONDS_OF.get(name), value)
+        return _count_units(name, parse_duration_s(value.replace("min", "m")), SECONDS_OF.get(name), value)
     return value
 
 
-def _counted(name: str, amount: float, unit: float | None, value: str) -> str:
+def _count_units(name: str, amount: float, unit: float | None, value: str) -> str:
     if unit is None:
         raise ValueError(
             f"{value}: pgdyno does not know the unit of {name}; write a number without a unit, in the server's own unit"
@@ -262,7 +262,7 @@ def make_group(maker: Maker, level: Level, family: str, values: Mapping[str, str
         cloud.call("rds", level.create, **group, Tags=maker.tags)
     for some in _pieces([_value(name, value) for name, value in values.items()]):
         change = partial(cloud.call, "rds", level.modify, **{level.name: maker.name, "Parameters": some})
-        settled(maker.stop.check, change)
+        retry_until_settled(maker.stop.check, change)
     return maker.name
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pgdyno.targets.aws.boto3_clients import ThereAlreadyError, settled
+from pgdyno.targets.aws.boto3_clients import ThereAlreadyError, retry_until_settled
 from pgdyno.targets.aws.databases.dead_man import guard
 from pgdyno.targets.aws.databases.parameters import INSTANCE, make_group, values_for
 from pgdyno.targets.aws.databases.service import (
@@ -16,7 +16,6 @@ from pgdyno.targets.aws.databases.service import (
     change,
     check_snapshot,
     find_release,
-    given,
     insights,
     lifecycle,
     one,
@@ -24,6 +23,7 @@ from pgdyno.targets.aws.databases.service import (
     take_snapshot,
     wait_for_instance,
     with_choices,
+    without_none,
 )
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import USER, Place
@@ -53,13 +53,13 @@ class Rds:
         guard(self.maker, spec.dead_man, (Kind.DB_INSTANCE,))
         group = security_group(self.maker, vpc, allowed, [PORT])
         parameters = make_group(self.maker, INSTANCE, release.family, values)
-        return self._made(release, group, parameters)
+        return self._create_server(release, group, parameters)
 
     def restore(self) -> Place:
         """Creates the removed server again from its snapshot, with its existing groups. Raises AwsError."""
         cloud = self.maker.cloud
         group = group_named(cloud, self.maker.name)
-        return self._made(self.release(), group, self.maker.name if self.spec.parameters else None)
+        return self._create_server(self.release(), group, self.maker.name if self.spec.parameters else None)
 
     def take_snapshot(self, name: str) -> None:
         """Takes a snapshot called `name` of the server. Raises AwsError."""
@@ -80,7 +80,7 @@ class Rds:
         listed = cloud.each("rds", "describe_db_snapshots", "DBSnapshots", DBSnapshotIdentifier=name)
         return one(listed, f"snapshot {name} of an instance in {cloud.region}")
 
-    def _made(self, release: Release, group: str, parameters: str | None) -> Place:
+    def _create_server(self, release: Release, group: str, parameters: str | None) -> Place:
         def create_in(instance: str, zone: str | None) -> dict[str, Any]:
             self._request(release, group, parameters, instance, zone)
             return wait_for_instance(self.maker, self.spec, parameters)
@@ -113,7 +113,7 @@ class Rds:
             "MultiAZ": False,
             "AutoMinorVersionUpgrade": False,
             "Tags": self.maker.tags,
-            **given(
+            **without_none(
                 AvailabilityZone=zone,
                 DBSubnetGroupName=spec.subnet_group,
                 DBParameterGroupName=parameters,
@@ -139,14 +139,14 @@ class Rds:
             "MasterUserPassword": self.password,
             "Port": PORT,
             **insights(spec),
-            **given(KmsKeyId=spec.kms_key),
+            **without_none(KmsKeyId=spec.kms_key),
         }
         self._ask("create_db_instance", asked)
 
     def _ask(self, operation: str, asked: dict[str, Any]) -> None:
         # Names are random: an existing instance comes from our own first attempt, whose response was lost.
         with suppress(ThereAlreadyError):
-            settled(self.maker.stop.check, partial(self.maker.cloud.call, "rds", operation, **asked))
+            retry_until_settled(self.maker.stop.check, partial(self.maker.cloud.call, "rds", operation, **asked))
 
 
 def gibibytes(size: str) -> int:

@@ -17,7 +17,7 @@ from pgdyno.targets.aws.boto3_clients import (
     NotThereError,
     Patience,
     ThereAlreadyError,
-    settled,
+    retry_until_settled,
 )
 from pgdyno.targets.aws.databases.dead_man import NONE, guard
 from pgdyno.targets.aws.inventory import Maker
@@ -216,7 +216,7 @@ def change(maker: Maker, spec: _Patient, operation: str, **asked: object) -> Non
     A first backup begins by itself when the server has become available, and may take long. Raises AwsError.
     """
     ask = partial(maker.cloud.call, "rds", operation, **asked)
-    settled(maker.stop.check, ask, parse_duration_s(spec.ready_within))
+    retry_until_settled(maker.stop.check, ask, parse_duration_s(spec.ready_within))
 
 
 _REBOOT = "pending-reboot"
@@ -262,6 +262,6 @@ def lifecycle(spec: DatabaseTarget) -> str:
     return f"open-source-rds-extended-support{'' if spec.extended_support else '-disabled'}"
 
 
-def given(**asked: object) -> dict[str, Any]:
+def without_none(**asked: object) -> dict[str, Any]:
     """Returns `asked` without the keys whose value is None."""
     return {name: value for name, value in asked.items() if value is not None}

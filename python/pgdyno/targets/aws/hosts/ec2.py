@@ -49,7 +49,9 @@ class HostKeys:
         return HostData(self.nonce, spec.login, spec.ssh_port, self.own, stamp(maker.journal.expires))
 
 
-def reached(maker: Maker, wanted: Reachable, spec: Host, keys: HostKeys, instance: str, place: Place) -> Place:
+def wait_until_reachable(
+    maker: Maker, wanted: Reachable, spec: Host, keys: HostKeys, instance: str, place: Place
+) -> Place:
     """Returns `place`, which is that of `instance`, once its host reports that it is ready.
 
     Its host key becomes a known one before that. Raises TargetError.
@@ -93,7 +95,7 @@ def wait_until_set_up(maker: Maker, spec: Host, wanted: Reachable, ssh: SshSpec)
             answered = True
         except RemoteError as error:
             if not answered and (reached.over() or patience.over()):
-                raise _unreached(maker, spec, wanted, ssh, error) from error
+                raise _unreachable_error(maker, spec, wanted, ssh, error) from error
             state = "starting" if not answered else f"out of reach: {error.message}"
         if state == "ready":
             return
@@ -111,7 +113,7 @@ def wait_until_set_up(maker: Maker, spec: Host, wanted: Reachable, ssh: SshSpec)
         patience.pause()
 
 
-def _unreached(maker: Maker, spec: Host, wanted: Reachable, ssh: SshSpec, error: RemoteError) -> TargetError:
+def _unreachable_error(maker: Maker, spec: Host, wanted: Reachable, ssh: SshSpec, error: RemoteError) -> TargetError:
     if not error.passing:
         return TargetError(f"the host {ssh.host} is up: {error.message}", hint=error.hint)
     why, hint = what_blocks(maker.cloud, maker.journal.run, wanted, spec.ssh_port)
@@ -152,7 +154,7 @@ class Ec2:
         named = ((DATA_DEVICE, spec.data), (WAL_DEVICE, spec.wal))
         volumes = {device: volume for device, volume in named if volume is not None}
         found = launch(maker, spec, Order(image, network, group, volumes, spec.root, told, by_minute=True))
-        place = reached(maker, spec, spec, keys, found["InstanceId"], self._place(found))
+        place = wait_until_reachable(maker, spec, spec, keys, found["InstanceId"], self._place(found))
         if spec.tls:
             keys.ring.trust(maker.target, _certificate(keys.ring.ssh(place)))
         return place

@@ -13,7 +13,7 @@ from pgdyno.programs import ENGINES, for_machine
 from pgdyno.remote.connect import ask
 from pgdyno.remote.remote_host import CommandError, RemoteError, RemoteHost
 from pgdyno.targets.aws.boto3_clients import Cloud
-from pgdyno.targets.aws.hosts.ec2 import HostKeys, place_of_host, reached
+from pgdyno.targets.aws.hosts.ec2 import HostKeys, place_of_host, wait_until_reachable
 from pgdyno.targets.aws.hosts.instances import KeyRing, Order, architecture_of, image_of, launch, network_of
 from pgdyno.targets.aws.hosts.user_data import generator, user_data
 from pgdyno.targets.aws.inventory import Maker, Stop
@@ -69,7 +69,7 @@ class RentedGenerator:
         keys = HostKeys.new(maker.journal)
         told = user_data(keys.host(maker, spec), generator())
         found = launch(maker, _Placed(spec, [zone]), Order(image, network, group, {}, spec.root, told, spot=spec.spot))
-        return reached(maker, spec, spec, keys, found["InstanceId"], self._place(found))
+        return wait_until_reachable(maker, spec, spec, keys, found["InstanceId"], self._place(found))
 
     def _place(self, found: dict[str, Any]) -> Place:
         return place_of_host(found, self.spec, port=0, user="", version="", tls="")

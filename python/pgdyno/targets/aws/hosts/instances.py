@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pgdyno.plan.hosts import SshSpec
-from pgdyno.targets.aws.boto3_clients import AwsError, CapacityError, Cloud, NotThereError, settled
+from pgdyno.targets.aws.boto3_clients import AwsError, CapacityError, Cloud, NotThereError, retry_until_settled
 from pgdyno.targets.aws.databases.rds import gibibytes
-from pgdyno.targets.aws.databases.service import given, wait_for, with_choices
+from pgdyno.targets.aws.databases.service import wait_for, with_choices, without_none
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import Place
 from pgdyno.targets.aws.network import vpc_of
@@ -167,7 +167,7 @@ def launch(maker: Maker, spec: Wanted, order: Order) -> dict[str, Any]:
         token = f"{maker.name}-{attempts}"
         maker.note(Kind.INSTANCE, token)
         subnet = order.network.subnets[str(zone)]
-        made = settled(maker.stop.check, lambda: _request(maker, spec, order, instance, subnet, token))
+        made = retry_until_settled(maker.stop.check, lambda: _request(maker, spec, order, instance, subnet, token))
         return _wait(maker, spec, made)
 
     return with_choices(maker, spec, create_in, list(order.network.subnets))
@@ -203,7 +203,7 @@ def _request(
     answer = maker.cloud.call(
         "ec2",
         "run_instances",
-        **given(InstanceMarketOptions=market, Placement=None if dry else group),
+        **without_none(InstanceMarketOptions=market, Placement=None if dry else group),
         ImageId=order.image.id,
         InstanceType=instance,
         MinCount=1,
@@ -223,8 +223,13 @@ def _request(
 
 
 def _mapping(device: str, volume: Volume, spec: Secured) -> dict[str, Any]:
-    figures = given(Iops=volume.iops, Throughput=volume.throughput)
-    size = {"VolumeSize": gibibytes(volume.size), "VolumeType": volume.type, **figures, **given(KmsKeyId=spec.kms_key)}
+    figures = without_none(Iops=volume.iops, Throughput=volume.throughput)
+    size = {
+        "VolumeSize": gibibytes(volume.size),
+        "VolumeType": volume.type,
+        **figures,
+        **without_none(KmsKeyId=spec.kms_key),
+    }
     return {"DeviceName": device, "Ebs": {**size, "Encrypted": spec.encrypted, "DeleteOnTermination": True}}
 
 
@@ -233,13 +238,13 @@ def _wait(maker: Maker, spec: Wanted, instance: str) -> dict[str, Any]:
         found = instance_of(maker.cloud, instance)
         state = found["State"]["Name"]
         if state in _ENDED:
-            raise _ended(instance, found)
+            raise _end_error(instance, found)
         return "available" if state == "running" else state, found
 
     return wait_for(maker, spec, look, f"the instance {instance}")
 
 
-def _ended(instance: str, found: dict[str, Any]) -> AwsError:
+def _end_error(instance: str, found: dict[str, Any]) -> AwsError:
     reason = found.get("StateReason", {})
     code, said = str(reason.get("Code", "")).rpartition(".")[2], reason.get("Message", "no reason is given")
     kind = CapacityError if "Capacity" in code else AwsError

@@ -192,10 +192,10 @@ def settings_file(spec: Ec2Target) -> str:
         settings |= {"ssl_cert_file": f"{configuration}server.crt", "ssl_key_file": f"{configuration}server.key"}
     if spec.huge_pages:
         settings["huge_pages"] = "on"
-    return "".join(f"{name} = {_quoted(value)}\n" for name, value in (settings | spec.parameters).items())
+    return "".join(f"{name} = {_quote_setting(value)}\n" for name, value in (settings | spec.parameters).items())
 
 
-def _quoted(value: str) -> str:
+def _quote_setting(value: str) -> str:
     escaped = value.replace("\\", "\\\\").replace("'", "''")
     return f"'{escaped}'"
 
@@ -213,7 +213,7 @@ def _config(host: Host, job: Job) -> dict[str, Any]:
     """Returns cloud-init's configuration, which is written as JSON because YAML includes it."""
     environment = {"LOGIN": host.login, "NONCE": host.nonce, **job.environment}
     contents = {
-        f"{FOLDER}/host.env": "".join(_assigned(name, value) for name, value in environment.items()),
+        f"{FOLDER}/host.env": "".join(_assignment(name, value) for name, value in environment.items()),
         f"{FOLDER}/setup.sh": _script("setup.sh"),
         f"{FOLDER}/expiry.sh": _script("expiry.sh"),
         f"{FOLDER}/expires": f"{host.expires}\n",
@@ -257,7 +257,7 @@ def _sshd(port: int) -> str:
     return f"Port {port}\nClientAliveInterval 5\nClientAliveCountMax 3\n{refused}"
 
 
-def _assigned(name: str, value: str | Sequence[str]) -> str:
+def _assignment(name: str, value: str | Sequence[str]) -> str:
     if isinstance(value, str):
         return f"{name}={shlex.quote(value)}\n"
     return f"{name}=({' '.join(map(shlex.quote, value))})\n"

@@ -152,7 +152,7 @@ def _figures(source: CloudSource, ask: Callable[[], Observed], late_s: float, sa
         report.observed = ask_until_complete(ask, late_s, waits)
     except AwsError as error:
         return _report(source, error.message)
-    report.notes = list(_spent(report.observed))
+    report.notes = list(_report_volumes(report.observed))
     return report
 
 
@@ -167,7 +167,7 @@ def _by_volume(found: Observed) -> dict[tuple[str, str], list[float]]:
     return values
 
 
-def _spent(found: Observed) -> Iterator[Message]:
+def _report_volumes(found: Observed) -> Iterator[Message]:
     for (metric, volume), values in _by_volume(found).items():
         if min(values) < (1 - LEAST_SPENT) * values[0]:
             yield from _credits_spent(metric, volume, values[0], min(values))

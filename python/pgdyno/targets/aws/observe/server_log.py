@@ -118,10 +118,10 @@ def checkpoint_of(line: str) -> dict[str, Any] | None:
     if (complete := _COMPLETE.match(said)) is None:
         return None
     found = {name: value for name, value in complete.groupdict().items() if value is not None}
-    return {"phase": "completed", **{name: _read(name, value) for name, value in found.items()}}
+    return {"phase": "completed", **{name: _parse_value(name, value) for name, value in found.items()}}
 
 
-def _read(name: str, value: str) -> str | int | float:
+def _parse_value(name: str, value: str) -> str | int | float:
     if name.endswith("_ms"):
         return round(1000 * float(value), 3)
     if name.endswith("_bytes"):

@@ -96,7 +96,7 @@ def zones_of_database(cloud: Cloud, spec: DatabaseTarget, release: Release) -> s
             raise AwsError(
                 message, code="Offer", hint=f"{listing} --engine-version {release.version} lists what it offers"
             )
-        wrong = list(_beyond(spec, options[0])) if isinstance(spec, RdsTarget) else []
+        wrong = list(_list_exceeded(spec, options[0])) if isinstance(spec, RdsTarget) else []
         if spec.insights and not options[0].get("SupportsPerformanceInsights", True):
             wrong.append(f"{instance} has no Performance Insights: set insights = false")
         if wrong:
@@ -109,7 +109,7 @@ def _storage_type(spec: DatabaseTarget) -> str:
     return spec.storage_type if isinstance(spec, RdsTarget) else ""
 
 
-def _beyond(spec: RdsTarget, option: Option) -> Iterator[str]:
+def _list_exceeded(spec: RdsTarget, option: Option) -> Iterator[str]:
     size, kind = gibibytes(spec.storage), spec.storage_type
     figures = (
         ("storage", size, "StorageSize", "GB", 1.0),
@@ -212,7 +212,7 @@ def vcpu_quota(instance: str, *, spot: bool) -> str:
 
 def check_quotas(cloud: Cloud, needed: Amounts, findings: Findings) -> None:
     """Adds a problem for each quota that does not suffice. Raises AwsError."""
-    used = _used(cloud, needed)
+    used = _amounts_in_use(cloud, needed)
     for what, service, wanted, there, unit in (
         ("vCPU of On-Demand instances", "ec2", needed.vcpu, used.vcpu, 1),
         ("vCPU of Spot instances", "ec2", needed.spot_vcpu, used.spot_vcpu, 1),
@@ -225,13 +225,15 @@ def check_quotas(cloud: Cloud, needed: Amounts, findings: Findings) -> None:
                 if most is not None and there[code] + count > most * unit:
                     free = max(0.0, most - there[code] / unit)
                     said = f"the plan needs {count / unit:,.4g} {what}, and {free:,.4g} of the quota {code} are free"
-                    findings.problem(f"{said} ({most:,.4g} in {cloud.region})", _more(service, code, cloud.region))
+                    findings.problem(
+                        f"{said} ({most:,.4g} in {cloud.region})", _quota_hint(service, code, cloud.region)
+                    )
     if needed.databases:
         with findings.optional(Message("rds-quotas", "the quotas of RDS")):
             _check_databases(cloud, needed, findings)
 
 
-def _more(service: str, code: str, region: str) -> str:
+def _quota_hint(service: str, code: str, region: str) -> str:
     asked = f"aws service-quotas request-service-quota-increase --service-code {service} --quota-code {code}"
     return f"remove what you do not need, or request a higher quota: {asked} --region {region} --desired-value …"
 
@@ -247,7 +249,7 @@ def _quota(cloud: Cloud, service: str, code: str) -> float | None:
     return float(found["Quota"]["Value"])
 
 
-def _used(cloud: Cloud, needed: Amounts) -> Amounts:
+def _amounts_in_use(cloud: Cloud, needed: Amounts) -> Amounts:
     found = Amounts()
     if needed.vcpu or needed.spot_vcpu:
         running = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
@@ -276,4 +278,4 @@ def _check_databases(cloud: Cloud, needed: Amounts, findings: Findings) -> None:
             said = (
                 f"the plan needs {count:,} {what}, and {quota['Used']:,} of {quota['Max']:,} are used in {cloud.region}"
             )
-            findings.problem(said, _more("rds", code, cloud.region))
+            findings.problem(said, _quota_hint("rds", code, cloud.region))

@@ -33,7 +33,7 @@ class Limit:
     burst_mb_s: float | None = None
 
 
-def _both(iops: float, mb_s: float | None) -> str:
+def _format_rates(iops: float, mb_s: float | None) -> str:
     return f"{iops:,.0f} IOPS" + ("" if mb_s is None else f", {mb_s:,.4g} MB/s")
 
 
@@ -87,9 +87,8 @@ def refused_by_ebs(volume: Volume) -> Iterator[tuple[str, str, str]]:
     if volume.iops is not None and volume.iops > most.iops:
         yield "iops", f"{volume.type} has at most {most.iops:,} IOPS", f"use iops = {most.iops}"
     elif volume.iops is not None and volume.iops > max(by_size, GP3[0] if volume.type == "gp3" else 0):
-        message = (
-            f"{volume.type} of {_spaced(volume.size)} has at most {by_size:,.0f} IOPS: {most.iops_a_gb:,} for each GiB"
-        )
+        size = _space_unit(volume.size)
+        message = f"{volume.type} of {size} has at most {by_size:,.0f} IOPS: {most.iops_a_gb:,} for each GiB"
         yield "iops", message, f"use a size of {-(-volume.iops // most.iops_a_gb)}GB or more, or fewer IOPS"
     if volume.type != "gp3" or volume.throughput is None:
         return
@@ -129,13 +128,13 @@ def limits_of(spec: RdsTarget | Ec2Target, instance: str, limit: Limit | None) -
     ]
 
 
-def _spaced(size: str) -> str:
+def _space_unit(size: str) -> str:
     return re.sub(r"(?<=[0-9])(?=[A-Za-z])", " ", size)
 
 
 def _lower(what: str, kind: str, size: str, of_volume: Limit, instance: str, of_instance: Limit | None) -> Message:
     """Describes a volume; `what` is stored on it, empty for everything."""
-    values = {"what": what, "type": kind, "size": _spaced(size), "instance_type": instance}
+    values = {"what": what, "type": kind, "size": _space_unit(size), "instance_type": instance}
     volume = _of_volume(of_volume)
     if of_instance is None:
         return Message(
@@ -165,21 +164,21 @@ def _lower(what: str, kind: str, size: str, of_volume: Limit, instance: str, of_
 
 def _of_volume(limit: Limit) -> Message | str:
     if limit.burst_iops is None:
-        return _both(limit.iops, limit.mb_s)
+        return _format_rates(limit.iops, limit.mb_s)
     return Message(
         "volume-bursts",
         "{volume_limit} ({volume_burst} while burst credits last)",
-        volume_limit=_both(limit.iops, limit.mb_s),
-        volume_burst=_both(limit.burst_iops, limit.burst_mb_s),
+        volume_limit=_format_rates(limit.iops, limit.mb_s),
+        volume_burst=_format_rates(limit.burst_iops, limit.burst_mb_s),
     )
 
 
 def _of_instance(limit: Limit) -> Message | str:
     if limit.burst_iops is None:
-        return _both(limit.iops, limit.mb_s)
+        return _format_rates(limit.iops, limit.mb_s)
     return Message(
         "instance-bursts",
         "{instance_limit} ({instance_burst} while burst credits last)",
-        instance_limit=_both(limit.iops, limit.mb_s),
-        instance_burst=_both(limit.burst_iops, limit.burst_mb_s),
+        instance_limit=_format_rates(limit.iops, limit.mb_s),
+        instance_burst=_format_rates(limit.burst_iops, limit.burst_mb_s),
     )

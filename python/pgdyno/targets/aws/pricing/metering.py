@@ -49,11 +49,11 @@ class RequestMeter:
         rate = self.rate
         if rate is None:
             return None
-        counted, until = self._counted(since, now)
+        counted, until = self._count_requests(since, now)
         late_s = 0.0 if busy_since is None else max(0.0, (now - max(until, busy_since)).total_seconds())
         return rate * (counted + self.most_per_s * late_s)
 
-    def _counted(self, since: datetime, now: datetime) -> tuple[float, datetime]:
+    def _count_requests(self, since: datetime, now: datetime) -> tuple[float, datetime]:
         begin = datetime.fromtimestamp(since.timestamp() // PERIOD_S * PERIOD_S, since.tzinfo)
         dimensions = [{"Name": "DBClusterIdentifier", "Value": self.cluster}]
         queries = [
@@ -86,7 +86,7 @@ class RequestMeter:
         return total, until
 
 
-def accrued(
+def accrued_cost(
     items: Sequence[Item],
     since: Mapping[str, datetime],
     requests: Mapping[str, RequestMeter | None],

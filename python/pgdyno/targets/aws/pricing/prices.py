@@ -77,7 +77,7 @@ class Prices:
     _cloud: Cloud | None = None
 
     def __post_init__(self) -> None:
-        self._known = _read(self._file)
+        self._known = _read_rates(self._file)
 
     @property
     def _file(self) -> Path:
@@ -125,7 +125,7 @@ class Prices:
         asked = [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in filters.items()]
         for text in self._cloud.each("pricing", "get_products", "PriceList", ServiceCode=service, Filters=asked):
             product = json.loads(text) if isinstance(text, str) else text
-            if _is(product["product"]["attributes"], usage):
+            if _matches_usage(product["product"]["attributes"], usage):
                 for amount in _amounts(product):
                     return amount
         return None
@@ -138,7 +138,7 @@ _PLAIN_LINUX = {"operatingSystem": "Linux", "tenancy": "Shared", "preInstalledSw
 _ANY = ("Any", "")
 
 
-def _is(attributes: Mapping[str, str], usage: Usage) -> bool:
+def _matches_usage(attributes: Mapping[str, str], usage: Usage) -> bool:
     found = attributes.get("usagetype", "")
     # A usage type begins with a short name of the region, except in Amazon's oldest region.
     if found != usage.kind and not found.endswith(f"-{usage.kind}"):
@@ -156,7 +156,7 @@ def _amounts(product: Mapping[str, Any]) -> Iterator[float]:
                 yield amount / 1024 if str(dimension.get("unit", "")).startswith("GiBps") else amount
 
 
-def _read(file: Path) -> dict[str, Rate]:
+def _read_rates(file: Path) -> dict[str, Rate]:
     try:
         kept = json.loads(file.read_text(encoding="utf-8"))
         return {key: Rate(float(each["amount"]), date.fromisoformat(each["asked"])) for key, each in kept.items()}

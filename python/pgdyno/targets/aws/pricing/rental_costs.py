@@ -51,7 +51,7 @@ def host_items(
     yield from address_item(name, prices, region, public=spec.public)
     for each in volumes:
         yield _storage(name, each.type, gibibytes(each.size), prices, region)
-        yield from _provisioned(name, each.type, each.iops or 0, each.throughput or 0, prices, region)
+        yield from _provisioned_items(name, each.type, each.iops or 0, each.throughput or 0, prices, region)
 
 
 def address_item(name: str, prices: Prices, region: str, *, public: bool) -> Iterator[Item]:
@@ -76,7 +76,7 @@ def part_items(each: Resource, prices: Prices) -> Iterator[Item]:
         yield _instance(each.name, each.instance, prices, each.region)
     elif each.storage in _NAMES and each.size_gb is not None:
         yield _storage(each.name, each.storage, each.size_gb, prices, each.region)
-        yield from _provisioned(each.name, each.storage, each.iops, each.throughput, prices, each.region)
+        yield from _provisioned_items(each.name, each.storage, each.iops, each.throughput, prices, each.region)
     else:
         yield Item(each.name, each.words, 1, "hour", None)
 
@@ -90,7 +90,7 @@ def _storage(name: str, kind: str, size: int, prices: Prices, region: str) -> It
     return Item(name, kind, size, "GB", prices.rate(usage))
 
 
-def _provisioned(name: str, kind: str, iops: int, mb_s: int, prices: Prices, region: str) -> Iterator[Item]:
+def _provisioned_items(name: str, kind: str, iops: int, mb_s: int, prices: Prices, region: str) -> Iterator[Item]:
     tiers: Iterable[tuple[int | None, str]] = _IO2_TIERS if kind == "io2" else [(None, _NAMES[kind])]
     paid = GP3_IOPS if kind == "gp3" else 0
     for up_to, tier in tiers:
@@ -132,7 +132,7 @@ def estimate(plan: Plan, prices: Prices, region: str, hours: float | None = None
     lasts = hours_of(plan) if hours is None else hours
     dearest = items_of(plan, prices, region, dearest=True)
     # A rental of a given length ends then; that of a run may last longer than planned.
-    most = at_most(dearest, lasts) if hours is not None or lasts is None else _most_of_run(plan, dearest, lasts)
+    most = highest_cost(dearest, lasts) if hours is not None or lasts is None else _most_of_run(plan, dearest, lasts)
     assumed = (ASSUMED_IO,) if any(each.unit in ONCE for each in items) else ()
     return Estimate(tuple(items), lasts, LEFT_OUT, PROVIDER, prices.why_not, most, assumed)
 
@@ -148,7 +148,7 @@ def _most_of_run(plan: Plan, dearest: Sequence[Item], lasts: float) -> float | N
     most requests to storage, and for requests of minutes that CloudWatch has not counted yet.
     """
     longest_s = longest_trial_s(plan)
-    most = at_most(dearest, max(HEADROOM * lasts, lasts + (RESERVE - 1) * longest_s / 3600))
+    most = highest_cost(dearest, max(HEADROOM * lasts, lasts + (RESERVE - 1) * longest_s / 3600))
     if most is None:
         return None
     planned = math.fsum(each.once for each in dearest)
@@ -162,7 +162,7 @@ def _most_processors(spec: AwsTarget) -> int:
     return max(io_processors(each) for each in _choices(spec, None, dearest=True))
 
 
-def at_most(items: Sequence[Item], hours: float | None) -> float | None:
+def highest_cost(items: Sequence[Item], hours: float | None) -> float | None:
     """Returns the most in USD that `items` may cost for `hours`; None if a price or the time is unknown."""
     if hours is None or any(each.rate is None for each in items):
         return None
@@ -376,7 +376,7 @@ def hourly_costs(there: Sequence[Resource], prices: Prices) -> Message | None:
 
     Descriptions of resources do not say whether they have public addresses and detailed monitoring.
     """
-    found = [item for each in there for item in _paid(each, prices)]
+    found = [item for each in there for item in _items_of_resource(each, prices)]
     if not found:
         return None
     known = math.fsum(each.hourly or 0.0 for each in found)
@@ -398,7 +398,7 @@ def hourly_costs(there: Sequence[Resource], prices: Prices) -> Message | None:
     )
 
 
-def _paid(each: Resource, prices: Prices) -> Iterator[Item]:
+def _items_of_resource(each: Resource, prices: Prices) -> Iterator[Item]:
     if each.kind is Kind.DB_INSTANCE:
         engine = "Aurora PostgreSQL" if each.size_gb is None else "PostgreSQL"
         usage = Usage(each.region, engine, INSTANCES, f"InstanceUsage:{each.instance}")

@@ -59,7 +59,7 @@ def roll_back(data_directory: Path) -> None:
 
 def destroy(data_directory: Path) -> None:
     """Destroys the dataset of a cluster that is removed, if it has one. Raises TargetError."""
-    for path in (data_directory, _unfinished(data_directory)):
+    for path in (data_directory, _unfinished_folder(data_directory)):
         dataset = own_dataset(path)
         if dataset is not None:
             run_tool(PROGRAM, "destroy", "-r", "-f", dataset)
@@ -77,7 +77,7 @@ def _move(data_directory: Path, account: Account) -> str:
     below = mounted_at(data_directory)
     assert below is not None
     dataset = f"{below.device}/pgdyno-{secrets.token_hex(4)}"
-    unfinished, discarded = _unfinished(data_directory), data_directory.with_name("data.discarded")
+    unfinished, discarded = _unfinished_folder(data_directory), data_directory.with_name("data.discarded")
     run_tool(PROGRAM, "create", "-o", f"mountpoint={unfinished}", dataset)
     with storing(unfinished, "cannot give away"):
         unfinished.chmod(0o700)
@@ -92,5 +92,5 @@ def _move(data_directory: Path, account: Account) -> str:
     return dataset
 
 
-def _unfinished(data_directory: Path) -> Path:
+def _unfinished_folder(data_directory: Path) -> Path:
     return data_directory.with_name("data.zfs")
