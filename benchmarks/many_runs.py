@@ -27,7 +27,7 @@ from archive import make_runs
 
 from pgdyno.store import RunFolder
 from pgdyno.store.object_storage.address import Address
-from pgdyno.store.object_storage.objects import listed
+from pgdyno.store.object_storage.objects import list_objects
 from pgdyno.store.object_storage.runs import SUMMARIES, upload
 
 BIN = Path(sys.executable).parent
@@ -92,7 +92,7 @@ def main() -> None:
         make_runs(folder, options.runs)
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda path: upload(RunFolder.open(path), at), sorted(folder.iterdir())))
-        objects = listed(at)
+        objects = list_objects(at)
         names = {"manifest.json", "trial.json", *(f"{table}.parquet" for table in SUMMARIES)}
         read = [each for each in objects if each.address.name in names]
         size = sum(each.size_bytes for each in read)

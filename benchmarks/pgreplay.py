@@ -24,7 +24,7 @@ from pgdyno.capture.logs.capture_logs import Options, capture_logs
 from pgdyno.capture.replay_file import write_replay_file
 from pgdyno.records.capture import STATEMENTS_FILE, Values
 from pgdyno.run import find_engine
-from pgdyno.store.duckdb_session import connect, quoted
+from pgdyno.store.duckdb_session import connect, quote_text
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 
@@ -101,8 +101,8 @@ def compared(load: Path, replay: Path) -> Compared:
         for name, path in (("load", load), ("replay", replay)):
             connection.execute(
                 f"CREATE TABLE {name} AS SELECT at_us - min(at_us) OVER () AS at_us, concat(rtrim(sql, '; '), "
-                f"parameters::VARCHAR) AS what FROM read_parquet({quoted(str(path))})"
-                f" WHERE sql IS NOT NULL AND sql <> {quoted(OWN)}"
+                f"parameters::VARCHAR) AS what FROM read_parquet({quote_text(str(path))})"
+                f" WHERE sql IS NOT NULL AND sql <> {quote_text(OWN)}"
             )
         counts = "(SELECT what, count(*) AS n FROM {} GROUP BY what)"
         row = connection.execute(

@@ -34,7 +34,7 @@ from pgdyno.records import (
     TrialRecord,
 )
 from pgdyno.store import HistogramRow, IntervalRow, RunFolder, SettingRow, TrialTables
-from pgdyno.store.duckdb_session import connect, quoted
+from pgdyno.store.duckdb_session import connect, quote_text
 from pgdyno.store.trial_tables import TOTAL, EventRow
 
 STARTED = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)
@@ -195,7 +195,7 @@ def _trial(
     writer = folder.begin_trial(record.slug)
     with connect() as connection:
         for name, query in (("series", _SERIES), ("waits", _WAITS)):
-            path = quoted(str(writer.partial / f"{name}.parquet"))
+            path = quote_text(str(writer.partial / f"{name}.parquet"))
             rows = query.format(trial=number, seconds=seconds + WARMUP_S)
             connection.execute(f"COPY ({rows}) TO {path} (FORMAT parquet, COMPRESSION zstd)")
     writer.commit_tables(record, tables, settings, probed=True)

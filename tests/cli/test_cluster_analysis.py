@@ -32,7 +32,7 @@ from pgdyno.report.translation import Language
 from pgdyno.store import find_run, load_run
 from pgdyno.store.find_runs import named_runs
 from pgdyno.store.object_storage.address import Address
-from pgdyno.store.object_storage.runs import opened, upload
+from pgdyno.store.object_storage.runs import open_run, upload
 from pgdyno.targets.cluster.processes import identify
 from tests.s3 import Bucket, object_storage
 from tests.unit import documents_sample as documents
@@ -135,7 +135,7 @@ def test_an_import_is_the_same(
     for cluster in (HERE, THERE):
         import_(["s3://bench/logs/*"], "s3://bench/imported", target=None, mapping=[], json=True, cluster=cluster)
         told = json.loads(capsys.readouterr().out)
-        with opened(told["run"]) as folder:
+        with open_run(told["run"]) as folder:
             run = load_run(folder)
             times: dict[str, Any] = {"run": "", "started_at": None, "ended_at": None}
             rows = run.intervals(), run.histograms(), run.statements(), run.trials

@@ -36,7 +36,7 @@ from pgdyno.live.run_reader import Watched
 from pgdyno.plan import load_plan
 from pgdyno.report.full_report import report_html
 from pgdyno.store import RunFolder, list_runs, load_run
-from pgdyno.store.duckdb_session import quoted
+from pgdyno.store.duckdb_session import quote_text
 from pgdyno.store.parquet import write_tables
 from pgdyno.store.trial_tables import SeriesRow, WaitRow
 from tests.unit.archive_sample import fingerprint
@@ -241,13 +241,13 @@ def test_tables(tmp_path: Path, seconds: float) -> None:
             )
         )  # fmt: skip
         which = data.draw(st.sampled_from(["true", "file_row_number = 0", "file_row_number % 2 = 0"]))
-        every = f"read_parquet({quoted(str(kept[path]))}, file_row_number = true)"
+        every = f"read_parquet({quote_text(str(kept[path]))}, file_row_number = true)"
         typed = data.draw(st.booleans())
         new = value if typed else f"CASE WHEN {which} THEN {value} ELSE {column} END"
         with suppress(duckdb.Error):
             duckdb.sql(
                 f"COPY (SELECT * EXCLUDE (file_row_number) REPLACE ({new} AS {column}) FROM {every})"
-                f" TO {quoted(str(path))} (FORMAT parquet)"
+                f" TO {quote_text(str(path))} (FORMAT parquet)"
             )
         try:
             uses.some(data)
@@ -278,7 +278,7 @@ def test_bytes_of_a_run(tmp_path: Path, seconds: float) -> None:
 def names_of(table: Path) -> list[str]:
     """Its columns."""
     with duckdb.connect() as connection:
-        return [row[0] for row in connection.execute(f"DESCRIBE FROM {quoted(str(table))}").fetchall()]
+        return [row[0] for row in connection.execute(f"DESCRIBE FROM {quote_text(str(table))}").fetchall()]
 
 
 def cut(data: st.DataObject, content: bytes) -> bytes:

@@ -16,7 +16,7 @@ from pgdyno.importers.pgbench_log import LogKind, read_log
 from pgdyno.records import PlacedLines
 from pgdyno.records.capture import STATEMENTS_FILE
 from pgdyno.store import RunFolder, load_run, query
-from pgdyno.store.duckdb_session import quoted, reading, reading_below
+from pgdyno.store.duckdb_session import quote_text, reading, reading_below
 from pgdyno.store.probe_queries import probe_averages
 from pgdyno.store.probe_tables import amounts_within, write_probed
 from pgdyno.synthesise.transactions import CapturedStatements
@@ -151,7 +151,7 @@ def test_a_query_for_users_reads_the_same_rows(name: str, tmp_path: Path) -> Non
     for folder, value in ((tmp_path / NAMES[name], 5), (tmp_path / name, 3)):
         (folder / "trials" / "1").mkdir(parents=True)
         path = str(folder / "trials" / "1" / "intervals.parquet")
-        duckdb.sql(f"COPY (SELECT {value} AS second, 1 AS trial) TO {quoted(path)} (FORMAT parquet)")
+        duckdb.sql(f"COPY (SELECT {value} AS second, 1 AS trial) TO {quote_text(path)} (FORMAT parquet)")
     source = reading_below(str(tmp_path / name), "trials/*/intervals.parquet")
     if "\\" not in name:
         assert duckdb.execute(f"SELECT * FROM {source}").fetchall() == [(3, 1)]

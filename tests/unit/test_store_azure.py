@@ -12,7 +12,7 @@ from pgdyno.store import load_run
 from pgdyno.store.find_runs import named_runs
 from pgdyno.store.object_storage import objects
 from pgdyno.store.object_storage.address import Address
-from pgdyno.store.object_storage.runs import copied, opened, upload
+from pgdyno.store.object_storage.runs import copy_run, open_run, upload
 from pgdyno.targets import Home
 from tests.azurite import azurite
 from tests.s3 import environment
@@ -25,28 +25,28 @@ def test_runs_on_azure(tmp_path: Path) -> None:
         at = upload(run, runs)
         assert str(at) == f"az://bench/runs/{run.name}"
         assert named_runs(["az://bench/runs"], tmp_path).places == [str(at)]
-        with opened(str(at)) as there:
+        with open_run(str(at)) as there:
             assert load_run(there).intervals() == load_run(run).intervals()
-        assert copied(at, tmp_path / "back").manifest == run.manifest
+        assert copy_run(at, tmp_path / "back").manifest == run.manifest
         with pytest.raises(StoreError, match="already exists"):
             upload(run, runs)
         # two that begin at once: the service lets one manifest in
         with pytest.raises(StoreError, match=r"cannot write az://bench/runs/.*: it already exists"):
             objects.write(b"{}", at / "manifest.json", only_new=True)
-        found = objects.stored(at / "manifest.json")
+        found = objects.find_object(at / "manifest.json")
         assert found is not None
         objects.write(b"{}", at / "manifest.json")
         with pytest.raises(StoreError, match="it was changed while the run was read"):
             objects.fetch(found, tmp_path / "x")
         objects.write(secrets.token_bytes(12 << 20), Address.of("az://bench/large"))
-        large = objects.stored(Address.of("az://bench/large"))
+        large = objects.find_object(Address.of("az://bench/large"))
         assert large is not None
         objects.fetch(large, tmp_path / "large")
         assert (tmp_path / "large").stat().st_size == 12 << 20
         with pytest.raises(StoreError, match="cannot list az://nowhere/x: there is no bucket nowhere"):
-            objects.listed(Address.of("az://nowhere/x"))
+            objects.list_objects(Address.of("az://nowhere/x"))
         with (
             environment({"AZURE_STORAGE_ACCOUNT_KEY": "bm9uZQ=="}),
             pytest.raises(StoreError, match=r"cannot list az://bench/runs: (access denied|the credentials are not)"),
         ):
-            objects.listed(runs)
+            objects.list_objects(runs)

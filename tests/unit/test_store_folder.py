@@ -16,7 +16,7 @@ from pgdyno.errors import ExitCode, StoreError
 from pgdyno.records import FORMAT, Manifest, Outcome
 from pgdyno.store import RunFolder, changed_script
 from pgdyno.store.run_folder import MANIFEST
-from pgdyno.store.safe_files import parsed, storing
+from pgdyno.store.safe_files import parse_json, storing
 from tests.unit.store_sample import STARTED, add_trial, sample_manifest
 
 
@@ -172,7 +172,7 @@ def test_a_key_that_occurs_twice_among_many_is_found_in_a_moment() -> None:
     keys = [f'"key-{number}": 1' for number in range(100_000)]
     began_s = time.process_time()
     with pytest.raises(ValueError, match="'key-99999' occurs twice"):
-        parsed(f"{{{', '.join([*keys, keys[-1]])}}}")
+        parse_json(f"{{{', '.join([*keys, keys[-1]])}}}")
     assert time.process_time() - began_s < 5
 
 

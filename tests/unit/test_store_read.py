@@ -9,7 +9,7 @@ import pytest
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.records import Point
 from pgdyno.store import RunFolder, load_run, query
-from pgdyno.store.duckdb_session import quoted
+from pgdyno.store.duckdb_session import quote_text
 from pgdyno.store.trial_tables import TABLES, TOTAL, columns
 from tests.unit.events_sample import Event, SampleError, sample_events
 from tests.unit.store_sample import add_trial, ingested, sample_manifest
@@ -107,7 +107,7 @@ def test_column_types(folder: RunFolder) -> None:
 def test_a_table_of_a_later_version_may_have_more_columns(folder: RunFolder) -> None:
     path = folder.trial_paths()[1] / "settings.parquet"
     later = "SELECT 2 AS trial, 'a' AS name, 'b' AS setting, NULL AS unit, NULL AS source, 5 AS more"
-    load_run(folder).query(f"COPY ({later}) TO {quoted(str(path))} (FORMAT parquet)")
+    load_run(folder).query(f"COPY ({later}) TO {quote_text(str(path))} (FORMAT parquet)")
     assert [row.name for row in load_run(folder).settings()] == ["fsync", "shared_buffers", "a"]
 
 

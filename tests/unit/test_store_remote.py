@@ -27,7 +27,7 @@ from pgdyno.store import RunFolder, find_run, load_run
 from pgdyno.store.find_runs import named_runs
 from pgdyno.store.object_storage import objects
 from pgdyno.store.object_storage.address import Address
-from pgdyno.store.object_storage.runs import SUMMARIES, copied, fetched, opened, upload
+from pgdyno.store.object_storage.runs import SUMMARIES, copy_run, fetch_run, open_run, upload
 from tests.s3 import BUCKET, KEYS, Bucket, environment, object_storage
 from tests.unit import documents_sample as documents
 from tests.unit.archive_sample import run_of
@@ -70,7 +70,7 @@ def test_a_run_comes_back_as_it_went(
     (run.path / ".lock").touch()
     at = upload(run, RUNS)
     assert str(at) == f"s3://bench/runs/{run.name}"
-    back = copied(at, tmp_path)
+    back = copy_run(at, tmp_path)
     assert stat.filemode(back.path.stat().st_mode) == "drwx------"
     ours = {name: content for name, content in contents(run.path).items() if name != ".lock"}
     assert contents(back.path) == ours
@@ -83,7 +83,7 @@ def test_a_run_comes_back_as_it_went(
 def test_only_the_tables_that_are_read_are_downloaded(s3: Bucket, run: RunFolder, tmp_path: Path) -> None:
     at = upload(run, RUNS)
     s3.put(f"{at.key}/trials/.0009-x.partial/intervals.parquet")
-    folder = fetched(at, tmp_path, SUMMARIES)
+    folder = fetch_run(at, tmp_path, SUMMARIES)
     names = {Path(name).name for name in contents(tmp_path)}
     assert names == {"manifest.json", "trial.json", "intervals.parquet", "histograms.parquet", "statements.parquet"}
     assert folder.location == str(at)
@@ -91,7 +91,7 @@ def test_only_the_tables_that_are_read_are_downloaded(s3: Bucket, run: RunFolder
     # a key that names no file below the run: nothing is written
     s3.put(f"{at.key}/trials/../../../outside.parquet")
     with pytest.raises(StoreError, match=r"cannot list s3://bench/runs/.*outside\.parquet"):
-        copied(at, tmp_path / "all")
+        copy_run(at, tmp_path / "all")
     assert not list(tmp_path.rglob("outside.parquet"))
 
 
@@ -103,7 +103,7 @@ def test_targets_of_symbolic_links_are_not_copied(tmp_path: Path) -> None:
     (run.path / "notes.txt").symlink_to(tmp_path / "secret" / "key")
     (run.path / "more").symlink_to(tmp_path / "secret")
     at = upload(run, RUNS)
-    assert not [each.address for each in objects.listed(at) if each.address.name in ("notes.txt", "key")]
+    assert not [each.address for each in objects.list_objects(at) if each.address.name in ("notes.txt", "key")]
 
 
 @pytest.mark.usefixtures("s3")
@@ -124,7 +124,7 @@ def test_a_copy_that_was_broken_off_is_done_again(s3: Bucket, run: RunFolder) ->
     s3.put(f"{at.key}/trials/0009-other/trial.json")
     with pytest.raises(StoreError, match=r"trials/0009-other/trial.json there does not belong to the run"):
         upload(run, RUNS)
-    with pytest.raises(StoreError, match=r"it has no manifest.json"), opened(str(at)):
+    with pytest.raises(StoreError, match=r"it has no manifest.json"), open_run(str(at)):
         pass
 
 
@@ -133,9 +133,9 @@ def test_a_name_that_is_there_stays(run: RunFolder, tmp_path: Path) -> None:
     at = upload(run, RUNS)
     with pytest.raises(StoreError, match="already exists"):
         upload(run, RUNS)
-    copied(at, tmp_path)
+    copy_run(at, tmp_path)
     with pytest.raises(StoreError, match="exists already"):
-        copied(at, tmp_path)
+        copy_run(at, tmp_path)
     # two that begin at once: S3 itself lets one manifest in
     with pytest.raises(StoreError, match=r"cannot write s3://bench/runs/.*/manifest.json: it already exists"):
         objects.write(b"{}", at / "manifest.json", only_new=True)
@@ -150,12 +150,12 @@ def test_two_processes_that_copy_one_run(run: RunFolder, tmp_path: Path, monkeyp
         objects.fetch(of, path, stopped)
         if not others:
             others.append(None)
-            others.append(copied(at, tmp_path))
+            others.append(copy_run(at, tmp_path))
 
     monkeypatch.setattr("pgdyno.store.object_storage.runs.fetch", fetch_with_another)
     monkeypatch.setattr("pgdyno.store.object_storage.runs.AT_ONCE", 1)
     with pytest.raises(StoreError, match="exists already"):
-        copied(at, tmp_path)
+        copy_run(at, tmp_path)
     ours = {name: content for name, content in contents(run.path).items() if name != ".lock"}
     assert contents(tmp_path / run.name) == ours
     assert [path.name for path in tmp_path.iterdir()] == [run.name]
@@ -163,7 +163,7 @@ def test_two_processes_that_copy_one_run(run: RunFolder, tmp_path: Path, monkeyp
 
 def test_a_failed_object_stops_the_other_downloads(s3: Bucket, tmp_path: Path) -> None:
     s3.put("runs/large", bytes(3 * objects.CHUNK_BYTES))
-    (found,) = objects.listed(RUNS)
+    (found,) = objects.list_objects(RUNS)
     stopped = threading.Event()
     stopped.set()
     with pytest.raises(StoreError, match="it was stopped"):
@@ -193,7 +193,7 @@ def test_a_run_that_may_go_on_is_not_copied_meanwhile(s3: Bucket, tmp_path: Path
 def test_an_address_that_is_no_run_is_named(s3: Bucket, place: str, message: str) -> None:
     s3.put("runs/half/trials/0001-x/trial.json")
     s3.put("runs/broken/manifest.json")
-    with pytest.raises(StoreError, match=message), opened(place):
+    with pytest.raises(StoreError, match=message), open_run(place):
         pass
 
 
@@ -209,7 +209,7 @@ def test_an_endpoint_that_is_none() -> None:
         environment({"AWS_ENDPOINT_URL_S3": "nonsense"}),
         pytest.raises(StoreError, match="AWS_ENDPOINT_URL_S3 is no endpoint of object storage: nonsense"),
     ):
-        objects.listed(RUNS)
+        objects.list_objects(RUNS)
 
 
 def test_runs_leave_this_machine_encrypted_only() -> None:
@@ -217,13 +217,13 @@ def test_runs_leave_this_machine_encrypted_only() -> None:
         environment({**KEYS, "AWS_ENDPOINT_URL_S3": "http://storage.example:9000"}),
         pytest.raises(StoreError, match=r"would send runs and signatures unencrypted to storage\.example") as raised,
     ):
-        objects.listed(RUNS)
+        objects.list_objects(RUNS)
     assert raised.value.hint == "set AWS_ENDPOINT_URL_S3 to an https:// URL; http:// is for this machine only"
 
 
 def test_objects_that_change_or_vanish_during_a_download(s3: Bucket, tmp_path: Path) -> None:
     s3.put("runs/a", b"one")
-    (found,) = objects.listed(RUNS)
+    (found,) = objects.list_objects(RUNS)
     s3.put("runs/a", b"two")
     with pytest.raises(StoreError, match="s3://bench/runs/a: it was changed while"):
         objects.fetch(found, tmp_path / "a")
@@ -241,13 +241,13 @@ def test_an_endpoint_that_does_not_answer() -> None:
             environment({**KEYS, "AWS_ENDPOINT_URL_S3": url}),
             pytest.raises(StoreError, match=r"cannot list s3://bench/runs: .*error sending request") as raised,
         ):
-            objects.listed(RUNS)
+            objects.list_objects(RUNS)
     assert "AWS_ENDPOINT_URL_S3" in (raised.value.hint or "")
 
 
 def test_access_is_denied(s3: Bucket) -> None:
     with s3.closed(), pytest.raises(StoreError, match="cannot list s3://bench/runs: the credentials are not") as raised:
-        objects.listed(RUNS)
+        objects.list_objects(RUNS)
     assert "AWS_PROFILE" in (raised.value.hint or "")
 
 
@@ -334,9 +334,9 @@ def test_a_fault_of_ours_costs_one_run(
     def opened_oddly(place: str, tables: Collection[str] | None = None) -> AbstractContextManager[RunFolder]:
         if place.endswith("odd"):
             raise ZeroDivisionError("by zero")
-        return opened(place, tables)
+        return open_run(place, tables)
 
-    monkeypatch.setattr("pgdyno.commands.analyse.opened", opened_oddly)
+    monkeypatch.setattr("pgdyno.commands.analyse.open_run", opened_oddly)
     assert analyse_stored([str(RUNS)], Path(), None, None, json=True) is ExitCode.INTERNAL
     said = json.loads(capsys.readouterr().out)
     assert [each["run"] for each in said["runs"]] == [str(at)]
@@ -381,7 +381,7 @@ def test_imports_come_from_there_and_go_there(
     )
     same = json.loads(capsys.readouterr().out)
     assert same | {"run": ""} == told | {"run": ""}
-    with opened(told["run"]) as there:
+    with open_run(told["run"]) as there:
         here = load_run(find_run(same["run"], Path()))
         run = load_run(there)
         assert run.trials == here.trials
@@ -414,7 +414,7 @@ def test_profiles_need_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         environment({"AWS_PROFILE": "lab"}),
         pytest.raises(StoreError, match="AWS_PROFILE needs boto3, which is not installed") as raised,
     ):
-        objects.listed(RUNS)
+        objects.list_objects(RUNS)
     assert raised.value.hint == "pip install 'pgdyno[aws]'"
 
 
@@ -430,12 +430,12 @@ def test_a_profile_has_the_credentials_and_the_endpoint(
         monkeypatch.delenv(name)
     s3.put("runs/a")
     with environment({"AWS_CONFIG_FILE": str(config), "AWS_PROFILE": "lab"}):
-        assert [each.address.key for each in objects.listed(RUNS)] == ["runs/a"]
+        assert [each.address.key for each in objects.list_objects(RUNS)] == ["runs/a"]
     with (
         environment({"AWS_CONFIG_FILE": str(config), "AWS_PROFILE": "other"}),
         pytest.raises(StoreError, match=r"boto3 cannot use its configuration: .*other"),
     ):
-        objects.listed(RUNS)
+        objects.list_objects(RUNS)
 
 
 def test_keys_may_be_any_text(s3: Bucket, tmp_path: Path) -> None:
@@ -443,7 +443,7 @@ def test_keys_may_be_any_text(s3: Bucket, tmp_path: Path) -> None:
     for name in names:
         s3.put(f"logs/{name}", name.encode())
     s3.put("logs/")
-    found = objects.listed(Address(BUCKET, "logs"))
+    found = objects.list_objects(Address(BUCKET, "logs"))
     assert [each.address.name for each in found] == objects.files(Address(BUCKET, "logs")) == sorted(names)
     for each in found:
         objects.fetch(each, tmp_path / "x")
@@ -456,14 +456,14 @@ def test_google_cloud_storage(s3: Bucket, run: RunFolder, tmp_path: Path) -> Non
         at = upload(run, Address.of(f"gs://{BUCKET}/runs"))
         assert str(at) == f"gs://bench/runs/{run.name}"
         assert named_runs(["gs://bench/runs/*"], tmp_path).places == [str(at)]
-        with opened(str(at)) as there:
+        with open_run(str(at)) as there:
             assert load_run(there).intervals() == load_run(run).intervals()
         with pytest.raises(StoreError, match="cannot list gs://nowhere/x: there is no bucket nowhere") as raised:
-            objects.listed(Address.of("gs://nowhere/x"))
+            objects.list_objects(Address.of("gs://nowhere/x"))
     assert raised.value.hint == "check the name, and the endpoint (GOOGLE_BASE_URL)"
 
 
 def test_azure_needs_an_account() -> None:
     with pytest.raises(StoreError, match=r"cannot use az://bench: .*Account must be specified") as raised:
-        objects.listed(Address.of("az://bench/runs"))
+        objects.list_objects(Address.of("az://bench/runs"))
     assert (raised.value.hint or "").startswith("set AZURE_STORAGE_ACCOUNT_NAME")

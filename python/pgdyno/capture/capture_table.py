@@ -14,7 +14,7 @@ from pgdyno.capture.left_out import Losses, sentence
 from pgdyno.capture.statement_classes import Classes
 from pgdyno.errors import UsageError
 from pgdyno.records.capture import Capture, Source, Values
-from pgdyno.store.duckdb_session import file_name, quoted, reading
+from pgdyno.store.duckdb_session import file_name, quote_text, reading
 from pgdyno.units import counted
 
 PART_BYTES = 32 << 20
@@ -150,7 +150,7 @@ def _write(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], path: P
     folder = path.with_name("parts")
     for first in range(0, len(files) if last else 0, _FILES_AT_ONCE):
         some = files[first : first + _FILES_AT_ONCE]
-        connection.execute(_SPLIT.format(files=reading("read_parquet", some), folder=quoted(file_name(folder))))
+        connection.execute(_SPLIT.format(files=reading("read_parquet", some), folder=quote_text(file_name(folder))))
         for file in some:
             file.unlink()
     parts = []
@@ -160,7 +160,7 @@ def _write(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], path: P
         connection.execute(
             _PART.format(
                 files=reading("read_parquet", sources),
-                path=quoted(file_name(parts[-1])),
+                path=quote_text(file_name(parts[-1])),
                 part=part,
                 began=began_us,
                 group=group,
@@ -171,7 +171,7 @@ def _write(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], path: P
             file.unlink()
     connection.execute("SET preserve_insertion_order = true")
     connection.execute(
-        f"COPY (FROM {reading('read_parquet', parts)}) TO {quoted(file_name(path))}"
+        f"COPY (FROM {reading('read_parquet', parts)}) TO {quote_text(file_name(path))}"
         f" (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {group})"
     )
 

@@ -25,7 +25,7 @@ from pgdyno.report.terminal.text_drawing import wrapped
 from pgdyno.safe_output import json_text, print_json
 from pgdyno.store import find_run, load_run
 from pgdyno.store.find_runs import named_runs
-from pgdyno.store.object_storage.runs import SUMMARIES, opened
+from pgdyno.store.object_storage.runs import SUMMARIES, open_run
 from pgdyno.units import counted
 
 
@@ -73,7 +73,7 @@ def analyse_stored(
 
 def analysed(asked: Asked, place: str) -> Any:  # noqa: ANN401 - a JSON value, or lines
     """Returns the analysis of the run at `place` as JSON or as lines. Raises StoreError."""
-    with opened(place, SUMMARIES) as folder:
+    with open_run(place, SUMMARIES) as folder:
         data = load_run(folder)
         found = analyse_run(data, asked.prices, asked.latency)
         if asked.json:

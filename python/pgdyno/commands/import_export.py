@@ -24,7 +24,7 @@ from pgdyno.safe_output import print_json, print_utf8
 from pgdyno.store import RunFolder, find_run, load_run
 from pgdyno.store.find_runs import matching_objects, named_runs
 from pgdyno.store.object_storage.address import Address, is_remote
-from pgdyno.store.object_storage.runs import copied, upload
+from pgdyno.store.object_storage.runs import copy_run, upload
 from pgdyno.units import counted
 
 UNREAD_SHOWN = 20
@@ -120,12 +120,12 @@ def copy_runs(named: Sequence[str], to: str, runs: Path) -> ExitCode:
 
 def _copied(to: str, place: str) -> str:
     if not is_remote(to):
-        return str(copied(Address.of(place), expanded(to)).path)
+        return str(copy_run(Address.of(place), expanded(to)).path)
     at = Address.of(to)
     if not is_remote(place):
         return str(_uploaded(RunFolder.open(Path(place)), at))
     with TemporaryDirectory(prefix="pgdyno-copy-") as folder:
-        return str(upload(copied(Address.of(place), Path(folder)), at))
+        return str(upload(copy_run(Address.of(place), Path(folder)), at))
 
 
 def _uploaded(folder: RunFolder, at: Address) -> Address:

@@ -29,7 +29,7 @@ from pgdyno.safe_output import visible
 from pgdyno.store import RunFolder, find_run, load_run
 from pgdyno.store.find_runs import named_runs
 from pgdyno.store.object_storage.address import is_remote
-from pgdyno.store.object_storage.runs import opened
+from pgdyno.store.object_storage.runs import open_run
 
 PAGE = "report.html"
 
@@ -177,7 +177,7 @@ def _distinct_names(places: Sequence[str]) -> None:
 
 def page_of(asked: Asked, place: str) -> Page:
     """Returns the page of the run at `place`; writes it if it belongs on object storage. Raises StoreError."""
-    with opened(place) as run:
+    with open_run(place) as run:
         where = below(run.location, PAGE) if asked.folder is None else below(asked.folder, f"{run.name}.html")
         data = load_run(run)
         content = whole_report([data], asked.prices, asked.language).html().encode()

@@ -24,7 +24,7 @@ from pgdyno.live.viewers import Hub
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.report.sentences import question
 from pgdyno.store import RunFolder, load_run
-from pgdyno.store.safe_files import parsed
+from pgdyno.store.safe_files import parse_json
 
 
 def earlier(index: Index, run: Path) -> Baseline:
@@ -129,7 +129,7 @@ class Experiments:
             raise HTTPException(403, "Only the user who runs this server may do that.")
         name = await run_in_threadpool(self._name, request)
         try:
-            asked = parsed(await body_of(request))
+            asked = parse_json(await body_of(request))
             what, text = Ask(asked["what"]), str(asked.get("text") or "")
         except (ValueError, KeyError, TypeError) as error:
             raise HTTPException(400, "Unknown request.") from error

@@ -17,7 +17,7 @@ from pgdyno.records import Outcome
 from pgdyno.report.run_events import TrialEnded
 from pgdyno.report.terminal.progress import result
 from pgdyno.store.run_folder import partial_path
-from pgdyno.store.safe_files import open_regular, parsed
+from pgdyno.store.safe_files import open_regular, parse_json
 
 
 class RunDuration:
@@ -84,7 +84,7 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
     if len(line) > LONGEST_LINE:
         return None
     try:
-        found = parsed(line)
+        found = parse_json(line)
     except ValueError:
         return None
     return found if isinstance(found, dict) else None

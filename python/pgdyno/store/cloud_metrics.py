@@ -11,7 +11,7 @@ from pgdyno.records import CloudRecord, CloudSource
 from pgdyno.store.parquet import write_tables
 from pgdyno.store.probe_queries import SeriesStep, WaitStep, rows_of
 from pgdyno.store.read_runs import RunData
-from pgdyno.store.safe_files import DAMAGED, parsed, read_record, replace_durably, storing, sync_tree
+from pgdyno.store.safe_files import DAMAGED, parse_json, read_record, replace_durably, storing, sync_tree
 from pgdyno.store.trial_tables import CloudEventRow, CloudSeriesRow
 
 RECORD = "cloud.json"
@@ -66,7 +66,7 @@ def stored_cloud(trial: Path) -> CloudRecord | None:
             return None
         content = read_record(path)
     try:
-        parsed(content)
+        parse_json(content)
         return CloudRecord.model_validate_json(content)
     except ValueError as error:
         raise StoreError(f"cannot read {path}: {str(error).splitlines()[0]}", hint=DAMAGED) from error

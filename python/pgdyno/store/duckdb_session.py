@@ -54,7 +54,7 @@ def session() -> duckdb.DuckDBPyConnection:
     return _database().cursor()
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -75,22 +75,22 @@ def file_pattern(path: Path) -> str:
     """Return the pattern that matches the file `path` only: DuckDB takes a name for a pattern when it reads."""
     name = file_name(path)
     # DuckDB splits a pattern at backslashes, too, and takes one that matches no file for a name
-    return name if "\\" in name else _escaped(name)
+    return name if "\\" in name else _escape_wildcards(name)
 
 
 def reading(
     function: Literal["read_parquet", "read_csv", "read_json"], paths: Iterable[Path], options: str = ""
 ) -> str:
     """Return SQL that reads the files `paths`, and no others, with further `options` of `function`."""
-    files = ", ".join(quoted(file_pattern(path)) for path in paths)
+    files = ", ".join(quote_text(file_pattern(path)) for path in paths)
     return f"{function}([{files}], {', '.join(filter(None, (_EXACT, options)))})"
 
 
 def reading_below(location: str, pattern: str) -> str:
     """Return SQL for a user's own DuckDB that reads the Parquet files that match `pattern` below `location`."""
-    files = quoted(f"{_escaped(location)}/{pattern}")
+    files = quote_text(f"{_escape_wildcards(location)}/{pattern}")
     return f"read_parquet({files}, {_EXACT})" if "=" in location else files
 
 
-def _escaped(name: str) -> str:
+def _escape_wildcards(name: str) -> str:
     return _WILDCARD.sub(r"[\g<0>]", name)

@@ -17,7 +17,7 @@ from pgdyno.mounts import expanded, is_file, is_folder
 from pgdyno.records import Manifest
 from pgdyno.store.object_storage import objects
 from pgdyno.store.object_storage.address import Address, is_remote
-from pgdyno.store.object_storage.runs import borrowed
+from pgdyno.store.object_storage.runs import borrow_run
 from pgdyno.store.run_folder import MANIFEST, TRIALS, RunFolder
 from pgdyno.store.safe_files import storing
 
@@ -101,14 +101,14 @@ def find_run(text: str, parent: Path) -> RunFolder:
     Raises UsageError for an ambiguous prefix, StoreError if there is none or it cannot be read.
     """
     if is_remote(text):
-        return borrowed(text)
+        return borrow_run(text)
     # try a path first, because it is unambiguous
     if "/" in text or is_file(Path(text) / MANIFEST):
         return RunFolder.open(expanded(text))
     if text == LATEST:
         newest = next(newest_first(parent), None)
         if newest is None:
-            raise StoreError(f"there are no runs in {_named(parent)}", hint="pgdyno run quick makes one")
+            raise StoreError(f"there are no runs in {_describe_folder(parent)}", hint="pgdyno run quick makes one")
         return RunFolder.open(newest)
     paths = _folders(parent)
     matches = [path for path in paths if path.name == text]
@@ -122,11 +122,11 @@ def find_run(text: str, parent: Path) -> RunFolder:
             raise other
         close = get_close_matches(text, [path.name for path in paths], n=1)
         hint = f"did you mean {close[0]}?" if close else "to list all runs: pgdyno list"
-        raise StoreError(f"there is no run {text} in {_named(parent)}", hint=hint)
+        raise StoreError(f"there is no run {text} in {_describe_folder(parent)}", hint=hint)
     return RunFolder.open(matches[0])
 
 
-def _named(parent: Path) -> str:
+def _describe_folder(parent: Path) -> str:
     return f"{parent}" if is_folder(parent) else f"{parent}: the folder does not exist"
 
 
@@ -188,15 +188,15 @@ def _one(text: str, parent: Path) -> str:
 def _several_remote(text: str) -> list[str] | None:
     """Return the runs of a pattern or a folder; None for a run."""
     if _WILD.search(text) is not None:
-        return _some(_matching(text, objects.folders), text)
+        return _require_runs(_matching(text, objects.folders), text)
     at = Address.of(text)
-    if at.key and objects.stored(at / MANIFEST) is not None:
+    if at.key and objects.find_object(at / MANIFEST) is not None:
         return None
     names = objects.folders(at)
     if TRIALS in names:
         # a run without its manifest: its reader reports that
         return None
-    return _some([str(at / name) for name in names if not name.startswith(".")], text)
+    return _require_runs([str(at / name) for name in names if not name.startswith(".")], text)
 
 
 def _matching(text: str, last: Callable[[Address], list[str]]) -> list[str]:
@@ -227,10 +227,10 @@ def _several_here(text: str) -> list[str] | None:
         return [str(each) for each in below] if any(is_file(each / MANIFEST) for each in below) else None
     if _WILD.search(text) is None:
         return None
-    return _some(sorted(each for each in glob.glob(str(path)) if is_folder(each)), text)  # noqa: PTH207 - of any place
+    return _require_runs(sorted(each for each in glob.glob(str(path)) if is_folder(each)), text)  # noqa: PTH207 - of any place
 
 
-def _some(places: list[str], text: str) -> list[str]:
+def _require_runs(places: list[str], text: str) -> list[str]:
     if not places:
         raise StoreError(f"there are no runs at {text}", hint="name a run, or a folder that has runs in it")
     return places

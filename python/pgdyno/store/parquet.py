@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.errors import StoreError
-from pgdyno.store.duckdb_session import file_name, file_pattern, quoted, reading, session
+from pgdyno.store.duckdb_session import file_name, file_pattern, quote_text, reading, session
 from pgdyno.store.safe_files import DAMAGED, check_regular, storing
-from pgdyno.store.trial_tables import TABLES, Row, columns, required
+from pgdyno.store.trial_tables import TABLES, Row, columns, required_columns
 
 if TYPE_CHECKING:
     import duckdb
@@ -45,7 +45,7 @@ _AT_ONCE = 256
 _NONE = object()
 
 
-def stored(paths: Sequence[Path], options: str = "") -> str:
+def table_query(paths: Sequence[Path], options: str = "") -> str:
     """Return SQL that reads `paths`, tables of trials, with further `options` of read_parquet.
 
     Raises StoreError for a link, for anything but a regular file, and for more rows than a table may have.
@@ -90,7 +90,7 @@ def _footers(paths: Sequence[Path]) -> Iterator[tuple[Path, int, _Footer]]:
     for path, key in zip(paths, keys, strict=True):
         if key not in _known:
             with storing("read", path):
-                _known[key] = _described(key[0])
+                _known[key] = _describe_table(key[0])
         yield path, key[2], _known[key]
 
 
@@ -98,7 +98,7 @@ def _sound_footers(paths: Sequence[str]) -> dict[str, int]:
     import duckdb
 
     types = columns(TABLES[Path(paths[0]).stem])
-    pairs = ", ".join(f"({quoted(name)}, {quoted(sql_type)})" for name, sql_type in types.items())
+    pairs = ", ".join(f"({quote_text(name)}, {quote_text(sql_type)})" for name, sql_type in types.items())
     sql = f"""
         SELECT file_name, num_rows FROM parquet_file_metadata($paths) SEMI JOIN (
             SELECT file_name FROM parquet_schema($paths) WHERE name <> 'duckdb_schema'
@@ -114,7 +114,7 @@ def _sound_footers(paths: Sequence[str]) -> dict[str, int]:
             return {}
 
 
-def _described(path: str) -> _Footer:
+def _describe_table(path: str) -> _Footer:
     with session() as connection:
         pattern = file_pattern(Path(path))
         found = connection.execute("SELECT num_rows FROM parquet_file_metadata(?)", [pattern]).fetchone()
@@ -157,7 +157,7 @@ def fetched_rows(
 
 def sound(row: type[Row]) -> str:
     """Return SQL of the columns of `row` with their types; a non-finite or overlong value is an error."""
-    needed = required(row)
+    needed = required_columns(row)
     return ", ".join(
         f"{_sound(name, sql_type, is_needed=name in needed)} AS {name}" for name, sql_type in columns(row).items()
     )
@@ -214,14 +214,14 @@ def write_batches(folder: Path, names: Iterable[str], batches: Iterable[Mapping[
         for name in types:
             path = folder / f"{name}.parquet"
             with storing("write", path):
-                connection.execute(f'COPY "{name}" TO {quoted(file_name(path))} {_FORMAT}')
+                connection.execute(f'COPY "{name}" TO {quote_text(file_name(path))} {_FORMAT}')
 
 
 _FORMAT = "(FORMAT parquet, COMPRESSION zstd)"
 
 
 def _write(connection: duckdb.DuckDBPyConnection, path: Path, row: type[Row], rows: Sequence[Row]) -> None:
-    _execute(connection, "COPY (SELECT", columns(row), rows, f") TO {quoted(file_name(path))} {_FORMAT}", path)
+    _execute(connection, "COPY (SELECT", columns(row), rows, f") TO {quote_text(file_name(path))} {_FORMAT}", path)
 
 
 def _execute(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pgdyno.store.duckdb_session import quoted, session
-from pgdyno.store.parquet import fetched_rows, stored
+from pgdyno.store.duckdb_session import quote_text, session
+from pgdyno.store.parquet import fetched_rows, table_query
 from pgdyno.store.read_runs import RunData
 from pgdyno.store.safe_files import storing
 
@@ -74,7 +74,7 @@ class ProcessSum:
 def series_steps(run: RunData, widths_us: Mapping[int, int]) -> list[SeriesStep]:
     """Return the metrics above of each trial of `widths_us`, in steps of that width. Raises StoreError."""
     wanted = [(*each, True) for each in AMOUNTS] + [(*each, False) for each in MEANS]
-    values = ", ".join(f"({quoted(source)}, {quoted(metric)}, {rate})" for source, metric, rate in wanted)
+    values = ", ".join(f"({quote_text(source)}, {quote_text(metric)}, {rate})" for source, metric, rate in wanted)
     query = f"""
         WITH wanted (source, metric, is_amount) AS (VALUES {values}), chosen AS (
             -- a sample is about the time before it: its middle decides
@@ -141,7 +141,7 @@ def _of_files(
 ) -> list[tuple[Any, ...]]:
     def files(name: str) -> str:
         paths = [run.folder.trials_path / slug / f"{name}.parquet" for slug in slugs]
-        return stored([path for path in paths if path.exists()])
+        return table_query([path for path in paths if path.exists()])
 
     if not any((run.folder.trials_path / slug / f"{table}.parquet").exists() for slug in slugs):
         return []
@@ -241,23 +241,23 @@ class ProbeAverages:
 
 def has_probe_tables(run: RunData) -> bool:
     """Return whether every trial has the probe's tables, which folders of earlier versions lack."""
-    return all(_has(run.folder.trials_path / trial.slug) for trial in run.trials)
+    return all(_has_probe_tables(run.folder.trials_path / trial.slug) for trial in run.trials)
 
 
-def _has(folder: Path) -> bool:
+def _has_probe_tables(folder: Path) -> bool:
     return all((folder / f"{name}.parquet").exists() for name in ("series", "waits"))
 
 
 def probe_averages(run: RunData, trials: Collection[int] | None = None) -> list[ProbeAverages]:
     """Return averages of trials with a probe, in order; only `trials` if given. Raises StoreError."""
     slugs = {record.number: record.slug for record in run.trials if trials is None or record.number in trials}
-    there = [slug for slug in slugs.values() if _has(run.folder.trials_path / slug)]
+    there = [slug for slug in slugs.values() if _has_probe_tables(run.folder.trials_path / slug)]
     if not there:
         return []
     with storing("read", run.folder.path), session() as connection:
         for name in _TABLES:
             paths = [run.folder.trials_path / slug / f"{name}.parquet" for slug in there]
-            connection.execute(f"CREATE TEMP VIEW {name} AS FROM {stored(paths)}")
+            connection.execute(f"CREATE TEMP VIEW {name} AS FROM {table_query(paths)}")
         found = connection.execute(_QUERY.format(seconds=_COUNTED_S))
         rows = list(fetched_rows(found, run.folder.path, slugs))
     return [

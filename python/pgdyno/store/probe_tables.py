@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.records import PlacedLines
-from pgdyno.store.duckdb_session import connect, file_name, quoted, reading, session
-from pgdyno.store.parquet import fetched_rows, stored
+from pgdyno.store.duckdb_session import connect, file_name, quote_text, reading, session
+from pgdyno.store.parquet import fetched_rows, table_query
 from pgdyno.store.safe_files import storing
 from pgdyno.store.trial_tables import (
     Row,
@@ -110,8 +110,8 @@ def _rows(query: str, trial: int, file: PlacedLines) -> str:
     return query.format(
         trial=trial,
         times=f"round({placed})::BIGINT AS t_us, {wall} AS wall_us",
-        own=quoted(file.own_source),
-        standby=quoted(file.standby or ""),
+        own=quote_text(file.own_source),
+        standby=quote_text(file.standby or ""),
         lines=_source(file.path),
         since=f"round({since})::BIGINT",
         until=f"round({placed})::BIGINT",
@@ -120,7 +120,7 @@ def _rows(query: str, trial: int, file: PlacedLines) -> str:
 
 
 def _source(path: Path) -> str:
-    types = ", ".join(f"{name}: {quoted(sql_type)}" for name, sql_type in _COLUMNS.items())
+    types = ", ".join(f"{name}: {quote_text(sql_type)}" for name, sql_type in _COLUMNS.items())
     options = (
         f"format = 'newline_delimited', columns = {{{types}}}, ignore_errors = true,"
         f" maximum_object_size = {_MOST_BYTES}"
@@ -215,7 +215,7 @@ def _rows_within(
                 connection, "stretches", ("trial INTEGER", "place INTEGER", "begin_us BIGINT", "end_us BIGINT"), places
             )
             _table(connection, "wanted", _WANTED, wanted)
-            found = connection.execute(query.format(files=stored([files[number] for number in chosen])))
+            found = connection.execute(query.format(files=table_query([files[number] for number in chosen])))
             yield from fetched_rows(found, files[chosen[0]].parents[1], chosen)
 
 

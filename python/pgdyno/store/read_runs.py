@@ -13,9 +13,9 @@ from pgdyno.effect import Effect, effect_of_sql
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.records import Manifest, TrialRecord
 from pgdyno.records.secret_settings import kept_value
-from pgdyno.store.duckdb_session import connect, quoted, session
+from pgdyno.store.duckdb_session import connect, quote_text, session
 from pgdyno.store.kept_capture import read_capture_of
-from pgdyno.store.parquet import MOST_READ, fetched_rows, sound, stored
+from pgdyno.store.parquet import MOST_READ, fetched_rows, sound, table_query
 from pgdyno.store.probe_tables import (
     FILES_AT_ONCE,
     Metric,
@@ -144,7 +144,7 @@ class RunData:
     def settings(self, trial: int | None = None, names: Sequence[str] = ()) -> list[SettingRow]:
         """Return the server's settings, by name; only `names` if given. Raises StoreError."""
         if trial is not None or not self._paths:
-            where = f"name IN ({', '.join(map(quoted, names))})" if names else "true"
+            where = f"name IN ({', '.join(map(quote_text, names))})" if names else "true"
             rows = self._rows(SettingRow, trial, order="trial, name", where=where)
             return [replace(row, setting=row.setting and kept_value(row.name, row.setting)) for row in rows]
         by_trial: dict[int, list[SettingRow]] = {number: [] for number in self._paths}
@@ -170,7 +170,7 @@ class RunData:
 
         Empty for a trial without a probe, and for folders from before probes existed.
         """
-        where = f"source IN ({', '.join(map(quoted, sources))})" if sources else "true"
+        where = f"source IN ({', '.join(map(quote_text, sources))})" if sources else "true"
         return self._rows(SeriesRow, trial, order="trial, t_us", where=where)
 
     def waits(self, trial: int | None = None) -> list[WaitRow]:
@@ -323,7 +323,7 @@ def _view(connection: duckdb.DuckDBPyConnection, name: str, row: type[Row], fold
     for folder in folders:
         paths = _files(folder.trial_paths(), name, row)
         if paths:
-            parts.append(f"SELECT {quoted(folder.name)} AS run, {', '.join(types)} FROM {_parquet(paths, row)}")  # noqa: S608
+            parts.append(f"SELECT {quote_text(folder.name)} AS run, {', '.join(types)} FROM {_parquet(paths, row)}")  # noqa: S608
     if not parts:
         nulls = ", ".join(f"NULL::{sql_type} AS {column}" for column, sql_type in types.items())
         parts = [f"SELECT NULL::VARCHAR AS run, {nulls} WHERE false"]
@@ -351,7 +351,7 @@ def _files(trials: Sequence[Path], name: str, row: type[Row]) -> list[Path]:
 
 
 def _parquet(paths: Sequence[Path], row: type[Row]) -> str:
-    files = stored(paths, "union_by_name = true, file_row_number = true")
+    files = table_query(paths, "union_by_name = true, file_row_number = true")
     # earlier versions wrote fewer columns: those are null
     known = ", ".join(f"NULL::{sql_type} AS {column}" for column, sql_type in columns(row).items())
     every = f"(FROM {files} UNION ALL BY NAME SELECT {known} WHERE false)"

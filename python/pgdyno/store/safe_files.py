@@ -155,7 +155,7 @@ def read_model(path: Path, model: type[_R], check: Callable[[Path, dict[str, Any
 
     content = read_record(path)
     try:
-        data = parsed(content)
+        data = parse_json(content)
         if not isinstance(data, dict):
             raise ValueError("it is not an object")
         if check is not None:
@@ -211,7 +211,7 @@ def files_below(folder: Path, _depth: int = 1) -> Iterator[Path]:
             yield each
 
 
-def parsed(content: bytes | str) -> Any:  # noqa: ANN401 - JSON of any shape
+def parse_json(content: bytes | str) -> Any:  # noqa: ANN401 - JSON of any shape
     """Parse `content` as JSON. Raises ValueError also for a duplicate key, for a number that is too large or not
     finite, and for deep nesting.
     """
@@ -226,7 +226,7 @@ def parsed(content: bytes | str) -> Any:  # noqa: ANN401 - JSON of any shape
 def detail_of(kind: str, detail: str) -> dict[str, Any]:
     """Return the other fields of an event of the table `events`. Raises StoreError unless they are a JSON object."""
     try:
-        found = parsed(detail)
+        found = parse_json(detail)
     except ValueError as error:
         raise StoreError(f"cannot read the event {kind}: {error}", hint=DAMAGED) from error
     if not isinstance(found, dict):

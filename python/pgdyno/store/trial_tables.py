@@ -272,7 +272,7 @@ def columns(row: type[Row]) -> Mapping[str, str]:
     return MappingProxyType({name: _sql_type(hint) for name, hint in _hints(row.__name__).items()})
 
 
-def required(row: type[Row]) -> frozenset[str]:
+def required_columns(row: type[Row]) -> frozenset[str]:
     """Return the columns of `row` that never are null."""
     return frozenset(name for name, hint in _hints(row.__name__).items() if hasattr(hint, "__metadata__"))
 

@@ -307,7 +307,7 @@ class TrialWriter:
         Raises StoreError; the trial is then still partial.
         """
         with storing("write", self.partial), self._open_log("events") as log:
-            rows = ingest(record.number, _copied(events, log))
+            rows = ingest(record.number, _copy_events(events, log))
             write_batches(self.partial, TrialTables().as_mapping(), (each.as_mapping() for each in rows))
         if probed:
             with storing("write", self.partial):
@@ -385,7 +385,7 @@ class TrialWriter:
     def keep_events(self, name: str, events: Iterable[Event]) -> None:
         """Write `events` of an engine unchanged into `log/<name>.jsonl.gz`. Raises StoreError."""
         with self._open_log(name) as log:
-            for _ in _copied(events, log):
+            for _ in _copy_events(events, log):
                 pass
 
     @contextmanager
@@ -396,7 +396,7 @@ class TrialWriter:
             yield log
 
 
-def _copied(events: Iterable[Event], log: gzip.GzipFile) -> Iterator[Event]:
+def _copy_events(events: Iterable[Event], log: gzip.GzipFile) -> Iterator[Event]:
     for event in events:
         log.write(event_line(event))
         yield event

@@ -13,7 +13,7 @@ from pgdyno.capture.logs.log_prefix import MOST_HEADER
 from pgdyno.capture.logs.log_times import epoch_us
 from pgdyno.capture.logs.text_entries import NEWLINE, PART, RETURN, Doubt
 from pgdyno.records.capture import UNKNOWN_SQLSTATE
-from pgdyno.store.duckdb_session import quoted, reading
+from pgdyno.store.duckdb_session import quote_text, reading
 
 _CSV_COLUMNS = (
     "stamp", "role", "database", "pid", "remote", "key", "number", "tag", "started", "vxid", "xid", "severity",
@@ -113,14 +113,14 @@ def _stderr(log: LogFile, source: str) -> str:
     assert prefix is not None
     names = ["header", *prefix.groups, "severity"]
     pattern = f"^({prefix.first_line()})"
-    listed = ", ".join(quoted(name) for name in names)
+    listed = ", ".join(quote_text(name) for name in names)
     have = {name: f"nullif(head.{name}, '')" for name in prefix.groups}
     columns = ", ".join(f"{have.get(name, 'NULL')} AS {name}" for name in _HEADER)
     # log_error_verbosity = verbose puts the code before the message
     code = "regexp_extract(parts[1], '^([0-9A-Z]{5}): ', 1)"
     return f"""
         SELECT line, doubt, {columns}, severity,
-               coalesce({have.get("sqlstate", "NULL")}, nullif({code}, ''), {quoted(UNKNOWN_SQLSTATE)}) AS sqlstate,
+               coalesce({have.get("sqlstate", "NULL")}, nullif({code}, ''), {quote_text(UNKNOWN_SQLSTATE)}) AS sqlstate,
                {_unmarked(f"CASE WHEN {code} = '' THEN parts[1] ELSE substr(parts[1], 8) END")} AS message,
                {_unmarked(_part("DETAIL"))} AS detail, {_unmarked(_part("STATEMENT"))} AS query
         FROM (
@@ -128,7 +128,7 @@ def _stderr(log: LogFile, source: str) -> str:
                    string_split(substr(text, length(head.header) + 1), '{PART}') AS parts
             FROM (
                 SELECT line, doubt, text,
-                       regexp_extract(text[:{MOST_HEADER}], {quoted(pattern)}, [{listed}]) AS head FROM {source}
+                       regexp_extract(text[:{MOST_HEADER}], {quote_text(pattern)}, [{listed}]) AS head FROM {source}
             )
         ) WHERE severity <> ''
     """

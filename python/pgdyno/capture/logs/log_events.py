@@ -12,7 +12,7 @@ import duckdb
 from pgdyno.capture.logs.credentials import IN_STRING
 from pgdyno.capture.logs.text_entries import Doubt
 from pgdyno.records.capture import UNKNOWN_SQLSTATE
-from pgdyno.store.duckdb_session import quoted
+from pgdyno.store.duckdb_session import quote_text
 
 SQLSTATES = {
     "duplicate key value violates unique constraint": "23505",
@@ -43,7 +43,11 @@ SQLSTATES = {
 }
 """Of frequent errors, by a pattern of the beginning of their messages."""
 SQLSTATE_OF_MESSAGE = f"""
-CASE {" ".join(f"WHEN regexp_matches(message, {quoted('^' + text)}) THEN '{code}'" for text, code in SQLSTATES.items())}
+CASE {
+    " ".join(
+        f"WHEN regexp_matches(message, {quote_text('^' + text)}) THEN '{code}'" for text, code in SQLSTATES.items()
+    )
+}
      ELSE '{UNKNOWN_SQLSTATE}' END
 """
 
@@ -135,14 +139,14 @@ SELECT line, logged_us, key, pid, started, process_number, kind, us,
             ELSE regexp_matches(detail, '[.][.][.]''(?:, [$]|$)')
                  OR NOT regexp_full_match(detail, '{_PARAMETERS}') END AS has_shortened,
        CASE WHEN doubt = '{Doubt.BLANKS}' AND contains(detail, chr(10)) THEN '{Doubt.CUT}'
-            WHEN regexp_matches(sql[-40:], {quoted(_SHORTENED)}) THEN '{Doubt.CUT}' ELSE doubt END AS doubt,
-       coalesce(NOT is_repeated AND regexp_matches(detail, {quoted(IN_STRING)}), false) AS has_credentials,
+            WHEN regexp_matches(sql[-40:], {quote_text(_SHORTENED)}) THEN '{Doubt.CUT}' ELSE doubt END AS doubt,
+       coalesce(NOT is_repeated AND regexp_matches(detail, {quote_text(IN_STRING)}), false) AS has_credentials,
        CASE WHEN kind <> '{Kind.ERROR}' THEN NULL WHEN sqlstate = '{UNKNOWN_SQLSTATE}' THEN {{code}}
             ELSE nullif(sqlstate, '00000') END AS sqlstate,
        CASE WHEN kind IN ('{Kind.WAITING}', '{Kind.ACQUIRED}')
             THEN (TRY_CAST(regexp_extract(message, ' after ([0-9.]+) ms', 1) AS DECIMAL(15, 3)) * 1000)::BIGINT
        END AS lock_us,
-       coalesce(regexp_matches(sql, {quoted(_OWN_STATEMENT)}), false)
+       coalesce(regexp_matches(sql, {quote_text(_OWN_STATEMENT)}), false)
        OR (kind = '{Kind.CONNECT}' AND contains(message, ' application_name={OWN_SESSIONS}')) AS is_own,
        CASE WHEN kind = '{Kind.PLAN}' THEN {{plan_rows}} END AS rows,
        CASE WHEN backend = 'walsender' THEN 'replication'

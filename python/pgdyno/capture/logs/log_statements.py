@@ -20,46 +20,47 @@ from pgdyno.capture.sql_constants import (
     Template,
     judged,
 )
-from pgdyno.store.duckdb_session import quoted
+from pgdyno.store.duckdb_session import quote_text
 
 _STATEMENTS = f"""
 CREATE OR REPLACE TEMP TABLE statement AS
-SELECT *, regexp_replace(sql, {quoted(SPLIT)}, {quoted(chr(92) + "1" + MARK)}, 'g') AS form, hash(form) AS template
+SELECT *, regexp_replace(sql, {quote_text(SPLIT)}, {quote_text(chr(92) + "1" + MARK)}, 'g') AS form,
+    hash(form) AS template
 FROM event
 """
 _NEW = "SELECT template, any_value(form) FROM statement WHERE form IS NOT NULL GROUP BY template"
 # the first dollar quote of a statement is recognised, but its end may be within it: then all of the text counts
 _WITH_CREDENTIALS = f"""
-    (regexp_matches(sql, {quoted(LIKELY)})
-     AND (len(list_filter(regexp_extract_all(sql, {quoted(TOKENS)}), lambda token:
-              (regexp_matches(token, '''|^--|^/[*]') AND regexp_matches(token, {quoted(IN_STRING)}))
-              OR (regexp_matches(token, '^\\$[^0-9]') AND regexp_matches(sql, {quoted(IN_CODE)})))) > 0
-          OR (regexp_matches(form, {quoted(DOLLARS)}) AND regexp_matches(sql, {quoted(IN_CODE)}))))
+    (regexp_matches(sql, {quote_text(LIKELY)})
+     AND (len(list_filter(regexp_extract_all(sql, {quote_text(TOKENS)}), lambda token:
+              (regexp_matches(token, '''|^--|^/[*]') AND regexp_matches(token, {quote_text(IN_STRING)}))
+              OR (regexp_matches(token, '^\\$[^0-9]') AND regexp_matches(sql, {quote_text(IN_CODE)})))) > 0
+          OR (regexp_matches(form, {quote_text(DOLLARS)}) AND regexp_matches(sql, {quote_text(IN_CODE)}))))
     OR has_credentials
 """
 # blanks are part of what stands in quotes, and only of that
 _MAY_BE_CUT = f"""
     coalesce(doubt = '{Doubt.CUT}' OR (doubt = '{Doubt.BLANKS}'
-             AND len(list_filter(regexp_extract_all(sql, {quoted(TOKENS)}), lambda token:
+             AND len(list_filter(regexp_extract_all(sql, {quote_text(TOKENS)}), lambda token:
                      regexp_matches(token, '^[^-/]') AND contains(token, chr(10)))) > 0), false)
 """
-_DOLLARS = f"regexp_matches(sql, {quoted(DOLLARS)})"
+_DOLLARS = f"regexp_matches(sql, {quote_text(DOLLARS)})"
 # without standard_conforming_strings, a constant that seems to end with a backslash goes on: its rest would be no
 # constant, and the quotes are balanced if a comment or a name has another one
 _GOES_ON = f"""
     contains(sql, '\\''')
-    AND len(list_filter(regexp_extract_all(sql, {quoted(TOKENS)}), lambda token:
+    AND len(list_filter(regexp_extract_all(sql, {quote_text(TOKENS)}), lambda token:
             regexp_matches(token, '--|/[*]|"') AND contains(token, ''''))) > 0
-    AND len(list_filter(regexp_extract_all(sql, {quoted(TOKENS)}), lambda token:
+    AND len(list_filter(regexp_extract_all(sql, {quote_text(TOKENS)}), lambda token:
             regexp_matches(token, '(?s)^''.+\\\\''$'))) > 0
 """
 _TOKENS = f"""
 CREATE OR REPLACE TEMP TABLE token AS
 SELECT line, false AS is_parameter, template, unnest(tokens) AS token, generate_subscripts(tokens, 1) AS number
 FROM (
-    SELECT line, template, regexp_extract_all(sql, {quoted(TOKENS)}) AS tokens FROM statement
+    SELECT line, template, regexp_extract_all(sql, {quote_text(TOKENS)}) AS tokens FROM statement
     WHERE contains(sql, '''') OR contains(sql, '--') OR contains(sql, '/*')
-          OR regexp_matches(sql, {quoted(LARGE_NUMBER)})
+          OR regexp_matches(sql, {quote_text(LARGE_NUMBER)})
 )
 UNION ALL
 SELECT line, true, template, unnest(parameters), generate_subscripts(parameters, 1) FROM statement
@@ -69,7 +70,7 @@ _NUMBER = "regexp_full_match(token, '''?-?[1-9]?[0-9]{0,8}(\\.[0-9]+)?''?')"
 _VALUES = f"""
 SELECT DISTINCT is_parameter, token FROM token
 WHERE token IS NOT NULL AND NOT {_NUMBER}
-  AND (is_parameter OR regexp_matches(token, {quoted(f"^(?:{LARGE_NUMBER})")})
+  AND (is_parameter OR regexp_matches(token, {quote_text(f"^(?:{LARGE_NUMBER})")})
        OR (contains(token, '''') AND NOT regexp_matches(token, '^("|--|/[*])')))
 """
 # names and parameters are in the template already
@@ -78,7 +79,7 @@ CREATE OR REPLACE TEMP TABLE replaced AS
 SELECT line, is_parameter, list(CASE
     WHEN is_parameter THEN CASE WHEN is_kept THEN token ELSE coalesce(value, token) END
     WHEN token[1] = '"' OR regexp_full_match(token, '\\$[0-9]+') OR starts_with(token, '--') THEN ''
-    WHEN starts_with(token, '/*') AND NOT regexp_full_match(token, {quoted(KEPT_COMMENT)}) THEN ' '
+    WHEN starts_with(token, '/*') AND NOT regexp_full_match(token, {quote_text(KEPT_COMMENT)}) THEN ' '
     WHEN is_kept THEN token
     ELSE coalesce(value, token) END ORDER BY number) AS tokens
 FROM token
@@ -90,7 +91,7 @@ LEFT JOIN (SELECT unnest($templates::UBIGINT[]) AS template, unnest($numbers::BI
 GROUP BY line, is_parameter
 """
 _JOINED = f"""
-    array_to_string(list_transform(list_zip(string_split(form, {quoted(MARK)}), texts.tokens),
+    array_to_string(list_transform(list_zip(string_split(form, {quote_text(MARK)}), texts.tokens),
                                    lambda pair: concat(pair[1], pair[2])), '')
 """
 _STORE = f"""

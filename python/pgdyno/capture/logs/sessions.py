@@ -15,7 +15,7 @@ from pgdyno.capture.left_out import FILE_BITS
 from pgdyno.capture.statement_classes import Classes
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.records.capture import UNKNOWN_SQLSTATE
-from pgdyno.store.duckdb_session import file_name, quoted
+from pgdyno.store.duckdb_session import file_name, quote_text
 from pgdyno.units import counted
 
 STEP_BACK_US = 5_000_000
@@ -372,7 +372,7 @@ class SessionStatements:
         cursor.execute("DELETE FROM session_state WHERE session IN (SELECT session FROM new_state)")
         cursor.execute("INSERT INTO session_state FROM new_state")
         file = self._folder / f"statements-{block}.parquet"
-        cursor.execute(_WRITTEN.format(block=block, file=quoted(file_name(file))))
+        cursor.execute(_WRITTEN.format(block=block, file=quote_text(file_name(file))))
         cursor.execute(_OPEN_EVENTS)
         for table in ("log_event", "unit_event", "ended", "judged"):
             cursor.execute(f"DROP TABLE {table}")

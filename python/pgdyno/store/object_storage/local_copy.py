@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from pgdyno.errors import StoreError
 from pgdyno.store.object_storage.address import Address, is_remote
-from pgdyno.store.object_storage.objects import beginning, fetch, stored
+from pgdyno.store.object_storage.objects import beginning, fetch, find_object
 from pgdyno.store.object_storage.runs import named_as
 from pgdyno.store.safe_files import storing
 
@@ -25,7 +25,7 @@ def at_hand(place: str) -> Iterator[Path]:
         yield Path(place)
         return
     at = Address.of(place)
-    found = stored(at)
+    found = find_object(at)
     if found is None:
         raise StoreError(f"cannot read {at}: there is no such object")
     with TemporaryDirectory(prefix="pgdyno-file-") as folder, named_as({folder: at}):
@@ -62,7 +62,7 @@ def first_line(place: str, most_bytes: int) -> bytes:
 def size_bytes(place: str) -> int:
     """Return the size of the file at `place`. Raises StoreError."""
     if is_remote(place):
-        found = stored(Address.of(place))
+        found = find_object(Address.of(place))
         if found is None:
             raise StoreError(f"cannot read {place}: there is no such object")
         return found.size_bytes

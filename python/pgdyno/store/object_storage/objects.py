@@ -32,21 +32,21 @@ _NO_CREDENTIALS = re.compile(r"token request|169\.254\.|metadata|credential|auth
 
 
 @contextmanager
-def explained(doing: str, at: Address) -> Iterator[None]:
+def explain_errors(doing: str, at: Address) -> Iterator[None]:
     """Convert errors of the service to StoreError: `doing` is "list", "read" or "write", done to `at`."""
     from obstore.exceptions import BaseError
 
     try:
         yield
     except (BaseError, FileNotFoundError, ValueError) as error:
-        raise _refused(f"cannot {doing} {at}", doing, at, error) from error
+        raise _service_error(f"cannot {doing} {at}", doing, at, error) from error
 
 
-def _refused(what: str, doing: str, at: Address, error: Exception) -> StoreError:
+def _service_error(what: str, doing: str, at: Address, error: Exception) -> StoreError:
     from obstore.exceptions import AlreadyExistsError, PreconditionError
 
     service, text = SERVICES[at.scheme], str(error).partition("\n\nDebug source:")[0]
-    status, code = _first(_STATUS, text), _first(_CODE, text)
+    status, code = _first_match(_STATUS, text), _first_match(_CODE, text)
     if code in _NO_BUCKET:
         return StoreError(f"{what}: there is no bucket {at.bucket}", hint=service.endpoint)
     if code in _UNKNOWN or status == "401":
@@ -65,14 +65,14 @@ def _refused(what: str, doing: str, at: Address, error: Exception) -> StoreError
             hint="check whether somebody removed it while pgdyno read it",
         )
     if status is not None and code is not None:
-        return StoreError(f"{what}: {', '.join(each for each in (code, _first(_MESSAGE, text)) if each)}")
+        return StoreError(f"{what}: {', '.join(each for each in (code, _first_match(_MESSAGE, text)) if each)}")
     if status is None and "body" in text:
         return StoreError(f"{what}: the connection broke: {_short(text)}")
     hint = service.credentials if _NO_CREDENTIALS.search(text) else service.endpoint
     return StoreError(f"{what}: {_short(text)}", hint=hint)
 
 
-def _first(pattern: re.Pattern[str], text: str) -> str | None:
+def _first_match(pattern: re.Pattern[str], text: str) -> str | None:
     found = pattern.search(text)
     return None if found is None else found[1]
 
@@ -96,7 +96,7 @@ class Stored:
     """Differs if the content differs; None if the service gives none."""
 
 
-def _done(work: Coroutine[object, object, T]) -> T:
+def _run_work(work: Coroutine[object, object, T]) -> T:
     import asyncio
     from concurrent.futures import ThreadPoolExecutor
 
@@ -113,7 +113,7 @@ def _store(at: Address) -> ObjectStore:
     return bucket_store(at.scheme, at.bucket)
 
 
-def listed(at: Address) -> list[Stored]:
+def list_objects(at: Address) -> list[Stored]:
     """All objects below `at`, by their keys. Raises StoreError."""
 
     async def every() -> list[Stored]:
@@ -128,21 +128,21 @@ def listed(at: Address) -> list[Stored]:
         )
         return sorted(objects, key=lambda each: each.address.key)
 
-    with explained("list", at):
-        return _done(every())
+    with explain_errors("list", at):
+        return _run_work(every())
 
 
 def folders(at: Address) -> list[str]:
     """Return the names of direct subfolders of `at` that contain objects, sorted. Raises StoreError."""
-    return _below(at)[0]
+    return _list_names(at)[0]
 
 
 def files(at: Address) -> list[str]:
     """Names of the objects directly below `at`, sorted. Raises StoreError."""
-    return _below(at)[1]
+    return _list_names(at)[1]
 
 
-def _below(at: Address) -> tuple[list[str], list[str]]:
+def _list_names(at: Address) -> tuple[list[str], list[str]]:
     async def both() -> tuple[list[str], list[str]]:
         import obstore
 
@@ -150,15 +150,15 @@ def _below(at: Address) -> tuple[list[str], list[str]]:
         objects = [each["path"] for each in found["objects"] if each["path"] != at.key]
         return _names(at, found["common_prefixes"]), _names(at, objects)
 
-    with explained("list", at):
-        return _done(both())
+    with explain_errors("list", at):
+        return _run_work(both())
 
 
 def _names(at: Address, keys: Iterable[str]) -> list[str]:
     return sorted(key.removeprefix(at.prefix) for key in keys)
 
 
-def stored(at: Address) -> Stored | None:
+def find_object(at: Address) -> Stored | None:
     """The object at `at`; None where there is none. Raises StoreError."""
 
     async def head() -> Stored | None:
@@ -170,8 +170,8 @@ def stored(at: Address) -> Stored | None:
             return None
         return Stored(at, found["size"], found["e_tag"])
 
-    with explained("read", at):
-        return _done(head())
+    with explain_errors("read", at):
+        return _run_work(head())
 
 
 def beginning(at: Address, size_bytes: int) -> bytes:
@@ -184,13 +184,13 @@ def beginning(at: Address, size_bytes: int) -> bytes:
         try:
             return bytes(await obstore.get_range_async(_store(at), at.key, start=0, end=size_bytes))
         except BaseError as error:
-            if _first(_STATUS, str(error)) == "416":
+            if _first_match(_STATUS, str(error)) == "416":
                 # it is empty
                 return b""
             raise
 
-    with explained("read", at):
-        return _done(first())
+    with explain_errors("read", at):
+        return _run_work(first())
 
 
 def fetch(of: Stored, path: Path, stopped: Event | None = None) -> None:
@@ -198,8 +198,8 @@ def fetch(of: Stored, path: Path, stopped: Event | None = None) -> None:
 
     Raises StoreError if it has vanished or changed since, is incomplete, cannot be written, or is stopped.
     """
-    with storing("write", path), path.open("wb") as file, explained("read", of.address):
-        _done(_copy(of, file, stopped or Event()))
+    with storing("write", path), path.open("wb") as file, explain_errors("read", of.address):
+        _run_work(_copy(of, file, stopped or Event()))
 
 
 async def _copy(of: Stored, file: IO[bytes], stopped: Event) -> None:
@@ -226,5 +226,5 @@ def write(content: bytes | IO[bytes], at: Address, *, only_new: bool = False) ->
 
         await obstore.put_async(_store(at), at.key, content, mode="create" if only_new else "overwrite")
 
-    with explained("write", at):
-        _done(put())
+    with explain_errors("write", at):
+        _run_work(put())

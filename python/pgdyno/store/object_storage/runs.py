@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pgdyno.errors import StoreError
 from pgdyno.mounts import expanded
 from pgdyno.store.object_storage.address import Address, is_remote
-from pgdyno.store.object_storage.objects import Stored, fetch, listed, stored, write
+from pgdyno.store.object_storage.objects import Stored, fetch, find_object, list_objects, write
 from pgdyno.store.run_folder import MANIFEST, TRIALS, RunFolder
 from pgdyno.store.safe_files import files_below, storing
 from pgdyno.units import format_bytes
@@ -33,7 +33,7 @@ _TRIAL = re.compile(rf"{TRIALS}/[^./][^/]*/(?:[a-z_]+\.json|(?P<table>[a-z_]+)\.
 
 
 @contextmanager
-def opened(place: str, tables: Collection[str] | None = None) -> Iterator[RunFolder]:
+def open_run(place: str, tables: Collection[str] | None = None) -> Iterator[RunFolder]:
     """Yield the run at `place`, a path or an address; a download is removed after the block.
 
     `tables` limits what is read; None means all. Raises StoreError.
@@ -46,15 +46,15 @@ def opened(place: str, tables: Collection[str] | None = None) -> Iterator[RunFol
         # the name of the run folder
         into = Path(folder).resolve()
         with named_as({str(into): at}):
-            yield fetched(at, into, tables)
+            yield fetch_run(at, into, tables)
 
 
-def fetched(at: Address, into: Path, tables: Collection[str] | None = None) -> RunFolder:
+def fetch_run(at: Address, into: Path, tables: Collection[str] | None = None) -> RunFolder:
     """Download the run at `at` into a folder of its name in `into`, except what no figure is read from.
 
     All its objects are as they were when they were listed. Raises StoreError.
     """
-    found = _below(at)
+    found = _list_run(at)
     wanted = {name: each for name, each in found.items() if _is_read(name, tables)}
     _fetch_all(at, wanted, into / at.name)
     folder = RunFolder.open(into / at.name)
@@ -62,7 +62,7 @@ def fetched(at: Address, into: Path, tables: Collection[str] | None = None) -> R
     return folder
 
 
-def copied(at: Address, into: Path) -> RunFolder:
+def copy_run(at: Address, into: Path) -> RunFolder:
     """Download the complete run at `at` as a run folder in `into`, atomically. Raises StoreError."""
     _check_free(at, into)
     # listings ignore names that begin with a dot, and two downloads of one run have separate folders
@@ -71,7 +71,7 @@ def copied(at: Address, into: Path) -> RunFolder:
         # logs are private, as in a new run
         partial.mkdir(0o700, parents=True)
     try:
-        _fetch_all(at, _below(at), partial, hint="free space, or name another folder")
+        _fetch_all(at, _list_run(at), partial, hint="free space, or name another folder")
         with named_as({str(partial): at}):
             RunFolder.open(partial)
         _check_free(at, into)
@@ -101,7 +101,7 @@ def upload(folder: RunFolder, into: Address) -> Address:
     Raises StoreError if the run exists there.
     """
     at = into / folder.name
-    if stored(at / MANIFEST) is not None:
+    if find_object(at / MANIFEST) is not None:
         raise StoreError(f"cannot copy {folder.path}: {at} already exists")
     with storing("list", folder.path):
         # locks and partial files are hidden; the manifest is uploaded separately
@@ -123,7 +123,7 @@ def upload(folder: RunFolder, into: Address) -> Address:
 
 def _check_whole(at: Address, sizes: Mapping[str, int]) -> None:
     """Check that the uploaded objects are complete: an interrupted upload may have left others."""
-    found = {each.address.key.removeprefix(at.prefix): each.size_bytes for each in listed(at)}
+    found = {each.address.key.removeprefix(at.prefix): each.size_bytes for each in list_objects(at)}
     other = sorted(name for name in found.keys() | sizes.keys() if found.get(name) != sizes.get(name))
     if other:
         message = f"cannot copy to {at}: {other[0]} there does not belong to the run"
@@ -142,8 +142,8 @@ def named_as(places: Mapping[str, Address]) -> Iterator[None]:
         raise StoreError(message, hint=error.hint) from error
 
 
-def _below(at: Address) -> dict[str, Stored]:
-    found = {each.address.key.removeprefix(at.prefix): each for each in listed(at)}
+def _list_run(at: Address) -> dict[str, Stored]:
+    found = {each.address.key.removeprefix(at.prefix): each for each in list_objects(at)}
     if not found:
         raise StoreError(f"cannot read the run {at}: there is nothing at that address")
     if MANIFEST not in found:
@@ -196,8 +196,8 @@ def _until_the_end() -> ExitStack:
     return stack
 
 
-def borrowed(place: str) -> RunFolder:
+def borrow_run(place: str) -> RunFolder:
     """Return the run at the address `place`; the download is removed when this process ends. Raises StoreError and
     UsageError.
     """
-    return _until_the_end().enter_context(opened(place))
+    return _until_the_end().enter_context(open_run(place))
