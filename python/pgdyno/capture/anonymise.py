@@ -126,11 +126,11 @@ class Anonymiser:
         if prefix == "x":
             return f"{literal[: quote + 1]}{self._hex(inner)}'"
         if prefix == "e":
-            inner = _ESCAPE.sub(_unescaped, inner)
+            inner = _ESCAPE.sub(_unescape_match, inner)
         elif prefix == "u&":
             inner = re.sub(r"\\(?:[0-9A-Fa-f]{4}|\+[0-9A-Fa-f]{6})", "u", inner)
         found = self.value(inner).replace("'", "''")
-        return f"{literal[: quote + 1]}{_escaped(found) if prefix == 'e' else found}'"
+        return f"{literal[: quote + 1]}{_escape_text(found) if prefix == 'e' else found}'"
 
     def number(self, number: str) -> str:
         """Returns what stands for `number`, a constant without quotes as SQL writes it: that of an equal parameter."""
@@ -168,19 +168,19 @@ class Anonymiser:
         if text.isascii():
             codes = text.encode()
             half = len(codes) // 2
-            left = self._moved(codes[:half], codes[half:], 1)
-            right = self._moved(codes[half:], left, 2)
-            return (self._moved(left, right, 3) + right).decode()
-        return "".join(map(chr, self._permuted([ord(each) for each in text], _span)))
+            left = self._shift_codes(codes[:half], codes[half:], 1)
+            right = self._shift_codes(codes[half:], left, 2)
+            return (self._shift_codes(left, right, 3) + right).decode()
+        return "".join(map(chr, self._permute_codes([ord(each) for each in text], _span)))
 
-    def _moved(self, codes: bytes, other: bytes, turn: int) -> bytes:
+    def _shift_codes(self, codes: bytes, other: bytes, turn: int) -> bytes:
         stream = hashlib.shake_128(self._key + bytes((turn,)) + other).digest(len(codes))
         return bytes([_MOVED[key][code] for key, code in zip(stream, codes, strict=True)])
 
     def _hex(self, text: str) -> str:
         head = "\\x" if text.startswith("\\x") else ""
         codes = [int(digit, 16) for digit in _HEX_DIGIT.findall(text, len(head))]
-        found = iter(self._permuted(codes, lambda _: (0, 16)))
+        found = iter(self._permute_codes(codes, lambda _: (0, 16)))
         return head + _HEX_DIGIT.sub(lambda _: f"{next(found):x}", text[len(head) :])
 
     def _integer(self, text: str) -> str:
@@ -195,17 +195,17 @@ class Anonymiser:
     def _address(self, text: str) -> str:
         match = _ADDRESS.fullmatch(text)
         assert match is not None
-        parts = self._permuted([int(match[place]) for place in range(1, 5)], _byte_span)
+        parts = self._permute_codes([int(match[place]) for place in range(1, 5)], _byte_span)
         return ".".join(map(str, parts)) + (match[5] or "")
 
-    def _permuted(self, codes: list[int], span: Callable[[int], tuple[int, int]]) -> list[int]:
+    def _permute_codes(self, codes: list[int], span: Callable[[int], tuple[int, int]]) -> list[int]:
         half = len(codes) // 2
         left, right = codes[:half], codes[half:]
-        left = self._added(left, right, 1, span)
-        right = self._added(right, left, 2, span)
-        return self._added(left, right, 3, span) + right
+        left = self._add_stream(left, right, 1, span)
+        right = self._add_stream(right, left, 2, span)
+        return self._add_stream(left, right, 3, span) + right
 
-    def _added(
+    def _add_stream(
         self, codes: list[int], other: list[int], turn: int, span: Callable[[int], tuple[int, int]]
     ) -> list[int]:
         if not codes:
@@ -267,7 +267,7 @@ _ESCAPE = re.compile(r"\\(?:[0-7]{1,3}|x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{4}|U[0-9A-
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape_match(match: re.Match[str]) -> str:
     text = match[0][1:]
     if text[0] in "xuU" and len(text) > 1:
         code = int(text[1:], 16)
@@ -278,5 +278,5 @@ def _unescaped(match: re.Match[str]) -> str:
     return chr(code) if 0 < code < 0x110000 and not 0xD800 <= code < 0xE000 else "u"
 
 
-def _escaped(text: str) -> str:
+def _escape_text(text: str) -> str:
     return text.replace("\\", "\\\\")

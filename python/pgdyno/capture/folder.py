@@ -106,9 +106,9 @@ def plan(name: str, capture: Capture) -> str:
     """Returns a plan that replays the capture."""
     return f"""\
 name = {json.dumps(plan_name(name, "capture"))}
-description = {toml_text(f"Replays the capture of {when(capture.began)}.")}
+description = {toml_text(f"Replays the capture of {format_time(capture.began)}.")}
 
-# A server with a copy of the database as it was when the capture began ({when(capture.began)}): a replay writes.
+# A server with a copy of the database as it was when the capture began ({format_time(capture.began)}): a replay writes.
 # pgdyno refuses the database that was captured, if the capture knows its server: capture.json, server.
 {copy_target(capture)}
 
@@ -138,7 +138,7 @@ def readme(capture: Capture) -> str:
         notes = "\n".join(f"- {cell(str(each.message))}" for each in capture.notes)
         parts += ["## What the server did not log or show", notes]
     if capture.source is Source.LOG:
-        parts.append(_REPLAY.format(began=when(capture.began), plan=PLAN_FILE))
+        parts.append(_REPLAY.format(began=format_time(capture.began), plan=PLAN_FILE))
     else:
         parts.append(_ONLY_MODEL)
     if capture.values is Values.ANONYMISED:
@@ -154,7 +154,7 @@ def _facts(capture: Capture) -> Iterator[tuple[str, str]]:
     is_log = capture.source is Source.LOG
     sessions = f"at most {capture.most_sessions:,} at once" if is_log or capture.most_sessions else "unknown"
     for name, value in {
-        "began": when(capture.began),
+        "began": format_time(capture.began),
         "lasted": duration_words(capture.span_us / 1e6),
         "server": f"PostgreSQL {capture.server_version}" if capture.server_version else "unknown",
         "database": capture.database or "unknown",
@@ -210,7 +210,7 @@ method = "none"                  # restore the copy before each run: {load} chan
 checkpoint = false               # needs pg_checkpoint, or a superuser"""
 
 
-def when(at: datetime) -> str:
+def format_time(at: datetime) -> str:
     """Returns `at` for people, in UTC."""
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 

@@ -41,17 +41,19 @@ def parameter_columns(sql: str) -> dict[int, Column]:
     except (pglast.Error, ValueError):
         return {}
     nodes = list(_nodes(statement.stmt))
-    tables = {node.alias.aliasname if node.alias else node.relname: _table(node) for node in _of(nodes, "RangeVar")}
+    tables = {
+        node.alias.aliasname if node.alias else node.relname: _table(node) for node in _nodes_of_kind(nodes, "RangeVar")
+    }
     found: dict[int, Column] = {}
-    for node in _of(nodes, "A_Expr"):
+    for node in _nodes_of_kind(nodes, "A_Expr"):
         if node.name[-1].sval in _COMPARES:
             left, right = _plain(node.lexpr), _plain(node.rexpr)
             for reference, values in ((left, right), (right, left)):
                 column = _column(reference, tables)
                 if column is not None:
                     found |= {number: column for number in _parameters(values) if number not in found}
-    for node in _of(nodes, "InsertStmt", "UpdateStmt"):
-        for name, value in _assigned(node):
+    for node in _nodes_of_kind(nodes, "InsertStmt", "UpdateStmt"):
+        for name, value in _assignments(node):
             column = Column(name, (_table(node.relation),))
             found |= {number: column for number in _parameters(_plain(value)) if number not in found}
     return found
@@ -70,7 +72,7 @@ def _column(node: Any, tables: dict[str, tuple[str | None, str]]) -> Column | No
     return Column(name, (table,) if table is not None else tuple(dict.fromkeys(tables.values())))
 
 
-def _assigned(node: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - nodes of the parser
+def _assignments(node: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - nodes of the parser
     if _kind(node) == "UpdateStmt":
         yield from ((target.name, target.val) for target in node.targetList)
     elif node.cols and _kind(node.selectStmt) == "SelectStmt":
@@ -106,7 +108,7 @@ def _nodes(node: Any) -> Iterator[Any]:  # noqa: ANN401 - nodes of the parser
             yield from _nodes(getattr(node, name))
 
 
-def _of(nodes: list[Any], *kinds: str) -> Iterator[Any]:
+def _nodes_of_kind(nodes: list[Any], *kinds: str) -> Iterator[Any]:
     return (node for node in nodes if _kind(node) in kinds)
 
 

@@ -94,7 +94,7 @@ class Template:
     """The highest number of a parameter; 0 without parameters."""
 
 
-def judged(template: str, *, anonymised: bool) -> Template:
+def judge_template(template: str, *, anonymised: bool) -> Template:
     """Returns what is done with the statements of `template`."""
     pieces = template.split(MARK)
     kept: set[int] = set()

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from pgdyno.capture.folder import PLAN_FILE, copy_reset, copy_target, new_folder, toml_text, when
+from pgdyno.capture.folder import PLAN_FILE, copy_reset, copy_target, format_time, new_folder, toml_text
 from pgdyno.plan.new import plan_name
 from pgdyno.records.capture import CAPTURE_FILE, Capture
 from pgdyno.safe_output import visible
@@ -46,7 +46,7 @@ def plan_text(name: str, model: Model) -> str:
     return f"""\
 format = 1
 name = {json.dumps(plan_name(name, "model"))}
-description = {toml_text(f"A load like that of {_database(capture)} on {when(capture.began)}")}
+description = {toml_text(f"A load like that of {_database(capture)} on {format_time(capture.began)}")}
 
 # A server with a database like the captured one: the model writes. pgdyno refuses the database that was captured, if
 # the capture knows its server: capture.json, server.

@@ -121,8 +121,8 @@ def _stderr(log: LogFile, source: str) -> str:
     return f"""
         SELECT line, doubt, {columns}, severity,
                coalesce({have.get("sqlstate", "NULL")}, nullif({code}, ''), {quote_text(UNKNOWN_SQLSTATE)}) AS sqlstate,
-               {_unmarked(f"CASE WHEN {code} = '' THEN parts[1] ELSE substr(parts[1], 8) END")} AS message,
-               {_unmarked(_part("DETAIL"))} AS detail, {_unmarked(_part("STATEMENT"))} AS query
+               {_restore_line_ends(f"CASE WHEN {code} = '' THEN parts[1] ELSE substr(parts[1], 8) END")} AS message,
+               {_restore_line_ends(_part("DETAIL"))} AS detail, {_restore_line_ends(_part("STATEMENT"))} AS query
         FROM (
             SELECT line, doubt, head, head.severity AS severity,
                    string_split(substr(text, length(head.header) + 1), '{PART}') AS parts
@@ -138,5 +138,5 @@ def _part(name: str) -> str:
     return f"substr(list_filter(parts, lambda part: starts_with(part, '{name}:'))[1], {len(name) + 2})"
 
 
-def _unmarked(text: str) -> str:
+def _restore_line_ends(text: str) -> str:
     return f"replace(replace({text}, '{NEWLINE}', chr(10)), '{RETURN}', chr(13))"

@@ -18,7 +18,7 @@ from pgdyno.capture.sql_constants import (
     SPLIT,
     TOKENS,
     Template,
-    judged,
+    judge_template,
 )
 from pgdyno.store.duckdb_session import quote_text
 
@@ -122,7 +122,7 @@ class Templates:
         found = cursor.execute(_NEW).fetchall()
         for template, form in found:
             if template not in self.known:
-                self.known[template] = judged(form, anonymised=self.anonymised)
+                self.known[template] = judge_template(form, anonymised=self.anonymised)
         return [template for template, _ in found]
 
 

@@ -107,9 +107,9 @@ class LogCopy:
             copy = self._folder / (name if not (self._folder / name).exists() else f"{len(self.copies) + 1}-{name}")
             self._copy_of[inode] = copy
             self.copies.append(copy)
-        with storing("write", copy, "--into"), open(copy, "ab", opener=_own) as file:
+        with storing("write", copy, "--into"), open(copy, "ab", opener=_open_private) as file:
             file.write(piece)
 
 
-def _own(path: str, flags: int) -> int:
+def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)

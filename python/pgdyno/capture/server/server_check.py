@@ -115,12 +115,12 @@ def check_server_log(server: CapturedServer, *, through_sql: bool, files_given: 
     with server.connect(as_others=True) as connection:
         try:
             with answering(connection):
-                return _checked(connection, through_sql=through_sql, files_given=files_given)
+                return _check_log(connection, through_sql=through_sql, files_given=files_given)
         except psycopg.Error as error:
             raise TargetError(f"cannot check what the server logs: {str(error).strip()}") from error
 
 
-def _checked(connection: Connection, *, through_sql: bool, files_given: bool) -> ServerLog:
+def _check_log(connection: Connection, *, through_sql: bool, files_given: bool) -> ServerLog:
     settings = read_settings(connection, (*_STATEMENTS, *_CONTENTS, *_PLACES))
     found = list(lacks(settings, files_given=files_given))
     grants, revokes, refusals = ([], [], []) if files_given else _rights(connection, through_sql=through_sql)

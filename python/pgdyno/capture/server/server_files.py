@@ -143,7 +143,7 @@ class SshFiles:
     def __init__(self, spec: SshSpec, patterns: Sequence[str]) -> None:
         """Raises RemoteError."""
         self._spec = spec
-        self._patterns = " ".join(_quoted(each) for each in patterns)
+        self._patterns = " ".join(_quote_pattern(each) for each in patterns)
         # keepalives are answered between two calls, and Ctrl-C does not interrupt a half-sent request
         self._stack = AsyncExitStack()
         self._loop = asyncio.new_event_loop()
@@ -225,6 +225,6 @@ class SshFiles:
             raise RemoteError(f"{self._spec.host} does not answer", passing=True) from error
 
 
-def _quoted(pattern: str) -> str:
+def _quote_pattern(pattern: str) -> str:
     home = "~/" if pattern.startswith("~/") else ""
     return home + _PLAIN.sub(lambda found: "\\" + found[0], pattern.removeprefix(home))

@@ -89,7 +89,7 @@ class StatementStatistics:
         self._connection: Connection = server.connect()
         try:
             with answering(self._connection):
-                self._schema = sql.Identifier(_checked(self._connection, server.database))
+                self._schema = sql.Identifier(_check_extension(self._connection, server.database))
         except BaseException:
             self.close()
             raise
@@ -220,7 +220,7 @@ def reason_to_leave_out(text: str | None) -> str | None:
     return "not-anonymised" if is_unclear(text) else None
 
 
-def _checked(connection: Connection, database: str) -> str:
+def _check_extension(connection: Connection, database: str) -> str:
     """Returns the schema of the extension. Raises UsageError with the remedy, and psycopg.Error."""
     row = connection.execute(_EXTENSION).fetchone()
     create = () if row is not None else (f"CREATE EXTENSION pg_stat_statements;  -- in database {database}",)

@@ -81,7 +81,7 @@ class Unwrapping:
 
     def _texts(self, lines: Lines) -> Lines:
         begun, text = 0, None
-        chosen = self._chosen(lines)
+        chosen = self._choose_pieces(lines)
         for number, piece in join_messages(chosen) if self.wrapper.is_split else chosen:
             if text is None:
                 begun, text = number, self._stamp(piece) + piece.text if self.stamped else piece.text
@@ -93,7 +93,7 @@ class Unwrapping:
         if text is not None:
             yield begun, text + CUT_MARK
 
-    def _chosen(self, lines: Lines) -> Iterator[tuple[int, Piece]]:
+    def _choose_pieces(self, lines: Lines) -> Iterator[tuple[int, Piece]]:
         for number, piece, is_wrapped in pieces(lines, self.wrapper):
             if is_wrapped and piece.source != self.source:
                 self.others += 1
