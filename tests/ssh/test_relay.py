@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from pgdyno.remote import RemoteError
-from pgdyno.remote.connect import connected
+from pgdyno.remote.connect import connect_host
 from pgdyno.remote.install import put
 from pgdyno.remote.program_files import pack
-from pgdyno.remote.remote_host import RemoteHost, through
+from pgdyno.remote.remote_host import RemoteHost, relay_command
 from tests.ssh.sshd import Sshd, running_sshd
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -64,7 +64,7 @@ def relayed(
     RemoteHost(sshd.spec(), hosts or {}).write(file)
     assert file.stat().st_mode & 0o077 == 0
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-    command = [*through(file), str(program), *options]
+    command = [*relay_command(file), str(program), *options]
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command, cwd=tmp_path, env=clean | more, stdin=pipe, stdout=pipe, stderr=pipe, text=True
@@ -161,7 +161,7 @@ def test_files_of_an_interrupted_copy_are_removed(sshd: Sshd) -> None:
     before = left_files(sshd)
 
     async def interrupted() -> None:
-        async with connected(sshd.spec()) as connection:
+        async with connect_host(sshd.spec()) as connection:
             content = {"a": b"*:*:*:*:secret", "b": b"x" * 200_000_000}
             copying = asyncio.create_task(put(connection, content, str(sshd.cache), "host"))
             while not any((each / "a").exists() for each in left_files(sshd) if each not in before):
@@ -206,7 +206,7 @@ def test_a_host_that_is_not_there_is_said(sshd: Sshd, tmp_path: Path, program: P
     RemoteHost(sshd.spec(host="127.0.0.1", port=1), {}).write(file)
     assert json.loads(file.read_text())["ssh"]["port"] == 1
     done = subprocess.run(
-        [*through(file), str(program)],
+        [*relay_command(file), str(program)],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -13,7 +13,7 @@ import pytest
 
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.remote import RemoteError
-from pgdyno.remote.connect import _jump, ask, connected
+from pgdyno.remote.connect import _jump, ask, connect_host
 from pgdyno.remote.install import Installed, install
 from pgdyno.remote.remote_host import CommandError
 from pgdyno.targets.pool.host_script import reached_at
@@ -24,7 +24,7 @@ from tests.waiting import wait_until
 
 def put(spec: SshSpec, file: Path | None = None) -> Installed:
     async def there() -> Installed:
-        async with connected(spec) as connection:
+        async with connect_host(spec) as connection:
             return await install(connection, file or Path(program()), spec.folder, spec.host)
 
     return asyncio.run(there())

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.probe import perf
-from pgdyno.probe.perf import PerfError, recorded, recording
+from pgdyno.probe.perf import PerfError, read_stacks, recording
 
 
 @pytest.fixture
@@ -112,10 +112,10 @@ def test_a_perf_whose_output_hangs_is_killed(tmp_path: Path, fake: Path, monkeyp
     monkeypatch.setattr(perf, "READ_S", 0.5)
     write(fake, "echo 'postgres cycles:'; exec sleep 1000")
     with pytest.raises(PerfError, match="perf failed"):
-        recorded(tmp_path / "perf.data", 0.0, 1.0, tmp_path / "perf.log")
+        read_stacks(tmp_path / "perf.data", 0.0, 1.0, tmp_path / "perf.log")
 
 
 def test_a_profile_without_samples_is_an_error(tmp_path: Path, fake: Path) -> None:
     write(fake, "exit 0")
     with pytest.raises(PerfError, match="no sample"):
-        recorded(tmp_path / "perf.data", 0.0, time.monotonic(), tmp_path / "perf.log")
+        read_stacks(tmp_path / "perf.data", 0.0, time.monotonic(), tmp_path / "perf.log")

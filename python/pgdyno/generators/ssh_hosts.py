@@ -26,10 +26,10 @@ from pgdyno.generators.distributed_load import SILENCE_S, LostError
 from pgdyno.generators.generator_lifecycle import Cluster, gathered
 from pgdyno.host import cpu_model
 from pgdyno.programs import Engine
-from pgdyno.remote.connect import DEVNULL, Process, Reader, SshError, connected
+from pgdyno.remote.connect import DEVNULL, Process, Reader, SshError, connect_host
 from pgdyno.remote.install import Started, command_line, install, put, start
 from pgdyno.remote.program_files import pack
-from pgdyno.remote.remote_host import RemoteError, RemoteHost, through
+from pgdyno.remote.remote_host import RemoteError, RemoteHost, relay_command
 
 T = TypeVar("T")
 UP_S = 120.0
@@ -144,7 +144,7 @@ class SshGenerator:
 
     async def _up(self) -> dict[str, Any]:
         spec = self._there.ssh
-        self._connection = await self._stack.enter_async_context(connected(spec))
+        self._connection = await self._stack.enter_async_context(connect_host(spec))
         installed = await install(self._connection, self._alone.path, spec.folder, spec.host)
         self._engine = installed.command
         found = await self._connection.run(f"{self._engine} --version; {_LOOK}", stdin=DEVNULL, check=True)
@@ -246,7 +246,7 @@ def ssh_cluster(
         file = folder / f"there-{number}.json"
         each.write(file)
         name = f"generator-{number}"
-        known.append((name, partial(SshGenerator, name, each, replace(engine, through=through(file)))))
+        known.append((name, partial(SshGenerator, name, each, replace(engine, through=relay_command(file)))))
     # a lost host is connected again, because nothing else restarts it
     with gathered(Cluster(len(known), lambda: known, lambda: None, notify, by_first_clock=True)) as cluster:
         yield cluster

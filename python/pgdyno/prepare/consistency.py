@@ -149,7 +149,7 @@ def check_balances(before: Balances, after: Balances, rule: Rule) -> tuple[dict[
     """Returns how the sums changed, and violations of `rule`, which must be known."""
     changes = {name: after.sums[name] - before.sums[name] for name in BALANCES}
     told = ", ".join(f"{name} {change:+,}" for name, change in changes.items())
-    if all(changes[name] == wanted for name, wanted in _wanted(changes, rule).items()):
+    if all(changes[name] == wanted for name, wanted in _expected_changes(changes, rule).items()):
         history_rows = after.rows["pgbench_history"] - before.rows["pgbench_history"]
         if rule is Rule.NOTHING_CHANGES and history_rows != 0:
             return changes, [f"the history has {counted(history_rows, 'new row')}, although the scripts write none"]
@@ -157,7 +157,7 @@ def check_balances(before: Balances, after: Balances, rule: Rule) -> tuple[dict[
     return changes, [f"the sums changed by {told}; {rule.value}"]
 
 
-def _wanted(changes: dict[str, int], rule: Rule) -> dict[str, int]:
+def _expected_changes(changes: dict[str, int], rule: Rule) -> dict[str, int]:
     history = changes["history"]
     match rule:
         case Rule.NOTHING_CHANGES:

@@ -74,7 +74,9 @@ def explain(connection: psycopg.Connection[tuple[Any, ...]], texts: Iterable[str
         for number, text in enumerate(dict.fromkeys(texts), start=1):
             try:
                 with connection.transaction():
-                    found[text] = _explained(connection, text, f"pgdyno_{run}_{number}", is_generic=version >= GENERIC)
+                    found[text] = _explain_text(
+                        connection, text, f"pgdyno_{run}_{number}", is_generic=version >= GENERIC
+                    )
             except psycopg.Error as error:
                 if connection.closed:
                     raise
@@ -84,7 +86,9 @@ def explain(connection: psycopg.Connection[tuple[Any, ...]], texts: Iterable[str
     return found
 
 
-def _explained(connection: psycopg.Connection[tuple[Any, ...]], text: str, name: str, *, is_generic: bool) -> Explained:
+def _explain_text(
+    connection: psycopg.Connection[tuple[Any, ...]], text: str, name: str, *, is_generic: bool
+) -> Explained:
     # `binary` requests the extended protocol, which refuses a text of several statements; PREPARE refuses statements
     # that have no plan. Only what passes both follows the word EXPLAIN
     connection.execute(f"PREPARE {name} AS {text}".encode(), binary=True)

@@ -94,7 +94,7 @@ def own_lines(lines: Path) -> list[Event]:
     if not lines.exists():
         return []
     with lines.open("rb") as file:
-        found = (parsed(line) for line in file if not line.startswith(_SAMPLES))
+        found = (parse_line(line) for line in file if not line.startswith(_SAMPLES))
         return [line for line in found if line is not None]
 
 
@@ -103,12 +103,12 @@ def last_us(lines: Path) -> int:
     last = 0
     with lines.open("rb") as file:
         for line in file:
-            found = parsed(line)
+            found = parse_line(line)
             last = last if found is None else int(found["t_us"])
     return last
 
 
-def parsed(line: bytes) -> Event | None:
+def parse_line(line: bytes) -> Event | None:
     """Parses a line; None if it is truncated or invalid."""
     try:
         found = json.loads(line)

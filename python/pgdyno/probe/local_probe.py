@@ -168,11 +168,11 @@ class StandbyProbes:
         for name, lines, probe in self._probes:
             own = read_lines(lines, events, probe.problem)
             if own is not None:
-                said = _with(said, name, lines, own)
+                said = _add_standby(said, name, lines, own)
         return said
 
 
-def _with(said: ProbeOutput, name: str, lines: Path, own: ProbeOutput) -> ProbeOutput:
+def _add_standby(said: ProbeOutput, name: str, lines: Path, own: ProbeOutput) -> ProbeOutput:
     active, waits = _activity(lines)
     record = StandbyProbeRecord(
         name=name,

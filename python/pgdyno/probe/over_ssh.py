@@ -16,10 +16,10 @@ from typing import IO
 from pgdyno.errors import EngineError, PgdynoError
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.probe.clock_offset import Ahead, Alignment, Round, align
-from pgdyno.probe.lines import parsed
+from pgdyno.probe.lines import parse_line
 from pgdyno.probe.local_probe import ENVIRONMENT, PROGRAM
 from pgdyno.programs import locate
-from pgdyno.remote.connect import Connection, Process, SshError, connected
+from pgdyno.remote.connect import Connection, Process, SshError, connect_host
 from pgdyno.remote.install import install
 from pgdyno.remote.remote_host import RemoteError
 
@@ -80,13 +80,13 @@ class Talk:
                     self._process.stdin.write_eof()
                 await asyncio.wait({reading}, timeout=STOP_S)
                 if not is_ending or not reading.done():
-                    self._session.ended, self._session.was_cut = await self._why(reading, beating)
+                    self._session.ended, self._session.was_cut = await self._end_reason(reading, beating)
             finally:
                 for task in (reading, beating):
                     task.cancel()
                 await asyncio.gather(reading, beating, return_exceptions=True)
 
-    async def _why(self, reading: asyncio.Task[None], beating: asyncio.Task[None]) -> tuple[str, bool]:
+    async def _end_reason(self, reading: asyncio.Task[None], beating: asyncio.Task[None]) -> tuple[str, bool]:
         if not reading.done():
             return "the probe did not answer", True
         with suppress(SshError, OSError, TimeoutError):
@@ -110,7 +110,7 @@ class Talk:
         file.write(rest)
 
     def _handle_line(self, line: bytes, at_us: float) -> None:
-        reply = parsed(line)
+        reply = parse_line(line)
         if reply is not None:
             future = self._replies.pop(str(reply.get("id")), None)
             if future is not None and not future.done():
@@ -258,7 +258,7 @@ class OverSsh:
 
     async def _once(self, program: Path, stop: asyncio.Event) -> None:
         started = asyncio.Event()
-        async with connected(self.spec) as connection:
+        async with connect_host(self.spec) as connection:
             installed = await install(connection, program, self.spec.folder, self.spec.host)
             session = Session(self._lines.with_name(f"{self._lines.name}.{len(self.sessions) + 1}"))
             with self._log.open("ab", buffering=0) as log:
@@ -295,12 +295,12 @@ def look(spec: SshSpec) -> Looked:
 
     Raises RemoteError, EngineError.
     """
-    with _lost(spec):
+    with _explain_loss(spec):
         return asyncio.run(_look(spec))
 
 
 @contextmanager
-def _lost(spec: SshSpec) -> Iterator[None]:
+def _explain_loss(spec: SshSpec) -> Iterator[None]:
     try:
         yield
     except (SshError, OSError) as error:
@@ -310,7 +310,7 @@ def _lost(spec: SshSpec) -> Iterator[None]:
 async def _look(spec: SshSpec) -> Looked:
     program = locate(PROGRAM, ENVIRONMENT, "the probe")
     began = time.monotonic()
-    async with connected(spec) as connection:
+    async with connect_host(spec) as connection:
         took_s = time.monotonic() - began
         installed = await install(connection, program, spec.folder, spec.host)
         with tempfile.TemporaryDirectory(prefix="pgdyno-") as folder:
@@ -330,19 +330,19 @@ async def _look(spec: SshSpec) -> Looked:
 def measure_ahead(spec: SshSpec) -> Ahead:
     """Measures the clock of the host of `spec` by a pgprobe there. Raises RemoteError, EngineError."""
     program = locate(PROGRAM, ENVIRONMENT, "the probe")
-    with tempfile.TemporaryDirectory() as folder, _lost(spec):
-        session = asyncio.run(_asked(spec, program, Path(folder)))
+    with tempfile.TemporaryDirectory() as folder, _explain_loss(spec):
+        session = asyncio.run(_ask_probe(spec, program, Path(folder)))
     if not session.rounds:
         raise RemoteError(f"cannot determine the clock of {spec.host}: {session.ended}", passing=True)
     quickest = min(session.rounds, key=lambda each: each.round_trip_us)
     return Ahead(quickest.wall_us - quickest.local_us, quickest.round_trip_us / 2)
 
 
-async def _asked(spec: SshSpec, program: Path, folder: Path) -> Session:
+async def _ask_probe(spec: SshSpec, program: Path, folder: Path) -> Session:
     session, stop = Session(folder / "lines"), asyncio.Event()
     # stops after the first answer
     stop.set()
-    async with connected(spec) as connection:
+    async with connect_host(spec) as connection:
         installed = await install(connection, program, spec.folder, spec.host)
         with (folder / "log").open("wb") as log:
             command = installed.command

@@ -55,7 +55,7 @@ def fold(lines: Iterable[str]) -> FoldedStacks:
         if process is None:
             return
         stack = ";".join(
-            [_cleaned(process), *(name for name, _ in reversed(frames[:MOST_FRAMES] or [(UNKNOWN, False)]))]
+            [_clean_name(process), *(name for name, _ in reversed(frames[:MOST_FRAMES] or [(UNKNOWN, False)]))]
         )
         known = stack in found.samples or len(found.samples) < MOST_STACKS
         found.samples[stack if known else OTHER] += 1
@@ -67,7 +67,7 @@ def fold(lines: Iterable[str]) -> FoldedStacks:
         elif line:
             close()
             process, _, event = line.strip().removesuffix(":").rpartition(" ")
-            found.event, frames = _cleaned(event), []
+            found.event, frames = _clean_name(event), []
     close()
     return found
 
@@ -88,13 +88,13 @@ def _frame(line: str) -> tuple[str, bool]:
     name, _, file = rest.removesuffix(")").removesuffix(" (deleted)").rpartition(" (")
     if name in ("", UNKNOWN):
         file = file.rpartition("/")[2].strip("[]()")
-        return (UNKNOWN if file in ("", "unknown") else f"[{_cleaned(file)}]"), False
+        return (UNKNOWN if file in ("", "unknown") else f"[{_clean_name(file)}]"), False
     # the upper half of the addresses is the kernel's
     is_kernel = len(address) == 16 and address.startswith("ffff")
-    return _cleaned(name) + (KERNEL if is_kernel else ""), True
+    return _clean_name(name) + (KERNEL if is_kernel else ""), True
 
 
-def _cleaned(name: str) -> str:
+def _clean_name(name: str) -> str:
     cut = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…"
     return "".join(each if each.isprintable() else "?" for each in cut.replace(";", ":"))
 
@@ -131,7 +131,7 @@ def recording(pids: Sequence[int], data: Path, log: Path) -> Iterator[None]:
     # without its cache of programs in the home directory
     command += ["-N", "-B", f"--max-size={MOST_DATA}", "-o", str(data)]
     with ExitStack() as stack:
-        process = _begun(stack, command, pids, log)
+        process = _begin_perf(stack, command, pids, log)
         assert process.stdin is not None
         yield
         process.stdin.close()
@@ -144,7 +144,7 @@ def recording(pids: Sequence[int], data: Path, log: Path) -> Iterator[None]:
             raise _failure(log)
 
 
-def _begun(stack: ExitStack, command: Sequence[str], pids: Sequence[int], log: Path) -> subprocess.Popen[bytes]:
+def _begin_perf(stack: ExitStack, command: Sequence[str], pids: Sequence[int], log: Path) -> subprocess.Popen[bytes]:
     """Returns a perf that samples `pids`, which `stack` ends. Raises PerfError."""
     while True:
         # perf starts a command when it has begun, and ends with it: this one says so, and ends when pgdyno closes its
@@ -167,7 +167,7 @@ def _begun(stack: ExitStack, command: Sequence[str], pids: Sequence[int], log: P
         pids = running
 
 
-def recorded(data: Path, since_s: float, until_s: float, log: Path) -> FoldedStacks:
+def read_stacks(data: Path, since_s: float, until_s: float, log: Path) -> FoldedStacks:
     """Returns the stacks in the file `data` between two times of `time.monotonic`. Raises PerfError."""
     command = ["script", "-i", str(data), "--no-inline", f"--time={since_s:.6f},{until_s:.6f}"]
     command += ["-F", "comm,event,ip,sym,dso"]

@@ -127,13 +127,13 @@ def _clock(parts: Sequence[_Part]) -> ClockRecord:
     return ClockRecord(
         offset_us=round(parts[0].alignment.ahead_us),
         uncertainty_us=-int(-worst_us // 1),
-        drift_ppm=_rounded(best.drift_ppm),
-        drift_uncertainty_ppm=_rounded(best.drift_uncertainty_ppm),
+        drift_ppm=_round_ppm(best.drift_ppm),
+        drift_uncertainty_ppm=_round_ppm(best.drift_uncertainty_ppm),
         round_trip_us=round(min(part.alignment.round_trip_us for part in parts)),
         rounds=sum(len(part.session.rounds) for part in parts),
         aligned=worst_us <= ALIGNED_US,
     )
 
 
-def _rounded(ppm: float | None) -> float | None:
+def _round_ppm(ppm: float | None) -> float | None:
     return None if ppm is None else round(ppm, 3)

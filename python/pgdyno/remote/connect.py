@@ -113,7 +113,7 @@ class _Hop:
 
 
 @asynccontextmanager
-async def connected(spec: SshSpec) -> AsyncIterator[asyncssh.SSHClientConnection]:
+async def connect_host(spec: SshSpec) -> AsyncIterator[asyncssh.SSHClientConnection]:
     """Yields a connection to the host of `spec`, through its jump hosts. Raises RemoteError."""
     async with AsyncExitStack() as stack:
         yield await _reach(_Hop(spec.host, spec.user, spec.port), spec, None, stack, MOST_JUMPS)
@@ -125,7 +125,7 @@ async def _reach(
     if jumps == 0:
         hint = "correct ProxyJump in the config file of ssh: a jump host may jump through itself"
         raise RemoteError(f"more than {MOST_JUMPS} jump hosts lead to {spec.host}", hint=hint)
-    given = _given(hop, spec)
+    given = _connect_options(hop, spec)
     options = await _options(hop, given)
     if through is None and isinstance(options.tunnel, str):
         # opened here instead of by the library, with which a config file could disable the check of host keys
@@ -159,7 +159,7 @@ async def _close(connection: asyncssh.SSHClientConnection) -> None:
         connection.abort()
 
 
-def _given(hop: _Hop, spec: SshSpec) -> dict[str, Any]:
+def _connect_options(hop: _Hop, spec: SshSpec) -> dict[str, Any]:
     given: dict[str, Any] = {
         "host": hop.host,
         "password_auth": False,
@@ -230,7 +230,7 @@ def ask(spec: SshSpec, command: str, within_s: float = WITHIN_S, text: str | Non
 
 async def _ask(spec: SshSpec, command: str, within_s: float, text: str | None) -> str:
     given: dict[str, Any] = {"stdin": asyncssh.DEVNULL} if text is None else {"input": text}
-    async with connected(spec) as connection:
+    async with connect_host(spec) as connection:
         try:
             async with asyncio.timeout(within_s):
                 # the host may have another locale

@@ -49,13 +49,13 @@ async def install(connection: asyncssh.SSHClientConnection, program: Path, folde
     """
     program, content = await _suiting(connection, program, host)
     digest = hashlib.sha256(content).hexdigest()
-    place = _quoted(f"{folder.rstrip('/')}/{program.name}-{digest[:16]}")
+    place = _quote_path(f"{folder.rstrip('/')}/{program.name}-{digest[:16]}")
     there = await _shell(connection, f"sha256sum < {place} 2>/dev/null && {place} --version")
     if there.out.split()[:1] == [digest]:
         if there.code == 0:
             return Installed(place, copied=False)
         raise _cannot_run(program, folder, host, there)
-    made = await _shell(connection, f"umask 077 && mkdir -p {_quoted(folder)}")
+    made = await _shell(connection, f"umask 077 && mkdir -p {_quote_path(folder)}")
     if made.code != 0:
         raise _cannot_copy(folder, host, made)
     await _copy(connection, content, digest, place, folder, host)
@@ -75,17 +75,17 @@ async def put(connection: asyncssh.SSHClientConnection, files: Mapping[str, byte
     base = f"{folder.rstrip('/')}/files-{secrets.token_hex(8)}"
     # a copy that outlives this function finds its folder gone, and makes none again
     folders = sorted({base, *(f"{base}/{place}".rpartition("/")[0] for place in files)})
-    made = await _shell(connection, f"umask 077 && mkdir -p {' '.join(map(_quoted, folders))}")
+    made = await _shell(connection, f"umask 077 && mkdir -p {' '.join(map(_quote_path, folders))}")
     if made.code != 0:
-        raise RemoteError(f"cannot create {base} on {host}: {_last(made)}")
+        raise RemoteError(f"cannot create {base} on {host}: {_last_line(made)}")
     try:
         for place, content in listed:
             digest = hashlib.sha256(content).hexdigest()
-            await _copy(connection, content, digest, _quoted(f"{base}/{place}"), base, host)
+            await _copy(connection, content, digest, _quote_path(f"{base}/{place}"), base, host)
     except BaseException:
-        await _ask(connection, f"rm -rf {_quoted(base)}")
+        await _ask(connection, f"rm -rf {_quote_path(base)}")
         raise
-    return _quoted(base)
+    return _quote_path(base)
 
 
 async def _copy(
@@ -105,7 +105,7 @@ async def _copy(
 
 def _cannot_copy(folder: str, host: str, done: _Reply) -> RemoteError:
     hint = "set another folder on that host: target.NAME.ssh.folder"
-    return RemoteError(f"cannot copy to {folder} on {host}: {_last(done)}", hint=hint)
+    return RemoteError(f"cannot copy to {folder} on {host}: {_last_line(done)}", hint=hint)
 
 
 async def _suiting(connection: asyncssh.SSHClientConnection, program: Path, host: str) -> tuple[Path, bytes]:
@@ -144,7 +144,7 @@ def _read(program: Path) -> tuple[tuple[str, ...], bytes]:
 
 def _cannot_run(program: Path, folder: str, host: str, said: _Reply) -> RemoteError:
     hint = "if its libc is too old or the folder is mounted noexec, set another one: target.NAME.ssh.folder"
-    return RemoteError(f"{program.name} cannot run in {folder} on {host}: {_last(said)}", hint=hint)
+    return RemoteError(f"{program.name} cannot run in {folder} on {host}: {_last_line(said)}", hint=hint)
 
 
 async def _shell(connection: asyncssh.SSHClientConnection, script: str, content: bytes | None = None) -> _Reply:
@@ -172,12 +172,12 @@ def _text(stream: object) -> str:
     return stream.decode(errors="replace") if isinstance(stream, bytes) else ""
 
 
-def _last(said: _Reply) -> str:
+def _last_line(said: _Reply) -> str:
     lines = said.errors.strip().splitlines()
     return lines[-1] if lines else f"exit code {said.code}"
 
 
-def _quoted(path: str) -> str:
+def _quote_path(path: str) -> str:
     return '"$HOME"/' + shlex.quote(path[2:]) if path.startswith("~/") else shlex.quote(path)
 
 

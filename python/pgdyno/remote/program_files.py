@@ -40,12 +40,12 @@ def place_of(file: Path) -> str:
 
 def lua_files(name: str, folder: Path) -> LuaFiles:
     """Collects the files of the script that the engine finds for `name` in `folder`. Raises EngineError, OSError."""
-    script = _found(name, folder)
+    script = _find_script(name, folder)
     base = script.parent
     first = [script, *sorted(base / each.name for each in (folder / base).glob("*.lua"))]
     files: dict[str, bytes] = {}
     size = 0
-    for file, content in _reached(first, folder, lambda text: _loaded(name, text, base, folder)):
+    for file, content in _follow_files(first, folder, lambda text: _list_loaded(name, text, base, folder)):
         files[place_of(file)] = content
         size += len(content)
         if len(files) > MOST_FILES or size > MOST_BYTES:
@@ -55,7 +55,7 @@ def lua_files(name: str, folder: Path) -> LuaFiles:
     return LuaFiles(place_of(script), files)
 
 
-def _reached(
+def _follow_files(
     first: Sequence[Path], folder: Path, loaded: Callable[[str], Iterable[Path]]
 ) -> Iterator[tuple[Path, bytes]]:
     waiting = deque(first)
@@ -71,7 +71,7 @@ def _reached(
         waiting += loaded(content.decode(errors="replace"))
 
 
-def _found(name: str, folder: Path) -> Path:
+def _find_script(name: str, folder: Path) -> Path:
     places = [Path(), *INSTALLED] if "/" not in name else [Path()]
     for place in places:
         for ending in ("", ".lua"):
@@ -80,16 +80,16 @@ def _found(name: str, folder: Path) -> Path:
     raise EngineError(f"Lua script {name} does not exist")
 
 
-def _loaded(name: str, text: str, base: Path, folder: Path) -> Iterator[Path]:
+def _list_loaded(name: str, text: str, base: Path, folder: Path) -> Iterator[Path]:
     """Returns the files that `text` names. Raises EngineError for one outside of the script's folder."""
-    for named, file in _named(text, base, folder):
+    for named, file in _list_named(text, base, folder):
         if not (folder / file).resolve().is_relative_to((folder / base).resolve()):
             message = f"the Lua script {name} loads {named}, which is outside of its folder"
             raise EngineError(message, hint="only files in its folder and below are copied to another host")
         yield file
 
 
-def _named(text: str, base: Path, folder: Path) -> Iterator[tuple[str, Path]]:
+def _list_named(text: str, base: Path, folder: Path) -> Iterator[tuple[str, Path]]:
     for named in _LOADS.findall(text):
         module = f"{named.replace('.', '/')}.lua"
         for file in (base / module, base / named, Path(named)):
@@ -102,8 +102,10 @@ def loaded_lua(name: str, folder: Path) -> dict[Path, bytes]:
 
     The paths are relative to `folder`, unless the script is installed with sysbench. Raises EngineError, OSError.
     """
-    script = _found(name, folder)
-    reached = _reached([script], folder, lambda text: (file for _, file in _named(text, script.parent, folder)))
+    script = _find_script(name, folder)
+    reached = _follow_files(
+        [script], folder, lambda text: (file for _, file in _list_named(text, script.parent, folder))
+    )
     return dict(islice(reached, MOST_FILES))
 
 
@@ -175,7 +177,7 @@ def _entries(content: bytes, environ: Mapping[str, str], hosts: Mapping[str, str
         if wanted:
             begin = _FIELD.split(line)[0]
             theirs = hosts.get(fields[0])
-            yield (line if theirs is None else _escaped(theirs) + line.removeprefix(begin)) + b"\n"
+            yield (line if theirs is None else _escape_password(theirs) + line.removeprefix(begin)) + b"\n"
 
 
 _FIELD = re.compile(rb"(?<!\\):")
@@ -188,7 +190,7 @@ def _fits(field_: str, given: str | None) -> bool:
     return given is None or field_ == "*" or field_ in given.split(",") or is_socket
 
 
-def _escaped(text: str) -> bytes:
+def _escape_password(text: str) -> bytes:
     return text.replace("\\", "\\\\").replace(":", "\\:").encode()
 
 

@@ -19,7 +19,7 @@ import asyncssh
 from asyncssh.process import SSHClientProcess
 
 from pgdyno.errors import PgdynoError
-from pgdyno.remote.connect import connected
+from pgdyno.remote.connect import connect_host
 from pgdyno.remote.install import command_line, install, put, start
 from pgdyno.remote.program_files import Baggage, pack
 from pgdyno.remote.remote_host import RemoteError, RemoteHost
@@ -52,10 +52,10 @@ async def _run(there: RemoteHost, program: Path, options: Sequence[str]) -> int:
     baggage = pack(options, os.environ, there.hosts)
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            async with connected(there.ssh) as connection:
+            async with connect_host(there.ssh) as connection:
                 installed = await install(connection, program, there.ssh.folder, there.ssh.host)
                 place = await put(connection, baggage.files, there.ssh.folder, there.ssh.host)
-                return await _relayed(connection, place, _command(installed.command, baggage, options))
+                return await _relay_output(connection, place, _command(installed.command, baggage, options))
         except RemoteError as error:
             # nothing has run so far
             if not error.passing or attempt == ATTEMPTS:
@@ -73,7 +73,7 @@ def _command(program: str, baggage: Baggage, options: Sequence[str]) -> str:
     return f"if {program} --help | grep -q -e --lease; then {leased}; else {without}; fi"
 
 
-async def _relayed(connection: asyncssh.SSHClientConnection, place: str, command: str) -> int:
+async def _relay_output(connection: asyncssh.SSHClientConnection, place: str, command: str) -> int:
     started = await start(connection, place, command)
     loop = asyncio.get_running_loop()
     for number, name in _SIGNALS.items():

@@ -38,7 +38,7 @@ class RemoteHost:
 _ADAPTER = TypeAdapter(RemoteHost)
 
 
-def through(file: Path) -> tuple[str, ...]:
+def relay_command(file: Path) -> tuple[str, ...]:
     """Returns the words that precede a program and its options to run it on the host in `file`."""
     return (sys.executable, "-m", "pgdyno.remote.relay", str(file))
 

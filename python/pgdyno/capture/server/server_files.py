@@ -183,10 +183,10 @@ class SshFiles:
 
     def _open(self) -> None:
         # the SSH library loads slowly
-        from pgdyno.remote.connect import connected
+        from pgdyno.remote.connect import connect_host
 
         self._stack = AsyncExitStack()
-        self._connection = self._wait(self._stack.enter_async_context(connected(self._spec)))
+        self._connection = self._wait(self._stack.enter_async_context(connect_host(self._spec)))
 
     def _end(self) -> None:
         self._wait(self._stack.aclose())

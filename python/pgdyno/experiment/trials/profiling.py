@@ -21,7 +21,7 @@ from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.targets import OwnTarget
 from pgdyno.plan.trials import LONGEST_SLUG
-from pgdyno.probe.perf import HZ, PerfError, recorded, recording
+from pgdyno.probe.perf import HZ, PerfError, read_stacks, recording
 from pgdyno.records import Outcome, ProfileRecord, TrialRecord
 from pgdyno.report.terminal.progress import QuietView
 from pgdyno.run import TrialResult
@@ -155,7 +155,7 @@ class Profiles:
                 why = result.failure.message if result.failure is not None else "it was interrupted"
                 raise PerfError(f"its load failed: {why}")
             self._progress.set_up(f"reading the profile of {trial.target}")
-            stacks = recorded(data, ended_s - PROFILED_S, ended_s, log)
+            stacks = read_stacks(data, ended_s - PROFILED_S, ended_s, log)
             return ProfileRecord(
                 target=trial.target,
                 point=trial.point,

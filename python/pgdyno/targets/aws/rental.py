@@ -219,13 +219,13 @@ class Rental:
         """
         if self.plan.generator is None:
             return ()
-        from pgdyno.remote.remote_host import through
+        from pgdyno.remote.remote_host import relay_command
         from pgdyno.targets.aws.hosts.generator_hosts import generator_host
 
         file = self.journal.keys / "generator.json"
         with storing(file, "cannot write"):
             generator_host(self.journal).write(file)
-        return through(file)
+        return relay_command(file)
 
     def load_hosts(self) -> list[RemoteHost]:
         """Returns the generators if there are several, else none."""
