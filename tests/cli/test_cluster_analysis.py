@@ -25,7 +25,7 @@ from pgdyno.commands.import_export import import_
 from pgdyno.commands.report import Forms, write_each
 from pgdyno.commands.support import cluster_and_generator_hosts
 from pgdyno.errors import EngineError, ExitCode, StoreError, UsageError
-from pgdyno.generators.parallel_map import Lost, Over, Task, in_line, spread
+from pgdyno.generators.parallel_map import Lost, Over, Task, in_line, open_task_pool
 from pgdyno.plan.hosts import Places, generators
 from pgdyno.report.export import to_csv
 from pgdyno.report.translation import Language
@@ -53,7 +53,7 @@ def bucket() -> Iterator[Bucket]:
 def cluster(bucket: Bucket) -> Iterator[Over]:
     # nodes find the bucket through the environment in which they start
     del bucket
-    with spread(generators(THERE), lambda _text: None) as way:
+    with open_task_pool(generators(THERE), lambda _text: None) as way:
         yield way
 
 
@@ -67,7 +67,7 @@ def started(monkeypatch: pytest.MonkeyPatch, cluster: Over) -> None:
         del say
         yield cluster
 
-    monkeypatch.setattr(cluster_and_generator_hosts, "spread", there)
+    monkeypatch.setattr(cluster_and_generator_hosts, "open_task_pool", there)
 
 
 @pytest.fixture(scope="module")

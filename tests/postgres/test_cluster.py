@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.generators.generator_lifecycle import Cluster, opened
+from pgdyno.generators.generator_lifecycle import Cluster, open_cluster
 from pgdyno.generators.merge_events import Event
 from pgdyno.plan.hosts import generators
 from pgdyno.programs import find_engine
@@ -32,7 +32,7 @@ OPTIONS = ["--events=-", "--parent-lease", "--no-vacuum", "--random-seed=7", "--
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with opened(generators([f"local:{NODES}"]), lambda _text: None) as cluster:
+    with open_cluster(generators([f"local:{NODES}"]), lambda _text: None) as cluster:
         yield cluster
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from pgdyno.errors import EngineError
 from pgdyno.experiment.generators import MAX_REPEATS, GeneratorLostError, Generators
-from pgdyno.generators.ray_node import GO, wanted
+from pgdyno.generators.ray_node import GO, wanted_versions
 from pgdyno.generators.ray_start import Node, local_command, order, ray_command, refusal, ssh_command
 from pgdyno.plan import PlannedTrial
 from pgdyno.plan.hosts import SshNode, generators
@@ -97,12 +97,16 @@ def test_a_node_that_ends_by_itself_is_noticed(tmp_path: Path) -> None:
     ("changes", "message", "hint"),
     [
         (
-            {"wants": wanted() | {"python": "3.99"}},
+            {"wants": wanted_versions() | {"python": "3.99"}},
             "Python is {python} there, and 3.99 here",
             "install Python 3.99 there",
         ),
-        ({"wants": wanted() | {"pgdyno": "9.9"}}, "pgdyno is {pgdyno} there, and 9.9 here", "install pgdyno 9.9 there"),
-        ({"wants": wanted() | {"ray": "9.9"}}, "Ray is {ray} there, and 9.9 here", "install Ray 9.9 there"),
+        (
+            {"wants": wanted_versions() | {"pgdyno": "9.9"}},
+            "pgdyno is {pgdyno} there, and 9.9 here",
+            "install pgdyno 9.9 there",
+        ),
+        ({"wants": wanted_versions() | {"ray": "9.9"}}, "Ray is {ray} there, and 9.9 here", "install Ray 9.9 there"),
         ({"reach": "127.0.0.1:1"}, "it does not reach this machine at 127.0.0.1:1: ", "check routes and firewalls"),
     ],
 )
@@ -114,7 +118,7 @@ def test_a_host_that_does_not_suit_says_why(tmp_path: Path, changes: dict[str, A
     )
     why = refusal(node, process.returncode, said)
     assert why is not None
-    assert f"load1 cannot be a generator: {message.format(**wanted())}" in why.message
+    assert f"load1 cannot be a generator: {message.format(**wanted_versions())}" in why.message
     assert hint in (why.hint or "")
     assert not (tmp_path / "told").exists()
 

@@ -17,8 +17,8 @@ import pytest
 
 from pgdyno.errors import EngineError, ExitCode
 from pgdyno.generators import ray_actors, ray_start
-from pgdyno.generators.generator_lifecycle import opened
-from pgdyno.generators.parallel_map import spread
+from pgdyno.generators.generator_lifecycle import open_cluster
+from pgdyno.generators.parallel_map import open_task_pool
 from pgdyno.plan.hosts import generators
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def closed() -> str:
 def refused(address: str) -> EngineError:
     """Returns the error for a load, which is also that for tasks."""
     said = []
-    for way in (opened, spread):
+    for way in (open_cluster, open_task_pool):
         with pytest.raises(EngineError) as raised, way(generators([address]), lambda _text: None):
             pass
         said.append((raised.value.message, raised.value.hint))
@@ -158,7 +158,7 @@ def test_ray_that_was_loaded_before_there_was_a_token_reads_it(monkeypatch: pyte
     read = []
     monkeypatch.setattr("ray.init", lambda **_: read.append(native.get_authentication_mode()))
     assert native.get_authentication_mode() is not native.AuthenticationMode.TOKEN
-    with ray_actors.joined("192.0.2.7:6379", is_ours=True):
+    with ray_actors.join_cluster("192.0.2.7:6379", is_ours=True):
         pass
     assert read == [native.AuthenticationMode.TOKEN]
 
@@ -174,16 +174,16 @@ def test_our_token_is_in_the_environment_for_as_long_as_we_are_in_the_cluster(
     monkeypatch.setattr("ray.init", init)
     with (
         nullcontext() if comes_up else pytest.raises(ray_actors.NotStartedError, match="nobody"),
-        ray_actors.joined("192.0.2.7:6379", is_ours=True),
+        ray_actors.join_cluster("192.0.2.7:6379", is_ours=True),
     ):
         assert os.environ["RAY_AUTH_TOKEN"] == ray_actors.own_token()
     assert not {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN"} & os.environ.keys()
 
 
 def test_a_cluster_in_which_nobody_makes_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_actors, "joined", lambda *_args, **_is_ours: nullcontext())
+    monkeypatch.setattr(ray_actors, "join_cluster", lambda *_args, **_is_ours: nullcontext())
     monkeypatch.setattr(ray_actors, "nodes", list)
-    cluster = opened(generators(["ray://head:10001"]), lambda _text: None)
+    cluster = open_cluster(generators(["ray://head:10001"]), lambda _text: None)
     with pytest.raises(EngineError, match="no node of ray://head:10001 generates load") as raised, cluster:
         pass
     assert '"loadgen": 1' in (raised.value.hint or "")

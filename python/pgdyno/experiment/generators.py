@@ -142,9 +142,9 @@ def open_cluster(
         yield None
         return
     # Ray takes a second to load
-    from pgdyno.generators.generator_lifecycle import opened
+    from pgdyno.generators.generator_lifecycle import open_cluster
 
-    with opened(generators(plan.generators), say) as cluster:
+    with open_cluster(generators(plan.generators), say) as cluster:
         yield cluster
 
 

@@ -48,7 +48,7 @@ def _ceiling(
         failed = Message(
             "generator-not-measured",
             "{generator}: not measured: {error}",
-            generator=called(generator),
+            generator=format_name(generator),
             error=str(reached),
         )
         return unknown(CEILING, failed)
@@ -56,7 +56,7 @@ def _ceiling(
     found = Message(
         "generator-ceiling",
         "{generator}: {tps} transactions per second (select-only; {protocol}; {clients})",
-        generator=called(generator),
+        generator=format_name(generator),
         tps=rounded(reached),
         protocol=protocol,
         clients=client_count(clients),
@@ -78,13 +78,15 @@ def _path(generator: Standing, median_us: float | Missed, target: str, needs: Ne
         failed = Message(
             "generator-cannot-reach",
             "{generator} does not reach {target}: {error}",
-            generator=called(generator),
+            generator=format_name(generator),
             target=target,
             error=str(median_us),
         )
         means = Message("generator-unusable", "no client can connect from this host")
         return stop(PATH, failed, means, "check the route and pg_hba.conf")
-    path = Message("path-from-generator", "from {generator} to {target}", generator=called(generator), target=target)
+    path = Message(
+        "path-from-generator", "from {generator} to {target}", generator=format_name(generator), target=target
+    )
     return round_trip(needs, median_us, path)
 
 
@@ -92,7 +94,7 @@ def _median_us(environment: Mapping[str, str], protocol: str, generator: Standin
     return generator.trips(environment, protocol).median_us
 
 
-def called(generator: Standing) -> str:
+def format_name(generator: Standing) -> str:
     """Returns its name and its host's name."""
     return f"{generator.name} ({generator.facts['host']})"
 
@@ -130,17 +132,17 @@ def measure_trips(cluster: Cluster, clients: int, environment: Mapping[str, str]
     for each in cluster.generators:
         trips = found.get(each.name)
         if isinstance(trips, EngineError):
-            message = f"{called(each)} cannot measure a round trip to the server: {trips.message}"
+            message = f"{format_name(each)} cannot measure a round trip to the server: {trips.message}"
             raise EngineError(message, hint=trips.hint)
         known = trips if isinstance(trips, Trips) else None
         # results of an earlier trial may belong to another server
         each.facts = {**each.facts, **_facts(known)}
         if known is not None:
             measured.append((each, known))
-    return max(measured, key=_least_us, default=None)
+    return max(measured, key=_least_trip_us, default=None)
 
 
-def _least_us(of: tuple[Standing, Trips]) -> float:
+def _least_trip_us(of: tuple[Standing, Trips]) -> float:
     return of[1].least_us
 
 

@@ -157,13 +157,13 @@ class ClusterLoad:
         """Yields events of the whole load up to its `end`. Raises EngineError for an invalid one."""
         try:
             while not self._merger.has_ended:
-                number, news = self._next()
+                number, news = self._next_output()
                 try:
                     if isinstance(news, LostError):
                         raise news
                     yield from self._read(number, news)
                 except LostError as lost:
-                    yield self._refused() or self._lost(number, lost)
+                    yield self._refusal_event() or self._loss_event(number, lost)
                     return
             self._last_looks()
             yield self._merger.end([self._host(state) for state in self._states])
@@ -171,7 +171,7 @@ class ClusterLoad:
         finally:
             self.close()
 
-    def _next(self) -> tuple[int, EngineOutput | LostError]:
+    def _next_output(self) -> tuple[int, EngineOutput | LostError]:
         """Returns the next output of a generator. Raises LostError if one is silent."""
         while True:
             now_s = time.monotonic()
@@ -191,7 +191,7 @@ class ClusterLoad:
         state = self._states[number]
         while not self._done.is_set():
             state.answered_s = time.monotonic()
-            news = self._listened(state.generator)
+            news = self._listen_to(state.generator)
             is_last = isinstance(news, LostError) or news.code is not None
             if is_last:
                 state.answered_s = inf
@@ -200,7 +200,7 @@ class ClusterLoad:
                 return
 
     @staticmethod
-    def _listened(generator: Generator) -> EngineOutput | LostError:
+    def _listen_to(generator: Generator) -> EngineOutput | LostError:
         try:
             return generator.listen(HEARTBEAT_S)
         except LostError as lost:
@@ -219,7 +219,7 @@ class ClusterLoad:
                 state.lines.append(b"ready")
                 self._start_if_all_are_ready()
             for whole in self._merger.add(number, event):
-                yield self._named(whole)
+                yield self._name_scripts(whole)
             if event["event"] == "end" and event["outcome"] == "failed":
                 # the others would wait for a start that never comes
                 self.send_signal(signal.SIGINT)
@@ -251,7 +251,7 @@ class ClusterLoad:
         instant_us = time.time_ns() // 1000 + LEAD_US
         _all_at_once(lambda _number, state: state.generator.start(instant_us + state.before.ahead_us), self._states)
 
-    def _lost(self, number: int, why: LostError) -> Event:
+    def _loss_event(self, number: int, why: LostError) -> Event:
         number = number if why.number is None else why.number
         self.send_signal(signal.SIGINT)
         self.returncode = 1
@@ -270,7 +270,7 @@ class ClusterLoad:
             "generators": [self._host(each) for each in self._states],
         }
 
-    def _refused(self) -> Event | None:
+    def _refusal_event(self) -> Event | None:
         """Ends a load that one engine refused.
 
         Other engines may have ended without a message since, stopped before they handled signals.
@@ -280,7 +280,7 @@ class ClusterLoad:
             self.returncode = int(failed["exit_code"])
         return failed
 
-    def _named(self, event: Event) -> Event:
+    def _name_scripts(self, event: Event) -> Event:
         if event["event"] != "start":
             return event
         names = self._shared.names

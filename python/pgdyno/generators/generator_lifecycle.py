@@ -94,7 +94,7 @@ class Cluster:
     def gather(self) -> None:
         """Starts an agent on every node, also in place of one that does not answer. Raises EngineError."""
         began, is_said = time.monotonic(), False
-        while (why := self._gathered()) is not None:
+        while (why := self._gather_generators()) is not None:
             if time.monotonic() > began + GATHER_S:
                 raise why
             if not is_said and time.monotonic() > began + SILENT_S:
@@ -104,7 +104,7 @@ class Cluster:
             time.sleep(0.5)
         self._same_programs()
 
-    def _gathered(self) -> EngineError | None:
+    def _gather_generators(self) -> EngineError | None:
         """Returns why generators are missing, or None."""
         known: dict[str, Standing] = {}
         for generator in self.generators:
@@ -156,7 +156,7 @@ class Cluster:
         Uses no more generators than clients. Raises EngineError if they are not available.
         """
         del engine
-        load = self._begun(shared_out(options, folder or Path()), environment, errors)
+        load = self._begin_load(shared_out(options, folder or Path()), environment, errors)
         try:
             yield load, load.events()
         except BaseException:
@@ -165,7 +165,7 @@ class Cluster:
         finally:
             load.close()
 
-    def _begun(self, shared: Shared, environment: Mapping[str, str], errors: IO[bytes]) -> ClusterLoad:
+    def _begin_load(self, shared: Shared, environment: Mapping[str, str], errors: IO[bytes]) -> ClusterLoad:
         """Starts all engines without a start time. Raises EngineError."""
         tries = 0
         while True:
@@ -194,20 +194,23 @@ def _answers(generator: Standing) -> bool:
 
 
 @contextmanager
-def opened(places: Places, notify: Callable[[str], None]) -> Iterator[Cluster]:
+def open_cluster(places: Places, notify: Callable[[str], None]) -> Iterator[Cluster]:
     """Yields the generators at `places`; `notify` receives progress. Raises EngineError."""
     if places.ray is not None:
         if is_in_the_clear(places.ray, os.environ):
             notify(f"Ray does not encrypt what goes to {places.ray}, the server's password included: see RAY_USE_TLS")
-        with ray_actors.joined(places.ray, is_ours=False):
+        with ray_actors.join_cluster(places.ray, is_ours=False):
             found = len(ray_actors.nodes())
             if not found:
                 hint = """start nodes with: ray start --address=... --resources='{"loadgen": 1}'"""
                 raise EngineError(f"no node of {places.ray} generates load", hint=hint)
-            with gathered(Cluster(found, _on_ray, lambda: None, notify)) as cluster:
+            with gather_cluster(Cluster(found, _on_ray, lambda: None, notify)) as cluster:
                 yield cluster
         return
-    with own_nodes(places, notify) as nodes, gathered(Cluster(nodes.count, _on_ray, nodes.mend, notify)) as cluster:
+    with (
+        own_nodes(places, notify) as nodes,
+        gather_cluster(Cluster(nodes.count, _on_ray, nodes.mend, notify)) as cluster,
+    ):
         yield cluster
 
 
@@ -226,7 +229,7 @@ def own_nodes(places: Places, notify: Callable[[str], None], *, for_tasks: bool 
             notify(f"starting {nodes.count} {what}{', again' if start > 1 else ''}")
             try:
                 nodes.start_head()
-                stack.enter_context(ray_actors.joined(nodes.address, is_ours=True, tls=nodes.tls))
+                stack.enter_context(ray_actors.join_cluster(nodes.address, is_ours=True, tls=nodes.tls))
                 nodes.start_others()
             except EngineError as error:
                 # on a busy machine, Ray may give up on its head
@@ -238,7 +241,7 @@ def own_nodes(places: Places, notify: Callable[[str], None], *, for_tasks: bool 
 
 
 @contextmanager
-def gathered(cluster: Cluster) -> Iterator[Cluster]:
+def gather_cluster(cluster: Cluster) -> Iterator[Cluster]:
     """Yields `cluster` with its generators, and ends them after the block. Raises EngineError."""
     try:
         cluster.gather()
@@ -303,8 +306,8 @@ class _OwnNodes:
         for first in range(0, len(here), at_once):
             for node in here[first : first + at_once]:
                 self._start(node)
-            ray_actors.wait_for_nodes(self._making_load, self._ended)
-        ray_actors.wait_for_nodes(self._making_load, self._ended)
+            ray_actors.wait_for_nodes(self._making_load, self._restart_ended)
+        ray_actors.wait_for_nodes(self._making_load, self._restart_ended)
 
     @property
     def _making_load(self) -> int:
@@ -321,7 +324,7 @@ class _OwnNodes:
         return self._logs / f"{name}.log"
 
     def _head_ended(self) -> EngineError | None:
-        return self._refused() or self._head_failed()
+        return self._refusal_error() or self._head_failed()
 
     def _head_failed(self) -> EngineError | None:
         if not self._is_headless:
@@ -332,7 +335,7 @@ class _OwnNodes:
     def _is_headless(self) -> bool:
         return self._processes[self._nodes[0].name].poll() is not None
 
-    def _refused(self) -> EngineError | None:
+    def _refusal_error(self) -> EngineError | None:
         for node in self._nodes:
             code = self._processes[node.name].poll() if node.name in self._processes else None
             log = self._log(node.name)
@@ -340,9 +343,9 @@ class _OwnNodes:
                 return why
         return None
 
-    def _ended(self) -> EngineError | None:
+    def _restart_ended(self) -> EngineError | None:
         """Restarts nodes that ended before they had joined; returns why one cannot start."""
-        if (why := self._refused()) is not None:
+        if (why := self._refusal_error()) is not None:
             return why
         for node in self._nodes:
             if node.name not in self._processes or self._processes[node.name].poll() is None:

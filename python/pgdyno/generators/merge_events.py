@@ -9,12 +9,12 @@ from typing import Any
 from pgdyno.generators.merge_figures import (
     COUNTS,
     PERCENTILES,
-    added,
     end_of_workload,
     lag,
     latencies,
     scripts_of_end,
     scripts_of_interval,
+    sum_parts,
 )
 
 Event = dict[str, Any]
@@ -70,7 +70,7 @@ class Merger:
             return event
         return {**event, "began_epoch_us": event["began_epoch_us"] - self._offsets_us[generator]}
 
-    def _ours(self, generator: int, end: Event) -> Event:
+    def _shift_outages(self, generator: int, end: Event) -> Event:
         outages = [self._by_our_clock(generator, outage) for outage in end.get("outages") or ()]
         return {**end, "outages": outages} if "outages" in end else end
 
@@ -124,7 +124,7 @@ class Merger:
             "t_us": max(self._t_us(number, event) for number, event in parts.items()),
             "seq": seq,
             "to_us": max(event["to_us"] for event in each),
-            **added(each, ("clients", "in_flight")),
+            **sum_parts(each, ("clients", "in_flight")),
             "workers": [
                 {**worker, "generator": number + 1}
                 for number, event in parts.items()
@@ -153,18 +153,20 @@ class Merger:
         failure = self.failure(hosts)
         if failure is not None:
             return failure
-        each = [self._ours(number, self.ends[number]) for number in range(self._count)]
+        each = [self._shift_outages(number, self.ends[number]) for number in range(self._count)]
         generators = [_of_generator(end, host) for end, host in zip(each, hosts, strict=True)]
         succeeded = sum(end["succeeded"] for end in each)
         measured_s = max(end["measured_s"] for end in each)
         merged = {
             **each[0],
             "t_us": max(self._t_us(number, end) for number, end in enumerate(each)),
-            "outcome": next((name for name in ("aborted", "interrupted") if name in _all(each, "outcome")), "finished"),
+            "outcome": next(
+                (name for name in ("aborted", "interrupted") if name in _values_of(each, "outcome")), "finished"
+            ),
             "exit_code": max(end["exit_code"] for end in each),
             "message": next((end["message"] for end in each if end.get("message")), None),
             "measured_s": measured_s,
-            **added(each, (*_SUMS, "clients_aborted")),
+            **sum_parts(each, (*_SUMS, "clients_aborted")),
             **_exceptional_counts(each),
             "tps": succeeded / measured_s if measured_s > 0 else 0.0,
             "histogram": None,
@@ -179,7 +181,7 @@ class Merger:
                 for number, end in enumerate(each)
                 for worker in end.get("workers") or ()
             ],
-            "steal_us": _known_sum(_all(each, "steal_us")),
+            "steal_us": _known_sum(_values_of(each, "steal_us")),
             "memory": None,
             "generators": generators,
         }
@@ -191,7 +193,7 @@ def _place(event: Event) -> tuple[int, int]:
     return event["from_us"], _PHASE_ORDER[event["phase"]]
 
 
-def _all(each: Sequence[Event], name: str) -> list[Any]:
+def _values_of(each: Sequence[Event], name: str) -> list[Any]:
     return [event.get(name) for event in each]
 
 
@@ -212,7 +214,7 @@ def _cpu(each: Sequence[Event], hosts: Sequence[Mapping[str, Any]]) -> Event | N
     """Returns the CPU time of all engines and of Ray's processes next to them; None if an engine's is unknown."""
     known = [end["cpu_us"] for end in each if end.get("cpu_us")]
     of_ray = [host["ray_cpu_us"] for host in hosts if host.get("ray_cpu_us")]
-    return added([*known, *of_ray], ("user", "system")) if len(known) == len(each) else None
+    return sum_parts([*known, *of_ray], ("user", "system")) if len(known) == len(each) else None
 
 
 def _exceptional_counts(each: Sequence[Event]) -> Event:
@@ -227,7 +229,7 @@ def _phases(each: Sequence[list[Event]]) -> list[Event] | None:
     merged = []
     for same in zip(*each, strict=True):
         measured_s = max(phase["measured_s"] for phase in same)
-        sums = added(same, _SUMS)
+        sums = sum_parts(same, _SUMS)
         merged.append(
             {
                 **same[0],

@@ -21,7 +21,7 @@ INTERVAL_PERCENTILES = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 PERCENTILES = {"p50": 50.0, "p75": 75.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "p9999": 99.99}
 
 
-def added(parts: Iterable[Event], names: Iterable[str]) -> Event:
+def sum_parts(parts: Iterable[Event], names: Iterable[str]) -> Event:
     """Returns the sum of each of `names` over `parts`; missing values are 0."""
     each = list(parts)
     return {name: sum(part.get(name) or 0 for part in each) for name in names}
@@ -29,13 +29,13 @@ def added(parts: Iterable[Event], names: Iterable[str]) -> Event:
 
 def scripts_of_interval(parts: Sequence[Event]) -> list[Event]:
     """Merges the `scripts` of several generators' intervals."""
-    return [_script(number, same, INTERVAL_PERCENTILES) for number, same in _by(parts, "script")]
+    return [_script(number, same, INTERVAL_PERCENTILES) for number, same in _group_by(parts, "script")]
 
 
 def scripts_of_end(parts: Sequence[Event]) -> list[Event]:
     """Merges the `scripts` of several generators' `end` events or phases."""
     scripts = []
-    for number, same in _by(parts, "script"):
+    for number, same in _group_by(parts, "script"):
         script = _script(number, same, PERCENTILES)
         for pause in ("keying_time", "think_time"):
             if pause in same[0]:
@@ -57,7 +57,7 @@ def latencies(parts: Sequence[Event], percentiles: dict[str, float]) -> Event:
     merged = merge(blobs)
     assert merged is not None
     each = [part["latency_ns"] for part in measured]
-    figures: Event = added(each, ("sum", "sum_of_squares"))
+    figures: Event = sum_parts(each, ("sum", "sum_of_squares"))
     figures |= {"min": min(one["min"] for one in each), "max": max(one["max"] for one in each)}
     within = merged.within(figures["min"], figures["max"])
     figures |= dict(zip(percentiles, within.percentiles_ns(percentiles.values()), strict=True))
@@ -89,7 +89,7 @@ def lag(parts: Sequence[Event]) -> Event | None:
     return {"mean": mean, "max": max(part["lag_ns"]["max"] for part in open_)}
 
 
-def _by(parts: Iterable[Event], key: str) -> list[tuple[int, list[Event]]]:
+def _group_by(parts: Iterable[Event], key: str) -> list[tuple[int, list[Event]]]:
     found: dict[int, list[Event]] = {}
     for part in parts:
         found.setdefault(part[key], []).append(part)
@@ -97,7 +97,7 @@ def _by(parts: Iterable[Event], key: str) -> list[tuple[int, list[Event]]]:
 
 
 def _script(number: int, same: Sequence[Event], percentiles: dict[str, float]) -> Event:
-    script = {"script": number, **added(same, COUNTS), "lag_ns": lag(same)}
+    script = {"script": number, **sum_parts(same, COUNTS), "lag_ns": lag(same)}
     measured = latencies(same, percentiles)
     if percentiles is INTERVAL_PERCENTILES and measured["latency_ns"] is None:
         # as in the engine's events: absent if none succeeded
@@ -126,7 +126,7 @@ def _id(statement: Event) -> int:
 
 
 def _statement(id_: int, same: Sequence[Event]) -> Event:
-    statement = {"id": id_, **added(same, ("executions", "failures", "retries"))}
+    statement = {"id": id_, **sum_parts(same, ("executions", "failures", "retries"))}
     statement |= latencies(same, PERCENTILES)
     return statement | {key: same[0][key] for key in ("text",) if key in same[0]}
 
@@ -134,7 +134,7 @@ def _statement(id_: int, same: Sequence[Event]) -> Event:
 def _pauses(same: Sequence[Event]) -> Event | None:
     if not same:
         return None
-    merged = {**same[0], **added(same, ("count",))}
+    merged = {**same[0], **sum_parts(same, ("count",))}
     spent = [(each["count"], each["spent_ns"]) for each in same if each.get("spent_ns")]
     count = sum(number for number, _ in spent)
     if count:
@@ -169,7 +169,7 @@ def end_of_workload(each: Sequence[Event], clients: Sequence[int], merged: Event
         outages = _outages(
             [(number, outage) for number, end in enumerate(each) for outage in end["outages"]], len(each)
         )
-        fields |= added(each, _LOSSES) | {"outage_count": len(outages), "outages": outages[:MOST_OUTAGES]}
+        fields |= sum_parts(each, _LOSSES) | {"outage_count": len(outages), "outages": outages[:MOST_OUTAGES]}
     if all(end.get("tpcc") for end in each):
         fields["tpcc"] = tpcc = _tpcc([end["tpcc"] for end in each], sum(clients), merged)
         if tpcc["refused"] is not None and merged["outcome"] == "finished":
@@ -179,7 +179,7 @@ def end_of_workload(each: Sequence[Event], clients: Sequence[int], merged: Event
 
 def _ledger(each: Sequence[Event]) -> Event:
     pages = sorted((page for ledger in each for page in ledger["clients"]), key=lambda page: page["client"])
-    return {**added(each, ("acknowledged", "unknown", "refused")), "clients": pages}
+    return {**sum_parts(each, ("acknowledged", "unknown", "refused")), "clients": pages}
 
 
 def _statements(each: Sequence[Event], clients: Sequence[int], merged: Event) -> Event:
@@ -189,7 +189,7 @@ def _statements(each: Sequence[Event], clients: Sequence[int], merged: Event) ->
     mean = sum(count * part["mean"] for count, part in parts) / total
     squares = sum(count * (part["stddev"] ** 2 + part["mean"] ** 2) for count, part in parts) / total
     return {
-        **added(each, _STATEMENTS),
+        **sum_parts(each, _STATEMENTS),
         "p95_ns": latency["p95"] if latency else 0,
         "fairness": {
             "mean": mean,
@@ -231,10 +231,10 @@ def _outage(number: int, parts: Sequence[tuple[int, Event]], generators: int) ->
     began_us = group[0]["began_us"]
     ended_us = max(map(_ended_us, group))
     successes = [each["began_us"] + each["first_success_us"] for each in group if each["first_success_us"] is not None]
-    away = _all_away(group, generators)
+    away = _stretches_all_away(group, generators)
     return {
         **group[0],
-        **added(group, _OF_OUTAGE),
+        **sum_parts(group, _OF_OUTAGE),
         "number": number,
         "clients": sum(most.values()),
         "length_us": None if ended_us == float("inf") else ended_us - began_us,
@@ -244,7 +244,7 @@ def _outage(number: int, parts: Sequence[tuple[int, Event]], generators: int) ->
     }
 
 
-def _all_away(group: Sequence[Event], generators: int) -> list[list[int]]:
+def _stretches_all_away(group: Sequence[Event], generators: int) -> list[list[int]]:
     # at the same time, the end of a stretch comes before the begin of another
     edges = sorted(edge for each in group for since, to in each["all_away_in_us"] for edge in ((since, 1), (to, -1)))
     stretches: list[list[int]] = []
@@ -266,23 +266,23 @@ def _tpcc(each: Sequence[Event], clients: int, merged: Event) -> Event:
     total = sum(one["count"] for same in types for one in same)
     scripts = {script["script"]: script for script in merged["scripts"]}
     mix = [_share(same, total, clients) for same in zip(*(part["mix"] for part in each), strict=True)]
-    orders = added([part["new_orders"] for part in each], ("committed", "rolled_back"))
+    orders = sum_parts([part["new_orders"] for part in each], ("committed", "rolled_back"))
     minutes = merged["measured_s"] / 60
     is_one = all(part["mix_is_one"] for part in each) and total > 0
     return {
         **each[0],
         "nopm": orders["committed"] / minutes if minutes > 0 else 0.0,
         "tpm": total / minutes if minutes > 0 else 0.0,
-        "server": _counted([part["server"] for part in each]),
+        "server": _part_with_orders([part["server"] for part in each]),
         "new_orders": orders,
         "types": [_type(same, total, scripts) for same in types],
         "mix": mix,
         "refused": _refusal(mix) if is_one else None,
-        "deferred": _deferred([part["deferred"] for part in each]) if each[0]["deferred"] else None,
+        "deferred": _merge_deferred([part["deferred"] for part in each]) if each[0]["deferred"] else None,
     }
 
 
-def _counted(each: Sequence[Event]) -> Event:
+def _part_with_orders(each: Sequence[Event]) -> Event:
     counted = [one for one in each if "new_orders" in one]
     return max(counted, key=lambda one: (one["new_orders"], one["seconds"]), default=each[0])
 
@@ -324,8 +324,8 @@ def _refusal(mix: Sequence[Event]) -> str | None:
     return f"the mix is not the one asked for: {'; '.join(wrong)}" if wrong else None
 
 
-def _deferred(each: Sequence[Event]) -> dict[str, Any]:
-    sums = added(each, ("sessions", "done", "failed", "left", "skipped_districts"))
+def _merge_deferred(each: Sequence[Event]) -> dict[str, Any]:
+    sums = sum_parts(each, ("sessions", "done", "failed", "left", "skipped_districts"))
     skipped = 100 * sums["skipped_districts"] / max(sums["done"] * DISTRICTS, 1)
     own = {"p90_ns": _p90_ns([part["histogram"] for part in each]), "skipped_percent": skipped, "histogram": None}
     return {**each[0], **sums, **own}

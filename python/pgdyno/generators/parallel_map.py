@@ -46,17 +46,17 @@ def in_line(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[R
 
 
 @contextmanager
-def spread(places: Places, notify: Callable[[str], None]) -> Iterator[Over]:
+def open_task_pool(places: Places, notify: Callable[[str], None]) -> Iterator[Over]:
     """Uses Ray tasks on the hosts of `places`; nodes that pgdyno started end after the block. Raises EngineError."""
     # read when Ray is imported; Ray's default retries without limit after an out-of-memory kill
     os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))
     # importing it takes a second
     from pgdyno.generators import ray_tasks
     from pgdyno.generators.generator_lifecycle import own_nodes
-    from pgdyno.generators.ray_actors import joined
+    from pgdyno.generators.ray_actors import join_cluster
 
     if places.ray is not None:
-        with joined(places.ray, is_ours=False):
+        with join_cluster(places.ray, is_ours=False):
             yield ray_tasks.Tasks(lambda: None)
         return
     with own_nodes(places, notify, for_tasks=True) as nodes:

@@ -41,17 +41,17 @@ def own_token() -> str:
 
 
 @contextmanager
-def joined(address: str, *, is_ours: bool, tls: Mapping[str, str] | None = None) -> Iterator[None]:
+def join_cluster(address: str, *, is_ours: bool, tls: Mapping[str, str] | None = None) -> Iterator[None]:
     """Joins the cluster at the head's `address` as Ray's driver. Raises EngineError.
 
     A cluster that pgdyno started uses its own token and the variables `tls`, another one those of the environment.
     """
-    with _ours(tls or {}) if is_ours else nullcontext(), _driver(address, is_ours=is_ours):
+    with _set_own_environment(tls or {}) if is_ours else nullcontext(), _driver(address, is_ours=is_ours):
         yield
 
 
 @contextmanager
-def _ours(tls: Mapping[str, str]) -> Iterator[None]:
+def _set_own_environment(tls: Mapping[str, str]) -> Iterator[None]:
     ours = {**OWN_SETTINGS, "RAY_AUTH_TOKEN": own_token(), **tls}
     os.environ |= ours
     try:

@@ -42,7 +42,7 @@ class _Process:
 
 def tree_cpu_us(root: int) -> dict[str, int]:
     """Returns the CPU time of process `root` and of its living descendants in microseconds; pgdrive reports its own."""
-    found = _all()
+    found = _list_processes()
     user = system = 0
     for pid, process in found.items():
         if process.name != "pgdrive" and _is_below(pid, root, found):
@@ -53,13 +53,13 @@ def tree_cpu_us(root: int) -> dict[str, int]:
 
 def descendants(root: int) -> list[int]:
     """Returns the living descendants of `root`."""
-    found = _all()
+    found = _list_processes()
     return [
         pid for pid, process in found.items() if pid != root and process.state != "Z" and _is_below(pid, root, found)
     ]
 
 
-def _all() -> dict[int, _Process]:
+def _list_processes() -> dict[int, _Process]:
     found = {}
     for folder in PROC.glob("[0-9]*"):
         try:
@@ -102,7 +102,7 @@ def python_version() -> str:
     return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
-def wanted() -> dict[str, str]:
+def wanted_versions() -> dict[str, str]:
     return {"pgdyno": __version__, "python": python_version(), "ray": version("ray")}
 
 
@@ -205,7 +205,7 @@ def _hold(order: Mapping[str, Any], orders: IO[bytes]) -> int:
         "RAY_AUTH_TOKEN": order["token"],
         "PATH": f"{here}:{os.environ.get('PATH', '')}",
         NODE_FOLDER: folder,
-        **_encrypted(order, Path(folder)),
+        **_encryption_variables(order, Path(folder)),
     }
     words = [word.replace(FOLDER, folder) for word in order["command"]]
     process = subprocess.Popen(words, stdin=subprocess.DEVNULL, env=environment, start_new_session=True)
@@ -224,7 +224,7 @@ def _hold(order: Mapping[str, Any], orders: IO[bytes]) -> int:
             shutil.rmtree(order["logs"], ignore_errors=True)
 
 
-def _encrypted(order: Mapping[str, Any], folder: Path) -> dict[str, str]:
+def _encryption_variables(order: Mapping[str, Any], folder: Path) -> dict[str, str]:
     """Returns the variables with which Ray encrypts; none without an authority."""
     if order["tls"] is None:
         return {}

@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from pgdyno.errors import EngineError
 from pgdyno.generators.agent import RENEWAL
-from pgdyno.generators.ray_node import FOLDER, GO, LEASE_S, REFUSED, wanted
+from pgdyno.generators.ray_node import FOLDER, GO, LEASE_S, REFUSED, wanted_versions
 from pgdyno.generators.ray_tls import Authority
 from pgdyno.plan.hosts import SshNode
 
@@ -116,7 +116,7 @@ def order(node: Node, token: str, logs: Path | None = None, tls: Authority | Non
         "command": ray_command(node),
         "token": token,
         "lease_s": LEASE_S,
-        "wants": wanted(),
+        "wants": wanted_versions(),
         "reach": None if node.is_head else node.address,
         "logs": None if logs is None else str(logs),
         "tls": None if tls is None else {"head": node.address.rpartition(":")[0], **tls.as_order()},
@@ -136,12 +136,12 @@ def refusal(node: Node, code: int, said: str) -> EngineError | None:
         return None
     if code == NOT_FOUND:
         message = f"{host} cannot be a generator: pgdyno is not in the folder {Path(sys.executable).parent}"
-        wants = wanted()["pgdyno"]
+        wants = wanted_versions()["pgdyno"]
         hint = f'pip install --user "pgdyno[cluster]=={wants}" there, or into the same folder as here'
         return EngineError(f"{message}, in ~/.local/bin or on the PATH there", hint=hint)
     if code == USAGE:
         message = f"{host} cannot be a generator: its pgdyno is from another release"
-        return EngineError(message, hint=f"install pgdyno {wanted()['pgdyno']} there")
+        return EngineError(message, hint=f"install pgdyno {wanted_versions()['pgdyno']} there")
     if code == SSH_FAILED:
         return EngineError(
             f"cannot reach {host} over SSH: {last or 'ssh printed no message'}", hint=_remedy(host, said)
@@ -276,7 +276,7 @@ def look(address: str) -> None:
         # gRPC would retry without reporting the reason
         socket.create_connection((host, int(port)), ANSWER_S).close()
     except (OSError, OverflowError) as error:
-        raise _none(address, f"no process listens there: {error}", _LISTENING) from error
+        raise _join_error(address, f"no process listens there: {error}", _LISTENING) from error
     _ping(address, f"{host}:{port}")
 
 
@@ -291,7 +291,7 @@ def _ping(address: str, where: str) -> None:
             import_module(f"ray.core.generated.{name}") for name in ("ray_client_pb2", "ray_client_pb2_grpc")
         )
     except ImportError as error:
-        raise _none(
+        raise _join_error(
             address, f"Ray's client is not installed on this machine ({error.name})", "pip install 'ray[client]'"
         ) from error
     channel = init_grpc_channel(where)
@@ -302,13 +302,13 @@ def _ping(address: str, where: str) -> None:
         # exceptions of a call are calls themselves, which the types do not show
         call: Any = error
         if call.code() == grpc.StatusCode.UNAUTHENTICATED:
-            raise _none(address, f"it refuses access: {call.details()}", _LET_IN) from error
-        raise _none(address, f"no server of Ray's clients answers: {call.details()}", _LISTENING) from error
+            raise _join_error(address, f"it refuses access: {call.details()}", _LET_IN) from error
+        raise _join_error(address, f"no server of Ray's clients answers: {call.details()}", _LISTENING) from error
     except AuthenticationError as error:
-        raise _none(address, "RAY_AUTH_MODE is token, but no token is set", _LET_IN) from error
+        raise _join_error(address, "RAY_AUTH_MODE is token, but no token is set", _LET_IN) from error
     finally:
         channel.close()
 
 
-def _none(address: str, why: str, hint: str) -> EngineError:
+def _join_error(address: str, why: str, hint: str) -> EngineError:
     return EngineError(f"cannot join the Ray cluster at {address}: {why}", hint=hint)

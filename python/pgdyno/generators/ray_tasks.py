@@ -37,7 +37,7 @@ class Tasks:
 
     def __call__(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result | Lost]:
         """Yields the results of `work` for each of `items`, in their order."""
-        remote = self._ray.remote(num_cpus=1, max_retries=RETRIES, retry_exceptions=False)(_done)
+        remote = self._ray.remote(num_cpus=1, max_retries=RETRIES, retry_exceptions=False)(_run_task)
         # serialized once for all tasks, because `work` may contain large values such as prices
         task, shared = Task.ours(), self._ray.put(work)
         left, out = iter(items), deque[Any]()
@@ -81,5 +81,5 @@ class Tasks:
             raise EngineError("the cluster has no nodes left")
 
 
-def _done(task: Task, work: Callable[[Item], Result], item: Item) -> Result:
+def _run_task(task: Task, work: Callable[[Item], Result], item: Item) -> Result:
     return task.done(work, item)

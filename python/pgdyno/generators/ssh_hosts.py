@@ -23,7 +23,7 @@ from pgdyno.doctor.generator import Trips, plain_ceiling, round_trips
 from pgdyno.errors import EngineError
 from pgdyno.generators.agent import AWAITING, GONE_S, RENEWAL, EngineOutput, Lines
 from pgdyno.generators.distributed_load import SILENCE_S, LostError
-from pgdyno.generators.generator_lifecycle import Cluster, gathered
+from pgdyno.generators.generator_lifecycle import Cluster, gather_cluster
 from pgdyno.host import cpu_model
 from pgdyno.programs import Engine
 from pgdyno.remote.connect import DEVNULL, Process, Reader, SshError, connect_host
@@ -66,25 +66,25 @@ class SshGenerator:
         self._code: int | None = None
         self.facts: Mapping[str, Any]
         try:
-            self.facts = self._do(self._up(), UP_S)
+            self.facts = self._await_work(self._start_host(), UP_S)
         except BaseException:
             self.abandon()
             raise
 
     def clock_us(self) -> int:
         """Returns its wall clock in microseconds since 1970."""
-        return self._do(self._asked(), SILENCE_S)
+        return self._await_work(self._ask_clock(), SILENCE_S)
 
     def begin(self, options: Sequence[str], environment: Mapping[str, str], files: Mapping[str, bytes]) -> None:
         """Starts its engine after ending a previous one."""
-        self._do(self._begin(options, environment, files), BEGIN_S)
+        self._await_work(self._begin(options, environment, files), BEGIN_S)
 
     def start(self, epoch_us: int) -> None:
-        self._do(self._send(f"start {epoch_us}\n".encode()), SILENCE_S)
+        self._await_work(self._send(f"start {epoch_us}\n".encode()), SILENCE_S)
 
     def listen(self, wait_s: float) -> EngineOutput:
         """Renews its lease, checks that the host still answers, and returns its output."""
-        self._do(self._beat(), SILENCE_S)
+        self._await_work(self._beat(), SILENCE_S)
         lines, all_taken = self._lines.take(wait_s)
         if not all_taken:
             return EngineOutput(lines, None, "")
@@ -111,7 +111,7 @@ class SshGenerator:
     def end(self) -> None:
         """Ends its engine, and closes the connection."""
         with suppress(LostError, EngineError):
-            self._do(self._end(), 2 * GONE_S)
+            self._await_work(self._end(), 2 * GONE_S)
         self.abandon()
 
     def abandon(self) -> None:
@@ -119,12 +119,12 @@ class SshGenerator:
         if self._loop.is_closed():
             return
         with suppress(LostError, EngineError):
-            self._do(self._stack.aclose(), GONE_S)
+            self._await_work(self._stack.aclose(), GONE_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
-    def _do(self, work: Coroutine[Any, Any, T], within_s: float) -> T:
+    def _await_work(self, work: Coroutine[Any, Any, T], within_s: float) -> T:
         """Returns the result of `work` within the time limit. Raises LostError, and EngineError for local errors."""
         if self._loop.is_closed():
             work.close()
@@ -142,7 +142,7 @@ class SshGenerator:
         except (SshError, OSError) as error:
             raise LostError(f"lost the connection: {error}") from error
 
-    async def _up(self) -> dict[str, Any]:
+    async def _start_host(self) -> dict[str, Any]:
         spec = self._there.ssh
         self._connection = await self._stack.enter_async_context(connect_host(spec))
         installed = await install(self._connection, self._alone.path, spec.folder, spec.host)
@@ -163,7 +163,7 @@ class SshGenerator:
             "pgdrive": version.split()[-1],
         }
 
-    async def _asked(self) -> int:
+    async def _ask_clock(self) -> int:
         async with self._one_question:
             number = str(next(self._numbers))
             self._clock.stdin.write(f"{number}\n")
@@ -183,7 +183,7 @@ class SshGenerator:
 
     async def _beat(self) -> None:
         # the clock request comes first: only an answer of the host renews the lease
-        await self._asked()
+        await self._ask_clock()
         await self._send(RENEWAL)
 
     async def _send(self, line: bytes) -> None:
@@ -204,7 +204,7 @@ class SshGenerator:
 
     async def _read(self, started: Started, lines: Lines) -> None:
         with suppress(OSError, SshError):
-            said = asyncio.create_task(_all(started.process.stderr))
+            said = asyncio.create_task(_read_all(started.process.stderr))
             rest = b""
             while chunk := await started.process.stdout.read(_CHUNK):
                 *whole, rest = (rest + chunk).split(b"\n")
@@ -228,7 +228,7 @@ class SshGenerator:
         await started.forget()
 
 
-async def _all(stream: Reader[bytes]) -> bytes:
+async def _read_all(stream: Reader[bytes]) -> bytes:
     return await stream.read()
 
 
@@ -248,5 +248,5 @@ def ssh_cluster(
         name = f"generator-{number}"
         known.append((name, partial(SshGenerator, name, each, replace(engine, through=relay_command(file)))))
     # a lost host is connected again, because nothing else restarts it
-    with gathered(Cluster(len(known), lambda: known, lambda: None, notify, by_first_clock=True)) as cluster:
+    with gather_cluster(Cluster(len(known), lambda: known, lambda: None, notify, by_first_clock=True)) as cluster:
         yield cluster

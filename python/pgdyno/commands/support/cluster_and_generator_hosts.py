@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pgdyno.console import Console
 from pgdyno.errors import EngineError, ExitCode, InvalidValueError, PgdynoError, UsageError
-from pgdyno.generators.parallel_map import Lost, Over, in_line, spread
+from pgdyno.generators.parallel_map import Lost, Over, in_line, open_task_pool
 from pgdyno.plan.hosts import Places, generators
 
 
@@ -46,7 +46,7 @@ def over(cluster: Sequence[str]) -> Iterator[Over]:
         yield in_line
         return
     console = Console(stderr=True)
-    with spread(checked_places("--cluster", cluster), console.print) as tasks:
+    with open_task_pool(checked_places("--cluster", cluster), console.print) as tasks:
         yield tasks
 
 

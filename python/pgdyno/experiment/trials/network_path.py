@@ -78,14 +78,14 @@ def _from_generator(engine: Engine, environment: Mapping[str, str]) -> Fields:
 def _from_farthest(cluster: Cluster, clients: int, environment: Mapping[str, str]) -> Fields:
     """Measure with pgdrive on each rented generator. Raises EngineError, and StageFailedError if one is missing."""
     # a run with a cluster has loaded these modules already; others save the time
-    from pgdyno.generators.ceiling import called, measure_trips
+    from pgdyno.generators.ceiling import format_name, measure_trips
 
     stage(Stage.RUN, cluster.gather)
     farthest = measure_trips(cluster, clients, environment)
     if farthest is None:
         return {}
     generator, trips = farthest
-    return _trips(trips) | {"generator": called(generator), "generator_zone": generator.facts.get("zone")}
+    return _trips(trips) | {"generator": format_name(generator), "generator_zone": generator.facts.get("zone")}
 
 
 def _trips(trips: Trips) -> Fields:
