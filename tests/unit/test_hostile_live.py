@@ -21,7 +21,7 @@ from pgdyno.live.run_journal import JOURNAL
 from pgdyno.live.run_reader import MOST_ARMS, MOST_CLIENTS, Tail, Watched
 from pgdyno.live.server import web_server
 from pgdyno.live.server.web_server import config_of
-from pgdyno.live.viewers import MOST_STREAMS, MOST_STREAMS_EACH, Hub, encoded
+from pgdyno.live.viewers import MOST_STREAMS, MOST_STREAMS_EACH, Hub, encode_event
 from tests.unit.archive_sample import run_of
 
 
@@ -43,7 +43,7 @@ def whole(run: Path) -> dict[str, object]:
     def refuse(text: str) -> None:
         raise AssertionError(f"{text} is no JSON")
 
-    text = encoded("all", Watched(run).complete_state()).decode().partition("data: ")[2]
+    text = encode_event("all", Watched(run).complete_state()).decode().partition("data: ")[2]
     found: dict[str, object] = json.loads(text, parse_constant=refuse)
     return found
 

@@ -39,7 +39,7 @@ MOST = 2_000
 """Largest number of files that a page lists."""
 
 
-def listed(run: Path) -> tuple[list[tuple[str, int]], bool]:
+def list_files(run: Path) -> tuple[list[tuple[str, int]], bool]:
     """Return paths within `run` and sizes of its files, by path; and whether there are more. Raises StoreError."""
     with storing("list", run):
         found = ((path, path.stat().st_size) for path in files_below(run))
@@ -119,8 +119,8 @@ class Archive:
         return HTMLResponse(page("archive", **context))
 
     def run(self, request: Request) -> Response:
-        entry, run = self._asked(request)
-        files, more = listed(run.folder.path)
+        entry, run = self._requested_run(request)
+        files, more = list_files(run.folder.path)
         others = [each for each in self._index.runs() if each.name != entry.name and not each.problem]
         context = {
             "entry": entry,
@@ -136,7 +136,7 @@ class Archive:
 
     def report(self, request: Request) -> Response:
         """Return a run's report, produced by the current version."""
-        entry, run = self._asked(request)
+        entry, run = self._requested_run(request)
         with self._writing:
             text = self._reports.get((entry.name, entry.key))
             if text is None:
@@ -147,7 +147,7 @@ class Archive:
         return HTMLResponse(text, headers={"content-security-policy": REPORT_POLICY})
 
     def csv(self, request: Request) -> Response:
-        entry, run = self._asked(request)
+        entry, run = self._requested_run(request)
         return Response(to_csv(run), media_type="text/csv", headers=_download(f"{entry.name}.csv"))
 
     def file(self, request: Request) -> Response:
@@ -169,14 +169,14 @@ class Archive:
             entries.sort(key=lambda each: each.started_at)
         base, other = (load_run(self._index.path(each.name)) for each in entries)
         metric = metric_of(asked)
-        found = run_views.compared(base, other, metric)
+        found = run_views.compare_runs(base, other, metric)
         context = {name: getattr(found, name) for name in found.__slots__}
         names = [each.name for each in entries]
         return HTMLResponse(
             page("compare", base=names[0], other=names[1], metric=metric.value, metrics=METRICS, **context)
         )
 
-    def _asked(self, request: Request) -> tuple[Entry, RunData]:
+    def _requested_run(self, request: Request) -> tuple[Entry, RunData]:
         entry = self._entry(request.path_params["name"])
         return entry, load_run(self._index.path(entry.name))
 
@@ -249,7 +249,7 @@ class Histories:
         """Return the histories of the runs that match a search. Raises UsageError and StoreError."""
         search, metric = Search.of(request.query_params), metric_of(request.query_params)
         entries = [each for each in search.found(self._index.runs()) if not each.problem][:MOST_RUNS]
-        runs = self._loaded(entries)
+        runs = self._load_runs(entries)
         manifests = {name: run.manifest for name, run in runs.items()}
         found = histories(runs, metric)
         links = {value: "/history?" + urlencode({**request.query_params, "metric": value}) for value, _ in METRICS}
@@ -265,7 +265,7 @@ class Histories:
         }
         return HTMLResponse(page("history", **context))
 
-    def _loaded(self, entries: Sequence[Entry]) -> dict[str, RunData]:
+    def _load_runs(self, entries: Sequence[Entry]) -> dict[str, RunData]:
         runs = {}
         with self._lock:
             for each in entries:

@@ -161,7 +161,7 @@ def _words(manifest: Manifest) -> str:
     return " ".join(map(str, said)).lower()
 
 
-def started(entry: Entry) -> datetime | None:
+def start_time(entry: Entry) -> datetime | None:
     """Return the start of the run, if known."""
     return datetime.fromisoformat(entry.started_at) if entry.started_at else None
 
@@ -292,7 +292,7 @@ class Search:
         """Return matching `entries` in order."""
         words = self.text.lower().split()
         since, until = _day(self.since), _day(self.until)
-        return [each for each in entries if self._fits(each, words) and _within(each, since, until)]
+        return [each for each in entries if self._fits(each, words) and _is_within(each, since, until)]
 
     def _fits(self, entry: Entry, words: list[str]) -> bool:
         if self.workload and entry.workload != self.workload:
@@ -305,10 +305,10 @@ class Search:
         return all(word in found_by for word in words)
 
 
-def _within(entry: Entry, since: date | None, until: date | None) -> bool:
+def _is_within(entry: Entry, since: date | None, until: date | None) -> bool:
     if since is None and until is None:
         return True
-    began = started(entry)
+    began = start_time(entry)
     if began is None:
         return False
     day = began.date()

@@ -33,7 +33,7 @@ def earlier(index: Index, run: Path) -> Baseline:
 
     def at(slug: str, _arm: str, _clients: int) -> Json | None:
         try:
-            before = _before(index.runs(), run.name)
+            before = _previous_run(index.runs(), run.name)
             if before is None:
                 return None
             if before.name not in known:
@@ -48,7 +48,7 @@ def earlier(index: Index, run: Path) -> Baseline:
     return at
 
 
-def _before(runs: list[Entry], name: str) -> Entry | None:
+def _previous_run(runs: list[Entry], name: str) -> Entry | None:
     this = next((each for each in runs if each.name == name), None)
     if this is None:
         return None

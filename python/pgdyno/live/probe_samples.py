@@ -63,7 +63,7 @@ class Sampled:
                 if row.get("backend_type") not in SESSIONS:
                     continue
                 self._sessions[wait_class(row["wait_type"], row["wait"])] += row["sessions"]
-                self._waits[_named(row)] += row["sessions"]
+                self._waits[_wait_name(row)] += row["sessions"]
         elif line["event"] == "blockers":
             self.blocker = _blocker(line["rows"])
         elif line["event"] == "sample" and line["source"] in _SOURCES:
@@ -140,7 +140,7 @@ _SOURCES = {
 }
 
 
-def _named(row: Mapping[str, Any]) -> str:
+def _wait_name(row: Mapping[str, Any]) -> str:
     if row["wait_type"] in (None, "CPU"):
         return "CPU"
     return f"{row['wait_type']} {row['wait']}" if row["wait"] else str(row["wait_type"])

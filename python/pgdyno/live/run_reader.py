@@ -77,10 +77,10 @@ class Tail:
         *whole, self._rest = (self._rest + content).split(b"\n")
         # discard a line that exceeds the limit: it is then not JSON
         self._rest = self._rest[: LONGEST_LINE + 1]
-        return [line for line in map(_parsed, whole) if line is not None]
+        return [line for line in map(_parse_line, whole) if line is not None]
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
+def _parse_line(line: bytes) -> dict[str, Any] | None:
     if len(line) > LONGEST_LINE:
         return None
     try:
@@ -180,7 +180,7 @@ class Watched:
     def _take(self, line: Mapping[str, Any]) -> None:
         kind = line["e"]
         self._new["changed"] = True
-        self._duration.handle(kind, _known(line["t"]))
+        self._duration.handle(kind, _require_number(line["t"]))
         if kind == "note" and line.get("id") == PREFLIGHT_CHECK:
             found = line["parameters"]
             text = ": ".join(str(found[name]) for name in ("check", "found", "means"))
@@ -247,8 +247,8 @@ class Watched:
         if place not in self._looks and len(self._looks) == MOST_LOOKED:
             return
         words = {name: _text(line[name]) for name in ("arm", "base", "point", "metric")}
-        look = {name: _known(line[name]) for name in ("pairs", "change", "low", "high")}
-        most, margin = _known(line["most"]), _known(line["margin"])
+        look = {name: _require_number(line[name]) for name in ("pairs", "change", "low", "high")}
+        most, margin = _require_number(line["most"]), _require_number(line["margin"])
         earlier = self._looks.get(place, {"looks": []})["looks"]
         kept = [each for each in earlier if each["pairs"] < look["pairs"]][-MOST_LOOKS:]
         verdict = None if line["verdict"] is None else _text(line["verdict"])
@@ -257,7 +257,7 @@ class Watched:
 
     def _best(self, line: Mapping[str, Any]) -> None:
         """Keep the best configuration so far of a search for settings."""
-        figures: Json = {name: _known(line[name]) for name in ("figure", "trials")}
+        figures: Json = {name: _require_number(line[name]) for name in ("figure", "trials")}
         figures |= {name: _figure(line[name]) for name in ("start", "noise")}
         settings = [[_text(name), _text(value)] for name, value in dict(line["settings"]).items()]
         self._now["best"] = {**figures, "unit": _text(line["unit"]), "settings": settings[:MOST_SETTINGS]}
@@ -338,10 +338,10 @@ def mean_of(results: Sequence[Mapping[str, Any]]) -> Json | None:
 
 def _figure(value: object) -> float | None:
     """Return a number of a line, or None. Raises TypeError for other values."""
-    return None if value is None else _known(value)
+    return None if value is None else _require_number(value)
 
 
-def _known(value: object) -> float:
+def _require_number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError("no number")
     return value

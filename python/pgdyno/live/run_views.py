@@ -100,7 +100,7 @@ class Compared:
     plot_heading: str
 
 
-def compared(base: RunData, other: RunData, metric: Metric) -> Compared:
+def compare_runs(base: RunData, other: RunData, metric: Metric) -> Compared:
     """Compare `other` with `base`. Raises UsageError if they have no point in common."""
     (found,) = compare([arms_between(base, other, metric)])
     before, after = base.manifest.fingerprint, other.manifest.fingerprint

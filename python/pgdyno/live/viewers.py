@@ -49,7 +49,7 @@ class Hub:
         try:
             if channel.task is None or channel.task.done():
                 channel.task = asyncio.create_task(channel.read())
-            yield encoded("all", await asyncio.to_thread(channel.watched.complete_state))
+            yield encode_event("all", await asyncio.to_thread(channel.watched.complete_state))
             while (message := await queue.get()) is not None:
                 yield message
         finally:
@@ -90,9 +90,9 @@ class _Channel:
         while self.queues or time.monotonic() - self.left_at < KEPT_S:
             new = await asyncio.to_thread(self.watched.poll)
             if new is not None:
-                self._send(encoded("new", new))
+                self._send(encode_event("new", new))
             elif self.watched.has_ended or not await asyncio.to_thread(is_running, self.watched.run):
-                self._send(encoded("over", {}))
+                self._send(encode_event("over", {}))
                 self._send(None)
                 # a viewer who reloads the page finds what was read
                 asyncio.get_running_loop().call_later(KEPT_S, self._forget)
@@ -112,5 +112,5 @@ class _Channel:
                 queue.put_nowait(message)
 
 
-def encoded(kind: str, what: Json) -> bytes:
+def encode_event(kind: str, what: Json) -> bytes:
     return f"event: {kind}\ndata: {visible(json.dumps(what, separators=(',', ':'), ensure_ascii=False))}\n\n".encode()

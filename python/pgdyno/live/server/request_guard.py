@@ -79,19 +79,19 @@ class Guard:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if not self._is_ours(host):
-            return _refused(421, "This server does not answer to this host name: use the address that it printed.")
+            return _refusal(421, "This server does not answer to this host name: use the address that it printed.")
         path, method = scope["path"], scope["method"]
         entering = path == ENTER or path.startswith(STATIC)
         if not entering and not self._may_enter(headers):
             if method in READS and headers.get("sec-fetch-dest", "document") == "document":
                 return RedirectResponse(ENTER, 303)
-            return _refused(401, "This address requires the token that pgdyno printed.")
+            return _refusal(401, "This address requires the token that pgdyno printed.")
         if method in READS:
             return None
         if not _same_origin(headers, host):
-            return _refused(403, "This request was not sent by a page of this server.")
+            return _refusal(403, "This request was not sent by a page of this server.")
         if path != ENTER and not token_fits(headers.get(FORM_TOKEN, ""), self._form_token):
-            return _refused(403, "The page is from another server process: reload it.")
+            return _refusal(403, "The page is from another server process: reload it.")
         return None
 
     def _is_ours(self, host: str) -> bool:
@@ -140,7 +140,7 @@ def _same_origin(headers: Headers, host: str) -> bool:
     return sent_from.netloc.lower() == host.lower() and sent_from.scheme in ("http", "https")
 
 
-def _refused(status: int, why: str) -> Response:
+def _refusal(status: int, why: str) -> Response:
     return PlainTextResponse(f"{why}\n", status)
 
 
