@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.doctor.remote import judged, reach_host
+from pgdyno.doctor.remote import check_host, reach_host
 from pgdyno.experiment.trials.probing import worth_knowing
 from pgdyno.probe.over_ssh import look
 from pgdyno.records import CheckVerdict, ClockRecord, OverSshRecord
@@ -22,8 +22,8 @@ def test_a_host_that_is_as_it_should_be(sshd: Sshd, tmp_path: Path) -> None:
     assert {"connect_s", "ahead_us", "uncertainty_us", "round_trip_us"} == check.measured.keys()
     looked = look(spec)
     sure = replace(looked, clock=replace(looked.clock, uncertainty_us=10_000.0))
-    assert judged("prod", spec, sure).verdict is CheckVerdict.GOOD
-    unsure = judged("prod", spec, replace(looked, clock=replace(looked.clock, uncertainty_us=10_001.0)))
+    assert check_host("prod", spec, sure).verdict is CheckVerdict.GOOD
+    unsure = check_host("prod", spec, replace(looked, clock=replace(looked.clock, uncertainty_us=10_001.0)))
     assert (unsure.verdict, "10 ms" in unsure.means) == (CheckVerdict.WARNING, True)
 
 

@@ -168,9 +168,9 @@ def experiment_of(
     _check_consent(loaded.plan, allow_restart=allow_restart)
 
     def experiment(view: JournalView, use: Use) -> Finished:
-        from pgdyno.metrics.endpoint import metered
+        from pgdyno.metrics.endpoint import open_endpoint
 
-        with metered(view, metrics) as told:
+        with open_endpoint(view, metrics) as told:
             return run_experiment(loaded, runs, told, use, check_first=check_first, renting=renting, requests=view)
 
     return experiment
@@ -208,9 +208,9 @@ def resume_run(
     renting = (rent or Rent()).agreed(plan, spent_on(folder.manifest.rented))
 
     def experiment(view: JournalView, use: Use) -> Finished:
-        from pgdyno.metrics.endpoint import metered
+        from pgdyno.metrics.endpoint import open_endpoint
 
-        with metered(view, metrics) as told:
+        with open_endpoint(view, metrics) as told:
             return resume_experiment(
                 folder.path, told, redo_failed=redo_failed, use=use, renting=renting, requests=view
             )

@@ -52,12 +52,12 @@ def examine(
     are written and removed again where data and WAL will lie; a pgnull and a pgdrive run for a moment, and on hosts
     over SSH a pgprobe, which stays there.
     """
-    checks = list(_all(needs, engine, patience, notify, servers or {}, System()))
+    checks = list(_run_checks(needs, engine, patience, notify, servers or {}, System()))
     order = list(CHECKS)
     return sorted(checks, key=lambda check: order.index(check.id))
 
 
-def _all(
+def _run_checks(
     needs: Needs, engine: Engine, patience: Patience, notify: Callable[[str], None], servers: Servers, system: System
 ) -> Iterator[Check]:
     # before pgdyno itself generates load
@@ -156,10 +156,10 @@ def preflight(
     `servers` are up; `notify` receives problems, `step` the current measurement. Raises PreflightError if the plan
     cannot run on this machine.
     """
-    return judged(needs, examine(needs, engine, BRIEF, step, servers=servers), notify)
+    return report_problems(needs, examine(needs, engine, BRIEF, step, servers=servers), notify)
 
 
-def judged(needs: Needs, checks: list[Check], notify: Callable[[Check], None]) -> list[Check]:
+def report_problems(needs: Needs, checks: list[Check], notify: Callable[[Check], None]) -> list[Check]:
     """Reports the problems among `checks` and returns all. Raises PreflightError if one is a stop."""
     for check in not_fine(checks):
         notify(check)

@@ -83,7 +83,7 @@ def _check(
     )
 
 
-def graded(
+def grade_value(
     name: str,
     value: float,
     limits: Sequence[tuple[float, Callable[..., Check]]],

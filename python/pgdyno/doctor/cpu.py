@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise, repeat
 
-from pgdyno.doctor.check import NOT_REPORTED, good, graded, note, unknown, warning
+from pgdyno.doctor.check import NOT_REPORTED, good, grade_value, note, unknown, warning
 from pgdyno.doctor.needs import Needs
 from pgdyno.doctor.system import System, count_of_list
 from pgdyno.messages import Message
@@ -43,7 +43,7 @@ def cpu_times(system: System) -> CpuTimes | None:
     return CpuTimes(user + nice + system_time + irq + softirq, idle + iowait, steal)
 
 
-def virtualised(system: System) -> bool | None:
+def is_virtual(system: System) -> bool | None:
     """Whether this is a virtual machine; None if the kernel does not report it."""
     flags = system.fields("proc/cpuinfo").get("flags")
     if flags is not None:
@@ -112,7 +112,7 @@ def governor(system: System) -> Check:
     drivers = sorted(set(system.texts("sys/devices/system/cpu/cpu*/cpufreq/scaling_driver")))
     if not governors:
         hidden = Message("frequency-of-hypervisor", "frequency not visible: the hypervisor sets it")
-        if not virtualised(system):
+        if not is_virtual(system):
             hidden = Message(
                 "frequency-without-driver", "frequency not visible: the kernel has no cpufreq driver for them"
             )
@@ -160,12 +160,12 @@ def turbo(system: System) -> Check:
 def steal(system: System, before: CpuTimes | None, after: CpuTimes | None) -> Check:
     """`cpu.steal`: the share of time between two readings, while the generator ran."""
     name = "cpu.steal"
-    if virtualised(system) is False:
+    if is_virtual(system) is False:
         return good(name, Message("not-virtual", "none: this is not a virtual machine"))
     if before is None or after is None or after.total <= before.total:
         return unknown(name, NOT_REPORTED)
     share = (after.steal - before.steal) / (after.total - before.total)
-    return graded(
+    return grade_value(
         name,
         share,
         [(STEAL_NOTE, note), (STEAL_WARNING, warning)],
@@ -257,4 +257,4 @@ def cost(measured: ClockCost) -> Check:
     if measured.under_1_us < LEAST_SHARE:
         return warning("clock.cost", found, means, change, values)
     limits = [(COST_NOTE_NS, note), (COST_WARNING_NS, warning)]
-    return graded("clock.cost", measured.ns, limits, found, means, change, values)
+    return grade_value("clock.cost", measured.ns, limits, found, means, change, values)

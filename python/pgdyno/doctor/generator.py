@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.doctor.check import good, graded, note, unknown, warning
+from pgdyno.doctor.check import good, grade_value, note, unknown, warning
 from pgdyno.doctor.needs import Needs
 from pgdyno.errors import EngineError
 from pgdyno.messages import Message
@@ -161,7 +161,7 @@ def ceiling(needs: Needs, reached: Ceiling) -> Check:
         if needs.scripts
         else "{tps} transactions per second (select-only, instead of the plan's files; {protocol}) with {clients} on "
         "{workers}, next to {threads} of pgnull",
-        tps=rounded(reached.tps),
+        tps=format_rounded(reached.tps),
         scripts=" ".join(needs.scripts[1::2]),
         protocol=needs.protocol,
         clients=client_count(reached.clients),
@@ -172,15 +172,18 @@ def ceiling(needs: Needs, reached: Ceiling) -> Check:
     change = "use more workers, or more machines as generators"
     if needs.rate_per_s is not None:
         found = Message(
-            "ceiling-and-rate", "{ceiling}; the plan asks for {rate}", ceiling=found, rate=rounded(needs.rate_per_s)
+            "ceiling-and-rate",
+            "{ceiling}; the plan asks for {rate}",
+            ceiling=found,
+            rate=format_rounded(needs.rate_per_s),
         )
         means = Message("starts-late", "near its limit, the generator starts transactions late, which adds to latency")
         limits = [(RATE_NOTE, note), (RATE_WARNING, warning)]
-        return graded(name, needs.rate_per_s / max(reached.tps, 1), limits, found, means, change, measured)
+        return grade_value(name, needs.rate_per_s / max(reached.tps, 1), limits, found, means, change, measured)
     means = Message(
         "generator-measured",
         "a trial near {near} measures the generator as much as the server",
-        near=rounded(0.7 * reached.tps),
+        near=format_rounded(0.7 * reached.tps),
     )
     return good(name, found, measured, means)
 
@@ -205,12 +208,12 @@ def round_trip(needs: Needs, median_us: float, path: Message) -> Check:
         means = Message(
             "statement-minimum",
             "no statement is faster; a client runs at most {most} per second",
-            most=rounded(1e6 / median_us),
+            most=format_rounded(1e6 / median_us),
         )
     change = "move the generator closer to the server (the same zone or rack)"
     limits = [(TRIP_NOTE_US, note), (TRIP_WARNING_US, warning)]
     measured = {"median_us": round(median_us, 2)}
-    return graded(name, median_us, limits, found, means, change, measured, always_means=True)
+    return grade_value(name, median_us, limits, found, means, change, measured, always_means=True)
 
 
 def not_measured(name: str, error: Exception) -> Check:
@@ -220,6 +223,6 @@ def not_measured(name: str, error: Exception) -> Check:
     return unknown(name, Message("not-measured", "not measured: {why}", why=why), change=hint)
 
 
-def rounded(number: float) -> str:
+def format_rounded(number: float) -> str:
     """Formats `number` with three significant digits."""
     return f"{float(f'{number:.3g}'):,.0f}"

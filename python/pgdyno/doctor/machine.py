@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pgdyno.doctor.check import NOT_REPORTED, good, graded, note, stop, unknown, warning
+from pgdyno.doctor.check import NOT_REPORTED, good, grade_value, note, stop, unknown, warning
 from pgdyno.doctor.cpu import CpuTimes
 from pgdyno.doctor.needs import Needs
 from pgdyno.doctor.system import System
@@ -53,7 +53,7 @@ def load(system: System, before: CpuTimes | None, after: CpuTimes | None) -> Che
     if before is None or after is None or after.total <= before.total or not average:
         return unknown(name, NOT_REPORTED)
     share = (after.busy - before.busy) / (after.total - before.total)
-    return graded(
+    return grade_value(
         name,
         share,
         [(BUSY_NOTE, note), (BUSY_WARNING, warning)],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import reduce
 
-from pgdyno.doctor.check import NOT_REPORTED, good, graded, note, stop, unknown, warning
+from pgdyno.doctor.check import NOT_REPORTED, good, grade_value, note, stop, unknown, warning
 from pgdyno.doctor.needs import MIB, Needs
 from pgdyno.doctor.system import System
 from pgdyno.host import describe_host
@@ -91,7 +91,7 @@ def dataset(system: System, needs: Needs) -> Check:
         if not needs.plan:
             return unknown(name, Message("no-plan", "no plan given"))
         return unknown(name, Message("dataset-size-unknown", "its size is unknown before loading"))
-    places = list(dict.fromkeys(_where(each, needs, room) for each in needs.datasets))
+    places = list(dict.fromkeys(_place_of_dataset(each, needs, room) for each in needs.datasets))
     least, most = needs.datasets[0], needs.datasets[-1]
     found = Message(
         "dataset-size",
@@ -125,7 +125,7 @@ AS_LARGE = Message("as-large-as-memory", "about as large as memory")
 LARGER = Message("larger-than-memory", "larger than memory")
 
 
-def _where(dataset_bytes: int, needs: Needs, room: int) -> Message:
+def _place_of_dataset(dataset_bytes: int, needs: Needs, room: int) -> Message:
     shared = sum(needs.shared_buffers)
     if needs.shared_buffers and dataset_bytes <= 0.9 * min(needs.shared_buffers):
         return IN_BUFFERS
@@ -214,7 +214,7 @@ def huge_pages(system: System, needs: Needs) -> Check:
         size=format_bytes(tables),
     )
     limits = [(TABLES_NOTE, note), (TABLES_WARNING, warning)]
-    return graded(name, tables / room, limits, found, means, change, {"page_tables_bytes": tables})
+    return grade_value(name, tables / room, limits, found, means, change, {"page_tables_bytes": tables})
 
 
 def transparent(system: System) -> Check:

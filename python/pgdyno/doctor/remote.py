@@ -56,7 +56,7 @@ def reach_host(target: str, spec: SshSpec) -> Check:
     from pgdyno.probe.over_ssh import look
 
     try:
-        return judged(target, spec, look(spec))
+        return check_host(target, spec, look(spec))
     except EngineError as error:
         failed = Message("host-not-checked", "{target}: {error}", target=target, error=error.message)
         return unknown(NAME, failed, change=error.hint or "")
@@ -66,7 +66,7 @@ def reach_host(target: str, spec: SshSpec) -> Check:
         return warning(NAME, failed, means, error.hint or "")
 
 
-def judged(target: str, spec: SshSpec, looked: Looked) -> Check:
+def check_host(target: str, spec: SshSpec, looked: Looked) -> Check:
     """Returns the check for the host of `target` from `looked`."""
     clock = looked.clock
     found = Message(

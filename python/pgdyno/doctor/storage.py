@@ -8,8 +8,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.doctor.check import good, graded, note, stop, unknown, warning
-from pgdyno.doctor.cpu import virtualised
+from pgdyno.doctor.check import good, grade_value, note, stop, unknown, warning
+from pgdyno.doctor.cpu import is_virtual
 from pgdyno.doctor.needs import Needs, Place
 from pgdyno.doctor.system import System
 from pgdyno.messages import Message
@@ -50,13 +50,13 @@ def disk_kind(system: System, mount: Mount) -> str | None:
             continue
         cache = system.text(str((folder / "queue/write_cache").relative_to(system.root)))
         # virtual disks report themselves as rotating, also below LVM or under another name
-        virtual = mount.device.startswith(VIRTUAL) or (rotational == "1" and virtualised(system))
+        virtual = mount.device.startswith(VIRTUAL) or (rotational == "1" and is_virtual(system))
         kind = "virtual disk" if virtual else "rotating disk" if rotational == "1" else "solid state"
         return f"{kind}, {cache} cache" if cache else kind
     return None
 
 
-def described(system: System, mount: Mount) -> str:
+def describe_mount(system: System, mount: Mount) -> str:
     """`ext4 on /dev/vda, virtual disk, write back cache`."""
     disk = disk_kind(system, mount)
     return f"{mount.kind} on {mount.device}" + (f", {disk}" if disk else "")
@@ -68,7 +68,9 @@ def file_system(system: System, place: Place) -> Check:
     mount = mount_of(system, place.path)
     if mount is None:
         return unknown(name, Message("file-system-hidden", "{place}: file system not visible", place=place.title))
-    found = Message("file-system", "{place}: {file_system}", place=place.title, file_system=described(system, mount))
+    found = Message(
+        "file-system", "{place}: {file_system}", place=place.title, file_system=describe_mount(system, mount)
+    )
     kind = mount.kind
     if kind in MEMORY and place.in_memory:
         means = Message(
@@ -289,10 +291,12 @@ def sync_time(place: Place, needs: Needs, took: SyncTime) -> Check:
             "{limit}; one sync in a hundred takes much longer, and so does the p99 of commits",
             limit=means,
         )
-        return graded(name, took.p99_us, [(0, note), (MEDIAN_WARNING_US * 2, warning)], found, means, change, measured)
+        return grade_value(
+            name, took.p99_us, [(0, note), (MEDIAN_WARNING_US * 2, warning)], found, means, change, measured
+        )
     limits = [(MEDIAN_NOTE_US, note), (MEDIAN_WARNING_US, warning)]
     # the limit of commits matters on a good disk, too
-    return graded(name, took.median_us, limits, found, means, change, measured, always_means=True)
+    return grade_value(name, took.median_us, limits, found, means, change, measured, always_means=True)
 
 
 def _ms(microseconds: float) -> str:

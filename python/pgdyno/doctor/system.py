@@ -88,13 +88,13 @@ class System:
         1.
         """
         own = PurePosixPath(self._group(controller))
-        mount = f"sys/fs/cgroup/{controller}" if controller else self._unified()
+        mount = f"sys/fs/cgroup/{controller}" if controller else self._unified_folder()
         # for a group outside of this container, the root of the mount stands in
         places = [str(place).strip("/") for place in (own, *own.parents)]
         found = [self.text("/".join(part for part in (mount, place, file) if part)) for place in places]
         return [text for text in found if text is not None]
 
-    def _unified(self) -> str:
+    def _unified_folder(self) -> str:
         hybrid = "sys/fs/cgroup/unified"
         return hybrid if (self.root / hybrid).is_dir() else "sys/fs/cgroup"
 

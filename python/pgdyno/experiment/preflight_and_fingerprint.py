@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pgdyno.doctor import environments, needs_of_plan, preflight
-from pgdyno.doctor.all_checks import judged
+from pgdyno.doctor.all_checks import report_problems
 from pgdyno.experiment.resources import Resources, scripts_of
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
@@ -51,7 +51,7 @@ def check_conditions(loaded: LoadedPlan, resources: Resources, seed: int, *, che
         from pgdyno.generators.ceiling import look
 
         progress.set_up("measuring the ceiling of every generator")
-        checks += judged(needs, look(resources.cluster, needs, servers), note)
+        checks += report_problems(needs, look(resources.cluster, needs, servers), note)
     return {"preflight": checks, "fingerprint": take_fingerprint(loaded, engine, seed, needs)}
 
 

@@ -10,9 +10,9 @@ import psycopg
 from pgdyno import __version__
 from pgdyno.doctor import Needs, Place, System
 from pgdyno.doctor.cpu import FOLDER as CLOCK
-from pgdyno.doctor.cpu import numa_nodes, threads_per_core, virtualised
+from pgdyno.doctor.cpu import is_virtual, numa_nodes, threads_per_core
 from pgdyno.doctor.memory import THP
-from pgdyno.doctor.storage import described, mount_of
+from pgdyno.doctor.storage import describe_mount, mount_of
 from pgdyno.errors import EngineError
 from pgdyno.host import describe_host
 from pgdyno.plan import LoadedPlan
@@ -122,7 +122,7 @@ def host_print(host: Host, places: Sequence[Place], system: System | None = None
 
 def virtualisation(system: System) -> str | None:
     """Return `none`, the firmware's name of the virtual machine, or `unknown hypervisor`; None if unknown."""
-    below = virtualised(system)
+    below = is_virtual(system)
     if not below:
         return None if below is None else "none"
     named = [system.text(f"sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name")]
@@ -156,7 +156,7 @@ def disks(system: System, places: Sequence[Place]) -> dict[str, str]:
     for place in places:
         mount = mount_of(system, place.path)
         if mount is not None:
-            text = f"{described(system, mount)} ({','.join(sorted(mount.options))})"
+            text = f"{describe_mount(system, mount)} ({','.join(sorted(mount.options))})"
             found |= dict.fromkeys(place.roles, text)
     return found
 

@@ -185,11 +185,11 @@ def comparable(a: Fingerprint, b: Fingerprint) -> list[Difference]:
     such as a setting or the processor. Targets are matched by name, or with each other if both runs have one target.
     What one of the two does not report is a caution: unknown means neither equal nor different.
     """
-    mine, other = _matched(a, b)
+    mine, other = _match_servers(a, b)
     left, right = _flat(a), _flat(_named_as(b, other))
     left |= _servers(mine)
     right |= _servers(other)
-    found = [_weighed(each, a, b) for each in _differences(left, right)]
+    found = [_weigh_difference(each, a, b) for each in _differences(left, right)]
     if a.servers and b.servers and not mine.keys() & other.keys():
         names = (", ".join(a.servers), ", ".join(b.servers))
         found.append(Difference("servers", *names, Severity.REFUSED, NO_COMMON_TARGET))
@@ -197,7 +197,7 @@ def comparable(a: Fingerprint, b: Fingerprint) -> list[Difference]:
     return sorted(found, key=lambda each: (order.index(each.severity), each.field))
 
 
-def _matched(a: Fingerprint, b: Fingerprint) -> tuple[Mapping[str, ServerPrint], Mapping[str, ServerPrint]]:
+def _match_servers(a: Fingerprint, b: Fingerprint) -> tuple[Mapping[str, ServerPrint], Mapping[str, ServerPrint]]:
     if len(a.servers) == len(b.servers) == 1:
         (name,), (server,) = a.servers, b.servers.values()
         return a.servers, {name: server}
@@ -225,7 +225,7 @@ versions.
 """
 
 
-def _weighed(difference: Difference, a: Fingerprint, b: Fingerprint) -> Difference:
+def _weigh_difference(difference: Difference, a: Fingerprint, b: Fingerprint) -> Difference:
     parts = difference.field.split(".")
     if parts[0] == "servers" and parts[-1] == "dataset_marks":
         marks = [set(each.split(", ")) - {"unmarked"} if each else set() for each in (difference.a, difference.b)]

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pgdyno.doctor.check import good, stop, unknown
-from pgdyno.doctor.generator import RATE_WARNING, Trips, client_count, round_trip, rounded
+from pgdyno.doctor.generator import RATE_WARNING, Trips, client_count, format_rounded, round_trip
 from pgdyno.doctor.needs import Needs
 from pgdyno.errors import EngineError
 from pgdyno.generators.distributed_load import LostError
@@ -57,7 +57,7 @@ def _ceiling(
         "generator-ceiling",
         "{generator}: {tps} transactions per second (select-only; {protocol}; {clients})",
         generator=format_name(generator),
-        tps=rounded(reached),
+        tps=format_rounded(reached),
         protocol=protocol,
         clients=client_count(clients),
     )

@@ -40,7 +40,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 @contextmanager
-def metered(view: LiveView, address: str | None) -> Iterator[LiveView]:
+def open_endpoint(view: LiveView, address: str | None) -> Iterator[LiveView]:
     """Yield `view` with an endpoint at `address` while the block lasts; unchanged if that is None.
 
     Raises UsageError if the address is not available.
@@ -90,7 +90,7 @@ class MeteredView(LiveView):
                 self._meter.run_began(folder.name)
             case TrialStarted(number=number):
                 # the trial's probe writes into the folder in which the trial is gathered
-                slug = self._slugs.get(number) or self._found(number)
+                slug = self._slugs.get(number) or self._find_slug(number)
                 lines = self._folder / f".{slug}.partial" / "probe.jsonl" if self._folder is not None and slug else None
                 self._meter.trial_started(number, slug, lines)
             case EngineReported(reported):
@@ -99,7 +99,7 @@ class MeteredView(LiveView):
                 self._meter.trial_ended(outcome.value)
         self._view.event(event)
 
-    def _found(self, number: int) -> str:
+    def _find_slug(self, number: int) -> str:
         """Return the slug of a trial of a search, which `RunBegan` does not name; empty if there is none."""
         found = self._folder.glob(f".{number:04d}-*.partial") if self._folder is not None else iter(())
         return next((path.name[1:].removesuffix(".partial") for path in found), "")

@@ -153,7 +153,7 @@ class Meter(Collector):
     def collect(self) -> Iterator[Metric]:
         with self._lock:
             trial = self._trial
-            done = [self._ended(outcome, number) for outcome, number in self._done.items()]
+            done = [self._ended_sample(outcome, number) for outcome, number in self._done.items()]
             families = [with_samples("pgdyno_trials", "counter", "Completed trials.", done)]
             if trial is not None:
                 families += trial.families()
@@ -162,7 +162,7 @@ class Meter(Collector):
             families += trial.sampled.families(self._catalogue, trial.labels)
         return iter([each for each in families if each.samples])
 
-    def _ended(self, outcome: str, number: int) -> Sample:
+    def _ended_sample(self, outcome: str, number: int) -> Sample:
         return "_total", {"run": self._run, "outcome": outcome}, float(number), None
 
 
@@ -225,7 +225,10 @@ class _Running:
                 "pgdyno_second_latency_seconds",
                 "gauge",
                 "Quantiles of the latency within the last second.",
-                [("", self._named(name, quantile=each), at, None) for (name, each), at in self._quantiles.items()],
+                [
+                    ("", self._script_labels(name, quantile=each), at, None)
+                    for (name, each), at in self._quantiles.items()
+                ],
                 "seconds",
             ),
             with_samples(
@@ -242,7 +245,7 @@ class _Running:
                 families.append(with_samples(f"pgdyno_{name}", "gauge", help_text, [("", self.labels, value, None)]))
         return families
 
-    def _named(self, script: str, **more: str) -> dict[str, str]:
+    def _script_labels(self, script: str, **more: str) -> dict[str, str]:
         return {**self.labels, "script": script, **more}
 
     def _phases(self) -> list[Sample]:
@@ -254,10 +257,10 @@ class _Running:
 
     def _transactions(self) -> list[Sample]:
         return [
-            ("_total", self._named(name, outcome=outcome), float(count), None)
+            ("_total", self._script_labels(name, outcome=outcome), float(count), None)
             for (name, outcome), count in self._counts.items()
         ]
 
     def _histograms(self) -> Iterator[Sample]:
         for name, buckets in self._buckets.items():
-            yield from buckets.samples(self._named(name), None)
+            yield from buckets.samples(self._script_labels(name), None)

@@ -76,7 +76,7 @@ _TIMES = ("start", "connected")
 def _families(run: RunData, trials: Sequence[_Trial], catalogue: Catalogue) -> Iterator[Metric]:
     names = {trial.record.number: _script_names(trial.record) for trial in trials}
     yield with_samples("pgdyno_trial", "info", "Trials of the run.", [_info(run, each) for each in trials])
-    yield with_samples("pgdyno_phase", "stateset", "State of the load.", _of(trials, _phases))
+    yield with_samples("pgdyno_phase", "stateset", "State of the load.", _all_samples(trials, _phases))
     yield with_samples(
         "pgdyno_transactions", "counter", "Transactions since the start of the trial.", _transactions(trials, names)
     )
@@ -100,16 +100,16 @@ def _families(run: RunData, trials: Sequence[_Trial], catalogue: Catalogue) -> I
         "pgdyno_generator_cpu_seconds",
         "counter",
         "CPU time of the generator's workers.",
-        _of(trials, _generator),
+        _all_samples(trials, _generator),
         "seconds",
     )
     if not has_probe_tables(run):
         return
     yield with_samples("pgdyno_active_sessions", "gauge", "Average active sessions.", _waits(run, trials))
-    yield from _probed(run, trials, catalogue)
+    yield from _probe_metrics(run, trials, catalogue)
 
 
-def _of(trials: Sequence[_Trial], samples: Callable[[_Trial], Iterator[Sample]]) -> Iterator[Sample]:
+def _all_samples(trials: Sequence[_Trial], samples: Callable[[_Trial], Iterator[Sample]]) -> Iterator[Sample]:
     for trial in trials:
         yield from samples(trial)
 
@@ -238,7 +238,7 @@ def _waits(run: RunData, trials: Sequence[_Trial]) -> Iterator[Sample]:
             yield "", labels, float(sessions), float(at_s)
 
 
-def _probed(run: RunData, trials: Sequence[_Trial], catalogue: Catalogue) -> Iterator[Metric]:
+def _probe_metrics(run: RunData, trials: Sequence[_Trial], catalogue: Catalogue) -> Iterator[Metric]:
     numbers = ", ".join(str(trial.record.number) for trial in trials) or "NULL"
     labels = {trial.record.number: trial.labels for trial in trials}
     for (source,) in run.query(f"SELECT DISTINCT source FROM series WHERE trial IN ({numbers}) ORDER BY 1").rows:  # noqa: S608
