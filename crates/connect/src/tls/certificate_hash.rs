@@ -1,11 +1,29 @@
 //! The hash of a certificate by which SCRAM is bound to the channel (RFC 5929, section 4.1).
 
+use der::asn1::{AnyRef, ObjectIdentifier};
+use der::{Decode, Result};
 use pgdyno_wire::binding::Channel;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
-use x509_parser::certificate::X509Certificate;
-use x509_parser::oid_registry as oid;
-use x509_parser::prelude::FromDer;
-use x509_parser::signature_algorithm::SignatureAlgorithm;
+
+use super::certificate::{Algorithm, Certificate, field, members};
+
+/// Identifiers of signature algorithms by the hash that binds the channel: with RSA, with ECDSA, the hash alone.
+const SHA_256: [&str; 7] = [
+    "1.2.840.113549.1.1.11",
+    "1.2.840.10045.4.3.2",
+    "2.16.840.1.101.3.4.2.1",
+    // SHA-1, and MD5 with RSA
+    "1.2.840.113549.1.1.5",
+    "1.2.840.10045.4.1",
+    SHA_1,
+    "1.2.840.113549.1.1.4",
+];
+const SHA_384: [&str; 3] = ["1.2.840.113549.1.1.12", "1.2.840.10045.4.3.3", "2.16.840.1.101.3.4.2.2"];
+const SHA_512: [&str; 3] = ["1.2.840.113549.1.1.13", "1.2.840.10045.4.3.4", "2.16.840.1.101.3.4.2.3"];
+const SHA_224: [&str; 3] = ["1.2.840.113549.1.1.14", "1.2.840.10045.4.3.1", "2.16.840.1.101.3.4.2.4"];
+const SHA_1: &str = "1.3.14.3.2.26";
+/// RSASSA-PSS, whose hash is a parameter.
+const PSS: &str = "1.2.840.113549.1.1.10";
 
 /// The channel for a certificate (DER): its hash is that of the signature algorithm, or SHA-256 in
 /// place of MD5 and SHA-1.
@@ -17,35 +35,35 @@ pub(super) fn channel(certificate: &[u8]) -> Channel {
 }
 
 fn hash(der: &[u8]) -> Option<Vec<u8>> {
-    let (_, certificate) = X509Certificate::from_der(der).ok()?;
-    let signature = &certificate.signature_algorithm;
-    let is = |known: &[oid::Oid<'static>]| known.contains(&signature.algorithm);
-    let named = SignatureAlgorithm::try_from(signature);
-    let of_pss = match &named {
-        Ok(SignatureAlgorithm::RSASSA_PSS(params)) => Some(params.hash_algorithm_oid()),
-        _ => None,
-    };
-    let hashed_by = |known: oid::Oid<'static>| of_pss == Some(&known);
-    let too_old = [oid::OID_PKCS1_SHA1WITHRSA, oid::OID_PKCS1_MD5WITHRSAENC];
-    if is(&[oid::OID_PKCS1_SHA256WITHRSA, oid::OID_SIG_ECDSA_WITH_SHA256])
-        || is(&too_old)
-        || hashed_by(oid::OID_NIST_HASH_SHA256)
-        || hashed_by(oid::OID_HASH_SHA1)
-    {
+    let algorithm = Certificate::from_der(der).ok()?.algorithm;
+    let mut name = dotted(algorithm.id)?;
+    if name == PSS {
+        name = dotted_hash_of_pss(algorithm.parameters?).ok()??;
+    }
+    let name = name.as_str();
+    if SHA_256.contains(&name) {
         Some(Sha256::digest(der).to_vec())
-    } else if is(&[oid::OID_PKCS1_SHA384WITHRSA, oid::OID_SIG_ECDSA_WITH_SHA384])
-        || hashed_by(oid::OID_NIST_HASH_SHA384)
-    {
+    } else if SHA_384.contains(&name) {
         Some(Sha384::digest(der).to_vec())
-    } else if is(&[oid::OID_PKCS1_SHA512WITHRSA, oid::OID_SIG_ECDSA_WITH_SHA512])
-        || hashed_by(oid::OID_NIST_HASH_SHA512)
-    {
+    } else if SHA_512.contains(&name) {
         Some(Sha512::digest(der).to_vec())
-    } else if is(&[oid::OID_PKCS1_SHA224WITHRSA, oid::OID_SIG_ECDSA_WITH_SHA224]) {
+    } else if SHA_224.contains(&name) {
         Some(Sha224::digest(der).to_vec())
     } else {
         None
     }
+}
+
+/// The hash of RSASSA-PSS's parameters (RFC 4055, section 3.1), which is SHA-1 if they name none.
+fn dotted_hash_of_pss(parameters: AnyRef<'_>) -> Result<Option<String>> {
+    match field(&parameters.sequence(members)?, 0) {
+        Some(hash) => Ok(dotted(AnyRef::from_der(hash.value())?.sequence(Algorithm::decode)?.id)),
+        None => Ok(Some(SHA_1.to_owned())),
+    }
+}
+
+fn dotted(id: AnyRef<'_>) -> Option<String> {
+    ObjectIdentifier::from_bytes(id.value()).ok().map(|id| id.to_string())
 }
 
 #[cfg(test)]
@@ -67,5 +85,12 @@ mod tests {
         assert_eq!(channel(&der), Channel::Tls(Sha384::digest(&der).to_vec()));
         assert_eq!(channel(&signed(&rcgen::PKCS_ED25519)), Channel::TlsWithoutHash);
         assert_eq!(channel(b"no certificate"), Channel::TlsWithoutHash);
+    }
+
+    /// openssl req -x509 -newkey rsa-pss -sigopt rsa_padding_mode:pss -sha384
+    #[test]
+    fn the_hash_of_a_probabilistic_signature_is_its_parameter() {
+        let der = include_bytes!("rsa_pss_sha384.der");
+        assert_eq!(channel(der), Channel::Tls(Sha384::digest(der).to_vec()));
     }
 }

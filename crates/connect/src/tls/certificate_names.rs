@@ -2,11 +2,15 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use x509_parser::certificate::X509Certificate;
-use x509_parser::extensions::GeneralName;
-use x509_parser::prelude::FromDer;
+use der::asn1::AnyRef;
+use der::{Tag, TagNumber, Tagged};
 
+use super::certificate::{ALTERNATIVE_NAMES, Certificate};
 use super::tls_error::TlsError;
+
+/// Kinds of alternative names (RFC 5280, section 4.2.1.6).
+const DNS_NAME: TagNumber = TagNumber(2);
+const IP_ADDRESS: TagNumber = TagNumber(7);
 
 /// Checks that the certificate (DER) contains the host, which is a name or an address.
 ///
@@ -20,22 +24,25 @@ pub(super) fn check(certificate: &[u8], host: &str) -> Result<(), TlsError> {
     if host.is_empty() {
         return wrong("host name must be specified for a verified SSL connection".to_owned());
     }
-    let Ok((_, certificate)) = X509Certificate::from_der(certificate) else {
+    let Ok(certificate) = Certificate::from_der(certificate) else {
         return wrong("could not read the server's certificate".to_owned());
     };
     let address = host.parse::<IpAddr>().ok();
     let mut seen = Vec::new();
     let mut is_of_kind = false;
     for name in alternative_names(&certificate)? {
-        let (shown, matches) = match name {
-            GeneralName::DNSName(name) => {
+        let Tag::ContextSpecific { number, .. } = name.tag() else {
+            continue;
+        };
+        let (shown, matches) = match number {
+            DNS_NAME => {
                 is_of_kind |= address.is_none();
-                check_text(name)?;
-                ((*name).to_owned(), matches(name, host))
+                let name = text(name)?;
+                (name.to_owned(), matches(name, host))
             }
-            GeneralName::IPAddress(bytes) => {
+            IP_ADDRESS => {
                 is_of_kind |= address.is_some();
-                let found = ip(bytes);
+                let found = ip(name.value());
                 let shown = found.map_or_else(|| "invalid address".to_owned(), |ip| ip.to_string());
                 (shown, found.is_some() && found == address)
             }
@@ -46,11 +53,8 @@ pub(super) fn check(certificate: &[u8], host: &str) -> Result<(), TlsError> {
         }
         seen.push(shown);
     }
-    if !is_of_kind && let Some(name) = certificate.subject().iter_common_name().next() {
-        let Ok(name) = name.as_str() else {
-            return wrong("could not read the common name of the server's certificate".to_owned());
-        };
-        check_text(name)?;
+    if !is_of_kind && let Some(name) = certificate.common_name().map_err(|_| unreadable())? {
+        let name = text(name)?;
         if matches(name, host) {
             return Ok(());
         }
@@ -74,20 +78,25 @@ fn mismatch(names: &[String], host: &str) -> String {
     }
 }
 
-fn alternative_names<'a>(certificate: &'a X509Certificate<'_>) -> Result<&'a [GeneralName<'a>], TlsError> {
-    match certificate.subject_alternative_name() {
-        Ok(Some(names)) => Ok(&names.value.general_names),
-        Ok(None) => Ok(&[]),
-        Err(_) => Err(TlsError::WrongName("could not read the names of the server's certificate".to_owned())),
-    }
+fn alternative_names<'a>(certificate: &Certificate<'a>) -> Result<Vec<AnyRef<'a>>, TlsError> {
+    let names = certificate.extension(ALTERNATIVE_NAMES).map_err(|_| unreadable())?;
+    names.map_or(Ok(Vec::new()), |names| names.members().map_err(|_| unreadable()))
 }
 
-/// A zero byte could end the name for other readers, but not here.
-fn check_text(name: &str) -> Result<(), TlsError> {
-    if name.contains('\0') {
+fn unreadable() -> TlsError {
+    TlsError::WrongName("could not read the names of the server's certificate".to_owned())
+}
+
+/// Text that has no zero byte: one could end the name for other readers, but not here.
+fn text(name: AnyRef<'_>) -> Result<&str, TlsError> {
+    if name.tag() == Tag::BmpString {
+        return Err(unreadable());
+    }
+    let text = std::str::from_utf8(name.value()).map_err(|_| unreadable())?;
+    if text.contains('\0') {
         return Err(TlsError::WrongName("SSL certificate's name contains embedded null".to_owned()));
     }
-    Ok(())
+    Ok(text)
 }
 
 fn ip(bytes: &[u8]) -> Option<IpAddr> {

@@ -10,10 +10,9 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::sign::CertifiedKey;
-use x509_parser::certificate::X509Certificate;
-use x509_parser::prelude::FromDer;
 use zeroize::Zeroizing;
 
+use super::certificate::Certificate;
 use super::certificate_files;
 use super::tls_error::TlsError;
 use super::tls_settings::TlsSettings;
@@ -49,12 +48,8 @@ pub(super) fn load(settings: &TlsSettings, provider: &CryptoProvider) -> Result<
     let failed =
         |why: String| TlsError::Setup(format!("could not load private key file \"{}\": {why}", key_path.display()));
     let key = provider.key_provider.load_private_key(key).map_err(|error| failed(error.to_string()))?;
-    let ours = certificates.first().and_then(|der| {
-        let (_, certificate) = X509Certificate::from_der(der).ok()?;
-        Some(certificate.public_key().raw.to_vec())
-    });
-    if let (Some(ours), Some(keys)) = (ours, key.public_key())
-        && ours != keys.as_ref()
+    if let (Some(Ok(ours)), Some(keys)) = (certificates.first().map(|der| Certificate::from_der(der)), key.public_key())
+        && ours.public_key != keys.as_ref()
     {
         let (path, key_path) = (path.display(), key_path.display());
         return setup(format!(

@@ -9,11 +9,14 @@
 use rustls::CertificateError;
 use rustls::pki_types::{CertificateDer, SignatureVerificationAlgorithm, SubjectPublicKeyInfoDer};
 use webpki::RawPublicKeyEntity;
-use x509_parser::certificate::X509Certificate;
-use x509_parser::extensions::ParsedExtension;
-use x509_parser::prelude::FromDer;
-use x509_parser::time::ASN1Time;
-use x509_parser::x509::X509Version;
+
+use super::certificate::{
+    ALTERNATIVE_NAMES, BASIC_CONSTRAINTS, Certificate, EXTENDED_KEY_USAGE, KEY_USAGE, NAME_CONSTRAINTS,
+};
+
+/// Bits of a key usage (RFC 5280, section 4.2.1.3) for which servers use their keys: signature, encipherment, agreement.
+const SERVER_USAGE: [usize; 3] = [0, 2, 4];
+const CERTIFICATE_SIGNING: usize = 5;
 
 /// Verifies a server's certificate with `roots`, at a time in seconds since 1970.
 ///
@@ -25,20 +28,19 @@ pub(super) fn verify(
     algorithms: &[&dyn SignatureVerificationAlgorithm],
     now_s: i64,
 ) -> Result<(), CertificateError> {
-    let now = ASN1Time::from_timestamp(now_s).map_err(|_| CertificateError::BadEncoding)?;
-    let server = read(server).ok_or(CertificateError::BadEncoding)?;
+    let server = Certificate::from_der(server).map_err(|_| CertificateError::BadEncoding)?;
     check_purpose(&server)?;
-    check_time(&server, now)?;
+    check_time(&server, now_s)?;
     let mut refusal = CertificateError::UnknownIssuer;
-    for root in roots.iter().filter_map(|der| read(der)) {
-        if root.as_raw() == server.as_raw() {
+    for root in roots.iter().filter_map(|der| Certificate::from_der(der).ok()) {
+        if root.der == server.der {
             return Ok(());
         }
-        let is_issuer = root.subject().as_raw() == server.issuer().as_raw() && may_sign(&root);
+        let is_issuer = root.subject == server.issuer && may_sign(&root).unwrap_or(false);
         if !is_issuer || !has_signed(&root, &server, algorithms) {
             continue;
         }
-        match check_time(&root, now) {
+        match check_time(&root, now_s) {
             Ok(()) => return Ok(()),
             Err(why) => refusal = why,
         }
@@ -46,18 +48,11 @@ pub(super) fn verify(
     Err(refusal)
 }
 
-fn read(der: &[u8]) -> Option<X509Certificate<'_>> {
-    match X509Certificate::from_der(der) {
-        Ok((&[], certificate)) => Some(certificate),
-        _ => None,
-    }
-}
-
-fn check_time(certificate: &X509Certificate<'_>, now: ASN1Time) -> Result<(), CertificateError> {
-    let validity = certificate.validity();
-    if now < validity.not_before {
+fn check_time(certificate: &Certificate<'_>, now_s: i64) -> Result<(), CertificateError> {
+    let (from_s, to_s) = certificate.valid_s;
+    if now_s < from_s {
         Err(CertificateError::NotValidYet)
-    } else if now > validity.not_after {
+    } else if now_s > to_s {
         Err(CertificateError::Expired)
     } else {
         Ok(())
@@ -66,23 +61,21 @@ fn check_time(certificate: &X509Certificate<'_>, now: ASN1Time) -> Result<(), Ce
 
 /// Refuses a certificate that is not for servers, or that has a critical extension which is not
 /// understood here.
-fn check_purpose(certificate: &X509Certificate<'_>) -> Result<(), CertificateError> {
-    for extension in certificate.extensions() {
-        match extension.parsed_extension() {
-            ParsedExtension::KeyUsage(usage)
-                if !(usage.digital_signature() || usage.key_encipherment() || usage.key_agreement()) =>
-            {
-                return Err(CertificateError::InvalidPurpose);
-            }
-            ParsedExtension::ExtendedKeyUsage(usage) if !usage.server_auth => {
-                return Err(CertificateError::InvalidPurpose);
-            }
-            ParsedExtension::KeyUsage(_)
-            | ParsedExtension::ExtendedKeyUsage(_)
-            | ParsedExtension::BasicConstraints(_)
-            | ParsedExtension::SubjectAlternativeName(_) => {}
-            _ if extension.critical => return Err(CertificateError::UnhandledCriticalExtension),
-            _ => {}
+fn check_purpose(certificate: &Certificate<'_>) -> Result<(), CertificateError> {
+    for extension in &certificate.extensions {
+        let is_for_servers = if extension.is(KEY_USAGE) {
+            extension.has_usage(&SERVER_USAGE)
+        } else if extension.is(EXTENDED_KEY_USAGE) {
+            extension.is_for_servers()
+        } else if extension.is(BASIC_CONSTRAINTS) || extension.is(ALTERNATIVE_NAMES) || !extension.is_critical {
+            continue;
+        } else {
+            return Err(CertificateError::UnhandledCriticalExtension);
+        };
+        match is_for_servers {
+            Ok(true) => {}
+            Ok(false) => return Err(CertificateError::InvalidPurpose),
+            Err(_) => return Err(CertificateError::BadEncoding),
         }
     }
     Ok(())
@@ -90,31 +83,25 @@ fn check_purpose(certificate: &X509Certificate<'_>) -> Result<(), CertificateErr
 
 /// Whether a root may sign server certificates. Before version 3 a certificate could not say so;
 /// constraints on names are left to webpki.
-fn may_sign(root: &X509Certificate<'_>) -> bool {
-    let is_authority = root.version() != X509Version::V3 || root.is_ca();
-    let signs = match root.key_usage() {
-        Ok(usage) => usage.is_none_or(|usage| usage.value.key_cert_sign()),
-        Err(_) => false,
-    };
-    let is_for_servers = match root.extended_key_usage() {
-        Ok(usage) => usage.is_none_or(|usage| usage.value.server_auth),
-        Err(_) => false,
-    };
-    let has_no_constraints = matches!(root.name_constraints(), Ok(None));
-    is_authority && signs && is_for_servers && has_no_constraints
+fn may_sign(root: &Certificate<'_>) -> der::Result<bool> {
+    let is_authority =
+        root.extension(BASIC_CONSTRAINTS)?.map_or(Ok(false), |constraints| constraints.is_authority())?;
+    let signs = root.extension(KEY_USAGE)?.map_or(Ok(true), |usage| usage.has_usage(&[CERTIFICATE_SIGNING]))?;
+    let is_for_servers = root.extension(EXTENDED_KEY_USAGE)?.map_or(Ok(true), |usage| usage.is_for_servers())?;
+    let has_no_constraints = root.extension(NAME_CONSTRAINTS)?.is_none();
+    Ok((is_authority || !root.is_version_3) && signs && is_for_servers && has_no_constraints)
 }
 
 /// Whether the key of `root` has signed `server`. Any sufficiently strong algorithm is accepted,
 /// because the name of the algorithm is part of the signed data.
 fn has_signed(
-    root: &X509Certificate<'_>,
-    server: &X509Certificate<'_>,
+    root: &Certificate<'_>,
+    server: &Certificate<'_>,
     algorithms: &[&dyn SignatureVerificationAlgorithm],
 ) -> bool {
-    let key = SubjectPublicKeyInfoDer::from(root.public_key().raw);
+    let key = SubjectPublicKeyInfoDer::from(root.public_key);
     let Ok(key) = RawPublicKeyEntity::try_from(&key) else {
         return false;
     };
-    let (content, signature) = (server.tbs_certificate.as_ref(), &server.signature_value.data);
-    algorithms.iter().any(|algorithm| key.verify_signature(*algorithm, content, signature).is_ok())
+    algorithms.iter().any(|algorithm| key.verify_signature(*algorithm, server.signed, server.signature).is_ok())
 }

@@ -4,6 +4,7 @@
 //! files read; [`negotiate`] encrypts a connected socket. [`TlsChannel`] is an established session
 //! without its socket, for code that moves bytes itself.
 
+mod certificate;
 mod certificate_files;
 mod certificate_hash;
 mod certificate_names;

@@ -12,9 +12,8 @@ use webpki::{
     CertRevocationList, EndEntityCert, ExpirationPolicy, KeyUsage, RawPublicKeyEntity, RevocationCheckDepth,
     RevocationOptionsBuilder, UnknownStatusPolicy,
 };
-use x509_parser::certificate::X509Certificate;
-use x509_parser::prelude::FromDer;
 
+use super::certificate::Certificate;
 use super::manual_recipes;
 
 /// The trusted authorities.
@@ -114,11 +113,9 @@ impl Trust {
 
 /// Whether a certificate has issued itself, and its period of validity.
 fn facts(der: &[u8]) -> Option<(bool, i64, i64)> {
-    let (_, certificate) = X509Certificate::from_der(der).ok()?;
-    let is_root = certificate.subject().as_raw() == certificate.issuer().as_raw();
-    let validity = certificate.validity();
-    let (from, to) = (&validity.not_before, &validity.not_after);
-    Some((is_root, from.timestamp(), to.timestamp()))
+    let certificate = Certificate::from_der(der).ok()?;
+    let (from_s, to_s) = certificate.valid_s;
+    Some((certificate.is_root(), from_s, to_s))
 }
 
 fn seconds(time: UnixTime) -> i64 {
@@ -240,7 +237,7 @@ impl ServerCertVerifier for Verifier {
 }
 
 fn public_key<'a>(der: &'a CertificateDer<'_>) -> Result<SubjectPublicKeyInfoDer<'a>, Error> {
-    let (_, certificate) =
-        X509Certificate::from_der(der).map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
-    Ok(SubjectPublicKeyInfoDer::from(certificate.tbs_certificate.subject_pki.raw))
+    let certificate =
+        Certificate::from_der(der).map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
+    Ok(SubjectPublicKeyInfoDer::from(certificate.public_key))
 }
