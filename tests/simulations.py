@@ -29,6 +29,7 @@ from pgdyno.store import find_run, load_run
 from tests.simulated_cheapest import at_limit, searches
 from tests.simulated_confirmation import confirmations
 from tests.simulated_endurance import endurance
+from tests.simulated_order import orders
 from tests.simulated_settings import false_wins, regret
 from tests.simulated_stopping import as_run, same_claims, trials_saved, wrong_claims
 from tests.unit.comparison_sample import Array, arms_of, checkpointed, pair_of_arms
@@ -300,6 +301,7 @@ def main(runs: Sequence[str]) -> None:
     for title, rows in (
         ("Intervals", coverage()),
         ("Verdicts", verdicts()),
+        ("Orders of the arms", orders()),
         ("Pairs that are added", added_pairs()),
         ("Wrong claims of runs that stop when decided", wrong_claims()),
         ("Trials saved by stopping when decided", trials_saved()),

@@ -122,7 +122,7 @@ def test_prose_in_a_pipe_has_a_line_for_each_sentence(tmp_path: Path) -> None:
     assert wrong.returncode == ExitCode.PLAN
     assert "1,000,000 clients are more than PostgreSQL accepts; the maximum is 262,043\n" in wrong.stderr
     checked = ran("pgdyno plan check power8-select-only --on embedded", tmp_path)
-    assert "settings alternate A B B A; 6 blocks\n" in checked.stdout
+    assert "setting, in a drawn order; 6 blocks\n" in checked.stdout
 
 
 def in_terminal(words: list[str], columns: int, cwd: Path, **variables: str) -> list[str]:

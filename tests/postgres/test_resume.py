@@ -48,7 +48,7 @@ rate = 200
 [trial]
 duration = "1s"
 repeats = 1
-seed = 7
+seed = 1
 """
 ONE = "SELECT 1;\n"
 
@@ -121,7 +121,7 @@ def test_killed_thrice_at_random_moments_no_trial_is_lost_or_doubled(
     assert [trial.slug for trial in trials] == manifest.order
     assert before.items() <= whole(ended).items()
     assert [trial.attempt for trial in trials] == sorted(trial.attempt for trial in trials)
-    assert {trial.generator.seed for trial in trials if trial.generator} == set(range(8, 16))
+    assert {trial.generator.seed for trial in trials if trial.generator} == set(range(2, 10))
     assert (manifest.outcome, ended.partials()) == (Outcome.FINISHED, [])
     assert all(attempt.ended is not None for attempt in manifest.attempts)
     killed = [attempt.ended for attempt in manifest.attempts if attempt.ended_at is None]
@@ -306,7 +306,7 @@ rate = 200
 [trial]
 duration = "300ms"
 repeats = 2
-seed = 7
+seed = 5
 [hooks]
 before_trial = "echo $PGDYNO_SETTINGS_{capitals}"
 """
@@ -326,9 +326,9 @@ def test_settings_of_a_point_are_in_force_in_its_trials(
     assert done.returncode == ExitCode.OK, done.stderr
     folder = the_run(tmp_path)
     trials = folder.trials()
-    # A B B A: the server is changed only where a trial needs another setting than the one before
+    # as the seed draws them: the server is changed only where a trial needs another setting than the one before
     asked = [trial.point.settings[name] for trial in trials]
-    assert asked == [values[0], values[1], values[1], values[0]]
+    assert asked == [values[1], values[0], values[0], values[1]]
     for place, trial in enumerate(trials):
         assert trial.prepare is not None
         steps = {step.name: step.detail for step in trial.prepare.steps}

@@ -462,6 +462,12 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
         rated(lambda trial: 0.97**trial.number, there_and_back=True),
         rated(lambda trial: 0.997**trial.number, there_and_back=True),
     ),
+    (
+        "periodic",
+        CAUTION,
+        rated(lambda trial: NOISE[trial.number % 5] * (0.9 if trial.number % 3 == 0 else 1.0)),
+        rated(lambda trial: NOISE[trial.number % 5] * (0.9 if trial.number in (3, 5, 12) else 1.0)),
+    ),
     ("errors-one-arm", CAUTION, failing(b=700), failing(a=700, b=740)),
     ("errors-one-arm", NOTE, failing(b=1), failing(a=1, b=1)),
     ("errors-one-arm", CAUTION, failing("retried", a=600, b=1_900), failing("retried", a=600, b=620)),

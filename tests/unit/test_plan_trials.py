@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.plan import Plan, load_plan, planned_trials, time_needed_s
+from pgdyno.plan.trials import trials_in_recorded_order
 
 
 def plan(sweep: dict[str, Any], *, targets: tuple[str, ...] = ("pg18",), **trial: object) -> Plan:
@@ -56,6 +58,20 @@ def test_time_needed() -> None:
     swept = {"clients": [1, 2, 4]}
     assert time_needed_s(plan(swept, targets=("a", "b"), warmup="500ms", duration="2s", repeats=3)) == 3 * 2 * 3 * 2.5
     assert time_needed_s(plan(swept, transactions=10)) is None
+
+
+def test_the_order_of_an_earlier_version_is_kept() -> None:
+    """Two arms ran A B B A before their order was drawn."""
+    trials = planned_trials(plan({"clients": [1, 2]}, targets=("a", "b"), repeats=2, order="interleaved"), 1)
+    slugs = [f"{at:04d}-{arm}-c{clients}" for at, (clients, arm) in enumerate(product((1, 2), "abba"), start=1)]
+    ordered = trials_in_recorded_order(trials, slugs)
+    assert [trial.slug for trial in ordered] == slugs
+    assert [(trial.number, trial.target, trial.repeat) for trial in ordered[:4]] == [
+        (1, "a", 1), (2, "b", 1), (3, "b", 2), (4, "a", 2),
+    ]  # fmt: skip
+    for wrong in (slugs[:-1], [*slugs, "0009-a-c1"], [*slugs[:-1], "0008-a-c3"]):
+        with pytest.raises(ValueError, match="of the plan"):
+            trials_in_recorded_order(trials, wrong)
 
 
 def test_the_quick_plan_is_quick() -> None:

@@ -40,6 +40,14 @@ def point_of(trial: TrialRecord) -> str:
     return trial.point.model_copy(update={"settings": {}, "protocol": ""}).model_dump_json()
 
 
+def order_is_drawn(manifest: Manifest) -> bool:
+    """Return whether chance decides which arm of a point comes first, so that the interval accounts for their places.
+
+    Earlier versions ran two arms A B B A, which cancels steady drift.
+    """
+    return manifest.plan.get("trial", {}).get("order") in ("interleaved", "randomised")
+
+
 def compares_no_arms(manifest: Manifest) -> bool:
     """Return whether the arms of a run are the proposals of a search, or targets that it holds against a promise."""
     return manifest.finds_settings or manifest.finds_cheapest

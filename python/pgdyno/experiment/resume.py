@@ -26,6 +26,7 @@ from pgdyno.experiment.trials.trial_sequence import Finished, TrialSequence
 from pgdyno.host import boot_id, describe_host
 from pgdyno.messages import Message
 from pgdyno.plan import LoadedPlan, Plan, PlannedTrial, planned_trials
+from pgdyno.plan.trials import trials_in_recorded_order
 from pgdyno.plan.workload import script_files
 from pgdyno.records import Attempt, Manifest, Outcome, TrialRecord
 from pgdyno.report.run_events import Requests
@@ -123,7 +124,7 @@ def resume_experiment(
         folder = RunFolder.open(path)
         loaded = loaded_of(folder)
         searches = loaded.plan.search is not None
-        trials = trials_so_far(folder.trials()) if searches else planned_trials(loaded.plan)
+        trials = trials_so_far(folder.trials()) if searches else _planned_trials(loaded.plan, folder)
         todo, made_anew = _left(folder, loaded.plan, trials, redo_failed=redo_failed)
         refuse_changed_scripts(folder, loaded)
         if searches:
@@ -179,19 +180,28 @@ def _pinned(plan: Plan, manifest: Manifest) -> Plan:
     return plan.model_copy(update={"target": targets})
 
 
+def _planned_trials(plan: Plan, folder: RunFolder) -> list[PlannedTrial]:
+    trials, recorded = planned_trials(plan), folder.manifest.order
+    try:
+        if recorded and recorded != [trial.slug for trial in trials]:
+            trials = trials_in_recorded_order(trials, recorded)
+        planned = {trial.slug for trial in trials}
+        strangers = [record.slug for record in folder.trials() if record.slug not in planned]
+        if strangers:
+            raise ValueError(f"{strangers[0]} is no trial of the plan")
+    except ValueError as error:
+        raise StoreError(
+            f"cannot resume {folder.name}: this version of pgdyno derives other trials from its plan: {error}",
+            hint=f"use pgdyno {folder.manifest.pgdyno}, which began it",
+        ) from error
+    return trials
+
+
 def _left(
     folder: RunFolder, plan: Plan, trials: Sequence[PlannedTrial], *, redo_failed: bool
 ) -> tuple[list[PlannedTrial], list[TrialRecord]]:
     searches = plan.search is not None
     done = {record.number: record for record in folder.trials()}
-    planned = [trial.slug for trial in trials]
-    # manifests of earlier versions lack the order, but slugs contain the trials' numbers
-    strangers = [record.slug for record in done.values() if record.slug not in planned]
-    if strangers or (folder.manifest.order not in ([], planned) and not searches):
-        raise StoreError(
-            f"cannot resume {folder.name}: this version of pgdyno derives other trials from its plan, or another order",
-            hint=f"use pgdyno {folder.manifest.pgdyno}, which began it",
-        )
     failed = [record for record in done.values() if record.outcome is not Outcome.FINISHED]
     again = {record.number for record in failed} if redo_failed else set()
     todo = [trial for trial in trials if trial.number not in done or trial.number in again]

@@ -342,7 +342,7 @@ def _on_top(plan: Plan, trials: Sequence[PlannedTrial]) -> str:
 
 _ORDERS = {
     "as-listed": "as listed: all points once, then all again",
-    "interleaved": "interleaved: at each point, targets and settings alternate A B B A",
+    "interleaved": "interleaved: each repeat of a point under every target and setting, in a drawn order",
     "randomised": "randomised: each point under every target and setting, shuffled",
     "duet": "duet: both targets at the same time, each on half of the processors",
 }

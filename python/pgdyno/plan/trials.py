@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pgdyno.plan.model import Plan
 from pgdyno.plan.sweeps.order import in_order
@@ -74,6 +74,28 @@ def planned_trials(plan: Plan, seed: int | None = None) -> list[PlannedTrial]:
         )
         for number, at in enumerate(places, start=1)
     ]
+
+
+def trials_in_recorded_order(trials: Sequence[PlannedTrial], slugs: Sequence[str]) -> list[PlannedTrial]:
+    """Returns `trials` as `slugs` order them, those of a manifest, which an earlier version may have ordered otherwise.
+
+    Raises ValueError if they are not the slugs of these trials.
+    """
+    by_name: dict[str, list[PlannedTrial]] = {}
+    for trial in sorted(trials, key=lambda trial: trial.repeat):
+        by_name.setdefault(_name_of(trial.slug), []).append(trial)
+    ordered = []
+    for number, slug in enumerate(slugs, start=1):
+        if not by_name.get(_name_of(slug)):
+            raise ValueError(f"{slug} is no trial of the plan")
+        ordered.append(replace(by_name[_name_of(slug)].pop(0), number=number, slug=slug))
+    if len(ordered) < len(trials):
+        raise ValueError(f"the order lacks {len(trials) - len(ordered)} trials of the plan")
+    return ordered
+
+
+def _name_of(slug: str) -> str:
+    return slug.partition("-")[2]
 
 
 def time_needed_s(plan: Plan) -> float | None:

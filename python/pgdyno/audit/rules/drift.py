@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from pgdyno.analyse.intervals import two_sided_quantile
-from pgdyno.audit.arms import arms_of, compares_no_arms, point_of
+from pgdyno.audit.arms import arms_of, compares_no_arms, order_is_drawn, point_of
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
@@ -52,7 +52,8 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         raise MissingError(Message("few-repeats-for-drift", "too few repeats to distinguish drift from noise"))
     if not found.is_certain:
         return
-    biased = [] if compares_no_arms(subject.manifest) else list(_biased(groups, places, found.slope))
+    is_fair = compares_no_arms(subject.manifest) or order_is_drawn(subject.manifest)
+    biased = [] if is_fair else list(_biased(groups, places, found.slope))
     change = math.expm1(found.slope * (max(places.values()) - min(places.values())))
     figures: dict[str, float | str] = {
         "change_per_trial": round(math.expm1(found.slope), 5),
@@ -186,8 +187,8 @@ RULE = Rule(
     "drift",
     "throughput by the order of trials: a line through the logarithms, with its own level for each arm and point, "
     "whose slope is significant at 99 %. Caution if it makes a difference of over 1 % between two arms, because "
-    "their trials are at different positions in the order; invalid if that is at least half of the measured "
-    "difference; a note if the order cancels it and the run as a whole changed by over 5 %",
+    "their trials are at different positions of an order that was not drawn; invalid if that is at least half of the "
+    "measured difference; a note if the order cancels it and the run as a whole changed by over 5 %",
     Severity.INVALID,
     "docs/design/method.md, Order",
     _check,

@@ -50,9 +50,7 @@ def resolved_order(order: Order | None, targets: Sequence[str], points: Sequence
 
 def by_chance(order: Order, targets: Sequence[str], points: Sequence[Point]) -> bool:
     """Tells whether `order` is random."""
-    if order == "interleaved":
-        return any(len(group) > 2 for group in _groups(targets, points))
-    return order == "randomised"
+    return order == "randomised" or (order == "interleaved" and _several(_groups(targets, points)))
 
 
 def _several(groups: Sequence[Group]) -> bool:
@@ -96,23 +94,18 @@ def _by_scale(groups: Sequence[Group]) -> list[list[Group]]:
 
 
 def _interleaved(by_scale: Sequence[list[Group]], repeats: int, chance: random.Random) -> Iterator[Place]:
-    """A block per point and two repeats: A B B A; more than two arms in a random order per block, then reversed.
+    """A block per point and repeat, with its arms in an order that is drawn.
 
-    The reversal gives every arm the same mean position, so that steady drift favours none, and needs no change of arm
-    in the middle. Of an odd number of repeats, the last one alternates its direction between points.
+    A fixed order such as A B B A is in step with disturbances of its period, and more repeats only make a wrong answer
+    more certain.
     """
     block = 0
     for groups in by_scale:
-        for first in range(1, repeats + 1, 2):
-            for number, group in enumerate(groups):
+        for repeat in range(1, repeats + 1):
+            for group in groups:
                 block += 1
-                there = list(group) if len(group) <= 2 else chance.sample(group, len(group))
-                if first == repeats:
-                    passes = [(first, there[::-1] if number % 2 else there)]
-                else:
-                    passes = [(first, there), (first + 1, there[::-1])]
-                for repeat, arms_of in passes:
-                    yield from (Place(target, point, repeat, block) for target, point in arms_of)
+                for target, point in chance.sample(group, len(group)):
+                    yield Place(target, point, repeat, block)
 
 
 def _duet(by_scale: Sequence[list[Group]], repeats: int) -> Iterator[Place]:
