@@ -34,7 +34,7 @@ use crate::poller::Next;
 use crate::reconnect::{Absence, describe_disconnect, ends_session};
 use crate::recorder::Ending;
 use crate::session::{Received, Session};
-use crate::shared::Shared;
+use crate::shared::{AfterLoss, Shared};
 use crate::spec::{Initial, Limit, Spec};
 use crate::transaction::{DriverRun, Mode, Transaction};
 
@@ -101,10 +101,10 @@ impl Client {
     /// Client number `id`, before its first transaction.
     #[must_use]
     pub fn new(id: usize, shared: &Shared<'_>) -> Self {
-        let spec = shared.spec;
+        let spec = shared.run.spec;
         let mode = match &spec.drivers {
             Some(drivers) => {
-                let driver = drivers.driver(shared.worker, id);
+                let driver = drivers.driver(shared.run.worker, id);
                 Mode::Driver(Box::new(DriverRun::new(driver)))
             }
             None => Mode::Script { statement: None },
@@ -112,7 +112,7 @@ impl Client {
         Self {
             id,
             state: State::Paused(Pause::Schedule),
-            session: Session::new(shared.statements()),
+            session: Session::new(shared.run.statements()),
             transaction: Transaction::new(mode),
             vars: initial_vars(id, spec),
             random: Random::new(id, spec),
@@ -206,7 +206,6 @@ impl Client {
 
     /// Begins the first transaction, after all clients have connected.
     pub fn begin(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        shared.begin(now);
         if self.transaction.is_driven() {
             return self.open_driver(now, shared);
         }
@@ -232,7 +231,7 @@ impl Client {
             _ if now < self.wakes_at => Next::Wait,
             State::Paused(pause) => self.resume_from(pause, now, shared),
             State::Running(Awaited::SessionChange(_)) => {
-                shared.change_session(self.id);
+                shared.requests.change_session(self.id);
                 Next::Wait
             }
             State::Running(Awaited::Sleep) if self.transaction.is_driven() => self.drive(Event::Woken, now, shared),
@@ -250,8 +249,8 @@ impl Client {
     fn resume_from(&mut self, pause: Pause, now: Nanos, shared: &mut Shared<'_>) -> Next {
         match pause {
             Pause::Yield | Pause::StandBy | Pause::Rest => self.choose(now, shared),
-            Pause::Schedule if shared.driven_sessions => self.take_step(now, shared),
-            Pause::Schedule if shared.phase_state.is_some() => self.turn_came(now, shared),
+            Pause::Schedule if shared.run.driven_sessions => self.take_step(now, shared),
+            Pause::Schedule if shared.starts.phase_state.is_some() => self.turn_came(now, shared),
             Pause::Schedule => self.begin_transaction(now, shared),
             Pause::Keying => self.end_keying(now, shared),
             Pause::Thinking => self.end_thinking(now, shared),
@@ -274,7 +273,7 @@ impl Client {
         let mut copies = false;
         loop {
             let is_unsent = next == Next::Send;
-            let symbols = &shared.spec.symbols;
+            let symbols = &shared.run.spec.symbols;
             match self.session.receive(&mut input, is_unsent, symbols) {
                 Ok(None) if copies => return self.end_copy(shared),
                 Ok(None) => return next,
@@ -289,13 +288,9 @@ impl Client {
                     }
                 }
                 Ok(Some(Received::Error)) => {
-                    if self.session.error().is_some_and(ends_session) {
-                        if shared.outages.is_some() {
-                            return self.lost("", shared);
-                        }
-                        if shared.driven_sessions {
-                            return self.session_lost("", shared);
-                        }
+                    // a client that gives up reports the end of the connection itself
+                    if self.session.error().is_some_and(ends_session) && shared.run.after_loss != AfterLoss::Abort {
+                        return self.lose_connection("", || Abort::command("SQL", BACKEND_DIED), shared);
                     }
                     if !is_unsent && self.transaction.mode.awaits_batch() {
                         self.batched_error();
@@ -333,14 +328,7 @@ impl Client {
         if self.stopped() {
             return next;
         }
-        if shared.outages.is_some() {
-            return self.lost(broken, shared);
-        }
-        if shared.driven_sessions {
-            return self.session_lost(broken, shared);
-        }
-        let why = Abort::command("SQL", broken);
-        self.abort(&why, Consequence::ConnectionLost, shared)
+        self.lose_connection(broken, || Abort::command("SQL", broken), shared)
     }
 
     /// Answers `COPY FROM STDIN` with the rows of the driver. A script has none.
@@ -351,7 +339,7 @@ impl Client {
                 driver.driver.copy_data(out);
                 !driver.asked.is_extended
             }
-            None => shared.is_simple,
+            None => shared.run.is_simple,
         };
         self.session.end_copy(is_simple);
         Next::Send
@@ -359,25 +347,39 @@ impl Client {
 
     /// Handles the end of the connection.
     pub fn closed(&mut self, why: Option<&std::io::Error>, shared: &mut Shared<'_>) {
-        if shared.outages.is_some() {
-            self.lost(&describe_disconnect(why), shared);
-            return;
-        }
-        if shared.driven_sessions {
-            self.session_lost(&describe_disconnect(why), shared);
-            return;
-        }
-        // with -C, the old connection ends while the client waits for the next
-        let is_own_end = shared.reconnects && !self.transaction.begun;
-        if self.stopped() || is_own_end || self.replaces_session() {
-            return;
-        }
-        let mut abort = match self.state {
-            State::Running(Awaited::Rollback(_)) => Abort::new(Form::While, format!("{ROLLING_BACK}; {BACKEND_DIED}")),
-            _ => Abort::command("SQL", BACKEND_DIED),
+        let is_rollback = matches!(self.state, State::Running(Awaited::Rollback(_)));
+        let abort = || Abort {
+            cause: why.map(|error| describe_disconnect(Some(error))),
+            ..match is_rollback {
+                true => Abort::new(Form::While, format!("{ROLLING_BACK}; {BACKEND_DIED}")),
+                false => Abort::command("SQL", BACKEND_DIED),
+            }
         };
-        abort.cause = why.map(|error| describe_disconnect(Some(error)));
-        self.abort(&abort, Consequence::ConnectionLost, shared);
+        self.lose_connection(&describe_disconnect(why), abort, shared);
+    }
+
+    /// Handles the loss of the connection, whatever shows it. A client that reconnects or continues
+    /// without a session reports the server's error, or `message`; one that gives up reports `abort`.
+    #[cold]
+    pub fn lose_connection(&mut self, message: &str, abort: impl FnOnce() -> Abort, shared: &mut Shared<'_>) -> Next {
+        if self.expects_no_session(shared) {
+            return Next::Close;
+        }
+        match shared.run.after_loss {
+            AfterLoss::Reconnect => self.begin_outage(message, shared),
+            AfterLoss::EndSession => self.end_lost_session(message, shared),
+            AfterLoss::Abort => self.abort(&abort(), Consequence::ConnectionLost, shared),
+        }
+    }
+
+    /// Whether the end of the connection does not matter: the client has stopped, knows of it
+    /// already, or requested it.
+    fn expects_no_session(&self, shared: &Shared<'_>) -> bool {
+        let has_none = match shared.run.driven_sessions {
+            true => !self.has_driven_session(),
+            false => shared.run.reconnects && !self.transaction.begun,
+        };
+        self.stopped() || self.is_away() || has_none || self.replaces_session()
     }
 
     /// Handles the connection that the client requested, or the failure to make it; `since` is the
@@ -393,10 +395,10 @@ impl Client {
             let why = Abort::new(Form::While, "establishing connection").because(error);
             return self.abort(&why, Consequence::ConnectionLost, shared);
         }
-        let record = &mut shared.recorder.scripts[self.transaction.record];
+        let record = &mut shared.results.recorder.scripts[self.transaction.record];
         record.connecting.record(now.saturating_sub(since));
         self.forget_session();
-        if !shared.schedule.is_open() {
+        if !shared.starts.schedule.is_open() {
             self.transaction.intended = now;
         }
         self.start(now, shared)
@@ -405,17 +407,17 @@ impl Client {
     /// Waits until `instant`, exactly.
     fn wake_at(&mut self, instant: Nanos, shared: &mut Shared<'_>) {
         self.wakes_at = instant;
-        shared.wake_at(instant, self.id);
+        shared.requests.wake_at(instant, self.id);
     }
 
     /// Sleeps until the first tick (--timer-tick) that is not before `instant`.
     fn sleep_until(&mut self, instant: Nanos, shared: &mut Shared<'_>) {
         self.wakes_at = instant;
-        shared.sleep_until(instant, self.id);
+        shared.requests.sleep_until(instant, self.id);
     }
 
     fn limit_reached(&self, shared: &Shared<'_>) -> bool {
-        matches!(shared.spec.limit, Limit::Transactions(most) if self.ended >= most)
+        matches!(shared.run.spec.limit, Limit::Transactions(most) if self.ended >= most)
     }
 
     fn finish(&mut self, shared: &mut Shared<'_>) -> Next {
@@ -432,7 +434,7 @@ impl Client {
         let now = shared.clock.now();
         self.transaction.waited = true;
         if self.state != State::Running(Awaited::Preparation) {
-            shared.debug(|| format!("client {} receiving", self.id));
+            shared.run.debug(|| format!("client {} receiving", self.id));
         }
         match self.state {
             State::Running(Awaited::Answer) => match self.transaction.mode {
@@ -464,7 +466,7 @@ impl Client {
     /// Sets the variables from the rows of the statement, and continues with the script.
     fn assign_and_run(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let rows = self.session.rows_mut();
-        match rows.assign(&mut self.vars, &shared.spec.symbols) {
+        match rows.assign(&mut self.vars, &shared.run.spec.symbols) {
             Ok(()) => self.run(now, shared),
             Err(why) => self.abort(&why, Consequence::ClientAborted, shared),
         }

@@ -1,7 +1,7 @@
 //! The whole load model against a scripted connection: no server, no sleep.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use pgdyno_connect::{Env, Params};
@@ -10,10 +10,11 @@ use pgdyno_script::{QueryMode, Rng, Source, Symbols, compile, parse};
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::interval::Consequence;
+use crate::outage::OutageTracker;
 use crate::pacing::Pacing;
 use crate::poller::Next;
 use crate::schedule::Arrivals;
-use crate::shared::Shared;
+use crate::shared::{Context, Shared};
 use crate::spec::{Limit, OnError, OnLoss, Pipelining, Preparing, Seeds, Sessions, Spec, Tries, WeightedProgram};
 use crate::statement_template::{Template, templates};
 
@@ -49,6 +50,13 @@ fn spec(script: &str, mode: QueryMode, limit: Limit, tries: Tries, arrivals: Arr
     }
 }
 
+/// What the clients of a worker without threads share.
+fn shared<'a>(spec: &'a Spec, templates: &'a [Vec<Template>], stop: &'a AtomicBool) -> Shared<'a> {
+    static DELAY: AtomicU64 = AtomicU64::new(0);
+    let outages = (spec.on_loss != OnLoss::Abort).then(|| Arc::new(OutageTracker::new(spec.clients)));
+    Shared::new(0, Context { spec, templates, clock: Clock::start(), stop, delay: &DELAY, outages })
+}
+
 /// A client and everything that it needs, driven by hand.
 struct Bench<'a> {
     client: Client,
@@ -57,8 +65,8 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     fn new(spec: &'a Spec, templates: &'a [Vec<Template>], stop: &'a AtomicBool) -> Self {
-        let mut shared = Shared::new(0, spec, templates, Clock::start(), stop);
-        shared.prints_notices = false;
+        let mut shared = shared(spec, templates, stop);
+        shared.run.prints_notices = false;
         Self { client: Client::new(0, &shared), shared }
     }
 
@@ -108,12 +116,12 @@ fn a_transaction_is_its_statements_in_order() {
     assert_eq!(bench.answer(READY), Next::Send);
     assert_eq!(bench.sent(), "Q\0\0\0\x0eSELECT 2;\0");
     assert_eq!(bench.answer(READY), Next::Send);
-    assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 1);
+    assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 1);
     bench.answer(READY);
     assert_eq!(bench.answer(READY), Next::Send);
     assert_eq!(bench.sent(), "X\0\0\0\x04");
     assert!(bench.client.stopped() && !bench.client.in_flight());
-    assert_eq!(bench.shared.recorder.scripts[0].counts.ended(), 2);
+    assert_eq!(bench.shared.results.recorder.scripts[0].counts.ended(), 2);
 }
 
 #[test]
@@ -146,9 +154,9 @@ fn a_serialization_failure_rolls_back_and_counts() {
     assert_eq!(bench.sent(), "Q\0\0\0\rROLLBACK\0");
     assert_eq!(bench.answer(READY), Next::Send);
     assert_eq!(bench.sent(), "Q\0\0\0\x0bBEGIN;\0", "the next transaction");
-    let counts = bench.shared.recorder.scripts[0].counts;
+    let counts = bench.shared.results.recorder.scripts[0].counts;
     assert_eq!((counts.serialization_failures, counts.succeeded, counts.retried), (1, 0, 0));
-    assert_eq!(bench.shared.notes[0].consequence, Consequence::Failed);
+    assert_eq!(bench.shared.reports.notes[0].consequence, Consequence::Failed);
 }
 
 #[test]
@@ -163,7 +171,7 @@ fn a_retry_repeats_the_same_random_numbers() {
     }
     bench.answer(&[error("40P01"), READY.to_vec()].concat());
     assert!(bench.client.stopped());
-    let counts = bench.shared.recorder.scripts[0].counts;
+    let counts = bench.shared.results.recorder.scripts[0].counts;
     assert_eq!((counts.deadlocks, counts.retried, counts.retries), (1, 1, 2));
 }
 
@@ -173,9 +181,9 @@ fn any_other_error_aborts_the_client() {
     bench.begin();
     assert_eq!(bench.answer(&[error("42P01"), READY.to_vec()].concat()), Next::Close);
     assert!(bench.client.aborted() && !bench.client.in_flight());
-    let note = &bench.shared.notes[0];
+    let note = &bench.shared.reports.notes[0];
     assert_eq!((note.sqlstate.as_deref(), note.line, note.command), (Some("42P01"), 1, 0));
-    assert_eq!(bench.shared.recorder.scripts[0].counts.aborted, 1);
+    assert_eq!(bench.shared.results.recorder.scripts[0].counts.aborted, 1);
 }
 
 #[test]
@@ -185,7 +193,7 @@ fn a_lost_connection_tells_what_the_server_said_last() {
     bench.answer(&error("57P01"));
     bench.client.closed(None, &mut bench.shared);
     assert!(bench.client.aborted());
-    assert_eq!(bench.shared.notes[0].sqlstate.as_deref(), Some("57P01"));
+    assert_eq!(bench.shared.reports.notes[0].sqlstate.as_deref(), Some("57P01"));
 }
 
 #[test]
@@ -194,7 +202,7 @@ fn a_lost_connection_has_the_system_s_words_without_a_number() {
     bench.begin();
     let reset = std::io::Error::from_raw_os_error(104);
     bench.client.closed(Some(&reset), &mut bench.shared);
-    assert_eq!(bench.shared.notes[0].message, "Connection reset by peer");
+    assert_eq!(bench.shared.reports.notes[0].message, "Connection reset by peer");
 }
 
 #[test]
@@ -205,7 +213,7 @@ fn a_pipeline_is_one_message_and_waits_for_all() {
     assert_eq!(bench.sent().matches("SELECT").count(), 3);
     assert_eq!(bench.answer(READY), Next::Wait, "two Syncs were sent");
     assert_eq!(bench.answer(READY), Next::Send);
-    assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 1);
+    assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 1);
 }
 
 #[test]
@@ -214,10 +222,10 @@ fn latency_counts_from_the_intended_start() {
     bench!(bench, spec("SELECT 1;\n", QueryMode::Simple, Limit::Transactions(1), Tries::AtMost(1), arrivals));
     // the schedule began so long ago that every start is late
     let began = bench.shared.clock.now();
-    bench.shared.schedule.begin(0);
+    bench.shared.starts.schedule.begin(0);
     bench.begin();
     bench.answer(READY);
-    let record = &bench.shared.recorder.scripts[0];
+    let record = &bench.shared.results.recorder.scripts[0];
     assert!(record.latency.moments.min >= began, "the wait before the start is part of it");
     assert!(record.lag.max >= began);
 }
@@ -228,7 +236,7 @@ fn a_script_without_sql_lets_others_run() {
     assert_eq!(bench.begin(), Next::Wait);
     assert!(!bench.client.stopped());
     let now = bench.shared.clock.now();
-    assert_eq!(bench.shared.due(now), Some(0));
+    assert_eq!(bench.shared.requests.due(now), Some(0));
     assert_eq!(bench.client.woken(now, &mut bench.shared), Next::Send);
     assert!(bench.client.stopped());
 }
@@ -277,7 +285,7 @@ fn a_copy_without_data_is_empty() {
         assert_eq!(bench.answer(copy_in), Next::Send);
         assert_eq!(bench.sent(), answer);
         bench.answer(READY);
-        assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 1);
+        assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 1);
     }
 }
 
@@ -289,9 +297,9 @@ fn other_errors_may_be_passed_over() {
     bench.begin();
     assert_eq!(bench.answer(&[error("42P01"), READY.to_vec()].concat()), Next::Send);
     assert!(!bench.client.aborted());
-    assert_eq!(bench.shared.recorder.scripts[0].counts.other_failures, 1);
+    assert_eq!(bench.shared.results.recorder.scripts[0].counts.other_failures, 1);
     assert_eq!(
-        bench.shared.notes[0].lines,
+        bench.shared.reports.notes[0].lines,
         [
             "client 0 got an error in command 0 (SQL) of script 0; ERROR:  no",
             "client 0 ends the failed transaction (try 1/1)"
@@ -305,10 +313,10 @@ fn a_transaction_left_open_ends_the_client() {
     bench.begin();
     assert_eq!(bench.answer(READY_IN_BLOCK), Next::Close);
     assert!(bench.client.aborted());
-    let counts = bench.shared.recorder.scripts[0].counts;
+    let counts = bench.shared.results.recorder.scripts[0].counts;
     assert_eq!((counts.succeeded, counts.aborted), (1, 0));
     assert_eq!(
-        bench.shared.notes[0].lines,
+        bench.shared.reports.notes[0].lines,
         ["client 0 aborted: end of script reached without completing the last transaction"]
     );
 }
@@ -325,7 +333,7 @@ fn every_transaction_asks_for_its_own_connection() {
             _ => bench.client.woken(now, &mut bench.shared),
         };
         assert_eq!(next, Next::Wait);
-        assert_eq!(bench.shared.next_unconnected(), Some(0));
+        assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
         let next = bench.client.connected(Ok(()), now, &mut bench.shared);
         assert_eq!(next, Next::Send);
         assert_eq!(bench.sent(), "Q\0\0\0\x0eSELECT 1;\0");
@@ -335,7 +343,7 @@ fn every_transaction_asks_for_its_own_connection() {
         assert!(!bench.client.aborted());
     }
     assert!(bench.client.stopped());
-    assert_eq!(bench.shared.recorder.scripts[0].connecting.count, 2, "each is timed");
+    assert_eq!(bench.shared.results.recorder.scripts[0].connecting.count, 2, "each is timed");
 }
 
 #[test]
@@ -347,7 +355,10 @@ fn a_connection_that_cannot_be_made_ends_the_client() {
     let refused = std::io::Error::other("connection refused");
     let next = bench.client.connected(Err(&refused), 0, &mut bench.shared);
     assert_eq!(next, Next::Close);
-    assert_eq!(bench.shared.notes[0].lines, ["connection refused", "client 0 aborted while establishing connection"]);
+    assert_eq!(
+        bench.shared.reports.notes[0].lines,
+        ["connection refused", "client 0 aborted while establishing connection"]
+    );
 }
 
 /// A notice, which may come at any time.
@@ -367,7 +378,7 @@ fn half_a_message_behind_an_answer_is_not_lost() {
     assert_eq!(bench.answer(after), Next::Wait);
     assert_eq!(bench.answer(READY), Next::Send);
     assert!(!bench.client.aborted());
-    assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 2);
+    assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 2);
 }
 
 #[test]
@@ -376,10 +387,10 @@ fn why_the_server_leaves_is_heard_behind_an_answer() {
     bench.begin();
     let farewell = error("57P01");
     assert_eq!(bench.answer(&[READY, &farewell].concat()), Next::Send);
-    assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 1);
+    assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 1);
     bench.client.closed(None, &mut bench.shared);
     assert!(bench.client.aborted());
-    assert_eq!(bench.shared.notes[0].sqlstate.as_deref(), Some("57P01"));
+    assert_eq!(bench.shared.reports.notes[0].sqlstate.as_deref(), Some("57P01"));
 }
 
 #[test]
@@ -388,7 +399,7 @@ fn what_is_not_sent_yet_has_no_answer() {
     bench.begin();
     assert_eq!(bench.answer(&[READY, READY, READY].concat()), Next::Send);
     assert_eq!(bench.sent(), "Q\0\0\0\x0eSELECT 2;\0");
-    assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 0);
+    assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 0);
 }
 
 #[test]
@@ -403,7 +414,7 @@ fn last_words_of_one_connection_are_not_the_next_ones() {
         bench.answer(&[READY, &error("57P01")].concat());
         bench.client.woken(now, &mut bench.shared);
     }
-    assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 2);
+    assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 2);
     assert!(!bench.client.aborted());
 }
 
@@ -416,7 +427,7 @@ fn a_client_that_is_long_overdue_is_given_up() {
     assert_eq!(bench.client.overdue(&mut bench.shared), Next::Close);
     assert!(bench.client.aborted());
     assert_eq!(
-        bench.shared.notes[0].lines,
+        bench.shared.reports.notes[0].lines,
         ["client 0 aborted in command 0 (SQL) of script 0; not done 1.5 s after the end of the run (--drain-limit)"]
     );
 }

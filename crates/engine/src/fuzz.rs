@@ -6,7 +6,7 @@ mod messages;
 
 use std::cell::RefCell;
 use std::fmt::Write;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use arbitrary::{Result, Unstructured};
@@ -15,10 +15,13 @@ use pgdyno_script::{QueryMode, Rng, Source, Symbols, compile, parse};
 
 use crate::client::Client;
 use crate::clock::{Clock, Nanos};
+use crate::outage::OutageTracker;
 use crate::pacing::Pacing;
 use crate::poller::Next;
-use crate::shared::Shared;
-use crate::spec::{Limit, OnError, Pipelining, Preparing, Seeds, Sessions, Spec, Timing, Tries, WeightedProgram};
+use crate::shared::{Context, Shared};
+use crate::spec::{
+    Limit, OnError, OnLoss, Pipelining, Preparing, Seeds, Sessions, Spec, Timing, Tries, WeightedProgram,
+};
 use crate::statement_template::{Template, templates};
 
 const SCRIPTS: [&str; 6] = [
@@ -37,6 +40,7 @@ const SPARE_BYTES: usize = 4096;
 const MOST_TURNS: usize = 1000;
 
 static STOP: AtomicBool = AtomicBool::new(false);
+static DELAY: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     /// Indexed by spec, for reuse, because creating histograms is slow.
@@ -81,8 +85,10 @@ fn drive(recipe: &[u8], piece_bytes: usize, order: Order) -> String {
         }
         let shared = all[which].get_or_insert_with(|| {
             let (spec, templates) = &specs()[which];
-            let mut shared = Shared::new(0, spec, templates, Clock::start(), &STOP);
-            shared.prints_notices = false;
+            let outages = (spec.on_loss != OnLoss::Abort).then(|| Arc::new(OutageTracker::new(spec.clients)));
+            let mut shared =
+                Shared::new(0, Context { spec, templates, clock: Clock::start(), stop: &STOP, delay: &DELAY, outages });
+            shared.run.prints_notices = false;
             shared
         });
         run(Drive::new(shared), &mut u, piece_bytes, order)
@@ -117,9 +123,9 @@ struct Drive<'a> {
 impl<'a> Drive<'a> {
     /// A new client, which shares no state with the one before it.
     fn new(shared: &'a mut Shared<'static>) -> Self {
-        while shared.due(Nanos::MAX).is_some() || shared.next_unconnected().is_some() {}
-        shared.notes.clear();
-        shared.recorder.scripts[0].clear();
+        while shared.requests.due(Nanos::MAX).is_some() || shared.requests.next_unconnected().is_some() {}
+        shared.reports.notes.clear();
+        shared.results.recorder.scripts[0].clear();
         Drive { client: Client::new(0, shared), shared, due: 0, received_bytes: 0, log: String::new() }
     }
 
@@ -153,11 +159,11 @@ impl<'a> Drive<'a> {
     fn turn(&mut self) {
         for _ in 0..MOST_TURNS {
             let now = self.now();
-            let timer = self.shared.next_timer();
-            let next = if self.shared.due(Nanos::MAX).is_some() {
+            let timer = self.shared.requests.next_timer();
+            let next = if self.shared.requests.due(Nanos::MAX).is_some() {
                 // a client that is woken too early continues to wait
                 self.client.woken(timer.unwrap_or(now).max(now), self.shared)
-            } else if self.shared.next_unconnected().is_some() {
+            } else if self.shared.requests.next_unconnected().is_some() {
                 self.due = 0;
                 self.client.connected(Ok(()), now, self.shared)
             } else {
@@ -192,7 +198,7 @@ impl<'a> Drive<'a> {
         self.received_bytes += piece.len();
         let next = self.client.received(piece, self.shared);
         // a note may be due to an earlier piece than what is sent
-        for note in self.shared.notes.drain(..) {
+        for note in self.shared.reports.notes.drain(..) {
             assert!(!note.lines.is_empty());
             writeln!(self.log, "{:?} {:?}", note.lines, note.message).expect("a String takes everything");
         }
@@ -203,10 +209,10 @@ impl<'a> Drive<'a> {
     /// Ends the connection; no outage or transaction may be left open.
     fn end(mut self) -> String {
         self.client.closed(None, self.shared);
-        let between = self.shared.reconnects && !self.client.in_flight();
+        let between = self.shared.run.reconnects && !self.client.in_flight();
         assert!(self.client.stopped() || between, "closed, and not stopped");
         assert!(!self.client.in_flight(), "it never ended");
-        let counts = self.shared.recorder.scripts[0].counts;
+        let counts = self.shared.results.recorder.scripts[0].counts;
         assert!(counts.ended() <= MOST_TRANSACTIONS, "{counts:?}");
         write!(self.log, "{counts:?}").expect("a String takes everything");
         self.log

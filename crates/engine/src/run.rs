@@ -21,7 +21,7 @@ use crate::outage::OutageTracker;
 use crate::poller::{self, Epoll, Poller, Uring};
 use crate::recorder::ScriptRecord;
 use crate::report::Report;
-use crate::shared::Shared;
+use crate::shared::{Context, Shared};
 use crate::spec::{Limit, OnLoss, Sessions, Spec};
 use crate::statement_template::templates;
 use crate::timetable::{Planned, Timetable};
@@ -29,7 +29,7 @@ pub use crate::worker::LONGEST_SHUTDOWN;
 use crate::worker::{Links, Worker};
 use crate::worker_channel::{WorkerSender, worker_channel};
 use crate::worker_message::{WorkerEnd, WorkerMessage};
-use crate::worker_pool::{Context, Recycling, WorkerPool, links};
+use crate::worker_pool::{Recycling, WorkerPool, links};
 
 /// How long a worker that waits for its start sleeps before it checks whether it is to stop.
 const LONGEST_SLEEP: Nanos = SECOND / 10;
@@ -52,11 +52,11 @@ pub fn run(spec: &Spec, clock: Clock, stop: &AtomicBool, observer: &mut impl Obs
     let templates = templates(&spec.programs, spec.mode).map_err(RunError::Statement)?;
     let (work, io) = thread_function(spec)?;
     let delay = AtomicU64::new(0);
-    let context = Context { spec, templates: &templates, clock, stop, delay: &delay };
     let outages = (spec.on_loss != OnLoss::Abort).then(|| Arc::new(OutageTracker::new(spec.clients)));
+    let context = Context { spec, templates: &templates, clock, stop, delay: &delay, outages: outages.clone() };
     let messages = worker_channel();
     thread::scope(|scope| {
-        let begun = begin_workers(scope, context, work, &messages.0, outages.as_ref())?;
+        let begun = begin_workers(scope, &context, work, &messages.0)?;
         let connecting = await_all(&begun.readiness, spec.workers, stop)?;
         let timetable = timetable(spec, observer.ready(clock, connecting)?);
         begun.start(&timetable);
@@ -100,17 +100,16 @@ impl BegunWorkers {
 /// Starts the threads of the workers.
 fn begin_workers<'scope>(
     scope: &'scope Scope<'scope, '_>,
-    context: Context<'scope>,
+    context: &Context<'scope>,
     work: Work,
     messages: &WorkerSender,
-    outages: Option<&Arc<OutageTracker>>,
 ) -> Result<BegunWorkers, RunError> {
     let spec = context.spec;
     let (ready, readiness) = channel();
     let mut begun = BegunWorkers { starts: Vec::new(), recycling: Vec::new(), readiness };
     for number in 0..spec.workers {
         let (start, started) = channel();
-        let (links, recycling) = links(messages, outages.cloned());
+        let (links, recycling) = links(messages);
         begun.starts.push(start);
         if spec.phases.is_some() {
             // the records of all phases are large: allocated during the load, they would delay it
@@ -118,7 +117,7 @@ fn begin_workers<'scope>(
             (0..SPARE_RECORDS).for_each(|_| recycling.give(vec![ScriptRecord::default(); records]));
         }
         begun.recycling.push(recycling);
-        let (ready, messages) = (ready.clone(), messages.clone());
+        let (ready, messages, context) = (ready.clone(), messages.clone(), context.clone());
         let body = move || {
             let worked = catch_unwind(AssertUnwindSafe(|| work(number, context, &ready, &started, links)));
             // the engine waits for one or the other, and a scope for threads would panic, too
@@ -162,7 +161,7 @@ fn work<P: Poller>(
     started: &Receiver<Timetable>,
     links: Links,
 ) {
-    let Context { spec, templates, clock, stop, delay } = context;
+    let Context { spec, clock, stop, delay, .. } = context;
     let share = spec.clients_of(number);
     let from = clock.now();
     let connections: Connections<P> = match connect_all(spec, share.clone(), clock, stop) {
@@ -174,7 +173,7 @@ fn work<P: Poller>(
     };
     let connected = clock.now();
     // all of this takes time, so it comes before the load's origin
-    let shared = Shared::new(number, spec, templates, clock, stop);
+    let shared = Shared::new(number, context);
     let clients = share.map(|id| Client::new(id, &shared)).collect();
     let _ = ready.send(Ready::Connected(from, connected));
     // without a start, the run does not begin

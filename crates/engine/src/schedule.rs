@@ -71,15 +71,26 @@ pub struct Schedule<'a> {
     drawn: f64,
     next: f64,
     rng: Rng,
-    /// By how much of a gap of the whole engine its starts come later: see [`Schedule::shifted_by`].
+    /// See [`Turn::shift`].
     shift: f64,
 }
 
+/// Which of the evenly spaced starts of a load are a worker's.
+#[derive(Debug, Clone, Copy)]
+pub struct Turn {
+    pub worker: usize,
+    pub workers: usize,
+    /// By how much of a gap of the whole engine its starts come later, so that several generators
+    /// take turns.
+    pub shift: f64,
+}
+
 impl<'a> Schedule<'a> {
-    /// The share of worker number `worker` of `workers`; `rng` draws the gaps, and `phases` have
-    /// the rates of [`Arrivals::Phased`].
+    /// The share of the worker with this `turn`; `rng` draws the gaps, and `phases` have the rates of
+    /// [`Arrivals::Phased`].
     #[must_use]
-    pub fn new(arrivals: Arrivals, phases: Option<&'a Phases>, (worker, workers): (usize, usize), rng: Rng) -> Self {
+    pub fn new(arrivals: Arrivals, phases: Option<&'a Phases>, turn: Turn, rng: Rng) -> Self {
+        let Turn { worker, workers, shift } = turn;
         let gap = match arrivals {
             Arrivals::Closed | Arrivals::Phased(_) | Arrivals::Driven => 0.0,
             Arrivals::Regular { rate_per_s } | Arrivals::Poisson { rate_per_s } => {
@@ -94,21 +105,12 @@ impl<'a> Schedule<'a> {
             origin: 0,
             gap,
             // workers take turns, so that the starts of the whole engine are evenly spaced
-            turn: worker as f64 / workers as f64,
+            turn: (worker as f64 + shift) / workers as f64,
             drawn: 0.0,
             next: 0.0,
             rng,
-            shift: 0.0,
+            shift,
         }
-    }
-
-    /// Delays evenly spaced starts by the fraction `turn` of a gap of the whole engine, so that
-    /// several generators take turns.
-    #[must_use]
-    pub fn shifted_by(mut self, turn: f64) -> Self {
-        self.shift = turn;
-        self.turn += turn / self.workers as f64;
-        self
     }
 
     /// Begins to count at `origin`.
@@ -218,8 +220,12 @@ mod tests {
     use crate::phases::{PhaseSpec, Ramp};
     use std::time::Duration;
 
+    fn turn(worker: usize, workers: usize) -> Turn {
+        Turn { worker, workers, shift: 0.0 }
+    }
+
     fn alone(arrivals: Arrivals) -> Schedule<'static> {
-        Schedule::new(arrivals, None, (0, 1), Rng::seed(1))
+        Schedule::new(arrivals, None, turn(0, 1), Rng::seed(1))
     }
 
     #[test]
@@ -265,7 +271,7 @@ mod tests {
         let arrivals = Arrivals::Regular { rate_per_s: 1000.0 };
         let mut starts = vec![];
         for worker in 0..3 {
-            let mut schedule = Schedule::new(arrivals, None, (worker, 3), Rng::seed(1));
+            let mut schedule = Schedule::new(arrivals, None, turn(worker, 3), Rng::seed(1));
             schedule.begin(50);
             starts.extend((0..100).map(|_| schedule.next_start(0)));
         }
@@ -281,8 +287,8 @@ mod tests {
         let mut starts: Vec<Nanos> = vec![];
         for (engine, worker) in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)] {
             let arrivals = Arrivals::Regular { rate_per_s: 100.0 };
-            let schedule = Schedule::new(arrivals, None, (worker, 2), Rng::seed(1));
-            let mut schedule = schedule.shifted_by(f64::from(engine) / 3.0);
+            let turn = Turn { shift: f64::from(engine) / 3.0, ..turn(worker, 2) };
+            let mut schedule = Schedule::new(arrivals, None, turn, Rng::seed(1));
             schedule.begin(50);
             starts.extend((0..50).map(|_| schedule.next_start(0)));
         }
@@ -295,7 +301,7 @@ mod tests {
     #[test]
     fn poisson_keeps_its_rate_shared_over_workers() {
         let arrivals = Arrivals::Poisson { rate_per_s: 1000.0 };
-        let mut schedule = Schedule::new(arrivals, None, (1, 4), Rng::seed(7));
+        let mut schedule = Schedule::new(arrivals, None, turn(1, 4), Rng::seed(7));
         schedule.begin(0);
         let last = (0..25_000).map(|_| schedule.next_start(0)).last().unwrap_or(0);
         // 25,000 gaps of 4 ms: the sum's standard deviation is 0.63 %
@@ -319,7 +325,7 @@ mod tests {
         let mut starts = vec![];
         for worker in 0..2 {
             let rng = Rng::seed(seed + worker as u64);
-            let mut schedule = Schedule::new(Arrivals::Phased(spacing), Some(phases), (worker, 2), rng);
+            let mut schedule = Schedule::new(Arrivals::Phased(spacing), Some(phases), turn(worker, 2), rng);
             schedule.begin(7);
             let of_worker = std::iter::repeat_with(|| schedule.next_start(0));
             starts.extend(of_worker.take_while(|start| *start < NEVER));
@@ -348,7 +354,7 @@ mod tests {
     fn what_is_left_is_told_by_phase_however_much_it_is() {
         let phases = up_pause_down();
         let arrivals = Arrivals::Phased(Spacing::Regular);
-        let mut schedule = Schedule::new(arrivals, Some(&phases), (0, 1), Rng::seed(1));
+        let mut schedule = Schedule::new(arrivals, Some(&phases), turn(0, 1), Rng::seed(1));
         schedule.begin(7);
         for _ in 0..9000 {
             schedule.next_start(0);
@@ -357,7 +363,7 @@ mod tests {
         // by 17 s: 2000 x 2 - 250 x 2 x 2 / 2
         assert_eq!(schedule.overdue_by_phase(7 + 17 * SECOND), [1000, 0, 3501]);
         let flood = Phases::new(vec![PhaseSpec { rate_per_s: Some(Ramp::constant(1e9)), ..phases.specs()[0].clone() }]);
-        let mut schedule = Schedule::new(arrivals, Some(&flood), (0, 1), Rng::seed(1));
+        let mut schedule = Schedule::new(arrivals, Some(&flood), turn(0, 1), Rng::seed(1));
         schedule.begin(7);
         assert_eq!(schedule.overdue_by_phase(7 + 5 * SECOND), [5_000_000_000]);
     }

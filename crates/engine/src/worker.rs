@@ -8,7 +8,6 @@ mod shutdown;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use pgdyno_connect::{Dialer, Transport};
@@ -19,7 +18,7 @@ use crate::clock::{Nanos, SECOND, thread_cpu};
 use crate::connections::{Connections, Request};
 use crate::health::Health;
 use crate::interval::{Interval, Phase};
-use crate::outage::{Leave, OutageTracker};
+use crate::outage::Leave;
 use crate::phase_state::PhaseState;
 use crate::poller::{Handler, Next, Poller};
 use crate::recorder::ScriptRecord;
@@ -67,8 +66,6 @@ pub struct Links {
     pub messages: WorkerSender,
     /// Emptied records for reuse.
     pub recycled: Receiver<Vec<ScriptRecord>>,
-    /// Outages over all workers; None when a lost connection is not replaced.
-    pub outages: Option<Arc<OutageTracker>>,
 }
 
 /// The clients, as the poller sees them.
@@ -89,14 +86,14 @@ struct Load<'a> {
 
 impl<'a> Load<'a> {
     fn new(clients: Vec<Client>, channels: Channels, cancels: CancelTokens, shared: Shared<'a>) -> Self {
-        let first_client = shared.spec.clients_of(shared.worker).start;
+        let first_client = shared.run.spec.clients_of(shared.run.worker).start;
         Self { first_client, running: clients.len(), clients, channels, cancels, shared, replies: 0 }
     }
 
     /// How many clients are disconnected and reconnecting.
     fn away(&self) -> usize {
         let is_away = |client: &&Client| client.is_away() && !client.stopped();
-        match self.shared.outages {
+        match self.shared.reports.outages {
             Some(_) => self.clients.iter().filter(is_away).count(),
             None => 0,
         }
@@ -134,14 +131,14 @@ impl<'a> Load<'a> {
 
     /// Removes a client that has stopped from the current outage.
     fn count_off(&self, token: usize) {
-        let Some(outages) = &self.shared.outages else {
+        let Some(outages) = &self.shared.reports.outages else {
             return;
         };
         let Some(client) = self.clients.get(token) else {
             return;
         };
         let now = self.shared.clock.now();
-        let is_over = self.shared.stops(now);
+        let is_over = self.shared.run.stops(now);
         if client.is_away() {
             let why = if client.aborted() || is_over { Leave::NeverBack } else { Leave::Done };
             outages.left(now, why);
@@ -156,20 +153,20 @@ impl<'a> Load<'a> {
     /// The starts that were due by `now`, or by the deadline, and that no client began. With a
     /// number of transactions each start belongs to a client, and none is left.
     fn unstarted(&mut self, now: Nanos) -> Vec<u64> {
-        let none = vec![0; self.shared.spec.phase_count()];
-        let Some(deadline) = self.shared.deadline else {
+        let none = vec![0; self.shared.run.spec.phase_count()];
+        let Some(deadline) = self.shared.run.deadline else {
             return none;
         };
         let until = deadline.min(now);
-        if !self.shared.schedule.is_open() || self.shared.driven_sessions {
+        if !self.shared.starts.schedule.is_open() || self.shared.run.driven_sessions {
             return none;
         }
-        let mut counts = self.shared.schedule.overdue_by_phase(until);
+        let mut counts = self.shared.starts.schedule.overdue_by_phase(until);
         let waiting = self.clients.iter();
         let waiting = waiting.filter_map(Client::awaited_start);
-        let unclaimed = self.shared.phase_state.as_mut().and_then(PhaseState::take_start);
+        let unclaimed = self.shared.starts.phase_state.as_mut().and_then(PhaseState::take_start);
         for start in waiting.chain(unclaimed).filter(|start| *start <= until) {
-            let phase_state = self.shared.phase_state.as_ref();
+            let phase_state = self.shared.starts.phase_state.as_ref();
             counts[phase_state.map_or(0, |phase_state| phase_state.phase(start))] += 1;
         }
         counts
@@ -212,16 +209,7 @@ impl<'a, P: Poller> Worker<'a, P> {
         timetable: Timetable,
         links: Links,
     ) -> Self {
-        shared.measure = timetable.measure;
-        shared.deadline = timetable.deadline;
-        shared.schedule.begin(timetable.origin);
-        shared.stalls.begin(timetable.origin);
-        if links.outages.is_some() {
-            shared.outages.clone_from(&links.outages);
-        }
-        if let Some(phase_state) = &mut shared.phase_state {
-            phase_state.begin(timetable.origin);
-        }
+        shared.begin(&timetable);
         let run_queue = RunQueue::of_this_thread();
         Self {
             number,
@@ -244,7 +232,7 @@ impl<'a, P: Poller> Worker<'a, P> {
 
     /// When the worker stops waiting for clients that have not ended.
     fn drained_by(&self) -> Nanos {
-        let limit = self.load.shared.spec.drain_limit;
+        let limit = self.load.shared.run.spec.drain_limit;
         let ends = self.timetable.deadline.zip(limit);
         ends.map_or(Nanos::MAX, |(deadline, limit)| deadline.saturating_add(limit.as_nanos() as Nanos))
     }
@@ -282,8 +270,8 @@ impl<'a, P: Poller> Worker<'a, P> {
             self.links.messages.send(message);
         }
         let mut load = self.load;
-        if now < self.timetable.measure && load.shared.phase_state.is_none() {
-            load.shared.recorder.errors.clear();
+        if now < self.timetable.measure && load.shared.starts.phase_state.is_none() {
+            load.shared.results.recorder.errors.clear();
         }
         let unstarted = load.unstarted(now);
         let clients = load.clients.iter();
@@ -303,12 +291,12 @@ impl<'a, P: Poller> Worker<'a, P> {
             aborted,
             left_running,
             measured_until: load.shared.measured_until(now, stopped_in_flight, away),
-            overruns: load.shared.overruns,
+            overruns: load.shared.results.overruns,
             ledgers,
             ended: load.clients.iter().map(Client::ended).collect(),
-            commands: load.shared.recorder.commands,
-            errors: load.shared.recorder.errors,
-            unreported_errors: load.shared.note_limit.dropped,
+            commands: load.shared.results.recorder.commands,
+            errors: load.shared.results.recorder.errors,
+            unreported_errors: load.shared.reports.note_limit.dropped,
             failure,
         };
         self.links.messages.send(WorkerMessage::Ended(end));
@@ -317,11 +305,14 @@ impl<'a, P: Poller> Worker<'a, P> {
     /// Serves the clients until the load ends; returns what stopped clients still have to end.
     fn drive(&mut self) -> io::Result<Vec<(usize, Hold)>> {
         let now = self.load.shared.clock.now();
+        if self.load.shared.run.spec.warmup.is_zero() {
+            self.load.shared.results.begin_log(now);
+        }
         for token in 0..self.load.clients.len() {
             self.step(token, |client, shared| client.begin(now, shared));
         }
         let drained_by = self.drained_by();
-        while self.load.running > 0 && !self.load.shared.stopped() {
+        while self.load.running > 0 && !self.load.shared.run.stopped() {
             let now = self.load.shared.clock.now();
             if now >= drained_by {
                 let holds = self.holds();
@@ -337,7 +328,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             if self.load.running == 0 {
                 break;
             }
-            let until = self.load.shared.next_timer().unwrap_or(Nanos::MAX).min(self.to);
+            let until = self.load.shared.requests.next_timer().unwrap_or(Nanos::MAX).min(self.to);
             // an instant instead of a timeout, because clients may have taken long since `now` was
             // read
             let until = until.min(now + LONGEST_WAIT).min(self.next_dial());
@@ -364,7 +355,7 @@ impl<'a, P: Poller> Worker<'a, P> {
     /// turn.
     fn wake(&mut self, now: Nanos) {
         for _ in 0..self.load.clients.len() {
-            let Some(client) = self.load.shared.due(now) else {
+            let Some(client) = self.load.shared.requests.due(now) else {
                 return;
             };
             self.step(self.load.token(client), |client, shared| client.woken(now, shared));
@@ -382,7 +373,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             self.hand_on(end, phase != next_phase || planned != next_planned);
             // a run with phases separates the warm-up's commands by transaction
             if planned.is_none() && phase == Phase::WarmUp && next_phase != Phase::WarmUp {
-                self.load.shared.begin_measuring(end);
+                self.load.shared.results.begin_measuring(end);
             }
             self.to = self.timetable.interval_end(end);
         }
@@ -392,20 +383,20 @@ impl<'a, P: Poller> Worker<'a, P> {
     /// become part of the next interval, unless they `must` not, because another phase begins: the
     /// load never waits for a reader.
     fn hand_on(&mut self, to: Nanos, must: bool) {
-        if to == self.from && self.load.shared.recorder.is_empty() {
+        if to == self.from && self.load.shared.results.recorder.is_empty() {
             return;
         }
         let cpu = thread_cpu();
         let waited = self.run_queue.waited();
         let interval = self.interval(to, cpu, waited);
         if let Some(interval) = self.send_interval(interval, must) {
-            self.load.shared.recorder.scripts = interval.scripts;
+            self.load.shared.results.recorder.scripts = interval.scripts;
             return;
         }
         self.cpu = cpu;
         self.waited = waited;
         self.health = Health::default();
-        self.load.shared.stalls.forget(to);
+        self.load.shared.results.stalls.forget(to);
         self.from = to;
     }
 
@@ -415,13 +406,13 @@ impl<'a, P: Poller> Worker<'a, P> {
         debug_assert!(self.from <= to && self.cpu <= cpu, "time does not go back");
         debug_assert_eq!(
             self.load.clients.iter().filter(|client| client.in_flight()).count(),
-            self.load.shared.in_flight,
+            self.load.shared.results.in_flight,
             "transactions in flight are counted"
         );
         let waited = waited.zip(self.waited);
         let shared = &mut self.load.shared;
         // merged records go to worker 0, whoever filled them: what it does not need would pile up
-        let scripts = shared.recorder.take(self.links.recycled.try_iter().last());
+        let scripts = shared.results.recorder.take(self.links.recycled.try_iter().last());
         Interval {
             worker: self.number,
             from: self.from,
@@ -429,8 +420,8 @@ impl<'a, P: Poller> Worker<'a, P> {
             due: self.to,
             phase: self.timetable.phase(self.from).0,
             planned: self.timetable.planned(self.from),
-            in_flight: self.load.shared.in_flight,
-            stalls: self.load.shared.stalls.within(self.from, to),
+            in_flight: self.load.shared.results.in_flight,
+            stalls: self.load.shared.results.stalls.within(self.from, to),
             health: Health {
                 span: to - self.from,
                 cpu: cpu - self.cpu,
@@ -467,16 +458,16 @@ impl<'a, P: Poller> Worker<'a, P> {
 
     /// Sends the notes for which there is room, and keeps those of clients that gave up.
     fn send_notes(&mut self) {
-        for note in std::mem::take(&mut self.load.shared.notes) {
+        for note in std::mem::take(&mut self.load.shared.reports.notes) {
             let is_last = note.consequence.ends_client();
             let unsent = self.offer(WorkerMessage::Error(note));
             if is_last {
                 self.unsent.extend(unsent);
             } else {
-                self.load.shared.note_limit.dropped += u64::from(unsent.is_some());
+                self.load.shared.reports.note_limit.dropped += u64::from(unsent.is_some());
             }
         }
-        if std::mem::take(&mut self.load.shared.has_losses) {
+        if std::mem::take(&mut self.load.shared.reports.has_losses) {
             // if the channel is full, the engine checks the tracker soon enough
             let _ = self.links.messages.offer(WorkerMessage::Outage);
         }

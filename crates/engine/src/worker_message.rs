@@ -44,7 +44,7 @@ pub struct WorkerEnd {
     pub left_running: usize,
     /// Where its measured part ends.
     pub measured_until: Nanos,
-    /// See [`crate::shared::Shared::overruns`].
+    /// See [`the results of `crate::shared::Shared``].
     pub overruns: Vec<Nanos>,
     /// What its clients know of their transactions (--ledger).
     pub ledgers: Vec<ClientLedger>,

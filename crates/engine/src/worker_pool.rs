@@ -1,32 +1,11 @@
 //! The engine's side of its workers: their messages, and the records that it returns to them.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::{Sender, channel};
 
-use crate::clock::Clock;
-use crate::outage::OutageTracker;
 use crate::recorder::ScriptRecord;
-use crate::spec::Spec;
-use crate::statement_template::Template;
 use crate::worker::Links;
 use crate::worker_channel::{WorkerReceiver, WorkerSender};
 use crate::worker_message::WorkerMessage;
-
-/// What every thread of the engine works with.
-#[derive(Clone, Copy)]
-pub struct Context<'a> {
-    /// The specification of the run.
-    pub spec: &'a Spec,
-    /// Indexed by script and statement.
-    pub templates: &'a [Vec<Template>],
-    /// The engine's clock.
-    pub clock: Clock,
-    /// Stops all threads.
-    pub stop: &'a AtomicBool,
-    /// How late the latest worker started, in nanoseconds.
-    pub delay: &'a AtomicU64,
-}
 
 /// All workers of a run.
 pub struct WorkerPool {
@@ -47,9 +26,9 @@ impl Recycling {
 }
 
 /// Creates both sides of a worker's links: its own, and the engine's.
-pub fn links(messages: &WorkerSender, outages: Option<Arc<OutageTracker>>) -> (Links, Recycling) {
+pub fn links(messages: &WorkerSender) -> (Links, Recycling) {
     let (recycling, recycled) = channel();
-    (Links { messages: messages.clone(), recycled, outages }, Recycling(recycling))
+    (Links { messages: messages.clone(), recycled }, Recycling(recycling))
 }
 
 impl WorkerPool {

@@ -55,17 +55,17 @@ impl Client {
             self.session.truncate(start);
             return Err(why);
         }
-        let program = &shared.spec.programs[self.transaction.script].program;
+        let program = &shared.run.spec.programs[self.transaction.script].program;
         let sequel = program.statements[statement].sequel;
         let batch = self.transaction.mode.batch();
         if batch.statements.is_empty() {
             batch.in_block = is_block_open;
         }
         batch.in_block |= sequel == Sequel::OpensBlock;
-        let synced = shared.is_simple || !batch.in_block;
+        let synced = shared.run.is_simple || !batch.in_block;
         batch.statements.push(Batched { statement, op: self.transaction.command, start, synced });
         if synced {
-            self.session.end_statement(shared.is_simple);
+            self.session.end_statement(shared.run.is_simple);
         }
         let waits = sequel == Sequel::Unknown
             || !matches!(capture, Capture::None)
@@ -80,7 +80,7 @@ impl Client {
             && !last.synced
         {
             last.synced = true;
-            self.session.end_statement(shared.is_simple);
+            self.session.end_statement(shared.run.is_simple);
         }
         batch.send(shared.clock.now());
         self.expect_current(shared);
@@ -105,9 +105,9 @@ impl Client {
         batch.statement = Some(batched.statement);
         self.transaction.command = batched.op;
         self.transaction.command_started = batch.sent_at;
-        let template = &shared.templates[self.transaction.script][batched.statement];
+        let template = &shared.run.templates[self.transaction.script][batched.statement];
         let counts = !batched.synced || template.is_compound();
-        let program = &shared.spec.programs[self.transaction.script].program;
+        let program = &shared.run.spec.programs[self.transaction.script].program;
         self.session.capture(capture_of(program, batched.op), counts);
     }
 

@@ -20,17 +20,17 @@ impl Client {
         if !self.session.awaits_answer() {
             self.session.clear_outgoing();
         }
-        let program = &shared.spec.programs[self.transaction.script].program;
+        let program = &shared.run.spec.programs[self.transaction.script].program;
         while let Some(op) = program.ops.get(self.transaction.next_op) {
-            if shared.auto_pipeline && self.batch_comes_before(op) {
+            if shared.run.auto_pipeline && self.batch_comes_before(op) {
                 return self.send_batch(shared);
             }
             self.transaction.command = self.transaction.next_op;
             self.transaction.command_started = now;
             self.transaction.next_op += 1;
-            if shared.spec.debug.is_some() && !matches!(op, Op::Sql { .. } | Op::Jump(_)) {
+            if shared.run.spec.debug.is_some() && !matches!(op, Op::Sql { .. } | Op::Jump(_)) {
                 let text = &program.command(self.transaction.command).text;
-                shared.debug(|| format!("client {} executing {text}", self.id));
+                shared.run.debug(|| format!("client {} executing {text}", self.id));
             }
             let waiting = self.execute(op, program, now, shared);
             match waiting {
@@ -41,14 +41,14 @@ impl Client {
                 Ok(Some(next)) => return next,
                 // its latency is recorded when its answer arrives
                 Ok(None) if self.transaction.mode.has_unsent() && matches!(op, Op::Sql { .. }) => {
-                    if shared.times_every_command {
+                    if shared.run.times_every_command {
                         now = shared.clock.now();
                     }
                     continue;
                 }
                 Ok(None) => {}
             }
-            if shared.times_every_command && !matches!(op, Op::Jump(_)) {
+            if shared.run.times_every_command && !matches!(op, Op::Jump(_)) {
                 now = shared.clock.now();
                 self.end_command(now, shared);
             }
@@ -81,7 +81,7 @@ impl Client {
             Op::EndPipeline => self.end_pipeline(),
             Op::Shell { .. } | Op::SetShell { .. } => {
                 let result = self.run_meta(program, op, shared);
-                if shared.stopped() {
+                if shared.run.stopped() {
                     // the command was ended, and its session is closed like that of one that sleeps
                     self.enter(State::Running(Awaited::Sleep));
                     return Ok(Some(Next::Wait));
@@ -130,11 +130,11 @@ impl Client {
                     .assign(target, "set", value)
                     .map_err(|error| Abort::command("set", "assignment of meta-command failed").because(error))?;
             }
-            Op::Shell { args } => crate::shell::run(program, args, &self.vars, || shared.stopped())
+            Op::Shell { args } => crate::shell::run(program, args, &self.vars, || shared.run.stopped())
                 .map_err(|error| not_executed("shell").because(error))?,
             Op::SetShell { target, args } => {
                 let failed = |error: String| not_executed("setshell").because(error);
-                let value = crate::shell::output(program, args, &self.vars, || shared.stopped()).map_err(failed)?;
+                let value = crate::shell::output(program, args, &self.vars, || shared.run.stopped()).map_err(failed)?;
                 self.vars.assign(target, "setshell", Value::Int(value)).map_err(|error| failed(error.to_string()))?;
             }
             Op::SyncPipeline if !self.transaction.mode.is_in_pipeline() => {
@@ -151,7 +151,7 @@ impl Client {
     /// Enters pipeline mode. The statements of the pipeline are prepared before it: a Parse inside
     /// it would take a snapshot, after which `BEGIN ISOLATION LEVEL SERIALIZABLE` fails.
     fn start_pipeline(&mut self, program: &Program, shared: &Shared<'_>) -> Result<Option<Next>, Abort> {
-        if shared.is_simple {
+        if shared.run.is_simple {
             let why = "cannot use pipeline mode with the simple query protocol";
             return Err(Abort::command("startpipeline", why));
         }
@@ -166,7 +166,7 @@ impl Client {
                 Op::EndPipeline => break,
                 Op::Sql { statement, .. } if self.prepare(*statement, shared) => {
                     anything = true;
-                    if shared.prepares_ahead {
+                    if shared.run.prepares_ahead {
                         self.session.sync();
                     }
                 }
@@ -176,7 +176,7 @@ impl Client {
         if !anything {
             return Ok(None);
         }
-        if shared.prepares_ahead {
+        if shared.run.prepares_ahead {
             self.enter(State::Running(Awaited::Preparation));
         } else {
             self.session.sync();
@@ -203,7 +203,7 @@ impl Client {
     pub(super) fn all_prepared(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         self.session.confirm_prepared();
         self.session.clear_outgoing();
-        let program = &shared.spec.programs[self.transaction.script].program;
+        let program = &shared.run.spec.programs[self.transaction.script].program;
         let next = match &program.ops[self.transaction.command] {
             Op::Sql { statement, capture } => self.send_statement(*statement, capture, shared),
             _ => {
@@ -220,11 +220,11 @@ impl Client {
 
     /// Appends the messages that prepare a statement, unless this connection has prepared it.
     fn prepare(&mut self, statement: usize, shared: &Shared<'_>) -> bool {
-        let number = shared.statement_number(self.transaction.script, statement);
-        let template = &shared.templates[self.transaction.script][statement];
+        let number = shared.run.statement_number(self.transaction.script, statement);
+        let template = &shared.run.templates[self.transaction.script][statement];
         let appended = self.session.prepare(number, template);
         if appended {
-            shared.debug(|| format!("client {} preparing {}", self.id, template.debug_name(&[])));
+            shared.run.debug(|| format!("client {} preparing {}", self.id, template.debug_name(&[])));
         }
         appended
     }
@@ -257,12 +257,12 @@ impl Client {
                 return Err(Abort::command(word, why));
             }
         }
-        if shared.prepares_ahead && !self.transaction.mode.is_in_pipeline() && self.prepare(statement, shared) {
+        if shared.run.prepares_ahead && !self.transaction.mode.is_in_pipeline() && self.prepare(statement, shared) {
             self.session.sync();
             self.enter(State::Running(Awaited::Preparation));
             return Ok(Some(Next::Send));
         }
-        if shared.auto_pipeline && !self.transaction.mode.is_in_pipeline() {
+        if shared.run.auto_pipeline && !self.transaction.mode.is_in_pipeline() {
             return self.batch_statement(statement, capture, shared);
         }
         let template = self.write_statement(statement, shared)?;
@@ -272,29 +272,29 @@ impl Client {
         }
         self.transaction.mode.send_alone(statement);
         self.session.capture(capture, template.is_compound());
-        self.session.end_statement(shared.is_simple);
+        self.session.end_statement(shared.run.is_simple);
         self.enter(State::Running(Awaited::Answer));
         Ok(Some(Next::Send))
     }
 
     /// Appends the messages that run a statement, without a Sync.
     pub(super) fn write_statement<'a>(&mut self, statement: usize, shared: &Shared<'a>) -> Result<&'a Template, Abort> {
-        let template = &shared.templates[self.transaction.script][statement];
-        if let (Some(own), Some(ledger)) = (&mut self.ledger, &shared.spec.ledger)
+        let template = &shared.run.templates[self.transaction.script][statement];
+        if let (Some(own), Some(ledger)) = (&mut self.ledger, &shared.run.spec.ledger)
             && ledger.is_written_by(self.transaction.script, statement)
         {
             own.write();
         }
         let start = self.session.outgoing().len();
-        let number = shared.statement_number(self.transaction.script, statement);
+        let number = shared.run.statement_number(self.transaction.script, statement);
         let is_new = self
             .session
             .write(number, template, &self.vars)
             .map_err(|error| Abort::command("SQL", "could not send the statement").because(error))?;
         if is_new && template.is_prepared() {
-            shared.debug(|| format!("client {} preparing {}", self.id, template.debug_name(&[])));
+            shared.run.debug(|| format!("client {} preparing {}", self.id, template.debug_name(&[])));
         }
-        shared.debug(|| {
+        shared.run.debug(|| {
             let shown = template.debug_name(&self.session.outgoing()[start..]);
             format!("client {} sending {shown}", self.id)
         });
@@ -302,11 +302,15 @@ impl Client {
     }
 
     pub(super) fn end_command(&self, now: Nanos, shared: &mut Shared<'_>) {
-        if !shared.counts(self.transaction.record) {
+        if !shared.starts.counts(self.transaction.record) {
             return;
         }
         let number = self.command_number(shared);
-        shared.recorder.command(self.transaction.script, number, now.saturating_sub(self.transaction.command_started));
+        shared.results.recorder.command(
+            self.transaction.script,
+            number,
+            now.saturating_sub(self.transaction.command_started),
+        );
     }
 }
 

@@ -17,15 +17,15 @@ impl Client {
     /// Reports the session to the driver before the first transaction. With a connection for each
     /// transaction there is no session yet.
     pub(super) fn open_driver(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        if shared.driven_sessions {
-            if let Some(drivers) = &shared.spec.drivers
+        if shared.run.driven_sessions {
+            if let Some(drivers) = &shared.run.spec.drivers
                 && drivers.begins_connected(self.id)
             {
                 self.begin_connected();
             }
             return self.choose_step(now, shared);
         }
-        if shared.reconnects {
+        if shared.run.reconnects {
             return self.choose(now, shared);
         }
         self.announce_session(Stage::Opening, now, shared)
@@ -66,7 +66,7 @@ impl Client {
     /// Passes the complete answer to the driver.
     pub(super) fn driver_answered(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let mut answer = self.session.rows_mut().take_answer();
-        answer.count(&mut shared.recorder.scripts[self.transaction.record].statements);
+        answer.count(&mut shared.results.recorder.scripts[self.transaction.record].statements);
         answer.end(self.session.take_error(), self.session.tx_status());
         let request = self.ask_driver(Event::Answered(&answer), now);
         let error = answer.take_error();
@@ -106,7 +106,7 @@ impl Client {
         if let Some(driver) = self.transaction.driver()
             && driver.asked.counted != Statements::default()
         {
-            let statements = &mut shared.recorder.scripts[self.transaction.record].statements;
+            let statements = &mut shared.results.recorder.scripts[self.transaction.record].statements;
             statements.add(&driver.asked.counted);
         }
         match request {
@@ -128,8 +128,8 @@ impl Client {
             Request::Done => self.driver_done(now, shared),
             Request::Refused(refused) => self.driver_refused(refused, now, shared),
             Request::Stop => {
-                if !shared.driven_sessions && std::mem::take(&mut self.transaction.begun) {
-                    shared.in_flight -= 1;
+                if !shared.run.driven_sessions && std::mem::take(&mut self.transaction.begun) {
+                    shared.results.in_flight -= 1;
                 }
                 self.finish(shared)
             }
@@ -157,7 +157,7 @@ impl Client {
         self.session.rows_mut().begin_answer();
         self.session.report(asked.rows, true);
         self.enter(State::Running(Awaited::Answer));
-        shared.debug(|| format!("client {} sending", self.id));
+        shared.run.debug(|| format!("client {} sending", self.id));
         Next::Send
     }
 
@@ -192,7 +192,7 @@ impl Client {
             self.session.set_error(Some(error));
             let consequence = Consequence::Failed;
             self.count_error("", shared);
-            if shared.note_limit.admits(now) {
+            if shared.reports.note_limit.admits(now) {
                 self.note(String::new(), vec![line], consequence, now, shared);
             }
             self.session.take_error();
@@ -210,7 +210,7 @@ impl Client {
         let in_transaction = driver.stage == Stage::Transaction;
         driver.ignores_error = refused.ignorable;
         let ending = error.as_deref().map_or(Ending::OtherFailure, ending_after);
-        let aborts = ending == Ending::OtherFailure && !refused.ignorable && shared.spec.on_error == OnError::Abort;
+        let aborts = ending == Ending::OtherFailure && !refused.ignorable && shared.run.spec.on_error == OnError::Abort;
         let of_server = error.as_ref().map(ToString::to_string);
         let words = refused.words.or(of_server).unwrap_or_default();
         let error = match error {
@@ -220,9 +220,10 @@ impl Client {
                 return self.abort_driver(&words, shared);
             }
         };
-        let statements = &mut shared.recorder.scripts[self.transaction.record].statements;
+        let statements = &mut shared.results.recorder.scripts[self.transaction.record].statements;
         statements.ignored_errors += u64::from(refused.ignorable);
-        self.transaction.failed = Some(FailedTry { error, message: shared.note_limit.admits(now).then_some(words) });
+        self.transaction.failed =
+            Some(FailedTry { error, message: shared.reports.note_limit.admits(now).then_some(words) });
         self.roll_back(ending, now, shared)
     }
 

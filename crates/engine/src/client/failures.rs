@@ -21,7 +21,7 @@ impl Client {
     /// answered.
     pub(super) fn statement_failed(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let state = self.session.error().map(ServerError::sqlstate);
-        let ending = match (state.and_then(Ending::after_retryable), shared.spec.on_error) {
+        let ending = match (state.and_then(Ending::after_retryable), shared.run.spec.on_error) {
             (Some(ending), _) => ending,
             (None, OnError::Continue) if state.is_some() => Ending::OtherFailure,
             _ => return self.refused(Consequence::ClientAborted, shared),
@@ -29,7 +29,7 @@ impl Client {
         self.session.doubt_prepared();
         self.transaction.mode.close_pipeline();
         // the note is written once it is known whether the transaction is retried
-        let is_noted = shared.note_limit.admits(now);
+        let is_noted = shared.reports.note_limit.admits(now);
         let message = is_noted.then(|| self.describe_error(shared));
         self.transaction.failed = self.session.take_error().map(|error| FailedTry { error, message });
         self.roll_back(ending, now, shared)
@@ -46,11 +46,11 @@ impl Client {
     }
 
     fn may_retry(&self, ending: Ending, now: Nanos, shared: &Shared<'_>) -> bool {
-        let late = shared.latency_limit.is_some_and(|limit| now.saturating_sub(self.transaction.intended) > limit);
+        let late = shared.run.latency_limit.is_some_and(|limit| now.saturating_sub(self.transaction.intended) > limit);
         (ending != Ending::OtherFailure || self.transaction.driver().is_some_and(|driver| driver.ignores_error))
-            && shared.spec.tries.allows_another(self.transaction.tries)
+            && shared.run.spec.tries.allows_another(self.transaction.tries)
             && !late
-            && !shared.stops(now)
+            && !shared.run.stops(now)
     }
 
     /// Retries the transaction, or gives it up, now that the server is ready again.
@@ -87,16 +87,16 @@ impl Client {
 
     /// Number of the current command in its script, as pgbench counts.
     pub(super) fn command_number(&self, shared: &Shared<'_>) -> usize {
-        shared.spec.programs[self.transaction.script].program.command_number(self.transaction.command)
+        shared.run.spec.programs[self.transaction.script].program.command_number(self.transaction.command)
     }
 
     /// The record of the current command; None if the transaction is not counted.
     pub(super) fn command_record<'s>(&self, shared: &'s mut Shared<'_>) -> Option<&'s mut CommandRecord> {
-        if !shared.counts(self.transaction.record) {
+        if !shared.starts.counts(self.transaction.record) {
             return None;
         }
         let number = self.command_number(shared);
-        shared.recorder.commands[self.transaction.script][number].as_mut()
+        shared.results.recorder.commands[self.transaction.script][number].as_mut()
     }
 
     /// The line that pgbench prints for a failed try with --verbose-errors.
@@ -105,10 +105,10 @@ impl Client {
         let command = self.command_number(shared);
         let what = if retry { "repeats the transaction after the error" } else { "ends the failed transaction" };
         let mut tries = self.transaction.tries.to_string();
-        if let Tries::AtMost(most) = shared.spec.tries {
+        if let Tries::AtMost(most) = shared.run.spec.tries {
             tries.push_str(&format!("/{most}"));
         }
-        if let Some(limit) = shared.latency_limit {
+        if let Some(limit) = shared.run.latency_limit {
             let used = now.saturating_sub(self.transaction.intended);
             let percent = 100.0 * used as f64 / limit as f64;
             tries.push_str(&format!(", {percent:.3}% of the maximum time of tries was used"));
@@ -132,13 +132,14 @@ impl Client {
         let under_way = match self.state {
             // each Parse has a Sync of its own
             State::Running(Awaited::Preparation) => {
-                self.session.being_prepared().map(|number| shared.statement_in(self.transaction.script, number))
+                self.session.being_prepared().map(|number| shared.run.statement_in(self.transaction.script, number))
             }
             _ => self.transaction.mode.statement_of_result(query),
         };
         match under_way {
-            Some(statement) => error
-                .display_with_query(&shared.templates[self.transaction.script][statement].sql(self.session.outgoing())),
+            Some(statement) => error.display_with_query(
+                &shared.run.templates[self.transaction.script][statement].sql(self.session.outgoing()),
+            ),
             None => error.to_string(),
         }
     }
@@ -147,8 +148,8 @@ impl Client {
     pub(super) fn print_notice(&self, notice: &ServerError, shared: &Shared<'_>) {
         // every lost connection may have a notice, and the losses of an outage are reported
         // together
-        let is_of_outage = shared.outages.is_some() && notice.sqlstate().class() == "57";
-        if !shared.prints_notices || is_of_outage {
+        let is_of_outage = shared.reports.outages.is_some() && notice.sqlstate().class() == "57";
+        if !shared.run.prints_notices || is_of_outage {
             return;
         }
         let is_placed = notice.position.is_some() && !self.transaction.mode.awaits_batch();
@@ -170,7 +171,7 @@ impl Client {
 
     /// Aborts the client because it is still busy after the drain limit.
     pub fn overdue(&mut self, shared: &mut Shared<'_>) -> Next {
-        let limit_s = shared.spec.drain_limit.unwrap_or_default().as_secs_f64();
+        let limit_s = shared.run.spec.drain_limit.unwrap_or_default().as_secs_f64();
         let late = format!("not done {limit_s} s after the end of the run (--drain-limit)");
         let why = Abort::new(Form::Command(None), late);
         self.abort(&why, Consequence::ClientAborted, shared)
@@ -191,7 +192,7 @@ impl Client {
         if self.session.error().is_some() && why.form != Form::While {
             return self.refused(consequence, shared);
         }
-        let program = &shared.spec.programs[self.transaction.script].program;
+        let program = &shared.run.spec.programs[self.transaction.script].program;
         // a client that could not connect has not reached a command yet
         let command = program.clamp_step(self.transaction.command);
         let query = match why.form {
@@ -221,13 +222,13 @@ impl Client {
         self.note(message, lines, consequence, now, shared);
         if self.transaction.begun {
             self.settle(CommitOutcome::Unknown);
-            shared.recorder.transaction(self.transaction.record, Ending::Aborted, 0);
+            shared.results.recorder.transaction(self.transaction.record, Ending::Aborted, 0);
             self.transaction.begun = false;
-            shared.ended(self.transaction.record, self.transaction.started, now);
+            shared.end_transaction(self.transaction.record, self.transaction.started, now);
         }
         self.leave_turn(now, shared);
         self.enter(State::Aborted);
-        shared.client_aborted();
+        shared.run.client_aborted();
         Next::Close
     }
 
@@ -240,7 +241,7 @@ impl Client {
         shared: &mut Shared<'_>,
     ) {
         let note = self.error_note(message, lines, consequence, now, shared);
-        shared.notes.push(note);
+        shared.reports.notes.push(note);
     }
 
     /// Counts the server's error; without one, `message`.
@@ -262,7 +263,7 @@ impl Client {
         now: Nanos,
         shared: &Shared<'_>,
     ) -> ErrorNote {
-        let program = &shared.spec.programs[self.transaction.script].program;
+        let program = &shared.run.spec.programs[self.transaction.script].program;
         let op = program.clamp_step(self.transaction.command);
         let command = program.command(op);
         let error = self.session.error();
@@ -279,6 +280,7 @@ impl Client {
             message: error.map_or(message, |error| error.message.clone()),
             lines,
             planned: shared
+                .starts
                 .phase_state
                 .as_ref()
                 .map(|phase_state| phase_state.phase_of_record(self.transaction.record)),

@@ -18,40 +18,40 @@ use crate::transaction::DriverRun;
 
 impl Client {
     pub(super) fn choose(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        if shared.phase_state.is_some() {
+        if shared.starts.phase_state.is_some() {
             return self.choose_in_phase(now, shared);
         }
-        if shared.driven_sessions {
+        if shared.run.driven_sessions {
             return self.choose_step(now, shared);
         }
         self.transaction.renew();
-        self.transaction.script = shared.choose_script(self.random.choice.as_mut());
+        self.transaction.script = shared.starts.choose_script(self.random.choice.as_mut());
         self.transaction.record = self.transaction.script;
-        shared.debug(|| {
-            let name = &shared.spec.programs[self.transaction.script].program.name;
+        shared.run.debug(|| {
+            let name = &shared.run.spec.programs[self.transaction.script].program.name;
             format!("client {} executing script \"{name}\"", self.id)
         });
-        if shared.pauses
+        if shared.run.pauses
             && let Some(next) = self.key(now, shared)
         {
             return next;
         }
-        let mut intended = shared.schedule.next_start(now);
-        if let (true, Some(limit)) = (shared.schedule.is_open(), shared.latency_limit) {
+        let mut intended = shared.starts.schedule.next_start(now);
+        if let (true, Some(limit)) = (shared.starts.schedule.is_open(), shared.run.latency_limit) {
             // too late to be worth starting: count it as skipped and draw the next start
             while intended + limit < now
-                && shared.deadline.is_none_or(|deadline| intended <= deadline)
+                && shared.run.deadline.is_none_or(|deadline| intended <= deadline)
                 && !self.limit_reached(shared)
-                && !shared.stopped()
+                && !shared.run.stopped()
             {
                 self.count(Ending::Skipped, 0, now, shared);
-                intended = shared.schedule.next_start(now);
+                intended = shared.starts.schedule.next_start(now);
             }
             if self.limit_reached(shared) {
                 return self.finish(shared);
             }
         }
-        if let (true, Some(deadline)) = (shared.schedule.is_open(), shared.deadline)
+        if let (true, Some(deadline)) = (shared.starts.schedule.is_open(), shared.run.deadline)
             && intended > deadline
         {
             return self.after_last_start(deadline, now, shared);
@@ -67,7 +67,7 @@ impl Client {
 
     /// Ends the client's work: its next start would be after the deadline.
     pub(super) fn after_last_start(&mut self, deadline: Nanos, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        if now >= deadline || shared.spec.window == Window::ToLastTransaction {
+        if now >= deadline || shared.run.spec.window == Window::ToLastTransaction {
             return self.finish(shared);
         }
         self.enter(State::Paused(Pause::Rest));
@@ -76,9 +76,9 @@ impl Client {
     }
 
     pub(super) fn begin_transaction(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        if shared.reconnects {
+        if shared.run.reconnects {
             self.enter(State::Unconnected(Connection::Requested));
-            shared.connect(self.id);
+            shared.requests.connect(self.id);
             return Next::Wait;
         }
         self.start(now, shared)
@@ -86,11 +86,11 @@ impl Client {
 
     pub(super) fn start(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         self.transaction.begin(now);
-        shared.in_flight += 1;
-        if shared.spec.tries.may_retry() {
+        shared.results.in_flight += 1;
+        if shared.run.spec.tries.may_retry() {
             self.transaction.rng = Some(self.random.functions);
         }
-        if let (Some(own), Some(ledger)) = (&self.ledger, &shared.spec.ledger) {
+        if let (Some(own), Some(ledger)) = (&self.ledger, &shared.run.spec.ledger) {
             let number = Value::Int(own.next().cast_signed());
             self.vars.set_value(ledger.slot(), number);
         }
@@ -99,14 +99,14 @@ impl Client {
 
     /// Counts a transaction and writes it to the log.
     pub(super) fn count(&mut self, ending: Ending, latency: Nanos, now: Nanos, shared: &mut Shared<'_>) {
-        shared.recorder.transaction(self.transaction.record, ending, latency);
+        shared.results.recorder.transaction(self.transaction.record, ending, latency);
         self.ended += 1;
         let lag = match ending {
             Ending::Succeeded => self.transaction.started.saturating_sub(self.transaction.intended),
             _ => 0,
         };
-        if ending == Ending::Succeeded && shared.schedule.is_open() {
-            shared.recorder.scripts[self.transaction.record].lag.record(lag);
+        if ending == Ending::Succeeded && shared.starts.schedule.is_open() {
+            shared.results.recorder.scripts[self.transaction.record].lag.record(lag);
         }
         let entry = || Entry {
             client: self.id,
@@ -117,8 +117,8 @@ impl Client {
             lag,
             retries: self.transaction.tries.saturating_sub(1),
         };
-        if shared.counts(self.transaction.record) {
-            shared.log(entry, now);
+        if shared.starts.counts(self.transaction.record) {
+            shared.results.log(entry, now);
         }
     }
 
@@ -130,15 +130,15 @@ impl Client {
         });
         let latency = now.saturating_sub(self.transaction.intended);
         self.count(ending, latency, now, shared);
-        let counts = &mut shared.recorder.scripts[self.transaction.record].counts;
-        if ending == Ending::Succeeded && shared.latency_limit.is_some_and(|limit| latency > limit) {
+        let counts = &mut shared.results.recorder.scripts[self.transaction.record].counts;
+        if ending == Ending::Succeeded && shared.run.latency_limit.is_some_and(|limit| latency > limit) {
             counts.late += 1;
         }
         counts.tried(self.transaction.tries);
-        shared.ended(self.transaction.record, self.transaction.started, now);
+        shared.end_transaction(self.transaction.record, self.transaction.started, now);
         self.transaction.begun = false;
         if ending == Ending::Succeeded {
-            shared.stalls.served(now);
+            shared.results.stalls.served(now);
             if self.absence.is_some() {
                 self.end_absence(now, shared);
             }
@@ -154,16 +154,16 @@ impl Client {
             let why = Abort::new(Form::AtEnd, open);
             return self.abort(&why, Consequence::ClientAborted, shared);
         }
-        if self.limit_reached(shared) || shared.stops(now) {
+        if self.limit_reached(shared) || shared.run.stops(now) {
             return self.finish(shared);
         }
-        if shared.pauses
-            && !shared.reconnects
+        if shared.run.pauses
+            && !shared.run.reconnects
             && let Some(next) = self.think(now, shared)
         {
             return next;
         }
-        if shared.reconnects {
+        if shared.run.reconnects {
             return self.leave(now, shared);
         }
         if !self.transaction.waited && !self.transaction.driver_mut().is_some_and(DriverRun::goes_on_silently) {
@@ -177,7 +177,7 @@ impl Client {
 
     /// Ends the session, because the next transaction has a connection of its own.
     pub(super) fn leave(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        if !(shared.pauses && self.think(now, shared).is_some()) {
+        if !(shared.run.pauses && self.think(now, shared).is_some()) {
             self.enter(State::Paused(Pause::Yield));
             self.wake_at(now, shared);
         }

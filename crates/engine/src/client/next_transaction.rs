@@ -11,7 +11,7 @@ impl Client {
     /// Takes the next start, waits for its turn, or rests until its phase comes.
     pub(super) fn choose_in_phase(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         self.transaction.renew();
-        if shared.stops(now) {
+        if shared.run.stops(now) {
             // the clients that stand by have to stop, too
             self.pass_turn(now, shared);
             return self.finish(shared);
@@ -19,33 +19,33 @@ impl Client {
         if let Some(next) = self.rest_unless_in_use(now, shared) {
             return next;
         }
-        if !shared.schedule.is_open() {
+        if !shared.starts.schedule.is_open() {
             return self.begin_in_phase(now, now, shared);
         }
-        if shared.phase_state().is_awaited() {
-            shared.phase_state().stands_by(self.id);
+        if shared.starts.phase_state().is_awaited() {
+            shared.starts.phase_state().stands_by(self.id);
             self.enter(State::Paused(Pause::StandBy));
             return Next::Wait;
         }
-        let mut intended = shared.next_planned_start(now);
-        if let Some(limit) = shared.latency_limit {
+        let mut intended = shared.starts.next_planned_start(now);
+        if let Some(limit) = shared.run.latency_limit {
             // too late to be worth starting: count it as skipped and draw the next start
             while intended + limit < now
-                && shared.deadline.is_none_or(|deadline| intended < deadline)
-                && !shared.stopped()
+                && shared.run.deadline.is_none_or(|deadline| intended < deadline)
+                && !shared.run.stopped()
             {
                 self.skip(intended, now, shared);
-                intended = shared.next_planned_start(now);
+                intended = shared.starts.next_planned_start(now);
             }
         }
-        if shared.deadline.is_some_and(|deadline| intended >= deadline) {
+        if shared.run.deadline.is_some_and(|deadline| intended >= deadline) {
             // there are no more starts; the last phase may be a pause
             return self.rest(None, now, shared);
         }
         if intended <= now {
             return self.begin_in_phase(intended, now, shared);
         }
-        shared.phase_state().waits(self.id);
+        shared.starts.phase_state().waits(self.id);
         self.transaction.intended = intended;
         self.enter(State::Paused(Pause::Schedule));
         self.sleep_until(intended, shared);
@@ -55,19 +55,19 @@ impl Client {
     /// Begins the start that the client was waiting for.
     pub(super) fn turn_came(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let intended = self.transaction.intended;
-        if shared.phase_state().next_in_use(self.id, now) == Some(now) {
+        if shared.starts.phase_state().next_in_use(self.id, now) == Some(now) {
             return self.begin_in_phase(intended, now, shared);
         }
         // its phase has ended in the meantime, so a client in use takes the start
-        shared.phase_state().leave_start(intended);
+        shared.starts.phase_state().leave_start(intended);
         self.choose_in_phase(now, shared)
     }
 
     fn begin_in_phase(&mut self, intended: Nanos, now: Nanos, shared: &mut Shared<'_>) -> Next {
         self.transaction.intended = intended;
         self.take_script(intended, shared);
-        shared.debug(|| {
-            let name = &shared.spec.programs[self.transaction.script].program.name;
+        shared.run.debug(|| {
+            let name = &shared.run.spec.programs[self.transaction.script].program.name;
             format!("client {} executing script \"{name}\"", self.id)
         });
         self.pass_turn(now, shared);
@@ -76,22 +76,22 @@ impl Client {
 
     /// Draws a script by the weights of the phase in which `intended` lies.
     fn take_script(&mut self, intended: Nanos, shared: &mut Shared<'_>) {
-        (self.transaction.script, self.transaction.record) =
-            shared.choose_script_at(intended, self.random.choice.as_mut());
+        let chosen = shared.starts.choose_script_at(intended, self.random.choice.as_mut());
+        (self.transaction.script, self.transaction.record) = (chosen.script, chosen.record);
     }
 
     /// Lets a client that stands by take the next start.
     pub(super) fn pass_turn(&self, now: Nanos, shared: &mut Shared<'_>) {
-        if let Some(phase_state) = &mut shared.phase_state
+        if let Some(phase_state) = &mut shared.starts.phase_state
             && let Some(next) = phase_state.next_turn(self.id)
         {
-            shared.wake_at(now, next);
+            shared.requests.wake_at(now, next);
         }
     }
 
     /// Returns the start that this client was waiting for, because the client gives up.
     pub(super) fn leave_turn(&self, now: Nanos, shared: &mut Shared<'_>) {
-        if let Some(phase_state) = &mut shared.phase_state
+        if let Some(phase_state) = &mut shared.starts.phase_state
             && phase_state.is_awaited_by(self.id)
         {
             phase_state.leave_start(self.transaction.intended);
@@ -101,21 +101,21 @@ impl Client {
 
     /// Passes the turn to another client, because the connection is lost.
     pub(super) fn lose_turn(&self, now: Nanos, shared: &mut Shared<'_>) {
-        if let Some(phase_state) = &mut shared.phase_state {
+        if let Some(phase_state) = &mut shared.starts.phase_state {
             phase_state.stop_standing_by(self.id);
             self.leave_turn(now, shared);
         }
     }
 
     fn rest_unless_in_use(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Option<Next> {
-        let next = shared.phase_state().next_in_use(self.id, now);
+        let next = shared.starts.phase_state().next_in_use(self.id, now);
         (next != Some(now)).then(|| self.rest(next, now, shared))
     }
 
     /// Rests until `until`, or until the end of the run.
     fn rest(&mut self, until: Option<Nanos>, now: Nanos, shared: &mut Shared<'_>) -> Next {
         self.enter(State::Paused(Pause::Rest));
-        let end = shared.deadline.unwrap_or(Nanos::MAX);
+        let end = shared.run.deadline.unwrap_or(Nanos::MAX);
         self.wake_at(until.unwrap_or(end).min(end), shared);
         self.pass_turn(now, shared);
         Next::Wait

@@ -10,14 +10,14 @@ impl Client {
     /// Starts the keying time of the chosen transaction, whose intended start is its end; returns
     /// None if there is no keying time.
     pub(super) fn key(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Option<Next> {
-        let pause = shared.spec.pacing[self.transaction.script].keying;
+        let pause = shared.run.spec.pacing[self.transaction.script].keying;
         let length = pause.draw(&mut self.random.pacing);
         self.pause(Pause::Keying, length, now, shared)
     }
 
     /// Starts the think time after a transaction; returns None without a think time.
     pub(super) fn think(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Option<Next> {
-        let pause = shared.spec.pacing[self.transaction.script].think;
+        let pause = shared.run.spec.pacing[self.transaction.script].think;
         let length = pause.draw(&mut self.random.pacing);
         self.pause(Pause::Thinking, length, now, shared)
     }
@@ -31,29 +31,29 @@ impl Client {
         self.transaction.started = now;
         self.transaction.intended = end;
         // the deadline ends both the pause and the client
-        let until = shared.deadline.map_or(end, |deadline| end.min(deadline));
+        let until = shared.run.deadline.map_or(end, |deadline| end.min(deadline));
         self.wake_at(until, shared);
         Some(Next::Wait)
     }
 
     /// Begins the transaction after its keying time.
     pub(super) fn end_keying(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        if shared.stops(now) {
+        if shared.run.stops(now) {
             return self.finish(shared);
         }
         let paused = now.saturating_sub(self.transaction.started);
-        let record = &mut shared.recorder.scripts[self.transaction.record];
+        let record = &mut shared.results.recorder.scripts[self.transaction.record];
         record.keying.record(paused);
         self.begin_transaction(now, shared)
     }
 
     /// Continues after the think time.
     pub(super) fn end_thinking(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        if shared.stops(now) {
+        if shared.run.stops(now) {
             return self.finish(shared);
         }
         let paused = now.saturating_sub(self.transaction.started);
-        let record = &mut shared.recorder.scripts[self.transaction.record];
+        let record = &mut shared.results.recorder.scripts[self.transaction.record];
         record.think.record(paused);
         self.choose(now, shared)
     }

@@ -33,23 +33,13 @@ impl Client {
         (!absence.is_back).then_some(absence.has_chosen)
     }
 
-    /// Whether the end of the connection does not matter: the client has stopped, knows of it
-    /// already, or is between two transactions that have a connection each.
-    fn needs_no_connection(&self, shared: &Shared<'_>) -> bool {
-        let between_two = shared.reconnects && !self.transaction.begun;
-        self.stopped() || self.is_away() || between_two || self.replaces_session()
-    }
-
-    /// Handles a lost connection: counts a transaction in flight as lost, and requests another
-    /// connection. If the server sent an error, that is reported in place of `message`.
-    pub(super) fn lost(&mut self, message: &str, shared: &mut Shared<'_>) -> Next {
-        if self.needs_no_connection(shared) {
-            return Next::Close;
-        }
+    /// Counts a transaction in flight as lost, and requests another connection. If the server sent
+    /// an error, that is reported in place of `message`.
+    pub(super) fn begin_outage(&mut self, message: &str, shared: &mut Shared<'_>) -> Next {
         let now = shared.clock.now();
         let in_transaction = self.transaction.begun;
         let sqlstate = self.session.error().map(ServerError::sqlstate);
-        if let Some(outages) = &shared.outages {
+        if let Some(outages) = &shared.reports.outages {
             let note = || {
                 let line = format!("client {} lost its connection", self.id);
                 let message = message.to_owned();
@@ -57,17 +47,17 @@ impl Client {
             };
             let sqlstate = sqlstate.as_ref().map(|state| state.as_str());
             outages.lost(now, in_transaction, sqlstate, note);
-            shared.has_losses = true;
+            shared.reports.has_losses = true;
         }
         self.lose_turn(now, shared);
         let has_chosen =
-            !in_transaction && self.state == State::Paused(Pause::Schedule) && shared.phase_state.is_none();
+            !in_transaction && self.state == State::Paused(Pause::Schedule) && shared.starts.phase_state.is_none();
         if in_transaction {
             self.count_lost(now, shared);
         }
         self.forget_session();
         self.begin_absence(now, has_chosen, shared);
-        if self.limit_reached(shared) || shared.stops(now) {
+        if self.limit_reached(shared) || shared.run.stops(now) {
             self.finish(shared);
         } else {
             self.wait_to_connect(now, shared);
@@ -80,13 +70,13 @@ impl Client {
         self.settle(CommitOutcome::Unknown);
         let latency = now.saturating_sub(self.transaction.intended);
         self.count(Ending::ConnectionLost, latency, now, shared);
-        let counts = &mut shared.recorder.scripts[self.transaction.record].counts;
+        let counts = &mut shared.results.recorder.scripts[self.transaction.record].counts;
         counts.tried(self.transaction.tries);
         let number = self.command_number(shared);
-        if let Some(record) = &mut shared.recorder.commands[self.transaction.script][number] {
+        if let Some(record) = &mut shared.results.recorder.commands[self.transaction.script][number] {
             record.failures += 1;
         }
-        shared.ended(self.transaction.record, self.transaction.started, now);
+        shared.end_transaction(self.transaction.record, self.transaction.started, now);
         self.transaction.begun = false;
     }
 
@@ -98,23 +88,23 @@ impl Client {
     }
 
     fn begin_absence(&mut self, now: Nanos, has_chosen: bool, shared: &mut Shared<'_>) {
-        let patience = match shared.spec.on_loss {
+        let patience = match shared.run.spec.on_loss {
             OnLoss::Reconnect { patience: Some(patience) } => patience.as_nanos() as Nanos,
             // a session that a driver opens
             OnLoss::Abort => SESSION_PATIENCE,
             OnLoss::Reconnect { patience: None } => Nanos::MAX,
         };
-        let deadline = shared.deadline.unwrap_or(Nanos::MAX);
+        let deadline = shared.run.deadline.unwrap_or(Nanos::MAX);
         let gives_up_at = now.saturating_add(patience).min(deadline);
         // a client that reconnected and has not succeeded since continues with its longer waits
         let backoff = match self.absence.take() {
             Some(absence) => absence.backoff,
-            None => Backoff::new(shared.spec.seeds.clients[self.id] ^ SEED_OF_WAITS ^ self.ended),
+            None => Backoff::new(shared.run.spec.seeds.clients[self.id] ^ SEED_OF_WAITS ^ self.ended),
         };
         self.absence =
             Some(Box::new(Absence { is_back: false, backoff, since: now, gives_up_at, has_chosen, refusal: None }));
         if gives_up_at < Nanos::MAX {
-            shared.wake_at(gives_up_at, self.id);
+            shared.requests.wake_at(gives_up_at, self.id);
         }
     }
 
@@ -133,11 +123,11 @@ impl Client {
             return Next::Wait;
         };
         if now >= absence.gives_up_at {
-            if shared.stops(now) {
+            if shared.run.stops(now) {
                 self.finish(shared);
                 return Next::Close;
             }
-            let what = match shared.driven_sessions {
+            let what = match shared.run.driven_sessions {
                 true => "opening a session",
                 false => "reconnecting",
             };
@@ -149,11 +139,11 @@ impl Client {
         if self.state != State::Unconnected(Connection::BackingOff) || now < self.wakes_at {
             return Next::Wait;
         }
-        if shared.spec.sessions == Sessions::PerTransaction && !absence.has_chosen {
+        if shared.run.spec.sessions == Sessions::PerTransaction && !absence.has_chosen {
             return self.choose(now, shared);
         }
         self.enter(State::Unconnected(Connection::Requested));
-        shared.connect(self.id);
+        shared.requests.connect(self.id);
         Next::Wait
     }
 
@@ -165,13 +155,13 @@ impl Client {
             Err(refusal) => self.reconnect_failed(refusal, now, shared),
             Ok(()) => {
                 let has_chosen = self.reconnect_succeeded(now, shared);
-                if shared.stops(now) {
+                if shared.run.stops(now) {
                     return self.finish(shared);
                 }
-                if shared.spec.sessions == Sessions::PerTransaction {
+                if shared.run.spec.sessions == Sessions::PerTransaction {
                     return self.connected(Ok(()), since, shared);
                 }
-                if shared.driven_sessions {
+                if shared.run.driven_sessions {
                     return self.session_opened(since, now, shared);
                 }
                 self.resume(has_chosen, now, shared)
@@ -180,7 +170,7 @@ impl Client {
     }
 
     fn reconnect_failed(&mut self, refusal: &Refusal, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        if let Some(outages) = &shared.outages {
+        if let Some(outages) = &shared.reports.outages {
             outages.attempt_failed(now, self.is_away());
         }
         if !self.is_away() {
@@ -191,7 +181,7 @@ impl Client {
             return self.abort(&why, Consequence::ConnectionLost, shared);
         }
         if let Some(absence) = &mut self.absence {
-            absence.has_chosen |= shared.spec.sessions == Sessions::PerTransaction;
+            absence.has_chosen |= shared.run.spec.sessions == Sessions::PerTransaction;
             absence.refusal = Some(refusal.message.clone());
         }
         self.wait_to_connect(now, shared);
@@ -205,7 +195,7 @@ impl Client {
             return false;
         };
         absence.is_back = true;
-        if let Some(outages) = &shared.outages {
+        if let Some(outages) = &shared.reports.outages {
             outages.back(now);
         }
         absence.has_chosen
@@ -214,7 +204,7 @@ impl Client {
     /// Continues where the loss of the connection interrupted the client.
     fn resume(&mut self, has_chosen: bool, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let intended = self.transaction.intended;
-        let is_late = shared.latency_limit.is_some_and(|limit| intended + limit < now);
+        let is_late = shared.run.latency_limit.is_some_and(|limit| intended + limit < now);
         if has_chosen && is_late {
             self.count(Ending::Skipped, 0, now, shared);
         }
@@ -233,7 +223,7 @@ impl Client {
     #[cold]
     pub(super) fn end_absence(&mut self, now: Nanos, shared: &Shared<'_>) {
         self.absence = None;
-        if let Some(outages) = &shared.outages {
+        if let Some(outages) = &shared.reports.outages {
             outages.succeeded(now);
         }
     }

@@ -18,7 +18,7 @@ impl Client {
     /// Asks the worker for the change of session that the driver requested.
     pub(super) fn want(&mut self, change: Change, shared: &mut Shared<'_>) -> Next {
         self.enter(State::Running(Awaited::SessionChange(change)));
-        shared.change_session(self.id);
+        shared.requests.change_session(self.id);
         if matches!(change, Change::Replace { .. }) {
             self.session.terminate();
             return Next::Send;
@@ -64,7 +64,7 @@ impl Client {
         let Some(change) = self.wanted_change() else {
             return Next::Wait;
         };
-        if result.is_err() && self.replaces_session() && !shared.stops(now) {
+        if result.is_err() && self.replaces_session() && !shared.run.stops(now) {
             self.wake_at(now + RETRY_EVERY, shared);
             return Next::Wait;
         }
@@ -76,7 +76,7 @@ impl Client {
                     if let Some(driver) = self.transaction.driver_mut() {
                         driver.knows_session = true;
                     }
-                    let statements = &mut shared.recorder.scripts[self.transaction.record].statements;
+                    let statements = &mut shared.results.recorder.scripts[self.transaction.record].statements;
                     statements.reconnects += u64::from(counts);
                 }
                 Change::Open(number) | Change::Use(number) => {

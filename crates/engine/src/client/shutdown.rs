@@ -16,9 +16,9 @@ impl Client {
             State::Unconnected(_) | State::Stopping | State::Finished | State::Aborted => None,
             State::Paused(_) | State::Running(Awaited::Sleep | Awaited::SessionChange(_)) => {
                 // between two transactions with a connection each, the client has ended its session
-                let has_session = match shared.driven_sessions {
+                let has_session = match shared.run.driven_sessions {
                     true => self.has_driven_session(),
-                    false => !shared.reconnects || self.transaction.begun,
+                    false => !shared.run.reconnects || self.transaction.begun,
                 };
                 has_session.then_some(Hold::Idle)
             }
@@ -46,7 +46,7 @@ impl Client {
     pub(super) fn received_while_stopping(&mut self, mut input: &[u8], shared: &Shared<'_>) -> Next {
         let mut copies = false;
         loop {
-            match self.session.receive(&mut input, false, &shared.spec.symbols) {
+            match self.session.receive(&mut input, false, &shared.run.spec.symbols) {
                 Ok(None) if copies => return self.end_copy(shared),
                 Ok(None) => return Next::Wait,
                 Ok(Some(Received::CopyIn)) => copies = true,

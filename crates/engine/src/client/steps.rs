@@ -27,7 +27,7 @@ pub enum Overdue {
 impl Client {
     /// Asks the driver for the next step, and takes it when its instant has come.
     pub(super) fn choose_step(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        if shared.stops(now) {
+        if shared.run.stops(now) {
             return self.finish(shared);
         }
         self.transaction.renew();
@@ -44,13 +44,13 @@ impl Client {
                 return self.abort_driver(&words, shared);
             }
         };
-        if let Some(deadline) = shared.deadline
+        if let Some(deadline) = shared.run.deadline
             && at >= deadline
         {
             return self.after_last_start(deadline, now, shared);
         }
         // without a schedule, a transaction is due when it begins
-        self.transaction.intended = if shared.schedule.is_open() { at } else { now };
+        self.transaction.intended = if shared.starts.schedule.is_open() { at } else { now };
         if at > now {
             self.enter(State::Paused(Pause::Schedule));
             self.sleep_until(at, shared);
@@ -67,7 +67,7 @@ impl Client {
         match driver.step {
             Step::Connect(_) => {
                 self.enter(State::Unconnected(Connection::Requested));
-                shared.connect(self.id);
+                shared.requests.connect(self.id);
                 Next::Wait
             }
             Step::Disconnect(_) => {
@@ -82,7 +82,7 @@ impl Client {
 
     /// Continues with the session that the driver requested.
     pub(super) fn session_opened(&mut self, since: Nanos, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        let record = &mut shared.recorder.scripts[self.transaction.record];
+        let record = &mut shared.results.recorder.scripts[self.transaction.record];
         record.connecting.record(now.saturating_sub(since));
         self.absence = None;
         self.begin_connected();
@@ -103,12 +103,9 @@ impl Client {
         driver.is_some_and(|driver| driver.is_connected)
     }
 
-    /// Handles the loss of a session, which ends the session and not the client. If the server sent
-    /// an error, that is reported in place of `message`.
-    pub fn session_lost(&mut self, message: &str, shared: &mut Shared<'_>) -> Next {
-        if self.stopped() || !self.has_driven_session() {
-            return Next::Close;
-        }
+    /// Continues without the lost session. If the server sent an error, that is reported in place of
+    /// `message`.
+    pub(super) fn end_lost_session(&mut self, message: &str, shared: &mut Shared<'_>) -> Next {
         let now = shared.clock.now();
         let line = match self.session.error().map(ServerError::to_string) {
             Some(error) => format!("client {} lost its connection: {error}", self.id),
@@ -116,7 +113,7 @@ impl Client {
         };
         let consequence = Consequence::Reconnecting;
         self.count_error(message, shared);
-        if shared.note_limit.admits(now) {
+        if shared.reports.note_limit.admits(now) {
             self.note(message.to_owned(), vec![line], consequence, now, shared);
         }
         if self.transaction.begun {

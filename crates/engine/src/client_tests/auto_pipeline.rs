@@ -48,11 +48,11 @@ fn a_block_is_one_round_trip() {
         let syncs = if mode == QueryMode::Simple { 4 } else { 1 };
         assert_eq!(asked(&sent, mode), syncs, "{mode:?}");
         assert_eq!(bench.answer(&answers(mode, &BLOCK_READY)), Next::Send);
-        assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 1);
-        for record in bench.shared.recorder.commands[0].iter().flatten() {
+        assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 1);
+        for record in bench.shared.results.recorder.commands[0].iter().flatten() {
             assert_eq!(record.moments.count, 1, "each has a latency");
         }
-        assert_eq!(bench.shared.recorder.commands[0].iter().flatten().count(), 4);
+        assert_eq!(bench.shared.results.recorder.commands[0].iter().flatten().count(), 4);
         assert_eq!(bench.answer(&answers(mode, &BLOCK_READY)), Next::Send);
         assert_eq!(bench.sent(), "X\0\0\0\x04");
     }
@@ -79,9 +79,9 @@ fn outside_a_block_each_statement_is_its_own_transaction() {
         bench.begin();
         assert_eq!(asked(&bench.sent(), mode), 3, "{mode:?}");
         bench.answer(&answers(mode, &[READY, READY]));
-        assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 0);
+        assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 0);
         bench.answer(&answers(mode, &[READY]));
-        assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 1);
+        assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 1);
     }
 }
 
@@ -103,7 +103,7 @@ fn round_trips(script: &str, mode: QueryMode) -> Vec<Vec<&'static str>> {
     while !bench.client.stopped() {
         if next == Next::Wait {
             let now = bench.shared.clock.now() + crate::clock::SECOND;
-            assert_eq!(bench.shared.due(now), Some(0), "it sleeps");
+            assert_eq!(bench.shared.requests.due(now), Some(0), "it sleeps");
             trips.push(vec!["slept"]);
             next = bench.client.woken(now, &mut bench.shared);
             continue;
@@ -118,7 +118,7 @@ fn round_trips(script: &str, mode: QueryMode) -> Vec<Vec<&'static str>> {
         trips.push(sent);
         next = bench.answer(&answers(mode, &ready));
     }
-    let notes = &bench.shared.notes;
+    let notes = &bench.shared.reports.notes;
     assert!(!bench.client.aborted(), "{script}: {notes:?}");
     trips
 }
@@ -197,7 +197,7 @@ fn rows_of_the_last_statement_are_taken_and_no_others() {
         let end = bytes.split_off(bytes.len() - DONE.len());
         bytes.extend([row("1"), row("2"), end, first].concat());
         bytes.extend([row("3"), DONE.to_vec(), READY_IN_BLOCK.to_vec()].concat());
-        assert_eq!(bench.answer(&bytes), Next::Send, "{:?}", bench.shared.notes);
+        assert_eq!(bench.answer(&bytes), Next::Send, "{:?}", bench.shared.reports.notes);
         assert_eq!(statements(&bench.sent()), ["CCC", "END"]);
         assert!(bench.sent().contains('3'), "{mode:?} {:?}", bench.sent());
     }
@@ -230,8 +230,8 @@ fn an_error_is_its_own_statements() {
             _ => [DONE, DONE, &error_at("42P01", "5"), READY_FAILED].concat(),
         };
         assert_eq!(bench.answer(&answers), Next::Close, "{mode:?}");
-        assert_eq!(bench.shared.notes.len(), 1);
-        let note = &bench.shared.notes[0];
+        assert_eq!(bench.shared.reports.notes.len(), 1);
+        let note = &bench.shared.reports.notes[0];
         assert_eq!((note.command, note.line), (3, 4));
         assert_eq!(note.sqlstate.as_deref(), Some("42P01"));
         assert_eq!(
@@ -239,7 +239,7 @@ fn an_error_is_its_own_statements() {
             ["client 0 script 0 aborted in command 3 query 0: ERROR:  no\nLINE 1: BBB wrong;\n            ^"]
         );
         let counted: Vec<u64> =
-            bench.shared.recorder.commands[0].iter().flatten().map(|record| record.moments.count).collect();
+            bench.shared.results.recorder.commands[0].iter().flatten().map(|record| record.moments.count).collect();
         assert_eq!(counted, [1, 1, 0, 0], "{mode:?}");
     }
 }
@@ -274,10 +274,10 @@ fn a_failed_block_is_rolled_back_and_tried_again() {
         }
         let ready = [READY_IN_BLOCK, READY_IN_BLOCK, READY];
         bench.answer(&answers(mode, &ready));
-        let counts = bench.shared.recorder.scripts[0].counts;
+        let counts = bench.shared.results.recorder.scripts[0].counts;
         assert_eq!((counts.succeeded, counts.retried, counts.retries), (1, 1, 1));
-        assert_eq!(bench.shared.notes.len(), 1);
-        let record = bench.shared.recorder.commands[0][2].as_ref();
+        assert_eq!(bench.shared.reports.notes.len(), 1);
+        let record = bench.shared.results.recorder.commands[0][2].as_ref();
         assert_eq!(record.map(|record| record.retries), Some(1));
     }
 }
@@ -289,8 +289,8 @@ fn an_error_at_the_sync_is_the_statements_before_it() {
     bench.begin();
     let answers = [DONE, &error("23503"), READY, DONE, READY].concat();
     assert_eq!(bench.answer(&answers), Next::Close);
-    assert_eq!(bench.shared.notes[0].command, 0);
-    assert_eq!(bench.shared.notes.len(), 1);
+    assert_eq!(bench.shared.reports.notes[0].command, 0);
+    assert_eq!(bench.shared.reports.notes.len(), 1);
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn a_command_that_fails_lets_those_before_it_run() {
     assert_eq!(bench.begin(), Next::Send);
     assert_eq!(statements(&bench.sent()), ["AAA"]);
     assert_eq!(bench.answer(READY), Next::Close);
-    let lines = &bench.shared.notes[0].lines;
+    let lines = &bench.shared.reports.notes[0].lines;
     assert!(lines[0].contains("division by zero"), "{lines:?}");
     assert!(lines[1].contains("aborted in command 1"), "{lines:?}");
 }
@@ -333,7 +333,7 @@ fn a_block_left_open_ends_the_client() {
         let answers = answers(mode, &[READY_IN_BLOCK, READY_IN_BLOCK]);
         assert_eq!(bench.answer(&answers), Next::Close);
         assert_eq!(
-            bench.shared.notes[0].lines,
+            bench.shared.reports.notes[0].lines,
             ["client 0 aborted: end of script reached without completing the last transaction"]
         );
     }
@@ -345,7 +345,7 @@ fn an_empty_statement_has_a_result() {
     bench.begin();
     let answers = [DONE, b"I\0\0\0\x04", DONE, READY].concat();
     assert_eq!(bench.answer(&answers), Next::Send);
-    for record in bench.shared.recorder.commands[0].iter().flatten() {
+    for record in bench.shared.results.recorder.commands[0].iter().flatten() {
         assert_eq!(record.moments.count, 1);
     }
 }
@@ -356,7 +356,7 @@ fn a_compound_counts_its_results() {
     bench.begin();
     let answers = [DONE, READY, DONE, &error("42P01"), READY].concat();
     bench.answer(&answers);
-    let note = &bench.shared.notes[0];
+    let note = &bench.shared.reports.notes[0];
     assert_eq!((note.command, note.query), (1, 1));
 }
 
@@ -371,6 +371,6 @@ fn the_connections_end_is_said_of_the_statement_under_way() {
         }
         bench.answer(&bytes);
         bench.client.closed(None, &mut bench.shared);
-        assert_eq!(bench.shared.notes[0].command, 2, "{mode:?}");
+        assert_eq!(bench.shared.reports.notes[0].command, 2, "{mode:?}");
     }
 }

@@ -97,10 +97,10 @@ fn a_driver_is_told_of_its_session_its_transactions_and_their_answers() {
             "Ending"
         ]
     );
-    let record = &bench.shared.recorder.scripts[0];
+    let record = &bench.shared.results.recorder.scripts[0];
     assert_eq!(record.counts.succeeded, 2);
     assert_eq!(record.statements.reads, 1);
-    let command = bench.shared.recorder.commands[0][1].as_ref();
+    let command = bench.shared.results.recorder.commands[0][1].as_ref();
     assert_eq!(command.expect("it is timed").moments.count, 1);
 }
 
@@ -131,7 +131,7 @@ fn an_error_ends_the_client_unless_it_may_be_tried_again() {
     bench.begin();
     assert_eq!(bench.answer(&refusal("42P01", READY)), Next::Close);
     assert!(bench.client.aborted());
-    assert_eq!(bench.shared.notes[0].sqlstate.as_deref(), Some("42P01"));
+    assert_eq!(bench.shared.reports.notes[0].sqlstate.as_deref(), Some("42P01"));
 
     let (mut spec, seen) = driven(vec![done, ask, refused, ask]);
     spec.tries = Tries::AtMost(2);
@@ -152,7 +152,7 @@ fn an_ignorable_error_is_counted_and_tried_again() {
     bench.begin();
     assert_eq!(bench.answer(&refusal("23505", READY)), Next::Send);
     bench.answer(ROW);
-    let record = &bench.shared.recorder.scripts[0];
+    let record = &bench.shared.results.recorder.scripts[0];
     assert_eq!(record.statements.ignored_errors, 1);
     assert_eq!((record.counts.retries, record.counts.succeeded), (1, 2));
 }
@@ -171,7 +171,7 @@ fn a_driver_sleeps_stops_and_gives_up() {
     let now = bench.shared.clock.now() + 1000;
     assert_eq!(bench.client.woken(now, &mut bench.shared), Next::Send);
     assert!(bench.client.stopped() && !bench.client.aborted());
-    assert_eq!(bench.shared.recorder.scripts[0].counts.ended(), 0);
+    assert_eq!(bench.shared.results.recorder.scripts[0].counts.ended(), 0);
     assert_eq!(seen.lock().expect("no panic")[2], "Woken");
 
     fn abort(_: &mut Outgoing<'_>) -> Request {
@@ -180,7 +180,7 @@ fn a_driver_sleeps_stops_and_gives_up() {
     let (spec, _) = driven(vec![done, abort]);
     bench!(bench, spec);
     assert_eq!(bench.begin(), Next::Close);
-    assert_eq!(bench.shared.notes[0].lines, ["client 0 aborted: a.lua:3: no"]);
+    assert_eq!(bench.shared.reports.notes[0].lines, ["client 0 aborted: a.lua:3: no"]);
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn a_driver_has_several_sessions_of_which_one_is_current() {
     assert!(!bench.client.aborted());
     bench.client.session_changed(none(), Ok(()), &mut bench.shared);
     assert_eq!(bench.client.wanted_change(), None);
-    let record = &bench.shared.recorder.scripts[0];
+    let record = &bench.shared.results.recorder.scripts[0];
     assert_eq!((record.counts.succeeded, record.statements.reconnects), (2, 1));
     let seen = seen.lock().expect("no panic");
     let changed = seen.iter().filter(|one| *one == "Changed(None)").count();

@@ -47,11 +47,11 @@ struct Crowd<'a> {
 
 impl<'a> Crowd<'a> {
     fn new(spec: &'a Spec, templates: &'a [Vec<Template>], stop: &'a AtomicBool) -> Self {
-        let mut shared = Shared::new(0, spec, templates, Clock::start(), stop);
+        let mut shared = shared(spec, templates, stop);
         let origin = shared.clock.now();
-        shared.schedule.begin(origin);
-        shared.deadline = spec.phases.as_ref().map(|phases| origin + phases.end());
-        if let Some(phase_state) = &mut shared.phase_state {
+        shared.starts.schedule.begin(origin);
+        shared.run.deadline = spec.phases.as_ref().map(|phases| origin + phases.end());
+        if let Some(phase_state) = &mut shared.starts.phase_state {
             phase_state.begin(origin);
         }
         let mut crowd =
@@ -66,7 +66,7 @@ impl<'a> Crowd<'a> {
     fn wake(&mut self, after: Nanos) -> Vec<usize> {
         let now = self.origin + after;
         let mut sending = vec![];
-        while let Some(client) = self.shared.due(now) {
+        while let Some(client) = self.shared.requests.due(now) {
             if self.clients[client].woken(now, &mut self.shared) == Next::Send {
                 sending.push(client);
             }
@@ -75,7 +75,7 @@ impl<'a> Crowd<'a> {
     }
 
     fn succeeded(&self) -> Vec<u64> {
-        let records = &self.shared.recorder.scripts;
+        let records = &self.shared.results.recorder.scripts;
         records.iter().map(|each| each.counts.succeeded).collect()
     }
 }
@@ -139,7 +139,7 @@ fn a_client_that_gives_up_leaves_its_turn() {
     assert!(crowd.clients[1].aborted());
     crowd.wake(SECOND);
     assert_eq!(crowd.wake(1000 * SECOND), [0]);
-    assert_eq!(crowd.shared.recorder.scripts[0].counts.aborted, 0);
+    assert_eq!(crowd.shared.results.recorder.scripts[0].counts.aborted, 0);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn starts_that_found_nobody_are_told_by_phase() {
     crowd.wake(SECOND / 2);
     assert!(crowd.clients.iter().all(Client::in_flight));
     let end = crowd.origin + 2 * SECOND;
-    assert_eq!(crowd.shared.schedule.overdue_by_phase(end), [1, 4]);
+    assert_eq!(crowd.shared.starts.schedule.overdue_by_phase(end), [1, 4]);
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn everybody_who_stands_by_hears_of_the_end() {
     crowd!(crowd, phased_for(4, vec![phase(1, Some(2.0), 4.0, &[1, 1])]));
     // the second one's start comes; of the two that stand by, one is to be woken
     let half = crowd.origin + SECOND / 2;
-    assert_eq!(crowd.shared.due(half), Some(1));
+    assert_eq!(crowd.shared.requests.due(half), Some(1));
     assert_eq!(crowd.clients[1].woken(half, &mut crowd.shared), Next::Send);
     // the run is over by then
     crowd.wake(2 * SECOND);
@@ -181,12 +181,12 @@ fn sleepers_are_woken_on_the_grid() {
     bench!(bench, spec);
     let ms = SECOND / 1000;
     for (asked, woken) in [(1, ms), (ms, ms), (ms + 1, 2 * ms), (5 * ms - 1, 5 * ms)] {
-        bench.shared.sleep_until(asked, 0);
-        assert_eq!(bench.shared.next_timer(), Some(woken));
-        assert_eq!(bench.shared.due(woken - 1), None);
-        assert_eq!(bench.shared.due(woken), Some(0));
+        bench.shared.requests.sleep_until(asked, 0);
+        assert_eq!(bench.shared.requests.next_timer(), Some(woken));
+        assert_eq!(bench.shared.requests.due(woken - 1), None);
+        assert_eq!(bench.shared.requests.due(woken), Some(0));
     }
     // a client that only lets others run does not wait
-    bench.shared.wake_at(7, 0);
-    assert_eq!(bench.shared.next_timer(), Some(7));
+    bench.shared.requests.wake_at(7, 0);
+    assert_eq!(bench.shared.requests.next_timer(), Some(7));
 }

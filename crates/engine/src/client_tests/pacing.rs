@@ -22,12 +22,12 @@ fn latency_counts_from_the_end_of_keying() {
     bench!(bench, paced("SELECT 1;\n", 1, fixed(5), fixed(7)));
     assert_eq!(bench.client.begin(0, &mut bench.shared), Next::Wait);
     assert!(!bench.client.in_flight(), "nobody has asked for anything yet");
-    assert_eq!(bench.shared.next_timer(), Some(5 * SECOND));
+    assert_eq!(bench.shared.requests.next_timer(), Some(5 * SECOND));
     // the engine's own clock is far before that instant: all of the latency would be keying
     let end = 5 * SECOND;
     assert_eq!(bench.client.woken(end, &mut bench.shared), Next::Send);
     bench.answer(READY);
-    let record = &bench.shared.recorder.scripts[0];
+    let record = &bench.shared.results.recorder.scripts[0];
     assert_eq!(record.latency.moments.max, 0, "none before the keying's end");
     assert_eq!((record.keying.count, record.keying.max), (1, 5 * SECOND));
     assert_eq!(record.lag.count, 0);
@@ -43,20 +43,20 @@ fn thinking_comes_between_transactions() {
         assert!(bench.client.awaits_bytes());
         assert_eq!(bench.answer(READY), Next::Wait);
         assert!(!bench.client.in_flight() && !bench.client.awaits_bytes());
-        assert_eq!(bench.shared.in_flight, 0);
-        let wakes = bench.shared.next_timer().expect("it thinks");
+        assert_eq!(bench.shared.results.in_flight, 0);
+        let wakes = bench.shared.requests.next_timer().expect("it thinks");
         assert!(wakes >= 7 * SECOND);
-        let record = &bench.shared.recorder.scripts[0];
+        let record = &bench.shared.results.recorder.scripts[0];
         assert_eq!(record.counts.succeeded, ended);
-        assert_eq!(bench.shared.due(wakes), Some(0));
+        assert_eq!(bench.shared.requests.due(wakes), Some(0));
         assert_eq!(bench.client.woken(wakes, &mut bench.shared), Next::Send);
         assert!(bench.client.in_flight());
-        assert_eq!(bench.shared.in_flight, 1);
-        assert_eq!(bench.shared.recorder.scripts[0].think.max, 7 * SECOND);
+        assert_eq!(bench.shared.results.in_flight, 1);
+        assert_eq!(bench.shared.results.recorder.scripts[0].think.max, 7 * SECOND);
     }
     bench.answer(READY);
     assert!(bench.client.stopped());
-    let record = &bench.shared.recorder.scripts[0];
+    let record = &bench.shared.results.recorder.scripts[0];
     assert_eq!(record.think.count, 2);
     let elapsed = bench.shared.clock.now();
     assert!(record.latency.moments.max <= elapsed, "nobody has really thought that long");
@@ -69,17 +69,17 @@ fn the_deadline_ends_who_pauses() {
         spec.limit = Limit::Duration(Duration::from_secs(3));
         bench!(bench, spec);
         let deadline = bench.shared.clock.now() + 3 * SECOND;
-        bench.shared.deadline = Some(deadline);
+        bench.shared.run.deadline = Some(deadline);
         bench.begin();
         if think != Pause::None {
             bench.answer(READY);
         }
-        assert_eq!(bench.shared.next_timer(), Some(deadline));
+        assert_eq!(bench.shared.requests.next_timer(), Some(deadline));
         assert_eq!(bench.client.woken(deadline, &mut bench.shared), Next::Send);
         assert_eq!(bench.sent(), "X\0\0\0\x04");
         assert!(bench.client.stopped() && !bench.client.aborted());
         assert_eq!(bench.shared.measured_until(deadline, false, false), deadline, "it was there until then");
-        let record = &bench.shared.recorder.scripts[0];
+        let record = &bench.shared.results.recorder.scripts[0];
         assert_eq!((record.keying.count, record.think.count), (0, 0));
     }
 }
@@ -100,8 +100,8 @@ fn scripts_draw_what_they_draw_without_pauses() {
                     bench.answer(READY)
                 }
                 _ => {
-                    let wakes = bench.shared.next_timer().expect("it pauses");
-                    assert_eq!(bench.shared.due(wakes), Some(0));
+                    let wakes = bench.shared.requests.next_timer().expect("it pauses");
+                    assert_eq!(bench.shared.requests.due(wakes), Some(0));
                     bench.client.woken(wakes, &mut bench.shared)
                 }
             };
@@ -118,18 +118,18 @@ fn who_connects_anew_thinks_without_a_connection() {
     spec.sessions = Sessions::PerTransaction;
     bench!(bench, spec);
     bench.begin();
-    assert_eq!(bench.shared.next_unconnected(), None, "it keys first");
-    let keyed = bench.shared.next_timer().expect("it keys");
-    assert_eq!(bench.shared.due(keyed), Some(0));
+    assert_eq!(bench.shared.requests.next_unconnected(), None, "it keys first");
+    let keyed = bench.shared.requests.next_timer().expect("it keys");
+    assert_eq!(bench.shared.requests.due(keyed), Some(0));
     assert_eq!(bench.client.woken(keyed, &mut bench.shared), Next::Wait);
-    assert_eq!(bench.shared.next_unconnected(), Some(0));
+    assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
     bench.client.connected(Ok(()), keyed, &mut bench.shared);
     assert_eq!(bench.answer(READY), Next::Send);
     assert_eq!(bench.sent(), "X\0\0\0\x04");
     bench.client.closed(None, &mut bench.shared);
-    let thought: Nanos = bench.shared.next_timer().expect("it thinks");
+    let thought: Nanos = bench.shared.requests.next_timer().expect("it thinks");
     assert!(!bench.client.stopped());
     assert_eq!(bench.client.woken(thought, &mut bench.shared), Next::Wait);
-    let record = &bench.shared.recorder.scripts[0];
+    let record = &bench.shared.results.recorder.scripts[0];
     assert_eq!((record.think.count, record.think.max), (1, 7 * SECOND));
 }

@@ -31,9 +31,9 @@ fn a_statement_is_prepared_before_it_is_executed() {
     assert_eq!(bench.sent(), format!("P\0\0\0\x15P_0\0SELECT $1;\0\0\0{SYNC}"));
     assert_eq!(bench.answer(READY), Next::Send);
     assert!(bench.sent().starts_with('B') && bench.sent().ends_with(SYNC));
-    assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 0);
+    assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 0);
     assert_eq!(bench.answer(READY), Next::Send);
-    assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 1);
+    assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 1);
     // the second time, the statement is prepared
     assert!(bench.sent().starts_with('B'));
 }
@@ -45,14 +45,14 @@ fn what_cannot_be_prepared_is_executed_all_the_same() {
     let refused = answer(&[&error_at("42601", 11), READY]);
     assert_eq!(bench.answer(&refused), Next::Send);
     assert!(bench.sent().starts_with('B') && !bench.client.aborted());
-    let note = &bench.shared.notes[0];
+    let note = &bench.shared.reports.notes[0];
     assert_eq!(note.consequence, Consequence::Unprepared);
     assert_eq!(note.sqlstate.as_deref(), Some("42601"));
     let words = "ERROR:  no\nLINE 1: SELECT 1 +;\n                  ^";
     assert_eq!(note.lines, [words]);
     bench.answer(&answer(&[&error("26000"), READY]));
     assert!(bench.client.aborted());
-    let note = &bench.shared.notes[1];
+    let note = &bench.shared.reports.notes[1];
     assert_eq!(note.consequence, Consequence::ClientAborted);
     assert_eq!(note.lines, ["client 0 script 0 aborted in command 0 query 0: ERROR:  no"]);
 }
@@ -66,12 +66,12 @@ fn each_statement_of_a_pipeline_is_prepared_for_itself() {
     assert_eq!(bench.sent().matches(SYNC).count(), 3);
     let refused = answer(&[READY, &error_at("42601", 1), READY]);
     assert_eq!(bench.answer(&refused), Next::Wait);
-    assert_eq!(bench.shared.notes[0].lines, ["ERROR:  no\nLINE 1: BBB;\n        ^"]);
+    assert_eq!(bench.shared.reports.notes[0].lines, ["ERROR:  no\nLINE 1: BBB;\n        ^"]);
     assert_eq!(bench.answer(READY), Next::Send);
     assert_eq!(bench.sent().matches("\0P_").count(), 3, "all are executed");
     assert_eq!(bench.sent().matches(SYNC).count(), 1);
     bench.answer(READY);
-    assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 1);
+    assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 1);
     // nothing is prepared in the next transaction
     assert_eq!(bench.sent().matches(SYNC).count(), 1);
 }
@@ -86,5 +86,5 @@ fn a_server_that_leaves_meanwhile_is_heard() {
     assert_eq!(bench.answer(&farewell), Next::Wait);
     bench.client.closed(None, &mut bench.shared);
     assert!(bench.client.aborted());
-    assert_eq!(bench.shared.notes[0].sqlstate.as_deref(), Some("57P01"));
+    assert_eq!(bench.shared.reports.notes[0].sqlstate.as_deref(), Some("57P01"));
 }

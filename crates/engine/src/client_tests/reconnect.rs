@@ -38,7 +38,7 @@ impl Bench<'_> {
     fn ask(&mut self) {
         let next = self.client.woken(self.later(), &mut self.shared);
         assert_eq!(next, Next::Wait);
-        assert_eq!(self.shared.next_unconnected(), Some(0));
+        assert_eq!(self.shared.requests.next_unconnected(), Some(0));
     }
 
     fn come_back(&mut self) -> Next {
@@ -47,11 +47,11 @@ impl Bench<'_> {
     }
 
     fn counts(&self) -> Counts {
-        self.shared.recorder.scripts[0].counts
+        self.shared.results.recorder.scripts[0].counts
     }
 
     fn outages(&self) -> Outages {
-        let tracker = self.shared.outages.as_ref().expect("it is to come back");
+        let tracker = self.shared.reports.outages.as_ref().expect("it is to come back");
         tracker.finish(self.later(), 0).1
     }
 }
@@ -74,7 +74,7 @@ fn a_transaction_in_flight_is_lost_and_the_next_begins() {
     let outage = &bench.outages().outages[0];
     assert!(outage.ended.is_some() && outage.first_success.is_some());
     assert_eq!(outage.tally.transactions_lost, 1);
-    assert!(bench.shared.notes.is_empty(), "losses are the tracker's");
+    assert!(bench.shared.reports.notes.is_empty(), "losses are the tracker's");
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn a_fatal_error_is_the_end_of_a_session() {
     assert_eq!(bench.answer(&fatal("57P01")), Next::Close);
     bench.close();
     assert_eq!(bench.counts().lost, 1, "its end was known");
-    let tracker = bench.shared.outages.as_ref().expect("it is to come back");
+    let tracker = bench.shared.reports.outages.as_ref().expect("it is to come back");
     let told: Vec<_> = std::iter::from_fn(|| tracker.take_note(0)).collect();
     match &told[1] {
         OutageNote::Lost { note, clients } => {
@@ -159,7 +159,7 @@ fn attempts_go_on_until_one_succeeds() {
     }
     let now = bench.shared.clock.now();
     assert_eq!(bench.client.woken(now, &mut bench.shared), Next::Wait);
-    assert_eq!(bench.shared.next_unconnected(), None, "it waits in between");
+    assert_eq!(bench.shared.requests.next_unconnected(), None, "it waits in between");
     assert_eq!(bench.come_back(), Next::Send);
     let tally = bench.outages().tally;
     assert_eq!((tally.failed_attempts, tally.reconnects), (20, 1));
@@ -175,7 +175,7 @@ fn a_refusal_that_nothing_heals_ends_the_client() {
     let next = bench.client.reconnected(Err(&failed), 0, &mut bench.shared);
     assert_eq!(next, Next::Close);
     assert!(bench.client.aborted());
-    assert_eq!(bench.shared.notes[0].lines, ["no way in", "client 0 aborted while establishing connection"]);
+    assert_eq!(bench.shared.reports.notes[0].lines, ["no way in", "client 0 aborted while establishing connection"]);
     assert_eq!((bench.counts().lost, bench.counts().aborted), (1, 0));
 }
 
@@ -189,14 +189,14 @@ fn patience_ends() {
     let later = bench.later();
     assert_eq!(bench.client.woken(later, &mut bench.shared), Next::Close);
     assert!(bench.client.aborted());
-    let line = &bench.shared.notes[0].lines[0];
+    let line = &bench.shared.reports.notes[0].lines[0];
     assert!(line.starts_with("client 0 aborted while reconnecting; there was no"));
 }
 
 #[test]
 fn the_end_of_the_run_ends_waiting() {
     bench!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
-    bench.shared.deadline = Some(bench.shared.clock.now() + SECOND);
+    bench.shared.run.deadline = Some(bench.shared.clock.now() + SECOND);
     bench.begin();
     bench.close();
     bench.client.woken(bench.later(), &mut bench.shared);
@@ -240,7 +240,7 @@ fn latency_counts_from_a_start_that_fell_into_the_outage() {
         returning(spec("SELECT 1;\n", QueryMode::Simple, Limit::Transactions(1), Tries::AtMost(1), arrivals))
     );
     // the first start lies ahead, and the connection is lost while the client waits for it
-    bench.shared.schedule.begin(bench.shared.clock.now() + SECOND / 20);
+    bench.shared.starts.schedule.begin(bench.shared.clock.now() + SECOND / 20);
     assert_eq!(bench.begin(), Next::Wait);
     bench.close();
     assert_eq!(bench.counts().lost, 0, "nothing was in flight");
@@ -249,7 +249,7 @@ fn latency_counts_from_a_start_that_fell_into_the_outage() {
         bench.close();
     }
     bench.answer(READY);
-    let record = &bench.shared.recorder.scripts[0];
+    let record = &bench.shared.results.recorder.scripts[0];
     assert_eq!((record.counts.succeeded, record.lag.count), (1, 1));
     assert!(record.latency.moments.min >= record.lag.max);
 }
@@ -261,7 +261,7 @@ fn starts_too_long_ago_are_skipped() {
         returning(spec("SELECT 1;\n", QueryMode::Simple, Limit::Transactions(5), Tries::AtMost(1), arrivals));
     spec.latency_limit = Some(Duration::from_nanos(1));
     bench!(bench, spec);
-    bench.shared.schedule.begin(bench.shared.clock.now() + SECOND / 100);
+    bench.shared.starts.schedule.begin(bench.shared.clock.now() + SECOND / 100);
     assert_eq!(bench.begin(), Next::Wait);
     bench.close();
     let all_are_due = bench.shared.clock.now() + SECOND / 50;
@@ -277,7 +277,7 @@ fn a_connection_a_transaction_is_tried_again() {
     spec.sessions = Sessions::PerTransaction;
     bench!(bench, spec);
     assert_eq!(bench.begin(), Next::Wait);
-    assert_eq!(bench.shared.next_unconnected(), Some(0));
+    assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
     let failed = refusal(true);
     bench.client.reconnected(Err(&failed), 0, &mut bench.shared);
     assert!(bench.client.is_away());
@@ -288,7 +288,7 @@ fn a_connection_a_transaction_is_tried_again() {
     bench.close();
     assert!(!bench.client.is_away());
     bench.client.woken(bench.later(), &mut bench.shared);
-    assert_eq!(bench.shared.next_unconnected(), Some(0));
+    assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
     assert_eq!(bench.client.reconnected(Ok(()), 0, &mut bench.shared), Next::Send);
     bench.close();
     assert_eq!((bench.counts().succeeded, bench.counts().lost), (1, 1));

@@ -22,9 +22,9 @@ fn a_statement_holds_a_client_until_it_is_answered() {
     assert!(!bench.client.is_stopping());
     assert_eq!(bench.client.hold(&bench.shared), None);
     // it is not counted
-    let counts = &bench.shared.recorder.scripts[0].counts;
+    let counts = &bench.shared.results.recorder.scripts[0].counts;
     assert_eq!((counts.succeeded, counts.failed()), (0, 0));
-    assert!(bench.shared.notes.is_empty());
+    assert!(bench.shared.reports.notes.is_empty());
 }
 
 #[test]

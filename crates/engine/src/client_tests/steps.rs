@@ -92,7 +92,7 @@ fn sessions_begin_and_end_when_the_driver_says() {
     let (spec, all) = stepped(steps, false);
     bench!(bench, spec);
     assert_eq!(bench.begin(), Next::Wait);
-    assert_eq!(bench.shared.next_unconnected(), Some(0));
+    assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
     assert_eq!(bench.client.hold(&bench.shared), None, "no session");
     let since = bench.shared.clock.now();
     let connected = bench.client.reconnected(Ok(()), since, &mut bench.shared);
@@ -105,15 +105,15 @@ fn sessions_begin_and_end_when_the_driver_says() {
     // and the server closes it, which is no loss
     bench.client.closed(None, &mut bench.shared);
     let now = bench.shared.clock.now();
-    assert_eq!(bench.shared.due(now), Some(0));
+    assert_eq!(bench.shared.requests.due(now), Some(0));
     assert_eq!(bench.client.woken(now, &mut bench.shared), Next::Wait);
-    assert_eq!(bench.shared.next_timer(), Some(SECOND * 1000));
+    assert_eq!(bench.shared.requests.next_timer(), Some(SECOND * 1000));
     assert_eq!(seen(&all), "next, away, next, Connected, begin, next, next, away");
-    let record = &bench.shared.recorder.scripts[0];
+    let record = &bench.shared.results.recorder.scripts[0];
     assert_eq!((record.counts.succeeded, record.connecting.count), (1, 1));
-    assert_eq!(bench.shared.notes.len(), 0);
+    assert_eq!(bench.shared.reports.notes.len(), 0);
     // the statement's latency counts from the instant that the driver named
-    let command = bench.shared.recorder.commands[0][0].as_ref();
+    let command = bench.shared.results.recorder.commands[0][0].as_ref();
     assert!(command.expect("it is timed").moments.min >= since);
 }
 
@@ -124,10 +124,10 @@ fn a_lost_session_ends_and_the_client_goes_on() {
     bench!(bench, spec);
     assert_eq!(bench.begin(), Next::Send);
     bench.client.closed(None, &mut bench.shared);
-    assert_eq!(bench.shared.next_unconnected(), Some(0));
+    assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
     assert_eq!(seen(&all), "next, Connected, begin, next, away");
-    assert_eq!(bench.shared.recorder.scripts[0].counts.lost, 1);
-    assert_eq!(bench.shared.notes[0].consequence, Consequence::Reconnecting);
+    assert_eq!(bench.shared.results.recorder.scripts[0].counts.lost, 1);
+    assert_eq!(bench.shared.reports.notes[0].consequence, Consequence::Reconnecting);
     // a FATAL error ends a session between two transactions, too
     let since = bench.shared.clock.now();
     bench.client.reconnected(Ok(()), since, &mut bench.shared);
@@ -142,12 +142,12 @@ fn a_fatal_error_ends_the_session() {
     assert_eq!(bench.begin(), Next::Wait);
     let fatal = b"E\0\0\0\x23SFATAL\0VFATAL\0C57P01\0Mgone now\0\0";
     assert_eq!(bench.answer(fatal), Next::Close);
-    assert_eq!(bench.shared.notes[0].sqlstate.as_deref(), Some("57P01"));
-    assert_eq!(bench.shared.next_unconnected(), Some(0));
+    assert_eq!(bench.shared.reports.notes[0].sqlstate.as_deref(), Some("57P01"));
+    assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
     assert_eq!(seen(&all), "next, next, away");
     // the end of the connection is the same loss
     bench.client.closed(None, &mut bench.shared);
-    assert_eq!(bench.shared.notes.len(), 1);
+    assert_eq!(bench.shared.reports.notes.len(), 1);
 }
 
 #[test]
@@ -176,11 +176,11 @@ fn an_error_fails_the_transaction_and_rolls_nothing_back() {
     assert_eq!(bench.sent(), "Q\0\0\0\x0dSELECT 7\0");
     let refused = [&error("25P02")[..], READY_FAILED].concat();
     bench.answer(&refused);
-    let counts = &bench.shared.recorder.scripts[0].counts;
+    let counts = &bench.shared.results.recorder.scripts[0].counts;
     assert_eq!((counts.serialization_failures, counts.other_failures), (1, 1));
-    let command = bench.shared.recorder.commands[0][0].as_ref();
+    let command = bench.shared.results.recorder.commands[0][0].as_ref();
     assert_eq!(command.expect("it is timed").failures, 2);
-    let notes = bench.shared.notes.iter();
+    let notes = bench.shared.reports.notes.iter();
     let notes: Vec<_> = notes.map(|note| note.sqlstate.as_deref()).collect();
     assert_eq!(notes, [Some("40001"), Some("25P02")]);
 }
@@ -199,9 +199,9 @@ fn nothing_begins_after_the_deadline() {
     let (mut spec, all) = stepped(vec![Step::Transaction(SECOND * 1000)], true);
     spec.limit = Limit::Duration(Duration::from_secs(1));
     bench!(bench, spec);
-    bench.shared.deadline = Some(SECOND);
+    bench.shared.run.deadline = Some(SECOND);
     assert_eq!(bench.begin(), Next::Wait);
-    assert_eq!(bench.shared.next_timer(), Some(SECOND));
+    assert_eq!(bench.shared.requests.next_timer(), Some(SECOND));
     assert_eq!(bench.client.woken(SECOND, &mut bench.shared), Next::Send);
     assert!(bench.client.stopped());
     assert_eq!(seen(&all), "next");

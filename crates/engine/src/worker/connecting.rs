@@ -16,7 +16,7 @@ impl<P: Poller> Worker<'_, P> {
     /// Requests the connections that clients need, and hands on those that are ready.
     pub(super) fn connect_clients(&mut self) -> io::Result<()> {
         let mut requested = false;
-        while let Some(client) = self.load.shared.next_unconnected() {
+        while let Some(client) = self.load.shared.requests.next_unconnected() {
             requested = true;
             self.dialer.request((self.load.token(client), Purpose::Connect));
         }
@@ -42,7 +42,7 @@ impl<P: Poller> Worker<'_, P> {
 
     fn take_connection(&mut self, dialed: Dialed<Request>) {
         let Dialed { tag: (token, purpose), began, result } = dialed;
-        if self.load.shared.stopped() {
+        if self.load.shared.run.stopped() {
             // an interruption may have ended the attempt
             return;
         }
@@ -51,7 +51,7 @@ impl<P: Poller> Worker<'_, P> {
         };
         let id = client.id();
         let result = result.map(|mut session| {
-            if self.load.shared.prints_notices {
+            if self.load.shared.run.prints_notices {
                 session.print_notices();
             }
             session.into_transport()
@@ -62,11 +62,11 @@ impl<P: Poller> Worker<'_, P> {
                 Err(error) => Err(error.to_string()),
             };
             self.dialed.insert(token, Some(result));
-            return self.load.shared.change_session(id);
+            return self.load.shared.requests.change_session(id);
         }
         let now = self.load.shared.clock.now();
         let since = now.saturating_sub(began.elapsed().as_nanos() as Nanos);
-        if self.load.shared.spec.connects_later() {
+        if self.load.shared.run.spec.connects_later() {
             let result: Result<Transport, Refusal> =
                 result.map_err(Refusal::from).and_then(|transport| transport.map_err(Refusal::passing));
             let result = result.and_then(|transport| self.attach(token, transport).map_err(Refusal::passing));

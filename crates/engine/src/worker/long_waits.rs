@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 use pgdyno_connect::{CancelToken, Patience, cancel_all};
 
 use crate::client::Overdue;
+use crate::client_abort::Abort;
 use crate::clock::{Nanos, SECOND};
 use crate::poller::Poller;
 use crate::worker::Worker;
 
 /// Time between two checks.
 const CHECK_EVERY: Nanos = SECOND;
+const NOT_ENDED: &str = "the server did not end a statement that was cancelled";
 /// How long a cancel request may take.
 const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 
@@ -19,7 +21,7 @@ impl<P: Poller> Worker<'_, P> {
     /// Cancels the statements that wait too long. Where that has no effect, for example because the
     /// server gave no key, ends the connection.
     pub(super) fn end_long_waits(&mut self, now: Nanos) {
-        if now < self.next_check || !self.load.shared.driven_sessions {
+        if now < self.next_check || !self.load.shared.run.driven_sessions {
             return;
         }
         self.next_check = now + CHECK_EVERY;
@@ -29,8 +31,7 @@ impl<P: Poller> Worker<'_, P> {
                 None => {}
                 Some(Overdue::Cancel) => tokens.extend(self.load.cancels.get(token).cloned()),
                 Some(Overdue::Close) => self.step(token, |client, shared| {
-                    let message = "the server did not end a statement that was cancelled";
-                    client.session_lost(message, shared)
+                    client.lose_connection(NOT_ENDED, || Abort::command("SQL", NOT_ENDED), shared)
                 }),
             }
         }
@@ -42,7 +43,7 @@ impl<P: Poller> Worker<'_, P> {
         if tokens.is_empty() {
             return;
         }
-        let params = self.load.shared.spec.params.clone();
+        let params = self.load.shared.run.spec.params.clone();
         let send = move || {
             let tokens: Vec<&CancelToken> = tokens.iter().collect();
             let patience = Patience::from(Some(Instant::now() + REQUEST_LIMIT));

@@ -13,8 +13,8 @@ impl<P: Poller> Worker<'_, P> {
     /// Makes the changes that clients requested.
     pub(super) fn change_sessions(&mut self) -> io::Result<()> {
         // those that are postponed have their turn after the poller has waited
-        for _ in 0..self.load.shared.changes() {
-            let Some(client) = self.load.shared.next_change() else {
+        for _ in 0..self.load.shared.requests.changes() {
+            let Some(client) = self.load.shared.requests.next_change() else {
                 break;
             };
             let token = self.load.token(client);
@@ -53,7 +53,7 @@ impl<P: Poller> Worker<'_, P> {
             Released::Pending => {
                 self.dialed.extend(opened.map(|opened| (token, Some(opened))));
                 self.step(token, |client, shared| {
-                    shared.change_session(client.id());
+                    shared.requests.change_session(client.id());
                     Next::Wait
                 });
                 return Ok(());

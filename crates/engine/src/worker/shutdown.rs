@@ -127,7 +127,7 @@ impl<P: Poller> Worker<'_, P> {
             return 0;
         }
         let held: Vec<AtomicBool> = (0..self.load.clients.len()).map(|_| AtomicBool::new(false)).collect();
-        let params = &self.load.shared.spec.params;
+        let params = &self.load.shared.run.spec.params;
         let (cancels, left) = hold_statements(holds, &held, &mut self.load.cancels);
         let mut shutdown = Shutdown { load: &mut self.load, held: &held, left };
         shutdown.leave(holds, &mut self.poller);
