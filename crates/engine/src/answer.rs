@@ -31,14 +31,14 @@ pub struct StatementResult {
     /// Rows affected or returned, for a command whose tag reports them.
     pub affected: Option<u64>,
     /// What the command did.
-    pub kind: Kind,
+    pub kind: StatementKind,
     first_row: usize,
     rows: usize,
 }
 
 /// What a statement did, as far as its command tag shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum StatementKind {
     /// It returned rows.
     Read,
     /// It changed at least one row.
@@ -47,7 +47,7 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
+impl StatementKind {
     fn of(tag: &CommandTag<'_>, has_columns: bool) -> Self {
         const WRITES: [&[u8]; 5] = [b"INSERT", b"UPDATE", b"DELETE", b"MERGE", b"COPY"];
         const READS: [&[u8]; 2] = [b"SELECT", b"FETCH"];
@@ -171,15 +171,15 @@ impl Answer {
                 row.append_to(&mut self.data);
             }
             Reply::Complete(tag) => {
-                let kind = Kind::of(tag, self.columns.is_some());
+                let kind = StatementKind::of(tag, self.columns.is_some());
                 self.complete(kind, tag.rows());
             }
-            Reply::EmptyQuery => self.complete(Kind::Other, None),
+            Reply::EmptyQuery => self.complete(StatementKind::Other, None),
             _ => {}
         }
     }
 
-    fn complete(&mut self, kind: Kind, affected: Option<u64>) {
+    fn complete(&mut self, kind: StatementKind, affected: Option<u64>) {
         self.results.push(StatementResult {
             columns: self.columns.take(),
             affected,
@@ -205,9 +205,9 @@ impl Answer {
     pub(crate) fn count(&self, statements: &mut Statements) {
         for result in &self.results {
             match result.kind {
-                Kind::Read => statements.reads += 1,
-                Kind::Write => statements.writes += 1,
-                Kind::Other => statements.others += 1,
+                StatementKind::Read => statements.reads += 1,
+                StatementKind::Write => statements.writes += 1,
+                StatementKind::Other => statements.others += 1,
             }
         }
     }

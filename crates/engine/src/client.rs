@@ -22,7 +22,7 @@ use pgdyno_script::{Rng, Value, Vars};
 use pgdyno_wire::ServerError;
 
 pub use self::state::Hold;
-use self::state::{Awaited, Connection, Pause, State};
+use self::state::{Awaited, Connection, PauseReason, State};
 pub use self::steps::Overdue;
 use crate::client_abort::{Abort, Form};
 use crate::clock::Nanos;
@@ -111,7 +111,7 @@ impl Client {
         };
         Self {
             id,
-            state: State::Paused(Pause::Schedule),
+            state: State::Paused(PauseReason::Schedule),
             session: Session::new(shared.run.statements()),
             transaction: Transaction::new(mode),
             vars: initial_vars(id, spec),
@@ -138,7 +138,7 @@ impl Client {
             State::Running(Awaited::Sleep) | State::Finished | State::Aborted => {}
         }
         debug_assert!(
-            !self.stopped() || matches!(state, State::Aborted | State::Stopping),
+            !self.is_stopped() || matches!(state, State::Aborted | State::Stopping),
             "{state:?} after {:?}",
             self.state
         );
@@ -169,7 +169,9 @@ impl Client {
     pub fn awaited_start(&self) -> Option<Nanos> {
         let waits = match self.waits_away() {
             Some(has_chosen) => has_chosen,
-            None => matches!(self.state, State::Paused(Pause::Schedule) | State::Unconnected(Connection::Requested)),
+            None => {
+                matches!(self.state, State::Paused(PauseReason::Schedule) | State::Unconnected(Connection::Requested))
+            }
         };
         waits.then_some(self.transaction.intended)
     }
@@ -194,13 +196,13 @@ impl Client {
 
     /// Whether the client has finished or given up.
     #[must_use]
-    pub fn stopped(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         matches!(self.state, State::Finished | State::Aborted)
     }
 
     /// Whether the client gave up.
     #[must_use]
-    pub fn aborted(&self) -> bool {
+    pub fn has_aborted(&self) -> bool {
         self.state == State::Aborted
     }
 
@@ -209,7 +211,7 @@ impl Client {
         if self.transaction.is_driven() {
             return self.open_driver(now, shared);
         }
-        self.choose(now, shared)
+        self.choose_transaction(now, shared)
     }
 
     /// How many transactions have ended, including those of the warm-up.
@@ -225,9 +227,9 @@ impl Client {
     }
 
     /// Continues at the instant that the client was waiting for.
-    pub fn woken(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+    pub fn wake(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         match self.state {
-            State::Unconnected(_) => self.woken_without_connection(now, shared),
+            State::Unconnected(_) => self.wake_without_connection(now, shared),
             _ if now < self.wakes_at => Next::Wait,
             State::Paused(pause) => self.resume_from(pause, now, shared),
             State::Running(Awaited::SessionChange(_)) => {
@@ -246,26 +248,26 @@ impl Client {
         }
     }
 
-    fn resume_from(&mut self, pause: Pause, now: Nanos, shared: &mut Shared<'_>) -> Next {
+    fn resume_from(&mut self, pause: PauseReason, now: Nanos, shared: &mut Shared<'_>) -> Next {
         match pause {
-            Pause::Yield | Pause::StandBy | Pause::Rest => self.choose(now, shared),
-            Pause::Schedule if shared.run.driven_sessions => self.take_step(now, shared),
-            Pause::Schedule if shared.starts.phase_state.is_some() => self.turn_came(now, shared),
-            Pause::Schedule => self.begin_transaction(now, shared),
-            Pause::Keying => self.end_keying(now, shared),
-            Pause::Thinking => self.end_thinking(now, shared),
+            PauseReason::Yield | PauseReason::StandBy | PauseReason::Rest => self.choose_transaction(now, shared),
+            PauseReason::Schedule if shared.run.driven_sessions => self.take_step(now, shared),
+            PauseReason::Schedule if shared.starts.phase_state.is_some() => self.begin_turn(now, shared),
+            PauseReason::Schedule => self.begin_transaction(now, shared),
+            PauseReason::Keying => self.end_keying(now, shared),
+            PauseReason::Thinking => self.end_thinking(now, shared),
         }
     }
 
     /// Handles bytes from the server.
-    pub fn received(&mut self, bytes: &[u8], shared: &mut Shared<'_>) -> Next {
+    pub fn receive(&mut self, bytes: &[u8], shared: &mut Shared<'_>) -> Next {
         if self.state == State::Stopping {
             return self.received_while_stopping(bytes, shared);
         }
         // an error that arrived between an answer and the sending of this batch: the batch is sent
         // now
         if self.session.error().is_some() && self.transaction.mode.awaits_batch() {
-            self.batched_error();
+            self.assign_batched_error();
         }
         let mut input = bytes;
         let mut now = None;
@@ -278,9 +280,9 @@ impl Client {
                 Ok(None) if copies => return self.end_copy(shared),
                 Ok(None) => return next,
                 Ok(Some(Received::Ready)) => {
-                    if self.ready(&mut now, shared) {
+                    if self.count_ready(&mut now, shared) {
                         copies = false;
-                        next = self.answered(shared);
+                        next = self.handle_answers(shared);
                         // a notice, a part of one, or the reason for a disconnect may follow
                         if input.is_empty() || next == Next::Close {
                             return next;
@@ -293,39 +295,39 @@ impl Client {
                         return self.lose_connection("", || Abort::command("SQL", BACKEND_DIED), shared);
                     }
                     if !is_unsent && self.transaction.mode.awaits_batch() {
-                        self.batched_error();
+                        self.assign_batched_error();
                     }
                 }
                 Ok(Some(Received::CopyIn)) => copies = true,
                 Ok(Some(Received::Notice(notice))) => self.print_notice(&notice, shared),
                 Ok(Some(Received::Result)) => {
                     if !is_unsent && self.transaction.mode.awaits_batch() {
-                        self.batched_result(false, &mut now, shared);
+                        self.end_batched_result(false, &mut now, shared);
                     }
                 }
                 Ok(Some(Received::Other)) => {}
-                Err(broken) => return self.protocol_broken(next, &broken.to_string(), shared),
+                Err(broken) => return self.report_violation(next, &broken.to_string(), shared),
             }
         }
     }
 
     /// Handles a ReadyForQuery; returns whether it answers everything that was sent.
     #[inline]
-    fn ready(&mut self, now: &mut Option<Nanos>, shared: &mut Shared<'_>) -> bool {
+    fn count_ready(&mut self, now: &mut Option<Nanos>, shared: &mut Shared<'_>) -> bool {
         if self.state == State::Running(Awaited::Preparation) {
             self.report_unprepared(shared);
         }
         let is_answered = self.session.count_answer();
         if self.transaction.mode.awaits_batch() {
-            self.batched_result(true, now, shared);
+            self.end_batched_result(true, now, shared);
         }
         is_answered
     }
 
     /// Aborts the client: the server violates the protocol.
     #[cold]
-    fn protocol_broken(&mut self, next: Next, broken: &str, shared: &mut Shared<'_>) -> Next {
-        if self.stopped() {
+    fn report_violation(&mut self, next: Next, broken: &str, shared: &mut Shared<'_>) -> Next {
+        if self.is_stopped() {
             return next;
         }
         self.lose_connection(broken, || Abort::command("SQL", broken), shared)
@@ -346,7 +348,7 @@ impl Client {
     }
 
     /// Handles the end of the connection.
-    pub fn closed(&mut self, why: Option<&std::io::Error>, shared: &mut Shared<'_>) {
+    pub fn handle_close(&mut self, why: Option<&std::io::Error>, shared: &mut Shared<'_>) {
         let is_rollback = matches!(self.state, State::Running(Awaited::Rollback(_)));
         let abort = || Abort {
             cause: why.map(|error| describe_disconnect(Some(error))),
@@ -379,12 +381,12 @@ impl Client {
             true => !self.has_driven_session(),
             false => shared.run.reconnects && !self.transaction.begun,
         };
-        self.stopped() || self.is_away() || has_none || self.replaces_session()
+        self.is_stopped() || self.is_away() || has_none || self.replaces_session()
     }
 
     /// Handles the connection that the client requested, or the failure to make it; `since` is the
     /// time of the request.
-    pub fn connected(
+    pub fn handle_connection(
         &mut self,
         result: Result<(), &dyn std::error::Error>,
         since: Nanos,
@@ -401,7 +403,7 @@ impl Client {
         if !shared.starts.schedule.is_open() {
             self.transaction.intended = now;
         }
-        self.start(now, shared)
+        self.start_transaction(now, shared)
     }
 
     /// Waits until `instant`, exactly.
@@ -430,7 +432,7 @@ impl Client {
     }
 
     /// Continues after everything that was sent has been answered.
-    fn answered(&mut self, shared: &mut Shared<'_>) -> Next {
+    fn handle_answers(&mut self, shared: &mut Shared<'_>) -> Next {
         let now = shared.clock.now();
         self.transaction.waited = true;
         if self.state != State::Running(Awaited::Preparation) {
@@ -438,12 +440,12 @@ impl Client {
         }
         match self.state {
             State::Running(Awaited::Answer) => match self.transaction.mode {
-                Mode::Driver(_) => self.driver_answered(now, shared),
-                Mode::Batch(_) => self.batch_answered(now, shared),
-                Mode::Script { .. } | Mode::Pipeline { .. } => self.statement_answered(now, shared),
+                Mode::Driver(_) => self.pass_answer(now, shared),
+                Mode::Batch(_) => self.finish_batch(now, shared),
+                Mode::Script { .. } | Mode::Pipeline { .. } => self.finish_statement(now, shared),
             },
-            State::Running(Awaited::Preparation) => self.all_prepared(now, shared),
-            State::Running(Awaited::Rollback(ending)) => self.rolled_back(ending, now, shared),
+            State::Running(Awaited::Preparation) => self.finish_preparation(now, shared),
+            State::Running(Awaited::Rollback(ending)) => self.finish_rollback(ending, now, shared),
             State::Running(Awaited::Sleep | Awaited::SessionChange(_))
             | State::Paused(_)
             | State::Unconnected(_)
@@ -454,9 +456,9 @@ impl Client {
     }
 
     /// Continues after the answer to a single statement or to a pipeline.
-    fn statement_answered(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+    fn finish_statement(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if self.session.error().is_some() {
-            return self.statement_failed(now, shared);
+            return self.fail_statement(now, shared);
         }
         self.session.confirm_prepared();
         self.end_command(now, shared);
@@ -473,7 +475,7 @@ impl Client {
     }
 
     /// Continues after the answer to the ROLLBACK that follows a failed statement.
-    fn rolled_back(&mut self, ending: Ending, now: Nanos, shared: &mut Shared<'_>) -> Next {
+    fn finish_rollback(&mut self, ending: Ending, now: Nanos, shared: &mut Shared<'_>) -> Next {
         match self.session.error().map(ServerError::to_string) {
             Some(error) => {
                 let why = Abort::new(Form::While, format!("{ROLLING_BACK}; {error}"));

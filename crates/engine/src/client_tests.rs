@@ -76,7 +76,7 @@ impl<'a> Bench<'a> {
     }
 
     fn answer(&mut self, bytes: &[u8]) -> Next {
-        self.client.received(bytes, &mut self.shared)
+        self.client.receive(bytes, &mut self.shared)
     }
 
     fn sent(&self) -> String {
@@ -120,7 +120,7 @@ fn a_transaction_is_its_statements_in_order() {
     bench.answer(READY);
     assert_eq!(bench.answer(READY), Next::Send);
     assert_eq!(bench.sent(), "X\0\0\0\x04");
-    assert!(bench.client.stopped() && !bench.client.in_flight());
+    assert!(bench.client.is_stopped() && !bench.client.in_flight());
     assert_eq!(bench.shared.results.recorder.scripts[0].counts.ended(), 2);
 }
 
@@ -170,7 +170,7 @@ fn a_retry_repeats_the_same_random_numbers() {
         assert_eq!(bench.sent(), first);
     }
     bench.answer(&[error("40P01"), READY.to_vec()].concat());
-    assert!(bench.client.stopped());
+    assert!(bench.client.is_stopped());
     let counts = bench.shared.results.recorder.scripts[0].counts;
     assert_eq!((counts.deadlocks, counts.retried, counts.retries), (1, 1, 2));
 }
@@ -180,7 +180,7 @@ fn any_other_error_aborts_the_client() {
     bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
     bench.begin();
     assert_eq!(bench.answer(&[error("42P01"), READY.to_vec()].concat()), Next::Close);
-    assert!(bench.client.aborted() && !bench.client.in_flight());
+    assert!(bench.client.has_aborted() && !bench.client.in_flight());
     let note = &bench.shared.reports.notes[0];
     assert_eq!((note.sqlstate.as_deref(), note.line, note.command), (Some("42P01"), 1, 0));
     assert_eq!(bench.shared.results.recorder.scripts[0].counts.aborted, 1);
@@ -191,8 +191,8 @@ fn a_lost_connection_tells_what_the_server_said_last() {
     bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
     bench.begin();
     bench.answer(&error("57P01"));
-    bench.client.closed(None, &mut bench.shared);
-    assert!(bench.client.aborted());
+    bench.client.handle_close(None, &mut bench.shared);
+    assert!(bench.client.has_aborted());
     assert_eq!(bench.shared.reports.notes[0].sqlstate.as_deref(), Some("57P01"));
 }
 
@@ -201,7 +201,7 @@ fn a_lost_connection_has_the_system_s_words_without_a_number() {
     bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
     bench.begin();
     let reset = std::io::Error::from_raw_os_error(104);
-    bench.client.closed(Some(&reset), &mut bench.shared);
+    bench.client.handle_close(Some(&reset), &mut bench.shared);
     assert_eq!(bench.shared.reports.notes[0].message, "Connection reset by peer");
 }
 
@@ -234,11 +234,11 @@ fn latency_counts_from_the_intended_start() {
 fn a_script_without_sql_lets_others_run() {
     bench!(bench, twice("\\set x 1\n", QueryMode::Simple));
     assert_eq!(bench.begin(), Next::Wait);
-    assert!(!bench.client.stopped());
+    assert!(!bench.client.is_stopped());
     let now = bench.shared.clock.now();
     assert_eq!(bench.shared.requests.due(now), Some(0));
-    assert_eq!(bench.client.woken(now, &mut bench.shared), Next::Send);
-    assert!(bench.client.stopped());
+    assert_eq!(bench.client.wake(now, &mut bench.shared), Next::Send);
+    assert!(bench.client.is_stopped());
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn bytes_that_are_no_protocol_end_the_client() {
     bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
     bench.begin();
     assert_eq!(bench.answer(b"HTTP/1.1 400 Bad Request\r\n"), Next::Close);
-    assert!(bench.client.aborted());
+    assert!(bench.client.has_aborted());
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn other_errors_may_be_passed_over() {
     bench!(bench, spec);
     bench.begin();
     assert_eq!(bench.answer(&[error("42P01"), READY.to_vec()].concat()), Next::Send);
-    assert!(!bench.client.aborted());
+    assert!(!bench.client.has_aborted());
     assert_eq!(bench.shared.results.recorder.scripts[0].counts.other_failures, 1);
     assert_eq!(
         bench.shared.reports.notes[0].lines,
@@ -312,7 +312,7 @@ fn a_transaction_left_open_ends_the_client() {
     bench!(bench, twice("BEGIN;\n", QueryMode::Simple));
     bench.begin();
     assert_eq!(bench.answer(READY_IN_BLOCK), Next::Close);
-    assert!(bench.client.aborted());
+    assert!(bench.client.has_aborted());
     let counts = bench.shared.results.recorder.scripts[0].counts;
     assert_eq!((counts.succeeded, counts.aborted), (1, 0));
     assert_eq!(
@@ -330,19 +330,19 @@ fn every_transaction_asks_for_its_own_connection() {
         let now = bench.shared.clock.now();
         let next = match transaction {
             1 => bench.begin(),
-            _ => bench.client.woken(now, &mut bench.shared),
+            _ => bench.client.wake(now, &mut bench.shared),
         };
         assert_eq!(next, Next::Wait);
         assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
-        let next = bench.client.connected(Ok(()), now, &mut bench.shared);
+        let next = bench.client.handle_connection(Ok(()), now, &mut bench.shared);
         assert_eq!(next, Next::Send);
         assert_eq!(bench.sent(), "Q\0\0\0\x0eSELECT 1;\0");
         assert_eq!(bench.answer(READY), Next::Send);
         assert_eq!(bench.sent(), "X\0\0\0\x04");
-        bench.client.closed(None, &mut bench.shared);
-        assert!(!bench.client.aborted());
+        bench.client.handle_close(None, &mut bench.shared);
+        assert!(!bench.client.has_aborted());
     }
-    assert!(bench.client.stopped());
+    assert!(bench.client.is_stopped());
     assert_eq!(bench.shared.results.recorder.scripts[0].connecting.count, 2, "each is timed");
 }
 
@@ -353,7 +353,7 @@ fn a_connection_that_cannot_be_made_ends_the_client() {
     bench!(bench, spec);
     bench.begin();
     let refused = std::io::Error::other("connection refused");
-    let next = bench.client.connected(Err(&refused), 0, &mut bench.shared);
+    let next = bench.client.handle_connection(Err(&refused), 0, &mut bench.shared);
     assert_eq!(next, Next::Close);
     assert_eq!(
         bench.shared.reports.notes[0].lines,
@@ -377,7 +377,7 @@ fn half_a_message_behind_an_answer_is_not_lost() {
     assert_eq!(bench.answer(&[READY, before].concat()), Next::Send);
     assert_eq!(bench.answer(after), Next::Wait);
     assert_eq!(bench.answer(READY), Next::Send);
-    assert!(!bench.client.aborted());
+    assert!(!bench.client.has_aborted());
     assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 2);
 }
 
@@ -388,8 +388,8 @@ fn why_the_server_leaves_is_heard_behind_an_answer() {
     let farewell = error("57P01");
     assert_eq!(bench.answer(&[READY, &farewell].concat()), Next::Send);
     assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 1);
-    bench.client.closed(None, &mut bench.shared);
-    assert!(bench.client.aborted());
+    bench.client.handle_close(None, &mut bench.shared);
+    assert!(bench.client.has_aborted());
     assert_eq!(bench.shared.reports.notes[0].sqlstate.as_deref(), Some("57P01"));
 }
 
@@ -410,12 +410,12 @@ fn last_words_of_one_connection_are_not_the_next_ones() {
     bench.begin();
     for _ in 0..2 {
         let now = bench.shared.clock.now();
-        assert_eq!(bench.client.connected(Ok(()), now, &mut bench.shared), Next::Send);
+        assert_eq!(bench.client.handle_connection(Ok(()), now, &mut bench.shared), Next::Send);
         bench.answer(&[READY, &error("57P01")].concat());
-        bench.client.woken(now, &mut bench.shared);
+        bench.client.wake(now, &mut bench.shared);
     }
     assert_eq!(bench.shared.results.recorder.scripts[0].counts.succeeded, 2);
-    assert!(!bench.client.aborted());
+    assert!(!bench.client.has_aborted());
 }
 
 #[test]
@@ -424,8 +424,8 @@ fn a_client_that_is_long_overdue_is_given_up() {
     spec.drain_limit = Some(Duration::from_millis(1500));
     bench!(bench, spec);
     bench.begin();
-    assert_eq!(bench.client.overdue(&mut bench.shared), Next::Close);
-    assert!(bench.client.aborted());
+    assert_eq!(bench.client.abort_overdue(&mut bench.shared), Next::Close);
+    assert!(bench.client.has_aborted());
     assert_eq!(
         bench.shared.reports.notes[0].lines,
         ["client 0 aborted in command 0 (SQL) of script 0; not done 1.5 s after the end of the run (--drain-limit)"]

@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::poller::Poller;
 use crate::reconnect::load_params;
 use crate::spec::Spec;
-use crate::tls::Channels;
+use crate::tls::TlsSessions;
 
 /// What a new connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,15 +21,19 @@ pub enum Purpose {
     ChangeSession,
 }
 
-/// A request for a connection: the client's token, and what it is for.
-pub type Request = (usize, Purpose);
+/// A request for a connection of the client with this token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    pub token: usize,
+    pub purpose: Purpose,
+}
 
 /// A worker's connections: the poller that moves their bytes, and their TLS sessions.
 pub struct Connections<P> {
     /// Moves the bytes.
     pub poller: P,
     /// The TLS sessions.
-    pub channels: Channels,
+    pub tls_sessions: TlsSessions,
     /// The keys for cancelling statements.
     pub cancels: CancelTokens,
     /// Makes them.
@@ -45,7 +49,7 @@ impl<P: Poller> Connections<P> {
         let dialer = Dialer::new(load_params(spec))?;
         let mut poller = P::new(most, clock)?;
         poller.watch(dialer.as_fd())?;
-        Ok(Self { poller, channels: Channels::default(), cancels: CancelTokens::default(), dialer })
+        Ok(Self { poller, tls_sessions: TlsSessions::default(), cancels: CancelTokens::default(), dialer })
     }
 
     /// Takes over a connection as `token`.
@@ -54,7 +58,7 @@ impl<P: Poller> Connections<P> {
     /// Those of [`Poller::add`].
     pub fn add(&mut self, token: usize, transport: Transport) -> io::Result<()> {
         self.poller.add(token, transport.socket)?;
-        self.channels.set(token, transport.tls);
+        self.tls_sessions.set(token, transport.tls);
         self.cancels.set(token, transport.cancel);
         Ok(())
     }

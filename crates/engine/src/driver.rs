@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use pgdyno_wire::{BindTemplate, EncodeError, frontend};
 
-pub use crate::answer::{Answer, Kind, Rows, StatementResult};
+pub use crate::answer::{Answer, Rows, StatementKind, StatementResult};
 use crate::clock::Nanos;
 use crate::recorder::Statements;
 

@@ -97,7 +97,7 @@ fn drive(recipe: &[u8], piece_bytes: usize, order: Order) -> String {
 
 fn run(mut drive: Drive<'_>, u: &mut Unstructured<'_>, piece_bytes: usize, order: Order) -> String {
     drive.begin();
-    while !u.is_empty() && !drive.client.stopped() {
+    while !u.is_empty() && !drive.client.is_stopped() {
         let Ok(bytes) = drive.answer(u, order) else {
             break;
         };
@@ -144,7 +144,7 @@ impl<'a> Drive<'a> {
     fn act(&mut self, next: Next) {
         if next != Next::Send {
             if next == Next::Close {
-                assert!(self.client.stopped(), "closed, and not stopped");
+                assert!(self.client.is_stopped(), "closed, and not stopped");
             }
             return;
         }
@@ -162,10 +162,10 @@ impl<'a> Drive<'a> {
             let timer = self.shared.requests.next_timer();
             let next = if self.shared.requests.due(Nanos::MAX).is_some() {
                 // a client that is woken too early continues to wait
-                self.client.woken(timer.unwrap_or(now).max(now), self.shared)
+                self.client.wake(timer.unwrap_or(now).max(now), self.shared)
             } else if self.shared.requests.next_unconnected().is_some() {
                 self.due = 0;
-                self.client.connected(Ok(()), now, self.shared)
+                self.client.handle_connection(Ok(()), now, self.shared)
             } else {
                 return;
             };
@@ -196,7 +196,7 @@ impl<'a> Drive<'a> {
     /// Passes a piece to the client; returns false when the connection is closed.
     fn receive(&mut self, piece: &[u8]) -> bool {
         self.received_bytes += piece.len();
-        let next = self.client.received(piece, self.shared);
+        let next = self.client.receive(piece, self.shared);
         // a note may be due to an earlier piece than what is sent
         for note in self.shared.reports.notes.drain(..) {
             assert!(!note.lines.is_empty());
@@ -208,9 +208,9 @@ impl<'a> Drive<'a> {
 
     /// Ends the connection; no outage or transaction may be left open.
     fn end(mut self) -> String {
-        self.client.closed(None, self.shared);
+        self.client.handle_close(None, self.shared);
         let between = self.shared.run.reconnects && !self.client.in_flight();
-        assert!(self.client.stopped() || between, "closed, and not stopped");
+        assert!(self.client.is_stopped() || between, "closed, and not stopped");
         assert!(!self.client.in_flight(), "it never ended");
         let counts = self.shared.results.recorder.scripts[0].counts;
         assert!(counts.ended() <= MOST_TRANSACTIONS, "{counts:?}");

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::connections::{Connections, Purpose};
+use crate::connections::{Connections, Purpose, Request};
 use crate::error::RunError;
 use crate::poller::Poller;
 
@@ -25,7 +25,7 @@ pub fn connect_clients(
     stop: &AtomicBool,
 ) -> Result<(), RunError> {
     let tokens = share.clone().enumerate().filter(|(_, client)| begins_connected(*client));
-    tokens.for_each(|(token, _)| connections.dialer.request((token, Purpose::Connect)));
+    tokens.for_each(|(token, _)| connections.dialer.request(Request { token, purpose: Purpose::Connect }));
     while !connections.dialer.is_idle() {
         if stop.load(Ordering::Relaxed) {
             return Err(RunError::Interrupted);
@@ -33,9 +33,9 @@ pub fn connect_clients(
         let mut done = connections.dialer.advance(LOOK_EVERY).map_err(RunError::System)?;
         // the others may have failed because of the first one, for example at a limit of
         // connections
-        done.sort_by_key(|dialed| dialed.tag.0);
+        done.sort_by_key(|dialed| dialed.tag.token);
         for dialed in done {
-            let (token, _) = dialed.tag;
+            let token = dialed.tag.token;
             let mut session = dialed.result.map_err(|error| match error.is_interrupted() {
                 true => RunError::Interrupted,
                 false => RunError::Connect { client: share.start + token, error: Box::new(error) },

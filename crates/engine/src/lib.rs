@@ -44,7 +44,7 @@ pub mod poller;
 mod reconnect;
 pub mod recorder;
 pub mod report;
-mod rows;
+mod row_reader;
 pub mod run;
 mod run_queue;
 pub mod schedule;

@@ -148,39 +148,45 @@ impl OutageTracker {
     }
 
     /// Records a lost connection; `note` describes it, and is called only if it is to be reported.
-    pub fn lost(&self, now: Nanos, in_transaction: bool, sqlstate: Option<&str>, note: impl FnOnce() -> ErrorNote) {
+    pub fn record_loss(
+        &self,
+        now: Nanos,
+        in_transaction: bool,
+        sqlstate: Option<&str>,
+        note: impl FnOnce() -> ErrorNote,
+    ) {
         self.with(|all| {
-            all.lost(now, in_transaction);
+            all.record_loss(now, in_transaction);
             all.tell_loss(sqlstate, note);
         });
     }
 
     /// Records a failed attempt to connect, of a client that was disconnected `already` or that
     /// needs a connection for its transaction.
-    pub fn attempt_failed(&self, now: Nanos, already: bool) {
-        self.with(|all| all.attempt_failed(now, already));
+    pub fn record_failed_attempt(&self, now: Nanos, already: bool) {
+        self.with(|all| all.record_failed_attempt(now, already));
     }
 
     /// Records that a client has reconnected.
-    pub fn back(&self, now: Nanos) {
-        self.with(|all| all.back(now));
+    pub fn record_return(&self, now: Nanos) {
+        self.with(|all| all.record_return(now));
     }
 
     /// Records the first success of a client after it reconnected.
-    pub fn succeeded(&self, now: Nanos) {
-        self.with(|all| all.succeeded(now));
+    pub fn record_success(&self, now: Nanos) {
+        self.with(|all| all.record_success(now));
     }
 
     /// Records that a disconnected client stops.
-    pub fn left(&self, now: Nanos, why: Leave) {
-        self.with(|all| all.left(now, why));
+    pub fn record_leave(&self, now: Nanos, why: Leave) {
+        self.with(|all| all.record_leave(now, why));
     }
 
     /// Records that a connected client has stopped; the remaining ones may now all be disconnected.
-    pub fn stopped(&self, now: Nanos) {
+    pub fn record_stop(&self, now: Nanos) {
         self.with(|all| {
             all.running = all.running.saturating_sub(1);
-            all.look_whether_all_are_away(now);
+            all.check_whether_all_are_away(now);
         });
     }
 
@@ -245,7 +251,7 @@ struct Loss {
 }
 
 impl Tracked {
-    fn lost(&mut self, now: Nanos, in_transaction: bool) {
+    fn record_loss(&mut self, now: Nanos, in_transaction: bool) {
         self.goes_away(now);
         if let Some(open) = &mut self.open {
             open.outage.tally.connections_lost += 1;
@@ -280,10 +286,10 @@ impl Tracked {
         // reports of two workers may arrive in another order than their instants
         open.outage.began = open.outage.began.min(now);
         open.outage.most_away = open.outage.most_away.max(self.away);
-        self.look_whether_all_are_away(now);
+        self.check_whether_all_are_away(now);
     }
 
-    fn look_whether_all_are_away(&mut self, now: Nanos) {
+    fn check_whether_all_are_away(&mut self, now: Nanos) {
         let (away, running) = (self.away, self.running);
         if let Some(open) = &mut self.open {
             match open.all_since {
@@ -313,7 +319,7 @@ impl Tracked {
         }
     }
 
-    fn attempt_failed(&mut self, now: Nanos, already: bool) {
+    fn record_failed_attempt(&mut self, now: Nanos, already: bool) {
         if !already {
             self.goes_away(now);
         }
@@ -322,22 +328,22 @@ impl Tracked {
         }
     }
 
-    fn back(&mut self, now: Nanos) {
+    fn record_return(&mut self, now: Nanos) {
         self.away = self.away.saturating_sub(1);
-        self.look_whether_all_are_away(now);
+        self.check_whether_all_are_away(now);
         if let Some(open) = &mut self.open {
             open.outage.tally.reconnects += 1;
             open.last_back = open.last_back.max(now);
         }
     }
 
-    fn succeeded(&mut self, now: Nanos) {
+    fn record_success(&mut self, now: Nanos) {
         if let Some(open) = &mut self.open {
             open.outage.first_success.get_or_insert(now);
         }
     }
 
-    fn left(&mut self, now: Nanos, why: Leave) {
+    fn record_leave(&mut self, now: Nanos, why: Leave) {
         self.away = self.away.saturating_sub(1);
         if let Some(open) = &mut self.open {
             // the number of remaining clients is compared when they are counted off

@@ -39,8 +39,11 @@ const SPARE_RECORDS: usize = 2;
 
 /// Whether a worker can begin.
 enum Ready {
-    /// It can, with the start and the end of its connecting.
-    Connected(Nanos, Nanos),
+    Connected {
+        /// When it began to connect.
+        from: Nanos,
+        to: Nanos,
+    },
     Failed(RunError),
 }
 
@@ -73,8 +76,8 @@ fn thread_function(spec: &Spec) -> Result<(Work, &'static str), RunError> {
     let connections = spec.clients.div_ceil(spec.workers);
     let kind = poller::choose(spec.io, spec.workers, connections).map_err(RunError::System)?;
     Ok(match kind {
-        poller::Kind::Epoll => (work::<Epoll>, Epoll::NAME),
-        poller::Kind::IoUring => (work::<Uring>, Uring::NAME),
+        poller::PollerKind::Epoll => (work::<Epoll>, Epoll::NAME),
+        poller::PollerKind::IoUring => (work::<Uring>, Uring::NAME),
     })
 }
 
@@ -175,7 +178,7 @@ fn work<P: Poller>(
     // all of this takes time, so it comes before the load's origin
     let shared = Shared::new(number, context);
     let clients = share.map(|id| Client::new(id, &shared)).collect();
-    let _ = ready.send(Ready::Connected(from, connected));
+    let _ = ready.send(Ready::Connected { from, to: connected });
     // without a start, the run does not begin
     let Ok(timetable) = started.recv() else {
         return;
@@ -221,7 +224,7 @@ fn await_all(readiness: &Receiver<Ready>, workers: usize, stop: &AtomicBool) -> 
     // every worker sends one message, and then waits for the start while it keeps its sender
     for ready in readiness.iter().take(workers) {
         match ready {
-            Ready::Connected(from, to) => {
+            Ready::Connected { from, to } => {
                 first = first.min(from);
                 last = last.max(to);
             }

@@ -4,7 +4,7 @@
 use pgdyno_script::{Capture, Symbols, Vars};
 use pgdyno_wire::{self as wire, EncodeError, Exchange, ProtocolError, Reply, ServerError, TxStatus, frontend};
 
-use crate::rows::Rows;
+use crate::row_reader::RowReader;
 use crate::statement_template::{Parsed, Template};
 
 /// A Query message.
@@ -31,7 +31,7 @@ pub struct Session {
     error: Option<Box<ServerError>>,
     /// How many results were complete when the error arrived.
     error_query: usize,
-    rows: Rows,
+    rows: RowReader,
 }
 
 /// What a reply means for the sender of the statements.
@@ -66,7 +66,7 @@ impl Session {
             unconfirmed: Vec::new(),
             error: None,
             error_query: 0,
-            rows: Rows::default(),
+            rows: RowReader::default(),
         }
     }
 
@@ -222,7 +222,7 @@ impl Session {
     /// no rows are read.
     pub fn capture(&mut self, capture: &Capture, counts: bool) {
         self.rows.begin(capture);
-        self.report(self.rows.wanted(), counts);
+        self.report(self.rows.reads_rows(), counts);
     }
 
     /// Sets whether the exchange reports rows and every result from here on.
@@ -319,16 +319,16 @@ impl Session {
         self.error_query
     }
 
-    /// Rows and results of the current statement.
+    /// RowReader and results of the current statement.
     #[inline]
     #[must_use]
-    pub fn rows(&self) -> &Rows {
+    pub fn rows(&self) -> &RowReader {
         &self.rows
     }
 
-    /// Rows and results of the current statement, to take them.
+    /// RowReader and results of the current statement, to take them.
     #[inline]
-    pub fn rows_mut(&mut self) -> &mut Rows {
+    pub fn rows_mut(&mut self) -> &mut RowReader {
         &mut self.rows
     }
 }

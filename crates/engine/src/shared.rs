@@ -90,7 +90,7 @@ impl<'a> Shared<'a> {
             (Window::Planned, Some(deadline)) => deadline.min(now),
             // while the server did not answer, it gave no throughput
             _ if in_flight => now,
-            (Window::Planned, None) if away || self.run.stopped() => now,
+            (Window::Planned, None) if away || self.run.is_stopped() => now,
             _ => self.results.last_end,
         }
     }

@@ -25,7 +25,7 @@ impl Stalls {
 
     /// Records a successful transaction.
     #[inline]
-    pub fn served(&mut self, now: Nanos) {
+    pub fn record_success(&mut self, now: Nanos) {
         if now.saturating_sub(self.last_success) >= SHORTEST {
             self.ended.push((self.last_success, now));
         }
@@ -78,11 +78,11 @@ mod tests {
     fn a_lull_is_cut_where_intervals_meet() {
         let mut stalls = Stalls::default();
         stalls.begin(5 * MS);
-        stalls.served(14 * MS);
-        stalls.served(30 * MS);
+        stalls.record_success(14 * MS);
+        stalls.record_success(30 * MS);
         assert_eq!(stalls.within(0, 100 * MS), [(14 * MS, 30 * MS), (30 * MS, 100 * MS)]);
         stalls.forget(100 * MS);
-        stalls.served(150 * MS);
+        stalls.record_success(150 * MS);
         assert_eq!(stalls.within(100 * MS, 150 * MS), [(100 * MS, 150 * MS)]);
         stalls.forget(150 * MS);
         assert!(stalls.within(150 * MS, 150 * MS).is_empty());
@@ -92,10 +92,10 @@ mod tests {
     fn intervals_that_are_reported_late_share_a_lull() {
         let mut stalls = Stalls::default();
         stalls.begin(0);
-        stalls.served(5 * MS);
+        stalls.record_success(5 * MS);
         // the worker itself did not run until now, and two intervals have ended in the meantime
-        stalls.served(250 * MS);
-        stalls.served(265 * MS);
+        stalls.record_success(250 * MS);
+        stalls.record_success(265 * MS);
         let mut reported = Vec::new();
         for to in [100 * MS, 200 * MS, 300 * MS] {
             reported.extend(stalls.within(to - 100 * MS, to));

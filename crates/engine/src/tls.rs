@@ -14,23 +14,23 @@ use crate::shared::Shared;
 /// Like a client's own bytes, `out` stays the same until more bytes come or the client sends again:
 /// by then the poller has sent it, or has a copy.
 #[derive(Debug)]
-struct Sealed {
+struct TlsSession {
     channel: Box<TlsChannel>,
     out: Vec<u8>,
 }
 
 /// The TLS sessions of a worker's connections; empty without any.
 #[derive(Debug, Default)]
-pub struct Channels(Vec<Option<Sealed>>);
+pub struct TlsSessions(Vec<Option<TlsSession>>);
 
-impl Channels {
+impl TlsSessions {
     /// Sets up connection `token`, with or without a TLS session.
     pub fn set(&mut self, token: usize, channel: Option<Box<TlsChannel>>) {
         if channel.is_some() && self.0.len() <= token {
             self.0.resize_with(token + 1, || None);
         }
         if let Some(place) = self.0.get_mut(token) {
-            *place = channel.map(|channel| Sealed { channel, out: Vec::new() });
+            *place = channel.map(|channel| TlsSession { channel, out: Vec::new() });
         }
     }
 
@@ -51,10 +51,10 @@ impl Channels {
 
     /// Passes bytes that arrived on `token` to `client`, decrypted if the connection has TLS.
     #[inline]
-    pub fn received(&mut self, token: usize, bytes: &[u8], client: &mut Client, shared: &mut Shared<'_>) -> Next {
+    pub fn receive(&mut self, token: usize, bytes: &[u8], client: &mut Client, shared: &mut Shared<'_>) -> Next {
         match self.0.get_mut(token) {
-            Some(Some(sealed)) => sealed.received(bytes, client, shared),
-            _ => client.received(bytes, shared),
+            Some(Some(sealed)) => sealed.receive(bytes, client, shared),
+            _ => client.receive(bytes, shared),
         }
     }
 
@@ -75,19 +75,19 @@ impl Channels {
     }
 }
 
-impl Sealed {
+impl TlsSession {
     fn seal(&mut self, client: &Client) -> Result<(), TlsError> {
         self.channel.seal(client.outgoing(), &mut self.out)
     }
 
-    fn received(&mut self, mut bytes: &[u8], client: &mut Client, shared: &mut Shared<'_>) -> Next {
+    fn receive(&mut self, mut bytes: &[u8], client: &mut Client, shared: &mut Shared<'_>) -> Next {
         self.out.clear();
         let mut answer = Next::Wait;
         loop {
             let plain = self.channel.plain();
             if !plain.is_empty() {
                 let length = plain.len();
-                let next = client.received(plain, shared);
+                let next = client.receive(plain, shared);
                 self.channel.consume(length);
                 match next {
                     Next::Wait => {}
@@ -98,7 +98,7 @@ impl Sealed {
                     Next::Close => return Next::Close,
                 }
             } else if self.channel.is_closed() {
-                client.closed(None, shared);
+                client.handle_close(None, shared);
                 return Next::Close;
             } else if bytes.is_empty() {
                 return answer;
@@ -111,6 +111,6 @@ impl Sealed {
 
 /// Ends a connection whose TLS session has failed: it counts as lost.
 fn broken(error: TlsError, client: &mut Client, shared: &mut Shared<'_>) -> Next {
-    client.closed(Some(&io::Error::other(error)), shared);
+    client.handle_close(Some(&io::Error::other(error)), shared);
     Next::Close
 }

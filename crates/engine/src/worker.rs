@@ -25,7 +25,7 @@ use crate::recorder::ScriptRecord;
 use crate::run_queue::RunQueue;
 use crate::shared::Shared;
 use crate::timetable::Timetable;
-use crate::tls::Channels;
+use crate::tls::TlsSessions;
 use crate::worker_channel::WorkerSender;
 use crate::worker_message::{WorkerEnd, WorkerMessage};
 
@@ -75,7 +75,7 @@ struct Load<'a> {
     /// Indexed by token.
     clients: Vec<Client>,
     /// The TLS sessions between clients and poller.
-    channels: Channels,
+    tls_sessions: TlsSessions,
     /// The keys for cancelling the statements of their sessions.
     cancels: CancelTokens,
     shared: Shared<'a>,
@@ -85,14 +85,14 @@ struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    fn new(clients: Vec<Client>, channels: Channels, cancels: CancelTokens, shared: Shared<'a>) -> Self {
+    fn new(clients: Vec<Client>, tls_sessions: TlsSessions, cancels: CancelTokens, shared: Shared<'a>) -> Self {
         let first_client = shared.run.spec.clients_of(shared.run.worker).start;
-        Self { first_client, running: clients.len(), clients, channels, cancels, shared, replies: 0 }
+        Self { first_client, running: clients.len(), clients, tls_sessions, cancels, shared, replies: 0 }
     }
 
     /// How many clients are disconnected and reconnecting.
     fn away(&self) -> usize {
-        let is_away = |client: &&Client| client.is_away() && !client.stopped();
+        let is_away = |client: &&Client| client.is_away() && !client.is_stopped();
         match self.shared.reports.outages {
             Some(_) => self.clients.iter().filter(is_away).count(),
             None => 0,
@@ -106,31 +106,35 @@ impl<'a> Load<'a> {
 
     /// Everything that belongs to the connection of `token`, whose `socket` leaves the poller.
     fn transport(&mut self, token: usize, socket: OwnedFd) -> Transport {
-        Transport { socket, tls: self.channels.take(token), cancel: self.cancels.take(token) }
+        Transport { socket, tls: self.tls_sessions.take(token), cancel: self.cancels.take(token) }
     }
 
     /// Borrows the client of `token`, if there is one, with the state that each of its steps needs.
-    fn client_parts(&mut self, token: usize) -> Option<(&mut Client, &mut Channels, &mut Shared<'a>)> {
+    fn client_parts(&mut self, token: usize) -> Option<(&mut Client, &mut TlsSessions, &mut Shared<'a>)> {
         let client = self.clients.get_mut(token)?;
-        Some((client, &mut self.channels, &mut self.shared))
+        Some((client, &mut self.tls_sessions, &mut self.shared))
     }
 
     /// Runs one step of the client of `token`. Keeps the number of running clients up to date.
-    fn step(&mut self, token: usize, step: impl FnOnce(&mut Client, &mut Channels, &mut Shared<'_>) -> Next) -> Next {
+    fn step(
+        &mut self,
+        token: usize,
+        step: impl FnOnce(&mut Client, &mut TlsSessions, &mut Shared<'_>) -> Next,
+    ) -> Next {
         let Some(client) = self.clients.get_mut(token) else {
             return Next::Wait;
         };
-        let was_stopped = client.stopped();
-        let next = step(client, &mut self.channels, &mut self.shared);
-        if !was_stopped && client.stopped() {
+        let was_stopped = client.is_stopped();
+        let next = step(client, &mut self.tls_sessions, &mut self.shared);
+        if !was_stopped && client.is_stopped() {
             self.running -= 1;
-            self.count_off(token);
+            self.leave_outage(token);
         }
         next
     }
 
     /// Removes a client that has stopped from the current outage.
-    fn count_off(&self, token: usize) {
+    fn leave_outage(&self, token: usize) {
         let Some(outages) = &self.shared.reports.outages else {
             return;
         };
@@ -140,19 +144,19 @@ impl<'a> Load<'a> {
         let now = self.shared.clock.now();
         let is_over = self.shared.run.stops(now);
         if client.is_away() {
-            let why = if client.aborted() || is_over { Leave::NeverBack } else { Leave::Done };
-            outages.left(now, why);
+            let why = if client.has_aborted() || is_over { Leave::NeverBack } else { Leave::Done };
+            outages.record_leave(now, why);
         }
         // at the end of the run they stop one by one, which must not end the outage for the
         // remaining ones
         if !is_over {
-            outages.stopped(now);
+            outages.record_stop(now);
         }
     }
 
     /// The starts that were due by `now`, or by the deadline, and that no client began. With a
     /// number of transactions each start belongs to a client, and none is left.
-    fn unstarted(&mut self, now: Nanos) -> Vec<u64> {
+    fn count_unstarted(&mut self, now: Nanos) -> Vec<u64> {
         let none = vec![0; self.shared.run.spec.phase_count()];
         let Some(deadline) = self.shared.run.deadline else {
             return none;
@@ -174,14 +178,14 @@ impl<'a> Load<'a> {
 }
 
 impl Handler for Load<'_> {
-    fn received(&mut self, token: usize, bytes: &[u8]) -> Next {
+    fn receive(&mut self, token: usize, bytes: &[u8]) -> Next {
         self.replies += 1;
-        self.step(token, |client, channels, shared| channels.received(token, bytes, client, shared))
+        self.step(token, |client, tls_sessions, shared| tls_sessions.receive(token, bytes, client, shared))
     }
 
-    fn closed(&mut self, token: usize, why: Option<io::Error>) {
+    fn handle_close(&mut self, token: usize, why: Option<io::Error>) {
         self.step(token, |client, _, shared| {
-            client.closed(why.as_ref(), shared);
+            client.handle_close(why.as_ref(), shared);
             Next::Wait
         });
     }
@@ -191,7 +195,7 @@ impl Handler for Load<'_> {
     }
 
     fn outgoing(&self, token: usize) -> &[u8] {
-        match (self.channels.outgoing(token), self.clients.get(token)) {
+        match (self.tls_sessions.outgoing(token), self.clients.get(token)) {
             (Some(sealed), _) => sealed,
             (None, Some(client)) => client.outgoing(),
             (None, _) => &[],
@@ -214,7 +218,7 @@ impl<'a, P: Poller> Worker<'a, P> {
         Self {
             number,
             poller: connections.poller,
-            load: Load::new(clients, connections.channels, connections.cancels, shared),
+            load: Load::new(clients, connections.tls_sessions, connections.cancels, shared),
             from: timetable.origin,
             to: timetable.interval_end(timetable.origin),
             timetable,
@@ -242,8 +246,8 @@ impl<'a, P: Poller> Worker<'a, P> {
     fn abort_overdue_clients(&mut self) {
         for token in 0..self.load.clients.len() {
             self.load.step(token, |client, _, shared| {
-                if !client.stopped() {
-                    client.overdue(shared);
+                if !client.is_stopped() {
+                    client.abort_overdue(shared);
                 }
                 Next::Wait
             });
@@ -259,11 +263,11 @@ impl<'a, P: Poller> Worker<'a, P> {
         };
         let now = self.load.shared.clock.now();
         let clients = self.load.clients.iter();
-        let aborted = clients.filter(|client| client.aborted()).count();
+        let aborted = clients.filter(|client| client.has_aborted()).count();
         // before anything is reported, because the reader may be stuck
         let left_running = self.shut_down(&holds);
         self.close_intervals(now);
-        self.hand_on(now.max(self.from), true);
+        self.report_interval(now.max(self.from), true);
         self.send_notes();
         // the load has ended, and may wait for its reader
         for message in std::mem::take(&mut self.unsent) {
@@ -273,7 +277,7 @@ impl<'a, P: Poller> Worker<'a, P> {
         if now < self.timetable.measure && load.shared.starts.phase_state.is_none() {
             load.shared.results.recorder.errors.clear();
         }
-        let unstarted = load.unstarted(now);
+        let unstarted = load.count_unstarted(now);
         let clients = load.clients.iter();
         let in_flight: Vec<(usize, Nanos)> = clients.filter_map(Client::record_in_flight).collect();
         for (record, started) in &in_flight {
@@ -312,7 +316,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             self.step(token, |client, shared| client.begin(now, shared));
         }
         let drained_by = self.drained_by();
-        while self.load.running > 0 && !self.load.shared.run.stopped() {
+        while self.load.running > 0 && !self.load.shared.run.is_stopped() {
             let now = self.load.shared.clock.now();
             if now >= drained_by {
                 let holds = self.holds();
@@ -340,9 +344,9 @@ impl<'a, P: Poller> Worker<'a, P> {
     }
 
     fn step(&mut self, token: usize, step: impl FnOnce(&mut Client, &mut Shared<'_>) -> Next) {
-        let next = self.load.step(token, |client, channels, shared| {
+        let next = self.load.step(token, |client, tls_sessions, shared| {
             let next = step(client, shared);
-            channels.seal(token, next, client, shared)
+            tls_sessions.seal(token, next, client, shared)
         });
         match next {
             Next::Wait => {}
@@ -358,7 +362,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             let Some(client) = self.load.shared.requests.due(now) else {
                 return;
             };
-            self.step(self.load.token(client), |client, shared| client.woken(now, shared));
+            self.step(self.load.token(client), |client, shared| client.wake(now, shared));
         }
     }
 
@@ -370,7 +374,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             let (next_phase, _) = self.timetable.phase(end);
             let (planned, next_planned) = (self.timetable.planned(self.from), self.timetable.planned(end));
             self.health.late = now - end;
-            self.hand_on(end, phase != next_phase || planned != next_planned);
+            self.report_interval(end, phase != next_phase || planned != next_planned);
             // a run with phases separates the warm-up's commands by transaction
             if planned.is_none() && phase == Phase::WarmUp && next_phase != Phase::WarmUp {
                 self.load.shared.results.begin_measuring(end);
@@ -382,7 +386,7 @@ impl<'a, P: Poller> Worker<'a, P> {
     /// Reports what was recorded up to `to`. If the engine is slow to read, the records stay and
     /// become part of the next interval, unless they `must` not, because another phase begins: the
     /// load never waits for a reader.
-    fn hand_on(&mut self, to: Nanos, must: bool) {
+    fn report_interval(&mut self, to: Nanos, must: bool) {
         if to == self.from && self.load.shared.results.recorder.is_empty() {
             return;
         }

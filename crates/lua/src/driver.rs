@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mlua::{String as LuaString, Table, Thread, Value};
 use pgdyno_engine::clock::Nanos;
-use pgdyno_engine::driver::{Answer, Change, Driver, Event, Kind, Outgoing, Refused, Request};
+use pgdyno_engine::driver::{Answer, Change, Driver, Event, Outgoing, Refused, Request, StatementKind};
 
 use crate::error::words;
 use crate::lua_state::{State, ask, code};
@@ -117,7 +117,7 @@ impl Session {
         }
         // with several statements in one query, the last result counts
         Ok(match answer.results().last() {
-            Some(result) if result.columns.is_some() || result.kind == Kind::Read => {
+            Some(result) if result.columns.is_some() || result.kind == StatementKind::Read => {
                 let sent = answer.rows(answer.results().len() - 1);
                 // the tags of SHOW, EXPLAIN and CALL have no number
                 let rows = result.affected.map_or(sent.len(), |rows| rows as usize);

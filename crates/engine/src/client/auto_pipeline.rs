@@ -112,7 +112,7 @@ impl Client {
     }
 
     /// Handles the end of a result; the statement has succeeded if that was its last one.
-    pub(super) fn batched_result(&mut self, is_ready: bool, now: &mut Option<Nanos>, shared: &mut Shared<'_>) {
+    pub(super) fn end_batched_result(&mut self, is_ready: bool, now: &mut Option<Nanos>, shared: &mut Shared<'_>) {
         let current = self.transaction.mode.batch().next_answered();
         let ends = current.is_some_and(|batched| batched.synced == is_ready);
         if self.session.error().is_some() || !ends {
@@ -128,19 +128,19 @@ impl Client {
     /// Handles the first error of a batch: it belongs to the current statement, and the transaction
     /// fails because of it. Only the bytes of that statement are kept, because the error's position
     /// counts in them.
-    pub(super) fn batched_error(&mut self) {
+    pub(super) fn assign_batched_error(&mut self) {
         if let Some((start, end)) = self.transaction.mode.batch().cut() {
             self.session.keep_sent(start, end);
         }
     }
 
     /// Handles the answer to the whole batch.
-    pub(super) fn batch_answered(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+    pub(super) fn finish_batch(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let batch = self.transaction.mode.batch();
         let abort = batch.abort.take();
         batch.clear();
         if self.session.error().is_some() {
-            return self.statement_failed(now, shared);
+            return self.fail_statement(now, shared);
         }
         self.session.confirm_prepared();
         if let Some(why) = abort {

@@ -81,7 +81,7 @@ impl Client {
             Op::EndPipeline => self.end_pipeline(),
             Op::Shell { .. } | Op::SetShell { .. } => {
                 let result = self.run_meta(program, op, shared);
-                if shared.run.stopped() {
+                if shared.run.is_stopped() {
                     // the command was ended, and its session is closed like that of one that sleeps
                     self.enter(State::Running(Awaited::Sleep));
                     return Ok(Some(Next::Wait));
@@ -130,11 +130,12 @@ impl Client {
                     .assign(target, "set", value)
                     .map_err(|error| Abort::command("set", "assignment of meta-command failed").because(error))?;
             }
-            Op::Shell { args } => crate::shell::run(program, args, &self.vars, || shared.run.stopped())
+            Op::Shell { args } => crate::shell::run(program, args, &self.vars, || shared.run.is_stopped())
                 .map_err(|error| not_executed("shell").because(error))?,
             Op::SetShell { target, args } => {
                 let failed = |error: String| not_executed("setshell").because(error);
-                let value = crate::shell::output(program, args, &self.vars, || shared.run.stopped()).map_err(failed)?;
+                let value =
+                    crate::shell::output(program, args, &self.vars, || shared.run.is_stopped()).map_err(failed)?;
                 self.vars.assign(target, "setshell", Value::Int(value)).map_err(|error| failed(error.to_string()))?;
             }
             Op::SyncPipeline if !self.transaction.mode.is_in_pipeline() => {
@@ -200,7 +201,7 @@ impl Client {
 
     /// Continues after the statements were prepared ahead, whether or not the server accepted all
     /// of them.
-    pub(super) fn all_prepared(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+    pub(super) fn finish_preparation(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         self.session.confirm_prepared();
         self.session.clear_outgoing();
         let program = &shared.run.spec.programs[self.transaction.script].program;

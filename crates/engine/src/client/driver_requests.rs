@@ -26,7 +26,7 @@ impl Client {
             return self.choose_step(now, shared);
         }
         if shared.run.reconnects {
-            return self.choose(now, shared);
+            return self.choose_transaction(now, shared);
         }
         self.announce_session(Stage::Opening, now, shared)
     }
@@ -64,7 +64,7 @@ impl Client {
     }
 
     /// Passes the complete answer to the driver.
-    pub(super) fn driver_answered(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+    pub(super) fn pass_answer(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let mut answer = self.session.rows_mut().take_answer();
         answer.count(&mut shared.results.recorder.scripts[self.transaction.record].statements);
         answer.end(self.session.take_error(), self.session.tx_status());
@@ -117,7 +117,7 @@ impl Client {
                 self.sleep_until(now.saturating_add(length), shared);
                 Next::Wait
             }
-            Request::Change(change) => self.want(change, shared),
+            Request::Change(change) => self.request_change(change, shared),
             Request::Close(number) => {
                 let driver = self.transaction.driver_mut();
                 if let Some(sessions) = driver.and_then(|driver| driver.sessions.as_mut()) {
@@ -125,8 +125,8 @@ impl Client {
                 }
                 self.drive(Event::Changed(None), now, shared)
             }
-            Request::Done => self.driver_done(now, shared),
-            Request::Refused(refused) => self.driver_refused(refused, now, shared),
+            Request::Done => self.finish_driver(now, shared),
+            Request::Refused(refused) => self.refuse_transaction(refused, now, shared),
             Request::Stop => {
                 if !shared.run.driven_sessions && std::mem::take(&mut self.transaction.begun) {
                     shared.results.in_flight -= 1;
@@ -161,9 +161,9 @@ impl Client {
         Next::Send
     }
 
-    fn driver_done(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+    fn finish_driver(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         match self.transaction.driver().map(|driver| driver.stage) {
-            Some(Stage::Opening) => self.choose(now, shared),
+            Some(Stage::Opening) => self.choose_transaction(now, shared),
             Some(Stage::Reopening) => self.run_driver(now, shared),
             Some(Stage::Transaction) => {
                 // a transaction without any request took time, too
@@ -202,7 +202,7 @@ impl Client {
         }
     }
 
-    fn driver_refused(&mut self, refused: Refused, now: Nanos, shared: &mut Shared<'_>) -> Next {
+    fn refuse_transaction(&mut self, refused: Refused, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let Some(driver) = self.transaction.driver_mut() else {
             return Next::Wait;
         };

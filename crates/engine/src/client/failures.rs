@@ -19,12 +19,12 @@ use crate::transaction::FailedTry;
 impl Client {
     /// Handles the failure of the current statement, or of one in the pipeline, after everything is
     /// answered.
-    pub(super) fn statement_failed(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+    pub(super) fn fail_statement(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let state = self.session.error().map(ServerError::sqlstate);
         let ending = match (state.and_then(Ending::after_retryable), shared.run.spec.on_error) {
             (Some(ending), _) => ending,
             (None, OnError::Continue) if state.is_some() => Ending::OtherFailure,
-            _ => return self.refused(Consequence::ClientAborted, shared),
+            _ => return self.abort_by_error(Consequence::ClientAborted, shared),
         };
         self.session.doubt_prepared();
         self.transaction.mode.close_pipeline();
@@ -170,7 +170,7 @@ impl Client {
     }
 
     /// Aborts the client because it is still busy after the drain limit.
-    pub fn overdue(&mut self, shared: &mut Shared<'_>) -> Next {
+    pub fn abort_overdue(&mut self, shared: &mut Shared<'_>) -> Next {
         let limit_s = shared.run.spec.drain_limit.unwrap_or_default().as_secs_f64();
         let late = format!("not done {limit_s} s after the end of the run (--drain-limit)");
         let why = Abort::new(Form::Command(None), late);
@@ -178,7 +178,7 @@ impl Client {
     }
 
     /// Aborts the client because of the server's error.
-    pub(super) fn refused(&mut self, consequence: Consequence, shared: &mut Shared<'_>) -> Next {
+    pub(super) fn abort_by_error(&mut self, consequence: Consequence, shared: &mut Shared<'_>) -> Next {
         let (id, script) = (self.id, self.transaction.script);
         let command = self.command_number(shared);
         let query = self.query_of_error();
@@ -190,7 +190,7 @@ impl Client {
     /// Aborts the client; if there is an error of the server, that is reported in place of `why`.
     pub(super) fn abort(&mut self, why: &Abort, consequence: Consequence, shared: &mut Shared<'_>) -> Next {
         if self.session.error().is_some() && why.form != Form::While {
-            return self.refused(consequence, shared);
+            return self.abort_by_error(consequence, shared);
         }
         let program = &shared.run.spec.programs[self.transaction.script].program;
         // a client that could not connect has not reached a command yet
@@ -226,9 +226,9 @@ impl Client {
             self.transaction.begun = false;
             shared.end_transaction(self.transaction.record, self.transaction.started, now);
         }
-        self.leave_turn(now, shared);
+        self.give_up_turn(now, shared);
         self.enter(State::Aborted);
-        shared.run.client_aborted();
+        shared.run.stop_after_abort();
         Next::Close
     }
 

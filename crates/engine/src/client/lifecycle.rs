@@ -4,7 +4,7 @@ use pgdyno_script::Value;
 use pgdyno_wire::TxStatus;
 
 use crate::client::Client;
-use crate::client::state::{Connection, Pause, State};
+use crate::client::state::{Connection, PauseReason, State};
 use crate::client_abort::{Abort, Form};
 use crate::clock::Nanos;
 use crate::commit_ledger::CommitOutcome;
@@ -17,7 +17,7 @@ use crate::spec::Window;
 use crate::transaction::DriverRun;
 
 impl Client {
-    pub(super) fn choose(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+    pub(super) fn choose_transaction(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if shared.starts.phase_state.is_some() {
             return self.choose_in_phase(now, shared);
         }
@@ -32,7 +32,7 @@ impl Client {
             format!("client {} executing script \"{name}\"", self.id)
         });
         if shared.run.pauses
-            && let Some(next) = self.key(now, shared)
+            && let Some(next) = self.start_keying(now, shared)
         {
             return next;
         }
@@ -42,7 +42,7 @@ impl Client {
             while intended + limit < now
                 && shared.run.deadline.is_none_or(|deadline| intended <= deadline)
                 && !self.limit_reached(shared)
-                && !shared.run.stopped()
+                && !shared.run.is_stopped()
             {
                 self.count(Ending::Skipped, 0, now, shared);
                 intended = shared.starts.schedule.next_start(now);
@@ -58,7 +58,7 @@ impl Client {
         }
         self.transaction.intended = intended;
         if intended > now {
-            self.enter(State::Paused(Pause::Schedule));
+            self.enter(State::Paused(PauseReason::Schedule));
             self.sleep_until(intended, shared);
             return Next::Wait;
         }
@@ -70,7 +70,7 @@ impl Client {
         if now >= deadline || shared.run.spec.window == Window::ToLastTransaction {
             return self.finish(shared);
         }
-        self.enter(State::Paused(Pause::Rest));
+        self.enter(State::Paused(PauseReason::Rest));
         self.wake_at(deadline, shared);
         Next::Wait
     }
@@ -81,10 +81,10 @@ impl Client {
             shared.requests.connect(self.id);
             return Next::Wait;
         }
-        self.start(now, shared)
+        self.start_transaction(now, shared)
     }
 
-    pub(super) fn start(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+    pub(super) fn start_transaction(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         self.transaction.begin(now);
         shared.results.in_flight += 1;
         if shared.run.spec.tries.may_retry() {
@@ -138,17 +138,17 @@ impl Client {
         shared.end_transaction(self.transaction.record, self.transaction.started, now);
         self.transaction.begun = false;
         if ending == Ending::Succeeded {
-            shared.results.stalls.served(now);
+            shared.results.stalls.record_success(now);
             if self.absence.is_some() {
                 self.end_absence(now, shared);
             }
         }
-        self.go_on(now, shared)
+        self.continue_after_transaction(now, shared)
     }
 
     /// Continues after a transaction: pauses, chooses the next one, or stops.
     #[inline]
-    fn go_on(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+    fn continue_after_transaction(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if self.session.tx_status() != TxStatus::Idle && !self.transaction.is_driven() {
             let open = "end of script reached without completing the last transaction";
             let why = Abort::new(Form::AtEnd, open);
@@ -159,26 +159,26 @@ impl Client {
         }
         if shared.run.pauses
             && !shared.run.reconnects
-            && let Some(next) = self.think(now, shared)
+            && let Some(next) = self.start_thinking(now, shared)
         {
             return next;
         }
         if shared.run.reconnects {
-            return self.leave(now, shared);
+            return self.end_session(now, shared);
         }
         if !self.transaction.waited && !self.transaction.driver_mut().is_some_and(DriverRun::goes_on_silently) {
             // a script without SQL must let other clients run, and must notice the deadline
-            self.enter(State::Paused(Pause::Yield));
+            self.enter(State::Paused(PauseReason::Yield));
             self.wake_at(now, shared);
             return Next::Wait;
         }
-        self.choose(now, shared)
+        self.choose_transaction(now, shared)
     }
 
     /// Ends the session, because the next transaction has a connection of its own.
-    pub(super) fn leave(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        if !(shared.run.pauses && self.think(now, shared).is_some()) {
-            self.enter(State::Paused(Pause::Yield));
+    pub(super) fn end_session(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        if !(shared.run.pauses && self.start_thinking(now, shared).is_some()) {
+            self.enter(State::Paused(PauseReason::Yield));
             self.wake_at(now, shared);
         }
         self.session.terminate();

@@ -1,7 +1,7 @@
 //! How a client chooses its next transaction in a load with phases.
 
 use crate::client::Client;
-use crate::client::state::{Pause, State};
+use crate::client::state::{PauseReason, State};
 use crate::clock::Nanos;
 use crate::poller::Next;
 use crate::recorder::Ending;
@@ -24,7 +24,7 @@ impl Client {
         }
         if shared.starts.phase_state().is_awaited() {
             shared.starts.phase_state().stands_by(self.id);
-            self.enter(State::Paused(Pause::StandBy));
+            self.enter(State::Paused(PauseReason::StandBy));
             return Next::Wait;
         }
         let mut intended = shared.starts.next_planned_start(now);
@@ -32,7 +32,7 @@ impl Client {
             // too late to be worth starting: count it as skipped and draw the next start
             while intended + limit < now
                 && shared.run.deadline.is_none_or(|deadline| intended < deadline)
-                && !shared.run.stopped()
+                && !shared.run.is_stopped()
             {
                 self.skip(intended, now, shared);
                 intended = shared.starts.next_planned_start(now);
@@ -47,13 +47,13 @@ impl Client {
         }
         shared.starts.phase_state().waits(self.id);
         self.transaction.intended = intended;
-        self.enter(State::Paused(Pause::Schedule));
+        self.enter(State::Paused(PauseReason::Schedule));
         self.sleep_until(intended, shared);
         Next::Wait
     }
 
     /// Begins the start that the client was waiting for.
-    pub(super) fn turn_came(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+    pub(super) fn begin_turn(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let intended = self.transaction.intended;
         if shared.starts.phase_state().next_in_use(self.id, now) == Some(now) {
             return self.begin_in_phase(intended, now, shared);
@@ -90,7 +90,7 @@ impl Client {
     }
 
     /// Returns the start that this client was waiting for, because the client gives up.
-    pub(super) fn leave_turn(&self, now: Nanos, shared: &mut Shared<'_>) {
+    pub(super) fn give_up_turn(&self, now: Nanos, shared: &mut Shared<'_>) {
         if let Some(phase_state) = &mut shared.starts.phase_state
             && phase_state.is_awaited_by(self.id)
         {
@@ -100,10 +100,10 @@ impl Client {
     }
 
     /// Passes the turn to another client, because the connection is lost.
-    pub(super) fn lose_turn(&self, now: Nanos, shared: &mut Shared<'_>) {
+    pub(super) fn pass_turn_after_loss(&self, now: Nanos, shared: &mut Shared<'_>) {
         if let Some(phase_state) = &mut shared.starts.phase_state {
             phase_state.stop_standing_by(self.id);
-            self.leave_turn(now, shared);
+            self.give_up_turn(now, shared);
         }
     }
 
@@ -114,7 +114,7 @@ impl Client {
 
     /// Rests until `until`, or until the end of the run.
     fn rest(&mut self, until: Option<Nanos>, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        self.enter(State::Paused(Pause::Rest));
+        self.enter(State::Paused(PauseReason::Rest));
         let end = shared.run.deadline.unwrap_or(Nanos::MAX);
         self.wake_at(until.unwrap_or(end).min(end), shared);
         self.pass_turn(now, shared);

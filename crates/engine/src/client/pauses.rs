@@ -1,7 +1,7 @@
 //! How a client waits for its keying and think times: [`crate::pacing`].
 
 use crate::client::Client;
-use crate::client::state::{Pause, State};
+use crate::client::state::{PauseReason, State};
 use crate::clock::Nanos;
 use crate::poller::Next;
 use crate::shared::Shared;
@@ -9,20 +9,20 @@ use crate::shared::Shared;
 impl Client {
     /// Starts the keying time of the chosen transaction, whose intended start is its end; returns
     /// None if there is no keying time.
-    pub(super) fn key(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Option<Next> {
+    pub(super) fn start_keying(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Option<Next> {
         let pause = shared.run.spec.pacing[self.transaction.script].keying;
         let length = pause.draw(&mut self.random.pacing);
-        self.pause(Pause::Keying, length, now, shared)
+        self.pause(PauseReason::Keying, length, now, shared)
     }
 
     /// Starts the think time after a transaction; returns None without a think time.
-    pub(super) fn think(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Option<Next> {
+    pub(super) fn start_thinking(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Option<Next> {
         let pause = shared.run.spec.pacing[self.transaction.script].think;
         let length = pause.draw(&mut self.random.pacing);
-        self.pause(Pause::Thinking, length, now, shared)
+        self.pause(PauseReason::Thinking, length, now, shared)
     }
 
-    fn pause(&mut self, pause: Pause, length: Nanos, now: Nanos, shared: &mut Shared<'_>) -> Option<Next> {
+    fn pause(&mut self, pause: PauseReason, length: Nanos, now: Nanos, shared: &mut Shared<'_>) -> Option<Next> {
         if length == 0 {
             return None;
         }
@@ -55,6 +55,6 @@ impl Client {
         let paused = now.saturating_sub(self.transaction.started);
         let record = &mut shared.results.recorder.scripts[self.transaction.record];
         record.think.record(paused);
-        self.choose(now, shared)
+        self.choose_transaction(now, shared)
     }
 }

@@ -3,7 +3,7 @@
 use pgdyno_wire::ServerError;
 
 use crate::client::Client;
-use crate::client::state::{Connection, Pause, State};
+use crate::client::state::{Connection, PauseReason, State};
 use crate::client_abort::{Abort, Form};
 use crate::clock::{Nanos, SECOND};
 use crate::commit_ledger::CommitOutcome;
@@ -46,12 +46,13 @@ impl Client {
                 self.error_note(message, vec![line], Consequence::Reconnecting, now, shared)
             };
             let sqlstate = sqlstate.as_ref().map(|state| state.as_str());
-            outages.lost(now, in_transaction, sqlstate, note);
+            outages.record_loss(now, in_transaction, sqlstate, note);
             shared.reports.has_losses = true;
         }
-        self.lose_turn(now, shared);
-        let has_chosen =
-            !in_transaction && self.state == State::Paused(Pause::Schedule) && shared.starts.phase_state.is_none();
+        self.pass_turn_after_loss(now, shared);
+        let has_chosen = !in_transaction
+            && self.state == State::Paused(PauseReason::Schedule)
+            && shared.starts.phase_state.is_none();
         if in_transaction {
             self.count_lost(now, shared);
         }
@@ -117,7 +118,7 @@ impl Client {
     }
 
     /// Handles the end of a wait while the client has no connection.
-    pub(super) fn woken_without_connection(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+    pub(super) fn wake_without_connection(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let Some(absence) = self.absence.as_ref().filter(|absence| !absence.is_back) else {
             // the connection of its transaction is being made
             return Next::Wait;
@@ -140,7 +141,7 @@ impl Client {
             return Next::Wait;
         }
         if shared.run.spec.sessions == Sessions::PerTransaction && !absence.has_chosen {
-            return self.choose(now, shared);
+            return self.choose_transaction(now, shared);
         }
         self.enter(State::Unconnected(Connection::Requested));
         shared.requests.connect(self.id);
@@ -149,29 +150,29 @@ impl Client {
 
     /// Handles the connector's result, a connection or the reason for the failure; `since` is the
     /// time of the request.
-    pub fn reconnected(&mut self, result: Result<(), &Refusal>, since: Nanos, shared: &mut Shared<'_>) -> Next {
+    pub fn handle_reconnection(&mut self, result: Result<(), &Refusal>, since: Nanos, shared: &mut Shared<'_>) -> Next {
         let now = shared.clock.now();
         match result {
-            Err(refusal) => self.reconnect_failed(refusal, now, shared),
+            Err(refusal) => self.handle_failed_reconnect(refusal, now, shared),
             Ok(()) => {
-                let has_chosen = self.reconnect_succeeded(now, shared);
+                let has_chosen = self.return_from_absence(now, shared);
                 if shared.run.stops(now) {
                     return self.finish(shared);
                 }
                 if shared.run.spec.sessions == Sessions::PerTransaction {
-                    return self.connected(Ok(()), since, shared);
+                    return self.handle_connection(Ok(()), since, shared);
                 }
                 if shared.run.driven_sessions {
-                    return self.session_opened(since, now, shared);
+                    return self.begin_opened_session(since, now, shared);
                 }
                 self.resume(has_chosen, now, shared)
             }
         }
     }
 
-    fn reconnect_failed(&mut self, refusal: &Refusal, now: Nanos, shared: &mut Shared<'_>) -> Next {
+    fn handle_failed_reconnect(&mut self, refusal: &Refusal, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if let Some(outages) = &shared.reports.outages {
-            outages.attempt_failed(now, self.is_away());
+            outages.record_failed_attempt(now, self.is_away());
         }
         if !self.is_away() {
             self.begin_absence(now, true, shared);
@@ -190,13 +191,13 @@ impl Client {
 
     /// Continues with the new connection; returns whether the start of its next transaction was
     /// drawn before the loss.
-    fn reconnect_succeeded(&mut self, now: Nanos, shared: &Shared<'_>) -> bool {
+    fn return_from_absence(&mut self, now: Nanos, shared: &Shared<'_>) -> bool {
         let Some(absence) = self.absence.as_mut().filter(|absence| !absence.is_back) else {
             return false;
         };
         absence.is_back = true;
         if let Some(outages) = &shared.reports.outages {
-            outages.back(now);
+            outages.record_return(now);
         }
         absence.has_chosen
     }
@@ -209,14 +210,14 @@ impl Client {
             self.count(Ending::Skipped, 0, now, shared);
         }
         if !has_chosen || is_late {
-            return self.choose(now, shared);
+            return self.choose_transaction(now, shared);
         }
         if intended > now {
-            self.enter(State::Paused(Pause::Schedule));
+            self.enter(State::Paused(PauseReason::Schedule));
             self.wake_at(intended, shared);
             return Next::Wait;
         }
-        self.start(now, shared)
+        self.start_transaction(now, shared)
     }
 
     /// Ends the absence: a transaction has succeeded after a reconnect.
@@ -224,7 +225,7 @@ impl Client {
     pub(super) fn end_absence(&mut self, now: Nanos, shared: &Shared<'_>) {
         self.absence = None;
         if let Some(outages) = &shared.reports.outages {
-            outages.succeeded(now);
+            outages.record_success(now);
         }
     }
 }

@@ -16,7 +16,7 @@ const BUSY_WAIT: Nanos = SECOND / 10_000;
 
 impl Client {
     /// Asks the worker for the change of session that the driver requested.
-    pub(super) fn want(&mut self, change: Change, shared: &mut Shared<'_>) -> Next {
+    pub(super) fn request_change(&mut self, change: Change, shared: &mut Shared<'_>) -> Next {
         self.enter(State::Running(Awaited::SessionChange(change)));
         shared.requests.change_session(self.id);
         if matches!(change, Change::Replace { .. }) {
@@ -28,7 +28,7 @@ impl Client {
 
     /// The change of session that the client is waiting for, if there is one.
     #[must_use]
-    pub fn wanted_change(&self) -> Option<Change> {
+    pub fn requested_change(&self) -> Option<Change> {
         match self.state {
             State::Running(Awaited::SessionChange(change)) => Some(change),
             _ => None,
@@ -37,11 +37,11 @@ impl Client {
 
     /// Whether the client itself requested the end of its current connection.
     pub(super) fn replaces_session(&self) -> bool {
-        matches!(self.wanted_change(), Some(Change::Replace { .. }))
+        matches!(self.requested_change(), Some(Change::Replace { .. }))
     }
 
     /// Postpones the change: the current connection still has bytes to send.
-    pub fn change_later(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+    pub fn postpone_change(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         self.wake_at(now + BUSY_WAIT, shared);
         Next::Wait
     }
@@ -54,14 +54,14 @@ impl Client {
 
     /// Continues after the change, or after its failure: then the current session is still the
     /// previous one. `left` is the connection that was current.
-    pub fn session_changed(
+    pub fn finish_session_change(
         &mut self,
         left: Option<Transport>,
         result: Result<(), String>,
         shared: &mut Shared<'_>,
     ) -> Next {
         let now = shared.clock.now();
-        let Some(change) = self.wanted_change() else {
+        let Some(change) = self.requested_change() else {
             return Next::Wait;
         };
         if result.is_err() && self.replaces_session() && !shared.run.stops(now) {

@@ -7,7 +7,7 @@ use crate::recorder::Ending;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// It is between two transactions, until an instant or its turn comes.
-    Paused(Pause),
+    Paused(PauseReason),
     /// It needs a connection and has none.
     Unconnected(Connection),
     /// It is in a transaction, or in what a driver does before the first one and after the last.
@@ -22,7 +22,7 @@ pub enum State {
 
 /// Why a client is between two transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pause {
+pub enum PauseReason {
     /// It lets other clients run.
     Yield,
     /// It waits for its intended start.

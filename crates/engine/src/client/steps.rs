@@ -4,7 +4,7 @@
 use pgdyno_wire::ServerError;
 
 use crate::client::Client;
-use crate::client::state::{Awaited, Connection, Pause, State};
+use crate::client::state::{Awaited, Connection, PauseReason, State};
 use crate::clock::{Nanos, SECOND};
 use crate::driver::Step;
 use crate::interval::Consequence;
@@ -52,7 +52,7 @@ impl Client {
         // without a schedule, a transaction is due when it begins
         self.transaction.intended = if shared.starts.schedule.is_open() { at } else { now };
         if at > now {
-            self.enter(State::Paused(Pause::Schedule));
+            self.enter(State::Paused(PauseReason::Schedule));
             self.sleep_until(at, shared);
             return Next::Wait;
         }
@@ -72,7 +72,7 @@ impl Client {
             }
             Step::Disconnect(_) => {
                 driver.is_connected = false;
-                self.enter(State::Paused(Pause::Yield));
+                self.enter(State::Paused(PauseReason::Yield));
                 self.wake_at(now, shared);
                 self.terminate()
             }
@@ -81,7 +81,7 @@ impl Client {
     }
 
     /// Continues with the session that the driver requested.
-    pub(super) fn session_opened(&mut self, since: Nanos, now: Nanos, shared: &mut Shared<'_>) -> Next {
+    pub(super) fn begin_opened_session(&mut self, since: Nanos, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let record = &mut shared.results.recorder.scripts[self.transaction.record];
         record.connecting.record(now.saturating_sub(since));
         self.absence = None;
@@ -130,7 +130,7 @@ impl Client {
 
     /// What is due at `now` because the answer takes longer than the driver allows. The next call
     /// asks for something else only after some time.
-    pub fn overdue_answer(&mut self, now: Nanos) -> Option<Overdue> {
+    pub fn next_overdue_step(&mut self, now: Nanos) -> Option<Overdue> {
         if self.state != State::Running(Awaited::Answer) {
             return None;
         }

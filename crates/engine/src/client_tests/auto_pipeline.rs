@@ -100,12 +100,12 @@ fn round_trips(script: &str, mode: QueryMode) -> Vec<Vec<&'static str>> {
     let mut trips = Vec::new();
     let mut in_block = false;
     let mut next = bench.begin();
-    while !bench.client.stopped() {
+    while !bench.client.is_stopped() {
         if next == Next::Wait {
             let now = bench.shared.clock.now() + crate::clock::SECOND;
             assert_eq!(bench.shared.requests.due(now), Some(0), "it sleeps");
             trips.push(vec!["slept"]);
-            next = bench.client.woken(now, &mut bench.shared);
+            next = bench.client.wake(now, &mut bench.shared);
             continue;
         }
         assert_eq!(next, Next::Send, "{script}");
@@ -119,7 +119,7 @@ fn round_trips(script: &str, mode: QueryMode) -> Vec<Vec<&'static str>> {
         next = bench.answer(&answers(mode, &ready));
     }
     let notes = &bench.shared.reports.notes;
-    assert!(!bench.client.aborted(), "{script}: {notes:?}");
+    assert!(!bench.client.has_aborted(), "{script}: {notes:?}");
     trips
 }
 
@@ -370,7 +370,7 @@ fn the_connections_end_is_said_of_the_statement_under_way() {
             bytes.truncate(2 * DONE.len());
         }
         bench.answer(&bytes);
-        bench.client.closed(None, &mut bench.shared);
+        bench.client.handle_close(None, &mut bench.shared);
         assert_eq!(bench.shared.reports.notes[0].command, 2, "{mode:?}");
     }
 }

@@ -29,7 +29,7 @@ fn what_is_answered_is_acknowledged() {
             bench.answer(READY_IN_BLOCK);
             bench.answer(READY);
         }
-        assert!(bench.client.stopped());
+        assert!(bench.client.is_stopped());
         let page = page(&mut bench);
         assert_eq!((page.last, page.acknowledged()), (2, 2));
     }
@@ -51,12 +51,12 @@ fn a_lost_connection_leaves_an_unknown_end_only_behind_the_number() {
     bench!(bench, with_ledger(SCRIPT, QueryMode::Simple, 2));
     bench.begin();
     // BEGIN is in progress, and no number was sent
-    bench.client.closed(None, &mut bench.shared);
+    bench.client.handle_close(None, &mut bench.shared);
     assert_eq!(page(&mut bench), ClientLedger::new(0));
     bench!(bench, with_ledger(SCRIPT, QueryMode::Simple, 2));
     bench.begin();
     bench.answer(READY_IN_BLOCK);
-    bench.client.closed(None, &mut bench.shared);
+    bench.client.handle_close(None, &mut bench.shared);
     let page = page(&mut bench);
     assert_eq!((page.unknown.all(), page.acknowledged()), (&[(1, 1)][..], 0));
 }

@@ -86,7 +86,7 @@ fn a_driver_is_told_of_its_session_its_transactions_and_their_answers() {
     // the second transaction has no request
     assert_eq!(bench.answer(ROW), Next::Send);
     assert_eq!(bench.sent(), "X\0\0\0\x04");
-    assert!(bench.client.stopped() && !bench.client.aborted());
+    assert!(bench.client.is_stopped() && !bench.client.has_aborted());
     assert_eq!(
         *seen.lock().expect("no panic"),
         [
@@ -130,7 +130,7 @@ fn an_error_ends_the_client_unless_it_may_be_tried_again() {
     bench!(bench, spec);
     bench.begin();
     assert_eq!(bench.answer(&refusal("42P01", READY)), Next::Close);
-    assert!(bench.client.aborted());
+    assert!(bench.client.has_aborted());
     assert_eq!(bench.shared.reports.notes[0].sqlstate.as_deref(), Some("42P01"));
 
     let (mut spec, seen) = driven(vec![done, ask, refused, ask]);
@@ -169,8 +169,8 @@ fn a_driver_sleeps_stops_and_gives_up() {
     bench!(bench, spec);
     assert_eq!(bench.begin(), Next::Wait);
     let now = bench.shared.clock.now() + 1000;
-    assert_eq!(bench.client.woken(now, &mut bench.shared), Next::Send);
-    assert!(bench.client.stopped() && !bench.client.aborted());
+    assert_eq!(bench.client.wake(now, &mut bench.shared), Next::Send);
+    assert!(bench.client.is_stopped() && !bench.client.has_aborted());
     assert_eq!(bench.shared.results.recorder.scripts[0].counts.ended(), 0);
     assert_eq!(seen.lock().expect("no panic")[2], "Woken");
 
@@ -189,7 +189,7 @@ fn a_new_connection_is_made_known_before_the_transaction_goes_on() {
     spec.sessions = Sessions::PerTransaction;
     bench!(bench, spec);
     assert_eq!(bench.begin(), Next::Wait);
-    assert_eq!(bench.client.connected(Ok(()), 0, &mut bench.shared), Next::Send);
+    assert_eq!(bench.client.handle_connection(Ok(()), 0, &mut bench.shared), Next::Send);
     assert_eq!(seen.lock().expect("no panic")[0], "Connected");
     bench.answer(ROW);
     assert_eq!(seen.lock().expect("no panic").last().map(String::as_str), Some("Begin { script: 0, tries: 1 }"));
@@ -210,19 +210,19 @@ fn a_driver_has_several_sessions_of_which_one_is_current() {
     bench!(bench, spec);
     let none = || None::<pgdyno_connect::Transport>;
     assert_eq!(bench.begin(), Next::Wait);
-    assert_eq!(bench.client.wanted_change(), Some(Change::Open(1)));
-    let next = bench.client.session_changed(none(), Ok(()), &mut bench.shared);
+    assert_eq!(bench.client.requested_change(), Some(Change::Open(1)));
+    let next = bench.client.finish_session_change(none(), Ok(()), &mut bench.shared);
     assert_eq!((next, bench.sent()), (Next::Send, "Q\0\0\0\x0dSELECT 7\0".into()));
     // a block is open in the second session when the first becomes current
     assert_eq!(bench.answer(ROW_IN_BLOCK), Next::Wait);
-    assert_eq!(bench.client.wanted_change(), Some(Change::Use(0)));
-    let next = bench.client.session_changed(none(), Ok(()), &mut bench.shared);
+    assert_eq!(bench.client.requested_change(), Some(Change::Use(0)));
+    let next = bench.client.finish_session_change(none(), Ok(()), &mut bench.shared);
     assert_eq!((next, bench.sent()), (Next::Send, "X\0\0\0\x04".into()));
     // the server closes the connection that the client gave up, so nothing is lost
-    bench.client.closed(None, &mut bench.shared);
-    assert!(!bench.client.aborted());
-    bench.client.session_changed(none(), Ok(()), &mut bench.shared);
-    assert_eq!(bench.client.wanted_change(), None);
+    bench.client.handle_close(None, &mut bench.shared);
+    assert!(!bench.client.has_aborted());
+    bench.client.finish_session_change(none(), Ok(()), &mut bench.shared);
+    assert_eq!(bench.client.requested_change(), None);
     let record = &bench.shared.results.recorder.scripts[0];
     assert_eq!((record.counts.succeeded, record.statements.reconnects), (2, 1));
     let seen = seen.lock().expect("no panic");
@@ -239,7 +239,7 @@ fn a_session_that_cannot_be_opened_leaves_the_current_one() {
     bench!(bench, spec);
     bench.begin();
     let refused = Err("too many clients".to_owned());
-    let next = bench.client.session_changed(None, refused, &mut bench.shared);
+    let next = bench.client.finish_session_change(None, refused, &mut bench.shared);
     assert_eq!(next, Next::Send);
     let told = seen.lock().expect("no panic").join(", ");
     assert!(told.ends_with("Changed(Some(\"too many clients\"))"), "{told}");

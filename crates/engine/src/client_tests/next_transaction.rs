@@ -67,7 +67,7 @@ impl<'a> Crowd<'a> {
         let now = self.origin + after;
         let mut sending = vec![];
         while let Some(client) = self.shared.requests.due(now) {
-            if self.clients[client].woken(now, &mut self.shared) == Next::Send {
+            if self.clients[client].wake(now, &mut self.shared) == Next::Send {
                 sending.push(client);
             }
         }
@@ -96,8 +96,8 @@ fn a_client_that_is_not_in_use_rests_until_its_phase_comes() {
     assert_eq!(crowd.wake(HOUR * SECOND - 1), [0; 0]);
     assert_eq!(crowd.wake(HOUR * SECOND), [1]);
     assert!(String::from_utf8_lossy(crowd.clients[1].outgoing()).contains("SELECT 2"), "the second phase's script");
-    crowd.clients[1].received(READY, &mut crowd.shared);
-    crowd.clients[0].received(READY, &mut crowd.shared);
+    crowd.clients[1].receive(READY, &mut crowd.shared);
+    crowd.clients[0].receive(READY, &mut crowd.shared);
     assert_eq!(crowd.succeeded(), [1, 0, 0, 1], "each in the phase of its start");
 }
 
@@ -109,23 +109,23 @@ fn a_start_goes_to_a_client_that_is_in_use_when_it_comes() {
     assert!(crowd.clients[0].in_flight(), "the first start is at once");
     // the second client takes its turn: it waits for 1000 s
     assert_eq!(crowd.wake(SECOND), [0; 0]);
-    crowd.clients[0].received(READY, &mut crowd.shared);
+    crowd.clients[0].receive(READY, &mut crowd.shared);
     assert!(!crowd.clients[0].in_flight(), "it stands by");
     assert_eq!(crowd.wake(1000 * SECOND), [1]);
     // the first one waits for 2000 s, and the second stands by
-    crowd.clients[1].received(READY, &mut crowd.shared);
+    crowd.clients[1].receive(READY, &mut crowd.shared);
     assert_eq!(crowd.wake(2000 * SECOND), [0]);
-    crowd.clients[0].received(READY, &mut crowd.shared);
+    crowd.clients[0].receive(READY, &mut crowd.shared);
     assert_eq!(crowd.wake(3000 * SECOND), [1]);
-    crowd.clients[1].received(READY, &mut crowd.shared);
+    crowd.clients[1].receive(READY, &mut crowd.shared);
     // the start number 3.6 of the integral is number 4, in the second phase: the first client's turn
     assert_eq!(crowd.wake(3999 * SECOND), [0; 0]);
     assert_eq!(crowd.wake(4000 * SECOND), [0]);
-    crowd.clients[0].received(READY, &mut crowd.shared);
+    crowd.clients[0].receive(READY, &mut crowd.shared);
     // the second client's turn comes in a phase that does not use it, so the first one takes the
     // start
     assert_eq!(crowd.wake(5000 * SECOND), [0]);
-    crowd.clients[0].received(READY, &mut crowd.shared);
+    crowd.clients[0].receive(READY, &mut crowd.shared);
     assert_eq!(crowd.succeeded(), [4, 0, 0, 2]);
 }
 
@@ -133,10 +133,10 @@ fn a_start_goes_to_a_client_that_is_in_use_when_it_comes() {
 fn a_client_that_gives_up_leaves_its_turn() {
     crowd!(crowd, phased(vec![phase(HOUR, Some(0.001), 2.0, &[1, 1])]));
     crowd.wake(SECOND);
-    crowd.clients[0].received(READY, &mut crowd.shared);
+    crowd.clients[0].receive(READY, &mut crowd.shared);
     // the second client waits for the next start, the first stands by
-    crowd.clients[1].closed(None, &mut crowd.shared);
-    assert!(crowd.clients[1].aborted());
+    crowd.clients[1].handle_close(None, &mut crowd.shared);
+    assert!(crowd.clients[1].has_aborted());
     crowd.wake(SECOND);
     assert_eq!(crowd.wake(1000 * SECOND), [0]);
     assert_eq!(crowd.shared.results.recorder.scripts[0].counts.aborted, 0);
@@ -155,11 +155,11 @@ fn starts_that_found_nobody_are_told_by_phase() {
 #[test]
 fn a_last_phase_that_is_a_pause_lasts_to_its_end() {
     crowd!(crowd, phased(vec![phase(1, Some(1.0), 2.0, &[1, 1]), phase(HOUR, Some(0.0), 2.0, &[1, 1])]));
-    crowd.clients[0].received(READY, &mut crowd.shared);
+    crowd.clients[0].receive(READY, &mut crowd.shared);
     crowd.wake(2 * SECOND);
-    assert!(!crowd.clients.iter().any(Client::stopped));
+    assert!(!crowd.clients.iter().any(Client::is_stopped));
     crowd.wake((HOUR + 1) * SECOND);
-    assert!(crowd.clients.iter().all(Client::stopped));
+    assert!(crowd.clients.iter().all(Client::is_stopped));
 }
 
 #[test]
@@ -168,10 +168,10 @@ fn everybody_who_stands_by_hears_of_the_end() {
     // the second one's start comes; of the two that stand by, one is to be woken
     let half = crowd.origin + SECOND / 2;
     assert_eq!(crowd.shared.requests.due(half), Some(1));
-    assert_eq!(crowd.clients[1].woken(half, &mut crowd.shared), Next::Send);
+    assert_eq!(crowd.clients[1].wake(half, &mut crowd.shared), Next::Send);
     // the run is over by then
     crowd.wake(2 * SECOND);
-    assert!(crowd.clients[2].stopped() && crowd.clients[3].stopped());
+    assert!(crowd.clients[2].is_stopped() && crowd.clients[3].is_stopped());
 }
 
 #[test]

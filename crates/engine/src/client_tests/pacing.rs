@@ -25,13 +25,13 @@ fn latency_counts_from_the_end_of_keying() {
     assert_eq!(bench.shared.requests.next_timer(), Some(5 * SECOND));
     // the engine's own clock is far before that instant: all of the latency would be keying
     let end = 5 * SECOND;
-    assert_eq!(bench.client.woken(end, &mut bench.shared), Next::Send);
+    assert_eq!(bench.client.wake(end, &mut bench.shared), Next::Send);
     bench.answer(READY);
     let record = &bench.shared.results.recorder.scripts[0];
     assert_eq!(record.latency.moments.max, 0, "none before the keying's end");
     assert_eq!((record.keying.count, record.keying.max), (1, 5 * SECOND));
     assert_eq!(record.lag.count, 0);
-    assert!(bench.client.stopped(), "nobody thinks after the last one");
+    assert!(bench.client.is_stopped(), "nobody thinks after the last one");
     assert_eq!(record.think.count, 0);
 }
 
@@ -49,13 +49,13 @@ fn thinking_comes_between_transactions() {
         let record = &bench.shared.results.recorder.scripts[0];
         assert_eq!(record.counts.succeeded, ended);
         assert_eq!(bench.shared.requests.due(wakes), Some(0));
-        assert_eq!(bench.client.woken(wakes, &mut bench.shared), Next::Send);
+        assert_eq!(bench.client.wake(wakes, &mut bench.shared), Next::Send);
         assert!(bench.client.in_flight());
         assert_eq!(bench.shared.results.in_flight, 1);
         assert_eq!(bench.shared.results.recorder.scripts[0].think.max, 7 * SECOND);
     }
     bench.answer(READY);
-    assert!(bench.client.stopped());
+    assert!(bench.client.is_stopped());
     let record = &bench.shared.results.recorder.scripts[0];
     assert_eq!(record.think.count, 2);
     let elapsed = bench.shared.clock.now();
@@ -75,9 +75,9 @@ fn the_deadline_ends_who_pauses() {
             bench.answer(READY);
         }
         assert_eq!(bench.shared.requests.next_timer(), Some(deadline));
-        assert_eq!(bench.client.woken(deadline, &mut bench.shared), Next::Send);
+        assert_eq!(bench.client.wake(deadline, &mut bench.shared), Next::Send);
         assert_eq!(bench.sent(), "X\0\0\0\x04");
-        assert!(bench.client.stopped() && !bench.client.aborted());
+        assert!(bench.client.is_stopped() && !bench.client.has_aborted());
         assert_eq!(bench.shared.measured_until(deadline, false, false), deadline, "it was there until then");
         let record = &bench.shared.results.recorder.scripts[0];
         assert_eq!((record.keying.count, record.think.count), (0, 0));
@@ -93,7 +93,7 @@ fn scripts_draw_what_they_draw_without_pauses() {
         bench!(bench, paced(script, 3, pause, pause));
         let mut sent = Vec::new();
         let mut next = bench.begin();
-        while !bench.client.stopped() {
+        while !bench.client.is_stopped() {
             next = match next {
                 Next::Send => {
                     sent.push(bench.sent());
@@ -102,7 +102,7 @@ fn scripts_draw_what_they_draw_without_pauses() {
                 _ => {
                     let wakes = bench.shared.requests.next_timer().expect("it pauses");
                     assert_eq!(bench.shared.requests.due(wakes), Some(0));
-                    bench.client.woken(wakes, &mut bench.shared)
+                    bench.client.wake(wakes, &mut bench.shared)
                 }
             };
         }
@@ -121,15 +121,15 @@ fn who_connects_anew_thinks_without_a_connection() {
     assert_eq!(bench.shared.requests.next_unconnected(), None, "it keys first");
     let keyed = bench.shared.requests.next_timer().expect("it keys");
     assert_eq!(bench.shared.requests.due(keyed), Some(0));
-    assert_eq!(bench.client.woken(keyed, &mut bench.shared), Next::Wait);
+    assert_eq!(bench.client.wake(keyed, &mut bench.shared), Next::Wait);
     assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
-    bench.client.connected(Ok(()), keyed, &mut bench.shared);
+    bench.client.handle_connection(Ok(()), keyed, &mut bench.shared);
     assert_eq!(bench.answer(READY), Next::Send);
     assert_eq!(bench.sent(), "X\0\0\0\x04");
-    bench.client.closed(None, &mut bench.shared);
+    bench.client.handle_close(None, &mut bench.shared);
     let thought: Nanos = bench.shared.requests.next_timer().expect("it thinks");
-    assert!(!bench.client.stopped());
-    assert_eq!(bench.client.woken(thought, &mut bench.shared), Next::Wait);
+    assert!(!bench.client.is_stopped());
+    assert_eq!(bench.client.wake(thought, &mut bench.shared), Next::Wait);
     let record = &bench.shared.results.recorder.scripts[0];
     assert_eq!((record.think.count, record.think.max), (1, 7 * SECOND));
 }

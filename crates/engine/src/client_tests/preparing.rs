@@ -44,14 +44,14 @@ fn what_cannot_be_prepared_is_executed_all_the_same() {
     bench.begin();
     let refused = answer(&[&error_at("42601", 11), READY]);
     assert_eq!(bench.answer(&refused), Next::Send);
-    assert!(bench.sent().starts_with('B') && !bench.client.aborted());
+    assert!(bench.sent().starts_with('B') && !bench.client.has_aborted());
     let note = &bench.shared.reports.notes[0];
     assert_eq!(note.consequence, Consequence::Unprepared);
     assert_eq!(note.sqlstate.as_deref(), Some("42601"));
     let words = "ERROR:  no\nLINE 1: SELECT 1 +;\n                  ^";
     assert_eq!(note.lines, [words]);
     bench.answer(&answer(&[&error("26000"), READY]));
-    assert!(bench.client.aborted());
+    assert!(bench.client.has_aborted());
     let note = &bench.shared.reports.notes[1];
     assert_eq!(note.consequence, Consequence::ClientAborted);
     assert_eq!(note.lines, ["client 0 script 0 aborted in command 0 query 0: ERROR:  no"]);
@@ -84,7 +84,7 @@ fn a_server_that_leaves_meanwhile_is_heard() {
     farewell.splice(5..11, *b"SFATAL");
     farewell.splice(12..18, *b"VFATAL");
     assert_eq!(bench.answer(&farewell), Next::Wait);
-    bench.client.closed(None, &mut bench.shared);
-    assert!(bench.client.aborted());
+    bench.client.handle_close(None, &mut bench.shared);
+    assert!(bench.client.has_aborted());
     assert_eq!(bench.shared.reports.notes[0].sqlstate.as_deref(), Some("57P01"));
 }

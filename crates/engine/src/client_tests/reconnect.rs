@@ -26,7 +26,7 @@ fn refusal(is_transient: bool) -> Refusal {
 
 impl Bench<'_> {
     fn close(&mut self) {
-        self.client.closed(None, &mut self.shared);
+        self.client.handle_close(None, &mut self.shared);
     }
 
     /// An instant after every wait between attempts.
@@ -36,14 +36,14 @@ impl Bench<'_> {
 
     /// Ends the wait before an attempt.
     fn ask(&mut self) {
-        let next = self.client.woken(self.later(), &mut self.shared);
+        let next = self.client.wake(self.later(), &mut self.shared);
         assert_eq!(next, Next::Wait);
         assert_eq!(self.shared.requests.next_unconnected(), Some(0));
     }
 
     fn come_back(&mut self) -> Next {
         self.ask();
-        self.client.reconnected(Ok(()), 0, &mut self.shared)
+        self.client.handle_reconnection(Ok(()), 0, &mut self.shared)
     }
 
     fn counts(&self) -> Counts {
@@ -62,14 +62,14 @@ fn a_transaction_in_flight_is_lost_and_the_next_begins() {
     bench.begin();
     bench.answer(READY);
     bench.close();
-    assert!(bench.client.is_away() && !bench.client.in_flight() && !bench.client.stopped());
+    assert!(bench.client.is_away() && !bench.client.in_flight() && !bench.client.is_stopped());
     let counts = bench.counts();
     assert_eq!((counts.lost, counts.failed(), counts.ended()), (1, 1, 1));
     assert_eq!(bench.come_back(), Next::Send);
     assert_eq!(bench.sent(), "Q\0\0\0\x0eSELECT 1;\0", "from its begin");
     bench.answer(READY);
     bench.answer(READY);
-    assert!(bench.client.stopped() && !bench.client.aborted());
+    assert!(bench.client.is_stopped() && !bench.client.has_aborted());
     assert_eq!((bench.counts().succeeded, bench.counts().lost), (1, 1));
     let outage = &bench.outages().outages[0];
     assert!(outage.ended.is_some() && outage.first_success.is_some());
@@ -133,7 +133,7 @@ fn other_errors_end_the_client_as_before() {
     bench.begin();
     let answer = [error("08006"), READY.to_vec()].concat();
     assert_eq!(bench.answer(&answer), Next::Close);
-    assert!(bench.client.aborted() && !bench.client.is_away());
+    assert!(bench.client.has_aborted() && !bench.client.is_away());
     assert_eq!((bench.counts().aborted, bench.counts().lost), (1, 0));
 }
 
@@ -154,11 +154,11 @@ fn attempts_go_on_until_one_succeeds() {
     for _ in 0..20 {
         bench.ask();
         let failed = refusal(true);
-        let next = bench.client.reconnected(Err(&failed), 0, &mut bench.shared);
+        let next = bench.client.handle_reconnection(Err(&failed), 0, &mut bench.shared);
         assert_eq!(next, Next::Wait);
     }
     let now = bench.shared.clock.now();
-    assert_eq!(bench.client.woken(now, &mut bench.shared), Next::Wait);
+    assert_eq!(bench.client.wake(now, &mut bench.shared), Next::Wait);
     assert_eq!(bench.shared.requests.next_unconnected(), None, "it waits in between");
     assert_eq!(bench.come_back(), Next::Send);
     let tally = bench.outages().tally;
@@ -172,9 +172,9 @@ fn a_refusal_that_nothing_heals_ends_the_client() {
     bench.close();
     bench.ask();
     let failed = refusal(false);
-    let next = bench.client.reconnected(Err(&failed), 0, &mut bench.shared);
+    let next = bench.client.handle_reconnection(Err(&failed), 0, &mut bench.shared);
     assert_eq!(next, Next::Close);
-    assert!(bench.client.aborted());
+    assert!(bench.client.has_aborted());
     assert_eq!(bench.shared.reports.notes[0].lines, ["no way in", "client 0 aborted while establishing connection"]);
     assert_eq!((bench.counts().lost, bench.counts().aborted), (1, 0));
 }
@@ -187,8 +187,8 @@ fn patience_ends() {
     bench.begin();
     bench.close();
     let later = bench.later();
-    assert_eq!(bench.client.woken(later, &mut bench.shared), Next::Close);
-    assert!(bench.client.aborted());
+    assert_eq!(bench.client.wake(later, &mut bench.shared), Next::Close);
+    assert!(bench.client.has_aborted());
     let line = &bench.shared.reports.notes[0].lines[0];
     assert!(line.starts_with("client 0 aborted while reconnecting; there was no"));
 }
@@ -199,8 +199,8 @@ fn the_end_of_the_run_ends_waiting() {
     bench.shared.run.deadline = Some(bench.shared.clock.now() + SECOND);
     bench.begin();
     bench.close();
-    bench.client.woken(bench.later(), &mut bench.shared);
-    assert!(bench.client.stopped() && !bench.client.aborted());
+    bench.client.wake(bench.later(), &mut bench.shared);
+    assert!(bench.client.is_stopped() && !bench.client.has_aborted());
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn a_lost_transaction_counts_towards_the_limit() {
     );
     bench.begin();
     bench.close();
-    assert!(bench.client.stopped() && !bench.client.aborted());
+    assert!(bench.client.is_stopped() && !bench.client.has_aborted());
     assert_eq!((bench.counts().lost, bench.counts().ended()), (1, 1));
 }
 
@@ -225,10 +225,10 @@ fn a_sleep_that_was_lost_does_not_shorten_the_next() {
     bench.close();
     bench.come_back();
     bench.answer(READY);
-    let next = bench.client.woken(first_sleep_ends, &mut bench.shared);
+    let next = bench.client.wake(first_sleep_ends, &mut bench.shared);
     assert_eq!(next, Next::Wait);
     assert_eq!(bench.sent(), "", "it sleeps on");
-    let next = bench.client.woken(first_sleep_ends + SECOND, &mut bench.shared);
+    let next = bench.client.wake(first_sleep_ends + SECOND, &mut bench.shared);
     assert_eq!(next, Next::Send);
 }
 
@@ -268,7 +268,7 @@ fn starts_too_long_ago_are_skipped() {
     while bench.shared.clock.now() < all_are_due {}
     bench.come_back();
     assert_eq!((bench.counts().skipped, bench.counts().lost), (5, 0));
-    assert!(bench.client.stopped());
+    assert!(bench.client.is_stopped());
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn a_connection_a_transaction_is_tried_again() {
     assert_eq!(bench.begin(), Next::Wait);
     assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
     let failed = refusal(true);
-    bench.client.reconnected(Err(&failed), 0, &mut bench.shared);
+    bench.client.handle_reconnection(Err(&failed), 0, &mut bench.shared);
     assert!(bench.client.is_away());
     assert_eq!(bench.come_back(), Next::Send);
     bench.answer(READY);
@@ -287,12 +287,12 @@ fn a_connection_a_transaction_is_tried_again() {
     assert_eq!(bench.answer(&fatal("57P01")), Next::Close);
     bench.close();
     assert!(!bench.client.is_away());
-    bench.client.woken(bench.later(), &mut bench.shared);
+    bench.client.wake(bench.later(), &mut bench.shared);
     assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
-    assert_eq!(bench.client.reconnected(Ok(()), 0, &mut bench.shared), Next::Send);
+    assert_eq!(bench.client.handle_reconnection(Ok(()), 0, &mut bench.shared), Next::Send);
     bench.close();
     assert_eq!((bench.counts().succeeded, bench.counts().lost), (1, 1));
-    assert!(bench.client.stopped() && !bench.client.aborted());
+    assert!(bench.client.is_stopped() && !bench.client.has_aborted());
     let tally = bench.outages().tally;
     assert_eq!((tally.connections_lost, tally.failed_attempts), (1, 1));
 }

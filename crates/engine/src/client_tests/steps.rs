@@ -95,7 +95,7 @@ fn sessions_begin_and_end_when_the_driver_says() {
     assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
     assert_eq!(bench.client.hold(&bench.shared), None, "no session");
     let since = bench.shared.clock.now();
-    let connected = bench.client.reconnected(Ok(()), since, &mut bench.shared);
+    let connected = bench.client.handle_reconnection(Ok(()), since, &mut bench.shared);
     assert_eq!(connected, Next::Send);
     assert_eq!(bench.sent(), "Q\0\0\0\x0dSELECT 7\0");
     // the session ends
@@ -103,10 +103,10 @@ fn sessions_begin_and_end_when_the_driver_says() {
     assert_eq!(bench.sent(), "X\0\0\0\x04");
     assert_eq!(bench.client.hold(&bench.shared), None);
     // and the server closes it, which is no loss
-    bench.client.closed(None, &mut bench.shared);
+    bench.client.handle_close(None, &mut bench.shared);
     let now = bench.shared.clock.now();
     assert_eq!(bench.shared.requests.due(now), Some(0));
-    assert_eq!(bench.client.woken(now, &mut bench.shared), Next::Wait);
+    assert_eq!(bench.client.wake(now, &mut bench.shared), Next::Wait);
     assert_eq!(bench.shared.requests.next_timer(), Some(SECOND * 1000));
     assert_eq!(seen(&all), "next, away, next, Connected, begin, next, next, away");
     let record = &bench.shared.results.recorder.scripts[0];
@@ -123,15 +123,15 @@ fn a_lost_session_ends_and_the_client_goes_on() {
     let (spec, all) = stepped(steps, true);
     bench!(bench, spec);
     assert_eq!(bench.begin(), Next::Send);
-    bench.client.closed(None, &mut bench.shared);
+    bench.client.handle_close(None, &mut bench.shared);
     assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
     assert_eq!(seen(&all), "next, Connected, begin, next, away");
     assert_eq!(bench.shared.results.recorder.scripts[0].counts.lost, 1);
     assert_eq!(bench.shared.reports.notes[0].consequence, Consequence::Reconnecting);
     // a FATAL error ends a session between two transactions, too
     let since = bench.shared.clock.now();
-    bench.client.reconnected(Ok(()), since, &mut bench.shared);
-    assert!(bench.client.stopped(), "there is no further step");
+    bench.client.handle_reconnection(Ok(()), since, &mut bench.shared);
+    assert!(bench.client.is_stopped(), "there is no further step");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_fatal_error_ends_the_session() {
     assert_eq!(bench.shared.requests.next_unconnected(), Some(0));
     assert_eq!(seen(&all), "next, next, away");
     // the end of the connection is the same loss
-    bench.client.closed(None, &mut bench.shared);
+    bench.client.handle_close(None, &mut bench.shared);
     assert_eq!(bench.shared.reports.notes.len(), 1);
 }
 
@@ -157,13 +157,13 @@ fn a_statement_that_waits_too_long_is_cancelled_and_then_left() {
     assert_eq!(bench.begin(), Next::Send);
     let now = bench.shared.clock.now();
     let late = now + 2 * SECOND;
-    assert_eq!(bench.client.overdue_answer(now), None);
-    assert_eq!(bench.client.overdue_answer(late), Some(Overdue::Cancel));
-    assert_eq!(bench.client.overdue_answer(late), None);
+    assert_eq!(bench.client.next_overdue_step(now), None);
+    assert_eq!(bench.client.next_overdue_step(late), Some(Overdue::Cancel));
+    assert_eq!(bench.client.next_overdue_step(late), None);
     let later = late + 60 * SECOND;
-    assert_eq!(bench.client.overdue_answer(later), Some(Overdue::Close));
+    assert_eq!(bench.client.next_overdue_step(later), Some(Overdue::Close));
     bench.answer(ROW);
-    assert_eq!(bench.client.overdue_answer(later), None);
+    assert_eq!(bench.client.next_overdue_step(later), None);
 }
 
 #[test]
@@ -202,8 +202,8 @@ fn nothing_begins_after_the_deadline() {
     bench.shared.run.deadline = Some(SECOND);
     assert_eq!(bench.begin(), Next::Wait);
     assert_eq!(bench.shared.requests.next_timer(), Some(SECOND));
-    assert_eq!(bench.client.woken(SECOND, &mut bench.shared), Next::Send);
-    assert!(bench.client.stopped());
+    assert_eq!(bench.client.wake(SECOND, &mut bench.shared), Next::Send);
+    assert!(bench.client.is_stopped());
     assert_eq!(seen(&all), "next");
     assert_eq!(bench.sent(), "X\0\0\0\x04");
 }

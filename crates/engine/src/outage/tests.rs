@@ -24,7 +24,7 @@ fn note(client: usize) -> ErrorNote {
 }
 
 fn lose(tracker: &OutageTracker, at: Nanos) {
-    tracker.lost(at, true, Some("57P01"), || note(0));
+    tracker.record_loss(at, true, Some("57P01"), || note(0));
 }
 
 fn outages(tracker: &OutageTracker, now: Nanos) -> Outages {
@@ -36,11 +36,11 @@ fn overlapping_absences_are_one_outage() {
     let tracker = OutageTracker::new(3);
     lose(&tracker, 100 * MS);
     lose(&tracker, 150 * MS);
-    tracker.attempt_failed(200 * MS, true);
-    tracker.back(250 * MS);
-    tracker.succeeded(260 * MS);
-    tracker.succeeded(265 * MS);
-    tracker.back(300 * MS);
+    tracker.record_failed_attempt(200 * MS, true);
+    tracker.record_return(250 * MS);
+    tracker.record_success(260 * MS);
+    tracker.record_success(265 * MS);
+    tracker.record_return(300 * MS);
     let all = outages(&tracker, 10 * SECOND);
     let outage = &all.outages[0];
     assert_eq!((all.count, outage.number), (1, 1));
@@ -56,11 +56,11 @@ fn losses_close_together_are_one_outage_and_others_are_not() {
     for (gap, count) in [(GAP - 1, 1), (GAP, 2)] {
         let tracker = OutageTracker::new(2);
         lose(&tracker, 0);
-        tracker.back(MS);
-        tracker.succeeded(2 * MS);
+        tracker.record_return(MS);
+        tracker.record_success(2 * MS);
         lose(&tracker, MS + gap);
-        tracker.back(2 * MS + gap);
-        tracker.succeeded(3 * MS + gap);
+        tracker.record_return(2 * MS + gap);
+        tracker.record_success(3 * MS + gap);
         let all = outages(&tracker, 10 * SECOND);
         assert_eq!(all.count, count);
         let last = all.outages.last().expect("there is one");
@@ -73,9 +73,9 @@ fn a_server_that_takes_clients_only_to_drop_them_is_one_outage() {
     let tracker = OutageTracker::new(1);
     for second in 0..5 {
         lose(&tracker, 2 * second * SECOND);
-        tracker.back((2 * second + 1) * SECOND);
+        tracker.record_return((2 * second + 1) * SECOND);
     }
-    tracker.succeeded(10 * SECOND);
+    tracker.record_success(10 * SECOND);
     let all = outages(&tracker, 20 * SECOND);
     assert_eq!(all.count, 1);
     assert_eq!(all.outages[0].ended, Some(9 * SECOND));
@@ -87,10 +87,10 @@ fn time_in_which_all_are_away_is_summed() {
     let tracker = OutageTracker::new(2);
     lose(&tracker, 0);
     lose(&tracker, 10 * MS);
-    tracker.back(30 * MS);
+    tracker.record_return(30 * MS);
     lose(&tracker, 40 * MS);
-    tracker.back(45 * MS);
-    tracker.back(50 * MS);
+    tracker.record_return(45 * MS);
+    tracker.record_return(50 * MS);
     let outage = &outages(&tracker, SECOND).outages[0];
     assert_eq!(outage.all_away, 25 * MS);
     let lengths = outage.all_away_in.iter().map(|(from, to)| to - from);
@@ -101,8 +101,8 @@ fn time_in_which_all_are_away_is_summed() {
 fn clients_that_have_stopped_are_not_waited_for() {
     let tracker = OutageTracker::new(2);
     lose(&tracker, 0);
-    tracker.stopped(10 * MS);
-    tracker.back(15 * MS);
+    tracker.record_stop(10 * MS);
+    tracker.record_return(15 * MS);
     assert_eq!(outages(&tracker, SECOND).outages[0].all_away, 5 * MS);
 }
 
@@ -111,10 +111,10 @@ fn one_that_never_comes_back_leaves_the_outage_without_an_end() {
     let tracker = OutageTracker::new(2);
     lose(&tracker, 0);
     lose(&tracker, 0);
-    tracker.back(5 * MS);
-    tracker.succeeded(6 * MS);
-    tracker.left(SECOND, Leave::NeverBack);
-    tracker.stopped(SECOND);
+    tracker.record_return(5 * MS);
+    tracker.record_success(6 * MS);
+    tracker.record_leave(SECOND, Leave::NeverBack);
+    tracker.record_stop(SECOND);
     let all = outages(&tracker, 2 * SECOND);
     assert_eq!(all.outages[0].ended, None);
     assert_eq!(all.tally.never_back, 1);
@@ -125,9 +125,9 @@ fn one_that_has_nothing_more_to_do_is_not_waited_for() {
     let tracker = OutageTracker::new(2);
     lose(&tracker, 0);
     lose(&tracker, 0);
-    tracker.left(0, Leave::Done);
-    tracker.stopped(0);
-    tracker.back(5 * MS);
+    tracker.record_leave(0, Leave::Done);
+    tracker.record_stop(0);
+    tracker.record_return(5 * MS);
     let all = outages(&tracker, 2 * SECOND);
     assert_eq!((all.outages[0].ended, all.tally.never_back), (Some(5 * MS), 0));
 }
@@ -144,9 +144,9 @@ fn those_that_are_away_at_the_end_of_the_run_were_never_back() {
 #[test]
 fn a_first_connection_that_fails_begins_an_outage_without_a_loss() {
     let tracker = OutageTracker::new(1);
-    tracker.attempt_failed(MS, false);
-    tracker.attempt_failed(2 * MS, true);
-    tracker.back(3 * MS);
+    tracker.record_failed_attempt(MS, false);
+    tracker.record_failed_attempt(2 * MS, true);
+    tracker.record_return(3 * MS);
     let tally = outages(&tracker, SECOND).tally;
     assert_eq!((tally.connections_lost, tally.failed_attempts), (0, 2));
     assert_eq!(tally.reconnects, 1);
@@ -157,8 +157,8 @@ fn outages_of_the_warm_up_are_left_out() {
     let tracker = OutageTracker::new(1);
     for begin in [0, 5 * SECOND] {
         lose(&tracker, begin);
-        tracker.back(begin + MS);
-        tracker.succeeded(begin + 2 * MS);
+        tracker.record_return(begin + MS);
+        tracker.record_success(begin + 2 * MS);
     }
     let (_, all) = tracker.finish(20 * SECOND, 2 * SECOND);
     assert_eq!((all.count, all.tally.connections_lost), (1, 1));
@@ -169,7 +169,7 @@ fn outages_of_the_warm_up_are_left_out() {
 fn ten_thousand_losses_are_told_in_one_line() {
     let tracker = OutageTracker::new(10_000);
     for client in 0..10_000 {
-        tracker.lost(MS, true, Some("57P01"), || note(client));
+        tracker.record_loss(MS, true, Some("57P01"), || note(client));
     }
     let told: Vec<_> = std::iter::from_fn(|| tracker.take_note(2 * MS)).collect();
     assert_eq!(told.len(), 2, "its begin, and the losses");
@@ -206,9 +206,9 @@ fn an_outage_is_told_to_be_over_when_no_loss_can_join_it() {
     let tracker = OutageTracker::new(1);
     lose(&tracker, 0);
     while tracker.take_note(0).is_some() {}
-    tracker.back(MS);
+    tracker.record_return(MS);
     assert_eq!(tracker.take_note(MS + GAP), None, "nobody has succeeded yet");
-    tracker.succeeded(2 * MS);
+    tracker.record_success(2 * MS);
     assert_eq!(tracker.take_note(MS + GAP - 1), None);
     match tracker.take_note(MS + GAP) {
         Some(OutageNote::Ended(outage)) => assert_eq!(outage.ended, Some(MS)),

@@ -11,7 +11,7 @@ use crate::spec::Io;
 
 /// A poller that works on this system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum PollerKind {
     /// Waits for readiness.
     Epoll,
     /// Waits for completions.
@@ -26,7 +26,7 @@ pub enum Kind {
 ///
 /// # Errors
 /// `io` is io_uring and the kernel does not have it or forbids it; the error says why.
-pub fn choose(io: Io, workers: usize, connections: usize) -> io::Result<Kind> {
+pub fn choose(io: Io, workers: usize, connections: usize) -> io::Result<PollerKind> {
     // only a trial shows whether seccomp, a sysctl or a limit forbids it; a limit may have room for
     // some rings
     let try_uring = || {
@@ -34,12 +34,12 @@ pub fn choose(io: Io, workers: usize, connections: usize) -> io::Result<Kind> {
         let rings = (0..workers.max(1)).map(|_| Uring::new(connections.max(1), clock));
         let mut rings = rings.collect::<io::Result<Vec<_>>>()?;
         try_out(&mut rings[0], clock).map_err(setup::explain)?;
-        Ok(Kind::IoUring)
+        Ok(PollerKind::IoUring)
     };
     match io {
-        Io::Epoll => Ok(Kind::Epoll),
+        Io::Epoll => Ok(PollerKind::Epoll),
         Io::IoUring => try_uring(),
-        Io::Auto => Ok(try_uring().unwrap_or(Kind::Epoll)),
+        Io::Auto => Ok(try_uring().unwrap_or(PollerKind::Epoll)),
     }
 }
 
@@ -80,12 +80,12 @@ enum Echo {
 }
 
 impl Handler for Echo {
-    fn received(&mut self, _token: usize, _bytes: &[u8]) -> Next {
+    fn receive(&mut self, _token: usize, _bytes: &[u8]) -> Next {
         *self = Self::Answered;
         Next::Send
     }
 
-    fn closed(&mut self, _token: usize, _why: Option<io::Error>) {}
+    fn handle_close(&mut self, _token: usize, _why: Option<io::Error>) {}
 
     fn outgoing(&self, _token: usize) -> &[u8] {
         BYTE
@@ -98,12 +98,12 @@ mod tests {
 
     #[test]
     fn a_poller_that_is_asked_for_is_taken() {
-        assert_eq!(choose(Io::Epoll, 1, 1).ok(), Some(Kind::Epoll));
+        assert_eq!(choose(Io::Epoll, 1, 1).ok(), Some(PollerKind::Epoll));
     }
 
     #[test]
     fn the_default_is_what_works() {
-        let best = choose(Io::IoUring, 2, 8).unwrap_or(Kind::Epoll);
+        let best = choose(Io::IoUring, 2, 8).unwrap_or(PollerKind::Epoll);
         assert_eq!(choose(Io::Auto, 2, 8).ok(), Some(best));
     }
 
@@ -112,6 +112,6 @@ mod tests {
         // the kernel's table of files has at most 2^20 entries
         let error = choose(Io::IoUring, 1, 1 << 21).expect_err("it is too much");
         assert!(error.to_string().starts_with("could not set up io_uring: "));
-        assert_eq!(choose(Io::Auto, 1, 1 << 21).ok(), Some(Kind::Epoll));
+        assert_eq!(choose(Io::Auto, 1, 1 << 21).ok(), Some(PollerKind::Epoll));
     }
 }

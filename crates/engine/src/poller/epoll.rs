@@ -71,7 +71,7 @@ impl Epoll {
         let data = epoll::EventData::new_u64(token as u64);
         if let Err(error) = epoll::modify(&self.epoll, &socket.fd, data, flags) {
             self.sockets[token] = None;
-            handler.closed(token, Some(error.into()));
+            handler.handle_close(token, Some(error.into()));
         }
     }
 
@@ -91,7 +91,7 @@ impl Epoll {
             }
             Err(error) => {
                 self.sockets[token] = None;
-                handler.closed(token, Some(error));
+                handler.handle_close(token, Some(error));
             }
         }
     }
@@ -104,10 +104,10 @@ impl Epoll {
             match recv(&socket.fd, &mut self.buffer[..], RecvFlags::empty()) {
                 Ok((_, 0)) => {
                     self.sockets[token] = None;
-                    return handler.closed(token, None);
+                    return handler.handle_close(token, None);
                 }
                 Ok((_, count)) => {
-                    match handler.received(token, &self.buffer[..count]) {
+                    match handler.receive(token, &self.buffer[..count]) {
                         Next::Wait => {}
                         Next::Send => self.send(token, handler),
                         Next::Close => return self.close(token),
@@ -122,7 +122,7 @@ impl Epoll {
                 Err(Errno::INTR) => {}
                 Err(error) => {
                     self.sockets[token] = None;
-                    return handler.closed(token, Some(error.into()));
+                    return handler.handle_close(token, Some(error.into()));
                 }
             }
         }
@@ -187,7 +187,7 @@ impl Poller for Epoll {
             socket.behind_bytes += message.len();
             if socket.behind_bytes > MAX_QUEUED_BYTES {
                 self.sockets[token] = None;
-                return handler.closed(token, Some(does_not_read()));
+                return handler.handle_close(token, Some(does_not_read()));
             }
             return socket.rest.extend_from_slice(message);
         }
@@ -199,7 +199,7 @@ impl Poller for Epoll {
             }
             Err(error) => {
                 self.sockets[token] = None;
-                handler.closed(token, Some(error));
+                handler.handle_close(token, Some(error));
             }
         }
     }

@@ -92,7 +92,7 @@ struct Load<'a> {
 }
 
 impl Handler for Load<'_> {
-    fn received(&mut self, token: usize, got: &[u8]) -> Next {
+    fn receive(&mut self, token: usize, got: &[u8]) -> Next {
         let link = self.world.link(self.poller, token);
         let number = link.number;
         assert!(!got.is_empty(), "no bytes came");
@@ -124,7 +124,7 @@ impl Handler for Load<'_> {
         Next::Send
     }
 
-    fn closed(&mut self, token: usize, why: Option<io::Error>) {
+    fn handle_close(&mut self, token: usize, why: Option<io::Error>) {
         let link = self.world.link(self.poller, token);
         let number = link.number;
         assert!(link.peer_ended_writing, "an end that the peer did not make");

@@ -43,10 +43,10 @@ pub enum Released {
 /// Decides what to send; does no I/O.
 pub trait Handler {
     /// Handles bytes that arrived on connection `token`.
-    fn received(&mut self, token: usize, bytes: &[u8]) -> Next;
+    fn receive(&mut self, token: usize, bytes: &[u8]) -> Next;
 
     /// Handles the end of connection `token`; `why` is None if the server closed it in order.
-    fn closed(&mut self, token: usize, why: Option<io::Error>);
+    fn handle_close(&mut self, token: usize, why: Option<io::Error>);
 
     /// Whether the server owes bytes on connection `token`. If not, its end may be noticed some time
     /// later.

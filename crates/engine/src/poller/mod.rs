@@ -17,7 +17,7 @@ mod tests;
 mod uring;
 mod uring_request;
 
-pub use choice::{Kind, choose};
+pub use choice::{PollerKind, choose};
 pub use epoll::Epoll;
 pub use handler::{Handler, Next, Poller, Released};
 pub use uring::Uring;

@@ -92,7 +92,7 @@ impl Script {
 }
 
 impl Handler for Script {
-    fn received(&mut self, token: usize, bytes: &[u8]) -> Next {
+    fn receive(&mut self, token: usize, bytes: &[u8]) -> Next {
         assert!(!bytes.is_empty());
         self.received[token].extend_from_slice(bytes);
         if self.answers[token].is_empty() {
@@ -107,7 +107,7 @@ impl Handler for Script {
         }
     }
 
-    fn closed(&mut self, token: usize, why: Option<io::Error>) {
+    fn handle_close(&mut self, token: usize, why: Option<io::Error>) {
         self.closed[token].push(why.map(|error| error.kind()));
     }
 
@@ -496,14 +496,14 @@ impl Chatter {
 }
 
 impl Handler for Chatter {
-    fn received(&mut self, _token: usize, bytes: &[u8]) -> Next {
+    fn receive(&mut self, _token: usize, bytes: &[u8]) -> Next {
         self.calls += 1;
         self.heard += bytes.len();
         self.say();
         Next::Wait
     }
 
-    fn closed(&mut self, _token: usize, why: Option<io::Error>) {
+    fn handle_close(&mut self, _token: usize, why: Option<io::Error>) {
         panic!("closed: {why:?}");
     }
 

@@ -155,7 +155,7 @@ impl Poller for Uring {
             Outgoing::Message => {}
             Outgoing::Queued(bytes) if bytes.len() > MAX_QUEUED_BYTES => {
                 self.close(token);
-                handler.closed(token, Some(does_not_read()));
+                handler.handle_close(token, Some(does_not_read()));
             }
             Outgoing::Copy(bytes) | Outgoing::Queued(bytes) => {
                 bytes.extend_from_slice(handler.outgoing(token));
@@ -168,7 +168,7 @@ impl Poller for Uring {
         let timeout = until.map(|until| until.saturating_sub(now));
         self.enter(1, timeout, handler)?;
         self.complete(handler);
-        self.look_for_ends(now, handler);
+        self.check_ends(now, handler);
         Ok(())
     }
 

@@ -127,16 +127,16 @@ impl<'a> RunSettings<'a> {
 
     /// Whether no transaction may begin at `now`.
     pub fn stops(&self, now: Nanos) -> bool {
-        self.deadline.is_some_and(|deadline| now >= deadline) || self.stopped()
+        self.deadline.is_some_and(|deadline| now >= deadline) || self.is_stopped()
     }
 
     /// Whether everything has to end immediately.
-    pub fn stopped(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
     /// Ends the load if a client that gives up is to end it.
-    pub fn client_aborted(&self) {
+    pub fn stop_after_abort(&self) {
         if self.spec.exit_on_abort {
             self.stop.store(true, Ordering::Relaxed);
         }

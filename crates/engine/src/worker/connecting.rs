@@ -18,7 +18,8 @@ impl<P: Poller> Worker<'_, P> {
         let mut requested = false;
         while let Some(client) = self.load.shared.requests.next_unconnected() {
             requested = true;
-            self.dialer.request((self.load.token(client), Purpose::Connect));
+            let token = self.load.token(client);
+            self.dialer.request(Request { token, purpose: Purpose::Connect });
         }
         if requested {
             // sends the ends of the previous sessions
@@ -41,12 +42,12 @@ impl<P: Poller> Worker<'_, P> {
     }
 
     fn take_connection(&mut self, dialed: Dialed<Request>) {
-        let Dialed { tag: (token, purpose), began, result } = dialed;
-        if self.load.shared.run.stopped() {
+        let Dialed { tag: Request { token, purpose }, began, result } = dialed;
+        if self.load.shared.run.is_stopped() {
             // an interruption may have ended the attempt
             return;
         }
-        let Some(client) = self.load.clients.get(token).filter(|client| !client.stopped()) else {
+        let Some(client) = self.load.clients.get(token).filter(|client| !client.is_stopped()) else {
             return;
         };
         let id = client.id();
@@ -70,7 +71,8 @@ impl<P: Poller> Worker<'_, P> {
             let result: Result<Transport, Refusal> =
                 result.map_err(Refusal::from).and_then(|transport| transport.map_err(Refusal::passing));
             let result = result.and_then(|transport| self.attach(token, transport).map_err(Refusal::passing));
-            return self.step(token, |client, shared| client.reconnected(result.as_ref().copied(), since, shared));
+            return self
+                .step(token, |client, shared| client.handle_reconnection(result.as_ref().copied(), since, shared));
         }
         let attached: Result<(), Box<dyn std::error::Error>> = match result {
             Ok(Ok(transport)) => self.attach(token, transport).map_err(Into::into),
@@ -79,27 +81,27 @@ impl<P: Poller> Worker<'_, P> {
         };
         self.step(token, |client, shared| {
             let result = attached.as_ref().copied().map_err(AsRef::as_ref);
-            client.connected(result, since, shared)
+            client.handle_connection(result, since, shared)
         });
     }
 
     /// Takes over a connection as `token`.
     pub(super) fn attach(&mut self, token: usize, transport: Transport) -> io::Result<()> {
         self.poller.add(token, transport.socket)?;
-        self.load.channels.set(token, transport.tls);
+        self.load.tls_sessions.set(token, transport.tls);
         self.load.cancels.set(token, transport.cancel);
         Ok(())
     }
 
     /// The session that the driver of `token` requested. Requests it at the first call; None until
     /// it is made, which requests the change again.
-    pub(super) fn dialed(&mut self, token: usize) -> Option<Result<Transport, String>> {
+    pub(super) fn take_dialed(&mut self, token: usize) -> Option<Result<Transport, String>> {
         match self.dialed.get(&token) {
             Some(Some(_)) => self.dialed.remove(&token)?,
             Some(None) => None,
             None => {
                 self.dialed.insert(token, None);
-                self.dialer.request((token, Purpose::ChangeSession));
+                self.dialer.request(Request { token, purpose: Purpose::ChangeSession });
                 None
             }
         }

@@ -27,7 +27,7 @@ impl<P: Poller> Worker<'_, P> {
         self.next_check = now + CHECK_EVERY;
         let mut tokens = Vec::new();
         for token in 0..self.load.clients.len() {
-            match self.load.clients[token].overdue_answer(now) {
+            match self.load.clients[token].next_overdue_step(now) {
                 None => {}
                 Some(Overdue::Cancel) => tokens.extend(self.load.cancels.get(token).cloned()),
                 Some(Overdue::Close) => self.step(token, |client, shared| {

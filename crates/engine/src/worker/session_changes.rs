@@ -18,7 +18,7 @@ impl<P: Poller> Worker<'_, P> {
                 break;
             };
             let token = self.load.token(client);
-            match self.load.clients[token].wanted_change() {
+            match self.load.clients[token].requested_change() {
                 Some(Change::Replace { .. }) => self.replace_session(token),
                 Some(change) => self.change_session(token, change)?,
                 // its connection was lost in the meantime, or it has stopped
@@ -31,17 +31,17 @@ impl<P: Poller> Worker<'_, P> {
     }
 
     fn replace_session(&mut self, token: usize) {
-        let Some(result) = self.dialed(token) else {
+        let Some(result) = self.take_dialed(token) else {
             return;
         };
         let result = result.and_then(|transport| self.attach(token, transport).map_err(|error| error.to_string()));
-        self.step(token, |client, shared| client.session_changed(None, result, shared));
+        self.step(token, |client, shared| client.finish_session_change(None, result, shared));
     }
 
     fn change_session(&mut self, token: usize, change: Change) -> io::Result<()> {
         let opened = match change {
             Change::Use(_) => None,
-            _ => match self.dialed(token) {
+            _ => match self.take_dialed(token) {
                 None => return Ok(()),
                 opened => opened,
             },
@@ -61,7 +61,7 @@ impl<P: Poller> Worker<'_, P> {
             Released::Busy => {
                 self.dialed.extend(opened.map(|opened| (token, Some(opened))));
                 let now = self.load.shared.clock.now();
-                self.step(token, |client, shared| client.change_later(now, shared));
+                self.step(token, |client, shared| client.postpone_change(now, shared));
                 return Ok(());
             }
         };
@@ -75,7 +75,7 @@ impl<P: Poller> Worker<'_, P> {
                 (None, Err(words))
             }
         };
-        self.step(token, |client, shared| client.session_changed(left, result, shared));
+        self.step(token, |client, shared| client.finish_session_change(left, result, shared));
         Ok(())
     }
 

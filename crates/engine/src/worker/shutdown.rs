@@ -52,7 +52,7 @@ impl Shutdown<'_, '_> {
         held.is_some_and(|held| held.load(Ordering::Relaxed))
     }
 
-    fn ended(&mut self, token: usize) {
+    fn release_statement(&mut self, token: usize) {
         if let Some(held) = self.held.get(token)
             && held.swap(false, Ordering::Relaxed)
         {
@@ -61,7 +61,7 @@ impl Shutdown<'_, '_> {
     }
 
     /// Closes the idle sessions; the others are closed when their statement is answered.
-    fn leave(&mut self, holds: &[(usize, Hold)], poller: &mut impl Poller) {
+    fn end_sessions(&mut self, holds: &[(usize, Hold)], poller: &mut impl Poller) {
         for (token, hold) in holds {
             let next = match hold {
                 Hold::Statement => self.step(*token, |client| {
@@ -78,32 +78,32 @@ impl Shutdown<'_, '_> {
 
     /// Runs one step of the client of `token`, and encrypts the bytes that it sends.
     fn step(&mut self, token: usize, step: impl FnOnce(&mut Client) -> Next) -> Next {
-        let Some((client, channels, shared)) = self.load.client_parts(token) else {
+        let Some((client, tls_sessions, shared)) = self.load.client_parts(token) else {
             return Next::Wait;
         };
         let next = step(client);
-        channels.seal(token, next, client, shared)
+        tls_sessions.seal(token, next, client, shared)
     }
 }
 
 impl Handler for Shutdown<'_, '_> {
-    fn received(&mut self, token: usize, bytes: &[u8]) -> Next {
+    fn receive(&mut self, token: usize, bytes: &[u8]) -> Next {
         // a client that ended its session expects no answer
         if !self.is_held(token) {
             return Next::Wait;
         }
-        let Some((client, channels, shared)) = self.load.client_parts(token) else {
+        let Some((client, tls_sessions, shared)) = self.load.client_parts(token) else {
             return Next::Wait;
         };
-        let next = channels.received(token, bytes, client, shared);
+        let next = tls_sessions.receive(token, bytes, client, shared);
         if !client.is_stopping() {
-            self.ended(token);
+            self.release_statement(token);
         }
         next
     }
 
-    fn closed(&mut self, token: usize, _why: Option<io::Error>) {
-        self.ended(token);
+    fn handle_close(&mut self, token: usize, _why: Option<io::Error>) {
+        self.release_statement(token);
     }
 
     fn outgoing(&self, token: usize) -> &[u8] {
@@ -130,7 +130,7 @@ impl<P: Poller> Worker<'_, P> {
         let params = &self.load.shared.run.spec.params;
         let (cancels, left) = hold_statements(holds, &held, &mut self.load.cancels);
         let mut shutdown = Shutdown { load: &mut self.load, held: &held, left };
-        shutdown.leave(holds, &mut self.poller);
+        shutdown.end_sessions(holds, &mut self.poller);
         // a server that gave no keys cannot be asked to cancel
         let limit = if cancels.is_empty() { BY_ITSELF } else { LONGEST_SHUTDOWN };
         let deadline = Instant::now() + limit;

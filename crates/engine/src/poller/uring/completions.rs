@@ -87,7 +87,7 @@ impl Uring {
             }
             error => {
                 self.close(request.token as usize);
-                handler.closed(request.token as usize, Some(error.into()));
+                handler.handle_close(request.token as usize, Some(error.into()));
                 None
             }
         }
@@ -119,7 +119,7 @@ impl Uring {
                 }
                 (Ok(_), _) => {
                     self.close(token);
-                    handler.closed(token, None);
+                    handler.handle_close(token, None);
                 }
                 (Err(_), _) => match Errno::from_raw_os_error(-completion.result()) {
                     // all buffers were in use; the receive continues with the next batch
@@ -128,7 +128,7 @@ impl Uring {
                     Errno::CANCELED => {}
                     error => {
                         self.close(token);
-                        handler.closed(token, Some(error.into()));
+                        handler.handle_close(token, Some(error.into()));
                     }
                 },
             }
@@ -152,7 +152,7 @@ impl Uring {
         }
         // SAFETY: the completion in hand says so, and its buffer is given back after this.
         let bytes = unsafe { self.buffers.filled(id, length) };
-        let next = handler.received(token, bytes);
+        let next = handler.receive(token, bytes);
         match next {
             Next::Wait => {}
             Next::Send => self.send(token, handler),

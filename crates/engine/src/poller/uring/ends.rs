@@ -58,16 +58,16 @@ impl Uring {
     /// Checks the suspects, and the sockets that have been silent since the last check. After an
     /// answer, an end may go unnoticed that the next send does not detect either, because the peer
     /// still reads: a proxy that passes on the end of its server ends only its own direction.
-    pub(super) fn look_for_ends(&mut self, now: Nanos, handler: &mut impl Handler) {
+    pub(super) fn check_ends(&mut self, now: Nanos, handler: &mut impl Handler) {
         for token in std::mem::take(&mut self.suspects) {
-            self.look_for_end(token, handler);
+            self.check_end(token, handler);
         }
         for _ in 0..self.looks.due(now, self.connections.len()) {
             let token = self.looks.next_token(self.connections.len());
             if let Some(connection) = &mut self.connections[token]
                 && std::mem::replace(&mut connection.is_quiet, true)
             {
-                self.look_for_end(token, handler);
+                self.check_end(token, handler);
             }
         }
     }
@@ -77,7 +77,7 @@ impl Uring {
     /// 6.18). By the time that we have the bytes, the socket knows of the end. For a client that
     /// sends next, or waits for its time to do so, the send or the next check detects it; for one
     /// that waits for more bytes, the socket is checked immediately.
-    pub(super) fn look_for_end(&mut self, token: usize, handler: &mut impl Handler) {
+    pub(super) fn check_end(&mut self, token: usize, handler: &mut impl Handler) {
         let Some(Some(connection)) = self.connections.get(token) else {
             return;
         };
@@ -88,7 +88,7 @@ impl Uring {
             Err(error) => Some(error.into()),
         };
         self.close(token);
-        handler.closed(token, why);
+        handler.handle_close(token, why);
     }
 
     /// Asks the kernel to end the receive of `token`. The completion of the receive confirms it; the
@@ -162,12 +162,12 @@ mod tests {
     }
 
     impl Handler for Waiting {
-        fn received(&mut self, _token: usize, bytes: &[u8]) -> Next {
+        fn receive(&mut self, _token: usize, bytes: &[u8]) -> Next {
             self.received += bytes.len();
             Next::Wait
         }
 
-        fn closed(&mut self, token: usize, why: Option<io::Error>) {
+        fn handle_close(&mut self, token: usize, why: Option<io::Error>) {
             panic!("connection {token} ended: {why:?}");
         }
 

@@ -1,4 +1,4 @@
-//! Rows that `\gset`, `\aset` or a driver read.
+//! RowReader that `\gset`, `\aset` or a driver read.
 
 use pgdyno_script::{Capture, InvalidName, SlotId, Symbols, Vars};
 use pgdyno_wire::Reply;
@@ -8,18 +8,18 @@ use crate::client_abort::{Abort, Form};
 
 /// What happens to the rows of the current statement.
 #[derive(Debug, Default)]
-pub struct Rows {
-    wish: Wish,
+pub struct RowReader {
+    expected: ExpectedRows,
     results: usize,
     /// None for a client whose scripts read no rows: there may be many thousand of these.
-    wanted: Option<Box<Wanted>>,
+    captured: Option<Box<CapturedRows>>,
     /// The answer for the driver; None for a client without one.
     answer: Option<Box<Answer>>,
 }
 
-/// Rows whose values become variables.
+/// RowReader whose values become variables.
 #[derive(Debug, Default)]
-struct Wanted {
+struct CapturedRows {
     prefix: String,
     /// The columns of the current result, or of the one before; a result with rows may have no
     /// columns.
@@ -40,39 +40,39 @@ struct Wanted {
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Wish {
+enum ExpectedRows {
     #[default]
-    Nothing,
+    None,
     /// Exactly one row, of the last result.
     One,
     /// The last row of every result.
     Any,
 }
 
-impl Rows {
+impl RowReader {
     /// Prepares for the rows of a statement that is about to be sent.
     pub fn begin(&mut self, capture: &Capture) {
-        self.wish = match capture {
-            Capture::None => Wish::Nothing,
-            Capture::Gset { .. } => Wish::One,
-            Capture::Aset { .. } => Wish::Any,
+        self.expected = match capture {
+            Capture::None => ExpectedRows::None,
+            Capture::Gset { .. } => ExpectedRows::One,
+            Capture::Aset { .. } => ExpectedRows::Any,
         };
         self.results = 0;
         if let Capture::Gset { prefix } | Capture::Aset { prefix } = capture {
-            let wanted = self.wanted.get_or_insert_default();
-            wanted.prefix.clear();
-            wanted.prefix.push_str(prefix);
-            wanted.assigned.clear();
-            wanted.refused = None;
-            wanted.refused_in = None;
-            wanted.count = None;
-            wanted.last_count = None;
+            let captured = self.captured.get_or_insert_default();
+            captured.prefix.clear();
+            captured.prefix.push_str(prefix);
+            captured.assigned.clear();
+            captured.refused = None;
+            captured.refused_in = None;
+            captured.count = None;
+            captured.last_count = None;
         }
     }
 
     /// Prepares for the answer to a driver's statements.
     pub fn begin_answer(&mut self) {
-        self.wish = Wish::Nothing;
+        self.expected = ExpectedRows::None;
         self.results = 0;
         self.answer.get_or_insert_default().clear();
     }
@@ -90,15 +90,15 @@ impl Rows {
 
     /// Whether any rows are read.
     #[must_use]
-    pub fn wanted(&self) -> bool {
-        self.wish != Wish::Nothing
+    pub fn reads_rows(&self) -> bool {
+        self.expected != ExpectedRows::None
     }
 
     /// Number of the result that a script cannot use: the last one, unless another has columns
     /// whose names cannot be those of variables.
     #[must_use]
     pub fn unfit_query(&self) -> usize {
-        let refused_in = self.wanted.as_ref().and_then(|wanted| wanted.refused_in);
+        let refused_in = self.captured.as_ref().and_then(|captured| captured.refused_in);
         refused_in.unwrap_or(self.results.saturating_sub(1))
     }
 
@@ -114,10 +114,10 @@ impl Rows {
         if let Some(answer) = &mut self.answer {
             answer.take(reply);
         }
-        if let (Wish::One | Wish::Any, Some(wanted)) = (self.wish, &mut self.wanted) {
-            wanted.take(reply, self.wish, symbols);
-            if wanted.refused.is_some() && wanted.refused_in.is_none() {
-                wanted.refused_in = Some(self.results.saturating_sub(1));
+        if let (ExpectedRows::One | ExpectedRows::Any, Some(captured)) = (self.expected, &mut self.captured) {
+            captured.take(reply, self.expected, symbols);
+            if captured.refused.is_some() && captured.refused_in.is_none() {
+                captured.refused_in = Some(self.results.saturating_sub(1));
             }
         }
     }
@@ -127,15 +127,15 @@ impl Rows {
     /// # Errors
     /// In pgbench's words, when the rows are not what `\gset` needs.
     pub fn assign(&mut self, vars: &mut Vars, symbols: &Symbols) -> Result<(), Abort> {
-        match (self.wish, &mut self.wanted) {
-            (Wish::One | Wish::Any, Some(wanted)) => wanted.assign(self.wish, vars, symbols),
+        match (self.expected, &mut self.captured) {
+            (ExpectedRows::One | ExpectedRows::Any, Some(captured)) => captured.assign(self.expected, vars, symbols),
             _ => Ok(()),
         }
     }
 }
 
-impl Wanted {
-    fn take(&mut self, reply: &Reply<'_>, wish: Wish, symbols: &Symbols) {
+impl CapturedRows {
+    fn take(&mut self, reply: &Reply<'_>, expected: ExpectedRows, symbols: &Symbols) {
         match reply {
             Reply::RowDescription(columns) => {
                 self.columns = columns.fields().map(|field| String::from_utf8_lossy(field.name).into_owned()).collect();
@@ -147,7 +147,7 @@ impl Wanted {
             }
             Reply::Complete(_) | Reply::EmptyQuery => {
                 self.last_count = self.count.take();
-                if wish == Wish::Any && self.last_count.is_some_and(|count| count > 0) {
+                if expected == ExpectedRows::Any && self.last_count.is_some_and(|count| count > 0) {
                     self.keep("aset", symbols);
                 }
             }
@@ -173,15 +173,15 @@ impl Wanted {
         }
     }
 
-    fn assign(&mut self, wish: Wish, vars: &mut Vars, symbols: &Symbols) -> Result<(), Abort> {
-        match wish {
-            Wish::One if self.last_count != Some(1) => {
+    fn assign(&mut self, expected: ExpectedRows, vars: &mut Vars, symbols: &Symbols) -> Result<(), Abort> {
+        match expected {
+            ExpectedRows::One if self.last_count != Some(1) => {
                 let rows = self.last_count.unwrap_or(0);
                 let message = format!("expected one row, got {rows}");
                 return Err(Abort::new(Form::Rows, message));
             }
-            Wish::One => self.keep("gset", symbols),
-            Wish::Any | Wish::Nothing => {}
+            ExpectedRows::One => self.keep("gset", symbols),
+            ExpectedRows::Any | ExpectedRows::None => {}
         }
         if let Some((name, error)) = self.refused.take() {
             let message = format!("error storing into variable {name}");
@@ -208,7 +208,7 @@ mod tests {
     fn results_without_end_are_one_value_a_variable() {
         let mut symbols = Symbols::new();
         let slot = symbols.slot("a");
-        let mut rows = Rows::default();
+        let mut rows = RowReader::default();
         rows.begin(&Capture::Aset { prefix: "".into() });
         let mut exchange = Exchange::new(Captured::Rows, true);
         let column = |name: &[u8]| [name, &[0; 19]].concat();
@@ -223,8 +223,8 @@ mod tests {
             }
         }
         assert_eq!(rows.unfit_query(), 88, "all were seen");
-        let wanted = rows.wanted.expect("rows are wanted");
-        assert_eq!(wanted.assigned, [(slot, b"98".to_vec())]);
+        let captured = rows.captured.expect("rows are captured");
+        assert_eq!(captured.assigned, [(slot, b"98".to_vec())]);
     }
 
     #[test]
@@ -249,7 +249,7 @@ mod tests {
         let slot = symbols.slot("a");
         let symbols = std::sync::Arc::new(symbols);
         let mut vars = Vars::new(std::sync::Arc::clone(&symbols));
-        let mut rows = Rows::default();
+        let mut rows = RowReader::default();
         rows.begin(&Capture::Gset { prefix: "".into() });
         let bytes: Vec<u8> = messages.iter().flat_map(|(kind, body)| message(*kind, body)).collect();
         let mut input = bytes.as_slice();
