@@ -246,6 +246,7 @@ fn clients_come_back_when_asked_to() {
     assert_eq!(load(&[]).on_loss, OnLoss::Abort);
     assert_eq!(load(&["--reconnect"]).on_loss, patience(60));
     assert_eq!(load(&["--reconnect=2min"]).on_loss, patience(120));
+    assert_eq!(load(&["--reconnect=always"]).on_loss, OnLoss::Reconnect { patience: None });
     assert_eq!(load(&["--reconnect", "-T", "5"]).on_loss, OnLoss::Reconnect { patience: None });
     assert_eq!(request(&["--reconnect=soon"]), Err("invalid time (--reconnect): \"soon\"".to_owned()));
     assert_eq!(

@@ -15,23 +15,27 @@ pub(super) enum Patience {
     /// The default, which depends on the limit of the run.
     Default,
     Given(Duration),
+    /// Until the run ends.
+    Always,
 }
 
 /// Whether `word` is a time for this option, and so not a database's name.
 #[must_use]
 pub fn is_patience(word: &str) -> bool {
-    !word.is_empty() && Patience::parse(word).is_ok()
+    matches!(Patience::parse(word), Ok(Patience::Given(_)))
 }
 
 impl Patience {
     /// Parses the option's argument, which may be missing.
     pub(super) fn parse(text: &str) -> Result<Self, Failure> {
-        if text.is_empty() {
-            return Ok(Self::Default);
+        match text {
+            "" => return Ok(Self::Default),
+            "always" => return Ok(Self::Always),
+            _ => {}
         }
         let invalid = || {
             Failure::new(format!("invalid time (--reconnect): \"{text}\""))
-                .hint("Give a time above 0 and up to 2147483647s, with ms, s, min or h, such as 60s.")
+                .hint("Give a time above 0 and up to 2147483647s, with ms, s, min or h, such as 60s; or always.")
         };
         let number_end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
         let (number, unit) = text.split_at(number_end);
@@ -56,7 +60,7 @@ impl Patience {
             (None, _) => return OnLoss::Abort,
             (Some(Self::Given(time)), _) => Some(time),
             (Some(Self::Default), Limit::Transactions(_) | Limit::Driven) => Some(OF_COUNTED_RUNS),
-            (Some(Self::Default), Limit::Duration(_)) => None,
+            (Some(Self::Default), Limit::Duration(_)) | (Some(Self::Always), _) => None,
         };
         OnLoss::Reconnect { patience }
     }
@@ -88,5 +92,6 @@ mod tests {
         assert_eq!(Patience::resolve(Some(Patience::Default), counted), patience(60));
         let given = Some(Patience::Given(Duration::from_secs(3)));
         assert_eq!(Patience::resolve(given, counted), patience(3));
+        assert_eq!(Patience::resolve(Some(Patience::Always), counted), OnLoss::Reconnect { patience: None });
     }
 }

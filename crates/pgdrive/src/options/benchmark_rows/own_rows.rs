@@ -167,8 +167,8 @@ pub(super) const ROWS: &[Row<BenchmarkOptions>] = &[
     row(
         "reconnect",
         "reconnect clients that lose their connection, and\n\
-         abort them after TIME (60s, 500ms; default: the end\n\
-         of the run, with -t 60s)",
+         abort them after TIME (60s, 500ms, always; default:\n\
+         the end of the run, with -t 60s)",
     )
     .may_take("[=TIME]", is_patience)
     .set(|given, value| {
