@@ -30,6 +30,7 @@ from tests.simulated_cheapest import at_limit, searches
 from tests.simulated_confirmation import confirmations
 from tests.simulated_endurance import endurance
 from tests.simulated_order import orders
+from tests.simulated_power import planned_power
 from tests.simulated_settings import false_wins, regret
 from tests.simulated_stopping import as_run, same_claims, trials_saved, wrong_claims
 from tests.unit.comparison_sample import Array, arms_of, checkpointed, pair_of_arms
@@ -302,6 +303,7 @@ def main(runs: Sequence[str]) -> None:
         ("Intervals", coverage()),
         ("Verdicts", verdicts()),
         ("Orders of the arms", orders()),
+        ("Power of a new run", planned_power()),
         ("Pairs that are added", added_pairs()),
         ("Wrong claims of runs that stop when decided", wrong_claims()),
         ("Trials saved by stopping when decided", trials_saved()),

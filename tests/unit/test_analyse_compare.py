@@ -13,7 +13,7 @@ from scipy import stats
 
 from pgdyno.analyse.comparison import Verdict, compare, new_run_pairs, verdict_of
 from pgdyno.analyse.gate import GateVerdict, gate
-from pgdyno.analyse.intervals import Interval, Method, paired_interval, t_quantile, unpaired_interval
+from pgdyno.analyse.intervals import Interval, Method, paired_interval, t_quantile, unpaired_interval, upper_spread
 from pgdyno.analyse.noise_floor import noise_floor, pairs_for
 from pgdyno.analyse.noise_grade import grade_of_comparison
 from pgdyno.analyse.pairs import Metric, between, usual_metric, usual_split, within
@@ -144,7 +144,8 @@ def test_a_new_run_of_as_many_pairs_as_said_settles_it_four_times_in_five() -> N
     (point,) = found.points
     assert point.verdict is Verdict.INCONCLUSIVE
     assert point.interval is not None
-    n, spread = point.new_run_pairs, point.interval.error * math.sqrt(8)
+    # of runs whose spread is at most the upper end
+    n, spread = point.new_run_pairs, upper_spread(point.interval.error * math.sqrt(8), 7)
     assert n is not None
     runs = random.normal(0.025, spread, (20_000, n))
     lows = runs.mean(axis=1) - t_quantile(0.95, n - 1) * runs.std(axis=1, ddof=1) / math.sqrt(n)
@@ -160,7 +161,7 @@ def test_equal_arms_are_called_so_by_a_new_run_of_as_many_pairs_as_said(
     n = new_run_pairs(interval, spread, delta, paired=True)
     assert n is not None
     random = np.random.default_rng(3)
-    runs = random.normal(mean, spread, (20_000, n))
+    runs = random.normal(mean, upper_spread(spread, 5), (20_000, n))
     half = t_quantile(0.95, n - 1) * runs.std(axis=1, ddof=1) / math.sqrt(n)
     settled = np.abs(runs.mean(axis=1)) + half < math.log1p(delta)
     # with few pairs, whole numbers of them leave a step

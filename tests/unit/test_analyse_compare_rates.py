@@ -80,10 +80,10 @@ def test_a_difference_at_the_edge_is_claimed_in_one_of_forty() -> None:
 
 
 def test_a_real_difference_is_found_as_often_as_said_and_never_turned_round() -> None:
-    """The detectable effect (the median over runs) is found with a chance of 80 %."""
+    """Four of five runs name a difference that a new run finds with a chance of 80 % or more."""
     random = np.random.default_rng(9)
     said = [compare([arms_of(pair_of_arms(random, 8))])[0].points[0].detectable for _ in range(300)]
-    effect = float(np.median([each for each in said if each is not None]))
+    effect = float(np.quantile([each for each in said if each is not None], 0.2))
     found = verdicts(effect, 8, 1_000, seed=4)
     assert found[Verdict.FASTER] / 1_000 == pytest.approx(0.8, abs=0.06)
     assert found[Verdict.SLOWER] == 0

@@ -125,7 +125,8 @@ def test_several_instances_are_as_noisy_as_the_instances_of_an_earlier_run(tmp_p
     assert of_one is not None
     assert (of_three.run, of_three.grade.instances, of_three.grade.repeats) == (name, 3, 10)
     # two draws of three such servers each: t of 4 degrees of freedom, times 0.26 of scatter, times the root of 2 / 3
-    assert 0.7 < of_three.grade.detectable < 1.8
+    # and 1.6 for the upper end of that scatter
+    assert 1.3 < of_three.grade.detectable < 2.7
     # one server of each target does not meet the others
     assert (of_one.run, of_one.grade.instances) == (name, 1)
     assert of_one.grade.detectable < 2 * calm.grade.detectable

@@ -25,6 +25,7 @@ from pgdyno.analyse.intervals import (
     paired_interval,
     t_quantile,
     unpaired_interval,
+    upper_spread,
 )
 from pgdyno.analyse.pairs import Arms, Confounder, Metric, PointPairs
 from pgdyno.messages import Message
@@ -182,23 +183,28 @@ def verdict_of(interval: Interval | None, pairs: int, delta: float, sign: int, f
 
 
 def detectable(interval: Interval, delta: float) -> float:
-    """Return the smallest relative difference that is found with a chance of 80 %: exp(log(1 + delta) + (t + t80) SE) -
-    1.
+    """Return the smallest relative difference that a run like this one finds with a chance of 80 %.
 
-    `t` is the interval's, `t80` Student's 80 % quantile: the usual minimum detectable effect (Bloom 1995), beyond
-    delta, because a verdict requires the whole interval there.
+    exp(log(1 + delta) + (t + t80) SE) - 1: `t` is the interval's, `t80` Student's 80 % quantile, and SE the upper end
+    of the standard error: the usual minimum detectable effect (Bloom 1995), beyond delta, because a verdict requires
+    the whole interval there.
     """
+    return detectable_with(upper_spread(interval.error, interval.freedom), interval, delta)
+
+
+def detectable_with(error: float, interval: Interval, delta: float) -> float:
+    """Return `detectable` for a standard error that is known or is an upper end already."""
     quantiles = t_quantile(interval.quantile_level, interval.freedom) + t_quantile(2 * POWER - 1, interval.freedom)
-    return math.expm1(math.log1p(delta) + quantiles * interval.error)
+    return math.expm1(math.log1p(delta) + quantiles * error)
 
 
 def new_run_pairs(
     interval: Interval | None, spread: float, delta: float, *, paired: bool, fewest: int = FEWEST_PAIRS
 ) -> int | None:
-    """Return the pairs of a new run whose interval clears ±delta with a chance of 80 %, if mean and spread stay as they
-    are.
+    """Return the pairs of a new run whose interval clears ±delta with a chance of 80 %, if the mean stays as it is.
 
-    `spread` is the standard deviation of the difference of one pair, sqrt(s1² + s2²) without pairs. Outside ±delta one
+    `spread` is the standard deviation of the difference of one pair, sqrt(s1² + s2²) without pairs; its upper end is
+    assumed. Outside ±delta one
     end must clear one limit, inside both must: P = F((|mean| - d) / e - t), or F((d - mean) / e - t) + F((d + mean) / e
     - t) - 1, with d = log(1 + delta), e = spread / sqrt(n), and Student's distribution F. None beyond MOST_PAIRS: the
     difference is about delta, and no number of pairs distinguishes it from delta.
@@ -212,7 +218,7 @@ def new_run_pairs(
     n = np.arange(fewest, MOST_PAIRS + 1)
     freedom = n - 1 if paired else 2 * (n - 1)
     # equal figures have no spread
-    error = np.maximum(spread / np.sqrt(n), 1e-12)
+    error = np.maximum(upper_spread(spread, interval.freedom) / np.sqrt(n), 1e-12)
     t = special.stdtrit(freedom, (1 + interval.level) / 2)
     if mean > edge:
         chance = special.stdtr(freedom, (mean - edge) / error - t)

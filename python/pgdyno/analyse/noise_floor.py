@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgdyno.analyse.comparison import LEAST_DELTA, POWER, Verdict, compare, logs_of_units
-from pgdyno.analyse.intervals import CONFIDENCE, Interval
+from pgdyno.analyse.intervals import CONFIDENCE, Interval, upper_spread
 from pgdyno.analyse.pairs import Arms, PointPairs
 from pgdyno.messages import Message
 from pgdyno.records.base import FEWEST_PAIRS
@@ -41,6 +41,11 @@ class PointNoise:
     spread_low: float
     """Lower end of its 95 % interval."""
     spread_high: float
+
+    @property
+    def planning_spread(self) -> float:
+        """Return the spread for `pairs_for`."""
+        return upper_spread(self.spread, self.pairs - 1)
 
     @property
     def floor(self) -> float:
@@ -199,7 +204,8 @@ def pairs_for(effect: float, spread: float, delta: float = LEAST_DELTA, most: in
     """Return the pairs with which a true relative difference of `effect` is found with a chance of 80 %; None beyond
     `most`.
 
-    The smallest n with (t + t80) · spread / sqrt(n) <= log(1 + effect) - log(1 + delta).
+    The smallest n with (t + t80) · spread / sqrt(n) <= log(1 + effect) - log(1 + delta). `spread` is to be an upper end
+    (`upper_spread`).
     """
     from scipy import special
 

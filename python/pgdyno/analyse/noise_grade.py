@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pgdyno.analyse.alpha_spending import look_level
-from pgdyno.analyse.comparison import LEAST_DELTA, Comparison, detectable, logs_of_units
-from pgdyno.analyse.intervals import CONFIDENCE, Interval, Method
+from pgdyno.analyse.comparison import LEAST_DELTA, Comparison, detectable, detectable_with, logs_of_units
+from pgdyno.analyse.intervals import CONFIDENCE, Interval, Method, upper_spread
 from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.pairs import Arms, usual_metric, usual_split, value_of, within
 from pgdyno.analyse.series import Series
@@ -82,9 +82,9 @@ def expected_grade(
     fewest, most = repeats
     if most < 2 or not compares:
         return grade_of_repeats(points, most)
-    found = _pooled_variance([[math.log(other / base) for base, other in each] for each in pairs])
+    found = _planning_variance([[math.log(other / base) for base, other in each] for each in pairs])
     if found is None:
-        single = _pooled_variance([[math.log(each) for each in figures if each > 0] for figures in points])
+        single = _planning_variance([[math.log(each) for each in figures if each > 0] for figures in points])
         found = None if single is None else 2 * single
     if found is None:
         return None
@@ -92,7 +92,7 @@ def expected_grade(
     fewest, most = max(fewest, FEWEST_PAIRS), max(most, FEWEST_PAIRS)
     look = None if fewest == most else look_level(CONFIDENCE, most, fewest, most)
     interval = Interval(0.0, 0.0, 0.0, math.sqrt(found / most), most - 1, CONFIDENCE, Method.T, look)
-    return NoiseGrade(detectable(interval, LEAST_DELTA), most, is_compared=True)
+    return NoiseGrade(detectable_with(interval.error, interval, LEAST_DELTA), most, is_compared=True)
 
 
 def grade_like(run: RunSource, repeats: tuple[int, int], *, compares: bool, instances: int = 1) -> NoiseGrade | None:
@@ -120,15 +120,17 @@ def _grade_of_instances(
         for each in units
         if each.by_instance and each.paired
     ]
-    variance, freedom = _pooled_variance(of_pairs), instances - 1
+    variance, freedom = _planning_variance(of_pairs), instances - 1
     if variance is None:
-        single, freedom = _pooled_variance([[math.log(each) for each in of] for of in means]), 2 * (instances - 1)
+        single, freedom = _planning_variance([[math.log(each) for each in of] for of in means]), 2 * (instances - 1)
         variance = None if single is None else 2 * single
     if variance is None:
         return None
     error = math.sqrt(variance / instances)
     interval = Interval(0.0, 0.0, 0.0, error, freedom, CONFIDENCE, Method.INSTANCES)
-    return NoiseGrade(detectable(interval, LEAST_DELTA), repeats, is_compared=True, instances=instances)
+    return NoiseGrade(
+        detectable_with(interval.error, interval, LEAST_DELTA), repeats, is_compared=True, instances=instances
+    )
 
 
 def figures_by_point(run: RunSource, trials: Iterable[TrialRecord]) -> list[list[Figure]]:
@@ -181,14 +183,15 @@ def _pairs(run: RunSource) -> list[list[tuple[float, float]]]:
     return list(found.values())
 
 
-def _pooled_variance(logs: Sequence[Sequence[float]]) -> float | None:
-    """Return the variance within groups; None without a group of two."""
+def _planning_variance(logs: Sequence[Sequence[float]]) -> float | None:
+    """Return the upper end of the variance within groups (`upper_spread`); None without a group of two."""
     groups = [each for each in logs if len(each) > 1]
     if not groups:
         return None
     means = [math.fsum(each) / len(each) for each in groups]
     squares = math.fsum((each - mean) ** 2 for of, mean in zip(groups, means, strict=True) for each in of)
-    return squares / sum(len(each) - 1 for each in groups)
+    freedom = sum(len(each) - 1 for each in groups)
+    return upper_spread(math.sqrt(squares / freedom), freedom) ** 2
 
 
 def grade_of_points(points: Sequence[Sequence[Figure]]) -> NoiseGrade | None:
@@ -212,7 +215,7 @@ def grade_of_repeats(
     values.
     """
     logs = [[math.log(each) for each in figures] for figures in points if len(figures) > 1 and min(figures) > 0]
-    variance = _pooled_variance(logs)
+    variance = _planning_variance(logs)
     if variance is None:
         return None
     trials = repeats if repeats is not None else min(len(each) for each in logs)
@@ -222,4 +225,6 @@ def grade_of_repeats(
     trials = max(trials, FEWEST_PAIRS)
     n = instances if instances > 1 else trials
     interval = Interval(0.0, 0.0, 0.0, math.sqrt(2 * variance / n), 2 * (n - 1), CONFIDENCE, Method.T)
-    return NoiseGrade(detectable(interval, LEAST_DELTA), trials, is_compared=False, instances=instances)
+    return NoiseGrade(
+        detectable_with(interval.error, interval, LEAST_DELTA), trials, is_compared=False, instances=instances
+    )

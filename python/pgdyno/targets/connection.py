@@ -167,7 +167,9 @@ _REMEDIES = {
     'database ".*" does not exist': "check dbname: psql --list shows the server's databases",
     'role ".*" does not exist': "check user: without it, libpq takes PGUSER or the operating system's user",
     r"No such file or directory\s+Is the server running": "check host, the socket's folder, and that the server runs",
-    "server does not support SSL": "set ssl = on at the server; on a network that you trust, sslmode=prefer connects without TLS",
+    "server does not support SSL": (
+        "set ssl = on at the server; on a network that you trust, sslmode=prefer connects without TLS"
+    ),
     "too many clients already|remaining connection slots": "end sessions, or raise max_connections",
     "too many connections for (role|database)": "end sessions, or raise its CONNECTION LIMIT",
     r"unsupported startup parameter|no such database:|FATAL:\s+not allowed\s*$": (

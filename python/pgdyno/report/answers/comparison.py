@@ -188,7 +188,7 @@ def noise_lines(of: NoiseFloor) -> list[str]:
     widths[0] -= max(sum(widths) + 2 * len(widths) - 2 - COLUMNS, 0)
     lines += [_line([_cut(row[0], widths[0]), *row[1:]], widths) for row in rows]
     worst = max(of.points, key=lambda point: point.spread)
-    needs = [(effect, pairs_for(effect, worst.spread, of.delta)) for effect in EFFECTS if effect > of.delta]
+    needs = [(effect, pairs_for(effect, worst.planning_spread, of.delta)) for effect in EFFECTS if effect > of.delta]
     words = [f"{percent(effect, plus=False)}: {pairs or 'over 1,000'}" for effect, pairs in needs]
     if words and refused is None:
         lines += ["", f"Pairs needed to find a true difference with a chance of 80 %: {', '.join(words)}"]
