@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from tests.simulated_stopping import ALPHA, EDGE
+from pgdyno.records.base import FEWEST_PAIRS
+from tests.simulated_stopping import ALPHA, EDGE, looks
 
 Array = NDArray[np.float64]
 PERIODS = np.arange(2, 8.25, 0.25)
@@ -70,12 +71,27 @@ def drifting(_: np.random.Generator, times: int, trials: int) -> Array:
     return np.tile(np.linspace(0, 0.2, trials), (times, 1))
 
 
-def autoregressive(random: np.random.Generator, times: int, trials: int) -> Array:
-    """Returns noise of 5 % with a first-order autocorrelation of 0.5."""
+def autoregressive(random: np.random.Generator, times: int, trials: int, correlation: float = 0.5) -> Array:
+    """Returns noise of 5 % with a first-order autocorrelation."""
     noise = random.normal(0, 0.05, (times, trials))
     for at in range(1, trials):
-        noise[:, at] = 0.5 * noise[:, at - 1] + np.sqrt(0.75) * noise[:, at]
+        noise[:, at] = correlation * noise[:, at - 1] + np.sqrt(1 - correlation**2) * noise[:, at]
     return noise
+
+
+def looks_with_memory(times: int = 20_000, most: int = 40) -> Iterator[Sequence[object]]:
+    """Yields the share of runs of 6 to 40 pairs whose interval held zero at every look, by the memory of the noise."""
+    correlations = (0.0, 0.3, 0.5, 0.8)
+    yield ("order", *(f"autocorrelation {correlation:g}" for correlation in correlations))
+    for order, is_swapped in ORDERS.items():
+        cells = []
+        for correlation in correlations:
+            random = np.random.default_rng(most)
+            trials = autoregressive(random, times, 2 * most, correlation)
+            drawn = np.where(is_swapped(random, times, most), -1, 1) * (trials[:, 1::2] - trials[:, ::2])
+            low, high = looks("Pocock's spending", drawn, FEWEST_PAIRS)
+            cells.append(f"{100 * float(np.mean(np.all((low <= 0) & (high >= 0), axis=1))):.1f} %")
+        yield (order, *cells)
 
 
 def orders(times: int = 20_000) -> Iterator[Sequence[object]]:

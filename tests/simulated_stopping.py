@@ -82,19 +82,24 @@ class Stopped:
 def stopped(rule: str, effect: float, spread: float, most: int, times: int, edge: float = EDGE) -> Stopped:
     """Simulates runs with a true log ratio of `effect`; one pair's has a standard deviation of `spread`."""
     fewest = FEWEST_PAIRS
-    drawn = np.random.default_rng(most).normal(effect, spread, (times, most))
-    n = np.arange(1, most + 1)
-    sums, squares = np.cumsum(drawn, axis=1), np.cumsum(drawn**2, axis=1)
-    mean = (sums / n)[:, fewest - 1 :]
-    variance = ((squares - sums**2 / n) / np.maximum(n - 1, 1) / n)[:, fewest - 1 :]
-    half = RULES[rule](fewest, most) * np.sqrt(np.maximum(variance, 0))
-    low, high = mean - half, mean + half
+    low, high = looks(rule, np.random.default_rng(most).normal(effect, spread, (times, most)), fewest)
     claims = np.stack([low > edge, high < -edge, (low > -edge) & (high < edge)])
     decided = np.logical_or.reduce(claims)
     at = np.where(np.any(decided, axis=1), np.argmax(decided, axis=1), most - fewest)
     faster, slower, same = (float(np.mean(each[np.arange(times), at])) for each in claims)
     held = float(np.mean(np.all((low <= effect) & (effect <= high), axis=1)))
     return Stopped(faster, slower, same, float(at.mean()) + fewest, held)
+
+
+def looks(rule: str, drawn: Array, fewest: int) -> tuple[Array, Array]:
+    """Returns the ends of the intervals at each look from `fewest` pairs on; a row of `drawn` is a run."""
+    most = drawn.shape[1]
+    n = np.arange(1, most + 1)
+    sums, squares = np.cumsum(drawn, axis=1), np.cumsum(drawn**2, axis=1)
+    mean = (sums / n)[:, fewest - 1 :]
+    variance = ((squares - sums**2 / n) / np.maximum(n - 1, 1) / n)[:, fewest - 1 :]
+    half = RULES[rule](fewest, most) * np.sqrt(np.maximum(variance, 0))
+    return mean - half, mean + half
 
 
 def equal_design(power: float, effect: float, spread: float, edge: float = EDGE) -> int:

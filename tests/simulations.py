@@ -29,7 +29,7 @@ from pgdyno.store import find_run, load_run
 from tests.simulated_cheapest import at_limit, searches
 from tests.simulated_confirmation import confirmations
 from tests.simulated_endurance import endurance
-from tests.simulated_order import orders
+from tests.simulated_order import looks_with_memory, orders
 from tests.simulated_power import planned_power
 from tests.simulated_settings import false_wins, regret
 from tests.simulated_stopping import as_run, same_claims, trials_saved, wrong_claims
@@ -303,6 +303,7 @@ def main(runs: Sequence[str]) -> None:
         ("Intervals", coverage()),
         ("Verdicts", verdicts()),
         ("Orders of the arms", orders()),
+        ("All looks, with noise that has a memory", looks_with_memory()),
         ("Power of a new run", planned_power()),
         ("Pairs that are added", added_pairs()),
         ("Wrong claims of runs that stop when decided", wrong_claims()),
