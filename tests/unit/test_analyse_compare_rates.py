@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pgdyno.analyse.comparison import Verdict, compare
+from pgdyno.analyse.gate import Gate, GateVerdict, gate
 from pgdyno.analyse.intervals import paired_interval, unpaired_interval
 from tests.unit.comparison_sample import Array, arms_of, checkpointed, pair_of_arms
 
@@ -77,6 +78,21 @@ def test_a_difference_at_the_edge_is_claimed_in_one_of_forty() -> None:
     assert found[Verdict.FASTER] / 2_000 == pytest.approx(0.025, abs=0.01)
     assert found[Verdict.SAME] / 2_000 <= 0.035
     assert found[Verdict.SLOWER] == 0
+
+
+def test_a_gate_finds_twice_its_limit_as_often_as_said() -> None:
+    """The chance is that of an upper end of the spread, so four of five gates find more."""
+    random = np.random.default_rng(3)
+    limit, spread, n = 0.05, 0.05, 8
+
+    def judged(loss: float) -> Gate:
+        ratios = np.exp(random.normal(math.log(1 - loss), spread, n))
+        return gate(arms_of(([1_000.0] * n, list(1_000 * ratios))), limit)
+
+    said = [judged(0.0).power for _ in range(500)]
+    lost = [judged(1 - 1 / (1 + 2 * limit)) for _ in range(1_000)]
+    found = sum(each.verdict is GateVerdict.REGRESSION for each in lost) / len(lost)
+    assert float(np.quantile(said, 0.8)) == pytest.approx(found, abs=0.06)
 
 
 def test_a_real_difference_is_found_as_often_as_said_and_never_turned_round() -> None:

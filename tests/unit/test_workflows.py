@@ -160,10 +160,12 @@ def test_the_verdict_of_an_earlier_gate_is_not_shown_again(pull_request: PullReq
     assert pull_request.summary == comment
 
 
-def test_inconclusive_fails_unless_it_is_allowed(pull_request: PullRequest) -> None:
+def test_the_gate_decides_whether_inconclusive_passes(pull_request: PullRequest, tmp_path: Path) -> None:
     ending(pull_request, 0, 11)
     assert pull_request.execute(plan="plan.toml") == 11
-    assert pull_request.execute(plan="plan.toml", allow_inconclusive="true") == 0
+    assert pull_request.execute(plan="plan.toml", allow_inconclusive="true") == 11
+    gates = [line for line in (tmp_path / "calls.txt").read_text().splitlines() if line.startswith("gate")]
+    assert ["--allow-inconclusive" in line for line in gates] == [False, True]
 
 
 def test_no_package_of_that_name_is_installed_by_default(pull_request: PullRequest, tmp_path: Path) -> None:

@@ -490,6 +490,17 @@ def _warnings(arms: Arms, points: Sequence[PointComparison]) -> list[Message]:
     found = []
     if arms.stopping is not None:
         found.append(_looks(arms.stopping, paired=arms.paired))
+        early = [point.pairs for point in points if point.verdict in (Verdict.FASTER, Verdict.SLOWER)]
+        if arms.paired and early and min(early) < arms.stopping.most:
+            found.append(
+                Message(
+                    "decided-early",
+                    "decided early (after {pairs} of at most {most} pairs), a difference is too large on average: "
+                    "rely on the end of the interval that is nearer to zero",
+                    pairs=min(early),
+                    most=arms.stopping.most,
+                )
+            )
     if not arms.paired:
         found.append(
             Message(

@@ -7,8 +7,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from pgdyno.analyse.comparison import Comparison, PointComparison, Verdict, compare, needed_units
+from pgdyno.analyse.intervals import t_quantile, upper_spread
 from pgdyno.analyse.pairs import Arms, PointPairs
 from pgdyno.messages import Message
+
+LEAST_POWER = 0.5
+"""Chance to find twice the limit, below which an inconclusive gate must not pass."""
 
 
 class GateVerdict(StrEnum):
@@ -49,6 +53,29 @@ class Gate:
         if GateVerdict.REGRESSION in verdicts:
             return GateVerdict.REGRESSION
         return GateVerdict.OK if verdicts == {GateVerdict.OK} else GateVerdict.INCONCLUSIVE
+
+    @property
+    def power(self) -> float:
+        """Return the least chance, over the points, that a loss of twice the limit is called a regression."""
+        return min((_power(point.compared, self.limit) for point in self.points), default=0.0)
+
+
+def _power(point: PointComparison, limit: float) -> float:
+    """Return the chance that a loss of twice the limit is called a regression: 1 - F'(t), where F' is the noncentral t
+    distribution about (log(1 + 2 limit) - log(1 + limit)) / e, and e is the upper end of the standard error.
+    """
+    interval = point.interval
+    if interval is None or point.pairs < point.fewest:
+        return 0.0
+    error = upper_spread(interval.error, interval.freedom)
+    if error == 0:
+        return 1.0
+    # importing scipy is slow
+    from scipy import special
+
+    beyond = (math.log1p(2 * limit) - math.log1p(limit)) / error
+    quantile = t_quantile(interval.quantile_level, interval.freedom)
+    return float(1 - special.nctdtr(interval.freedom, beyond, quantile))
 
 
 def gate(arms: Arms, limit: float) -> Gate:

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.cells import cell_len
 
 from pgdyno.analyse.comparison import Comparison, compare
-from pgdyno.analyse.gate import Gate, GateVerdict, gate
+from pgdyno.analyse.gate import LEAST_POWER, Gate, GateVerdict, gate
 from pgdyno.analyse.noise_floor import NoiseFloor
 from pgdyno.analyse.noise_grade import grade_against_none
 from pgdyno.commands.support.compared_runs import Compared, ComparedRuns
@@ -21,7 +21,14 @@ from pgdyno.messages import Message, message_json
 from pgdyno.records import Outcome
 from pgdyno.report.answers.comparison import comparison_lines, confounded_line, noise_lines, stopping_line
 from pgdyno.report.answers.comparison_export import comparison_json, noise_json
-from pgdyno.report.answers.gate_export import gate_json, gate_junit, gate_markdown, gate_verdict_words, gate_words
+from pgdyno.report.answers.gate_export import (
+    gate_json,
+    gate_junit,
+    gate_markdown,
+    gate_verdict_words,
+    gate_words,
+    power_line,
+)
 from pgdyno.report.answers.noise import gate_noise
 from pgdyno.report.answers.noise import noise_json as noise_grade_json
 from pgdyno.report.answers.refusal import (
@@ -112,11 +119,19 @@ def print_comparisons(
 
 
 def run_gate(
-    what: Compared, limit: str, *, junit: Path | None, md: Path | None, json: bool, confirm: bool = False
+    what: Compared,
+    limit: str,
+    *,
+    junit: Path | None,
+    md: Path | None,
+    json: bool,
+    confirm: bool = False,
+    allow_inconclusive: bool = False,
 ) -> ExitCode:
     """Prints the gate's verdict, writes its files, and returns the exit code. Raises StoreError and UsageError.
 
-    With `confirm`, a suspected regression is measured again, and only the new figures decide about it.
+    With `confirm`, a suspected regression is measured again, and only the new figures decide about it. With
+    `allow_inconclusive`, a gate that cannot decide passes, if it would probably have found twice the limit.
     """
     allowed = _ratio(limit)
     for path in (junit, md):
@@ -148,16 +163,10 @@ def run_gate(
         found_again = confirmed(judged, what, runs, json=json)
         judged = found_again.judged
         notes += found_again.notes
-    if floor > allowed:
-        notes.append(
-            Message(
-                "floor-above-limit",
-                "two equal servers differ by up to {floor_percent:.2g} % here, more than the {allowed_percent:.2g} % "
-                "allowed: a regression may be noise",
-                floor_percent=100 * floor,
-                allowed_percent=100 * allowed,
-            )
-        )
+    code = _exit_code(judged, allow_inconclusive=allow_inconclusive)
+    if allow_inconclusive and code is ExitCode.INCONCLUSIVE:
+        notes.append(_TOO_WEAK)
+    notes += _floor_above(allowed, floor)
     files = ((junit, gate_junit), (md, gate_markdown))
     errors = [unwritten(path, text(judged, notes)) for path, text in files if path is not None]
     if json:
@@ -167,6 +176,33 @@ def run_gate(
     else:
         _print_gate(judged, notes)
     raise_first(errors)
+    return code
+
+
+_TOO_WEAK = Message(
+    "gate-too-weak",
+    "an inconclusive gate may pass only if it finds twice the limit with a chance of {least:.0%} or more",
+    least=LEAST_POWER,
+)
+
+
+def _floor_above(allowed: float, floor: float) -> list[Message]:
+    if floor <= allowed:
+        return []
+    return [
+        Message(
+            "floor-above-limit",
+            "two equal servers differ by up to {floor_percent:.2g} % here, more than the {allowed_percent:.2g} % "
+            "allowed: a regression may be noise",
+            floor_percent=100 * floor,
+            allowed_percent=100 * allowed,
+        )
+    ]
+
+
+def _exit_code(judged: Gate, *, allow_inconclusive: bool) -> ExitCode:
+    if judged.verdict is GateVerdict.INCONCLUSIVE and allow_inconclusive and judged.power >= LEAST_POWER:
+        return ExitCode.OK
     return {
         GateVerdict.OK: ExitCode.OK,
         GateVerdict.REGRESSION: ExitCode.REGRESSION,
@@ -241,7 +277,7 @@ def _print_gate(judged: Gate, notes: Sequence[Message]) -> None:
     for point in judged.points:
         _print_wrapped(f"{point.verdict.value}: {gate_words(judged, point)}", console)
     stopped = stopping_line(judged.comparison)
-    for line in (*([] if stopped is None else [stopped]), *gate_noise(judged.comparison)):
+    for line in (*([] if stopped is None else [stopped]), *gate_noise(judged.comparison), power_line(judged)):
         _print_wrapped(line, console)
     _print_notes([*map(str, judged.comparison.warnings), *map(str, notes)], console, _confounders([judged.comparison]))
 

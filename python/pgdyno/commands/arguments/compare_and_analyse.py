@@ -80,6 +80,12 @@ def gate(
     confirm: Annotated[
         bool, typer.Option("--confirm", help="Measure a regression again on fresh instances before failing.")
     ] = False,
+    allow_inconclusive: Annotated[
+        bool,
+        typer.Option(
+            "--allow-inconclusive", help="Pass if undecided, unless twice the limit would probably be missed."
+        ),
+    ] = False,
     force: ForceOption = False,
     runs: RunsOption = DEFAULT_RUNS,
     json: JsonOption = False,
@@ -93,7 +99,16 @@ def gate(
     from pgdyno.commands.support.compared_runs import Compared
 
     what = Compared(baseline, candidate, runs, metric, by, base, floor_from, force)
-    raise typer.Exit(run_gate(what, max_regression, junit=junit, md=md, json=json, confirm=confirm))
+    code = run_gate(
+        what,
+        max_regression,
+        junit=junit,
+        md=md,
+        json=json,
+        confirm=confirm,
+        allow_inconclusive=allow_inconclusive,
+    )
+    raise typer.Exit(code)
 
 
 def analyse(

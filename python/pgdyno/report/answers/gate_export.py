@@ -36,6 +36,7 @@ def gate_json(of: Gate) -> dict[str, Any]:
         **comparison_json(of.comparison),
         "gate": of.verdict.value,
         "max_regression": of.limit,
+        "power_at_twice": of.power,
         "points": points,
     }
 
@@ -57,6 +58,7 @@ def gate_junit(of: Gate, notes: Sequence[Message] = ()) -> str:
     stopped = stopping_line(of.comparison)
     said = [
         *gate_noise(of.comparison),
+        power_line(of),
         *([] if stopped is None else [stopped]),
         *(f"confounder: {each.message}" for each in of.comparison.confounders),
         *_caveats(of, notes),
@@ -92,7 +94,7 @@ def gate_markdown(of: Gate, notes: Sequence[Message] = ()) -> str:
         "",
     ]
     lines += [f"Allowed regression: {percent(of.limit, plus=False)} of {of.comparison.metric.words}.", ""]
-    for line in gate_noise(of.comparison):
+    for line in (*gate_noise(of.comparison), power_line(of)):
         lines += [f"{_escaped(line)}.", ""]
     lines += ["| point | change | interval | pairs | gate |", "|---|--:|--:|--:|---|"]
     for point in of.points:
@@ -103,6 +105,11 @@ def gate_markdown(of: Gate, notes: Sequence[Message] = ()) -> str:
     unclear = [gate_words(of, point) for point in of.points if point.verdict is GateVerdict.INCONCLUSIVE]
     confounders = [f"confounder: {each.message}" for each in of.comparison.confounders]
     return "\n".join([*lines, *_listed(confounders), *_listed(unclear), *_listed(_caveats(of, notes))]) + "\n"
+
+
+def power_line(of: Gate) -> str:
+    """Return how likely these pairs show a loss that matters."""
+    return f"a regression of {percent(2 * of.limit, plus=False)} would have been found with a chance of {of.power:.0%}"
 
 
 def _caveats(of: Gate, notes: Sequence[Message]) -> list[str]:
