@@ -129,6 +129,14 @@ def test_connections_for_each_transaction(loaded: Server, protocol: str, io: str
     assert float(done.stdout.split("average connection time = ")[1].split()[0]) > 0
 
 
+def test_connection_times_add_up_to_the_time_of_the_threads(loaded: Server) -> None:
+    done = drive(loaded, "-S", "-C", "-c", "32", "-j", "1", "-T", "2")
+    assert done.returncode == 0, done.stderr
+    average_ms = float(done.stdout.split("average connection time = ")[1].split()[0])
+    transactions = int(done.stdout.split("actually processed: ")[1].split()[0])
+    assert 0 < average_ms * transactions < 2.5e3, done.stdout
+
+
 def test_a_connection_that_is_refused_later_ends_its_client(loaded: Server, tmp_path: Path) -> None:
     with loaded.connect() as connection:
         connection.autocommit = True

@@ -1,23 +1,21 @@
 //! Cancelling a statement: a CancelRequest on a connection of its own, to the server that runs it.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::time::Duration;
 
 use pgdyno_wire::frontend;
 
 use crate::attempt::{open, receive, send_all};
 use crate::cancel_token::{Address, CancelToken, Key};
 use crate::connect_error::Cause;
+use crate::dialer::Dialer;
 use crate::encryption::encrypt;
 use crate::hosts::Endpoint;
 use crate::params::Params;
 use crate::patience::{Patience, block_on};
 
-/// How many requests run at the same time: each takes a few round trips, and the server forks for
-/// each.
-const AT_ONCE: usize = 32;
+/// A request wakes its dialer itself.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// How many bytes of the server's answer to a request are read; they are ignored.
 const ANSWER_BYTES: usize = 512;
 
@@ -35,7 +33,7 @@ impl CancelToken {
         block_on(self.request(params, patience))
     }
 
-    async fn request(&self, params: &Params, patience: &Patience) -> Result<(), Cause> {
+    pub(crate) async fn request(&self, params: &Params, patience: &Patience) -> Result<(), Cause> {
         let Some(host) = params.hosts.get(usize::from(self.host)) else {
             return Err(Cause::Closed);
         };
@@ -69,50 +67,17 @@ impl CancelToken {
     }
 }
 
-/// Sends the requests of `tokens`, several at a time; a request is left out if `is_wanted` returns
-/// false for its number when its turn comes. Returns when all are sent or `patience` ends.
+/// Sends the requests of `tokens`, many at a time. Returns when all are sent or `patience` ends.
 ///
 /// # Errors
 /// One of the errors of [`CancelToken::send`]; the other requests are sent nevertheless.
-pub fn cancel_all(
-    params: &Params,
-    tokens: &[&CancelToken],
-    is_wanted: impl Fn(usize) -> bool + Sync,
-    patience: &Patience,
-) -> Result<(), Cause> {
-    let next = AtomicUsize::new(0);
-    let failure = Mutex::new(None);
-    let work = || {
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(token) = tokens.get(number) else {
-                return;
-            };
-            if patience.slice().is_err() {
-                return;
-            }
-            if is_wanted(number)
-                && let Err(cause) = token.send(params, patience)
-            {
-                let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
-                failure.get_or_insert(cause);
-            }
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 1..AT_ONCE.min(tokens.len()) {
-            let helper = thread::Builder::new().name("cancelling".into());
-            if helper.spawn_scoped(scope, work).is_err() {
-                // the threads that have started do the work
-                break;
-            }
-        }
-        work();
-    });
-    match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        Some(cause) => Err(cause),
-        None => Ok(()),
+pub fn cancel_all(params: &Params, tokens: &[CancelToken], patience: &Patience) -> Result<(), Cause> {
+    let mut dialer = Dialer::<()>::new(params.clone()).map_err(Cause::Io)?;
+    tokens.iter().for_each(|token| dialer.cancel(token.clone(), patience.clone()));
+    while !dialer.is_idle() {
+        dialer.advance(LONGEST_WAIT).map_err(Cause::Io)?;
     }
+    dialer.take_cancel_failure().map_or(Ok(()), Err)
 }
 
 #[cfg(test)]

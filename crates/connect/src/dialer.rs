@@ -1,4 +1,4 @@
-//! Makes many connections at the same time in one thread.
+//! Makes many connections, for sessions and for cancel requests, at the same time in one thread.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -13,8 +13,10 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
 use crate::blocking_session::Session;
-use crate::connect_error::ConnectError;
+use crate::cancel_token::CancelToken;
+use crate::connect_error::{Cause, ConnectError};
 use crate::params::Params;
+use crate::patience::Patience;
 use crate::watch::{Answered, Watch, lock};
 
 /// How many connections are in progress at the same time: enough to reach a distant server at the
@@ -27,20 +29,36 @@ pub struct Dialer<T> {
     params: Arc<Params>,
     epoll: Arc<OwnedFd>,
     answered: Arc<Mutex<Option<Answered>>>,
-    queue: VecDeque<T>,
+    queue: VecDeque<Request<T>>,
     /// Indexed by the key of the watch.
     dials: Vec<Option<Dial<T>>>,
     /// How many of them are in progress: workers ask before each wait.
     in_progress: usize,
+    /// The time in which connections were in progress, of which each had an equal share.
+    shared_time: Duration,
+    /// Until when that is counted.
+    shared_until: Instant,
     events: Vec<epoll::Event>,
+    cancel_failure: Option<Cause>,
+}
+
+enum Request<T> {
+    Connect(T),
+    Cancel(CancelToken, Patience),
+}
+
+enum Outcome<T> {
+    Connected(T, Box<Result<Session, ConnectError>>),
+    Cancelled(Result<(), Cause>),
 }
 
 /// A connection in progress.
 struct Dial<T> {
-    tag: T,
     began: Instant,
+    /// The dialer's `shared_time` at that moment.
+    shared_before: Duration,
     until: Arc<Mutex<Option<Instant>>>,
-    future: Pin<Box<dyn Future<Output = Result<Session, ConnectError>>>>,
+    future: Pin<Box<dyn Future<Output = Outcome<T>>>>,
 }
 
 /// The result of a request to a [`Dialer`].
@@ -50,11 +68,13 @@ pub struct Dialed<T> {
     pub tag: T,
     /// When the connection was begun.
     pub began: Instant,
+    /// Its share of the time in which connections were in progress: all of it for one alone.
+    pub time_share: Duration,
     /// The session, which is ready for its first statement.
     pub result: Result<Session, ConnectError>,
 }
 
-impl<T> Dialer<T> {
+impl<T: 'static> Dialer<T> {
     /// A dialer without requests.
     ///
     /// # Errors
@@ -69,13 +89,38 @@ impl<T> Dialer<T> {
             queue: VecDeque::new(),
             dials,
             in_progress: 0,
+            shared_time: Duration::ZERO,
+            shared_until: Instant::now(),
             events: Vec::with_capacity(AT_ONCE),
+            cancel_failure: None,
         })
     }
 
     /// Requests a connection, which [`Dialer::advance`] makes.
     pub fn request(&mut self, tag: T) {
-        self.queue.push_back(tag);
+        self.queue.push_back(Request::Connect(tag));
+    }
+
+    /// Requests that a statement is cancelled, as [`CancelToken::send`] does.
+    pub fn cancel(&mut self, token: CancelToken, patience: Patience) {
+        self.queue.push_back(Request::Cancel(token, patience));
+    }
+
+    /// The first failure of a cancel request since the last call.
+    pub fn take_cancel_failure(&mut self) -> Option<Cause> {
+        self.cancel_failure.take()
+    }
+
+    /// Gives up all requests.
+    pub fn clear(&mut self) {
+        self.queue.clear();
+        self.dials.fill_with(|| None);
+        self.in_progress = 0;
+    }
+
+    /// Whether another request would begin at once.
+    pub fn has_room(&self) -> bool {
+        self.queue.len() + self.in_progress < AT_ONCE
     }
 
     /// Whether every request has been answered.
@@ -131,7 +176,7 @@ impl<T> Dialer<T> {
             if self.dials[key].is_some() {
                 continue;
             }
-            let Some(tag) = self.queue.pop_front() else {
+            let Some(request) = self.queue.pop_front() else {
                 return;
             };
             let watch = Watch {
@@ -141,27 +186,53 @@ impl<T> Dialer<T> {
                 answered: Arc::clone(&self.answered),
             };
             let (params, until) = (Arc::clone(&self.params), Arc::clone(&watch.until));
-            let future = Box::pin(async move { Session::connect_by(&params, Some(&watch)).await });
+            let future = Box::pin(async move {
+                match request {
+                    Request::Connect(tag) => {
+                        Outcome::Connected(tag, Box::new(Session::connect_by(&params, Some(&watch)).await))
+                    }
+                    Request::Cancel(token, patience) => {
+                        Outcome::Cancelled(token.request(&params, &patience.watched_by(Some(&watch))).await)
+                    }
+                }
+            });
+            let began = self.share_time();
             self.in_progress += 1;
-            self.dials[key] = Some(Dial { tag, began: Instant::now(), until, future });
+            self.dials[key] = Some(Dial { began, shared_before: self.shared_time, until, future });
             self.poll(key, done);
         }
+    }
+
+    /// Divides the time since the last call among the connections in progress.
+    fn share_time(&mut self) -> Instant {
+        let now = Instant::now();
+        if let Ok(in_progress @ 1..) = u32::try_from(self.in_progress) {
+            self.shared_time += now.duration_since(self.shared_until) / in_progress;
+        }
+        self.shared_until = now;
+        now
     }
 
     fn poll(&mut self, key: usize, done: &mut Vec<Dialed<T>>) {
         let Some(Some(dial)) = self.dials.get_mut(key) else {
             return;
         };
-        let Poll::Ready(result) = dial.future.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
+        let Poll::Ready(outcome) = dial.future.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
             return;
         };
-        if let Ok(session) = &result {
-            // its socket is another's from here on
-            let _ = epoll::delete(&self.epoll, session.socket());
-        }
-        if let Some(Dial { tag, began, .. }) = self.dials[key].take() {
-            self.in_progress -= 1;
-            done.push(Dialed { tag, began, result });
+        let (began, shared_before) = (dial.began, dial.shared_before);
+        self.dials[key] = None;
+        self.share_time();
+        self.in_progress -= 1;
+        match outcome {
+            Outcome::Connected(tag, result) => {
+                if let Ok(session) = &*result {
+                    // its socket is another's from here on
+                    let _ = epoll::delete(&self.epoll, session.socket());
+                }
+                done.push(Dialed { tag, began, time_share: self.shared_time - shared_before, result: *result });
+            }
+            Outcome::Cancelled(result) => self.cancel_failure = self.cancel_failure.take().or(result.err()),
         }
     }
 }

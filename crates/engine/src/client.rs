@@ -384,12 +384,12 @@ impl Client {
         self.is_stopped() || self.is_away() || has_none || self.replaces_session()
     }
 
-    /// Handles the connection that the client requested, or the failure to make it; `since` is the
-    /// time of the request.
+    /// Handles the connection that the client requested, or the failure to make it; it `took` this
+    /// long.
     pub fn handle_connection(
         &mut self,
         result: Result<(), &dyn std::error::Error>,
-        since: Nanos,
+        took: Nanos,
         shared: &mut Shared<'_>,
     ) -> Next {
         let now = shared.clock.now();
@@ -398,7 +398,7 @@ impl Client {
             return self.abort(&why, Consequence::ConnectionLost, shared);
         }
         let record = &mut shared.results.recorder.scripts[self.transaction.record];
-        record.connecting.record(now.saturating_sub(since));
+        record.connecting.record(took);
         self.forget_session();
         if !shared.starts.schedule.is_open() {
             self.transaction.intended = now;

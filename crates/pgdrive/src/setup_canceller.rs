@@ -95,7 +95,5 @@ fn watch(params: &Params, finished: &Receiver<()>, stop: &AtomicBool, requests: 
 /// Sends the requests for all sessions; returns false when there are none.
 fn send_all(params: &Params, requests: &Requests, deadline: Instant) -> Result<bool, Cause> {
     let tokens = requests.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let tokens: Vec<&CancelToken> = tokens.iter().collect();
-    let patience = Patience::from(Some(deadline));
-    cancel_all(params, &tokens, |_| true, &patience).map(|()| !tokens.is_empty())
+    cancel_all(params, &tokens, &Patience::from(Some(deadline))).map(|()| !tokens.is_empty())
 }

@@ -148,9 +148,9 @@ impl Client {
         Next::Wait
     }
 
-    /// Handles the connector's result, a connection or the reason for the failure; `since` is the
-    /// time of the request.
-    pub fn handle_reconnection(&mut self, result: Result<(), &Refusal>, since: Nanos, shared: &mut Shared<'_>) -> Next {
+    /// Handles the connector's result, a connection or the reason for the failure; it `took`
+    /// this long.
+    pub fn handle_reconnection(&mut self, result: Result<(), &Refusal>, took: Nanos, shared: &mut Shared<'_>) -> Next {
         let now = shared.clock.now();
         match result {
             Err(refusal) => self.handle_failed_reconnect(refusal, now, shared),
@@ -160,10 +160,10 @@ impl Client {
                     return self.finish(shared);
                 }
                 if shared.run.spec.sessions == Sessions::PerTransaction {
-                    return self.handle_connection(Ok(()), since, shared);
+                    return self.handle_connection(Ok(()), took, shared);
                 }
                 if shared.run.driven_sessions {
-                    return self.begin_opened_session(since, now, shared);
+                    return self.begin_opened_session(took, now, shared);
                 }
                 self.resume(has_chosen, now, shared)
             }

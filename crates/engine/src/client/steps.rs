@@ -81,9 +81,9 @@ impl Client {
     }
 
     /// Continues with the session that the driver requested.
-    pub(super) fn begin_opened_session(&mut self, since: Nanos, now: Nanos, shared: &mut Shared<'_>) -> Next {
+    pub(super) fn begin_opened_session(&mut self, took: Nanos, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let record = &mut shared.results.recorder.scripts[self.transaction.record];
-        record.connecting.record(now.saturating_sub(since));
+        record.connecting.record(took);
         self.absence = None;
         self.begin_connected();
         self.choose_step(now, shared)

@@ -42,7 +42,7 @@ impl<P: Poller> Worker<'_, P> {
     }
 
     fn take_connection(&mut self, dialed: Dialed<Request>) {
-        let Dialed { tag: Request { token, purpose }, began, result } = dialed;
+        let Dialed { tag: Request { token, purpose }, began, time_share, result } = dialed;
         if self.load.shared.run.is_stopped() {
             // an interruption may have ended the attempt
             return;
@@ -65,14 +65,18 @@ impl<P: Poller> Worker<'_, P> {
             self.dialed.insert(token, Some(result));
             return self.load.shared.requests.change_session(id);
         }
-        let now = self.load.shared.clock.now();
-        let since = now.saturating_sub(began.elapsed().as_nanos() as Nanos);
+        // with -C, as pgbench measures it: the time that the thread spent for it
+        let took = match self.load.shared.run.reconnects {
+            true => time_share,
+            false => began.elapsed(),
+        };
+        let took = took.as_nanos() as Nanos;
         if self.load.shared.run.spec.connects_later() {
             let result: Result<Transport, Refusal> =
                 result.map_err(Refusal::from).and_then(|transport| transport.map_err(Refusal::passing));
             let result = result.and_then(|transport| self.attach(token, transport).map_err(Refusal::passing));
             return self
-                .step(token, |client, shared| client.handle_reconnection(result.as_ref().copied(), since, shared));
+                .step(token, |client, shared| client.handle_reconnection(result.as_ref().copied(), took, shared));
         }
         let attached: Result<(), Box<dyn std::error::Error>> = match result {
             Ok(Ok(transport)) => self.attach(token, transport).map_err(Into::into),
@@ -81,7 +85,7 @@ impl<P: Poller> Worker<'_, P> {
         };
         self.step(token, |client, shared| {
             let result = attached.as_ref().copied().map_err(AsRef::as_ref);
-            client.handle_connection(result, since, shared)
+            client.handle_connection(result, took, shared)
         });
     }
 

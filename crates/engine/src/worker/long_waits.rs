@@ -1,9 +1,8 @@
 //! Ends statements whose answers take longer than their driver allows.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
-use pgdyno_connect::{CancelToken, Patience, cancel_all};
+use pgdyno_connect::Patience;
 
 use crate::client::Overdue;
 use crate::client_abort::Abort;
@@ -25,32 +24,20 @@ impl<P: Poller> Worker<'_, P> {
             return;
         }
         self.next_check = now + CHECK_EVERY;
-        let mut tokens = Vec::new();
+        let patience = Patience::from(Some(Instant::now() + REQUEST_LIMIT));
         for token in 0..self.load.clients.len() {
             match self.load.clients[token].next_overdue_step(now) {
                 None => {}
-                Some(Overdue::Cancel) => tokens.extend(self.load.cancels.get(token).cloned()),
+                Some(Overdue::Cancel) => {
+                    // a statement whose request fails is ended with its connection
+                    if let Some(cancel) = self.load.cancels.get(token) {
+                        self.dialer.cancel(cancel.clone(), patience.clone());
+                    }
+                }
                 Some(Overdue::Close) => self.step(token, |client, shared| {
                     client.lose_connection(NOT_ENDED, || Abort::command("SQL", NOT_ENDED), shared)
                 }),
             }
         }
-        self.send_cancel_requests(tokens);
-    }
-
-    /// Sends the requests from a thread of its own, because each needs a connection.
-    fn send_cancel_requests(&self, tokens: Vec<CancelToken>) {
-        if tokens.is_empty() {
-            return;
-        }
-        let params = self.load.shared.run.spec.params.clone();
-        let send = move || {
-            let tokens: Vec<&CancelToken> = tokens.iter().collect();
-            let patience = Patience::from(Some(Instant::now() + REQUEST_LIMIT));
-            // a statement whose request fails is ended with its connection
-            let _ = cancel_all(&params, &tokens, |_| true, &patience);
-        };
-        // the same holds without a thread
-        let _ = thread::Builder::new().name("cancelling".into()).spawn(send);
     }
 }

@@ -6,18 +6,15 @@
 //! that arrives between two statements of a pipeline has no effect on the second. The shutdown ends
 //! after [`LONGEST_SHUTDOWN`], whatever the server does.
 
+use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use pgdyno_connect::{CancelToken, Interrupt, Params, Patience, cancel_all};
+use pgdyno_connect::{CancelToken, Dialer, Patience};
 
-use crate::cancel_tokens::CancelTokens;
 use crate::client::{Client, Hold};
 use crate::clock::{Nanos, SECOND};
+use crate::connections::Request;
 use crate::poller::{Handler, Next, Poller};
 use crate::worker::{Load, Worker};
 
@@ -28,38 +25,17 @@ pub const LONGEST_SHUTDOWN: Duration = Duration::from_secs(5);
 const BY_ITSELF: Duration = Duration::from_millis(100);
 /// Time between two requests for the same statement.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
-/// How long to wait for the server at most before checking whether the clients have ended.
+/// How long to wait for the server at most before the next round of requests may begin.
 const LOOK_EVERY: Nanos = SECOND / 20;
 
 /// The connections during the shutdown, as the poller sees them.
 struct Shutdown<'l, 'a> {
     load: &'l mut Load<'a>,
-    /// Indexed by connection: whether its statement is unanswered.
-    held: &'l [AtomicBool],
-    /// How many statements are unanswered.
-    left: usize,
-}
-
-/// A statement that may be cancelled.
-struct Held {
-    connection: usize,
-    cancel: CancelToken,
+    /// The connections whose statement is unanswered, with what cancels it.
+    unanswered: HashMap<usize, Option<CancelToken>>,
 }
 
 impl Shutdown<'_, '_> {
-    fn is_held(&self, token: usize) -> bool {
-        let held = self.held.get(token);
-        held.is_some_and(|held| held.load(Ordering::Relaxed))
-    }
-
-    fn release_statement(&mut self, token: usize) {
-        if let Some(held) = self.held.get(token)
-            && held.swap(false, Ordering::Relaxed)
-        {
-            self.left -= 1;
-        }
-    }
-
     /// Closes the idle sessions; the others are closed when their statement is answered.
     fn end_sessions(&mut self, holds: &[(usize, Hold)], poller: &mut impl Poller) {
         for (token, hold) in holds {
@@ -89,7 +65,7 @@ impl Shutdown<'_, '_> {
 impl Handler for Shutdown<'_, '_> {
     fn receive(&mut self, token: usize, bytes: &[u8]) -> Next {
         // a client that ended its session expects no answer
-        if !self.is_held(token) {
+        if !self.unanswered.contains_key(&token) {
             return Next::Wait;
         }
         let Some((client, tls_sessions, shared)) = self.load.client_parts(token) else {
@@ -97,13 +73,13 @@ impl Handler for Shutdown<'_, '_> {
         };
         let next = tls_sessions.receive(token, bytes, client, shared);
         if !client.is_stopping() {
-            self.release_statement(token);
+            self.unanswered.remove(&token);
         }
         next
     }
 
     fn handle_close(&mut self, token: usize, _why: Option<io::Error>) {
-        self.release_statement(token);
+        self.unanswered.remove(&token);
     }
 
     fn outgoing(&self, token: usize) -> &[u8] {
@@ -126,96 +102,58 @@ impl<P: Poller> Worker<'_, P> {
         if holds.is_empty() {
             return 0;
         }
-        let held: Vec<AtomicBool> = (0..self.load.clients.len()).map(|_| AtomicBool::new(false)).collect();
-        let params = &self.load.shared.run.spec.params;
-        let (cancels, left) = hold_statements(holds, &held, &mut self.load.cancels);
-        let mut shutdown = Shutdown { load: &mut self.load, held: &held, left };
-        shutdown.end_sessions(holds, &mut self.poller);
+        let statements = holds.iter().filter(|(_, hold)| *hold == Hold::Statement);
+        let unanswered: HashMap<_, _> = statements.map(|(token, _)| (*token, self.load.cancels.take(*token))).collect();
         // a server that gave no keys cannot be asked to cancel
-        let limit = if cancels.is_empty() { BY_ITSELF } else { LONGEST_SHUTDOWN };
-        let deadline = Instant::now() + limit;
-        let is_over = Arc::new(AtomicBool::new(false));
-        let requests = Requests {
-            params,
-            cancels: &cancels,
-            held: &held,
-            patience: Patience::new(Some(deadline), Interrupt::by(Arc::clone(&is_over))),
-        };
-        thread::scope(|scope| {
-            let (over, finished) = channel();
-            if !cancels.is_empty() {
-                let asking = thread::Builder::new().name("cancelling".into());
-                // without the thread, statements are only waited for, and those that do not end are
-                // reported
-                let _ = asking.spawn_scoped(scope, move || requests.send(&finished));
-            }
-            wait_for(&mut self.poller, &mut shutdown, deadline);
-            is_over.store(true, Ordering::Relaxed);
-            drop(over);
-        });
-        shutdown.left
+        let limit = if unanswered.values().any(Option::is_some) { LONGEST_SHUTDOWN } else { BY_ITSELF };
+        let mut shutdown = Shutdown { load: &mut self.load, unanswered };
+        shutdown.end_sessions(holds, &mut self.poller);
+        self.dialer.clear();
+        end_statements(&mut self.poller, &mut self.dialer, &mut shutdown, limit);
+        shutdown.unanswered.len()
     }
 }
 
-/// Marks the connections with an unanswered statement in `held`. Returns the requests that can
-/// cancel these statements, and how many statements there are.
-fn hold_statements(holds: &[(usize, Hold)], held: &[AtomicBool], tokens: &mut CancelTokens) -> (Vec<Held>, usize) {
-    let mut cancels = Vec::new();
-    let mut left = 0;
-    for (connection, _) in holds.iter().filter(|(_, hold)| *hold == Hold::Statement) {
-        held[*connection].store(true, Ordering::Relaxed);
-        left += 1;
-        cancels.extend(tokens.take(*connection).map(|cancel| Held { connection: *connection, cancel }));
-    }
-    (cancels, left)
-}
-
-/// Serves the connections until no statement is left, at most until `deadline`.
-fn wait_for<P: Poller>(poller: &mut P, shutdown: &mut Shutdown<'_, '_>, deadline: Instant) {
+/// Serves the connections until every statement is answered, at most for `limit`. Meanwhile cancels
+/// the statements, again and again.
+fn end_statements<P: Poller>(
+    poller: &mut P,
+    dialer: &mut Dialer<Request>,
+    shutdown: &mut Shutdown<'_, '_>,
+    limit: Duration,
+) {
+    let deadline = Instant::now() + limit;
+    let patience = Patience::from(Some(deadline));
+    let mut next_round = Instant::now() + BY_ITSELF;
+    // the connections of this round whose request is still to come
+    let mut round = Vec::new();
     // sends the ends of the idle sessions
     let mut served = poller.flush(shutdown);
-    while served.is_ok() && shutdown.left > 0 {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+    while served.is_ok() && !shutdown.unanswered.is_empty() {
+        let now = Instant::now();
+        if now >= deadline {
             return;
         }
-        let timeout = (left.as_nanos() as Nanos).min(LOOK_EVERY);
-        let until = shutdown.load.shared.clock.now() + timeout;
+        if round.is_empty() && dialer.is_idle() && now >= next_round {
+            round.extend(shutdown.unanswered.keys());
+            next_round = now + AGAIN_AFTER;
+        }
+        while dialer.has_room()
+            && let Some(token) = round.pop()
+        {
+            if let Some(Some(cancel)) = shutdown.unanswered.get(&token) {
+                dialer.cancel(cancel.clone(), patience.clone());
+            }
+        }
+        // a statement whose request fails is among those that are reported
+        let _ = dialer.advance(Duration::ZERO);
+        let until = dialer.next_instant().unwrap_or(deadline).min(deadline);
+        let timeout = until.saturating_duration_since(now).as_nanos() as Nanos;
+        let until = shutdown.load.shared.clock.now() + timeout.min(LOOK_EVERY);
         served = poller.wait(Some(until), shutdown);
     }
-    if shutdown.left == 0 {
+    if shutdown.unanswered.is_empty() {
         // and the ends of those whose statements have ended
         let _ = poller.flush(shutdown);
-    }
-}
-
-/// Cancel requests, repeated while the statements are unanswered.
-struct Requests<'a> {
-    params: &'a Params,
-    cancels: &'a [Held],
-    held: &'a [AtomicBool],
-    patience: Patience,
-}
-
-impl Requests<'_> {
-    /// Sends the requests until `finished` is closed.
-    fn send(&self, finished: &Receiver<()>) {
-        let mut wait = BY_ITSELF;
-        while finished.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
-            let unanswered = self.cancels.iter().filter(|held| self.is_held(held));
-            let unanswered: Vec<&Held> = unanswered.collect();
-            let tokens: Vec<&CancelToken> = unanswered.iter().map(|held| &held.cancel).collect();
-            let is_wanted = |number: usize| {
-                let held = unanswered.get(number);
-                held.is_some_and(|held| self.is_held(held))
-            };
-            // a request that could not be sent leaves its statement among those that are reported
-            let _ = cancel_all(self.params, &tokens, is_wanted, &self.patience);
-            wait = AGAIN_AFTER;
-        }
-    }
-
-    fn is_held(&self, held: &Held) -> bool {
-        self.held[held.connection].load(Ordering::Relaxed)
     }
 }
