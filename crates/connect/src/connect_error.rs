@@ -1,6 +1,5 @@
 //! The error of a failed connection: every attempt with its reason.
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
@@ -11,66 +10,70 @@ use crate::pooler::Pooler;
 use crate::session_error::CLOSED;
 use crate::tls::TlsError;
 
-/// A failed connection, with the reason of every attempt. Displayed as libpq does, with at least
-/// one line for each attempt.
-#[derive(Debug)]
+/// A failed connection, with the reason of every attempt. Displayed as libpq does, with at least one line for each
+/// attempt.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", attempts.iter().map(|Attempt { what, cause }| format!("{what}{cause}")).collect::<Vec<_>>().join("\n"))]
 pub struct ConnectError {
-    /// The attempts in order; at least one.
+    /// In order; at least one.
     pub attempts: Vec<Attempt>,
 }
 
 /// One attempt at one address.
 #[derive(Debug)]
 pub struct Attempt {
-    /// The beginning of the message, `connection to server at "host" (address), port 5432 failed:
-    /// `; empty when no address was found.
+    /// The beginning of the message, `connection to server at "host" (address), port 5432 failed: `; empty when no
+    /// address was found.
     pub what: String,
-    /// The reason of the failure.
     pub cause: Cause,
 }
 
 /// Why an attempt failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Cause {
-    /// The name of the host has no address, or the lookup failed.
-    Resolve {
-        /// The name of the host.
-        name: String,
-        /// The resolver's message.
-        why: String,
-    },
-    /// The unix socket or the TCP address refused the connection.
-    Connect {
-        /// The system's error.
-        error: io::Error,
-        /// Whether the attempt used a unix socket.
-        unix: bool,
-    },
+    /// The name of the host has no address, or the lookup failed for the reason that the resolver gave.
+    #[error("could not translate host name \"{name}\" to address: {why}")]
+    Resolve { name: String, why: String },
+    #[error("{}\n\t{}", system_message(error), connect_hint(*unix))]
+    Connect { error: io::Error, unix: bool },
     /// Sending or receiving failed after the connection was made.
+    #[error("could not receive data from server: {}", system_message(.0))]
     Io(io::Error),
     /// The attempt took longer than `connect_timeout`.
+    #[error("timeout expired")]
     Timeout,
-    /// The attempt was interrupted.
+    #[error("interrupted")]
     Interrupted,
     /// The server closed the connection before the session was ready.
+    #[error("{CLOSED}")]
     Closed,
-    /// The server or the protocol refused the session.
-    Startup {
-        /// The refusal.
-        error: StartupError,
-        /// The file that contains the refused password.
-        password_file: Option<PathBuf>,
-    },
-    /// The connection could not be encrypted.
-    Tls(TlsError),
+    /// The server or the protocol refused the session. The file contains the refused password.
+    #[error("{error}{}", source_of_password(password_file.as_ref()))]
+    Startup { error: StartupError, password_file: Option<PathBuf> },
+    #[error("{0}")]
+    Tls(#[from] TlsError),
     /// The session is not of the kind that `target_session_attrs` requires.
+    #[error("{0}")]
     WrongKind(&'static str),
     /// The query for the session's kind failed.
+    #[error("{0}")]
     Kind(String),
-    /// The session is one of a connection pooler.
+    #[error("{}\n\t({})", .0, .0.remedy())]
     Pooler(Box<Pooler>),
     /// The server does not run as the user of `requirepeer`; the whole message.
+    #[error("{0}")]
     WrongPeer(String),
+}
+
+fn connect_hint(unix: bool) -> &'static str {
+    match unix {
+        true => "Is the server running locally and accepting connections on that socket?",
+        false => "Is the server running on that host and accepting TCP/IP connections?",
+    }
+}
+
+fn source_of_password(file: Option<&PathBuf>) -> String {
+    file.map(|file| format!("\npassword retrieved from file \"{}\"", file.display())).unwrap_or_default()
 }
 
 impl ConnectError {
@@ -92,62 +95,5 @@ impl ConnectError {
     pub fn is_interrupted(&self) -> bool {
         let last = self.attempts.last();
         last.is_some_and(|attempt| matches!(attempt.cause, Cause::Interrupted))
-    }
-}
-
-impl fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, attempt) in self.attempts.iter().enumerate() {
-            if index > 0 {
-                f.write_str("\n")?;
-            }
-            write!(f, "{}{}", attempt.what, attempt.cause)?;
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for ConnectError {}
-
-impl From<TlsError> for Cause {
-    fn from(error: TlsError) -> Self {
-        Cause::Tls(error)
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Cause::Resolve { name, why } => {
-                write!(f, "could not translate host name \"{name}\" to address: {why}")
-            }
-            Cause::Connect { error, unix } => {
-                let hint = if *unix {
-                    "Is the server running locally and accepting connections on that socket?"
-                } else {
-                    "Is the server running on that host and accepting TCP/IP connections?"
-                };
-                write!(f, "{}\n\t{hint}", system_message(error))
-            }
-            Cause::Io(error) => {
-                write!(f, "could not receive data from server: {}", system_message(error))
-            }
-            Cause::Timeout => f.write_str("timeout expired"),
-            Cause::Interrupted => f.write_str("interrupted"),
-            Cause::Closed => f.write_str(CLOSED),
-            Cause::Startup { error, password_file } => {
-                write!(f, "{error}")?;
-                match password_file {
-                    Some(file) => {
-                        write!(f, "\npassword retrieved from file \"{}\"", file.display())
-                    }
-                    None => Ok(()),
-                }
-            }
-            Cause::Tls(error) => error.fmt(f),
-            Cause::Pooler(pooler) => write!(f, "{pooler}\n\t({})", pooler.remedy()),
-            Cause::WrongKind(text) => f.write_str(text),
-            Cause::Kind(text) | Cause::WrongPeer(text) => f.write_str(text),
-        }
     }
 }

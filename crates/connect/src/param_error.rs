@@ -1,78 +1,45 @@
 //! Errors in connection parameters, in libpq's words.
 
-use std::fmt;
-
-/// An error in the connection parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An error in the connection parameters. A `String` without more is the whole message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParamError {
-    /// There is no option with this name.
+    #[error("invalid connection option \"{0}\"")]
     UnknownOption(String),
-    /// There is no option with this name that a URI can contain.
+    #[error("invalid URI query parameter: \"{0}\"")]
     UnknownUriParameter(String),
-    /// A connection string with a syntax error; the whole message.
+    /// A connection string with a syntax error.
+    #[error("{0}")]
     Syntax(String),
-    /// A value that the option does not accept.
-    InvalidValue {
-        /// The option.
-        option: &'static str,
-        /// The rejected value.
-        value: String,
-    },
-    /// A value that should be an integer.
-    InvalidInteger {
-        /// The option.
-        option: &'static str,
-        /// The rejected value.
-        value: String,
-    },
-    /// A value that requests something that is not supported; the whole message.
+    #[error("invalid {option} value: \"{value}\"")]
+    InvalidValue { option: &'static str, value: String },
+    #[error("invalid integer value \"{value}\" for connection option \"{option}\"")]
+    InvalidInteger { option: &'static str, value: String },
+    /// A value that requests something that is not supported.
+    #[error("{0}")]
     Unsupported(String),
-    /// A `require_auth` that cannot be used; the whole message.
+    /// A `require_auth` that cannot be used.
+    #[error("{0}")]
     RequireAuth(String),
-    /// Lists of hosts, addresses or ports that do not match; the whole message.
+    /// Lists of hosts, addresses or ports that do not match.
+    #[error("{0}")]
     HostLists(String),
-    /// An invalid port.
+    #[error("invalid port number: \"{0}\"")]
     InvalidPort(String),
-    /// A service that cannot be found or read; the whole message.
+    /// A service that cannot be found or read.
+    #[error("{0}")]
     Service(String),
-    /// The environment variable that is not UTF-8.
+    #[error("environment variable \"{0}\" is not UTF-8")]
     NotUtf8(String),
-    /// A password that is not UTF-8; the whole message.
+    /// A password that is not UTF-8.
+    #[error("{0}")]
     Password(String),
-    /// The name of the user cannot be determined; the whole message.
+    /// The name of the user cannot be determined.
+    #[error("{0}")]
     User(String),
 }
 
-impl fmt::Display for ParamError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ParamError::UnknownOption(name) => write!(f, "invalid connection option \"{name}\""),
-            ParamError::UnknownUriParameter(name) => {
-                write!(f, "invalid URI query parameter: \"{name}\"")
-            }
-            ParamError::InvalidValue { option, value } => {
-                write!(f, "invalid {option} value: \"{value}\"")
-            }
-            ParamError::InvalidInteger { option, value } => {
-                write!(f, "invalid integer value \"{value}\" for connection option \"{option}\"")
-            }
-            ParamError::NotUtf8(name) => write!(f, "environment variable \"{name}\" is not UTF-8"),
-            ParamError::InvalidPort(port) => write!(f, "invalid port number: \"{port}\""),
-            ParamError::Syntax(text)
-            | ParamError::Unsupported(text)
-            | ParamError::RequireAuth(text)
-            | ParamError::HostLists(text)
-            | ParamError::Service(text)
-            | ParamError::Password(text)
-            | ParamError::User(text) => f.write_str(text),
-        }
-    }
-}
-
-impl std::error::Error for ParamError {}
-
 /// The system's words for an error, without the number that Rust adds.
-pub(crate) fn system_message(error: &std::io::Error) -> String {
+pub fn system_message(error: &std::io::Error) -> String {
     let text = error.to_string();
     match (error.raw_os_error(), text.rfind(" (os error ")) {
         (Some(_), Some(at)) => text[..at].to_owned(),

@@ -52,16 +52,9 @@ impl Interrupt {
 
 /// The error of an interrupted wait. Its kind is not `Interrupted`, because callers retry after
 /// that.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted")]
 struct Interrupted;
-
-impl std::fmt::Display for Interrupted {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("interrupted")
-    }
-}
-
-impl std::error::Error for Interrupted {}
 
 /// The limits of a wait; by default there are none.
 #[derive(Clone, Debug, Default)]

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use pgdyno_connect::param_error::system_message;
 use pgdyno_connect::{Cause, ConnectError, Params};
 use pgdyno_script::Rng;
 use pgdyno_wire::{ServerError, SqlState, StartupError};
@@ -80,32 +81,18 @@ pub fn ends_session(error: &ServerError) -> bool {
 /// `error` is None when the server closed it.
 #[must_use]
 pub fn describe_disconnect(error: Option<&io::Error>) -> String {
-    let Some(error) = error else {
-        return "server closed the connection unexpectedly".to_owned();
-    };
-    let text = error.to_string();
-    match (error.raw_os_error(), text.rfind(" (os error ")) {
-        (Some(_), Some(at)) => text[..at].to_owned(),
-        _ => text,
-    }
+    error.map_or_else(|| "server closed the connection unexpectedly".to_owned(), system_message)
 }
 
 /// Why there is no connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct Refusal {
     /// The message in libpq's words.
     pub message: String,
     /// Whether another attempt may succeed.
     pub is_transient: bool,
 }
-
-impl std::fmt::Display for Refusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for Refusal {}
 
 impl Refusal {
     /// A failure after which another attempt may succeed.

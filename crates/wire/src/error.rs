@@ -138,73 +138,35 @@ impl fmt::Display for ServerError {
 
 impl std::error::Error for ServerError {}
 
-/// A stream that does not follow PostgreSQL's protocol, or a message that is not allowed at this
-/// point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A stream that does not follow PostgreSQL's protocol. Lengths are those of the headers, which include themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolError {
     /// A message type that no server sends, or that is not allowed at this point.
-    UnknownMessage {
-        /// The message type.
-        kind: u8,
-        /// The length in its header, which includes itself.
-        length: u32,
-    },
+    #[error("{}", lost_synchronization(*kind, *length))]
+    UnknownMessage { kind: u8, length: u32 },
     /// A length that is too short, or too long for this type of message.
-    BadLength {
-        /// The message type.
-        kind: u8,
-        /// The length in its header, which includes itself.
-        length: u32,
-    },
-    /// A body that cannot be read.
-    Malformed {
-        /// The message type.
-        kind: u8,
-        /// The error in the body.
-        what: &'static str,
-    },
+    #[error("{}", lost_synchronization(*kind, *length))]
+    BadLength { kind: u8, length: u32 },
+    #[error("invalid message \"{}\" from server: {what}", kind.escape_ascii())]
+    Malformed { kind: u8, what: &'static str },
     /// More bytes than the limit for everything before the first ReadyForQuery.
+    #[error("server sent too much before it was ready for a query")]
     EndlessStartup,
 }
 
-impl fmt::Display for ProtocolError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            ProtocolError::UnknownMessage { kind, length } | ProtocolError::BadLength { kind, length } => write!(
-                f,
-                "lost synchronization with server: got message type \"{}\", length {}",
-                kind.escape_ascii(),
-                length.cast_signed()
-            ),
-            ProtocolError::Malformed { kind, what } => {
-                write!(f, "invalid message \"{}\" from server: {what}", kind.escape_ascii())
-            }
-            ProtocolError::EndlessStartup => f.write_str("server sent too much before it was ready for a query"),
-        }
-    }
+fn lost_synchronization(kind: u8, length: u32) -> String {
+    let (kind, length) = (kind.escape_ascii(), length.cast_signed());
+    format!("lost synchronization with server: got message type \"{kind}\", length {length}")
 }
-
-impl std::error::Error for ProtocolError {}
 
 /// A message that cannot be encoded. The buffer contains no part of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
-    /// A zero-terminated string contains a zero byte.
+    #[error("could not encode message: a string holds a zero byte")]
     ZeroByte,
-    /// The message exceeds the length field of the protocol.
+    #[error("could not encode message: it is longer than 2 GiB")]
     TooLong,
 }
-
-impl fmt::Display for EncodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            EncodeError::ZeroByte => "could not encode message: a string holds a zero byte",
-            EncodeError::TooLong => "could not encode message: it is longer than 2 GiB",
-        })
-    }
-}
-
-impl std::error::Error for EncodeError {}
 
 #[cfg(test)]
 mod tests {

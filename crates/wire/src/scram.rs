@@ -53,40 +53,22 @@ impl ChannelBinding {
 }
 
 /// Errors of the exchange.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScramError {
-    /// A message that cannot be read; the text says why.
+    #[error("malformed SCRAM message ({0})")]
     Malformed(&'static str),
-    /// The server's nonce does not begin with the client's.
+    #[error("invalid SCRAM response (nonce mismatch)")]
     NonceMismatch,
-    /// More iterations than [`MAX_ITERATIONS`].
+    #[error("malformed SCRAM message (iteration count {0} is over {MAX_ITERATIONS})")]
     TooManyIterations(u64),
-    /// The server refused in its last message.
+    #[error("error received from server in SCRAM exchange: {0}")]
     Refused(String),
     /// The server did not prove that it knows the password.
+    #[error("incorrect server signature")]
     BadServerSignature,
-    /// The operating system gave no randomness.
+    #[error("could not generate nonce")]
     NoRandomness,
 }
-
-impl fmt::Display for ScramError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ScramError::Malformed(what) => write!(f, "malformed SCRAM message ({what})"),
-            ScramError::NonceMismatch => f.write_str("invalid SCRAM response (nonce mismatch)"),
-            ScramError::TooManyIterations(count) => {
-                write!(f, "malformed SCRAM message (iteration count {count} is over {MAX_ITERATIONS})")
-            }
-            ScramError::Refused(why) => {
-                write!(f, "error received from server in SCRAM exchange: {why}")
-            }
-            ScramError::BadServerSignature => f.write_str("incorrect server signature"),
-            ScramError::NoRandomness => f.write_str("could not generate nonce"),
-        }
-    }
-}
-
-impl std::error::Error for ScramError {}
 
 /// The keys of the last exchange, shared by connections to the same server as the same user, so
 /// that only the first of them computes them (RFC 5802, section 5.1, allows it).

@@ -1,7 +1,5 @@
 //! Why a session could not be started.
 
-use std::fmt;
-
 use crate::error::{EncodeError, ProtocolError, ServerError};
 use crate::scram::ScramError;
 
@@ -48,118 +46,61 @@ impl AuthMethod {
             other => AuthMethod::Other(other),
         })
     }
+
+    fn refusal(self) -> String {
+        let name = match self {
+            AuthMethod::Kerberos => "Kerberos authentication",
+            AuthMethod::Crypt => "Crypt authentication",
+            AuthMethod::ScmCredential => "SCM_CRED authentication method",
+            AuthMethod::Gss => "GSSAPI authentication",
+            AuthMethod::Sspi => "SSPI authentication",
+            AuthMethod::Other(code) => return format!("authentication method {code} not supported"),
+            known => return format!("authentication method {known:?} not supported here"),
+        };
+        format!("{name} not supported")
+    }
 }
 
-/// Why a session could not be started.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why a session could not be started, in libpq's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartupError {
-    /// The server refused.
+    #[error("{0}")]
     Server(Box<ServerError>),
     /// The server refused as bare text, as the postmaster does when it cannot fork.
+    #[error("{0}")]
     Refused(String),
-    /// The server requests a password, and none is configured.
+    #[error("fe_sendauth: no password supplied")]
     PasswordRequired,
-    /// The server requests a method that `require_auth` does not allow, or no authentication.
-    AuthNotAllowed {
-        /// The value of the parameter.
-        required: String,
-        /// What the server requests.
-        why: String,
-    },
-    /// The server requests a method that is not supported.
+    #[error("authentication method requirement \"{required}\" failed: {why}")]
+    AuthNotAllowed { required: String, why: String },
+    #[error("{}", .0.refusal())]
     UnsupportedAuth(AuthMethod),
-    /// The server offers only SASL mechanisms that are not supported; its list.
+    /// With the server's list.
+    #[error("none of the server's SASL authentication mechanisms are supported")]
     UnsupportedMechanisms(Vec<String>),
-    /// The server offers SCRAM-SHA-256-PLUS although the connection is not encrypted: an attacker
-    /// may be in between.
+    /// An attacker may be in between.
+    #[error("server offered SCRAM-SHA-256-PLUS authentication over a non-SSL connection")]
     PlusWithoutTls,
-    /// Channel binding is required and the connection is not encrypted.
+    #[error("channel binding required, but SSL not in use")]
     BindingWithoutTls,
-    /// Channel binding is required, and the server's list has no mechanism that supports it.
+    #[error(
+        "channel binding is required, but server did not offer an authentication method that supports channel binding"
+    )]
     BindingNotOffered,
-    /// Channel binding is required, and the server requests a method that does not support it.
+    #[error("channel binding required but not supported by server's authentication request")]
     BindingUnsupported,
-    /// Channel binding is required, and the server completed the authentication without it.
+    #[error("channel binding required, but server authenticated client without channel binding")]
     NotBound,
-    /// The signature algorithm of the server's certificate has no hash for channel binding.
+    #[error(
+        "could not find digest for the signature of the server's certificate, which channel binding needs\n\t\
+         The connection parameter channel_binding=disable goes on without."
+    )]
     NoBindingHash,
-    /// SCRAM failed, or the server could not prove that it knows the password.
-    Scram(ScramError),
-    /// The bytes are not the protocol, or a message that is not allowed at this point.
-    Protocol(ProtocolError),
+    #[error("{0}")]
+    Scram(#[from] ScramError),
+    #[error("{0}")]
+    Protocol(#[from] ProtocolError),
     /// A parameter or the password cannot be sent.
-    Encode(EncodeError),
-}
-
-impl fmt::Display for StartupError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StartupError::Server(error) => error.fmt(f),
-            StartupError::Refused(text) => f.write_str(text),
-            StartupError::PasswordRequired => f.write_str("fe_sendauth: no password supplied"),
-            StartupError::AuthNotAllowed { required, why } => {
-                write!(
-                    f,
-                    "authentication method requirement \"{required}\" failed: {why}"
-                )
-            }
-            StartupError::UnsupportedAuth(method) => match method {
-                AuthMethod::Kerberos => f.write_str("Kerberos authentication not supported"),
-                AuthMethod::Crypt => f.write_str("Crypt authentication not supported"),
-                AuthMethod::ScmCredential => {
-                    f.write_str("SCM_CRED authentication method not supported")
-                }
-                AuthMethod::Gss => f.write_str("GSSAPI authentication not supported"),
-                AuthMethod::Sspi => f.write_str("SSPI authentication not supported"),
-                AuthMethod::Other(code) => {
-                    write!(f, "authentication method {code} not supported")
-                }
-                known => write!(f, "authentication method {known:?} not supported here"),
-            },
-            StartupError::UnsupportedMechanisms(_) => {
-                f.write_str("none of the server's SASL authentication mechanisms are supported")
-            }
-            StartupError::PlusWithoutTls => f.write_str(
-                "server offered SCRAM-SHA-256-PLUS authentication over a non-SSL connection",
-            ),
-            StartupError::BindingWithoutTls => {
-                f.write_str("channel binding required, but SSL not in use")
-            }
-            StartupError::BindingNotOffered => f.write_str(
-                "channel binding is required, but server did not offer an authentication method that supports channel binding",
-            ),
-            StartupError::BindingUnsupported => f.write_str(
-                "channel binding required but not supported by server's authentication request",
-            ),
-            StartupError::NotBound => f.write_str(
-                "channel binding required, but server authenticated client without channel binding",
-            ),
-            StartupError::NoBindingHash => f.write_str(
-                "could not find digest for the signature of the server's certificate, which channel binding needs\n\tThe connection parameter channel_binding=disable goes on without.",
-            ),
-            StartupError::Scram(error) => error.fmt(f),
-            StartupError::Protocol(error) => error.fmt(f),
-            StartupError::Encode(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for StartupError {}
-
-impl From<ProtocolError> for StartupError {
-    fn from(error: ProtocolError) -> Self {
-        StartupError::Protocol(error)
-    }
-}
-
-impl From<ScramError> for StartupError {
-    fn from(error: ScramError) -> Self {
-        StartupError::Scram(error)
-    }
-}
-
-impl From<EncodeError> for StartupError {
-    fn from(error: EncodeError) -> Self {
-        StartupError::Encode(error)
-    }
+    #[error("{0}")]
+    Encode(#[from] EncodeError),
 }
