@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from pgdyno.analyse.periodicity import period_of
+from pgdyno.analyse.over_time.periodicity import period_of
 from tests.unit.test_analyse_steady import noise
 
 TIMES = 200

@@ -75,6 +75,13 @@ def caught(errors: int, retries: int = 0) -> dict[str, object]:
     return {"statements": counts, "retries": retries}
 
 
+def by_default(a: str, b: str) -> FakeRun:
+    """Returns trials of two targets whose effective_io_concurrency nobody changed."""
+    return replace(own(), server={
+        trial.number: {"effective_io_concurrency": a if trial.target == "a" else b} for trial in own().trials
+    })  # fmt: skip
+
+
 def drained(run: FakeRun, drain_s: float) -> FakeRun:
     """Returns `run` with trials whose last transactions ended `drain_s` after the time that was asked for."""
     return changed(run, lambda trial: {"duration_s": trial.duration_s and trial.duration_s - drain_s})
@@ -215,6 +222,7 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     # two tables with two targets on each line: only those on one line are compared
     ("hardware-differs", CAUTION, printed(*side_by_side("r5.large", "r6.large")), printed(*side_by_side("r5.large"))),
     ("settings-differ", CAUTION, own(changed_b={"shared_buffers": "2GB"}), own(changed_b={"port": "5433"})),
+    ("default-differs", CAUTION, by_default("16", "1"), by_default("16", "16")),
     ("settings-differ", NOTE, own(changed_b={"work_mem": "8MB"}), own(changed_b={"cluster_name": "b"})),
     (
         "settings-differ",

@@ -93,7 +93,7 @@ def test_the_interval_of_a_run_that_could_stop_is_wider() -> None:
     assert (narrow.level, wide.level, narrow.look_level) == (0.95, 0.95, None)
     assert wide.look_level == look_level(0.95, 9, 6, 40)
     assert wide.high - wide.low > 1.4 * (narrow.high - narrow.low)
-    assert [message.id for message in sequential.warnings] == ["interval-of-looks"]
+    assert [message.id for message in sequential.warnings] == ["interval-of-looks", "decided-early"]
     assert sequential.points[0].detectable > fixed.points[0].detectable  # type: ignore[operator]
 
 

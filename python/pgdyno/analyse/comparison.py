@@ -118,6 +118,8 @@ class Comparison:
     unmatched: tuple[Message, ...]
     warnings: tuple[Message, ...]
     confounders: tuple[Confounder, ...] = ()
+    brought: tuple[str, ...] = ()
+    """Defaults that came with the other version or build, which is what is compared."""
     stopping: StoppingRule | None = None
     """The rule by which the run could stop before its last repeat; None if the number of repeats was fixed."""
     by: str | None = None
@@ -162,6 +164,7 @@ def compare(all_arms: Sequence[Arms], floor: float = 0.0, delta: float | None = 
                 unmatched=arms.unmatched,
                 warnings=warnings,
                 confounders=arms.confounders,
+                brought=arms.brought,
                 stopping=arms.stopping,
                 by=arms.by,
             )

@@ -175,6 +175,8 @@ class Arms:
     """Those of them that the base has."""
     confounders: tuple[Confounder, ...] = ()
     """What else differs between the arms, and may cause the difference."""
+    brought: tuple[str, ...] = ()
+    """Defaults that came with the other version or build, which is what is compared."""
     notes: tuple[Message, ...] = ()
     """Remarks on the arms, before those of the comparison itself."""
     same_servers: bool = False

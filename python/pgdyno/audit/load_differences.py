@@ -42,6 +42,26 @@ def load_differences(base: AuditRun, other: AuditRun) -> Iterator[Difference]:
     yield from _of_plans(base.manifest, other.manifest)
     yield from _of_loads(base, other)
     yield from _of_unused_items(base, other)
+    yield from worker_differences(base.trials, other.trials)
+
+
+def worker_differences(base: Sequence[TrialRecord], other: Sequence[TrialRecord]) -> Iterator[Difference]:
+    """Yield the points at which pgdrive chose different numbers of threads for the two."""
+    a, b = _workers(base), _workers(other)
+    for clients in sorted(a.keys() & b.keys()):
+        if a[clients] != b[clients]:
+            mine, others = (", ".join(map(str, sorted(each[clients]))) for each in (a, b))
+            why = Message("other-workers", "different numbers of generator threads")
+            yield Difference("workers", mine, others, Weight.CONFOUNDER, why)
+            return
+
+
+def _workers(trials: Sequence[TrialRecord]) -> dict[int, set[int]]:
+    found: dict[int, set[int]] = {}
+    for trial in trials:
+        if trial.generator is not None and trial.point.workers is None and not trial.generator.hosts:
+            found.setdefault(trial.point.clients or 0, set()).add(trial.generator.workers)
+    return found
 
 
 def _of_points(base: AuditRun, other: AuditRun) -> Iterator[Difference]:

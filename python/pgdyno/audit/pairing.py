@@ -8,16 +8,19 @@ targets of one run (`audit.pair_run`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
-from pgdyno.analyse.pairs import VERSION, Confounder, Metric, arm_name
+from pgdyno.analyse.comparison import Comparison
+from pgdyno.analyse.pairs import VERSION, Arms, Confounder, Metric, arm_name
 from pgdyno.audit.arms import PairRun, Side
 from pgdyno.audit.finding import Finding, Severity
 from pgdyno.audit.latency_differences import latency_differences
-from pgdyno.audit.load_differences import load_differences, unit_differences
+from pgdyno.audit.load_differences import load_differences, unit_differences, worker_differences
 from pgdyno.audit.rules import (
     cache_differs,
     dataset_differs,
+    default_differs,
     drift,
     durability,
     hardware_differs,
@@ -78,6 +81,9 @@ MOST_NUMBERS = 10
 """The largest number of trials that a note names."""
 
 
+Compared = TypeVar("Compared", Arms, Comparison)
+
+
 @dataclass(frozen=True, slots=True)
 class Pairing:
     """What differs between two arms besides what is compared."""
@@ -88,6 +94,12 @@ class Pairing:
     confounders: list[Confounder] = field(default_factory=list)
     cautions: list[Message] = field(default_factory=list)
     """Lesser differences, and what is unknown."""
+    brought: list[str] = field(default_factory=list)
+    """Defaults that the other version or build brings, `effective_io_concurrency 16 (1)`, if it is what is compared."""
+
+    def beside(self, arms: Compared) -> Compared:
+        """Return `arms` with what else differs between them."""
+        return replace(arms, confounders=tuple(self.confounders), brought=tuple(self.brought))
 
 
 def pairing_between(base: AuditRun, other: AuditRun, by: str | None = None, metric: Metric = Metric.TPS) -> Pairing:
@@ -154,6 +166,7 @@ def pairing_of_arms(run: AuditRun, by: str, base: str, other: str, metric: Metri
     name_of = arm_name(run.manifest, run.trials, by)
     arms = [[trial for trial in run.trials if name_of(trial) == arm] for arm in (base, other)]
     _sort(latency_differences(*arms) if metric.is_latency else unit_differences(*arms), by, found)
+    _sort(worker_differences(*arms), by, found)
     return found
 
 
@@ -211,7 +224,7 @@ def _covers(factor: str, topic: str, where: str) -> bool:
     return topic == factor or topic in GROUPS.get(factor, ())
 
 
-_OF_SETTINGS = (durability.RULE.id, settings_differ.RULE.id)
+_OF_SETTINGS = (durability.RULE.id, settings_differ.RULE.id, default_differs.RULE.id)
 
 
 def _sort(differences: Iterable[Difference], factor: str, found: Pairing) -> None:
@@ -275,6 +288,7 @@ def _add_findings(sides: tuple[Side, Side], factor: str, found: Pairing) -> None
         return
     known = {each.topic for each in found.confounders}
     subject = Subject(PairRun(*sides))
+    _add_defaults(sides, subject, factor, found)
     for rule in PAIR_RULES:
         for finding in rule.findings(subject):
             topic = topic_of_pair(finding)
@@ -285,6 +299,24 @@ def _add_findings(sides: tuple[Side, Side], factor: str, found: Pairing) -> None
                 found.confounders[:] = [each for each in found.confounders if each.topic != topic]
             elif topic not in known:
                 _add(found, Confounder(topic, rule.id, finding.translatable_message))
+
+
+def _add_defaults(sides: tuple[Side, Side], subject: Subject, factor: str, found: Pairing) -> None:
+    known = {each.topic for each in found.confounders}
+    for finding in default_differs.RULE.findings(subject):
+        for evidence in finding.evidence if finding.id == default_differs.RULE.id else ():
+            setting, a, b = (str(each) for each in evidence.figures.values())
+            if factor == VERSION and _builds_differ(sides):
+                found.brought.append(f"{setting} {b} ({a})")
+            elif setting not in known and not _covers(factor, setting, default_differs.RULE.id):
+                why = Message("other-default", "different defaults")
+                words = words_of(Difference(f"settings.{setting}", a, b, Weight.CONFOUNDER, why))
+                _add(found, Confounder(setting, default_differs.RULE.id, words))
+
+
+def _builds_differ(sides: tuple[Side, Side]) -> bool:
+    records = [side.record for side in sides]
+    return len({each.facts.version_full for each in records if each is not None and each.facts is not None}) > 1
 
 
 def _advice(finding: Finding, topic: str) -> str:

@@ -70,7 +70,7 @@ RULES: tuple[tuple[str, Severity, Message], ...] = (
     ),
     ("host.boot", Severity.CONFOUNDER, Message("other-boot", "different boot parameters of the kernel")),
     ("host.tuning", Severity.CONFOUNDER, Message("other-tuning", "different kernel settings")),
-    ("pgdyno", Severity.HARMLESS, Message("other-pgdyno", "different versions of pgdyno")),
+    ("pgdyno", Severity.CAUTION, Message("other-pgdyno", "different versions of pgdyno")),
     ("pgdrive", Severity.CAUTION, Message("other-pgdrive", "different versions of pgdrive")),
     ("generator", Severity.CONFOUNDER, Message("other-generator", "different locations of the load generator")),
     ("seed", Severity.HARMLESS, Message("other-seed", "different random values of the same distribution")),
@@ -95,6 +95,7 @@ RULES: tuple[tuple[str, Severity, Message], ...] = (
         Severity.CONFOUNDER,
         Message("checksums-in-one", "data checksums on one of the servers only"),
     ),
+    ("servers.*.collation", Severity.CONFOUNDER, Message("other-collation", "different collations of the database")),
     ("servers.*.dataset_marks", Severity.REFUSED, Message("other-dataset", "different datasets")),
     (
         "servers.*.loaded_without_wal",
@@ -149,6 +150,7 @@ TOPICS = {
     "workload.scale": "scale",
     "workload.warehouses": "scale",
     "servers.*.configure": "version",
+    "servers.*.collation": "collation",
     "servers.*.data_checksums": "data checksums",
     "servers.*.dataset_marks": "dataset",
     "servers.*.version": "version",
@@ -244,7 +246,7 @@ def _weigh_difference(difference: Difference, a: Fingerprint, b: Fingerprint) ->
     unknown = parts[0] == "host" and (is_partial or parts[1] in MAY_BE_UNKNOWN)
     if parts[0] in ("workload", "reset") and parts[1] not in ABSENT_IS_NONE:
         unknown = any(parts[1] not in getattr(each, parts[0]) for each in (a, b))
-    unknown = unknown or parts[-1] == "configure"
+    unknown = unknown or parts[-1] in ("configure", "collation")
     return replace(difference, severity=Severity.CAUTION, why=UNKNOWN) if unknown else difference
 
 

@@ -104,6 +104,8 @@ class ServerPrint(Record):
     settings_changed: ServerSettings = Field(default_factory=dict)
     """Settings whose source is not the default."""
     data_checksums: bool = False
+    collation: str | None = None
+    """Of the database: `en_US.UTF-8 (libc 2.36)`; None in older runs."""
     dataset_marks: list[str] = Field(default_factory=list)
     """Loaded datasets, from their dataset stamps: `pgbench version 1 scale 10`."""
     loaded_without_wal: list[str] = Field(default_factory=list)
@@ -140,6 +142,8 @@ class ServerFacts(Record):
     cluster_bytes: int | None = None
     is_standby: bool = False
     """In recovery, when the run began."""
+    collation: str | None = None
+    """Of the database: `en_US.UTF-8 (libc 2.36)`; None in older runs."""
 
 
 class TargetRecord(Record):

@@ -175,10 +175,7 @@ def with_confounders(comparisons: Sequence[Comparison], run: StoredRun) -> list[
     by = usual_split(run)
     if by is None:
         return list(comparisons)
-    return [
-        replace(each, confounders=tuple(pairing_of_arms(run, by, each.base, each.other, each.metric).confounders))
-        for each in comparisons
-    ]
+    return [pairing_of_arms(run, by, each.base, each.other, each.metric).beside(each) for each in comparisons]
 
 
 def _arms(of: Digest, left_out: Collection[int]) -> list[Arms]:
@@ -210,4 +207,5 @@ def arms_between(base: StoredRun, other: StoredRun, metric: Metric) -> Arms:
     refused = [Confounder(topic_of(each.field), each.field, words_of(each)) for each in found.refused]
     refused += [Confounder(topic_of_pair(each), each.rule, each.translatable_message) for each in found.invalid]
     late = (trials_of(overloaded(base, metric)), trials_of(overloaded(other, metric)))
-    return replace(between(base, other, metric, late), confounders=(*refused, *found.confounders))
+    found.confounders[:0] = refused
+    return found.beside(between(base, other, metric, late))

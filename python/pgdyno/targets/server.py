@@ -57,10 +57,11 @@ def read_facts(connection: psycopg.Connection[tuple[Any, ...]], session_settings
         "SELECT pg_catalog.current_setting('server_version'), pg_catalog.version(),"
         " pg_catalog.current_setting('data_checksums'), (SELECT pg_catalog.sum(pg_catalog.pg_database_size(oid))"
         " FROM pg_catalog.pg_database WHERE pg_catalog.has_database_privilege(oid, 'CONNECT')),"
-        " pg_catalog.pg_is_in_recovery()"
+        " pg_catalog.pg_is_in_recovery(), (SELECT pg_catalog.to_jsonb(d) FROM pg_catalog.pg_database d"
+        " WHERE datname OPERATOR(pg_catalog.=) pg_catalog.current_database())"
     ).fetchone()
     assert row is not None  # no FROM: always one row
-    version, version_full, checksums, size, is_standby = row
+    version, version_full, checksums, size, is_standby, database = row
     return ServerFacts(
         # distributions append their own version: "15.5 (Debian 15.5-0+deb12u1)"
         version=version.split()[0],
@@ -69,7 +70,16 @@ def read_facts(connection: psycopg.Connection[tuple[Any, ...]], session_settings
         data_checksums=checksums == "on",
         cluster_bytes=int(size),
         is_standby=is_standby,
+        collation=_collation(database),
     )
+
+
+def _collation(database: Mapping[str, Any]) -> str:
+    """Returns the collation of a row of pg_database, whose columns differ by version: `en_US.UTF-8 (libc 2.36)`."""
+    provider = {"i": "icu", "b": "builtin"}.get(database.get("datlocprovider", "c"), "libc")
+    locale = database.get("datlocale") or database.get("daticulocale") or database["datcollate"]
+    version = database.get("datcollversion")
+    return f"{locale} ({provider}{f' {version}' if version else ''})"
 
 
 CORRECT_SESSION_SETTINGS = "correct session_settings"

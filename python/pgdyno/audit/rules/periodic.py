@@ -7,7 +7,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterator
 
-from pgdyno.analyse.periodicity import period_of
+from pgdyno.analyse.over_time.periodicity import period_of
 from pgdyno.audit.arms import arms_of, order_is_drawn, point_of
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Subject

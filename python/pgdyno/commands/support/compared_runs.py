@@ -117,9 +117,9 @@ class ComparedRuns:
         metric = self.metric()
         if self.second is None:
             found = within(self.first, self._by, metric, self.what.base, left)
-            return [replace(arms, confounders=tuple(self._pairing_of(arms).confounders), notes=notes) for arms in found]
+            return [replace(self._pairing_of(arms).beside(arms), notes=notes) for arms in found]
         arms = between(self.first, self.second, metric, (left, self._removed(self.second)))
-        return [replace(arms, confounders=tuple(self._pairing.confounders), notes=notes)]
+        return [replace(self._pairing.beside(arms), notes=notes)]
 
     def metric(self) -> Metric:
         return usual_metric(self.first) if self.what.metric is None else Metric(self.what.metric)

@@ -69,7 +69,12 @@ def comparison_sentence(of: Comparison) -> str:
         pairs=pairs,
     )
     stopped = stopping_line(of)
-    return said if stopped is None else gettext("{sentence}; {further}", sentence=said, further=stopped)
+    if stopped is not None:
+        said = gettext("{sentence}; {further}", sentence=said, further=stopped)
+    if of.brought:
+        brought = gettext("{other} also brings {defaults}", other=values["other"], defaults=listed(list(of.brought)))
+        said = gettext("{sentence}; {further}", sentence=said, further=brought)
+    return said
 
 
 def named_arm(of: Comparison, arm: str) -> str:

@@ -57,7 +57,7 @@ def _s3(bucket: str, options: ClientConfig) -> ObjectStore:
     from obstore.store import S3Store
 
     module = loaded(STORAGE_CREDENTIALS["s3"])
-    found: Found | None = None if module is None else module.found(os.environ)
+    found: Found | None = None if module is None else module.find_profile(os.environ)
     config: dict[str, Any] = {} if found is None else dict(found.config)
     if "endpoint" in config:
         options = options | _plain_http(config["endpoint"], "endpoint_url of the profile")
