@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from pgdyno.commands.show import keep_summary
+from pgdyno.report.full_report import whole_report
+from pgdyno.store import load_run
+
 HEAVY = {
     "asyncio",
     "asyncssh",
@@ -55,6 +59,26 @@ def test_a_plan_is_checked_without_servers_and_figures() -> None:
 def test_runs_are_listed_without_their_tables(tmp_path: Path) -> None:
     shutil.copytree(Path(__file__).parents[1] / "golden" / "run-format-1", tmp_path / "run-format-1")
     assert loaded(TYPED.format(["pgdyno", "list", "--runs", str(tmp_path)])) & HEAVY == set()
+
+
+def test_a_run_is_shown_from_its_summary_without_its_tables(tmp_path: Path) -> None:
+    run = tmp_path / "run-format-1"
+    shutil.copytree(Path(__file__).parents[1] / "golden" / "run-format-1", run)
+    data = load_run(run)
+    report = whole_report([data])
+    keep_summary(data, report.of, report.extras)
+    words = ["pgdyno", "show", "run-format-1", "--runs", str(tmp_path)]
+    code = f"import sys; {TYPED.format(words)}"
+    kept = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert loaded(TYPED.format(words)) & HEAVY == set()
+    # a record that changes makes it stale
+    record = next(run.glob("trials/*/trial.json"))
+    record.write_text(record.read_text() + " ")
+    assert loaded(TYPED.format(words)) >= {"duckdb", "numpy"}
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == kept
+    # nor does a damaged one count
+    (run / "summary.json").write_text('{"version": 1}')
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == kept
 
 
 def test_a_run_here_needs_no_ssh() -> None:

@@ -7,13 +7,8 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
-from pgdyno.commands.support.expected_noise import (
-    ExpectedNoise,
-    expected_noise,
-    expected_noise_json,
-    expected_noise_line,
-)
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, PlanError, Problem, UsageError
 from pgdyno.messages import message_json
@@ -67,12 +62,12 @@ def check(
     *,
     budget: str | None = None,
     on: str | None = None,
-    runs: Path,
+    runs: Path | None = None,
     json: bool = False,
 ) -> ExitCode:
     """Reports that a plan is valid, warns if it may not answer its question, and lists the code that it runs.
 
-    Prints the noise grade to expect, from the last such run in the folder `runs`.
+    With the folder `runs`, prints the noise grade to expect, from the last such run in it.
 
     Runs nothing of the plan: a Lua script is only compiled. Raises PlanError with all problems; with `json`, prints
     them as JSON and returns the exit code.
@@ -84,18 +79,20 @@ def check(
     except PlanError as error:
         if not json:
             raise
-        _print_check(error.source, error.problems, None, None)
+        _print_check(error.source, error.problems)
         return error.exit_code
     if json:
-        _print_check(loaded.source, [], loaded, _expected_noise(loaded, runs))
+        _print_check(loaded.source, [], loaded, runs)
         return ExitCode.OK
     console = Console()
     console.print(f"{loaded.source}: the plan is valid", soft_wrap=True)
     for line in (total(loaded.plan), *(f"to fit the budget: {each}" for each in loaded.gave_up)):
         console.print(line)
-    if loaded.plan.search is None:
-        noise = _expected_noise(loaded, runs)
-        for line in wrapped(expected_noise_line(loaded.plan, runs, noise), console.room):
+    if runs is not None and loaded.plan.search is None:
+        # reads runs with numpy and DuckDB
+        from pgdyno.commands.support.expected_noise import expected_noise, expected_noise_line
+
+        for line in wrapped(expected_noise_line(loaded.plan, runs, expected_noise(loaded.plan, runs)), console.room):
             console.print(line, soft_wrap=True)
     for line in warning_lines(loaded, console.room):
         console.print(line, style="yellow", soft_wrap=True)
@@ -104,13 +101,17 @@ def check(
     return ExitCode.OK
 
 
-def _expected_noise(loaded: LoadedPlan, runs: Path) -> ExpectedNoise | None:
+def _noise_json(loaded: LoadedPlan | None, runs: Path | None) -> dict[str, Any] | None:
     """Returns the grade to expect; None for a search, whose number of trials depends on results."""
-    return None if loaded.plan.search is not None else expected_noise(loaded.plan, runs)
+    if loaded is None or runs is None or loaded.plan.search is not None:
+        return None
+    from pgdyno.commands.support.expected_noise import expected_noise, expected_noise_json
+
+    return expected_noise_json(expected_noise(loaded.plan, runs))
 
 
 def _print_check(
-    source: str, problems: Sequence[Problem], loaded: LoadedPlan | None, noise: ExpectedNoise | None
+    source: str, problems: Sequence[Problem], loaded: LoadedPlan | None = None, runs: Path | None = None
 ) -> None:
     found = {
         "source": source,
@@ -120,7 +121,7 @@ def _print_check(
         "executes": [] if loaded is None else [asdict(each) for each in executed(loaded)],
         "gave_up": [] if loaded is None else [str(each) for each in loaded.gave_up],
         "gave_up_details": [] if loaded is None else [message_json(each) for each in loaded.gave_up],
-        "expected_noise": expected_noise_json(noise),
+        "expected_noise": _noise_json(loaded, runs),
     }
     print_json(found, indent=2)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json as json_module
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgdyno.commands.plan import within_budget
+from pgdyno.commands.show import keep_summary
 from pgdyno.commands.support.cluster_and_generator_hosts import checked_places
 from pgdyno.commands.support.rental_cost import Consent, agree_for_run
 from pgdyno.commands.support.report_files import check_report_file, raise_first, unwritten
@@ -264,6 +266,9 @@ def _show(finished: Finished, output: Output) -> ExitCode:
         print_json(last)
     else:
         print_report(report.of, Console(), report.extras, shown)
+    with suppress(StoreError):
+        # the summary saves time, and nothing else: the report's own error says that the folder cannot be written
+        keep_summary(run, report.of, report.extras)
     raise_first(errors)
     code = exit_code(finished)
     return ExitCode.INVALID if code is ExitCode.OK and refusing(report.extras) else code

@@ -12,20 +12,18 @@ from pgdyno.records.rate_unit import counts_queries
 from pgdyno.report.answers.limits import limit_lines
 from pgdyno.report.export import to_csv, to_json
 from pgdyno.report.full_report import judged_run, one_trial
-from pgdyno.report.report_content import digest, median_trial
+from pgdyno.report.report_content import Digest, Extras, digest, median_trial
 from pgdyno.report.report_tables import sweep_table, text_lines
-from pgdyno.report.terminal.run_report import print_report
+from pgdyno.report.terminal.run_report import all_lines, print_report
+from pgdyno.report.terminal.summary_file import Layout, write_summary
 from pgdyno.report.terminal.timeline import steps_for, timeline_lines
 from pgdyno.report.translation import current_language, use_language
 from pgdyno.safe_output import print_data
-from pgdyno.store import find_run, load_run
+from pgdyno.store import RunData, find_run, load_run
 from pgdyno.store.probe_queries import probe_averages
 
-Layout = Literal["points", "sysbench"]
-"""Layouts of `pgdyno show`: one row per point, or one row per trial with sysbench's columns."""
 
-
-def show_run(run: str, runs: Path, *, json: bool, csv: bool, layout: Layout = "points") -> None:
+def show_run(run: str, runs: Path, *, json: bool, csv: bool, layout: Literal["points", "sysbench"] = "points") -> None:
     data = load_run(find_run(run, runs))
     if layout == "sysbench":
         _show_sweep(data)
@@ -38,8 +36,19 @@ def show_run(run: str, runs: Path, *, json: bool, csv: bool, layout: Layout = "p
         of, extras = judged_run(data)
         console = Console()
         with console.paged():
-            medians = {median_trial(of, point).number for point in of.points if point.finished}
-            print_report(of, console, extras, limit_lines(probe_averages(data, medians), of))
+            print_report(of, console, extras, _limits(data, of))
+
+
+def keep_summary(data: RunData, of: Digest, extras: Extras) -> None:
+    """Keeps what `show` prints in the run folder: in this terminal, and to a file or a pipe. Raises StoreError."""
+    layouts, limits = {Layout(), Layout.of(Console())}, _limits(data, of)
+    write_summary(data.folder.path, {each: all_lines(of, each, extras, limits) for each in layouts})
+
+
+def _limits(data: RunData, of: Digest) -> list[str]:
+    return limit_lines(
+        probe_averages(data, {median_trial(of, point).number for point in of.points if point.finished}), of
+    )
 
 
 def show_trial(run: str, runs: Path, number: int | None) -> None:

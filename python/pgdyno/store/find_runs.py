@@ -100,16 +100,19 @@ def find_run(text: str, parent: Path) -> RunFolder:
 
     Raises UsageError for an ambiguous prefix, StoreError if there is none or it cannot be read.
     """
-    if is_remote(text):
-        return borrow_run(text)
+    return borrow_run(text) if is_remote(text) else RunFolder.open(find_path(text, parent))
+
+
+def find_path(text: str, parent: Path) -> Path:
+    """Return the folder of a run that is not on object storage, as `find_run`; the run may be unreadable."""
     # try a path first, because it is unambiguous
     if "/" in text or is_file(Path(text) / MANIFEST):
-        return RunFolder.open(expanded(text))
+        return expanded(text)
     if text == LATEST:
         newest = next(newest_first(parent), None)
         if newest is None:
             raise StoreError(f"there are no runs in {_describe_folder(parent)}", hint="pgdyno run quick makes one")
-        return RunFolder.open(newest)
+        return newest
     paths = _folders(parent)
     matches = [path for path in paths if path.name == text]
     matches = matches or sorted((path for path in paths if text and path.name.startswith(text)), reverse=True)
@@ -123,7 +126,7 @@ def find_run(text: str, parent: Path) -> RunFolder:
         close = get_close_matches(text, [path.name for path in paths], n=1)
         hint = f"did you mean {close[0]}?" if close else "to list all runs: pgdyno list"
         raise StoreError(f"there is no run {text} in {_describe_folder(parent)}", hint=hint)
-    return RunFolder.open(matches[0])
+    return matches[0]
 
 
 def _describe_folder(parent: Path) -> str:

@@ -26,17 +26,22 @@ def check(
     overrides: SetOption = None,
     on: OnOption = None,
     budget: BudgetOption = None,
+    noise: Annotated[
+        bool,
+        typer.Option(
+            "--noise", help="Print the noise grade to expect, from the last run of the workload on this machine."
+        ),
+    ] = False,
     runs: RunsOption = DEFAULT_RUNS,
     json: JsonOption = False,
 ) -> None:
     """Report all problems of a plan.
 
-    Exits with 3 if there is a problem. Prints each one with its line, and the noise grade to expect, from the last run
-    of the same workload on this machine.
+    Exits with 3 if there is a problem. Prints each one with its line.
     """
     from pgdyno.commands.plan import check as do
 
-    raise typer.Exit(do(plan, overrides or [], budget=budget, on=on, runs=runs, json=json))
+    raise typer.Exit(do(plan, overrides or [], budget=budget, on=on, runs=runs if noise else None, json=json))
 
 
 @app.command(cls=Command)

@@ -81,6 +81,11 @@ def show(
 
     Prints a table of points and a scaling chart, or one trial over time.
     """
+    from pgdyno.commands.support.kept_summary import print_kept
+
+    is_plain = not (json or csv or timeline or layout != "points" or trial is not None)
+    if is_plain and print_kept(run, runs):
+        return
     from pgdyno.commands.show import show_run, show_trial
 
     if timeline or trial is not None:

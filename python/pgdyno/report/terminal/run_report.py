@@ -30,6 +30,7 @@ from pgdyno.report.sections.likeness import MOST_COMPARED, load_lines, own_loads
 from pgdyno.report.sections.statement_tables import plan_tables
 from pgdyno.report.terminal.published import published_lines
 from pgdyno.report.terminal.scaling_chart import scaling_lines
+from pgdyno.report.terminal.summary_file import Layout, print_lines
 from pgdyno.report.terminal.text_drawing import bar, cut, printable, set_cell, sparkline
 from pgdyno.report.translation import current_language, gettext, sentence, use_language
 from pgdyno.units import counted
@@ -73,14 +74,17 @@ def print_report(of: Digest, console: Console, extras: Extras, last: Sequence[st
 
     `last` are lines of the command that precede the final answer.
     """
-    width = console.width if console.is_terminal else None
+    print_lines(all_lines(of, Layout.of(console), extras, last), console)
+
+
+def all_lines(of: Digest, layout: Layout, extras: Extras, last: Sequence[str] = ()) -> list[Text]:
+    """Return the report, `last`, the noise grade and the answer."""
     with use_language(current_language(), queries=counts_queries(of.run.trials)):
-        body = report_lines(of, width, unicode=_unicode(console), extras=extras)
+        body = report_lines(of, layout.width, unicode=layout.unicode, extras=extras)
         said = answer(of, extras)
     noise = noise_line(noise_grade(of, said.chief)) if any(each.finished for each in of.points) else ""
-    lines = [*(Text(each) for each in ("", *last) if last), *noise_lines(noise, width)]
-    for line in (*body, *lines, *answer_lines(said, width)):
-        console.print(line, soft_wrap=True, highlight=False)
+    lines = [*(Text(each) for each in ("", *last) if last), *noise_lines(noise, layout.width)]
+    return [*body, *lines, *answer_lines(said, layout.width)]
 
 
 def noise_lines(noise: str, width: int | None) -> list[Text]:
@@ -184,10 +188,6 @@ def _profiles(extras: Extras, room: int) -> list[Text]:
     told = [Text(line) for each in profile_lines(extras.profiles) for line in _wrapped(each, room, indent=4)]
     tables = [[Text(""), *_table_lines(each, room)] for each in function_tables(extras.profiles)]
     return [Text(""), *told, *chain.from_iterable(tables)] if told else []
-
-
-def _unicode(console: Console) -> bool:
-    return console.encoding.lower().replace("-", "").startswith("utf")
 
 
 def _table(of: Digest, room: int, *, pictures: bool) -> list[Text]:
