@@ -22,7 +22,6 @@ use crate::watch::{Answered, Watch};
 use crate::word_options::{LoadBalance, TargetSessionAttrs};
 
 impl Cause {
-    /// What to try next: another address, another host, or nothing.
     fn next(&self) -> Next {
         match self {
             Cause::Connect { .. } | Cause::Timeout => Next::Address,
@@ -59,7 +58,7 @@ impl Session {
         block_on(Session::connect_by(params, None))
     }
 
-    /// Connects as [`Session::connect`]. With a `watch`, only the future waits: see [`Dialer`].
+    /// Connects as [`Session::connect`]. With a `watch`, only the future waits: see [`crate::Dialer`].
     pub(crate) async fn connect_by(params: &Params, watch: Option<&Watch>) -> Result<Session, ConnectError> {
         if params.poolers == Poolers::Refused {
             match connect(&params.without_traces(), watch).await {
@@ -73,7 +72,6 @@ impl Session {
     }
 }
 
-/// Tries the hosts in turn.
 async fn connect(params: &Params, watch: Option<&Watch>) -> Result<Session, ConnectError> {
     let wanted = params.target_session_attrs;
     // the second round accepts what the first one rejected
@@ -95,7 +93,6 @@ async fn connect(params: &Params, watch: Option<&Watch>) -> Result<Session, Conn
     Err(ConnectError { attempts })
 }
 
-/// Tries the addresses of a host in turn.
 async fn try_host(
     params: &Params,
     host: &Host,
@@ -124,7 +121,6 @@ async fn try_host(
     Err(Next::Host)
 }
 
-/// Tries the allowed encryptions for one address in turn.
 async fn try_target(
     params: &Params,
     host: &Host,
@@ -262,8 +258,7 @@ pub(crate) async fn send_all(stream: &mut Stream, mut out: &[u8], patience: &Pat
 
 pub(crate) async fn receive(stream: &mut Stream, buffer: &mut [u8], patience: &Patience) -> Result<usize, Cause> {
     loop {
-        // checked for every message, because a server that never stops sending would otherwise
-        // escape the limit
+        // checked for every message, because a server that never stops sending would otherwise escape the limit
         patience.slice().map_err(io_cause)?;
         match stream.try_recv(buffer) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -287,7 +282,6 @@ pub(crate) fn io_cause(error: io::Error) -> Cause {
     }
 }
 
-/// Looks up the addresses of a host.
 async fn targets(host: &Host, patience: &Patience) -> Result<Vec<Target>, Cause> {
     if let Some(path) = host.socket() {
         return Ok(vec![Target {
@@ -315,7 +309,6 @@ async fn targets(host: &Host, patience: &Patience) -> Result<Vec<Target>, Cause>
     Ok(addresses.into_iter().map(target).collect())
 }
 
-/// The resolver's message, without the prefix that Rust adds.
 fn resolver_message(error: &io::Error) -> String {
     let text = system_message(error);
     let prefix = "failed to lookup address information: ";
@@ -367,7 +360,6 @@ fn check_peer(stream: &Stream, user: &str) -> Result<(), Cause> {
     }
 }
 
-/// Checks that the session is one of a server, if that is requested, and of the requested kind.
 async fn check(session: &mut Session, poolers: Poolers, wanted: TargetSessionAttrs) -> Result<(), Cause> {
     let pooler = match poolers {
         Poolers::Accepted => Ok(session.console()),
@@ -379,7 +371,6 @@ async fn check(session: &mut Session, poolers: Poolers, wanted: TargetSessionAtt
     }
 }
 
-/// Checks that the session is of the requested kind.
 async fn check_kind(session: &mut Session, wanted: TargetSessionAttrs) -> Result<(), Cause> {
     use TargetSessionAttrs::{Any, PreferStandby, Primary, ReadOnly, ReadWrite, Standby};
     let (parameter, query) = match wanted {

@@ -13,7 +13,6 @@ use crate::patience::{Interrupt, Patience, block_on};
 use crate::session_error::SessionError;
 use crate::stream::{Stream, Transport};
 
-/// The result of one statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResultSet {
     /// Names of the columns; empty when the statement returns no rows.
@@ -97,7 +96,6 @@ impl Session {
         self.link.facts.parameter(name)
     }
 
-    /// All parameters that the server reported.
     pub fn parameters(&self) -> &[(String, String)] {
         &self.link.facts.parameters
     }
@@ -113,7 +111,6 @@ impl Session {
         self.cancel.as_ref()
     }
 
-    /// The transaction status in the last answer.
     pub fn transaction_status(&self) -> TxStatus {
         self.status
     }
@@ -145,9 +142,6 @@ impl Session {
     }
 
     /// Sends messages that end with a Sync; returns a result for each statement.
-    ///
-    /// # Errors
-    /// As [`Session::simple_query`].
     pub(crate) fn run_messages(&mut self, messages: &[u8]) -> Result<Vec<ResultSet>, SessionError> {
         if !self.usable {
             return Err(SessionError::Unusable);
@@ -158,7 +152,6 @@ impl Session {
         block_on(self.results())
     }
 
-    /// The results up to the end of the answer.
     async fn results(&mut self) -> Result<Vec<ResultSet>, SessionError> {
         let mut results = Vec::new();
         let mut current = ResultSet::default();
@@ -214,9 +207,6 @@ impl Session {
 
     /// Runs statements whose rows do not matter; returns the number of rows affected by the last
     /// one, 0 when its tag does not report it.
-    ///
-    /// # Errors
-    /// As [`Session::simple_query`].
     pub fn execute(&mut self, sql: &str) -> Result<u64, SessionError> {
         let last = self.simple_query(sql)?.pop();
         Ok(last.and_then(|result| result.row_count).unwrap_or(0))
@@ -235,9 +225,6 @@ impl Session {
     }
 
     /// The socket with its TLS session and cancel token, for code that moves bytes itself.
-    ///
-    /// # Errors
-    /// As [`Session::into_stream`].
     pub fn into_transport(mut self) -> Result<Transport, SessionError> {
         let cancel = self.cancel.take();
         let transport = self.into_stream()?.into_transport();
@@ -267,8 +254,7 @@ impl Session {
         block_on(self.link.send(&leave))
     }
 
-    /// Sends Terminate, and waits until the server has ended the session, so that another one can
-    /// take its place.
+    /// Sends Terminate, and waits until the server has ended the session, so that another one can take its place.
     pub(crate) fn end(mut self) {
         let mut leave = Vec::new();
         frontend::terminate(&mut leave);
@@ -345,8 +331,7 @@ impl Session {
     }
 }
 
-/// A version as libpq counts it: `major * 10000 + minor` from 10 on, and three parts of two digits
-/// before.
+/// A version as libpq counts it: `major * 10000 + minor` from 10 on, and three parts of two digits before.
 fn version_number(version: &str) -> i32 {
     let mut parts = [0i32; 3];
     let mut count = 0;

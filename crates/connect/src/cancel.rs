@@ -27,8 +27,7 @@ impl CancelToken {
     /// cancelled: a request that arrives between two statements has no effect.
     ///
     /// # Errors
-    /// There is no connection, its encryption fails, or `patience` ends before the server has
-    /// closed the connection.
+    /// There is no connection, its encryption fails, or `patience` ends before the server has closed the connection.
     pub fn send(&self, params: &Params, patience: &Patience) -> Result<(), Cause> {
         block_on(self.request(params, patience))
     }

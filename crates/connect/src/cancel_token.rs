@@ -8,8 +8,7 @@ use pgdyno_wire::startup::CancelKey;
 use crate::hosts::{Endpoint, Host};
 use crate::params::Params;
 
-/// Identifies a session's statement for a cancel request. It is small, because a load has one for
-/// each session.
+/// Identifies a session's statement for a cancel request. It is small, because a load has one for each session.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CancelToken {
     pub(crate) pid: u32,
@@ -28,8 +27,7 @@ pub(crate) enum Key {
     Long(Box<[u8]>),
 }
 
-/// The address of the session. A name may have several addresses, and only one of them has the
-/// session.
+/// The address of the session. A name may have several addresses, and only one of them has the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
     /// The socket of the host.
@@ -49,7 +47,6 @@ impl fmt::Debug for CancelToken {
 }
 
 impl CancelToken {
-    /// A token for a session at `endpoint` of `host`, which is one of the hosts of `params`.
     pub(crate) fn new(
         params: &Params,
         host: &Host,

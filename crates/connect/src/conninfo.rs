@@ -18,8 +18,6 @@ pub fn parse(text: &str) -> Result<Settings, ParamError> {
     if uri::is_uri(text) { uri::parse(text) } else { parse_pairs(text) }
 }
 
-/// Reads `keyword = value` pairs: spaces around the equals sign are allowed, values with spaces are
-/// in single quotes, and a backslash escapes the next character.
 fn parse_pairs(text: &str) -> Result<Settings, ParamError> {
     let mut settings = Settings::default();
     let mut rest = text.trim_start_matches(is_space);
@@ -45,7 +43,6 @@ fn parse_pairs(text: &str) -> Result<Settings, ParamError> {
     Ok(settings)
 }
 
-/// Takes a value off the front: in quotes, or up to a space.
 fn take_value(text: &str) -> Result<(String, &str), ParamError> {
     let (quoted, body) = match text.strip_prefix('\'') {
         Some(body) => (true, body),
@@ -67,12 +64,10 @@ fn take_value(text: &str) -> Result<(String, &str), ParamError> {
     Ok((value, ""))
 }
 
-/// C's isspace in the C locale.
 fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r' | '\x0b' | '\x0c')
 }
 
-/// Quotes a value for a connection string.
 pub(crate) fn quote(value: &str) -> String {
     let plain = !value.is_empty() && !value.contains(|c| is_space(c) || c == '\'' || c == '\\');
     if plain {

@@ -72,9 +72,6 @@ impl<'a> CopyIn<'a> {
 
     /// Adds data in place: `fill` appends to the buffer, preferably several rows at a time, and
     /// must not change its contents.
-    ///
-    /// # Errors
-    /// As [`CopyIn::write`].
     pub fn write_with(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> Result<(), SessionError> {
         if !self.open {
             return Err(SessionError::Unusable);
@@ -146,7 +143,6 @@ impl<'a> CopyIn<'a> {
         Ok(())
     }
 
-    /// Reads up to the end of the answer.
     fn outcome(&mut self) -> Result<u64, SessionError> {
         let mut copied = 0;
         let mut failure = None;
@@ -166,7 +162,6 @@ impl<'a> CopyIn<'a> {
     }
 }
 
-/// The header of a CopyData message with this many bytes, at most [`MAX_FRAME_BYTES`].
 fn header(data_bytes: usize) -> [u8; HEADER_BYTES] {
     let [l0, l1, l2, l3] = (data_bytes as u32 + 4).to_be_bytes();
     [b'd', l0, l1, l2, l3]
@@ -178,7 +173,6 @@ impl io::Write for CopyIn<'_> {
         Ok(data.len())
     }
 
-    /// Does nothing: data is sent when there is enough of it, and by [`CopyIn::finish`].
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

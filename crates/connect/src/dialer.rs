@@ -76,9 +76,6 @@ pub struct Dialed<T> {
 
 impl<T: 'static> Dialer<T> {
     /// A dialer without requests.
-    ///
-    /// # Errors
-    /// The system has no descriptors left.
     pub fn new(params: Params) -> io::Result<Self> {
         let mut dials = Vec::new();
         dials.resize_with(AT_ONCE, || None);
@@ -111,19 +108,16 @@ impl<T: 'static> Dialer<T> {
         self.cancel_failure.take()
     }
 
-    /// Gives up all requests.
     pub fn clear(&mut self) {
         self.queue.clear();
         self.dials.fill_with(|| None);
         self.in_progress = 0;
     }
 
-    /// Whether another request would begin at once.
     pub fn has_room(&self) -> bool {
         self.queue.len() + self.in_progress < AT_ONCE
     }
 
-    /// Whether every request has been answered.
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.in_progress == 0
     }
@@ -142,9 +136,6 @@ impl<T: 'static> Dialer<T> {
     /// Begins requests for which there is room, and continues the connections whose servers have
     /// answered or whose time is over. Waits at most `timeout` for the first of them. Returns the
     /// connections that are complete or have failed.
-    ///
-    /// # Errors
-    /// Waiting itself fails.
     pub fn advance(&mut self, timeout: Duration) -> io::Result<Vec<Dialed<T>>> {
         let mut done = Vec::new();
         self.begin(&mut done);
@@ -203,7 +194,6 @@ impl<T: 'static> Dialer<T> {
         }
     }
 
-    /// Divides the time since the last call among the connections in progress.
     fn share_time(&mut self) -> Instant {
         let now = Instant::now();
         if let Ok(in_progress @ 1..) = u32::try_from(self.in_progress) {
@@ -238,7 +228,6 @@ impl<T: 'static> Dialer<T> {
 }
 
 impl<T> AsFd for Dialer<T> {
-    /// Readable when [`Dialer::advance`] has something to do.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }

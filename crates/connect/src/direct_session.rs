@@ -1,8 +1,7 @@
 //! Recognises sessions of a connection pooler.
 //!
-//! What a client leaves in such a session (settings, prepared statements, advisory locks) reaches
-//! others, so a pooler is recognised before anything is changed. `docs/design/poolers.md` says which
-//! ones, and how.
+//! What a client leaves in such a session (settings, prepared statements, advisory locks) reaches others, so a pooler
+//! is recognised before anything is changed. `docs/design/poolers.md` says which ones, and how.
 
 use std::time::Duration;
 
@@ -35,9 +34,6 @@ impl Session {
     }
 
     /// Returns the pooler that answers instead of a server; None at a server. Changes nothing.
-    ///
-    /// # Errors
-    /// As [`Session::simple_query`].
     pub fn pooler(&mut self) -> Result<Option<Pooler>, SessionError> {
         if let Some(console) = self.console() {
             return Ok(Some(console));
@@ -51,8 +47,7 @@ impl Session {
              ::pg_catalog.int4 from pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid())",
             age.as_secs_f64()
         );
-        // in two transactions: a pooler may pass on the number of its first session, and then use
-        // another one
+        // in two transactions: a pooler may pass on the number of its first session, and then use another one
         for _ in 0..2 {
             if self.value_despite_timeouts(&is_own)?.as_deref() != Some("1") {
                 return self.shared(reported).map(Some);
@@ -89,8 +84,7 @@ impl Session {
     /// # Errors
     /// As [`Session::simple_query`]; a pooler that pools single statements refuses transactions.
     pub fn passes_names_on(&mut self) -> Result<bool, SessionError> {
-        // a pooler does not change the session within a transaction, and closes it if the client
-        // ends meanwhile
+        // a pooler does not change the session within a transaction, and closes it if the client ends meanwhile
         self.simple_query("begin; set local statement_timeout = 0")?;
         let mut out = Vec::new();
         frontend::parse(&mut out, NAME, IS_THERE, &[])?;

@@ -18,7 +18,6 @@ pub(crate) enum Encryption {
     Plain,
     /// With TLS if the server supports it.
     TlsIfSupported,
-    /// With TLS.
     Tls,
 }
 
@@ -30,7 +29,6 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// A failure that another encryption would not avoid.
     pub fn last(cause: Cause) -> Self {
         Failure { cause, depends_on_encryption: false }
     }
@@ -66,7 +64,6 @@ pub(crate) async fn take(
     }
 }
 
-/// Whether a failure is one of TLS itself, and not of the server before it.
 fn is_of_tls(cause: &Cause) -> bool {
     match cause {
         Cause::Tls(TlsError::ErrorResponse | TlsError::InvalidResponse(_)) => false,
@@ -85,8 +82,7 @@ pub(crate) fn may_matter(error: &StartupError, startup: &Startup) -> bool {
     }
 }
 
-/// With `sslcertmode=require`, the server must ask for our certificate, which it cannot do without
-/// TLS.
+/// With `sslcertmode=require`, the server must ask for our certificate, which it cannot do without TLS.
 pub(crate) fn check_certificate_mode(params: &Params, stream: &Stream) -> Result<(), Cause> {
     if params.tls.certificate_mode == SslCertMode::Require && !stream.is_encrypted() {
         let text = "server did not request an SSL certificate";

@@ -26,7 +26,6 @@ pub struct Env {
 enum UserSource {
     /// The system's user database, by effective user ID.
     System,
-    /// A fixed name.
     Fixed(String),
 }
 
@@ -48,14 +47,12 @@ impl Env {
     }
 
     /// Returns the environment with a variable set.
-    #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<OsString>) -> Self {
         self.vars.insert(name.into(), value.into());
         self
     }
 
     /// Returns the environment with other socket directories, the most likely first.
-    #[must_use]
     pub fn with_socket_dirs(mut self, dirs: impl IntoIterator<Item = PathBuf>) -> Self {
         self.socket_dirs = dirs.into_iter().collect();
         self
@@ -73,7 +70,6 @@ impl Env {
         value.to_str().ok_or_else(not_utf8).map(Some)
     }
 
-    /// The value of a variable that is a path.
     fn path(&self, name: &str) -> Option<&OsStr> {
         self.vars.get(name).map(OsString::as_os_str)
     }

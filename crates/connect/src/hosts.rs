@@ -44,15 +44,13 @@ pub struct Host {
     pub place: Place,
     /// TCP port, or the number in the socket's name.
     pub port: u16,
-    /// The password for this host.
     pub password: Option<Secret>,
     /// The password file that contains the password.
     pub password_file: Option<PathBuf>,
 }
 
 impl Host {
-    /// The unix socket to connect to; `None` for TCP. The path of an abstract socket begins with
-    /// `@`.
+    /// The unix socket to connect to; `None` for TCP. The path of an abstract socket begins with `@`.
     pub fn socket(&self) -> Option<PathBuf> {
         let name = format!(".s.PGSQL.{}", self.port);
         match &self.place {

@@ -67,7 +67,6 @@ pub(crate) fn is_known(name: &str) -> bool {
     name == REQUIRESSL || find(name).is_some()
 }
 
-/// The option of this name.
 pub fn find(name: &str) -> Option<&'static str> {
     let known = KEYWORDS.iter().map(|(known, _)| *known);
     known.into_iter().find(|known| *known == name)
@@ -89,9 +88,6 @@ impl Settings {
     }
 
     /// Sets an option; replaces an earlier value.
-    ///
-    /// # Errors
-    /// There is no such option.
     pub fn set(&mut self, name: &str, value: impl Into<String>) -> Result<(), ParamError> {
         let name = find(name).ok_or_else(|| ParamError::UnknownOption(name.to_owned()))?;
         self.0.insert(name, value.into());
@@ -99,9 +95,6 @@ impl Settings {
     }
 
     /// Sets an option of a connection string, which may also be `requiressl`, sslmode's predecessor.
-    ///
-    /// # Errors
-    /// There is no such option.
     pub(crate) fn set_or_translate(&mut self, name: &str, value: String) -> Result<(), ParamError> {
         if name != REQUIRESSL {
             return self.set(name, value);
@@ -120,7 +113,7 @@ impl Settings {
         self.0.extend(others.0);
     }
 
-    /// All options that were given.
+    #[cfg(any(test, fuzzing))]
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.0.iter().map(|(name, value)| (*name, value.as_str()))
     }

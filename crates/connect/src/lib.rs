@@ -1,40 +1,39 @@
 //! Finds PostgreSQL servers and connects to them.
 //!
-//! [`Params::resolve`] takes the parameters of a connection from the same places as libpq: options,
-//! a connection string, a service file, the environment, built-in defaults. [`Session::connect`]
-//! tries the hosts in turn and returns a small blocking session, for set-up queries and COPY, whose
-//! socket can be handed on to a load engine.
+//! [`Params::resolve`] takes the parameters of a connection from the same places as libpq: options, a connection
+//! string, a service file, the environment, built-in defaults. [`Session::connect`] tries the hosts in turn and returns
+//! a small blocking session, for set-up queries and COPY, whose socket can be handed on to a load engine.
 
 mod attempt;
-pub mod blocking_session;
-pub mod cancel;
+mod blocking_session;
+mod cancel;
 mod cancel_token;
-pub mod connect_error;
-pub mod conninfo;
-pub mod copy;
+mod connect_error;
+mod conninfo;
+mod copy;
 mod dialer;
 mod direct_session;
 mod encryption;
-pub mod env;
+mod env;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
-pub mod hosts;
-pub mod keyword;
+mod hosts;
+mod keyword;
 mod message_stream;
 pub mod notice;
 pub mod param_error;
-pub mod params;
-pub mod patience;
-pub mod pgpass;
-pub mod pooler;
-pub mod secret;
-pub mod service;
-pub mod session_error;
-pub mod stream;
+mod params;
+mod patience;
+mod pgpass;
+mod pooler;
+mod secret;
+mod service;
+mod session_error;
+mod stream;
 pub mod tls;
-pub mod uri;
+mod uri;
 mod watch;
-pub mod word_options;
+mod word_options;
 
 pub use blocking_session::{ResultSet, Session, SessionParts};
 pub use cancel::cancel_all;

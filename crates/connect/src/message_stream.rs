@@ -110,7 +110,6 @@ impl Link {
         }
     }
 
-    /// Begins a new answer.
     pub(crate) fn begin_answer(&mut self) {
         self.answer_bytes = 0;
     }
@@ -133,11 +132,9 @@ impl Link {
         }
     }
 
-    /// Waits for bytes, after everything received before has been scanned.
     async fn fill(&mut self) -> Result<(), SessionError> {
         loop {
-            // checked for every message, because a server that never stops sending would otherwise
-            // escape the limit
+            // checked for every message, because a server that never stops sending would otherwise escape the limit
             self.patience.slice()?;
             match self.stream.try_recv(&mut self.buffer) {
                 Ok(0) => return Err(SessionError::Closed(self.last_fatal.take())),
@@ -153,7 +150,6 @@ impl Link {
         }
     }
 
-    /// The error for a broken connection, with the server's last message if it is still unread.
     fn explained(&mut self, error: io::Error) -> SessionError {
         match SessionError::from(error) {
             SessionError::Closed(None) => {
@@ -169,7 +165,6 @@ impl Link {
         }
     }
 
-    /// Turns all received bytes into events.
     fn scan(&mut self) -> Result<(), SessionError> {
         let mut input = self.buffer.get(self.unread.clone()).unwrap_or_default();
         self.unread = 0..0;
@@ -216,7 +211,6 @@ impl Link {
     }
 }
 
-/// Text from the server; bytes that are not UTF-8 are replaced.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

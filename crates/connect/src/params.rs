@@ -27,8 +27,7 @@ const SESSION_VARIABLES: [(&str, &str); 3] = [("PGDATESTYLE", "datestyle"), ("PG
 
 /// The sources of parameters other than the environment.
 ///
-/// Later fields win over earlier ones. An empty value of `options` or `overrides` counts as not
-/// given, as in libpq.
+/// Later fields win over earlier ones. An empty value of `options` or `overrides` counts as not given, as in libpq.
 #[derive(Clone, Copy, Default)]
 pub struct Sources<'a> {
     /// Options of a command line that rank below a connection string, as in psql and pgbench.
@@ -66,8 +65,7 @@ pub struct Params {
     pub user: String,
     /// Name of the database.
     pub dbname: String,
-    /// The password that was given for all hosts; those from a password file are stored with the
-    /// hosts.
+    /// The password that was given for all hosts; those from a password file are stored with the hosts.
     pub password: Option<Secret>,
     /// The value of `application_name`, otherwise of `fallback_application_name`.
     pub application_name: Option<String>,
@@ -90,7 +88,6 @@ pub struct Params {
     pub tls: TlsSettings,
     /// The required kind of session.
     pub target_session_attrs: TargetSessionAttrs,
-    /// Whether a session may be that of a connection pooler.
     pub poolers: Poolers,
     /// The order in which hosts are tried.
     pub load_balance_hosts: LoadBalance,
@@ -127,9 +124,6 @@ impl Params {
     }
 
     /// Resolves parameters from options that rank below and above the connection string.
-    ///
-    /// # Errors
-    /// As [`Params::resolve`].
     pub fn resolve_from(sources: Sources<'_>, env: &Env) -> Result<Params, ParamError> {
         let settings = gather(sources, env)?;
         refuse_unsupported(&settings)?;
@@ -177,9 +171,7 @@ impl Params {
         Ok(params)
     }
 
-    /// Returns the same parameters, except that SCRAM derives its keys for every connection, as
-    /// libpq does.
-    #[must_use]
+    /// Returns the same parameters, except that SCRAM derives its keys for every connection, as libpq does.
     pub fn without_scram_cache(mut self) -> Params {
         self.scram_keys = None;
         self
@@ -191,7 +183,6 @@ impl Params {
     }
 
     /// Returns the same parameters without what a connection pooler would keep for its next client.
-    #[must_use]
     pub(crate) fn without_traces(&self) -> Params {
         Params {
             application_name: None,
@@ -258,7 +249,6 @@ impl Params {
         .join(" ")
     }
 
-    /// Looks for a password of each host.
     fn read_password_file(&mut self, given: Option<&str>, env: &Env) -> Result<(), ParamError> {
         let default = || env.home().map(|home| home.join(".pgpass"));
         let Some(path) = given.map(PathBuf::from).or_else(default) else {
@@ -291,7 +281,6 @@ fn not_utf8(host: &str, path: &Path) -> ParamError {
     ParamError::Password(format!("the password for host \"{host}\" in file \"{path}\" is not UTF-8"))
 }
 
-/// Combines all sources, the strongest first.
 fn gather(sources: Sources<'_>, env: &Env) -> Result<Settings, ParamError> {
     let mut settings = Settings::default();
     set_all(&mut settings, sources.options)?;
@@ -328,7 +317,6 @@ fn set_all(settings: &mut Settings, pairs: &[(&str, String)]) -> Result<(), Para
     Ok(())
 }
 
-/// Refuses options that would weaken a connection if they were ignored.
 fn refuse_unsupported(settings: &Settings) -> Result<(), ParamError> {
     let refuse = |message: String| Err(ParamError::Unsupported(message));
     let gss = word(settings, "gssencmode", GssEncMode::Prefer, GssEncMode::parse)?;
@@ -358,7 +346,6 @@ fn word<T>(
     settings.get(name).map_or(Ok(default), parse)
 }
 
-/// An integer, optionally with spaces around it.
 fn integer(settings: &Settings, name: &'static str) -> Result<Option<i32>, ParamError> {
     let read = |text: &str| {
         let number = text.trim().parse();
@@ -367,7 +354,6 @@ fn integer(settings: &Settings, name: &'static str) -> Result<Option<i32>, Param
     settings.get(name).map(read).transpose()
 }
 
-/// A number above 0; others count as not given.
 fn positive(settings: &Settings, name: &'static str) -> Result<Option<u32>, ParamError> {
     let number = integer(settings, name)?.and_then(|number| u32::try_from(number).ok());
     Ok(number.filter(|&number| number > 0))
@@ -389,7 +375,6 @@ fn seconds(settings: &Settings, name: &'static str) -> Result<Option<Duration>, 
     Ok(number.map(|seconds| Duration::from_secs(seconds.into())))
 }
 
-/// `auto` is the encoding of the locale: UTF-8 or unspecified.
 fn encoding(name: &str, env: &Env) -> Result<String, ParamError> {
     if name != "auto" {
         return Ok(name.to_owned());

@@ -23,35 +23,28 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Time between two attempts at a Unix socket whose queue of connections is full.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// A flag that ends every wait of its holders. It is a flag because a signal handler may do no more
-/// than set one.
+/// A flag that ends every wait of its holders. It is a flag because a signal handler may do no more than set one.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Option<Arc<AtomicBool>>);
 
 impl Interrupt {
     /// An interrupt that is triggered by `flag`.
-    #[must_use]
     pub fn by(flag: Arc<AtomicBool>) -> Self {
         Self(Some(flag))
     }
 
-    /// Whether the flag is set.
-    #[must_use]
     pub fn is_set(&self) -> bool {
         let flag = self.0.as_ref();
         flag.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 
-    /// Whether an error is that of an interrupted wait.
-    #[must_use]
     pub fn caused(error: &io::Error) -> bool {
         let inner = error.get_ref();
         inner.is_some_and(|inner| inner.is::<Interrupted>())
     }
 }
 
-/// The error of an interrupted wait. Its kind is not `Interrupted`, because callers retry after
-/// that.
+/// The error of an interrupted wait. Its kind is not `Interrupted`, because callers retry after that.
 #[derive(Debug, thiserror::Error)]
 #[error("interrupted")]
 struct Interrupted;
@@ -66,23 +59,16 @@ pub struct Patience {
 
 impl Patience {
     /// Waits until an instant, if there is one, or until the interrupt.
-    #[must_use]
     pub fn new(deadline: Option<Instant>, interrupt: Interrupt) -> Self {
         Self { deadline, interrupt, watch: None }
     }
 
-    /// How long to wait before calling this again: at least a millisecond, so that it cannot be
-    /// mistaken for "no limit"; `None` for no limit.
-    ///
-    /// # Errors
-    /// `TimedOut` when the deadline has passed; see [`Interrupt::caused`] for the other error.
     /// The same, except that waits are left to `watch`, if there is one.
     pub(crate) fn watched_by(self, watch: Option<&Watch>) -> Self {
         Self { watch: watch.cloned(), ..self }
     }
 
-    /// Waits until the socket is ready for one of `events`: with a watch only the future waits,
-    /// otherwise the thread.
+    /// Waits until the socket is ready for one of `events`: with a watch only the future waits, otherwise the thread.
     pub(crate) async fn wait(&self, socket: impl AsFd, events: PollFlags) -> io::Result<()> {
         if let Some(watch) = &self.watch {
             watch.until_ready(&socket, events, self.deadline).await?;
@@ -128,6 +114,11 @@ impl Patience {
         addresses.recv().map_err(io::Error::other)?
     }
 
+    /// How long to wait before calling this again: at least a millisecond, so that it cannot be mistaken for "no
+    /// limit"; `None` for no limit.
+    ///
+    /// # Errors
+    /// `TimedOut` when the deadline has passed; see [`Interrupt::caused`] for the other error.
     pub(crate) fn slice(&self) -> io::Result<Option<Duration>> {
         if self.interrupt.is_set() {
             return Err(io::Error::other(Interrupted));

@@ -15,7 +15,6 @@ use crate::secret::Secret;
 pub struct Key<'a> {
     /// Name, address or socket directory; `localhost` for the default socket.
     pub host: &'a str,
-    /// Port.
     pub port: u16,
     /// Database.
     pub dbname: &'a str,
@@ -37,7 +36,6 @@ impl PasswordFile {
         (PasswordFile { text }, warning)
     }
 
-    /// A password file with this text.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn of(text: &[u8]) -> PasswordFile {
         PasswordFile { text: Zeroizing::new(text.to_vec()) }
@@ -89,8 +87,6 @@ fn read_if_private(path: &Path, text: &mut Vec<u8>) -> Result<(), String> {
     Ok(())
 }
 
-/// Matches one field, which is `*` or the text with backslashes before `:` and `\`; returns the
-/// rest after its colon.
 fn match_field<'a>(line: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
     if let Some(rest) = line.strip_prefix(b"*:") {
         return Some(rest);
@@ -108,7 +104,6 @@ fn match_field<'a>(line: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
     rest.strip_prefix(b":")
 }
 
-/// The last field: up to a colon or the end, with its backslashes removed.
 fn unescape(field: &[u8]) -> Zeroizing<Vec<u8>> {
     let mut text = Zeroizing::new(Vec::with_capacity(field.len()));
     let mut bytes = field.iter();

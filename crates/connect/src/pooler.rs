@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-/// Whether sessions may be those of a connection pooler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Poolers {
     /// They may: the sessions are left as they are.

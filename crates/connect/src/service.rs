@@ -89,7 +89,6 @@ pub(crate) fn read_section(
     Ok(found)
 }
 
-/// Reads a line of the service's section; an error is the start of a message.
 fn read_setting(line: &str, settings: &mut Settings) -> Result<(), String> {
     if line.starts_with("ldap") {
         return Err("LDAP lookup is not supported".to_owned());

@@ -18,7 +18,6 @@ use crate::params::Keepalives;
 use crate::patience::{Patience, block_on};
 use crate::tls::{TlsChannel, TlsStream};
 
-/// How many bytes are received at a time.
 pub(crate) const RECEIVE_BYTES: usize = 16 * 1024;
 
 /// A connected socket. It blocks unless [`Stream::set_nonblocking`] says otherwise.
@@ -35,7 +34,6 @@ pub enum Stream {
 /// A connected socket with its TLS session and cancel token.
 #[derive(Debug)]
 pub struct Transport {
-    /// The socket.
     pub socket: OwnedFd,
     /// The TLS session, if the socket carries one.
     pub tls: Option<Box<TlsChannel>>,
@@ -103,9 +101,6 @@ impl Stream {
 
     /// Sets whether calls of `Read` and `Write` return `WouldBlock` instead of waiting. Those of a
     /// TLS session always wait.
-    ///
-    /// # Errors
-    /// Those of the system.
     pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         match self {
             Stream::Unix(socket) => socket.set_nonblocking(nonblocking),
@@ -114,7 +109,6 @@ impl Stream {
         }
     }
 
-    /// Whether bytes are encrypted.
     pub fn is_encrypted(&self) -> bool {
         matches!(self, Stream::Tls(_))
     }
@@ -140,9 +134,6 @@ impl Stream {
     }
 
     /// Sends as many of the accepted bytes as fit; returns whether all were sent.
-    ///
-    /// # Errors
-    /// Those of the system.
     pub(crate) fn try_flush(&mut self) -> io::Result<bool> {
         match self {
             Stream::Unix(_) | Stream::Tcp(_) => Ok(true),
@@ -188,9 +179,6 @@ impl Stream {
     }
 
     /// The user as which the process at the other end of a unix socket runs.
-    ///
-    /// # Errors
-    /// Those of the system.
     pub(crate) fn peer_uid(&self) -> io::Result<u32> {
         Ok(sockopt::socket_peercred(self)?.uid.as_raw())
     }

@@ -5,7 +5,6 @@ use crate::param_error::ParamError;
 
 const PREFIXES: [&str; 2] = ["postgresql://", "postgres://"];
 
-/// Whether the text begins as a connection URI does.
 pub fn is_uri(text: &str) -> bool {
     PREFIXES.iter().any(|prefix| text.starts_with(prefix))
 }
@@ -33,7 +32,6 @@ pub fn parse(uri: &str) -> Result<Settings, ParamError> {
     Ok(settings)
 }
 
-/// Takes `user:password@` off the front.
 fn take_credentials<'a>(body: &'a str, settings: &mut Settings) -> Result<&'a str, ParamError> {
     let end = body.find(['@', '/']).unwrap_or(body.len());
     let Some(rest) = body[end..].strip_prefix('@') else {
@@ -52,7 +50,6 @@ fn take_credentials<'a>(body: &'a str, settings: &mut Settings) -> Result<&'a st
     Ok(rest)
 }
 
-/// Takes hosts and ports off the front; returns the rest, from `/` or `?` on.
 fn take_hosts<'a>(uri: &str, body: &'a str, settings: &mut Settings) -> Result<&'a str, ParamError> {
     let (mut hosts, mut ports) = (String::new(), String::new());
     let mut rest = body;
@@ -81,7 +78,6 @@ fn take_hosts<'a>(uri: &str, body: &'a str, settings: &mut Settings) -> Result<&
     Ok(rest)
 }
 
-/// Takes one host off the front: a name, or an address of IPv6 in brackets.
 fn take_host<'a>(uri: &str, rest: &'a str) -> Result<(&'a str, &'a str), ParamError> {
     let Some(inside) = rest.strip_prefix('[') else {
         let end = rest.find([':', '/', '?', ',']).unwrap_or(rest.len());
@@ -106,7 +102,6 @@ fn take_host<'a>(uri: &str, rest: &'a str) -> Result<(&'a str, &'a str), ParamEr
     }
 }
 
-/// Reads `option=value&option=value`.
 fn take_query(query: &str, settings: &mut Settings) -> Result<(), ParamError> {
     if query.is_empty() {
         return Ok(());

@@ -53,7 +53,6 @@ impl Watch {
         self.suspend(Some(instant)).await;
     }
 
-    /// Returns when the dialer polls again: after an event or at the instant.
     async fn suspend(&self, until: Option<Instant>) {
         *lock(&self.until) = until;
         let mut is_over = false;

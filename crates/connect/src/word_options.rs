@@ -13,9 +13,6 @@ macro_rules! words {
 
         impl $name {
             /// Reads the word of a connection string.
-            ///
-            /// # Errors
-            /// There is no such word.
             pub fn parse(text: &str) -> Result<Self, ParamError> {
                 match text {
                     $($word => Ok($name::$variant),)*
@@ -25,12 +22,13 @@ macro_rules! words {
                     }),
                 }
             }
+        }
 
-            /// The word of a connection string.
-            pub fn as_str(self) -> &'static str {
-                match self {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(match self {
                     $($name::$variant => $word,)*
-                }
+                })
             }
         }
     };
@@ -59,7 +57,6 @@ words! {
     TargetSessionAttrs of "target_session_attrs" {
         /// Any session.
         Any = "any",
-        /// One that can write.
         ReadWrite = "read-write",
         /// One that cannot write.
         ReadOnly = "read-only",
@@ -77,7 +74,6 @@ words! {
     LoadBalance of "load_balance_hosts" {
         /// As they were given.
         Disable = "disable",
-        /// At random.
         Random = "random",
     }
 }
@@ -135,8 +131,8 @@ mod tests {
     #[test]
     fn words_are_read_and_written() {
         for word in ["any", "read-write", "read-only", "primary", "standby", "prefer-standby"] {
-            let read = TargetSessionAttrs::parse(word).map(TargetSessionAttrs::as_str);
-            assert_eq!(read, Ok(word));
+            let read = TargetSessionAttrs::parse(word).map(|attrs| attrs.to_string());
+            assert_eq!(read, Ok(word.to_owned()));
         }
         let error = SslMode::parse("maybe").expect_err("no such word");
         assert_eq!(error.to_string(), "invalid sslmode value: \"maybe\"");

@@ -304,8 +304,7 @@ fn servers_that_hang_up_or_talk_nonsense() {
     server.join().expect("the script");
 }
 
-/// A server floods its client with notices while the client sends: neither may wait for the other
-/// forever.
+/// A server floods its client with notices while the client sends: neither may wait for the other forever.
 #[test]
 fn both_sides_may_send_at_once() {
     let (port, server) = serve(1, |_, mut socket| {

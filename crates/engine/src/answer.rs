@@ -23,7 +23,6 @@ pub struct Answer {
     first_row: usize,
 }
 
-/// The result of one statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatementResult {
     /// Number of columns, for a statement with rows whose columns were described.
@@ -75,20 +74,15 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// How many rows there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.starts.len()
     }
 
-    /// Whether there are no rows.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty()
     }
 
     /// The bodies of their messages, one after the other.
-    #[must_use]
     pub fn as_bytes(&self) -> &'a [u8] {
         match self.starts.first() {
             Some(&start) => &self.data[start..self.end],
@@ -97,7 +91,6 @@ impl<'a> Rows<'a> {
     }
 
     /// Row `number`, counted from 0.
-    #[must_use]
     pub fn get(&self, number: usize) -> Option<Row<'a>> {
         let from = *self.starts.get(number)?;
         let to = self.starts.get(number + 1).copied().unwrap_or(self.end);
@@ -110,7 +103,6 @@ impl Answer {
     ///
     /// # Panics
     /// When the bytes are no answer.
-    #[must_use]
     pub fn read(mut bytes: &[u8]) -> Self {
         let mut exchange = Exchange::new(Capture::Rows, true);
         let mut answer = Self::default();
@@ -127,25 +119,20 @@ impl Answer {
 
     /// The results of the statements that succeeded, in order. If there is an error, the statement
     /// after them caused it.
-    #[must_use]
     pub fn results(&self) -> &[StatementResult] {
         &self.results
     }
 
-    /// The first error.
-    #[must_use]
     pub fn error(&self) -> Option<&ServerError> {
         self.error.as_deref()
     }
 
     /// Whether a transaction block was open after the answer; it may have failed.
-    #[must_use]
     pub fn in_block(&self) -> bool {
         self.tx_status.is_some_and(|status| status != TxStatus::Idle)
     }
 
     /// Rows of result number `result`; empty unless rows were to be kept.
-    #[must_use]
     pub fn rows(&self, result: usize) -> Rows<'_> {
         let (from, count) = match self.results.get(result) {
             Some(result) => (result.first_row, result.rows),
@@ -155,14 +142,11 @@ impl Answer {
         Rows { data: &self.data, starts: &self.starts[from..from + count], end: end.unwrap_or(self.data.len()) }
     }
 
-    /// A value of the first row of result number `result`; None if there is no such row or column,
-    /// or if it is NULL.
-    #[must_use]
+    /// A value of the first row of result number `result`; None if there is no such row or column, or if it is NULL.
     pub fn value(&self, result: usize, column: usize) -> Option<&[u8]> {
         self.rows(result).get(0)?.get(column)?
     }
 
-    /// Adds a reply that does not end the answer.
     pub(crate) fn take(&mut self, reply: &Reply<'_>) {
         match reply {
             Reply::RowDescription(columns) => self.columns = Some(columns.len() as u16),

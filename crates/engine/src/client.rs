@@ -84,7 +84,6 @@ impl Random {
     }
 }
 
-/// The variables of client number `id` before its first transaction.
 fn initial_vars(id: usize, spec: &Spec) -> Vars {
     let mut vars = Vars::new(Arc::clone(&spec.symbols));
     for (slot, initial) in &spec.initial {
@@ -99,7 +98,6 @@ fn initial_vars(id: usize, spec: &Spec) -> Vars {
 
 impl Client {
     /// Client number `id`, before its first transaction.
-    #[must_use]
     pub fn new(id: usize, shared: &Shared<'_>) -> Self {
         let spec = shared.run.spec;
         let mode = match &spec.drivers {
@@ -123,7 +121,6 @@ impl Client {
         }
     }
 
-    /// Changes the state; checks in debug builds that the session allows it.
     fn enter(&mut self, state: State) {
         match state {
             State::Paused(_) | State::Unconnected(_) => {
@@ -145,27 +142,20 @@ impl Client {
         self.state = state;
     }
 
-    /// The bytes that are to be sent.
-    #[must_use]
     pub fn outgoing(&self) -> &[u8] {
         self.session.outgoing()
     }
 
-    /// Whether the client is inside a transaction.
-    #[must_use]
     pub fn in_flight(&self) -> bool {
         self.transaction.begun
     }
 
-    /// Whether the client waits for bytes of the server.
     #[inline]
-    #[must_use]
     pub fn awaits_bytes(&self) -> bool {
         self.session.awaits_answer() || matches!(self.state, State::Unconnected(_))
     }
 
     /// The start that the client waits for: drawn from the schedule, and not begun.
-    #[must_use]
     pub fn awaited_start(&self) -> Option<Nanos> {
         let waits = match self.waits_away() {
             Some(has_chosen) => has_chosen,
@@ -177,7 +167,6 @@ impl Client {
     }
 
     /// Number of the record for the current transaction, and when that began.
-    #[must_use]
     pub fn record_in_flight(&self) -> Option<(usize, Nanos)> {
         self.in_flight().then_some((self.transaction.record, self.transaction.started))
     }
@@ -194,14 +183,10 @@ impl Client {
         }
     }
 
-    /// Whether the client has finished or given up.
-    #[must_use]
     pub fn is_stopped(&self) -> bool {
         matches!(self.state, State::Finished | State::Aborted)
     }
 
-    /// Whether the client gave up.
-    #[must_use]
     pub fn has_aborted(&self) -> bool {
         self.state == State::Aborted
     }
@@ -215,18 +200,14 @@ impl Client {
     }
 
     /// How many transactions have ended, including those of the warm-up.
-    #[must_use]
     pub fn ended(&self) -> u64 {
         self.ended
     }
 
-    /// Number of the client.
-    #[must_use]
     pub fn id(&self) -> usize {
         self.id
     }
 
-    /// Continues at the instant that the client was waiting for.
     pub fn wake(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         match self.state {
             State::Unconnected(_) => self.wake_without_connection(now, shared),
@@ -259,13 +240,11 @@ impl Client {
         }
     }
 
-    /// Handles bytes from the server.
     pub fn receive(&mut self, bytes: &[u8], shared: &mut Shared<'_>) -> Next {
         if self.state == State::Stopping {
             return self.received_while_stopping(bytes, shared);
         }
-        // an error that arrived between an answer and the sending of this batch: the batch is sent
-        // now
+        // an error that arrived between an answer and the sending of this batch: the batch is sent now
         if self.session.error().is_some() && self.transaction.mode.awaits_batch() {
             self.assign_batched_error();
         }
@@ -324,7 +303,6 @@ impl Client {
         is_answered
     }
 
-    /// Aborts the client: the server violates the protocol.
     #[cold]
     fn report_violation(&mut self, next: Next, broken: &str, shared: &mut Shared<'_>) -> Next {
         if self.is_stopped() {
@@ -333,7 +311,6 @@ impl Client {
         self.lose_connection(broken, || Abort::command("SQL", broken), shared)
     }
 
-    /// Answers `COPY FROM STDIN` with the rows of the driver. A script has none.
     fn end_copy(&mut self, shared: &Shared<'_>) -> Next {
         let out = self.session.begin_messages();
         let is_simple = match self.transaction.driver_mut() {
@@ -347,7 +324,6 @@ impl Client {
         Next::Send
     }
 
-    /// Handles the end of the connection.
     pub fn handle_close(&mut self, why: Option<&std::io::Error>, shared: &mut Shared<'_>) {
         let is_rollback = matches!(self.state, State::Running(Awaited::Rollback(_)));
         let abort = || Abort {
@@ -374,8 +350,6 @@ impl Client {
         }
     }
 
-    /// Whether the end of the connection does not matter: the client has stopped, knows of it
-    /// already, or requested it.
     fn expects_no_session(&self, shared: &Shared<'_>) -> bool {
         let has_none = match shared.run.driven_sessions {
             true => !self.has_driven_session(),
@@ -384,8 +358,7 @@ impl Client {
         self.is_stopped() || self.is_away() || has_none || self.replaces_session()
     }
 
-    /// Handles the connection that the client requested, or the failure to make it; it `took` this
-    /// long.
+    /// Handles the connection that the client requested, or the failure to make it; it `took` this long.
     pub fn handle_connection(
         &mut self,
         result: Result<(), &dyn std::error::Error>,
@@ -412,7 +385,6 @@ impl Client {
         shared.requests.wake_at(instant, self.id);
     }
 
-    /// Sleeps until the first tick (--timer-tick) that is not before `instant`.
     fn sleep_until(&mut self, instant: Nanos, shared: &mut Shared<'_>) {
         self.wakes_at = instant;
         shared.requests.sleep_until(instant, self.id);
@@ -431,7 +403,6 @@ impl Client {
         Next::Send
     }
 
-    /// Continues after everything that was sent has been answered.
     fn handle_answers(&mut self, shared: &mut Shared<'_>) -> Next {
         let now = shared.clock.now();
         self.transaction.waited = true;
@@ -455,7 +426,6 @@ impl Client {
         }
     }
 
-    /// Continues after the answer to a single statement or to a pipeline.
     fn finish_statement(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if self.session.error().is_some() {
             return self.fail_statement(now, shared);
@@ -465,7 +435,6 @@ impl Client {
         self.assign_and_run(now, shared)
     }
 
-    /// Sets the variables from the rows of the statement, and continues with the script.
     fn assign_and_run(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let rows = self.session.rows_mut();
         match rows.assign(&mut self.vars, &shared.run.spec.symbols) {
@@ -474,7 +443,6 @@ impl Client {
         }
     }
 
-    /// Continues after the answer to the ROLLBACK that follows a failed statement.
     fn finish_rollback(&mut self, ending: Ending, now: Nanos, shared: &mut Shared<'_>) -> Next {
         match self.session.error().map(ServerError::to_string) {
             Some(error) => {

@@ -27,11 +27,8 @@ pub enum Form {
 /// Where in its script a client is.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
-    /// Number of the client.
     pub client: usize,
-    /// Number of the script.
     pub script: usize,
-    /// Number of the command in the script.
     pub command: usize,
     /// Number of the result in which the failure happened.
     pub query: usize,
@@ -40,27 +37,22 @@ pub struct Place<'a> {
 }
 
 impl Abort {
-    /// Aborts at a command that cannot continue.
-    #[must_use]
     pub fn command(word: &'static str, message: &str) -> Self {
         Self::new(Form::Command(Some(word)), message)
     }
 
     /// An abort of any form, without a cause.
-    #[must_use]
     pub fn new(form: Form, message: impl Into<String>) -> Self {
         Self { cause: None, form, message: message.into() }
     }
 
     /// Adds the cause, which is printed on a line of its own.
-    #[must_use]
     pub fn because(mut self, cause: impl ToString) -> Self {
         self.cause = Some(cause.to_string());
         self
     }
 
     /// The lines that pgbench writes.
-    #[must_use]
     pub fn lines(&self, place: &Place<'_>) -> Vec<String> {
         let Place { client, script, command, query, word } = place;
         let message = &self.message;
@@ -79,7 +71,6 @@ impl Abort {
     }
 
     /// What went wrong: the cause if there is one, otherwise the message.
-    #[must_use]
     pub fn reason(&self) -> &str {
         self.cause.as_deref().unwrap_or(&self.message)
     }

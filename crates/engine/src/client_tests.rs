@@ -50,7 +50,6 @@ fn spec(script: &str, mode: QueryMode, limit: Limit, tries: Tries, arrivals: Arr
     }
 }
 
-/// What the clients of a worker without threads share.
 fn shared<'a>(spec: &'a Spec, templates: &'a [Vec<Template>], stop: &'a AtomicBool) -> Shared<'a> {
     static DELAY: AtomicU64 = AtomicU64::new(0);
     let outages = (spec.on_loss != OnLoss::Abort).then(|| Arc::new(OutageTracker::new(spec.clients)));
@@ -361,7 +360,6 @@ fn a_connection_that_cannot_be_made_ends_the_client() {
     );
 }
 
-/// A notice, which may come at any time.
 fn notice() -> Vec<u8> {
     let mut message = error("00000");
     message[0] = b'N';

@@ -16,20 +16,17 @@ pub struct Clock {
 
 impl Clock {
     /// Starts a clock, which reads zero now.
-    #[must_use]
     pub fn start() -> Self {
         Self { origin: read(ClockId::Monotonic) }
     }
 
     /// Nanoseconds since [`Clock::start`].
     #[inline]
-    #[must_use]
     pub fn now(&self) -> Nanos {
         read(ClockId::Monotonic) - self.origin
     }
 
     /// `instant` on the kernel's monotonic clock, for timers that are set by instant.
-    #[must_use]
     pub fn monotonic(&self, instant: Nanos) -> Timespec {
         let nanos = self.origin.saturating_add(instant);
         Timespec { tv_sec: (nanos / SECOND).cast_signed(), tv_nsec: (nanos % SECOND).cast_signed() }
@@ -37,7 +34,6 @@ impl Clock {
 }
 
 /// CPU time that the calling thread has used, user and system together.
-#[must_use]
 pub fn thread_cpu() -> Nanos {
     read(ClockId::ThreadCPUTime)
 }

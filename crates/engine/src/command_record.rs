@@ -9,7 +9,6 @@ use crate::latencies::{HIGHEST_LATENCY, Latencies, Moments};
 const EXACT_BITS: u32 = 11;
 /// How many buckets share the latencies between two higher powers of two.
 const HALF: usize = 1 << (EXACT_BITS - 1);
-/// How many buckets there are.
 const BUCKETS: usize = bucket(HIGHEST_LATENCY) + 1;
 
 /// One command's executions since measuring began.
@@ -36,15 +35,12 @@ impl CommandRecord {
         self.moments.record(latency);
     }
 
-    /// The system provides these pages when they are first written to; `Histogram::new` would write
-    /// to all of them at once.
     #[cold]
     fn allocate(&mut self) {
         self.counts = vec![0; BUCKETS];
     }
 
     /// The latencies as a histogram of the usual kind.
-    #[must_use]
     pub fn latencies(&self) -> Latencies {
         let mut latencies = Latencies::default();
         for bucket in self.occupied() {
@@ -58,7 +54,6 @@ impl CommandRecord {
         latencies
     }
 
-    /// Adds `other` to this.
     pub fn add(&mut self, other: &Self) {
         let occupied = other.occupied();
         if self.counts.is_empty() && !occupied.is_empty() {
@@ -81,7 +76,6 @@ impl CommandRecord {
         self.retries = 0;
     }
 
-    /// The buckets outside of which all counts are zero: the others need not be read.
     fn occupied(&self) -> std::ops::Range<usize> {
         if self.moments.count == 0 {
             return 0..0;
@@ -91,14 +85,12 @@ impl CommandRecord {
     }
 }
 
-/// The bucket of a latency.
 const fn bucket(latency: Nanos) -> usize {
     let exact = (1 << EXACT_BITS) - 1;
     let shift = Nanos::BITS - EXACT_BITS - (latency | exact).leading_zeros();
     shift as usize * HALF + (latency >> shift) as usize
 }
 
-/// The lowest latency of a bucket.
 const fn lowest_value(bucket: usize) -> Nanos {
     let shift = (bucket / HALF).saturating_sub(1);
     ((bucket - shift * HALF) as Nanos) << shift

@@ -19,7 +19,6 @@ pub struct CommitLedger {
 
 impl CommitLedger {
     /// The ledger of these programs; None if none of their statements uses the variable.
-    #[must_use]
     pub fn of<'a>(programs: impl Iterator<Item = &'a Program>, symbols: &Symbols) -> Option<Self> {
         let slot = symbols.lookup(VARIABLE)?;
         let names = |sql: &Sql| match sql {
@@ -34,14 +33,12 @@ impl CommitLedger {
     }
 
     /// The slot of the variable with the number.
-    #[must_use]
     pub fn slot(&self) -> SlotId {
         self.slot
     }
 
     /// Whether this statement stores the number in the database.
     #[inline]
-    #[must_use]
     pub fn is_written_by(&self, script: usize, statement: usize) -> bool {
         self.writes[script][statement]
     }
@@ -71,13 +68,11 @@ impl Ranges {
     }
 
     /// All ranges, in ascending order.
-    #[must_use]
     pub fn all(&self) -> &[(u64, u64)] {
         &self.0
     }
 
     /// How many numbers the ranges contain.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.0.iter().map(|(first, last)| last - first + 1).sum()
     }
@@ -86,7 +81,6 @@ impl Ranges {
 /// One client's part of the ledger.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct ClientLedger {
-    /// Number of the client.
     pub client: usize,
     /// The last number that was used; numbers count from 1. Those in neither set were acknowledged.
     pub last: u64,
@@ -99,14 +93,11 @@ pub struct ClientLedger {
 }
 
 impl ClientLedger {
-    /// An empty ledger for client number `client`.
-    #[must_use]
     pub fn new(client: usize) -> Self {
         Self { client, ..Self::default() }
     }
 
     /// The number that the next transaction uses, if it uses one.
-    #[must_use]
     pub fn next(&self) -> u64 {
         self.last + 1
     }
@@ -131,7 +122,6 @@ impl ClientLedger {
     }
 
     /// How many transactions were acknowledged.
-    #[must_use]
     pub fn acknowledged(&self) -> u64 {
         self.last - self.unknown.count() - self.refused.count()
     }

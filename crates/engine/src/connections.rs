@@ -32,7 +32,6 @@ pub struct Request {
 pub struct Connections<P> {
     /// Moves the bytes.
     pub poller: P,
-    /// The TLS sessions.
     pub tls_sessions: TlsSessions,
     /// The keys for cancelling statements.
     pub cancels: CancelTokens,
@@ -42,9 +41,6 @@ pub struct Connections<P> {
 
 impl<P: Poller> Connections<P> {
     /// Makes an empty set, for tokens below `most`.
-    ///
-    /// # Errors
-    /// Those of [`Poller::new`].
     pub fn new(most: usize, clock: Clock, spec: &Spec) -> io::Result<Self> {
         let dialer = Dialer::new(load_params(spec))?;
         let mut poller = P::new(most, clock)?;
@@ -53,9 +49,6 @@ impl<P: Poller> Connections<P> {
     }
 
     /// Takes over a connection as `token`.
-    ///
-    /// # Errors
-    /// Those of [`Poller::add`].
     pub fn add(&mut self, token: usize, transport: Transport) -> io::Result<()> {
         self.poller.add(token, transport.socket)?;
         self.tls_sessions.set(token, transport.tls);

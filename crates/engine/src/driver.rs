@@ -1,8 +1,7 @@
 //! Clients whose transactions are decided by code while they run, in place of a compiled script.
 //!
-//! A [`Driver`] belongs to one client and is a state machine without I/O: the engine passes it
-//! events, and it decides what comes next. The engine keeps schedule, intervals, latencies, retries
-//! and outages.
+//! A [`Driver`] belongs to one client and is a state machine without I/O: the engine passes it events, and it decides
+//! what comes next. The engine keeps schedule, intervals, latencies, retries and outages.
 //!
 //! ```text
 //! Connected → … → Done, once a session
@@ -45,15 +44,13 @@ pub trait Driver: Send {
     /// `out`; the engine sends them if the request is [`Request::Await`], and drops them otherwise.
     fn resume(&mut self, event: Event<'_>, now: Nanos, out: &mut Outgoing<'_>) -> Request;
 
-    /// The next step; only asked with [`crate::spec::Sessions::Driven`], between two transactions.
-    /// A client that `is_connected` no longer, in the middle of its session, has lost its
-    /// connection.
+    /// The next step; only asked with [`crate::spec::Sessions::Driven`], between two transactions. A client that
+    /// `is_connected` no longer, in the middle of its session, has lost its connection.
     fn next_step(&mut self, _load: LoadTimes, _now: Nanos, _is_connected: bool) -> Step {
         Step::Finish
     }
 
-    /// Appends CopyData messages for a `COPY FROM STDIN` that the server has begun; without this,
-    /// it gets no rows.
+    /// Appends CopyData messages for a `COPY FROM STDIN` that the server has begun; without this, it gets no rows.
     fn copy_data(&mut self, _out: &mut Vec<u8>) {}
 }
 
@@ -66,8 +63,7 @@ pub struct LoadTimes {
     pub deadline: Option<Nanos>,
 }
 
-/// What a client does next, between two transactions, and when. An instant that has passed means
-/// immediately.
+/// What a client does next, between two transactions, and when. An instant that has passed means immediately.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// Opens a session.
@@ -100,8 +96,7 @@ pub enum Event<'a> {
     Answered(&'a Answer),
     /// The sleep has ended.
     Woken,
-    /// The change of [`Request::Change`] or [`Request::Close`] is done; or, with a message, cannot
-    /// be done.
+    /// The change of [`Request::Change`] or [`Request::Close`] is done; or, with a message, cannot be done.
     Changed(Option<String>),
     /// The session ends when this is done. This event does not come when the connection is lost.
     Ending,
@@ -131,16 +126,14 @@ pub enum Request {
     Abort(String),
 }
 
-/// Which session of the client becomes the current one. The first is number 0, and exists from the
-/// start.
+/// Which session of the client becomes the current one. The first is number 0, and exists from the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// A new session, under an unused number.
     Open(usize),
     /// A session that was opened before, in the state in which it was left.
     Use(usize),
-    /// A new session in place of the current one, under its number. The worker retries until the
-    /// load is over.
+    /// A new session in place of the current one, under its number. The worker retries until the load is over.
     Replace {
         /// Whether it counts as a reconnect.
         counts: bool,
@@ -150,8 +143,7 @@ pub enum Change {
 /// What is known of a refused transaction, in addition to the error of the last answer.
 #[derive(Debug, Default)]
 pub struct Refused {
-    /// Whether the script counts the error as ignorable: then the transaction is retried whatever
-    /// the error is.
+    /// Whether the script counts the error as ignorable: then the transaction is retried whatever the error is.
     pub ignorable: bool,
     /// The message for a client that is aborted because of it; None for the server's own message.
     pub words: Option<String>,
@@ -224,8 +216,7 @@ impl<'a> Outgoing<'a> {
         self.asked.intended = Some(instant);
     }
 
-    /// Cancels the statement when its answer takes longer than `patience`. Only with
-    /// [`crate::spec::Sessions::Driven`].
+    /// Cancels the statement when its answer takes longer than `patience`. Only with [`crate::spec::Sessions::Driven`].
     pub fn cancel_after(&mut self, patience: Nanos) {
         self.asked.patience = patience;
     }
@@ -237,9 +228,6 @@ impl<'a> Outgoing<'a> {
     }
 
     /// Appends one or more statements in the simple protocol.
-    ///
-    /// # Errors
-    /// The text holds a zero byte or is too long.
     pub fn query(&mut self, sql: impl AsRef<[u8]>) -> Result<(), EncodeError> {
         if self.asked.unsynced {
             self.sync();
@@ -284,8 +272,7 @@ impl<'a> Outgoing<'a> {
         Ok(())
     }
 
-    /// Executes a prepared statement with these parameters; None is NULL. Its rows are described, as
-    /// libpq requests it.
+    /// Executes a prepared statement with these parameters; None is NULL. Its rows are described, as libpq requests it.
     ///
     /// # Errors
     /// The name contains a zero byte, a value is too long, or there are more than 65,535 values.
@@ -302,9 +289,6 @@ impl<'a> Outgoing<'a> {
     }
 
     /// Closes a prepared statement, if there is one of this name.
-    ///
-    /// # Errors
-    /// The name holds a zero byte.
     pub fn close_statement(&mut self, name: &str) -> Result<(), EncodeError> {
         frontend::close_statement(self.out, name)?;
         self.extended();

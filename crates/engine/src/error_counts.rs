@@ -59,7 +59,6 @@ impl ErrorCounts {
     }
 
     /// The errors, most frequent first.
-    #[must_use]
     pub fn into_list(self) -> Vec<ErrorCount> {
         let by_state = self.counts.into_iter();
         let mut list: Vec<ErrorCount> = by_state

@@ -67,15 +67,13 @@ pub fn client(data: &[u8]) {
 /// Which answers the server sends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// Whole messages, with a ReadyForQuery for each that is due, and no COPY: answers to
-    /// statements that a client has not sent yet come before or after it, depending on how they are
-    /// cut.
+    /// Whole messages, with a ReadyForQuery for each that is due, and no COPY: answers to statements that a client has
+    /// not sent yet come before or after it, depending on how they are cut.
     Kept,
     /// Any message, at any time.
     Any,
 }
 
-/// Runs a client; returns everything that was sent and noted.
 fn drive(recipe: &[u8], piece_bytes: usize, order: Order) -> String {
     let mut u = Unstructured::new(recipe);
     let which = u.int_in_range(0..=SPECS - 1).unwrap_or(0);
@@ -121,7 +119,6 @@ struct Drive<'a> {
 }
 
 impl<'a> Drive<'a> {
-    /// A new client, which shares no state with the one before it.
     fn new(shared: &'a mut Shared<'static>) -> Self {
         while shared.requests.due(Nanos::MAX).is_some() || shared.requests.next_unconnected().is_some() {}
         shared.reports.notes.clear();
@@ -140,7 +137,6 @@ impl<'a> Drive<'a> {
         self.turn();
     }
 
-    /// Does what the poller would do.
     fn act(&mut self, next: Next) {
         if next != Next::Send {
             if next == Next::Close {
@@ -155,7 +151,6 @@ impl<'a> Drive<'a> {
         writeln!(self.log, "> {}", outgoing.escape_ascii()).expect("a String takes everything");
     }
 
-    /// Lets time pass until the client waits for the server.
     fn turn(&mut self) {
         for _ in 0..MOST_TURNS {
             let now = self.now();
@@ -174,7 +169,6 @@ impl<'a> Drive<'a> {
         panic!("the client never waits for the server");
     }
 
-    /// Sends the server's answer to the messages that it has received.
     fn answer(&mut self, u: &mut Unstructured<'_>, order: Order) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         if order == Order::Any {
@@ -193,7 +187,6 @@ impl<'a> Drive<'a> {
         Ok(bytes)
     }
 
-    /// Passes a piece to the client; returns false when the connection is closed.
     fn receive(&mut self, piece: &[u8]) -> bool {
         self.received_bytes += piece.len();
         let next = self.client.receive(piece, self.shared);
@@ -206,7 +199,6 @@ impl<'a> Drive<'a> {
         next != Next::Close
     }
 
-    /// Ends the connection; no outage or transaction may be left open.
     fn end(mut self) -> String {
         self.client.handle_close(None, self.shared);
         let between = self.shared.run.reconnects && !self.client.in_flight();
@@ -219,7 +211,6 @@ impl<'a> Drive<'a> {
     }
 }
 
-/// How many ReadyForQuery messages answer these messages: one for each Query and each Sync.
 fn due(mut messages: &[u8]) -> usize {
     let mut count = 0;
     while let Some((&[kind, l0, l1, l2, l3], rest)) = messages.split_first_chunk() {
@@ -234,10 +225,8 @@ fn due(mut messages: &[u8]) -> usize {
 /// A load and its messages.
 type Case = (Spec, Vec<Vec<Template>>);
 
-/// How many [`specs`] there are.
 const SPECS: usize = SCRIPTS.len() * MODES.len() * 4;
 
-/// Every script in every mode, with three ways to take errors, and in automatic pipelines.
 fn specs() -> &'static [Case] {
     static SPECS: OnceLock<Vec<Case>> = OnceLock::new();
     SPECS.get_or_init(|| {

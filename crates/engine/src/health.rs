@@ -12,8 +12,7 @@ pub struct Health {
     pub span: Nanos,
     /// CPU time of its thread.
     pub cpu: Nanos,
-    /// Time that the thread was ready to run and had no core; None where the kernel does not report
-    /// it.
+    /// Time that the thread was ready to run and had no core; None where the kernel does not report it.
     pub waited: Option<Nanos>,
     /// How often the poller returned.
     pub wakeups: u64,
@@ -31,13 +30,11 @@ pub struct Health {
 
 impl Health {
     /// CPU time as a share of one core; 0 for an empty span.
-    #[must_use]
     pub fn share(&self) -> f64 {
         if self.span == 0 { 0.0 } else { self.cpu as f64 / self.span as f64 }
     }
 
     /// Mean number of replies in a wake-up; 0 without wake-ups.
-    #[must_use]
     pub fn mean_replies(&self) -> f64 {
         if self.wakeups == 0 { 0.0 } else { self.replies as f64 / self.wakeups as f64 }
     }
@@ -99,7 +96,6 @@ impl Healths {
 
     /// The highest share of a core that a worker used on average; None if none was measured for
     /// `least`, because less is too short to mean anything.
-    #[must_use]
     pub fn busiest(&self, least: Nanos) -> Option<f64> {
         let long = self.workers.iter().map(|one| &one.health).filter(|one| one.span >= least);
         long.map(Health::share).max_by(f64::total_cmp)

@@ -12,8 +12,7 @@ use crate::poller::Poller;
 /// How often to check at least whether the run is to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Connects the clients numbered in `share` that `begins_connected`; their tokens are their
-/// positions.
+/// Connects the clients numbered in `share` that `begins_connected`; their tokens are their positions.
 ///
 /// # Errors
 /// The failure of the lowest client among those that failed first; [`RunError::Interrupted`] when
@@ -31,8 +30,7 @@ pub fn connect_clients(
             return Err(RunError::Interrupted);
         }
         let mut done = connections.dialer.advance(LOOK_EVERY).map_err(RunError::System)?;
-        // the others may have failed because of the first one, for example at a limit of
-        // connections
+        // the others may have failed because of the first one, for example at a limit of connections
         done.sort_by_key(|dialed| dialed.tag.token);
         for dialed in done {
             let token = dialed.tag.token;

@@ -13,7 +13,6 @@ use crate::stall::{self, Stretch};
 pub enum Phase {
     /// The warm-up, which results leave out.
     WarmUp,
-    /// The measured part.
     Measure,
     /// After the deadline, until the last transaction has ended; it counts, too.
     Drain,
@@ -24,11 +23,8 @@ pub enum Phase {
 pub struct ErrorNote {
     /// When it happened, since the engine's start.
     pub at: Nanos,
-    /// Number of the client.
     pub client: usize,
-    /// Number of the script.
     pub script: usize,
-    /// Number of the command in the script.
     pub command: usize,
     /// Line of the command in the script.
     pub line: usize,
@@ -42,8 +38,7 @@ pub struct ErrorNote {
     pub severity: Option<String>,
     /// The error, in one line.
     pub message: String,
-    /// The lines that pgbench prints: always for a client that gives up, and with --verbose-errors
-    /// for a failed try.
+    /// The lines that pgbench prints: always for a client that gives up, and with --verbose-errors for a failed try.
     pub lines: Vec<String>,
     /// The server's DETAIL.
     pub detail: Option<String>,
@@ -60,7 +55,6 @@ pub struct ErrorNote {
 pub enum Consequence {
     /// The transaction failed; the client continues.
     Failed,
-    /// The transaction is retried.
     Retried,
     /// The client stops for good.
     ClientAborted,
@@ -75,7 +69,6 @@ pub enum Consequence {
 
 impl Consequence {
     /// Whether the client stops.
-    #[must_use]
     pub fn ends_client(self) -> bool {
         matches!(self, Self::ClientAborted | Self::ConnectionLost)
     }
@@ -84,7 +77,6 @@ impl Consequence {
 /// The records of one worker for one interval.
 #[derive(Debug)]
 pub struct Interval {
-    /// Number of the worker.
     pub worker: usize,
     /// Start of the interval, since the engine's start.
     pub from: Nanos,
@@ -126,13 +118,11 @@ pub struct Merged {
     pub stalls: Vec<Stretch>,
     /// The load of each worker, by number.
     pub workers: Vec<Health>,
-    /// One record for each script.
     pub scripts: Vec<ScriptRecord>,
 }
 
 impl Merged {
-    /// Adds up the records of all phases, so that one for each script is left; returns the others
-    /// for reuse.
+    /// Adds up the records of all phases, so that one for each script is left; returns the others for reuse.
     pub fn fold_phases(&mut self, scripts: usize) -> Vec<ScriptRecord> {
         let rest = self.scripts.split_off(scripts.min(self.scripts.len()));
         for (at, one) in rest.iter().enumerate() {
@@ -153,7 +143,6 @@ pub struct Merger {
 
 impl Merger {
     /// For `workers` workers that all start at `origin`.
-    #[must_use]
     pub fn new(workers: usize, origin: Nanos) -> Self {
         Self { reached: vec![Some(origin); workers], open: BTreeMap::new() }
     }
@@ -214,7 +203,6 @@ impl Merger {
     }
 }
 
-/// Schedule lag of all scripts together.
 fn lag(scripts: &[ScriptRecord]) -> Moments {
     let mut lag = Moments::default();
     scripts.iter().for_each(|script| lag.add(&script.lag));

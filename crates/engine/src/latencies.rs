@@ -36,7 +36,6 @@ impl Moments {
         self.sum_of_squares += v * v;
     }
 
-    /// Adds `other` to these.
     pub fn add(&mut self, other: &Self) {
         if other.count == 0 {
             return;
@@ -49,13 +48,11 @@ impl Moments {
     }
 
     /// Arithmetic mean, nanoseconds; 0 without values.
-    #[must_use]
     pub fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum / self.count as f64 }
     }
 
     /// Standard deviation of the population, nanoseconds.
-    #[must_use]
     pub fn stddev(&self) -> f64 {
         if self.count == 0 {
             return 0.0;
@@ -90,11 +87,9 @@ impl Latencies {
         self.moments.record(latency);
     }
 
-    /// The latency that the fraction `quantile` (0 to 1) of the values does not exceed. The end of
-    /// the histogram's bucket may lie beyond every value in it, and values above
-    /// [`HIGHEST_LATENCY`] lie beyond its last bucket: the result stays within the exact smallest
-    /// and largest value.
-    #[must_use]
+    /// The latency that the fraction `quantile` (0 to 1) of the values does not exceed. The end of the histogram's
+    /// bucket may lie beyond every value in it, and values above [`HIGHEST_LATENCY`] lie beyond its last bucket: the
+    /// result stays within the exact smallest and largest value.
     pub fn at_quantile(&self, quantile: f64) -> Nanos {
         let Moments { min, max, .. } = self.moments;
         if quantile >= 1.0 {
@@ -106,7 +101,6 @@ impl Latencies {
         self.histogram.value_at_quantile(middle).clamp(min, max)
     }
 
-    /// Adds `other` to these.
     pub fn add(&mut self, other: &Self) {
         if other.moments.count > 0 {
             self.histogram.add(&other.histogram).expect("all histograms have the same bounds");
@@ -123,9 +117,8 @@ impl Latencies {
     }
 }
 
-/// How many of `count` values the fraction `quantile` includes, at least one. 99.9 / 100 is the
-/// next number above 0.999, so a product that exceeds an integer by no more than rounding is that
-/// integer.
+/// How many of `count` values the fraction `quantile` includes, at least one. 99.9 / 100 is the next number above
+/// 0.999, so a product that exceeds an integer by no more than rounding is that integer.
 fn rank(quantile: f64, count: u64) -> f64 {
     let product = quantile * count as f64;
     (product * (1.0 - 4.0 * f64::EPSILON)).ceil().max(1.0)

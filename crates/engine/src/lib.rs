@@ -20,7 +20,7 @@ pub mod commit_ledger;
 mod connections;
 pub mod driver;
 mod error;
-pub mod error_counts;
+mod error_counts;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod health;
@@ -34,7 +34,7 @@ mod log_entry;
 mod log_interval;
 pub mod log_spec;
 mod note_limit;
-pub mod observer;
+mod observer;
 pub mod outage;
 pub mod pacing;
 pub mod phase_report;

@@ -44,7 +44,6 @@ pub struct Listener<'a, O> {
 }
 
 impl<'a, O: Observer> Listener<'a, O> {
-    /// For a load whose workers have begun.
     pub fn new(spec: &'a Spec, start: LoadStart<'a>, pool: WorkerPool, observer: &'a mut O) -> Self {
         Self {
             merger: Merger::new(spec.workers, start.timetable.origin),
@@ -58,9 +57,6 @@ impl<'a, O: Observer> Listener<'a, O> {
     }
 
     /// Receives messages until the last worker has ended.
-    ///
-    /// # Errors
-    /// When a worker failed.
     pub fn listen(mut self, stop: &AtomicBool) -> Result<Report, RunError> {
         while let Some(message) = self.pool.next() {
             self.take(message, stop);
@@ -98,7 +94,6 @@ impl<'a, O: Observer> Listener<'a, O> {
         }
     }
 
-    /// Reports a complete interval.
     fn hand_on(&mut self, mut merged: Merged) {
         self.totals.interval(&merged);
         let mut of_phases = merged.fold_phases(self.spec.programs.len());
@@ -108,7 +103,6 @@ impl<'a, O: Observer> Listener<'a, O> {
         self.pool.recycle(0, merged.scripts);
     }
 
-    /// Lost connections count as errors, too.
     fn report_outage(&mut self, note: &OutageNote) {
         if let OutageNote::Lost { note, clients } = note
             && self.start.timetable.counts(note)
@@ -138,7 +132,6 @@ impl<'a, O: Observer> Listener<'a, O> {
     }
 }
 
-/// The ledgers of all clients.
 fn client_ledgers(ends: &mut [WorkerEnd]) -> Vec<ClientLedger> {
     let parts = ends.iter_mut().flat_map(|end| std::mem::take(&mut end.ledgers));
     let mut parts: Vec<ClientLedger> = parts.collect();
@@ -146,7 +139,6 @@ fn client_ledgers(ends: &mut [WorkerEnd]) -> Vec<ClientLedger> {
     parts
 }
 
-/// What is known of each phase only at `now`, the end of the run.
 fn phases_end(spec: &Spec, ends: &[WorkerEnd], start: &LoadStart<'_>, now: Nanos) -> Vec<PhaseEnd> {
     let scripts = spec.programs.len();
     let numbered = start.timetable.planned.iter().enumerate();
@@ -163,14 +155,12 @@ fn phases_end(spec: &Spec, ends: &[WorkerEnd], start: &LoadStart<'_>, now: Nanos
         .collect()
 }
 
-/// How many clients of this generator are in use at the end of phase `number`.
 fn clients_of(spec: &Spec, number: usize) -> usize {
     let planned = spec.phases.as_ref().map_or(0.0, |phases| phases.specs()[number].clients.to);
     let generators = spec.share.map_or(1, |share| share.of);
     (planned.round() as usize).div_ceil(generators).min(spec.clients)
 }
 
-/// How long each of `clients` clients was in transactions outside of their phase, on average.
 fn overrun(ends: &[WorkerEnd], phase: usize, clients: usize) -> Nanos {
     let sum: Nanos = ends.iter().map(|end| end.overruns[phase]).sum();
     sum / clients.max(1) as Nanos

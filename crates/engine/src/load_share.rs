@@ -4,9 +4,8 @@ use std::ops::Range;
 
 /// The share of one generator: its clients, and the same fraction of the rate.
 ///
-/// Clients keep the numbers, and with them the random sequences, that they have in the whole load,
-/// and each draws its own scripts: what a client does depends neither on the number of generators
-/// nor on that of workers.
+/// Clients keep the numbers, and with them the random sequences, that they have in the whole load, and each draws its
+/// own scripts: what a client does depends neither on the number of generators nor on that of workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoadShare {
     /// Number of this generator, from 0.
@@ -19,27 +18,23 @@ pub struct LoadShare {
 
 impl LoadShare {
     /// Numbers of this generator's clients.
-    #[must_use]
     pub fn range(self) -> Range<usize> {
         share_of(self.clients, self.of, self.number)
     }
 
     /// The fraction of the load's rate: above 0, at most 1.
-    #[must_use]
     pub fn fraction(self) -> f64 {
         self.range().len() as f64 / self.clients as f64
     }
 
     /// How much later than the load's first start this generator has its first evenly spaced start,
     /// as a fraction of the gap between two of its starts: generators take turns.
-    #[must_use]
     pub fn turn(self) -> f64 {
         self.range().start as f64 / self.clients as f64
     }
 }
 
 /// Which of `clients` worker number `worker` of `workers` has, divided as in pgbench.
-#[must_use]
 pub fn share_of(clients: usize, workers: usize, worker: usize) -> Range<usize> {
     let mut first = 0;
     for before in 0..worker {

@@ -1,5 +1,4 @@
-//! `-l`: one line for each transaction or interval, as pgbench writes it, in one file for each
-//! worker.
+//! `-l`: one line for each transaction or interval, as pgbench writes it, in one file for each worker.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -18,7 +17,6 @@ use crate::spec::{OnError, OnLoss, Spec};
 /// How many bytes are buffered before they are written.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// The log of one worker.
 #[derive(Debug)]
 pub struct Log<'a> {
     spec: &'a LogSpec,
@@ -36,7 +34,6 @@ pub struct Log<'a> {
 
 impl<'a> Log<'a> {
     /// Opens the log of worker number `worker`; None without -l.
-    #[must_use]
     pub fn open(worker: usize, spec: &'a Spec, clock: Clock) -> Option<Self> {
         let log = spec.log.as_ref()?;
         let file = log.files.get(worker)?;
@@ -115,7 +112,6 @@ impl<'a> Log<'a> {
         out.write_all(b"\n")
     }
 
-    /// Writes every interval that has ended by `now_us`, including empty ones.
     fn pass_intervals(&mut self, length_s: u64, now_us: u64) -> io::Result<()> {
         while self.interval.end_s(length_s) * 1_000_000 <= now_us {
             self.interval.write(&mut self.out, self.columns)?;

@@ -23,13 +23,10 @@ pub struct Columns {
 /// A transaction that has ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
-    /// Number of the client.
     pub client: usize,
     /// Number of the transaction within the client, from 1.
     pub number: u64,
-    /// Number of the script.
     pub script: usize,
-    /// How it ended.
     pub ending: Ending,
     /// Time from its intended start, if it succeeded.
     pub latency: Nanos,

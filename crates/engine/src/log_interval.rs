@@ -35,7 +35,6 @@ impl Sums {
     }
 }
 
-/// An interval that has not ended.
 #[derive(Debug, Default)]
 pub struct LogInterval {
     /// Start of the interval, in seconds since 1970.
@@ -52,18 +51,15 @@ pub struct LogInterval {
 }
 
 impl LogInterval {
-    /// Begins an empty interval.
     pub fn begin(&mut self, start_s: u64) {
         *self = Self { start_s, ..Self::default() };
     }
 
     /// End of the interval, in seconds since 1970.
-    #[must_use]
     pub fn end_s(&self, length_s: u64) -> u64 {
         self.start_s + length_s
     }
 
-    /// Adds a transaction.
     pub fn add(&mut self, entry: &Entry) {
         if entry.retries > 0 {
             self.retried += 1;
@@ -86,9 +82,6 @@ impl LogInterval {
 
     /// Writes the line: 15 columns, one more where other failures are possible, and one more where
     /// transactions can be lost. Columns that were not requested are 0.
-    ///
-    /// # Errors
-    /// When `out` cannot be written to.
     pub fn write(&self, out: &mut impl Write, columns: Columns) -> io::Result<()> {
         let shown = |wanted: bool, value: u64| if wanted { value } else { 0 };
         write!(out, "{} {}", self.start_s, self.latency.count)?;

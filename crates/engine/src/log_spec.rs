@@ -8,7 +8,6 @@ use std::sync::OnceLock;
 /// What one line of a log represents.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Detail {
-    /// One transaction.
     Transaction {
         /// The share of transactions that is written, from 0 to 1. At 1, no random number is drawn.
         sampling_rate: f64,
@@ -20,21 +19,17 @@ pub enum Detail {
     },
 }
 
-/// The logs of a run.
 #[derive(Debug)]
 pub struct LogSpec {
-    /// One file for each worker.
     pub files: Vec<LogFile>,
     /// What one line represents.
     pub detail: Detail,
     /// Whether failures are listed by kind (--failures-detailed).
     pub failures_detailed: bool,
-    /// The first file that could not be written to, and the error; after that, no file is written
-    /// to.
+    /// The first file that could not be written to, and the error; after that, no file is written to.
     pub failure: OnceLock<(PathBuf, io::Error)>,
 }
 
-/// The log file of one worker.
 #[derive(Debug)]
 pub struct LogFile {
     path: PathBuf,
@@ -43,22 +38,16 @@ pub struct LogFile {
 
 impl LogFile {
     /// Creates the empty file.
-    ///
-    /// # Errors
-    /// When the system refuses.
     pub fn create(path: PathBuf) -> io::Result<Self> {
         let file = File::create(&path)?;
         Ok(Self { path, file })
     }
 
-    /// The path of the file.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// The open file.
-    #[must_use]
     pub fn file(&self) -> &File {
         &self.file
     }

@@ -18,7 +18,6 @@ pub struct NoteLimit {
 
 impl NoteLimit {
     /// With a note for every error, or for a few a second.
-    #[must_use]
     pub fn new(is_every: bool) -> Self {
         Self { is_every, ..Self::default() }
     }

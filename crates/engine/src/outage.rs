@@ -73,7 +73,6 @@ impl Tally {
 }
 
 impl Outage {
-    /// Adds the period from `since` to `until`, in which all clients were disconnected.
     fn all_were_away(&mut self, since: Nanos, until: Nanos) {
         self.all_away += until.saturating_sub(since);
         if self.all_away_in.len() < MOST_ALL_AWAY {
@@ -99,7 +98,6 @@ pub enum OutageNote {
     Ended(Outage),
 }
 
-/// All outages of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outages {
     /// The first thousand outages, in order.
@@ -137,7 +135,6 @@ pub struct OutageTracker {
 
 impl OutageTracker {
     /// For this many clients, all of which are connected.
-    #[must_use]
     pub fn new(clients: usize) -> Self {
         Self { inner: Mutex::new(Tracked { running: clients as u64, ..Tracked::default() }) }
     }
@@ -226,8 +223,7 @@ struct Tracked {
     settled: Vec<Outage>,
     count: u64,
     losses: Vec<Loss>,
-    /// When losses may be reported again: clients lose their connections one by one, and the
-    /// reports combine them.
+    /// When losses may be reported again: clients lose their connections one by one, and the reports combine them.
     tells_losses_at: Nanos,
     pending_notes: VecDeque<OutageNote>,
 }
@@ -259,7 +255,6 @@ impl Tracked {
         }
     }
 
-    /// Adds one more disconnected client.
     fn goes_away(&mut self, now: Nanos) {
         self.settle(now);
         self.away += 1;
@@ -356,8 +351,6 @@ impl Tracked {
         }
     }
 
-    /// Closes the outage if all clients have been connected for long enough, and one has succeeded
-    /// since.
     fn settle(&mut self, now: Nanos) {
         let is_over = |open: &mut Open| {
             self.away == 0 && open.outage.first_success.is_some() && now >= open.last_back.saturating_add(GAP)
@@ -367,7 +360,6 @@ impl Tracked {
         }
     }
 
-    /// Ends the run.
     fn end(&mut self, now: Nanos) {
         if let Some(mut open) = self.open.take() {
             if let Some(since) = open.all_since.take() {

@@ -12,10 +12,8 @@ use crate::clock::Nanos;
 /// An exponential pause is at most this many times its mean (TPC-C 5.2.5.4).
 pub const LONGEST_IN_MEANS: u32 = 10;
 
-/// The length of a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pause {
-    /// No pause.
     #[default]
     None,
     /// A pause of constant length.
@@ -53,8 +51,6 @@ pub struct Pacing {
 }
 
 impl Pacing {
-    /// Whether there is any pause.
-    #[must_use]
     pub fn pauses(&self) -> bool {
         *self != Self::default()
     }
@@ -62,7 +58,6 @@ impl Pacing {
 
 /// The random numbers for the pauses of a client whose script functions have the seed
 /// `client_seed`. They are a separate sequence, so that pauses do not change what scripts draw.
-#[must_use]
 pub fn rng(client_seed: u64) -> Rng {
     Rng::seed(!client_seed).derive()
 }

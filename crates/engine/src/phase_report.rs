@@ -1,5 +1,4 @@
-//! The results of each phase of a run: of the transactions that were due in it, whenever they
-//! ended.
+//! The results of each phase of a run: of the transactions that were due in it, whenever they ended.
 
 use crate::clock::{Nanos, SECOND};
 use crate::latencies::{Latencies, Moments};
@@ -9,7 +8,6 @@ use crate::recorder::{Counts, ScriptRecord};
 /// The results of one phase. `scheduled() = succeeded + failed + skipped + in flight`.
 #[derive(Debug)]
 pub struct PhaseReport {
-    /// Name of the phase.
     pub name: String,
     /// Whether the phase counts in the run's results.
     pub result: bool,
@@ -17,51 +15,40 @@ pub struct PhaseReport {
     pub duration: Nanos,
     /// When the phase began.
     pub from: Nanos,
-    /// The end of the phase, plus the time that each of its clients was in its transactions after
-    /// that, on average.
+    /// The end of the phase, plus the time that each of its clients was in its transactions after that, on average.
     pub to: Nanos,
-    /// One record for each script.
     pub scripts: Vec<ScriptRecord>,
     /// Transactions that had begun and were still running at the end of the run.
     pub in_flight: u64,
-    /// Starts that were due by the end of the run and that no client was free for; not in
-    /// `scheduled()`.
+    /// Starts that were due by the end of the run and that no client was free for; not in `scheduled()`.
     pub unstarted: u64,
 }
 
 impl PhaseReport {
-    /// Counts of all scripts together.
-    #[must_use]
     pub fn counts(&self) -> Counts {
         counts(&self.scripts)
     }
 
-    /// Latency of all scripts together.
-    #[must_use]
     pub fn latency(&self) -> Latencies {
         latency(&self.scripts)
     }
 
     /// Schedule lag of all scripts together.
-    #[must_use]
     pub fn lag(&self) -> Moments {
         lag(&self.scripts)
     }
 
     /// How many transactions were scheduled.
-    #[must_use]
     pub fn scheduled(&self) -> u64 {
         self.counts().ended() + self.in_flight
     }
 
     /// The length of the phase with what its clients were busy after it, seconds.
-    #[must_use]
     pub fn measured_s(&self) -> f64 {
         self.to.saturating_sub(self.from) as f64 / SECOND as f64
     }
 
     /// Successful transactions per second; 0 when the run ended before the phase.
-    #[must_use]
     pub fn tps(&self) -> f64 {
         let measured_s = self.measured_s();
         if measured_s > 0.0 { self.counts().succeeded as f64 / measured_s } else { 0.0 }
@@ -81,8 +68,6 @@ pub struct PhaseEnd {
     pub unstarted: u64,
 }
 
-/// The reports of all phases, from the records of `scripts` scripts for each phase.
-#[must_use]
 pub fn in_order(phases: &Phases, records: &[ScriptRecord], scripts: usize, ends: &[PhaseEnd]) -> Vec<PhaseReport> {
     let recorded = phases.specs().iter().zip(records.chunks(scripts));
     recorded
@@ -101,7 +86,6 @@ pub fn in_order(phases: &Phases, records: &[ScriptRecord], scripts: usize, ends:
 }
 
 /// The total time of `phases`; a period in which two of them overlap counts once.
-#[must_use]
 pub fn measured(phases: &[&PhaseReport]) -> Nanos {
     let (mut sum, mut reached) = (0, 0);
     for phase in phases {
@@ -111,16 +95,12 @@ pub fn measured(phases: &[&PhaseReport]) -> Nanos {
     sum
 }
 
-/// Counts of all scripts together.
-#[must_use]
 pub fn counts(scripts: &[ScriptRecord]) -> Counts {
     let mut sum = Counts::default();
     scripts.iter().for_each(|script| sum.add(&script.counts));
     sum
 }
 
-/// Latency of all scripts together.
-#[must_use]
 pub fn latency(scripts: &[ScriptRecord]) -> Latencies {
     let mut sum = Latencies::default();
     scripts.iter().for_each(|script| sum.add(&script.latency));
@@ -128,7 +108,6 @@ pub fn latency(scripts: &[ScriptRecord]) -> Latencies {
 }
 
 /// Schedule lag of all scripts together.
-#[must_use]
 pub fn lag(scripts: &[ScriptRecord]) -> Moments {
     let mut sum = Moments::default();
     scripts.iter().for_each(|script| sum.add(&script.lag));

@@ -1,5 +1,4 @@
-//! The phases of a load as one worker sees them: which of its clients are in use, and which one
-//! gets the next start.
+//! The phases of a load as one worker sees them: which of its clients are in use, and which one gets the next start.
 //!
 //! In an open loop one client of a worker waits for the next intended start while the other free
 //! clients stand by, so that no start waits for a client whose phase has ended.
@@ -29,7 +28,6 @@ pub struct PhaseState<'a> {
     origin: Nanos,
     /// The client that waits for the next start.
     waiting: Option<usize>,
-    /// Clients that stand by.
     standing_by: VecDeque<usize>,
     /// A start that was drawn and that no client waits for.
     unclaimed: Option<Nanos>,
@@ -37,7 +35,6 @@ pub struct PhaseState<'a> {
 
 impl<'a> PhaseState<'a> {
     /// For worker number `worker`; None for a load without phases.
-    #[must_use]
     pub fn of(worker: usize, spec: &'a Spec) -> Option<Self> {
         let phases = spec.phases.as_ref()?;
         Some(Self {
@@ -60,32 +57,25 @@ impl<'a> PhaseState<'a> {
     }
 
     /// The phase of a transaction whose intended start is `intended`.
-    #[must_use]
     pub fn phase(&self, intended: Nanos) -> usize {
         self.phases.at(intended.saturating_sub(self.origin))
     }
 
     /// Number of the record for `script` in `phase`; see [`crate::recorder::Recorder::scripts`].
-    #[must_use]
     pub fn record(&self, phase: usize, script: usize) -> usize {
         phase * self.scripts + script
     }
 
-    /// The phase to which a record belongs.
-    #[must_use]
     pub fn phase_of_record(&self, record: usize) -> usize {
         record / self.scripts
     }
 
-    /// Whether the results include this record.
-    #[must_use]
     pub fn counts(&self, record: usize) -> bool {
         self.phases.specs()[self.phase_of_record(record)].result
     }
 
-    /// Position of a client in the order in which clients are taken into use: generators take
-    /// turns, and workers within each of them, so that all have their share at any number of
-    /// clients.
+    /// Position of a client in the order in which clients are taken into use: generators take turns, and workers within
+    /// each of them, so that all have their share at any number of clients.
     fn rank(&self, client: usize) -> usize {
         let here = (client - self.first) * self.workers + self.worker;
         let (number, engines) = self.engine;
@@ -93,7 +83,6 @@ impl<'a> PhaseState<'a> {
     }
 
     /// When `client` is in use at or after `now`; None if never again.
-    #[must_use]
     pub fn next_in_use(&self, client: usize, now: Nanos) -> Option<Nanos> {
         let since = now.saturating_sub(self.origin);
         let when = self.phases.next_in_use(self.rank(client), since)?;
@@ -101,7 +90,6 @@ impl<'a> PhaseState<'a> {
     }
 
     /// Draws a script by the weights of `phase`.
-    #[must_use]
     pub fn choose_script(&self, phase: usize, rng: &mut Rng) -> usize {
         let weights = &self.phases.specs()[phase].weights;
         if weights.len() == 1 {
@@ -119,22 +107,17 @@ impl<'a> PhaseState<'a> {
             .unwrap_or(0)
     }
 
-    /// When `phase` ends.
-    #[must_use]
     pub fn end_of(&self, phase: usize) -> Nanos {
         self.origin + self.phases.bounds(phase).1
     }
 
     // -- turns ------------------------------------------------------------------------------------
 
-    /// Whether a client waits for the next start.
-    #[must_use]
     pub fn is_awaited(&self) -> bool {
         self.waiting.is_some()
     }
 
     /// Whether `client` waits for the next start.
-    #[must_use]
     pub fn is_awaited_by(&self, client: usize) -> bool {
         self.waiting == Some(client)
     }
@@ -156,7 +139,6 @@ impl<'a> PhaseState<'a> {
 
     /// Ends the wait of `client`. Returns the client whose turn is next, if none waits and one
     /// stands by: the caller wakes it immediately.
-    #[must_use]
     pub fn next_turn(&mut self, client: usize) -> Option<usize> {
         if self.is_awaited_by(client) {
             self.waiting = None;

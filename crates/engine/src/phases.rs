@@ -15,13 +15,11 @@ pub struct Ramp {
 
 impl Ramp {
     /// A ramp that stays at `value`.
-    #[must_use]
     pub fn constant(value: f64) -> Self {
         Self { from: value, to: value }
     }
 
     /// The value after the fraction `part` (0 to 1) of the phase.
-    #[must_use]
     pub fn at(self, part: f64) -> f64 {
         self.from + (self.to - self.from) * part
     }
@@ -46,8 +44,7 @@ pub struct PhaseSpec {
     pub name: String,
     /// Duration of the phase, above zero.
     pub duration: Duration,
-    /// Intended starts per second over all workers; None in a closed loop. Either all phases have a
-    /// rate or none has.
+    /// Intended starts per second over all workers; None in a closed loop. Either all phases have a rate or none has.
     pub rate_per_s: Option<Ramp>,
     /// Number of clients in use, rounded to whole clients.
     pub clients: Ramp,
@@ -81,7 +78,6 @@ pub struct Phases {
 
 impl Phases {
     /// Places `specs` (at least one) one after the other.
-    #[must_use]
     pub fn new(specs: Vec<PhaseSpec>) -> Self {
         let (mut from, mut before) = (0, 0.0);
         let places = specs
@@ -100,7 +96,6 @@ impl Phases {
     }
 
     /// The same phases at a fraction of their rates.
-    #[must_use]
     pub fn at_fraction(&self, fraction: f64) -> Self {
         let mut specs = self.specs.clone();
         for rate in specs.iter_mut().filter_map(|spec| spec.rate_per_s.as_mut()) {
@@ -111,52 +106,43 @@ impl Phases {
     }
 
     /// All phases, in order.
-    #[must_use]
     pub fn specs(&self) -> &[PhaseSpec] {
         &self.specs
     }
 
     /// Begin and end of phase `number`, counted from the first transaction.
-    #[must_use]
     pub fn bounds(&self, number: usize) -> (Nanos, Nanos) {
         (self.places[number].from, self.places[number].to)
     }
 
     /// End of the last phase.
-    #[must_use]
     pub fn end(&self) -> Nanos {
         self.places.last().map_or(0, |place| place.to)
     }
 
     /// The fewest clients that a phase with a rate has at any time; `usize::MAX` without rates.
-    #[must_use]
     pub fn fewest_clients(&self) -> usize {
         let with_rate = self.specs().iter().filter(|phase| phase.rate_per_s.is_some());
         with_rate.map(|phase| phase.clients.from.min(phase.clients.to) as usize).min().unwrap_or(usize::MAX)
     }
 
     /// Whether the phases have rates.
-    #[must_use]
     pub fn is_open(&self) -> bool {
         self.specs.iter().any(|spec| spec.rate_per_s.is_some())
     }
 
-    /// The phase at `instant`: its begin belongs to it, its end to the next phase; the last phase
-    /// does not end.
-    #[must_use]
+    /// The phase at `instant`: its begin belongs to it, its end to the next phase; the last phase does not end.
     pub fn at(&self, instant: Nanos) -> usize {
         let passed = self.places.partition_point(|place| place.to <= instant);
         passed.min(self.places.len() - 1)
     }
 
     /// The number of intended starts from the begin to `instant`: the integral of the rate.
-    #[must_use]
     pub fn starts_by(&self, instant: Nanos) -> f64 {
         self.starts_by_end(self.at(instant), instant)
     }
 
     /// The same for an `instant` within phase `number`, or at its end.
-    #[must_use]
     pub fn starts_by_end(&self, number: usize, instant: Nanos) -> f64 {
         let place = &self.places[number];
         let Some(rate) = self.specs[number].rate_per_s else {
@@ -172,7 +158,6 @@ impl Phases {
     ///
     /// In a phase whose rate goes from r to r + k t, r t + k t² / 2 is solved for t in the form
     /// that does not cancel for small k.
-    #[must_use]
     pub fn when(&self, starts: f64) -> Option<Nanos> {
         // the last phase that begins with no more starts than these, and has some
         let number = self.places.partition_point(|place| place.before <= starts).checked_sub(1)?;
@@ -191,7 +176,6 @@ impl Phases {
     }
 
     /// Number of clients in use at `instant`.
-    #[must_use]
     pub fn clients(&self, instant: Nanos) -> usize {
         let number = self.at(instant);
         let place = &self.places[number];
@@ -200,7 +184,6 @@ impl Phases {
     }
 
     /// The first instant at or after `instant` at which more than `rank` clients are in use.
-    #[must_use]
     pub fn next_in_use(&self, rank: usize, instant: Nanos) -> Option<Nanos> {
         let least = rank as f64 + 0.5;
         let later = self.places.iter().zip(&self.specs);
@@ -238,7 +221,6 @@ mod tests {
         ])
     }
 
-    /// The rate at an instant, taken from the phases without the integral.
     fn rate(phases: &Phases, t_s: f64) -> f64 {
         let mut from = 0.0;
         for spec in phases.specs() {

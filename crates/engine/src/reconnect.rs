@@ -19,9 +19,8 @@ const LONGEST_WAIT: Nanos = SECOND;
 /// wait minutes for a silent host before it tries the next.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The waits between the attempts of one client. Each is at most twice the one before, and drawn
-/// from the upper half of that range, so that clients that were lost together do not reconnect in
-/// step.
+/// The waits between the attempts of one client. Each is at most twice the one before, and drawn from the upper half of
+/// that range, so that clients that were lost together do not reconnect in step.
 #[derive(Debug, Clone)]
 pub struct Backoff {
     rng: Rng,
@@ -30,12 +29,10 @@ pub struct Backoff {
 
 impl Backoff {
     /// For a client whose random numbers have the seed `seed`.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { rng: Rng::seed(seed), longest: FIRST_WAIT }
     }
 
-    /// The length of the next wait.
     pub fn next_wait(&mut self) -> Nanos {
         let wait = self.rng.range_u64(self.longest / 2, self.longest);
         self.longest = (self.longest * 2).min(LONGEST_WAIT);
@@ -43,8 +40,6 @@ impl Backoff {
     }
 }
 
-/// The parameters for all connections of a load.
-#[must_use]
 pub fn load_params(spec: &Spec) -> Params {
     let mut params = spec.params.clone();
     if spec.connects_later() {
@@ -70,8 +65,6 @@ pub struct Absence {
     pub refusal: Option<String>,
 }
 
-/// Whether the server ends the session after this error.
-#[must_use]
 pub fn ends_session(error: &ServerError) -> bool {
     let severity = error.severity_code.as_deref().unwrap_or(&error.severity);
     matches!(severity, "FATAL" | "PANIC")
@@ -79,7 +72,6 @@ pub fn ends_session(error: &ServerError) -> bool {
 
 /// Describes the end of a connection in the system's words, without the number that Rust adds;
 /// `error` is None when the server closed it.
-#[must_use]
 pub fn describe_disconnect(error: Option<&io::Error>) -> String {
     error.map_or_else(|| "server closed the connection unexpectedly".to_owned(), system_message)
 }
@@ -95,7 +87,6 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// A failure after which another attempt may succeed.
     pub fn passing(error: impl std::fmt::Display) -> Self {
         Self { message: error.to_string(), is_transient: true }
     }
@@ -108,8 +99,6 @@ impl From<ConnectError> for Refusal {
     }
 }
 
-/// Whether an attempt that failed for this reason may succeed a little later, without human
-/// intervention.
 fn is_transient(cause: &Cause) -> bool {
     let error = match cause {
         Cause::Startup { error, .. } => error,

@@ -30,7 +30,6 @@ pub enum Ending {
 impl Ending {
     /// How a transaction with this error ends if it is not retried: both have a count of their own
     /// because a retry may succeed.
-    #[must_use]
     pub fn after_retryable(state: SqlState) -> Option<Self> {
         match state {
             SqlState::DEADLOCK_DETECTED => Some(Ending::Deadlock),
@@ -60,7 +59,6 @@ pub struct Counts {
     pub skipped: u64,
     /// Transactions that succeeded or failed after at least one retry.
     pub retried: u64,
-    /// Retries of all transactions.
     pub retries: u64,
     /// Transactions that succeeded, but above the latency limit.
     pub late: u64,
@@ -68,20 +66,16 @@ pub struct Counts {
 
 impl Counts {
     /// Transactions that began and failed.
-    #[must_use]
     pub fn failed(&self) -> u64 {
         self.given_up() + self.aborted
     }
 
-    /// Transactions that pgbench counts as failed, which excludes those during which a client gave
-    /// up.
-    #[must_use]
+    /// Transactions that pgbench counts as failed, which excludes those during which a client gave up.
     pub fn given_up(&self) -> u64 {
         self.serialization_failures + self.deadlocks + self.other_failures + self.lost
     }
 
     /// Transactions that ended in any way.
-    #[must_use]
     pub fn ended(&self) -> u64 {
         self.succeeded + self.failed() + self.skipped
     }
@@ -94,7 +88,6 @@ impl Counts {
         }
     }
 
-    /// Adds `other` to these counts.
     pub fn add(&mut self, other: &Self) {
         self.succeeded += other.succeeded;
         self.serialization_failures += other.serialization_failures;
@@ -144,7 +137,6 @@ pub struct Statements {
 }
 
 impl Statements {
-    /// Adds `other` to these.
     pub fn add(&mut self, other: &Self) {
         self.reads += other.reads;
         self.writes += other.writes;
@@ -154,14 +146,12 @@ impl Statements {
     }
 
     /// Sum of reads, writes and others.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.reads + self.writes + self.others
     }
 }
 
 impl ScriptRecord {
-    /// Adds `other` to this.
     pub fn add(&mut self, other: &Self) {
         self.counts.add(&other.counts);
         self.latency.add(&other.latency);
@@ -190,17 +180,14 @@ pub struct Recorder {
     /// One record for each script, of the current interval; in a run with phases one for each
     /// script and phase, ordered by phase.
     pub scripts: Vec<ScriptRecord>,
-    /// One record for each command of each script, since measuring began; None for commands without
-    /// timing.
+    /// One record for each command of each script, since measuring began; None for commands without timing.
     pub commands: Vec<Vec<Option<CommandRecord>>>,
     /// Errors that count in the results.
     pub errors: ErrorCounts,
 }
 
 impl Recorder {
-    /// For scripts with the given commands and `phases` phases; `timed` says which of the commands
-    /// are timed.
-    #[must_use]
+    /// For scripts with the given commands and `phases` phases; `timed` says which of the commands are timed.
     pub fn new(timed: &[Vec<bool>], phases: usize) -> Self {
         Self {
             scripts: vec![ScriptRecord::default(); timed.len() * phases],
@@ -244,7 +231,6 @@ impl Recorder {
     }
 
     /// Whether nothing was recorded in the current interval.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.scripts.iter().all(|script| script.counts == Counts::default())
     }

@@ -25,13 +25,11 @@ pub enum Outcome {
     Aborted,
 }
 
-/// The results of the measured part of a run. `scheduled() = succeeded + failed + skipped + in
-/// flight`.
+/// The results of the measured part of a run. `scheduled() = succeeded + failed + skipped + in flight`.
 #[derive(Debug)]
 pub struct Report {
     /// How the run ended.
     pub outcome: Outcome,
-    /// One record for each script.
     pub scripts: Vec<ScriptRecord>,
     /// One record for each command of each script; None for commands without timing.
     pub commands: Vec<Vec<Option<CommandRecord>>>,
@@ -41,8 +39,7 @@ pub struct Report {
     pub unstarted: u64,
     /// How many clients gave up.
     pub clients_aborted: u64,
-    /// How many statements the server may still run, because they did not end when they were
-    /// cancelled.
+    /// How many statements the server may still run, because they did not end when they were cancelled.
     pub left_running: u64,
     /// Length of the measured part: see [`crate::spec::Window`].
     pub measured: Nanos,
@@ -52,18 +49,15 @@ pub struct Report {
     pub start_late: Nanos,
     /// Errors by SQLSTATE, most frequent first.
     pub errors: Vec<ErrorCount>,
-    /// How many errors had no note, because there were too many or nobody read them; `errors` has
-    /// them.
+    /// How many errors had no note, because there were too many or nobody read them; `errors` has them.
     pub unreported_errors: u64,
     /// Outages; None when a client whose connection is lost gives up.
     pub outages: Option<Outages>,
     /// The commit ledger by client, including the warm-up; None without --ledger.
     pub ledger: Option<Vec<ClientLedger>>,
-    /// The phases, in order; the figures above include those that count. Empty for a load without
-    /// phases.
+    /// The phases, in order; the figures above include those that count. Empty for a load without phases.
     pub phases: Vec<PhaseReport>,
-    /// Transactions by client, including those of a warm-up: shows whether all clients had an equal
-    /// share.
+    /// Transactions by client, including those of a warm-up: shows whether all clients had an equal share.
     pub fairness: Moments,
     /// The load of the generator's own workers.
     pub health: Healths,
@@ -71,33 +65,26 @@ pub struct Report {
 
 impl Report {
     /// Statements of all scripts together; only for clients with a driver.
-    #[must_use]
     pub fn statements(&self) -> Statements {
         let mut sum = Statements::default();
         self.scripts.iter().for_each(|script| sum.add(&script.statements));
         sum
     }
 
-    /// Counts of all scripts together.
-    #[must_use]
     pub fn counts(&self) -> Counts {
         counts(&self.scripts)
     }
 
-    /// Latency of all scripts together.
-    #[must_use]
     pub fn latency(&self) -> Latencies {
         latency(&self.scripts)
     }
 
     /// Schedule lag of all scripts together.
-    #[must_use]
     pub fn lag(&self) -> Moments {
         lag(&self.scripts)
     }
 
     /// Time to connect, of all scripts together (-C).
-    #[must_use]
     pub fn reconnecting(&self) -> Moments {
         let mut sum = Moments::default();
         self.scripts.iter().for_each(|script| sum.add(&script.connecting));
@@ -105,19 +92,16 @@ impl Report {
     }
 
     /// How many transactions were scheduled.
-    #[must_use]
     pub fn scheduled(&self) -> u64 {
         self.counts().ended() + self.in_flight
     }
 
     /// Length of the measured part, seconds.
-    #[must_use]
     pub fn measured_s(&self) -> f64 {
         self.measured as f64 / crate::clock::SECOND as f64
     }
 
     /// Successful transactions per second; 0 when nothing was measured.
-    #[must_use]
     pub fn tps(&self) -> f64 {
         if self.measured == 0 { 0.0 } else { self.counts().succeeded as f64 / self.measured_s() }
     }
@@ -137,7 +121,6 @@ pub struct Totals<'a> {
 
 impl<'a> Totals<'a> {
     /// For this many scripts, and the phases of a run that has any.
-    #[must_use]
     pub fn new(scripts: usize, phases: Option<&'a Phases>) -> Self {
         let count = phases.map_or(1, |phases| phases.specs().len());
         Self {
@@ -187,7 +170,6 @@ impl<'a> Totals<'a> {
     }
 
     /// Makes the report; the caller knows how the run and its phases ended.
-    #[must_use]
     pub fn into_report(self, outcome: Outcome, end: &End, ends: &[PhaseEnd]) -> Report {
         let phases = self.phases.map_or_else(Vec::new, |phases| in_order(phases, &self.records, self.scripts, ends));
         let (scripts, in_flight, unstarted, length) = if phases.is_empty() {
@@ -239,7 +221,6 @@ pub struct End {
     pub left_running: u64,
     /// See [`Report::unreported_errors`].
     pub unreported_errors: u64,
-    /// Length of the measured part.
     pub measured: Nanos,
     /// How long it took to connect.
     pub connecting: Nanos,

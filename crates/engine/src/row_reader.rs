@@ -1,4 +1,4 @@
-//! RowReader that `\gset`, `\aset` or a driver read.
+//! Rows that `\gset`, `\aset` or a driver read.
 
 use pgdyno_script::{Capture, InvalidName, SlotId, Symbols, Vars};
 use pgdyno_wire::Reply;
@@ -17,16 +17,14 @@ pub struct RowReader {
     answer: Option<Box<Answer>>,
 }
 
-/// RowReader whose values become variables.
+/// Rows whose values become variables.
 #[derive(Debug, Default)]
 struct CapturedRows {
     prefix: String,
-    /// The columns of the current result, or of the one before; a result with rows may have no
-    /// columns.
+    /// The columns of the current result, or of the one before; a result with rows may have no columns.
     columns: Vec<String>,
     last: Vec<Option<Vec<u8>>>,
-    /// Number of rows of the current result; None while its columns have not been described, as for
-    /// a command.
+    /// Number of rows of the current result; None while its columns have not been described, as for a command.
     count: Option<usize>,
     /// Number of rows of the last complete result, likewise.
     last_count: Option<usize>,
@@ -70,7 +68,6 @@ impl RowReader {
         }
     }
 
-    /// Prepares for the answer to a driver's statements.
     pub fn begin_answer(&mut self) {
         self.expected = ExpectedRows::None;
         self.results = 0;
@@ -88,27 +85,21 @@ impl RowReader {
         self.answer = Some(answer);
     }
 
-    /// Whether any rows are read.
-    #[must_use]
     pub fn reads_rows(&self) -> bool {
         self.expected != ExpectedRows::None
     }
 
     /// Number of the result that a script cannot use: the last one, unless another has columns
     /// whose names cannot be those of variables.
-    #[must_use]
     pub fn unfit_query(&self) -> usize {
         let refused_in = self.captured.as_ref().and_then(|captured| captured.refused_in);
         refused_in.unwrap_or(self.results.saturating_sub(1))
     }
 
-    /// Number of the current result.
-    #[must_use]
     pub fn query(&self) -> usize {
         self.results
     }
 
-    /// Handles a reply that does not end the exchange.
     pub fn take(&mut self, reply: &Reply<'_>, symbols: &Symbols) {
         self.results += usize::from(matches!(reply, Reply::Complete(_) | Reply::EmptyQuery));
         if let Some(answer) = &mut self.answer {
@@ -239,7 +230,6 @@ mod tests {
     const NO_COLUMNS: &[u8] = b"\0\0";
     const ROW_OF_7: &[u8] = b"\0\x01\0\0\0\x017";
 
-    /// The value of `a` after `\gset` with these messages, or the error.
     fn gset(messages: &[(u8, &[u8])]) -> Result<String, String> {
         gset_bytes(messages).map(|value| String::from_utf8(value).expect("text"))
     }

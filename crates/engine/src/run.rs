@@ -1,5 +1,4 @@
-//! From a [`Spec`] to a [`Report`]: connects the clients, starts the workers together, and merges
-//! their reports.
+//! From a [`Spec`] to a [`Report`]: connects the clients, starts the workers together, and merges their reports.
 
 use std::io;
 use std::ops::Range;
@@ -70,8 +69,6 @@ pub fn run(spec: &Spec, clock: Clock, stop: &AtomicBool, observer: &mut impl Obs
     })
 }
 
-/// The main function of a worker's thread, with the poller that suits the load, and that poller's
-/// name.
 fn thread_function(spec: &Spec) -> Result<(Work, &'static str), RunError> {
     let connections = spec.clients.div_ceil(spec.workers);
     let kind = poller::choose(spec.io, spec.workers, connections).map_err(RunError::System)?;
@@ -91,7 +88,6 @@ struct BegunWorkers {
 }
 
 impl BegunWorkers {
-    /// Lets all workers begin at the origin of `timetable`.
     fn start(&self, timetable: &Timetable) {
         for start in &self.starts {
             // a worker that has ended has reported why
@@ -100,7 +96,6 @@ impl BegunWorkers {
     }
 }
 
-/// Starts the threads of the workers.
 fn begin_workers<'scope>(
     scope: &'scope Scope<'scope, '_>,
     context: &Context<'scope>,
@@ -156,7 +151,6 @@ fn timetable(spec: &Spec, origin: Nanos) -> Timetable {
 /// [`work`] with one of the pollers.
 type Work = fn(usize, Context<'_>, &Sender<Ready>, &Receiver<Timetable>, Links);
 
-/// The main function of a worker's thread.
 fn work<P: Poller>(
     number: usize,
     context: Context<'_>,
@@ -189,7 +183,6 @@ fn work<P: Poller>(
     worker.run();
 }
 
-/// Sleeps until `instant`, or until the load is to stop; returns how late it woke.
 fn await_instant(instant: Nanos, clock: Clock, stop: &AtomicBool) -> Nanos {
     loop {
         let now = clock.now();
@@ -217,7 +210,6 @@ fn connect_all<P: Poller>(
     Ok(connections)
 }
 
-/// Waits until every worker can begin; returns how long connecting took.
 fn await_all(readiness: &Receiver<Ready>, workers: usize, stop: &AtomicBool) -> Result<Nanos, RunError> {
     let (mut first, mut last) = (Nanos::MAX, 0);
     let mut failure = None;

@@ -13,14 +13,11 @@ pub struct RunQueue {
 }
 
 impl RunQueue {
-    /// Opens the statistics of the calling thread.
-    #[must_use]
     pub fn of_this_thread() -> Self {
         Self { file: File::open("/proc/thread-self/schedstat").ok() }
     }
 
     /// Time in a run queue since the thread began; None where the kernel does not report it.
-    #[must_use]
     pub fn waited(&self) -> Option<Nanos> {
         let mut text = [0; 64];
         let length = self.file.as_ref()?.read_at(&mut text, 0).ok()?;
@@ -28,8 +25,6 @@ impl RunQueue {
     }
 }
 
-/// The second of three figures: time on a core, time waiting for one (ns), and time slices
-/// (Linux, Documentation/scheduler/sched-stats).
 fn waited(text: &[u8]) -> Option<Nanos> {
     let text = std::str::from_utf8(text).ok()?;
     text.split_whitespace().nth(1)?.parse().ok()

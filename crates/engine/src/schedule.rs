@@ -32,7 +32,6 @@ pub enum Arrivals {
 
 impl Arrivals {
     /// The same arrivals at a fraction of the rate. With phases, the phases have the fraction.
-    #[must_use]
     pub fn at_fraction(self, fraction: f64) -> Self {
         match self {
             Self::Closed | Self::Phased(_) | Self::Driven => self,
@@ -80,15 +79,13 @@ pub struct Schedule<'a> {
 pub struct Turn {
     pub worker: usize,
     pub workers: usize,
-    /// By how much of a gap of the whole engine its starts come later, so that several generators
-    /// take turns.
+    /// By how much of a gap of the whole engine its starts come later, so that several generators take turns.
     pub shift: f64,
 }
 
 impl<'a> Schedule<'a> {
     /// The share of the worker with this `turn`; `rng` draws the gaps, and `phases` have the rates of
     /// [`Arrivals::Phased`].
-    #[must_use]
     pub fn new(arrivals: Arrivals, phases: Option<&'a Phases>, turn: Turn, rng: Rng) -> Self {
         let Turn { worker, workers, shift } = turn;
         let gap = match arrivals {
@@ -120,7 +117,6 @@ impl<'a> Schedule<'a> {
     }
 
     /// When the load began.
-    #[must_use]
     pub fn origin(&self) -> Nanos {
         self.origin
     }
@@ -201,14 +197,12 @@ impl<'a> Schedule<'a> {
         when.map_or(NEVER, |when| self.origin + when)
     }
 
-    /// An exponentially distributed number with mean 1.
     fn exponential(&mut self) -> f64 {
         // 1 - u is in (0, 1], so that the logarithm is finite
         -(1.0 - self.rng.next_f64()).ln()
     }
 
     /// Whether starts have an intended instant.
-    #[must_use]
     pub fn is_open(&self) -> bool {
         self.arrivals != Arrivals::Closed
     }

@@ -14,8 +14,7 @@ const ROLLBACK: &[u8] = b"Q\0\0\0\x0dROLLBACK\0";
 #[derive(Debug)]
 pub struct Session {
     exchange: Exchange,
-    /// The bytes to send, and afterwards those that were sent last: the server's errors refer to
-    /// positions in them.
+    /// The bytes to send, and afterwards those that were sent last: the server's errors refer to positions in them.
     out: Vec<u8>,
     /// Whether the exchange reports rows.
     reports_rows: bool,
@@ -24,7 +23,7 @@ pub struct Session {
     tx_status: TxStatus,
     /// How many ReadyForQuery messages are still to come.
     awaited: usize,
-    /// Indexed by the number of the statement ([`crate::shared::Shared::statement_number`]).
+    /// Indexed by the number of the statement (`RunSettings::statement_number`).
     prepared: Box<[Parsed]>,
     /// Numbers of the statements whose Parse is not answered yet, in order.
     unconfirmed: Vec<usize>,
@@ -53,7 +52,6 @@ pub enum Received {
 
 impl Session {
     /// A session before its first message, for scripts with this many statements.
-    #[must_use]
     pub fn new(statements: usize) -> Self {
         Self {
             exchange: Exchange::new(wire::Capture::None, false),
@@ -87,7 +85,6 @@ impl Session {
 
     /// The bytes to send, or those that were sent last.
     #[inline]
-    #[must_use]
     pub fn outgoing(&self) -> &[u8] {
         &self.out
     }
@@ -110,8 +107,7 @@ impl Session {
         self.out.truncate(start);
     }
 
-    /// Keeps only the bytes from `start` to `end` of what was sent; after a COPY there are fewer of
-    /// them.
+    /// Keeps only the bytes from `start` to `end` of what was sent; after a COPY there are fewer of them.
     pub fn keep_sent(&mut self, start: usize, end: Option<usize>) {
         self.out.truncate(end.unwrap_or(self.out.len()));
         self.out.drain(..start.min(self.out.len()));
@@ -134,7 +130,6 @@ impl Session {
         }
     }
 
-    /// Sets the number of awaited answers.
     pub fn await_answers(&mut self, count: usize) {
         debug_assert_eq!(self.awaited, 0, "the answers before are whole");
         self.awaited = count;
@@ -146,7 +141,6 @@ impl Session {
         frontend::terminate(&mut self.out);
     }
 
-    /// Sends ROLLBACK to end the open block.
     pub fn roll_back(&mut self) {
         debug_assert_ne!(self.tx_status, TxStatus::Idle, "a block is open");
         self.out.clear();
@@ -176,11 +170,7 @@ impl Session {
         appended
     }
 
-    /// Appends the messages that run statement `number`, without a Sync; returns whether they
-    /// prepare it.
-    ///
-    /// # Errors
-    /// The statement is too long for the protocol.
+    /// Appends the messages that run statement `number`, without a Sync; returns whether they prepare it.
     #[inline]
     pub fn write(&mut self, number: usize, template: &Template, vars: &Vars) -> Result<bool, EncodeError> {
         let parsed = &mut self.prepared[number];
@@ -193,8 +183,7 @@ impl Session {
         Ok(is_new)
     }
 
-    /// Marks statements as prepared after their answer; frees the list, because most clients
-    /// prepare only once.
+    /// Marks statements as prepared after their answer; frees the list, because most clients prepare only once.
     #[inline]
     pub fn confirm_prepared(&mut self) {
         if !self.unconfirmed.is_empty() {
@@ -210,7 +199,6 @@ impl Session {
     }
 
     /// Number of the statement whose preparation is answered next, if each has a Sync of its own.
-    #[must_use]
     pub fn being_prepared(&self) -> Option<usize> {
         let answered = self.unconfirmed.len().saturating_sub(self.awaited);
         self.unconfirmed.get(answered).copied()
@@ -218,8 +206,7 @@ impl Session {
 
     // -- answers ----------------------------------------------------------------------------------
 
-    /// Chooses what happens to rows from here on; `counts` says whether results are counted even if
-    /// no rows are read.
+    /// Chooses what happens to rows from here on; `counts` says whether results are counted even if no rows are read.
     pub fn capture(&mut self, capture: &Capture, counts: bool) {
         self.rows.begin(capture);
         self.report(self.rows.reads_rows(), counts);
@@ -240,9 +227,6 @@ impl Session {
 
     /// The next reply in `input`; None if it contains no complete one. With `is_unsent`, messages
     /// wait to be sent, and a reply cannot be an answer to them.
-    ///
-    /// # Errors
-    /// The bytes are not PostgreSQL's protocol.
     #[inline]
     pub fn receive(
         &mut self,
@@ -274,59 +258,47 @@ impl Session {
         }))
     }
 
-    /// Counts an answer; returns whether it was the last awaited one. A server may send more
-    /// answers than are awaited.
+    /// Counts an answer; returns whether it was the last awaited one. A server may send more answers than are awaited.
     #[inline]
     pub fn count_answer(&mut self) -> bool {
         self.awaited = self.awaited.saturating_sub(1);
         self.awaited == 0
     }
 
-    /// Whether the server still owes an answer.
     #[inline]
-    #[must_use]
     pub fn awaits_answer(&self) -> bool {
         self.awaited > 0
     }
 
-    /// The transaction status in the last ReadyForQuery.
     #[inline]
-    #[must_use]
     pub fn tx_status(&self) -> TxStatus {
         self.tx_status
     }
 
-    /// The first error since the last one was taken.
     #[inline]
-    #[must_use]
     pub fn error(&self) -> Option<&ServerError> {
         self.error.as_deref()
     }
 
-    /// Takes the error: the next one counts again.
     pub fn take_error(&mut self) -> Option<Box<ServerError>> {
         self.error.take()
     }
 
-    /// Puts an error back that was taken to report it.
     pub fn set_error(&mut self, error: Option<Box<ServerError>>) {
         self.error = error;
     }
 
     /// How many results of the statement were complete when the error arrived.
-    #[must_use]
     pub fn error_query(&self) -> usize {
         self.error_query
     }
 
-    /// RowReader and results of the current statement.
     #[inline]
-    #[must_use]
     pub fn rows(&self) -> &RowReader {
         &self.rows
     }
 
-    /// RowReader and results of the current statement, to take them.
+    /// Rows and results of the current statement, to take them.
     #[inline]
     pub fn rows_mut(&mut self) -> &mut RowReader {
         &mut self.rows

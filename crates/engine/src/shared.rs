@@ -50,7 +50,6 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// Begins the load.
     pub fn begin(&mut self, timetable: &Timetable) {
         self.run.measure = timetable.measure;
         self.run.deadline = timetable.deadline;
@@ -95,12 +94,10 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// When the load began and is to end.
     pub fn load_times(&self) -> LoadTimes {
         LoadTimes { origin: self.starts.schedule.origin(), deadline: self.run.deadline }
     }
 
-    /// Counts an error of a transaction of `record`.
     pub fn count_error(&mut self, record: usize, sqlstate: Option<SqlState>, message: &str) {
         if self.starts.counts(record) {
             self.results.recorder.errors.count(sqlstate, message, 1);

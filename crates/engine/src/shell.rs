@@ -55,7 +55,6 @@ fn command(line: &str) -> Command {
     command
 }
 
-/// Reads everything that `child` prints, and waits for its end.
 fn read(mut child: Child, stopped: &impl Fn() -> bool) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(mut pipe) = child.stdout.take() {
@@ -77,7 +76,6 @@ fn read(mut child: Child, stopped: &impl Fn() -> bool) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Waits for the end of `child`, and brings it about when the load is to stop.
 fn end(mut child: Child, stopped: &impl Fn() -> bool) -> io::Result<ExitStatus> {
     let group = Pid::from_child(&child);
     let Ok(process) = pidfd_open(group, PidfdFlags::empty()) else {
@@ -99,7 +97,6 @@ fn end(mut child: Child, stopped: &impl Fn() -> bool) -> io::Result<ExitStatus> 
     child.wait()
 }
 
-/// Waits until `fd` has something to read or its process has ended; false after a moment.
 fn is_ready(fd: BorrowedFd<'_>) -> io::Result<bool> {
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
     match poll(&mut fds, Some(&LOOK_EVERY)) {
@@ -127,7 +124,6 @@ fn command_line(program: &Program, args: &[ShellArg], vars: &Vars) -> Result<Str
 mod tests {
     use super::*;
 
-    /// Whether the process `pid` exists, and is not only still to be waited for.
     fn runs(pid: &str) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
         stat.is_ok_and(|stat| !stat.contains(") Z "))

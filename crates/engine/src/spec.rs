@@ -1,5 +1,4 @@
-//! The complete specification of a run: code inside the engine never asks whether an option was
-//! given.
+//! The complete specification of a run: code inside the engine never asks whether an option was given.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,9 +29,8 @@ pub enum Limit {
 /// By what throughput is divided in a run that ends by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Window {
-    /// The planned length of the measured part, and on average over the clients the time that they
-    /// spent before and after it in transactions that count. Clients whose next start would come
-    /// after it stay until its end.
+    /// The planned length of the measured part, and on average over the clients the time that they spent before and
+    /// after it in transactions that count. Clients whose next start would come after it stay until its end.
     Planned,
     /// The time from the start of measuring to the end of the last transaction, as in pgbench. A
     /// client whose next start would come after the deadline leaves immediately.
@@ -50,13 +48,11 @@ pub enum Tries {
 
 impl Tries {
     /// Whether a transaction may be retried at all.
-    #[must_use]
     pub fn may_retry(self) -> bool {
         self != Self::AtMost(1)
     }
 
     /// Whether a transaction that had `tries` tries may be retried.
-    #[must_use]
     pub fn allows_another(self, tries: u32) -> bool {
         match self {
             Self::AtMost(most) => tries < most,
@@ -70,8 +66,7 @@ impl Tries {
 pub enum Timing {
     /// SQL statements only.
     Statements,
-    /// All commands, as for pgbench's `-r`: this costs two more clock readings for each meta
-    /// command.
+    /// All commands, as for pgbench's `-r`: this costs two more clock readings for each meta command.
     EveryCommand,
 }
 
@@ -101,7 +96,6 @@ pub enum OnLoss {
 pub enum Sessions {
     /// For the whole run.
     Kept,
-    /// For one transaction.
     PerTransaction,
     /// As long as the client's driver says. The number of workers is fixed then.
     Driven,
@@ -153,7 +147,6 @@ pub enum Initial {
     Text(String),
     /// An integer.
     Int(i64),
-    /// The number of the client.
     ClientId,
 }
 
@@ -173,7 +166,6 @@ pub struct Spec {
     pub initial: Vec<(SlotId, Initial)>,
     /// Protocol that the programs were compiled for.
     pub mode: QueryMode,
-    /// When a statement is prepared.
     pub preparing: Preparing,
     /// Which statements share a round trip.
     pub pipelining: Pipelining,
@@ -199,14 +191,12 @@ pub struct Spec {
     pub phases: Option<Phases>,
     /// Sleeping clients are woken at multiples of this; zero wakes each at its exact instant.
     pub timer_tick: Duration,
-    /// A transaction slower than this is late; in an open loop, one that could only start later
-    /// than this is skipped.
+    /// A transaction slower than this is late; in an open loop, one that could only start later than this is skipped.
     pub latency_limit: Option<Duration>,
     /// How often a transaction is tried.
     pub tries: Tries,
     /// Which commands are timed.
     pub timing: Timing,
-    /// What an error of a statement does to its client.
     pub on_error: OnError,
     /// What becomes of a client whose connection is lost.
     pub on_loss: OnLoss,
@@ -273,33 +263,27 @@ impl Default for Spec {
 }
 
 impl Spec {
-    /// Number of the first client.
-    #[must_use]
     pub fn first_client(&self) -> usize {
         self.share.map_or(0, |part| part.range().start)
     }
 
     /// Numbers of the clients that worker number `worker` has: consecutive numbers, as in pgbench.
-    #[must_use]
     pub fn clients_of(&self, worker: usize) -> Range<usize> {
         let (first, share) = (self.first_client(), share_of(self.clients, self.workers, worker));
         first + share.start..first + share.end
     }
 
     /// Whether clients connect in the midst of the load, from threads of their own.
-    #[must_use]
     pub fn connects_later(&self) -> bool {
         self.on_loss != OnLoss::Abort || self.sessions == Sessions::Driven
     }
 
     /// Whether starts at a rate are evenly spaced.
-    #[must_use]
     pub fn arrivals_are_regular(&self) -> bool {
         matches!(self.arrivals, Arrivals::Regular { .. } | Arrivals::Phased(Spacing::Regular))
     }
 
     /// How many phases there are; 1 for a load without phases.
-    #[must_use]
     pub fn phase_count(&self) -> usize {
         self.phases.as_ref().map_or(1, |phases| phases.specs().len())
     }
@@ -308,13 +292,10 @@ impl Spec {
 /// Seeds of all random sequences.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seeds {
-    /// One for each client, for the functions of scripts; for a share of a load, one for each
-    /// client of the whole load.
+    /// One for each client, for the functions of scripts; for a share of a load, one for each client of the whole load.
     pub clients: Vec<u64>,
-    /// For a share of a load, one for each client, for the choice of scripts; otherwise empty, and
-    /// workers choose.
+    /// For a share of a load, one for each client, for the choice of scripts; otherwise empty, and workers choose.
     pub choice_of_clients: Vec<u64>,
-    /// One for each worker, for the choice of scripts.
     pub choice: Vec<u64>,
     /// One for each worker, for the gaps of an open loop.
     pub arrivals: Vec<u64>,
@@ -325,7 +306,6 @@ pub struct Seeds {
 impl Seeds {
     /// Draws in pgbench's order: every client's functions, then `default_seed` (returned when
     /// `draw_default_seed`), then for each worker choice, arrivals and log sampling.
-    #[must_use]
     pub fn draw(
         base: &mut pgdyno_script::Rng,
         clients: usize,
@@ -341,7 +321,6 @@ impl Seeds {
 
     /// The same for a share of a load. What clients draw is the same in every share, and what
     /// workers draw differs between shares.
-    #[must_use]
     pub fn draw_for_share(
         base: &mut pgdyno_script::Rng,
         part: LoadShare,

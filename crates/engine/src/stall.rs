@@ -33,7 +33,6 @@ impl Stalls {
     }
 
     /// The parts of the stalls within an interval, in order.
-    #[must_use]
     pub fn within(&self, from: Nanos, to: Nanos) -> Vec<Stretch> {
         let goes_on = (self.last_success, to);
         let all = self.ended.iter().copied().chain([goes_on]);
@@ -50,7 +49,6 @@ impl Stalls {
 }
 
 /// The intersection of two lists; both, and the result, are in order and without overlaps.
-#[must_use]
 pub fn common(one: &[Stretch], other: &[Stretch]) -> Vec<Stretch> {
     let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
     let mut both = Vec::new();

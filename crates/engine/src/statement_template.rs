@@ -36,8 +36,7 @@ pub struct Simple {
 /// The constant parts of Parse, Bind and Execute.
 #[derive(Debug)]
 pub struct Bound {
-    /// A Close of the name, which also succeeds if there is no such statement; empty for unnamed
-    /// statements.
+    /// A Close of the name, which also succeeds if there is no such statement; empty for unnamed statements.
     close: Vec<u8>,
     /// The whole Parse message.
     parse: Vec<u8>,
@@ -76,20 +75,15 @@ impl Template {
         }
     }
 
-    /// Whether the statement is prepared once on each connection.
-    #[must_use]
     pub fn is_prepared(&self) -> bool {
         matches!(self, Self::Bound(bound) if bound.prepared)
     }
 
-    /// Whether the statement may have several results.
-    #[must_use]
     pub fn is_compound(&self) -> bool {
         matches!(self, Self::Simple(simple) if simple.compound)
     }
 
     /// The text that the server received, given the bytes that were sent.
-    #[must_use]
     pub fn sql<'a>(&'a self, sent: &'a [u8]) -> std::borrow::Cow<'a, str> {
         match self {
             // between the type and the length, and the terminating zero
@@ -99,7 +93,6 @@ impl Template {
     }
 
     /// How pgbench names the statement when it sends it: its name, or its text if it has none.
-    #[must_use]
     pub fn debug_name<'a>(&'a self, sent: &'a [u8]) -> std::borrow::Cow<'a, str> {
         match self {
             Self::Bound(bound) if bound.prepared => bound.name.as_str().into(),
@@ -155,7 +148,6 @@ pub fn templates(programs: &[WeightedProgram], mode: QueryMode) -> Result<Vec<Ve
         .collect()
 }
 
-/// Templates of one program whose first statement has this number.
 fn of_program(first: usize, program: &Program, mode: QueryMode) -> Result<Vec<Template>, EncodeError> {
     let captured = captured(program);
     program
@@ -166,7 +158,6 @@ fn of_program(first: usize, program: &Program, mode: QueryMode) -> Result<Vec<Te
         .collect()
 }
 
-/// Indexed by statement: whether its rows are read.
 fn captured(program: &Program) -> Vec<bool> {
     let mut wanted = vec![false; program.statements.len()];
     for op in &program.ops {

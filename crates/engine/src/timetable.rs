@@ -28,8 +28,6 @@ pub struct Planned {
 }
 
 impl Timetable {
-    /// Whether an error counts in the results.
-    #[must_use]
     pub fn counts(&self, note: &ErrorNote) -> bool {
         match note.planned {
             Some(number) => self.planned[number].result,
@@ -38,7 +36,6 @@ impl Timetable {
     }
 
     /// The phase at `instant`, and when it began.
-    #[must_use]
     pub fn phase(&self, instant: Nanos) -> (Phase, Nanos) {
         if let Some(number) = self.planned(instant) {
             let planned = self.planned[number];
@@ -55,15 +52,12 @@ impl Timetable {
     }
 
     /// Number of the plan's phase at `instant`; None without phases, and after the last one.
-    #[must_use]
     pub fn planned(&self, instant: Nanos) -> Option<usize> {
         let number = self.planned.partition_point(|each| each.to <= instant);
         (number < self.planned.len()).then_some(number)
     }
 
-    /// The end of the interval that begins at `from`: a second on the phase's grid, or the end of
-    /// the phase.
-    #[must_use]
+    /// The end of the interval that begins at `from`: a second on the phase's grid, or the end of the phase.
     pub fn interval_end(&self, from: Nanos) -> Nanos {
         let (phase, began) = self.phase(from);
         let tick = began + ((from - began) / SECOND + 1) * SECOND;

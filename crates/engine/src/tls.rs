@@ -58,8 +58,7 @@ impl TlsSessions {
         }
     }
 
-    /// Encrypts the bytes that `client` sends after an event other than received bytes; returns the
-    /// client's step.
+    /// Encrypts the bytes that `client` sends after an event other than received bytes; returns the client's step.
     #[inline]
     pub fn seal(&mut self, token: usize, next: Next, client: &mut Client, shared: &mut Shared<'_>) -> Next {
         match self.0.get_mut(token) {
@@ -109,7 +108,6 @@ impl TlsSession {
     }
 }
 
-/// Ends a connection whose TLS session has failed: it counts as lost.
 fn broken(error: TlsError, client: &mut Client, shared: &mut Shared<'_>) -> Next {
     client.handle_close(Some(&io::Error::other(error)), shared);
     Next::Close

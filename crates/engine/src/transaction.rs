@@ -1,5 +1,4 @@
-//! The transaction that a client runs: its script, its position, and how its statements reach the
-//! server.
+//! The transaction that a client runs: its script, its position, and how its statements reach the server.
 
 mod batch;
 mod driver_run;
@@ -15,10 +14,8 @@ use crate::clock::Nanos;
 /// The transaction that a client is in, or is about to begin.
 #[derive(Debug)]
 pub struct Transaction {
-    /// Number of the script.
     pub script: usize,
-    /// Number of the record: that of the script, or in a run with phases that of the script in its
-    /// phase.
+    /// Number of the record: that of the script, or in a run with phases that of the script in its phase.
     pub record: usize,
     /// Next operation of the script.
     pub next_op: usize,
@@ -30,11 +27,9 @@ pub struct Transaction {
     pub intended: Nanos,
     /// When it began; or when the pause before it began.
     pub started: Nanos,
-    /// Whether it has begun and not ended.
     pub begun: bool,
     /// Number of tries, including the current one.
     pub tries: u32,
-    /// Whether it has waited for the server.
     pub waited: bool,
     /// The random state at its begin, which a retry restores.
     pub rng: Option<Rng>,
@@ -44,10 +39,8 @@ pub struct Transaction {
     pub mode: Mode,
 }
 
-/// A failed try.
 #[derive(Debug)]
 pub struct FailedTry {
-    /// The error of the server.
     pub error: Box<ServerError>,
     /// The error with its position in the statement that was sent; None for an error without a note.
     pub message: Option<String>,
@@ -77,7 +70,6 @@ pub enum Mode {
 
 impl Transaction {
     /// A client's initial state, with no transaction chosen.
-    #[must_use]
     pub fn new(mode: Mode) -> Self {
         Self {
             script: 0,
@@ -107,7 +99,6 @@ impl Transaction {
         self.rng = None;
     }
 
-    /// Begins the first try.
     pub fn begin(&mut self, now: Nanos) {
         debug_assert!(!self.begun, "the last one has ended");
         self.begun = true;
@@ -116,16 +107,13 @@ impl Transaction {
         self.next_op = 0;
     }
 
-    /// Whether a driver decides the transaction.
     #[inline]
-    #[must_use]
     pub fn is_driven(&self) -> bool {
         matches!(self.mode, Mode::Driver(_))
     }
 
     /// The driver, if there is one in place of a script.
     #[inline]
-    #[must_use]
     pub fn driver(&self) -> Option<&DriverRun> {
         match &self.mode {
             Mode::Driver(driver) => Some(driver),
@@ -145,7 +133,6 @@ impl Transaction {
 
 impl Mode {
     /// The statement whose answer is awaited or came last, if each answer belongs to one statement.
-    #[must_use]
     pub fn statement(&self) -> Option<usize> {
         match self {
             Self::Script { statement } => *statement,
@@ -156,7 +143,6 @@ impl Mode {
 
     /// The statement to which result number `query` belongs. In a pipeline each statement has one
     /// result, so the current one comes after all completed ones.
-    #[must_use]
     pub fn statement_of_result(&self, query: usize) -> Option<usize> {
         match self {
             Self::Pipeline { statements, .. } => statements.get(query).copied(),
@@ -164,7 +150,6 @@ impl Mode {
         }
     }
 
-    /// Sends a statement in a round trip of its own.
     #[inline]
     pub fn send_alone(&mut self, number: usize) {
         match self {
@@ -173,14 +158,11 @@ impl Mode {
         }
     }
 
-    /// Whether a pipeline has begun and not ended.
     #[inline]
-    #[must_use]
     pub fn is_in_pipeline(&self) -> bool {
         matches!(self, Self::Pipeline { is_open: true, .. })
     }
 
-    /// Begins a pipeline.
     pub fn open_pipeline(&mut self) {
         debug_assert!(!self.is_in_pipeline(), "pipelines do not nest");
         // a script that is one pipeline allocates only for its first transaction
@@ -192,7 +174,6 @@ impl Mode {
         *self = Self::Pipeline { statements: all, is_open: true };
     }
 
-    /// Adds a statement to the pipeline.
     pub fn add_to_pipeline(&mut self, statement: usize) {
         debug_assert!(self.is_in_pipeline(), "a pipeline is open");
         if let Self::Pipeline { statements, .. } = self {
@@ -222,16 +203,12 @@ impl Mode {
         }
     }
 
-    /// Whether the answers of a batch are awaited.
     #[inline]
-    #[must_use]
     pub fn awaits_batch(&self) -> bool {
         matches!(self, Self::Batch(batch) if batch.sent)
     }
 
-    /// Whether statements wait to be sent together.
     #[inline]
-    #[must_use]
     pub fn has_unsent(&self) -> bool {
         matches!(self, Self::Batch(batch) if !batch.sent && !batch.statements.is_empty())
     }

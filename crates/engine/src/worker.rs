@@ -90,7 +90,6 @@ impl<'a> Load<'a> {
         Self { first_client, running: clients.len(), clients, tls_sessions, cancels, shared, replies: 0 }
     }
 
-    /// How many clients are disconnected and reconnecting.
     fn away(&self) -> usize {
         let is_away = |client: &&Client| client.is_away() && !client.is_stopped();
         match self.shared.reports.outages {
@@ -99,17 +98,14 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// The token of client number `client` of this worker.
     fn token(&self, client: usize) -> usize {
         client - self.first_client
     }
 
-    /// Everything that belongs to the connection of `token`, whose `socket` leaves the poller.
     fn transport(&mut self, token: usize, socket: OwnedFd) -> Transport {
         Transport { socket, tls: self.tls_sessions.take(token), cancel: self.cancels.take(token) }
     }
 
-    /// Borrows the client of `token`, if there is one, with the state that each of its steps needs.
     fn client_parts(&mut self, token: usize) -> Option<(&mut Client, &mut TlsSessions, &mut Shared<'a>)> {
         let client = self.clients.get_mut(token)?;
         Some((client, &mut self.tls_sessions, &mut self.shared))
@@ -133,7 +129,6 @@ impl<'a> Load<'a> {
         next
     }
 
-    /// Removes a client that has stopped from the current outage.
     fn leave_outage(&self, token: usize) {
         let Some(outages) = &self.shared.reports.outages else {
             return;
@@ -147,8 +142,7 @@ impl<'a> Load<'a> {
             let why = if client.has_aborted() || is_over { Leave::NeverBack } else { Leave::Done };
             outages.record_leave(now, why);
         }
-        // at the end of the run they stop one by one, which must not end the outage for the
-        // remaining ones
+        // at the end of the run they stop one by one, which must not end the outage for the remaining ones
         if !is_over {
             outages.record_stop(now);
         }
@@ -234,7 +228,6 @@ impl<'a, P: Poller> Worker<'a, P> {
         }
     }
 
-    /// When the worker stops waiting for clients that have not ended.
     fn drained_by(&self) -> Nanos {
         let limit = self.load.shared.run.spec.drain_limit;
         let ends = self.timetable.deadline.zip(limit);
@@ -306,7 +299,6 @@ impl<'a, P: Poller> Worker<'a, P> {
         self.links.messages.send(WorkerMessage::Ended(end));
     }
 
-    /// Serves the clients until the load ends; returns what stopped clients still have to end.
     fn drive(&mut self) -> io::Result<Vec<(usize, Hold)>> {
         let now = self.load.shared.clock.now();
         if self.load.shared.run.spec.warmup.is_zero() {
@@ -333,8 +325,7 @@ impl<'a, P: Poller> Worker<'a, P> {
                 break;
             }
             let until = self.load.shared.requests.next_timer().unwrap_or(Nanos::MAX).min(self.to);
-            // an instant instead of a timeout, because clients may have taken long since `now` was
-            // read
+            // an instant instead of a timeout, because clients may have taken long since `now` was read
             let until = until.min(now + LONGEST_WAIT).min(self.next_dial());
             self.load.replies = 0;
             self.poller.wait(Some(until), &mut self.load)?;
@@ -355,8 +346,6 @@ impl<'a, P: Poller> Worker<'a, P> {
         }
     }
 
-    /// Wakes the clients whose timers have expired; those that set a timer again wait for the next
-    /// turn.
     fn wake(&mut self, now: Nanos) {
         for _ in 0..self.load.clients.len() {
             let Some(client) = self.load.shared.requests.due(now) else {
@@ -366,7 +355,6 @@ impl<'a, P: Poller> Worker<'a, P> {
         }
     }
 
-    /// Reports every interval that has ended by `now`.
     fn close_intervals(&mut self, now: Nanos) {
         while now >= self.to {
             let end = self.to;
@@ -383,9 +371,8 @@ impl<'a, P: Poller> Worker<'a, P> {
         }
     }
 
-    /// Reports what was recorded up to `to`. If the engine is slow to read, the records stay and
-    /// become part of the next interval, unless they `must` not, because another phase begins: the
-    /// load never waits for a reader.
+    /// Reports what was recorded up to `to`. If the engine is slow to read, the records stay and become part of the
+    /// next interval, unless they `must` not, because another phase begins: the load never waits for a reader.
     fn report_interval(&mut self, to: Nanos, must: bool) {
         if to == self.from && self.load.shared.results.recorder.is_empty() {
             return;
@@ -404,8 +391,6 @@ impl<'a, P: Poller> Worker<'a, P> {
         self.from = to;
     }
 
-    /// The records up to `to`, when the thread had used `cpu` and had spent `waited` in the run
-    /// queue.
     fn interval(&mut self, to: Nanos, cpu: Nanos, waited: Option<Nanos>) -> Interval {
         debug_assert!(self.from <= to && self.cpu <= cpu, "time does not go back");
         debug_assert_eq!(
@@ -437,7 +422,6 @@ impl<'a, P: Poller> Worker<'a, P> {
         }
     }
 
-    /// Returns the interval if the channel is full and the next interval may contain it.
     fn send_interval(&mut self, interval: Interval, must: bool) -> Option<Interval> {
         let message = WorkerMessage::Interval(interval);
         match self.offer(message) {
@@ -449,7 +433,6 @@ impl<'a, P: Poller> Worker<'a, P> {
         }
     }
 
-    /// Sends a message after those that wait; returns it if there is no room.
     fn offer(&mut self, message: WorkerMessage) -> Option<WorkerMessage> {
         while let Some(first) = self.unsent.pop_front() {
             if let Some(first) = self.links.messages.offer(first) {
@@ -460,7 +443,6 @@ impl<'a, P: Poller> Worker<'a, P> {
         self.links.messages.offer(message)
     }
 
-    /// Sends the notes for which there is room, and keeps those of clients that gave up.
     fn send_notes(&mut self) {
         for note in std::mem::take(&mut self.load.shared.reports.notes) {
             let is_last = note.consequence.ends_client();

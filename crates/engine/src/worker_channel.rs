@@ -26,8 +26,6 @@ pub struct WorkerReceiver {
     notes: Arc<AtomicUsize>,
 }
 
-/// Creates both ends of the channel.
-#[must_use]
 pub fn worker_channel() -> (WorkerSender, WorkerReceiver) {
     let (sender, receiver) = sync_channel(MESSAGES_IN_FLIGHT);
     let notes = Arc::<AtomicUsize>::default();
@@ -54,8 +52,7 @@ impl WorkerSender {
         }
     }
 
-    /// Sends a message, and waits for room: only for a thread whose load has not begun or has
-    /// ended.
+    /// Sends a message, and waits for room: only for a thread whose load has not begun or has ended.
     pub fn send(&self, message: WorkerMessage) {
         let is_note = matches!(message, WorkerMessage::Error(_));
         self.notes.fetch_add(usize::from(is_note), Ordering::Relaxed);
@@ -66,9 +63,6 @@ impl WorkerSender {
 
 impl WorkerReceiver {
     /// Waits for the next message.
-    ///
-    /// # Errors
-    /// No worker is left.
     pub fn recv(&self) -> Result<WorkerMessage, RecvError> {
         self.messages.recv().inspect(|message| self.free_place(message))
     }

@@ -11,36 +11,29 @@ use crate::interval::{ErrorNote, Interval};
 /// What a worker reports to the engine.
 #[derive(Debug)]
 pub enum WorkerMessage {
-    /// An interval has ended.
     Interval(Interval),
     /// An error occurred.
     Error(ErrorNote),
     /// The outage tracker has something to report.
     Outage,
-    /// The worker has ended.
     Ended(WorkerEnd),
 }
 
 /// The final state of a worker.
 #[derive(Debug)]
 pub struct WorkerEnd {
-    /// Number of the worker.
     pub worker: usize,
-    /// One record for each command of each script.
     pub commands: Vec<Vec<Option<CommandRecord>>>,
     /// Errors that count in the results.
     pub errors: ErrorCounts,
-    /// How many errors had no note.
     pub unreported_errors: u64,
     /// Numbers of the records of the transactions that were still running.
     pub in_flight: Vec<usize>,
-    /// Intended starts of an open loop that were due and that no client was free for; by phase in a
-    /// run with phases.
+    /// Intended starts of an open loop that were due and that no client was free for; by phase in a run with phases.
     pub unstarted: Vec<u64>,
     /// How many clients gave up.
     pub aborted: usize,
-    /// How many statements the server may still run, because they did not end when they were
-    /// cancelled.
+    /// How many statements the server may still run, because they did not end when they were cancelled.
     pub left_running: usize,
     /// Where its measured part ends.
     pub measured_until: Nanos,
@@ -56,7 +49,6 @@ pub struct WorkerEnd {
 
 impl WorkerEnd {
     /// The end of worker number `worker`, of which nothing is known but its failure.
-    #[must_use]
     pub fn panicked(worker: usize, failure: io::Error) -> Self {
         Self {
             worker,

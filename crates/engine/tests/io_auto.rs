@@ -1,5 +1,4 @@
-//! The choice of the poller where the system has room for some rings, and not for one of every
-//! worker.
+//! The choice of the poller where the system has room for some rings, and not for one of every worker.
 
 use pgdyno_engine::poller::{PollerKind, choose};
 use pgdyno_engine::spec::Io;

@@ -1,5 +1,4 @@
-//! A reader that is slow to take what the engine reports: the load goes on, and nothing that counts
-//! is lost.
+//! A reader that is slow to take what the engine reports: the load goes on, and nothing that counts is lost.
 
 mod common;
 

@@ -1,5 +1,4 @@
-//! Clients are woken when they requested it, whatever the other clients of their worker did in the
-//! meantime.
+//! Clients are woken when they requested it, whatever the other clients of their worker did in the meantime.
 
 mod common;
 mod faultless;

@@ -61,8 +61,7 @@ pub(crate) struct Assembler {
     body: Vec<u8>,
 }
 
-/// The greatest length field of each message type: 4 if the body is empty, 0 if there is no such
-/// message.
+/// The greatest length field of each message type: 4 if the body is empty, 0 if there is no such message.
 static LONGEST: [u32; 256] = longest();
 
 const fn longest() -> [u32; 256] {
@@ -169,7 +168,6 @@ impl Assembler {
         Ok(kept && self.at_boundary())
     }
 
-    /// Takes bytes of a header; returns true when it is complete.
     #[cold]
     fn take_header(&mut self, input: &mut &[u8]) -> bool {
         let Stage::Header(have) = self.stage else {
@@ -184,7 +182,6 @@ impl Assembler {
         have + taken == HEADER_BYTES
     }
 
-    /// Decides how to treat the message whose header is complete.
     #[cold]
     fn begin(&mut self, skips: Skips, kept: &impl Fn(u8) -> Kept) -> Result<(), ProtocolError> {
         let [kind, l0, l1, l2, l3] = self.header;
@@ -246,7 +243,6 @@ impl Assembler {
     }
 }
 
-/// Skips at most `left` bytes; returns how many are still to come.
 fn skip(input: &mut &[u8], left: u32) -> u32 {
     let taken = input.len().min(left as usize);
     *input = &input[taken..];

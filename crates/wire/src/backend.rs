@@ -37,7 +37,6 @@ impl<'a> CommandTag<'a> {
         }
     }
 
-    /// The tag as bytes.
     pub fn as_bytes(self) -> &'a [u8] {
         self.0
     }
@@ -121,15 +120,11 @@ pub struct RowDescription<'a> {
 pub struct Field<'a> {
     /// Name, in the client's encoding.
     pub name: &'a [u8],
-    /// OID of the table, or 0.
     pub table_oid: u32,
-    /// Number of the column in that table, or 0.
     pub table_column: i16,
-    /// OID of the type.
     pub type_oid: u32,
     /// Size of a value in bytes; negative if it varies.
     pub type_bytes: i16,
-    /// Modifier of the type, or -1.
     pub type_modifier: i32,
     /// Format: 0 for text, 1 for binary.
     pub format: i16,
@@ -181,7 +176,6 @@ pub(crate) fn split_u32(bytes: &[u8]) -> Option<(u32, &[u8])> {
     Some((u32::from_be_bytes(*number), rest))
 }
 
-/// The error for a malformed message.
 pub(crate) const fn malformed(kind: u8, what: &'static str) -> ProtocolError {
     ProtocolError::Malformed { kind, what }
 }

@@ -1,5 +1,4 @@
-//! Bind and Execute of one prepared statement, formatted once, with parameters inserted for each
-//! execution.
+//! Bind and Execute of one prepared statement, formatted once, with parameters inserted for each execution.
 
 use crate::error::EncodeError;
 use crate::frontend::{self, Encoded};
@@ -27,7 +26,6 @@ pub struct BindTemplate {
     head: Vec<u8>,
     /// The formats of results, which end Bind, Describe if columns are requested, and Execute.
     tail: Vec<u8>,
-    /// The length of these formats.
     formats: usize,
     parameters: u16,
 }
@@ -82,7 +80,6 @@ impl BindTemplate {
     }
 }
 
-/// Writes a length at `at`; truncates the buffer to `start` if it does not fit.
 #[inline]
 fn patch(out: &mut Vec<u8>, at: usize, start: usize, bytes: usize) -> Encoded {
     match (i32::try_from(bytes), out.get_mut(at..at + 4)) {

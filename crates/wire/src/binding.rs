@@ -21,7 +21,6 @@ pub enum Channel {
 /// Whether authentication has to be bound to the channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wanted {
-    /// Never.
     Never,
     /// If it is possible.
     #[default]
@@ -35,7 +34,6 @@ pub enum Wanted {
 pub struct Binding {
     /// The transport of the session.
     pub channel: Channel,
-    /// Whether to bind to it.
     pub wanted: Wanted,
 }
 

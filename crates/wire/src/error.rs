@@ -84,14 +84,12 @@ impl ServerError {
         matches!(severity, "FATAL" | "PANIC")
     }
 
-    /// Whether this is a notice instead of an error.
     fn is_notice(&self) -> bool {
         let severity = self.severity_code.as_deref().unwrap_or(&self.severity);
         matches!(severity, "WARNING" | "NOTICE" | "DEBUG" | "INFO" | "LOG")
     }
 
-    /// The same text as Display, with the position in `query` shown as in libpq (`LINE 1: ...` and
-    /// a caret).
+    /// The same text as Display, with the position in `query` shown as in libpq (`LINE 1: ...` and a caret).
     pub fn display_with_query(&self, query: &str) -> String {
         let mut text = String::new();
         // Writing to a String cannot fail.

@@ -35,7 +35,6 @@ fn is_newline(c: &char) -> bool {
     matches!(c, '\n' | '\r')
 }
 
-/// Number of line ends; CR LF counts once.
 fn newlines(chars: &[char]) -> usize {
     let mut count = 0;
     let mut previous = ' ';
@@ -48,7 +47,6 @@ fn newlines(chars: &[char]) -> usize {
     count
 }
 
-/// The part of `begin..end` that fits into the window and contains `place`.
 fn window(begin: usize, end: usize, place: usize) -> (usize, usize) {
     if end - begin <= WINDOW {
         (begin, end)

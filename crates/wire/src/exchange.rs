@@ -25,8 +25,7 @@ pub enum Reply<'a> {
     Complete(CommandTag<'a>),
     /// The query was empty. Only if completions are enabled.
     EmptyQuery,
-    /// Execute returned the requested number of rows, and there are more. Only if completions are
-    /// enabled.
+    /// Execute returned the requested number of rows, and there are more. Only if completions are enabled.
     PortalSuspended,
     /// The command failed; the server skips everything up to the next Sync.
     Error(Box<ServerError>),
@@ -148,7 +147,6 @@ impl Exchange {
     }
 }
 
-/// Reads the body of a message other than ReadyForQuery.
 fn reply(kind: u8, body: &[u8]) -> Result<Reply<'_>, ProtocolError> {
     Ok(match kind {
         b'C' => Reply::Complete(CommandTag::parse(body)?),

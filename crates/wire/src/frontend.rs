@@ -4,14 +4,12 @@
 
 use crate::error::EncodeError;
 
-/// Version 3.0 of the protocol.
 const PROTOCOL_VERSION: u32 = 3 << 16;
 /// The code in place of a version that requests TLS.
 const SSL_REQUEST: u32 = (1234 << 16) | 5679;
 /// The code in place of a version that cancels a query.
 const CANCEL_REQUEST: u32 = (1234 << 16) | 5678;
 
-/// Result of encoding a message.
 pub type Encoded = Result<(), EncodeError>;
 
 /// StartupMessage: names and values, such as `user` and `database`.
@@ -80,9 +78,6 @@ pub fn sasl_response(out: &mut Vec<u8>, message: &[u8]) -> Encoded {
 }
 
 /// Query: one or more statements in the simple protocol.
-///
-/// # Errors
-/// The text holds a zero byte or is too long.
 pub fn query(out: &mut Vec<u8>, sql: impl AsRef<[u8]>) -> Encoded {
     framed(out, Some(b'Q'), |out| cstr_bytes(out, sql.as_ref()))
 }
@@ -133,25 +128,16 @@ pub fn bind<'a>(
 }
 
 /// Describe a portal.
-///
-/// # Errors
-/// The name holds a zero byte.
 pub fn describe_portal(out: &mut Vec<u8>, name: &str) -> Encoded {
     named(out, b'D', b'P', name)
 }
 
 /// Close a prepared statement.
-///
-/// # Errors
-/// The name holds a zero byte.
 pub fn close_statement(out: &mut Vec<u8>, name: &str) -> Encoded {
     named(out, b'C', b'S', name)
 }
 
 /// Execute a portal; a `max_rows` of 0 means all rows.
-///
-/// # Errors
-/// The name holds a zero byte.
 pub fn execute(out: &mut Vec<u8>, portal: &str, max_rows: u32) -> Encoded {
     framed(out, Some(b'E'), |out| {
         cstr(out, portal)?;
@@ -170,7 +156,6 @@ pub fn flush(out: &mut Vec<u8>) {
     bare(out, b'H');
 }
 
-/// Terminate: the end of the session.
 pub fn terminate(out: &mut Vec<u8>) {
     bare(out, b'X');
 }
@@ -199,8 +184,6 @@ pub fn copy_fail(out: &mut Vec<u8>, reason: &str) -> Encoded {
     framed(out, Some(b'f'), |out| cstr(out, reason))
 }
 
-/// Appends the type (if there is one), the length, and what `body` appends; the length is filled in
-/// afterwards.
 #[inline]
 fn framed(out: &mut Vec<u8>, kind: Option<u8>, body: impl FnOnce(&mut Vec<u8>) -> Encoded) -> Encoded {
     let start = out.len();
@@ -220,12 +203,10 @@ fn framed(out: &mut Vec<u8>, kind: Option<u8>, body: impl FnOnce(&mut Vec<u8>) -
     }
 }
 
-/// Appends a message without a body.
 fn bare(out: &mut Vec<u8>, kind: u8) {
     out.extend_from_slice(&[kind, 0, 0, 0, 4]);
 }
 
-/// Appends a message with a kind of object and its name.
 fn named(out: &mut Vec<u8>, kind: u8, object: u8, name: &str) -> Encoded {
     framed(out, Some(kind), |out| {
         out.push(object);
@@ -257,7 +238,6 @@ fn cstr_bytes(out: &mut Vec<u8>, text: &[u8]) -> Encoded {
     Ok(())
 }
 
-/// Appends a value after its length.
 #[inline]
 fn value(out: &mut Vec<u8>, bytes: &[u8]) -> Encoded {
     out.extend_from_slice(&length(bytes.len())?);

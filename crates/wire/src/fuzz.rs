@@ -49,14 +49,12 @@ pub fn exchange(data: &[u8]) {
     }
 }
 
-/// Makes messages until the bytes are used up.
 fn running(u: &mut Unstructured<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     while !u.is_empty() && messages::message(u, messages::RUNNING, &mut out).is_ok() {}
     out
 }
 
-/// All replies and the error as text.
 fn replies<'a>(mode: u8, chunks: impl IntoIterator<Item = &'a [u8]>) -> String {
     let capture = match mode & 2 {
         0 => Capture::None,
@@ -88,8 +86,7 @@ fn replies<'a>(mode: u8, chunks: impl IntoIterator<Item = &'a [u8]>) -> String {
     format!("{said} boundary: {}", exchange.at_boundary())
 }
 
-/// Checks the start of a session, from a recipe for what the server sends, including SCRAM's
-/// messages.
+/// Checks the start of a session, from a recipe for what the server sends, including SCRAM's messages.
 pub fn startup(data: &[u8]) {
     FIXED_NONCE.set(Some(NONCE));
     let whole = start(data, usize::MAX);
@@ -99,7 +96,6 @@ pub fn startup(data: &[u8]) {
     FIXED_NONCE.set(None);
 }
 
-/// Runs a start to its end; returns the result.
 fn start(data: &[u8], chunk_bytes: usize) -> String {
     let mut u = Unstructured::new(data);
     let mut params = StartupParams::new("alice");
@@ -131,7 +127,6 @@ fn start(data: &[u8], chunk_bytes: usize) -> String {
     format!("more {} {:?}", out.len(), startup.facts())
 }
 
-/// What the server sends next, given the client's messages.
 fn step(u: &mut Unstructured<'_>, server: &mut ScramServer, got: &[u8]) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     match u.int_in_range(0..=9)? {

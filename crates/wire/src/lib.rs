@@ -4,17 +4,17 @@
 //! clock, so everything can be tested and fuzzed without a server.
 //!
 //! - [`frontend`] appends messages to a buffer;
-//! - [`exchange::Exchange`] scans what the server answers, in chunks of any size;
+//! - [`Exchange`] scans what the server answers, in chunks of any size;
 //! - [`startup::Startup`] starts a session, up to the first ReadyForQuery;
-//! - [`error::ServerError`] and [`sqlstate::SqlState`] are the server's errors.
+//! - [`ServerError`] and [`SqlState`] are the server's errors.
 
 mod assembler;
-pub mod backend;
-pub mod bind_template;
+mod backend;
+mod bind_template;
 pub mod binding;
-pub mod error;
-pub mod error_position;
-pub mod exchange;
+mod error;
+mod error_position;
+mod exchange;
 pub mod frontend;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
@@ -23,9 +23,9 @@ mod message_limits;
 mod printable;
 pub mod require_auth;
 pub mod scram;
-pub mod sqlstate;
+mod sqlstate;
 pub mod startup;
-pub mod startup_error;
+mod startup_error;
 
 pub use backend::{CommandTag, Field, Row, RowDescription, TxStatus};
 pub use bind_template::{BindTemplate, Columns};

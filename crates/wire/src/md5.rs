@@ -25,7 +25,6 @@ fn hex(digest: Md5) -> String {
 mod tests {
     use super::*;
 
-    /// Computed with md5sum, applied to its own output followed by the salt.
     #[test]
     fn known_answer() {
         let answer = response(b"user", b"password", [0x2a, 0x3d, 0x8f, 0xe0]);

@@ -20,9 +20,6 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Whether a character controls the terminal: control characters of ASCII and of Latin 1, whose
-/// 0x9b begins a sequence like ESC [; Unicode's bidirectional controls, which change the order in
-/// which a line is read; and its line separators.
 fn steers(c: char) -> bool {
     let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     turns || (c.is_control() && c != '\n' && c != '\t')

@@ -2,8 +2,7 @@
 
 use crate::startup_error::{AuthMethod, StartupError};
 
-/// The parameter as libpq reads it: methods that are allowed or, with `!`, methods that are
-/// refused.
+/// The parameter as libpq reads it: methods that are allowed or, with `!`, methods that are refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequireAuth {
     /// The original value, for messages.
@@ -80,9 +79,6 @@ impl RequireAuth {
 
     /// Refuses the method that the server requests if it is not allowed; `is_finished` says whether
     /// an authentication exchange was completed before AuthenticationOk.
-    ///
-    /// # Errors
-    /// In libpq's words.
     pub(crate) fn check(&self, asked: AuthMethod, is_finished: bool) -> Result<(), StartupError> {
         let (is_allowed, why) = match asked {
             AuthMethod::Trust => (is_finished || self.allows(Method::None), "server did not complete authentication"),
@@ -101,9 +97,6 @@ impl RequireAuth {
     }
 
     /// Refuses SCRAM if it is not the allowed SASL mechanism.
-    ///
-    /// # Errors
-    /// In libpq's words.
     pub(crate) fn check_scram(&self, mechanism: &str) -> Result<(), StartupError> {
         if self.allows(Method::ScramSha256) {
             return Ok(());
@@ -143,8 +136,7 @@ mod tests {
         assert_eq!(allowed("none,gss"), [Trust, Gss]);
         assert_eq!(allowed("!none"), [Cleartext, Md5, ScramSha256, Gss, Sspi]);
         assert_eq!(allowed("!password,!md5"), [Trust, ScramSha256, Gss, Sspi]);
-        // one of the SASL mechanisms is still allowed: which ones the server offers is not known
-        // yet
+        // one of the SASL mechanisms is still allowed: which ones the server offers is not known yet
         assert!(allowed("!scram-sha-256").contains(&ScramSha256));
         assert_eq!(allowed("!scram-sha-256,!oauth"), [Trust, Cleartext, Md5, Gss, Sspi]);
         assert_eq!(

@@ -22,13 +22,11 @@ pub enum ChannelBinding {
     Unsupported,
     /// The client supports it, and believes that the server does not.
     Unoffered,
-    /// The exchange is bound by `tls-server-end-point` (RFC 5929), the hash of the server's
-    /// certificate.
+    /// The exchange is bound by `tls-server-end-point` (RFC 5929), the hash of the server's certificate.
     TlsServerEndPoint(Vec<u8>),
 }
 
 impl ChannelBinding {
-    /// Name of the mechanism.
     pub fn mechanism(&self) -> &'static str {
         match self {
             ChannelBinding::Unsupported | ChannelBinding::Unoffered => "SCRAM-SHA-256",
@@ -127,8 +125,7 @@ thread_local! {
         const { std::cell::Cell::new(None) };
 }
 
-/// The client's side of one exchange: first message, final message, and check of the server's
-/// answer.
+/// The client's side of one exchange: first message, final message, and check of the server's answer.
 pub struct ScramClient {
     binding: ChannelBinding,
     nonce: String,

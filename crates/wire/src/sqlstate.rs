@@ -127,8 +127,7 @@ impl SqlState {
         &self.as_str()[..2]
     }
 
-    /// Whether a retry of the whole transaction may succeed: for a serialization failure or a
-    /// deadlock.
+    /// Whether a retry of the whole transaction may succeed: for a serialization failure or a deadlock.
     pub fn is_retryable(self) -> bool {
         self == SqlState::SERIALIZATION_FAILURE || self == SqlState::DEADLOCK_DETECTED
     }

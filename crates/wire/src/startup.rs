@@ -284,8 +284,6 @@ impl Startup {
         }
     }
 
-    /// A server that cannot fork answers with `E` and bare text up to a zero byte, whose first
-    /// letters form an impossible length. Any other error is returned.
     fn try_refusal(&mut self, error: ProtocolError) -> Result<(), ProtocolError> {
         match error {
             ProtocolError::BadLength { kind: b'E', .. } if !self.begun => {
@@ -307,7 +305,6 @@ fn kept(kind: u8) -> Kept {
     }
 }
 
-/// Collects a refusal as bare text up to its zero byte.
 fn refusal(text: &mut Vec<u8>, input: &mut &[u8]) -> Result<Progress, StartupError> {
     text.extend_from_slice(input);
     *input = &[];
@@ -319,7 +316,6 @@ fn refusal(text: &mut Vec<u8>, input: &mut &[u8]) -> Result<Progress, StartupErr
     Err(StartupError::Refused(text.trim_end().to_owned()))
 }
 
-/// Answers an AuthenticationRequest.
 fn authenticate(
     params: &StartupParams,
     auth: &mut Auth,
@@ -343,8 +339,6 @@ fn authenticate(
     Ok(())
 }
 
-/// Answers a request of this code and data in a state that follows from those before; returns the
-/// next state.
 fn answer(
     params: &StartupParams,
     (code, data): (u32, &[u8]),
@@ -391,7 +385,6 @@ fn answer(
     })
 }
 
-/// Chooses one of the server's mechanisms, and sends the first message.
 fn begin_scram(params: &StartupParams, offered: &[u8], out: &mut Vec<u8>) -> Result<ScramClient, StartupError> {
     let chosen = params.binding.choose(mechanisms(offered)?)?;
     let mechanism = chosen.mechanism();
@@ -406,7 +399,6 @@ fn begin_scram(params: &StartupParams, offered: &[u8], out: &mut Vec<u8>) -> Res
     Ok(client)
 }
 
-/// The names in the server's list of mechanisms.
 fn mechanisms(mut list: &[u8]) -> Result<Vec<String>, ProtocolError> {
     let mut offered = Vec::new();
     loop {

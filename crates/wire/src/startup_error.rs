@@ -22,15 +22,13 @@ pub enum AuthMethod {
     ScmCredential,
     /// GSSAPI.
     Gss,
-    /// SSPI.
     Sspi,
     /// An unknown number.
     Other(u32),
 }
 
 impl AuthMethod {
-    /// The method for the number in an AuthenticationRequest; `None` for numbers that continue a
-    /// method.
+    /// The method for the number in an AuthenticationRequest; `None` for numbers that continue a method.
     pub(crate) fn from_code(code: u32) -> Option<AuthMethod> {
         Some(match code {
             0 => AuthMethod::Trust,

@@ -117,7 +117,6 @@ impl TlsSettings {
     fn check(&self, mode: SslMode) -> Result<(), ParamError> {
         let refuse = |message: String| Err(ParamError::Unsupported(message));
         let weak = |what: &str, strong: &str| {
-            let mode = mode.as_str();
             refuse(format!("weak sslmode \"{mode}\" may not be used with {what} (use {strong})"))
         };
         let is_weak = matches!(mode, SslMode::Disable | SslMode::Allow | SslMode::Prefer);

@@ -1,10 +1,9 @@
 //! `--auto-pipeline`: statements that need no earlier result share a round trip.
 //!
-//! The client runs on through its script and appends statements to a batch. It waits where a
-//! result is needed: after `\gset`, `\aset`, the end of a block and COPY; before `\sleep`,
-//! `\shell`, `\setshell` and `\startpipeline`; and at the script's end. Inside a block there is no
-//! Sync between two statements, so that the server skips what follows an error; outside each
-//! has its own and stays a transaction of its own. Parse stands right before its Bind, as when
+//! The client runs on through its script and appends statements to a batch. It waits where a result is needed: after
+//! `\gset`, `\aset`, the end of a block and COPY; before `\sleep`, `\shell`, `\setshell` and `\startpipeline`; and at
+//! the script's end. Inside a block there is no Sync between two statements, so that the server skips what follows an
+//! error; outside each has its own and stays a transaction of its own. Parse stands right before its Bind, as when
 //! nothing is batched: the server sees the same messages in the same order.
 
 use pgdyno_script::{Capture, Op, Program, Sequel};
@@ -22,7 +21,6 @@ use crate::transaction::Batched;
 /// A batch of this size is sent at once: until it is sent, it has to stay in memory.
 const LARGEST_BATCH_BYTES: usize = 64 * 1024;
 
-/// Whether a command has effects outside of the client, or depends on the state of the transaction.
 fn needs_answers(op: &Op) -> bool {
     match op {
         Op::Sleep { .. } | Op::Shell { .. } | Op::SetShell { .. } | Op::StartPipeline => true,
@@ -39,9 +37,6 @@ impl Client {
     }
 
     /// Appends a statement to the batch; None means that the script continues.
-    ///
-    /// # Errors
-    /// When it is too long for the protocol.
     pub(super) fn batch_statement(
         &mut self,
         statement: usize,
@@ -73,7 +68,6 @@ impl Client {
         Ok(waits.then(|| self.send_batch(shared)))
     }
 
-    /// Sends the open batch.
     pub(super) fn send_batch(&mut self, shared: &Shared<'_>) -> Next {
         let batch = self.transaction.mode.batch();
         if let Some(last) = batch.statements.last_mut()
@@ -88,15 +82,12 @@ impl Client {
         Next::Send
     }
 
-    /// Aborts the client because a command failed, once the statements before that command are
-    /// answered.
+    /// Aborts the client because a command failed, once the statements before that command are answered.
     pub(super) fn abort_after_batch(&mut self, why: Abort, shared: &Shared<'_>) -> Next {
         self.transaction.mode.batch().abort = Some(Box::new(why));
         self.send_batch(shared)
     }
 
-    /// Prepares for the answer to the current statement: captures its rows if the script uses them,
-    /// and assigns errors to it.
     fn expect_current(&mut self, shared: &Shared<'_>) {
         let batch = self.transaction.mode.batch();
         let Some(batched) = batch.next_answered() else {
@@ -111,7 +102,6 @@ impl Client {
         self.session.capture(capture_of(program, batched.op), counts);
     }
 
-    /// Handles the end of a result; the statement has succeeded if that was its last one.
     pub(super) fn end_batched_result(&mut self, is_ready: bool, now: &mut Option<Nanos>, shared: &mut Shared<'_>) {
         let current = self.transaction.mode.batch().next_answered();
         let ends = current.is_some_and(|batched| batched.synced == is_ready);
@@ -125,16 +115,14 @@ impl Client {
         self.expect_current(shared);
     }
 
-    /// Handles the first error of a batch: it belongs to the current statement, and the transaction
-    /// fails because of it. Only the bytes of that statement are kept, because the error's position
-    /// counts in them.
+    /// Handles the first error of a batch: it belongs to the current statement, and the transaction fails because of
+    /// it. Only the bytes of that statement are kept, because the error's position counts in them.
     pub(super) fn assign_batched_error(&mut self) {
         if let Some((start, end)) = self.transaction.mode.batch().cut() {
             self.session.keep_sent(start, end);
         }
     }
 
-    /// Handles the answer to the whole batch.
     pub(super) fn finish_batch(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let batch = self.transaction.mode.batch();
         let abort = batch.abort.take();

@@ -15,7 +15,6 @@ use crate::shared::Shared;
 use crate::statement_template::Template;
 
 impl Client {
-    /// Runs commands until one has to wait.
     pub(super) fn run(&mut self, mut now: Nanos, shared: &mut Shared<'_>) -> Next {
         if !self.session.awaits_answer() {
             self.session.clear_outgoing();
@@ -186,7 +185,6 @@ impl Client {
         Ok(Some(Next::Send))
     }
 
-    /// Reports the error if the server refused a Parse that was sent ahead (`Preparing::Ahead`).
     pub(super) fn report_unprepared(&mut self, shared: &mut Shared<'_>) {
         let Some(error) = self.session.error() else {
             return;
@@ -199,8 +197,6 @@ impl Client {
         self.session.take_error();
     }
 
-    /// Continues after the statements were prepared ahead, whether or not the server accepted all
-    /// of them.
     pub(super) fn finish_preparation(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         self.session.confirm_prepared();
         self.session.clear_outgoing();
@@ -240,8 +236,7 @@ impl Client {
         Ok(Some(Next::Send))
     }
 
-    /// Appends a statement; returns None if the script continues without waiting for an answer, as
-    /// in a pipeline.
+    /// Appends a statement; returns None if the script continues without waiting for an answer, as in a pipeline.
     fn send_statement(
         &mut self,
         statement: usize,
@@ -278,7 +273,6 @@ impl Client {
         Ok(Some(Next::Send))
     }
 
-    /// Appends the messages that run a statement, without a Sync.
     pub(super) fn write_statement<'a>(&mut self, statement: usize, shared: &Shared<'a>) -> Result<&'a Template, Abort> {
         let template = &shared.run.templates[self.transaction.script][statement];
         if let (Some(own), Some(ledger)) = (&mut self.ledger, &shared.run.spec.ledger)

@@ -31,7 +31,6 @@ impl Client {
         self.announce_session(Stage::Opening, now, shared)
     }
 
-    /// Begins the chosen transaction, or retries it.
     pub(super) fn run_driver(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let Some(driver) = self.transaction.driver_mut() else {
             return Next::Wait;
@@ -52,7 +51,6 @@ impl Client {
         self.drive(Event::Connected, now, shared)
     }
 
-    /// Lets the driver do its last work before the session is closed.
     pub(super) fn close_driver(&mut self, shared: &mut Shared<'_>) -> Option<Next> {
         let driver = self.transaction.driver_mut()?;
         if driver.stage == Stage::Closing || !driver.knows_session {
@@ -63,7 +61,6 @@ impl Client {
         Some(self.drive(Event::Ending, now, shared))
     }
 
-    /// Passes the complete answer to the driver.
     pub(super) fn pass_answer(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let mut answer = self.session.rows_mut().take_answer();
         answer.count(&mut shared.results.recorder.scripts[self.transaction.record].statements);
@@ -86,7 +83,6 @@ impl Client {
         self.carry_out(request, now, shared)
     }
 
-    /// Resumes the driver with an event and carries out what it requests.
     pub(super) fn drive(&mut self, event: Event<'_>, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let request = self.ask_driver(event, now);
         self.carry_out(request, now, shared)

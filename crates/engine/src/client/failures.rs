@@ -17,8 +17,6 @@ use crate::spec::{OnError, Tries};
 use crate::transaction::FailedTry;
 
 impl Client {
-    /// Handles the failure of the current statement, or of one in the pipeline, after everything is
-    /// answered.
     pub(super) fn fail_statement(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let state = self.session.error().map(ServerError::sqlstate);
         let ending = match (state.and_then(Ending::after_retryable), shared.run.spec.on_error) {
@@ -35,7 +33,6 @@ impl Client {
         self.roll_back(ending, now, shared)
     }
 
-    /// Rolls back the open block, if there is one, before the next try or transaction.
     pub(super) fn roll_back(&mut self, ending: Ending, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if self.session.tx_status() == TxStatus::Idle {
             return self.after_failure(ending, now, shared);
@@ -53,7 +50,6 @@ impl Client {
             && !shared.run.stops(now)
     }
 
-    /// Retries the transaction, or gives it up, now that the server is ready again.
     pub(super) fn after_failure(&mut self, ending: Ending, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let retry = self.may_retry(ending, now, shared);
         let consequence = if retry { Consequence::Retried } else { Consequence::Failed };
@@ -146,8 +142,7 @@ impl Client {
 
     /// Prints a notice or a warning to standard error immediately, as libpq does.
     pub(super) fn print_notice(&self, notice: &ServerError, shared: &Shared<'_>) {
-        // every lost connection may have a notice, and the losses of an outage are reported
-        // together
+        // every lost connection may have a notice, and the losses of an outage are reported together
         let is_of_outage = shared.reports.outages.is_some() && notice.sqlstate().class() == "57";
         if !shared.run.prints_notices || is_of_outage {
             return;
@@ -160,7 +155,6 @@ impl Client {
         });
     }
 
-    /// Number of the result that failed; a statement of a pipeline has one result.
     fn query_of_error(&self) -> usize {
         match self.transaction.mode.statement() {
             Some(_) if self.session.error().is_some() => self.session.error_query(),
@@ -187,7 +181,6 @@ impl Client {
         self.abort_with_note(String::new(), vec![line], consequence, shared)
     }
 
-    /// Aborts the client; if there is an error of the server, that is reported in place of `why`.
     pub(super) fn abort(&mut self, why: &Abort, consequence: Consequence, shared: &mut Shared<'_>) -> Next {
         if self.session.error().is_some() && why.form != Form::While {
             return self.abort_by_error(consequence, shared);
@@ -244,7 +237,6 @@ impl Client {
         shared.reports.notes.push(note);
     }
 
-    /// Counts the server's error; without one, `message`.
     pub(super) fn count_error(&self, message: &str, shared: &mut Shared<'_>) {
         let record = self.transaction.record;
         match self.session.error() {

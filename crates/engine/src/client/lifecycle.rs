@@ -65,7 +65,6 @@ impl Client {
         self.begin_transaction(now, shared)
     }
 
-    /// Ends the client's work: its next start would be after the deadline.
     pub(super) fn after_last_start(&mut self, deadline: Nanos, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if now >= deadline || shared.run.spec.window == Window::ToLastTransaction {
             return self.finish(shared);
@@ -97,7 +96,6 @@ impl Client {
         self.run(now, shared)
     }
 
-    /// Counts a transaction and writes it to the log.
     pub(super) fn count(&mut self, ending: Ending, latency: Nanos, now: Nanos, shared: &mut Shared<'_>) {
         shared.results.recorder.transaction(self.transaction.record, ending, latency);
         self.ended += 1;
@@ -146,7 +144,6 @@ impl Client {
         self.continue_after_transaction(now, shared)
     }
 
-    /// Continues after a transaction: pauses, chooses the next one, or stops.
     #[inline]
     fn continue_after_transaction(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if self.session.tx_status() != TxStatus::Idle && !self.transaction.is_driven() {

@@ -8,7 +8,6 @@ use crate::recorder::Ending;
 use crate::shared::Shared;
 
 impl Client {
-    /// Takes the next start, waits for its turn, or rests until its phase comes.
     pub(super) fn choose_in_phase(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         self.transaction.renew();
         if shared.run.stops(now) {
@@ -52,7 +51,6 @@ impl Client {
         Next::Wait
     }
 
-    /// Begins the start that the client was waiting for.
     pub(super) fn begin_turn(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let intended = self.transaction.intended;
         if shared.starts.phase_state().next_in_use(self.id, now) == Some(now) {
@@ -74,13 +72,11 @@ impl Client {
         self.begin_transaction(now, shared)
     }
 
-    /// Draws a script by the weights of the phase in which `intended` lies.
     fn take_script(&mut self, intended: Nanos, shared: &mut Shared<'_>) {
         let chosen = shared.starts.choose_script_at(intended, self.random.choice.as_mut());
         (self.transaction.script, self.transaction.record) = (chosen.script, chosen.record);
     }
 
-    /// Lets a client that stands by take the next start.
     pub(super) fn pass_turn(&self, now: Nanos, shared: &mut Shared<'_>) {
         if let Some(phase_state) = &mut shared.starts.phase_state
             && let Some(next) = phase_state.next_turn(self.id)
@@ -112,7 +108,6 @@ impl Client {
         (next != Some(now)).then(|| self.rest(next, now, shared))
     }
 
-    /// Rests until `until`, or until the end of the run.
     fn rest(&mut self, until: Option<Nanos>, now: Nanos, shared: &mut Shared<'_>) -> Next {
         self.enter(State::Paused(PauseReason::Rest));
         let end = shared.run.deadline.unwrap_or(Nanos::MAX);

@@ -36,7 +36,6 @@ impl Client {
         Some(Next::Wait)
     }
 
-    /// Begins the transaction after its keying time.
     pub(super) fn end_keying(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if shared.run.stops(now) {
             return self.finish(shared);
@@ -47,7 +46,6 @@ impl Client {
         self.begin_transaction(now, shared)
     }
 
-    /// Continues after the think time.
     pub(super) fn end_thinking(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if shared.run.stops(now) {
             return self.finish(shared);

@@ -22,12 +22,10 @@ const SESSION_PATIENCE: Nanos = 60 * SECOND;
 
 impl Client {
     /// Whether the client has lost its connection and not replaced it yet.
-    #[must_use]
     pub fn is_away(&self) -> bool {
         self.absence.as_ref().is_some_and(|absence| !absence.is_back)
     }
 
-    /// While the client has no connection: whether it had drawn the start of its next transaction.
     pub(super) fn waits_away(&self) -> Option<bool> {
         let absence = self.absence.as_ref()?;
         (!absence.is_back).then_some(absence.has_chosen)
@@ -81,7 +79,6 @@ impl Client {
         self.transaction.begun = false;
     }
 
-    /// Forgets the state of the session: none of it holds in the next one.
     pub(super) fn forget_session(&mut self) {
         self.session.reset();
         self.transaction.mode.forget_session();
@@ -117,7 +114,6 @@ impl Client {
         }
     }
 
-    /// Handles the end of a wait while the client has no connection.
     pub(super) fn wake_without_connection(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let Some(absence) = self.absence.as_ref().filter(|absence| !absence.is_back) else {
             // the connection of its transaction is being made
@@ -148,8 +144,7 @@ impl Client {
         Next::Wait
     }
 
-    /// Handles the connector's result, a connection or the reason for the failure; it `took`
-    /// this long.
+    /// Handles the connector's result, a connection or the reason for the failure; it `took` this long.
     pub fn handle_reconnection(&mut self, result: Result<(), &Refusal>, took: Nanos, shared: &mut Shared<'_>) -> Next {
         let now = shared.clock.now();
         match result {
@@ -189,8 +184,7 @@ impl Client {
         Next::Wait
     }
 
-    /// Continues with the new connection; returns whether the start of its next transaction was
-    /// drawn before the loss.
+    /// Continues with the new connection; returns whether the start of its next transaction was drawn before the loss.
     fn return_from_absence(&mut self, now: Nanos, shared: &Shared<'_>) -> bool {
         let Some(absence) = self.absence.as_mut().filter(|absence| !absence.is_back) else {
             return false;
@@ -202,7 +196,6 @@ impl Client {
         absence.has_chosen
     }
 
-    /// Continues where the loss of the connection interrupted the client.
     fn resume(&mut self, has_chosen: bool, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let intended = self.transaction.intended;
         let is_late = shared.run.latency_limit.is_some_and(|limit| intended + limit < now);
@@ -220,7 +213,6 @@ impl Client {
         self.start_transaction(now, shared)
     }
 
-    /// Ends the absence: a transaction has succeeded after a reconnect.
     #[cold]
     pub(super) fn end_absence(&mut self, now: Nanos, shared: &Shared<'_>) {
         self.absence = None;

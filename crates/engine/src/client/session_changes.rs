@@ -15,7 +15,6 @@ const RETRY_EVERY: Nanos = SECOND / 10;
 const BUSY_WAIT: Nanos = SECOND / 10_000;
 
 impl Client {
-    /// Asks the worker for the change of session that the driver requested.
     pub(super) fn request_change(&mut self, change: Change, shared: &mut Shared<'_>) -> Next {
         self.enter(State::Running(Awaited::SessionChange(change)));
         shared.requests.change_session(self.id);
@@ -27,7 +26,6 @@ impl Client {
     }
 
     /// The change of session that the client is waiting for, if there is one.
-    #[must_use]
     pub fn requested_change(&self) -> Option<Change> {
         match self.state {
             State::Running(Awaited::SessionChange(change)) => Some(change),
@@ -35,7 +33,6 @@ impl Client {
         }
     }
 
-    /// Whether the client itself requested the end of its current connection.
     pub(super) fn replaces_session(&self) -> bool {
         matches!(self.requested_change(), Some(Change::Replace { .. }))
     }

@@ -7,9 +7,7 @@ use crate::session::Received;
 use crate::shared::Shared;
 
 impl Client {
-    /// What the session still has to end; None without a session, or if the server knows of its
-    /// end.
-    #[must_use]
+    /// What the session still has to end; None without a session, or if the server knows of its end.
     pub fn hold(&self, shared: &Shared<'_>) -> Option<Hold> {
         match self.state {
             State::Running(Awaited::Preparation | Awaited::Answer | Awaited::Rollback(_)) => Some(Hold::Statement),
@@ -37,12 +35,10 @@ impl Client {
     }
 
     /// Whether the client still waits for the answer to its statement.
-    #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.state == State::Stopping
     }
 
-    /// Handles bytes that arrive while the client is stopping.
     pub(super) fn received_while_stopping(&mut self, mut input: &[u8], shared: &Shared<'_>) -> Next {
         let mut copies = false;
         loop {

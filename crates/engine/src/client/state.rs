@@ -14,7 +14,6 @@ pub enum State {
     Running(Awaited),
     /// It was stopped, and waits for the server to end its statement.
     Stopping,
-    /// It has finished its work.
     Finished,
     /// It gave up.
     Aborted,
@@ -40,8 +39,7 @@ pub enum PauseReason {
 /// What a client without a connection is waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Connection {
-    /// It has requested a connection: one for its transaction (-C), or a replacement for a lost
-    /// one.
+    /// It has requested a connection: one for its transaction (-C), or a replacement for a lost one.
     Requested,
     /// It waits before it requests a replacement for a lost connection.
     BackingOff,
@@ -54,7 +52,6 @@ pub enum Awaited {
     Preparation,
     /// The server answers a statement, a pipeline or a batch.
     Answer,
-    /// `\sleep` ends.
     Sleep,
     /// The server answers the ROLLBACK after a failed statement.
     Rollback(Ending),

@@ -1,5 +1,4 @@
-//! The steps of a client whose driver decides when sessions and transactions begin
-//! ([`crate::spec::Sessions::Driven`]).
+//! The steps of a client whose driver decides when sessions and transactions begin ([`crate::spec::Sessions::Driven`]).
 
 use pgdyno_wire::ServerError;
 
@@ -25,7 +24,6 @@ pub enum Overdue {
 }
 
 impl Client {
-    /// Asks the driver for the next step, and takes it when its instant has come.
     pub(super) fn choose_step(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if shared.run.stops(now) {
             return self.finish(shared);
@@ -59,7 +57,6 @@ impl Client {
         self.take_step(now, shared)
     }
 
-    /// Takes the step whose instant has come.
     pub(super) fn take_step(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let Some(driver) = self.transaction.driver_mut() else {
             return Next::Wait;
@@ -80,7 +77,6 @@ impl Client {
         }
     }
 
-    /// Continues with the session that the driver requested.
     pub(super) fn begin_opened_session(&mut self, took: Nanos, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let record = &mut shared.results.recorder.scripts[self.transaction.record];
         record.connecting.record(took);
@@ -89,7 +85,6 @@ impl Client {
         self.choose_step(now, shared)
     }
 
-    /// Notes that the client has a new session.
     pub(super) fn begin_connected(&mut self) {
         self.forget_session();
         if let Some(driver) = self.transaction.driver_mut() {
@@ -97,14 +92,12 @@ impl Client {
         }
     }
 
-    /// Whether the driver's session is open.
     pub(super) fn has_driven_session(&self) -> bool {
         let driver = self.transaction.driver();
         driver.is_some_and(|driver| driver.is_connected)
     }
 
-    /// Continues without the lost session. If the server sent an error, that is reported in place of
-    /// `message`.
+    /// Continues without the lost session. If the server sent an error, that is reported in place of `message`.
     pub(super) fn end_lost_session(&mut self, message: &str, shared: &mut Shared<'_>) -> Next {
         let now = shared.clock.now();
         let line = match self.session.error().map(ServerError::to_string) {

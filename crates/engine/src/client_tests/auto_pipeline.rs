@@ -10,7 +10,6 @@ fn auto(script: &str, mode: QueryMode) -> Spec {
     Spec { pipelining: Pipelining::Auto, ..twice(script, mode) }
 }
 
-/// How many Syncs or Query messages were sent.
 fn asked(sent: &str, mode: QueryMode) -> usize {
     match mode {
         QueryMode::Simple => sent.matches("Q\0\0\0").count(),
@@ -18,8 +17,6 @@ fn asked(sent: &str, mode: QueryMode) -> usize {
     }
 }
 
-/// The server's answers to a script without errors, by statement, with the state of the
-/// transaction.
 fn answers(mode: QueryMode, statements: &[&[u8]]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (at, ready) in statements.iter().enumerate() {
@@ -87,13 +84,11 @@ fn outside_a_block_each_statement_is_its_own_transaction() {
 
 const NAMES: [&str; 6] = ["BEGIN", "AAA", "BBB", "CCC", "COPY", "END"];
 
-/// Those of the tests' statements that `sent` contains, in order.
 fn statements(sent: &str) -> Vec<&'static str> {
     let named = |(at, _)| NAMES.into_iter().find(|name| sent[at..].starts_with(name));
     sent.char_indices().filter_map(named).collect()
 }
 
-/// What one transaction of a script sends in each round trip, and where it sleeps.
 fn round_trips(script: &str, mode: QueryMode) -> Vec<Vec<&'static str>> {
     let spec = Spec { limit: Limit::Transactions(1), ..auto(script, mode) };
     bench!(bench, spec);
@@ -167,7 +162,6 @@ fn a_large_batch_goes_in_parts() {
     }
 }
 
-/// A row of one column `x`, with its description.
 fn row(value: &str) -> Vec<u8> {
     let mut bytes = b"T\0\0\0\x1a\0\x01x\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0".to_vec();
     let length = bytes.len() as u32 - 1;
@@ -203,7 +197,6 @@ fn rows_of_the_last_statement_are_taken_and_no_others() {
     }
 }
 
-/// `error` with a position after the first letter of AAA.
 fn error_at(sqlstate: &str, position: &str) -> Vec<u8> {
     let body = format!("SERROR\0VERROR\0C{sqlstate}\0Mno\0P{position}\0\0");
     let mut message = vec![b'E'];

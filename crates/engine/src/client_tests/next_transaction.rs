@@ -18,7 +18,6 @@ fn phase(seconds: u64, rate_per_s: Option<f64>, clients: f64, weights: &[u32]) -
     }
 }
 
-/// A load with two scripts and two clients.
 fn phased(phases: Vec<PhaseSpec>) -> Spec {
     phased_for(2, phases)
 }
@@ -62,7 +61,6 @@ impl<'a> Crowd<'a> {
         crowd
     }
 
-    /// Wakes every client that is due `after` the begin; returns those that then send.
     fn wake(&mut self, after: Nanos) -> Vec<usize> {
         let now = self.origin + after;
         let mut sending = vec![];
@@ -103,8 +101,7 @@ fn a_client_that_is_not_in_use_rests_until_its_phase_comes() {
 
 #[test]
 fn a_start_goes_to_a_client_that_is_in_use_when_it_comes() {
-    // starts at 0, 1000 s, 2000 s and 3000 s; then one client only, with starts at 3600 s and 4600
-    // s
+    // starts at 0, 1000 s, 2000 s and 3000 s; then one client only, with starts at 3600 s and 4600 s
     crowd!(crowd, phased(vec![phase(HOUR, Some(0.001), 2.0, &[1, 0]), phase(HOUR, Some(0.001), 1.0, &[0, 1])]));
     assert!(crowd.clients[0].in_flight(), "the first start is at once");
     // the second client takes its turn: it waits for 1000 s
@@ -122,8 +119,7 @@ fn a_start_goes_to_a_client_that_is_in_use_when_it_comes() {
     assert_eq!(crowd.wake(3999 * SECOND), [0; 0]);
     assert_eq!(crowd.wake(4000 * SECOND), [0]);
     crowd.clients[0].receive(READY, &mut crowd.shared);
-    // the second client's turn comes in a phase that does not use it, so the first one takes the
-    // start
+    // the second client's turn comes in a phase that does not use it, so the first one takes the start
     assert_eq!(crowd.wake(5000 * SECOND), [0]);
     crowd.clients[0].receive(READY, &mut crowd.shared);
     assert_eq!(crowd.succeeded(), [4, 0, 0, 2]);

@@ -1,5 +1,4 @@
-//! Keying times before transactions and think times after them, with artificial instants where they
-//! matter.
+//! Keying times before transactions and think times after them, with artificial instants where they matter.
 
 use super::*;
 use crate::clock::{Nanos, SECOND};

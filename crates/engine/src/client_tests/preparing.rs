@@ -10,7 +10,6 @@ fn ahead(script: &str) -> Spec {
     spec
 }
 
-/// An error with a position in its statement.
 fn error_at(sqlstate: &str, position: u32) -> Vec<u8> {
     let mut message = error(sqlstate);
     message.pop();

@@ -29,12 +29,10 @@ impl Bench<'_> {
         self.client.handle_close(None, &mut self.shared);
     }
 
-    /// An instant after every wait between attempts.
     fn later(&self) -> u64 {
         self.shared.clock.now() + 2 * SECOND
     }
 
-    /// Ends the wait before an attempt.
     fn ask(&mut self) {
         let next = self.client.wake(self.later(), &mut self.shared);
         assert_eq!(next, Next::Wait);

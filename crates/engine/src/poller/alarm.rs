@@ -1,10 +1,9 @@
 //! A timer of the kernel (timerfd) that an epoll watches like a socket.
 //!
-//! The timeout of `epoll_wait` counts in milliseconds, far too coarse for the start of a
-//! transaction. `epoll_pwait2` counts in nanoseconds, but needs Linux 5.11, and seccomp profiles
-//! that are older than it refuse it. A timerfd works everywhere, and it is set by instant: it
-//! cannot be late because the clock was read too early. It costs a system call only when the next
-//! instant is earlier than the one that it is set to, or when that has passed.
+//! The timeout of `epoll_wait` counts in milliseconds, far too coarse for the start of a transaction. `epoll_pwait2`
+//! counts in nanoseconds, but needs Linux 5.11, and seccomp profiles that are older than it refuse it. A timerfd works
+//! everywhere, and it is set by instant: it cannot be late because the clock was read too early. It costs a system call
+//! only when the next instant is earlier than the one that it is set to, or when that has passed.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,9 +25,6 @@ pub struct Alarm {
 
 impl Alarm {
     /// An alarm that is not set, for instants on `clock`.
-    ///
-    /// # Errors
-    /// When no descriptor is left or a seccomp profile forbids timers.
     pub fn new(clock: Clock) -> io::Result<Self> {
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags).map_err(explain)?;
@@ -36,9 +32,6 @@ impl Alarm {
     }
 
     /// Makes the alarm ring at `instant`, or at an earlier instant that is already set.
-    ///
-    /// # Errors
-    /// When the kernel does not set the timer.
     pub fn ring_by(&mut self, instant: Nanos) -> io::Result<()> {
         if self.instant.is_some_and(|set| set <= instant) {
             return Ok(());
@@ -56,7 +49,6 @@ impl Alarm {
     }
 }
 
-/// Why there is no timer.
 fn explain(errno: Errno) -> io::Error {
     let reason = match errno {
         Errno::PERM | Errno::NOSYS => "; a seccomp profile forbids timerfd_create",

@@ -14,8 +14,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 /// Number of the only group of buffers of a ring.
 pub const GROUP: u16 = 0;
 
-/// A longer reply comes in several completions. Of a buffer for short ones, only the first page takes
-/// memory.
+/// A longer reply comes in several completions. Of a buffer for short ones, only the first page takes memory.
 const BUFFER_BYTES: usize = 16 * 1024;
 
 /// A ring of equal buffers.
@@ -48,9 +47,6 @@ impl Buffers {
     ///
     /// # Safety
     /// `self` outlives every request of that ring that selects from [`GROUP`].
-    ///
-    /// # Errors
-    /// When the kernel refuses.
     pub unsafe fn register(&mut self, submitter: &Submitter<'_>) -> io::Result<()> {
         let address = self.memory.as_ptr() as u64;
         // SAFETY: the mapping begins at a page with `count` entries; the caller keeps it that long.
@@ -63,9 +59,8 @@ impl Buffers {
     /// A completion has said that the kernel put them there, and the buffer was not given back.
     pub unsafe fn filled(&self, id: u16, length: usize) -> &[u8] {
         assert!(id < self.count && length <= BUFFER_BYTES);
-        // SAFETY: the range is inside the mapping (asserted), which was zeroed and so is
-        // initialised; the kernel writes to it no more before it is given back (the caller), for
-        // which `self` has to be borrowed mutably.
+        // SAFETY: the range is inside the mapping (asserted), which was zeroed and so is initialised; the kernel writes
+        // to it no more before it is given back (the caller), for which `self` has to be borrowed mutably.
         unsafe { std::slice::from_raw_parts(self.buffer(id), length) }
     }
 
@@ -73,9 +68,8 @@ impl Buffers {
     pub fn give_back(&mut self, id: u16) {
         assert!(id < self.count);
         let at = usize::from(self.tail & (self.count - 1));
-        // SAFETY: `at` is below `count`, so the entry is inside the mapping and aligned as the
-        // page is. The kernel only reads entries, and only those before the published tail, which
-        // `count` buffers in all cannot have lapped.
+        // SAFETY: `at` is below `count`, so the entry is inside the mapping and aligned as the page is. The kernel only
+        // reads entries, and only those before the published tail, which `count` buffers in all cannot have lapped.
         let entry = unsafe { &mut *self.memory.cast::<BufRingEntry>().as_ptr().add(at) };
         entry.set_addr(self.buffer(id) as u64);
         entry.set_len(BUFFER_BYTES as u32);
@@ -101,9 +95,8 @@ impl Buffers {
 
 impl Drop for Buffers {
     fn drop(&mut self) {
-        // SAFETY: this is the mapping that `new` made; borrows of it are over, and so are the
-        // requests that the kernel would fill it for (the promise made to `register`).
-        // It fails only for addresses that are no mapping's.
+        // SAFETY: this is the mapping that `new` made; borrows of it are over, and so are the requests that the kernel
+        // would fill it for (the promise made to `register`). It fails only for addresses that are no mapping's.
         let _ = unsafe { munmap(self.memory.as_ptr().cast(), bytes(self.count)) };
     }
 }

@@ -27,8 +27,7 @@ pub enum PollerKind {
 /// # Errors
 /// `io` is io_uring and the kernel does not have it or forbids it; the error says why.
 pub fn choose(io: Io, workers: usize, connections: usize) -> io::Result<PollerKind> {
-    // only a trial shows whether seccomp, a sysctl or a limit forbids it; a limit may have room for
-    // some rings
+    // only a trial shows whether seccomp, a sysctl or a limit forbids it; a limit may have room for some rings
     let try_uring = || {
         let clock = Clock::start();
         let rings = (0..workers.max(1)).map(|_| Uring::new(connections.max(1), clock));
@@ -43,8 +42,7 @@ pub fn choose(io: Io, workers: usize, connections: usize) -> io::Result<PollerKi
     }
 }
 
-/// Echoes a byte, because a seccomp profile may allow io_uring's set-up and refuse its other system
-/// calls.
+/// Echoes a byte, because a seccomp profile may allow io_uring's set-up and refuse its other system calls.
 fn try_out(poller: &mut impl Poller, clock: Clock) -> io::Result<()> {
     let (ours, mut peer) = UnixStream::pair()?;
     peer.set_nonblocking(true)?;

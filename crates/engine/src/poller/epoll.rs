@@ -35,15 +35,13 @@ pub struct Epoll {
 
 struct Socket {
     fd: OwnedFd,
-    /// A copy of the bytes that the kernel has not taken yet, because the handler continues with
-    /// other messages.
+    /// A copy of the bytes that the kernel has not taken yet, because the handler continues with other messages.
     rest: Vec<u8>,
     /// How many of these bytes came after the first message.
     behind_bytes: usize,
 }
 
 impl Socket {
-    /// Room to send is watched only while a message is stuck.
     fn flags(&self) -> EventFlags {
         match self.rest.is_empty() {
             true => READ,
@@ -52,7 +50,6 @@ impl Socket {
     }
 }
 
-/// How much of a message was sent.
 enum Sent {
     /// The kernel took this many bytes, and had no room for more.
     Bytes(usize),
@@ -62,8 +59,7 @@ enum Sent {
 }
 
 impl Epoll {
-    /// Watches for room to send only while a message is stuck, because every read of the peer would
-    /// wake the worker.
+    /// Watches for room to send only while a message is stuck, because every read of the peer would wake the worker.
     fn watch_room(&mut self, token: usize, flags: EventFlags, handler: &mut impl Handler) {
         let Some(Some(socket)) = self.sockets.get(token) else {
             return;
@@ -75,7 +71,6 @@ impl Epoll {
         }
     }
 
-    /// Sends the remaining bytes first, now that there is room.
     fn resume(&mut self, token: usize, handler: &mut impl Handler) {
         let Some(Some(socket)) = self.sockets.get_mut(token) else {
             return;
@@ -247,7 +242,6 @@ impl Poller for Epoll {
         }
     }
 
-    /// Bytes that arrived and were not read cause an edge where the socket is added next.
     fn release(&mut self, token: usize) -> Released {
         let Some(slot) = self.sockets.get_mut(token) else {
             return Released::Gone;

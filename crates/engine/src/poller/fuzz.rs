@@ -1,10 +1,9 @@
 //! Invariants of a poller, whatever happens to its connections. The fuzz target calls [`pollers`]
 //! with fuzzed bytes, and the test below with every file of its corpus.
 //!
-//! The bytes are the steps of a play: of the load that uses the poller, and of the scripted peers
-//! at the other ends of its socket pairs. The value of every byte follows from its position, so
-//! that a lost, repeated or misplaced byte is detected. At the end, everything must have arrived,
-//! and every end must have been reported once.
+//! The bytes are the steps of a play: of the load that uses the poller, and of the scripted peers at the other ends of
+//! its socket pairs. The value of every byte follows from its position, so that a lost, repeated or misplaced byte is
+//! detected. At the end, everything must have arrived, and every end must have been reported once.
 
 mod link;
 mod step;
@@ -38,7 +37,6 @@ pub fn pollers(data: &[u8]) {
     assert_eq!(by_epoll, by_uring);
 }
 
-/// Plays the steps; returns the outcome of each connection, in the order in which they were made.
 fn play<P: Poller>(data: &[u8]) -> Vec<String> {
     let Some((&conditions, steps)) = data.split_first() else {
         return Vec::new();
@@ -68,7 +66,6 @@ struct World {
 }
 
 impl World {
-    /// The connection that a poller has as `token`.
     fn link(&mut self, poller: usize, token: usize) -> &mut Link {
         let number = self.tokens[poller][token].expect("a connection of this poller");
         let link = &mut self.links[number];
@@ -76,7 +73,6 @@ impl World {
         link
     }
 
-    /// Removes a connection from its poller.
     fn leave(&mut self, number: usize, place: Place) {
         if let Place::With(poller, token) = self.links[number].place {
             self.tokens[poller][token] = None;
@@ -150,7 +146,6 @@ struct Idle {
 }
 
 impl Idle {
-    /// Whether [`PATIENCE`] is over after another round, which changed `moved` bytes.
     fn is_over(&mut self, moved: usize, now: Nanos) -> bool {
         if self.rounds == 0 || moved != self.moved {
             (self.moved, self.rounds, self.since) = (moved, 0, now);
@@ -177,7 +172,6 @@ impl<P: Poller> Play<P> {
         Self { pollers: std::array::from_fn(poller), world: World::default(), slots: [None; SLOTS], clock, conditions }
     }
 
-    /// Lets a poller run one turn, which returns by `until`.
     fn turn_until(&mut self, poller: usize, until: Nanos) {
         // pending messages are sent or copied now; a message after that must stay unchanged
         for number in self.world.tokens[poller].iter().flatten() {
@@ -192,7 +186,6 @@ impl<P: Poller> Play<P> {
         self.turn_until(poller, 0);
     }
 
-    /// Lets each poller with connections run one turn.
     fn turn_all(&mut self) {
         for poller in 0..POLLERS {
             if self.world.tokens[poller].iter().any(Option::is_some) {
@@ -270,7 +263,6 @@ impl<P: Poller> Play<P> {
         self.slots[slot] = Some(number);
     }
 
-    /// A token for which the poller has no connection.
     fn vacant(&self, poller: usize) -> usize {
         let tokens = self.world.tokens[poller].iter();
         let vacant = tokens.rev().position(Option::is_none);
@@ -341,7 +333,6 @@ impl<P: Poller> Play<P> {
         self.world.tokens[poller][token] = Some(number);
     }
 
-    /// Ends the peer's writing, after everything that it wanted to write so far.
     fn end_writing(&mut self, number: usize) {
         let mut idle = Idle::default();
         loop {
@@ -370,7 +361,6 @@ impl<P: Poller> Play<P> {
         self.world.links[number].peer = None;
     }
 
-    /// Runs turns until nothing is missing.
     fn settle(&mut self) {
         (0..self.world.links.len()).for_each(|number| self.adopt(number));
         let mut idle = Idle::default();

@@ -9,7 +9,6 @@ use crate::clock::{Clock, Nanos};
 /// answered, so only a server that answers without reading exceeds this.
 pub(super) const MAX_QUEUED_BYTES: usize = 16 * 1024 * 1024;
 
-/// The error of a connection whose server does not read.
 pub(super) fn does_not_read() -> io::Error {
     io::Error::other("server answers, but does not read what it is sent")
 }
@@ -21,7 +20,6 @@ pub enum Next {
     Wait,
     /// Send [`Handler::outgoing`], then wait for more bytes.
     Send,
-    /// Close the connection.
     Close,
 }
 
@@ -33,8 +31,7 @@ pub enum Released {
     /// Not yet: the kernel still reads from it. Until it is released, or the handler sends on it,
     /// nothing further may arrive.
     Pending,
-    /// The connection stays, because something is still to be sent on it, or the kernel does not
-    /// let go of it.
+    /// The connection stays, because something is still to be sent on it, or the kernel does not let go of it.
     Busy,
     /// There is no connection: it ended, and the handler knows.
     Gone,
@@ -48,13 +45,12 @@ pub trait Handler {
     /// Handles the end of connection `token`; `why` is None if the server closed it in order.
     fn handle_close(&mut self, token: usize, why: Option<io::Error>);
 
-    /// Whether the server owes bytes on connection `token`. If not, its end may be noticed some time
-    /// later.
+    /// Whether the server owes bytes on connection `token`. If not, its end may be noticed some time later.
     fn awaits(&self, _token: usize) -> bool {
         true
     }
 
-    /// The bytes to send on `token`. They stay the same until [`Handler::received`] is called for
+    /// The bytes to send on `token`. They stay the same until [`Handler::receive`] is called for
     /// it: by then the poller has sent them, or has a copy of the rest.
     fn outgoing(&self, token: usize) -> &[u8];
 }
@@ -71,15 +67,9 @@ pub trait Poller: Sized {
     fn new(connections: usize, clock: Clock) -> io::Result<Self>;
 
     /// Ends each wait as soon as `fd` is readable; the handler is not called for it.
-    ///
-    /// # Errors
-    /// When the kernel refuses to watch it.
     fn watch(&mut self, fd: BorrowedFd<'_>) -> io::Result<()>;
 
     /// Takes over a connected socket as `token`.
-    ///
-    /// # Errors
-    /// When the kernel refuses to watch it.
     fn add(&mut self, token: usize, socket: OwnedFd) -> io::Result<()>;
 
     /// Sends the handler's bytes for `token`, at the latest in the next [`Poller::wait`] or
@@ -90,21 +80,16 @@ pub trait Poller: Sized {
     /// everything that arrived to the handler. May return early without any.
     ///
     /// # Errors
-    /// When waiting itself fails; a broken connection goes to [`Handler::closed`].
+    /// When waiting itself fails; a broken connection goes to [`Handler::handle_close`].
     fn wait(&mut self, until: Option<Nanos>, handler: &mut impl Handler) -> io::Result<()>;
 
     /// Sends as much of the pending bytes as fits, without waiting, as at the end of a load.
-    ///
-    /// # Errors
-    /// When the kernel takes nothing any more.
     fn flush(&mut self, handler: &mut impl Handler) -> io::Result<()>;
 
-    /// Closes a connection immediately.
     fn close(&mut self, token: usize);
 
-    /// Releases a connection, so that another poller can take it over; does not wait. If that is
-    /// pending, the caller repeats it after the next [`Poller::wait`], which a confirmation of the
-    /// kernel ends. No byte is lost: the handler receives those that were read from the socket in
-    /// the meantime, and learns if the connection ended.
+    /// Releases a connection, so that another poller can take it over; does not wait. If that is pending, the caller
+    /// repeats it after the next [`Poller::wait`], which a confirmation of the kernel ends. No byte is lost: the
+    /// handler receives those that were read from the socket in the meantime, and learns if the connection ended.
     fn release(&mut self, token: usize) -> Released;
 }

@@ -1,8 +1,7 @@
 //! The interface between the load and the kernel: bytes in, bytes out, timers.
 //!
-//! A [`Handler`] decides, and a [`Poller`] does the I/O. Whether the poller asks the kernel for
-//! readiness (epoll) or for completions (io_uring), the handler only receives bytes and is asked
-//! for bytes to send.
+//! A [`Handler`] decides, and a [`Poller`] does the I/O. Whether the poller asks the kernel for readiness (epoll) or
+//! for completions (io_uring), the handler only receives bytes and is asked for bytes to send.
 
 mod alarm;
 mod buffers;

@@ -54,8 +54,7 @@ with_both!(
 
 mod release;
 
-/// Whether these tests require io_uring: they do unless the environment says that the kernel lacks
-/// it.
+/// Whether these tests require io_uring: they do unless the environment says that the kernel lacks it.
 pub(super) fn io_uring_is_to_work() -> bool {
     match Uring::new(1, Clock::start()) {
         Ok(_) => true,
@@ -151,26 +150,22 @@ impl<P: Poller> Bench<P> {
         self.poller.send(token, &mut self.script);
     }
 
-    /// Runs one round; returns immediately if there is nothing to do.
     fn turn(&mut self) {
         self.wait(0);
     }
 
-    /// Runs one round of at most this length.
     fn wait(&mut self, timeout: Nanos) {
         let until = self.clock.now() + timeout;
         let waited = self.poller.wait(Some(until), &mut self.script);
         waited.expect("it is no error");
     }
 
-    /// Runs rounds until `done`.
     fn until(&mut self, mut done: impl FnMut(&mut Script) -> bool) {
         while !done(&mut self.script) {
             self.wait(SECOND / 100);
         }
     }
 
-    /// Runs rounds until the peer of `token` has read `length` bytes, and returns these.
     fn read(&mut self, token: usize, length: usize) -> Vec<u8> {
         let mut peer = self.peers[token].try_clone().expect("descriptors");
         let reader = thread::spawn(move || {
@@ -184,7 +179,6 @@ impl<P: Poller> Bench<P> {
     }
 }
 
-/// Bytes in which no two parts are alike.
 fn noise(length: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_u32;
     std::iter::repeat_with(|| {
@@ -201,7 +195,6 @@ fn write(mut peer: &UnixStream, bytes: &[u8]) {
     peer.write_all(bytes).expect("room");
 }
 
-/// What the peer can still read, up to the end.
 fn rest(mut peer: &UnixStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     match peer.read_to_end(&mut bytes) {
@@ -236,7 +229,6 @@ fn a_timeout_without_data<P: Poller>() {
     assert_eq!(bench.script.received[0], b"late");
 }
 
-/// The shortest of several waits, each of at most `timeout`.
 fn shortest_wait<P: Poller>(bench: &mut Bench<P>, timeout: Nanos) -> Nanos {
     let waits = (0..50).map(|_| {
         let began = bench.clock.now();

@@ -63,8 +63,7 @@ struct Connection {
     generation: u32,
     /// Whether the kernel has a receive for the connection.
     is_armed: bool,
-    /// Whether the connection gets no further receive, because it is being released; until the
-    /// handler sends.
+    /// Whether the connection gets no further receive, because it is being released; until the handler sends.
     is_stopping: bool,
     /// Whether the kernel was asked to end the receive.
     is_cancelled: bool,

@@ -16,8 +16,7 @@ pub struct Request {
 pub enum RequestKind {
     /// A multishot receive, which completes with every piece of bytes.
     Receive,
-    /// A send of the handler's bytes, which completes in the call that submits it, silently when
-    /// all were sent.
+    /// A send of the handler's bytes, which completes in the call that submits it, silently when all were sent.
     Send,
     /// A send of a copy, which completes when all bytes were sent or no more can be.
     SendCopy,

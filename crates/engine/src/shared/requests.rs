@@ -6,7 +6,6 @@ use std::collections::{BinaryHeap, VecDeque};
 use crate::clock::Nanos;
 use crate::spec::Spec;
 
-/// What clients request of their worker.
 #[derive(Debug)]
 pub struct Requests {
     timers: BinaryHeap<Reverse<(Nanos, usize)>>,
@@ -29,27 +28,22 @@ impl Requests {
         }
     }
 
-    /// Requests a connection for `client`.
     pub fn connect(&mut self, client: usize) {
         self.unconnected.push_back(client);
     }
 
-    /// The next client that is to be connected.
     pub fn next_unconnected(&mut self) -> Option<usize> {
         self.unconnected.pop_front()
     }
 
-    /// Requests a change of the session of `client`.
     pub fn change_session(&mut self, client: usize) {
         self.changing.push_back(client);
     }
 
-    /// How many clients want to change their session.
     pub fn changes(&self) -> usize {
         self.changing.len()
     }
 
-    /// The next client that wants to change its session.
     pub fn next_change(&mut self) -> Option<usize> {
         self.changing.pop_front()
     }
@@ -75,7 +69,6 @@ impl Requests {
         })
     }
 
-    /// When the next timer expires.
     pub fn next_timer(&self) -> Option<Nanos> {
         self.timers.peek().map(|Reverse((instant, _))| *instant)
     }

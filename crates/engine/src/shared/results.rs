@@ -27,7 +27,6 @@ pub struct Results<'a> {
     log: Option<Log<'a>>,
 }
 
-/// Indexed by script and command: whether its latency is recorded.
 fn timed_commands(spec: &Spec) -> Vec<Vec<bool>> {
     let every = spec.timing == Timing::EveryCommand;
     let of_program = |program: &Program| {
@@ -38,7 +37,6 @@ fn timed_commands(spec: &Spec) -> Vec<Vec<bool>> {
 }
 
 impl<'a> Results<'a> {
-    /// For worker number `worker`.
     pub fn new(worker: usize, spec: &'a Spec, clock: Clock) -> Self {
         Self {
             recorder: Recorder::new(&timed_commands(spec), spec.phase_count()),
@@ -63,7 +61,6 @@ impl<'a> Results<'a> {
         }
     }
 
-    /// Logs a transaction that ended at `now`.
     #[inline]
     pub fn log(&mut self, entry: impl FnOnce() -> Entry, now: Nanos) {
         if let Some(log) = &mut self.log {

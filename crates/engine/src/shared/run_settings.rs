@@ -35,14 +35,12 @@ pub enum AfterLoss {
     Abort,
     /// It continues without a session, until its driver requests another one.
     EndSession,
-    /// It reconnects.
     Reconnect,
 }
 
 /// What stays the same during a run, as the clients of one worker need it.
 #[derive(Debug)]
 pub struct RunSettings<'a> {
-    /// Number of the worker.
     pub worker: usize,
     pub spec: &'a Spec,
     /// Indexed by script and statement.
@@ -110,7 +108,6 @@ impl<'a> RunSettings<'a> {
         }
     }
 
-    /// How many statements all scripts have.
     pub fn statements(&self) -> usize {
         *self.firsts.last().expect("it begins with 0")
     }
@@ -125,12 +122,10 @@ impl<'a> RunSettings<'a> {
         number - self.firsts[script]
     }
 
-    /// Whether no transaction may begin at `now`.
     pub fn stops(&self, now: Nanos) -> bool {
         self.deadline.is_some_and(|deadline| now >= deadline) || self.is_stopped()
     }
 
-    /// Whether everything has to end immediately.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -142,7 +137,6 @@ impl<'a> RunSettings<'a> {
         }
     }
 
-    /// Prints a step if debugging is enabled.
     #[inline]
     pub fn debug(&self, text: impl FnOnce() -> String) {
         if let Some(program) = &self.spec.debug {

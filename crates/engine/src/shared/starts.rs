@@ -28,7 +28,6 @@ pub struct ChosenScript {
 }
 
 impl<'a> Starts<'a> {
-    /// For worker number `worker`.
     pub fn new(worker: usize, spec: &'a Spec) -> Self {
         let turn = Turn { worker, workers: spec.workers, shift: spec.share.map_or(0.0, LoadShare::turn) };
         let rng = Rng::seed(spec.seeds.arrivals[worker]);
@@ -67,8 +66,7 @@ impl<'a> Starts<'a> {
             .unwrap_or(0)
     }
 
-    /// Draws a script for a transaction with the intended start `intended`, by the weights of that
-    /// phase.
+    /// Draws a script for a transaction with the intended start `intended`, by the weights of that phase.
     pub fn choose_script_at(&mut self, intended: Nanos, own: Option<&mut Rng>) -> ChosenScript {
         let Some(phase_state) = &self.phase_state else {
             let script = self.choose_script(own);
@@ -85,7 +83,6 @@ impl<'a> Starts<'a> {
         self.phase_state.as_mut().expect("the run has phases")
     }
 
-    /// The next start that no client waits for.
     pub fn next_planned_start(&mut self, now: Nanos) -> Nanos {
         let left = self.phase_state.as_mut().and_then(PhaseState::take_start);
         left.unwrap_or_else(|| self.schedule.next_start(now))

@@ -10,7 +10,6 @@ pub struct Batch {
     pub statements: Vec<Batched>,
     /// Whether it was sent; until then, statements may be appended.
     pub sent: bool,
-    /// When it was sent.
     pub sent_at: Nanos,
     /// Whether a block is open after its last statement, if none has failed.
     pub in_block: bool,
@@ -24,7 +23,6 @@ pub struct Batch {
     pub abort: Option<Box<Abort>>,
 }
 
-/// A statement of a batch.
 #[derive(Debug, Clone, Copy)]
 pub struct Batched {
     /// Number of the statement in the script.
@@ -38,7 +36,6 @@ pub struct Batched {
 }
 
 impl Batch {
-    /// Begins an empty batch.
     pub fn clear(&mut self) {
         self.statements.clear();
         self.sent = false;
@@ -46,7 +43,6 @@ impl Batch {
         self.abort = None;
     }
 
-    /// Marks the batch as sent.
     pub fn send(&mut self, now: Nanos) {
         debug_assert!(!self.sent && !self.statements.is_empty(), "it is open");
         self.sent = true;
@@ -54,8 +50,6 @@ impl Batch {
         self.current = 0;
     }
 
-    /// The statement whose answer comes next.
-    #[must_use]
     pub fn next_answered(&self) -> Option<Batched> {
         self.statements.get(self.current).copied()
     }

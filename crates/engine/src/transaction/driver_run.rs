@@ -14,7 +14,6 @@ const MOST_SILENT: u32 = 32;
 
 /// A client's driver and its state.
 pub struct DriverRun {
-    /// The driver.
     pub driver: Box<dyn Driver>,
     /// What the driver's next [`crate::driver::Request::Done`] ends.
     pub stage: Stage,
@@ -57,7 +56,6 @@ pub enum Stage {
     Opening,
     /// The set-up of a new session during the load, before the transaction that waits for it.
     Reopening,
-    /// A transaction.
     Transaction,
     /// The work before the end of the session.
     Closing,
@@ -70,8 +68,6 @@ impl fmt::Debug for DriverRun {
 }
 
 impl DriverRun {
-    /// A driver before its first session.
-    #[must_use]
     pub fn new(driver: Box<dyn Driver>) -> Self {
         Self {
             driver,
@@ -89,7 +85,6 @@ impl DriverRun {
         }
     }
 
-    /// Begins a try.
     pub fn begin(&mut self) {
         self.stage = Stage::Transaction;
         self.error = None;

@@ -1,5 +1,4 @@
-//! The sessions of a driver's client other than the current one. They are closed in order when the
-//! client is dropped.
+//! The sessions of a driver's client other than the current one. They are closed in order when the client is dropped.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -31,7 +30,6 @@ impl KeptSessions {
         self.kept.get_mut(&number)?.transport.take()
     }
 
-    /// Closes a session that is not the current one.
     pub fn close(&mut self, number: usize) {
         self.kept.remove(&number);
     }

@@ -13,7 +13,6 @@ use crate::reconnect::Refusal;
 use crate::worker::Worker;
 
 impl<P: Poller> Worker<'_, P> {
-    /// Requests the connections that clients need, and hands on those that are ready.
     pub(super) fn connect_clients(&mut self) -> io::Result<()> {
         let mut requested = false;
         while let Some(client) = self.load.shared.requests.next_unconnected() {
@@ -35,7 +34,6 @@ impl<P: Poller> Worker<'_, P> {
         Ok(())
     }
 
-    /// When the dialer has to continue without an event.
     pub(super) fn next_dial(&self) -> Nanos {
         let left = self.dialer.next_instant().map(|at| at.saturating_duration_since(Instant::now()));
         left.map_or(Nanos::MAX, |left| self.load.shared.clock.now() + left.as_nanos() as Nanos)
@@ -89,7 +87,6 @@ impl<P: Poller> Worker<'_, P> {
         });
     }
 
-    /// Takes over a connection as `token`.
     pub(super) fn attach(&mut self, token: usize, transport: Transport) -> io::Result<()> {
         self.poller.add(token, transport.socket)?;
         self.load.tls_sessions.set(token, transport.tls);

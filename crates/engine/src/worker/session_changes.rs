@@ -10,7 +10,6 @@ use crate::poller::{Next, Poller, Released};
 use crate::worker::Worker;
 
 impl<P: Poller> Worker<'_, P> {
-    /// Makes the changes that clients requested.
     pub(super) fn change_sessions(&mut self) -> io::Result<()> {
         // those that are postponed have their turn after the poller has waited
         for _ in 0..self.load.shared.requests.changes() {

@@ -1,10 +1,8 @@
-//! Ends a worker whose clients were stopped early: none of their statements may continue in the
-//! server.
+//! Ends a worker whose clients were stopped early: none of their statements may continue in the server.
 //!
-//! Sessions between two statements are closed in order. A statement in progress gets a moment to
-//! end by itself; then it is cancelled, repeatedly until the server has answered, because a request
-//! that arrives between two statements of a pipeline has no effect on the second. The shutdown ends
-//! after [`LONGEST_SHUTDOWN`], whatever the server does.
+//! Sessions between two statements are closed in order. A statement in progress gets a moment to end by itself; then it
+//! is cancelled, repeatedly until the server has answered, because a request that arrives between two statements of a
+//! pipeline has no effect on the second. The shutdown ends after [`LONGEST_SHUTDOWN`], whatever the server does.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,8 +18,7 @@ use crate::worker::{Load, Worker};
 
 /// How long a stopped load may take to end its statements in the server.
 pub const LONGEST_SHUTDOWN: Duration = Duration::from_secs(5);
-/// Most statements of a load end within this time by themselves: each cancel request costs the
-/// server a process.
+/// Most statements of a load end within this time by themselves: each cancel request costs the server a process.
 const BY_ITSELF: Duration = Duration::from_millis(100);
 /// Time between two requests for the same statement.
 const AGAIN_AFTER: Duration = Duration::from_millis(500);
@@ -36,7 +33,6 @@ struct Shutdown<'l, 'a> {
 }
 
 impl Shutdown<'_, '_> {
-    /// Closes the idle sessions; the others are closed when their statement is answered.
     fn end_sessions(&mut self, holds: &[(usize, Hold)], poller: &mut impl Poller) {
         for (token, hold) in holds {
             let next = match hold {
@@ -52,7 +48,6 @@ impl Shutdown<'_, '_> {
         }
     }
 
-    /// Runs one step of the client of `token`, and encrypts the bytes that it sends.
     fn step(&mut self, token: usize, step: impl FnOnce(&mut Client) -> Next) -> Next {
         let Some((client, tls_sessions, shared)) = self.load.client_parts(token) else {
             return Next::Wait;
@@ -88,16 +83,12 @@ impl Handler for Shutdown<'_, '_> {
 }
 
 impl<P: Poller> Worker<'_, P> {
-    /// What each client still has to end.
     pub(super) fn holds(&self) -> Vec<(usize, Hold)> {
         let load = &self.load;
         let clients = load.clients.iter().enumerate();
         clients.filter_map(|(token, client)| Some((token, client.hold(&load.shared)?))).collect()
     }
 
-    /// Ends `holds`; returns how many statements the server may still run.
-    ///
-    /// This does not change what was measured, but leaves the clients in another state.
     pub(super) fn shut_down(&mut self, holds: &[(usize, Hold)]) -> usize {
         if holds.is_empty() {
             return 0;

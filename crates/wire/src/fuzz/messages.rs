@@ -8,9 +8,6 @@ pub const RUNNING: &[u8] = b"ZZZCDTEENSGHWIs123ntAVdcRKv";
 const SELDOM: u16 = 24;
 
 /// Appends a message of one of these types.
-///
-/// # Errors
-/// There are not enough fuzzed bytes; nothing was appended.
 pub fn message(u: &mut Unstructured<'_>, kinds: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let kind = match u.ratio(1, SELDOM)? {
         true => u.arbitrary()?,
@@ -31,9 +28,6 @@ pub fn message(u: &mut Unstructured<'_>, kinds: &[u8], out: &mut Vec<u8>) -> Res
 }
 
 /// Appends a well-formed message of one of these types.
-///
-/// # Errors
-/// There are not enough fuzzed bytes; nothing was appended.
 #[allow(dead_code, reason = "not everybody who includes this file needs it")]
 pub fn sound_message(u: &mut Unstructured<'_>, kinds: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let kind = *u.choose(kinds)?;
@@ -49,9 +43,6 @@ pub fn framed(kind: u8, body: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Takes at most `most` bytes.
-///
-/// # Errors
-/// There are not enough fuzzed bytes.
 pub fn few_bytes<'a>(u: &mut Unstructured<'a>, most: usize) -> Result<&'a [u8]> {
     let length = u.int_in_range(0..=most)?.min(u.len());
     u.bytes(length)
@@ -121,7 +112,6 @@ fn description(u: &mut Unstructured<'_>, body: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// The fields of an error or a notice.
 fn fields(u: &mut Unstructured<'_>, body: &mut Vec<u8>) -> Result<()> {
     let severities = ["ERROR", "FATAL", "NOTICE", "PANIC"];
     let codes = ["40001", "40P01", "23505", "57P01", "4000", "\u{e9}"];

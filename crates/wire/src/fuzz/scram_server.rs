@@ -1,5 +1,4 @@
-//! The server's side of SCRAM from fuzzed bytes: correct most of the time, so that the client's
-//! last steps are reached.
+//! The server's side of SCRAM from fuzzed bytes: correct most of the time, so that the client's last steps are reached.
 
 use std::borrow::Cow;
 
@@ -63,7 +62,6 @@ impl ScramServer {
     }
 }
 
-/// The client's nonce in its message.
 fn nonce(got: &[u8]) -> Cow<'_, str> {
     let found = got.windows(BARE.len()).position(|window| window == BARE.as_bytes());
     let start = found.map_or(got.len(), |at| at + BARE.len());

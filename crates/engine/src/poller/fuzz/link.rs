@@ -16,7 +16,6 @@ pub(super) enum Place {
     With(usize, usize),
     /// This poller has released it.
     LetGo(usize, OwnedFd),
-    /// The load has closed it.
     Closed,
     /// The poller has reported its end.
     Ended,
@@ -35,8 +34,7 @@ pub(super) struct Link {
     /// How many bytes the load sends, and how many of them the peer has read.
     pub sent: usize,
     pub read: usize,
-    /// How many bytes the peer wants to write, how many its socket has taken, and how many the
-    /// handler has received.
+    /// How many bytes the peer wants to write, how many its socket has taken, and how many the handler has received.
     pub wanted: usize,
     pub written: usize,
     pub received: usize,
@@ -48,7 +46,6 @@ pub(super) struct Link {
     pub is_cut: bool,
 }
 
-/// Bytes of one direction of a connection; no two connections or directions have the same.
 pub(super) fn bytes(number: usize, direction: usize, range: Range<usize>) -> &'static [u8] {
     /// A prime, so that the loss of a block of bytes is noticed.
     const PERIOD: usize = 65_521;
@@ -96,14 +93,12 @@ impl Link {
         matches!(self.place, Place::With(..) | Place::LetGo(..))
     }
 
-    /// Writes the handler's next message.
     pub(super) fn compose(&mut self, length: usize) {
         let end = (self.sent + length).min(MOST_BYTES);
         self.outgoing = self.sent..end;
         self.sent = end;
     }
 
-    /// Lets the peer write as much as fits of what it wants to write.
     pub(super) fn write(&mut self) {
         while let Some(mut peer) = self.peer.as_ref() {
             if self.written == self.wanted || self.peer_ended_writing {
@@ -153,7 +148,6 @@ impl Link {
         false
     }
 
-    /// Whether nothing is missing.
     pub(super) fn is_settled(&mut self) -> bool {
         self.write();
         let is_at_end = self.read(usize::MAX / 2);

@@ -9,20 +9,18 @@ const LENGTHS: [usize; 8] = [1, 100, 16_383, 16_384, 16_385, 20_000, 70_000, 300
 /// One step of a play, on the connection in a slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    /// One turn of a poller.
-    Turn { poller: usize },
-    /// A poller is flushed.
-    Flush { poller: usize },
-    /// Opens a new connection in this slot, in place of one that may be there, under the same
-    /// token.
+    Turn {
+        poller: usize,
+    },
+    Flush {
+        poller: usize,
+    },
+    /// Opens a new connection in this slot, in place of one that may be there, under the same token.
     Connect,
-    /// The load sends.
     Send(usize),
     /// Makes the load react after it has received this many more bytes.
     React(usize, Reaction),
-    /// The load closes the connection.
     Close,
-    /// Makes the poller release the connection.
     Release,
     /// Makes the other poller take over a released connection.
     Adopt,
@@ -45,7 +43,6 @@ pub(super) enum Reaction {
 }
 
 impl Step {
-    /// Returns the slot and the step.
     pub(super) fn from_bytes([kind, which, size]: [u8; STEP_BYTES]) -> (usize, Self) {
         let poller = usize::from(which) % POLLERS;
         let length = LENGTHS[usize::from(size) % LENGTHS.len()];

@@ -27,7 +27,6 @@ impl<P: Poller> Bench<P> {
         }
     }
 
-    /// Continues with `token` on another poller.
     fn move_to_another(&mut self, token: usize) {
         let Released::Socket(socket) = self.release(token) else {
             panic!("nothing is in its way");

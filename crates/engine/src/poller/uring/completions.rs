@@ -141,8 +141,6 @@ impl Uring {
         }
     }
 
-    /// Passes the `length` bytes in buffer `id` to the handler for `token`; the caller returns the
-    /// buffer.
     fn hand_over(&mut self, token: usize, id: u16, length: usize, handler: &mut impl Handler) -> Next {
         // the handler may change a message that waits for the next batch, so it is copied
         if let Some(Some(connection)) = self.connections.get_mut(token)

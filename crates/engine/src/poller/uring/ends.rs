@@ -30,12 +30,10 @@ pub(super) struct Looks {
 }
 
 impl Looks {
-    /// The first checks are some time after `now`.
     pub(super) fn after(now: Nanos) -> Self {
         Self { next: now + LOOK_EVERY, token: 0 }
     }
 
-    /// How many of `connections` connections are to be checked at `now`.
     fn due(&mut self, now: Nanos, connections: usize) -> usize {
         if now < self.next {
             return 0;
@@ -91,9 +89,8 @@ impl Uring {
         handler.handle_close(token, why);
     }
 
-    /// Asks the kernel to end the receive of `token`. The completion of the receive confirms it; the
-    /// kernel reports it after everything that arrived before, which takes long with many busy
-    /// connections.
+    /// Asks the kernel to end the receive of `token`. The completion of the receive confirms it; the kernel reports it
+    /// after everything that arrived before, which takes long with many busy connections.
     pub(super) fn end_receive(&mut self, token: usize) {
         let Some(Some(connection)) = self.connections.get_mut(token) else {
             return;
@@ -109,8 +106,6 @@ impl Uring {
         connection.is_cancelled = cancelled.is_ok();
     }
 
-    /// Ends every request and waits for the kernel's confirmation of each; returns false if it does
-    /// not come.
     pub(super) fn end_requests(&mut self) -> bool {
         if self.is_broken {
             return false;

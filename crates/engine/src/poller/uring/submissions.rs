@@ -16,7 +16,6 @@ use super::{Outgoing, Uring};
 use crate::clock::{Nanos, SECOND};
 
 impl Uring {
-    /// Submits as much of the pending work as one batch holds, and waits for `wanted` completions.
     pub(super) fn enter(&mut self, wanted: usize, timeout: Option<Nanos>, handler: &impl Handler) -> io::Result<()> {
         if self.is_broken {
             return Err(io::Error::other("io_uring took no requests"));
@@ -118,13 +117,12 @@ impl Uring {
                     continue;
                 }
             };
-            // SAFETY: there is room. A copy is in `copies`, unchanged, until its request completed,
-            // whatever becomes of the connection. A message of the handler's is borrowed from it
-            // until `enter`, our only caller, returns. By then the request is complete: it may not
-            // wait (DONTWAIT), nor is it forced to a worker thread (no ASYNC, no link, no drain),
-            // so the kernel makes it inside io_uring_enter, copies the bytes into the socket, and
-            // lets go of them. `enter` returns only when the queue is empty, or sets `is_broken`,
-            // after which no entry in the queue is ever shown to the kernel.
+            // SAFETY: there is room. A copy is in `copies`, unchanged, until its request completed, whatever becomes of
+            // the connection. A message of the handler's is borrowed from it until `enter`, our only caller, returns.
+            // By then the request is complete: it may not wait (DONTWAIT), nor is it forced to a worker thread (no
+            // ASYNC, no link, no drain), so the kernel makes it inside io_uring_enter, copies the bytes into the
+            // socket, and lets go of them. `enter` returns only when the queue is empty, or sets `is_broken`, after
+            // which no entry in the queue is ever shown to the kernel.
             let pushed = unsafe { queue.push(&entry) };
             debug_assert!(pushed.is_ok());
         }
@@ -143,7 +141,6 @@ fn send(token: usize, message: &[u8], flags: SendFlags) -> squeue::Entry {
         .build()
 }
 
-/// Whether a wait ended without a completion, which is allowed.
 fn is_interruption(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(errno, Some(Errno::TIME | Errno::INTR))
