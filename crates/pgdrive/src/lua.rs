@@ -107,7 +107,7 @@ fn connection(params: &Params) -> Vec<(&'static str, OptionValue)> {
         ("pgsql_port", OptionValue::Int(port)),
         ("pgsql_user", OptionValue::Text(params.user.clone())),
         ("pgsql_db", OptionValue::Text(params.dbname.clone())),
-        ("pgsql_sslmode", OptionValue::Text(params.sslmode.as_str().to_owned())),
+        ("pgsql_sslmode", OptionValue::Text(params.sslmode.to_string())),
     ]
 }
 
