@@ -28,6 +28,7 @@ from tests.unit.audit_sample import (
     by_hosts,
     changed,
     dipping,
+    each_second,
     of,
     on_disks,
     own,
@@ -73,6 +74,22 @@ def caught(errors: int, retries: int = 0) -> dict[str, object]:
     """Returns figures of a Lua script that ignores errors, `retries` of which began an event again."""
     counts = {"reads": 600_000, "writes": 0, "others": 0, "ignored_errors": errors, "reconnects": 0}
     return {"statements": counts, "retries": retries}
+
+
+def paged(swapped: int) -> FakeRun:
+    """Returns trials in whose measured part the host swaps so many bytes."""
+    return probed(own(), lambda _: each_second(60.0, "paging", swapped_in=0.0, swapped_out=swapped / 60))
+
+
+def copied() -> FakeRun:
+    """Returns trials that all have the latencies of the first."""
+    first = own().trials[0].summary
+    return changed(own(), lambda _: {"summary": {"latency_ns": first.latency_ns if first else None}})
+
+
+def cut_short(seconds: float) -> FakeRun:
+    """Returns trials of 60 s of which one measured only so long."""
+    return changed(own(), lambda trial: {"summary": {"measured_s": seconds if trial.number == 3 else 60.0}})
 
 
 def by_default(a: str, b: str) -> FakeRun:
@@ -257,6 +274,9 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     ),
     ("checkpoint-cycle", NOTE, own(workload="tpcb-like", length_s=599), own(workload="tpcb-like", length_s=600)),
     ("unsteady", CAUTION, own(seconds=[9000.0] * 40 + [6700.0] * 20), own(seconds=[9000.0] * 40 + [6800.0] * 20)),
+    ("too-short", CAUTION, cut_short(53.0), cut_short(55.0)),
+    ("arithmetic", CAUTION, own(summary={"succeeded": 602_000}), own(summary={"succeeded": 600_400})),
+    ("identical-rows", INVALID, copied(), own()),
     ("too-short", CAUTION, own(length_s=9.0), own(length_s=9.9)),
     ("too-short", CAUTION, printed(ROW.but(duration_s=59.0)), printed(ROW.but(duration_s=59.6))),
     ("no-repeats", CAUTION, own(repeats=1), own(repeats=6)),
@@ -405,6 +425,7 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     ("preflight", CAUTION, own(preflight=[GOVERNOR, TSC]), own(preflight=[TSC, HPET, TMPFS])),
     ("other-load", CAUTION, own(probe_rows=on_host(others=0.06)), own(probe_rows=on_host(others=0.04))),
     ("other-load", CAUTION, own(probe_rows=on_host(steal=0.025)), own(probe_rows=on_host(steal=0.015))),
+    ("swapping", CAUTION, paged(2 << 20), paged(1 << 19)),
     # in one arm more than in the other
     (
         "other-load",

@@ -14,7 +14,7 @@ from pgdyno.audit.pairing import Pairing, pairing_between, pairing_of_arms, pair
 from pgdyno.audit.setting_values import setting_value
 from pgdyno.records import NetworkPathRecord, TrialRecord
 from pgdyno.store.trial_tables import SeriesRow, SettingRow
-from tests.unit.audit_disturbed import hits
+from tests.unit.audit_disturbed import hits, on_host
 from tests.unit.audit_sample import ROW, FakeRun, changed, own, printed, probed, way
 from tests.unit.test_fingerprint import BASE, SERVER
 
@@ -275,3 +275,19 @@ def test_processors_of_one_class_confound_two_targets_of_a_run() -> None:
 
     assert topics(pairing_within(rented("Xeon 8124M"), "target", ["a"], ["b"])) == ["processor"]
     assert topics(pairing_within(rented("Xeon 8259CL"), "target", ["a"], ["b"])) == []
+
+
+@pytest.mark.parametrize(("steal", "topics"), [(0.04, ["other load"]), (0.01, [])])
+def test_steal_in_one_arm_confounds(steal: float, topics: list[str]) -> None:
+    run = probed(own(), lambda trial: on_host(steal=steal if trial.target == "b" else 0.0))
+    found = pairing_within(run, "target", ["a"], ["b"])
+    assert [each.topic for each in found.confounders] == topics
+
+
+def test_the_defaults_of_another_version_belong_to_it() -> None:
+    settings = {number: {"effective_io_concurrency": "1" if number % 2 else "16"} for number in range(1, 13)}
+    of_versions = replace(own(versions=("16.9", "18.6")), server=settings)
+    found = pairing_within(of_versions, "target", ["a"], ["b"])
+    assert (found.brought, [each.topic for each in found.confounders]) == (["effective_io_concurrency 16 (1)"], [])
+    of_machines = pairing_within(replace(own(), server=settings), "protocol", ["a"], ["b"])
+    assert (of_machines.brought, [each.topic for each in of_machines.confounders]) == ([], ["effective_io_concurrency"])

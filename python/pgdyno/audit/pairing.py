@@ -25,6 +25,7 @@ from pgdyno.audit.rules import (
     durability,
     hardware_differs,
     network_floor,
+    other_load,
     placement_differs,
     settings_differ,
     version_differs,
@@ -53,6 +54,7 @@ TOPICS = {
     version_differs.RULE.id: VERSION,
     cache_differs.RULE.id: "cache contents",
     dataset_differs.RULE.id: "dataset size",
+    other_load.RULE.id: "other load",
 }
 """Rules about pairs, whose findings concern the comparison and no single trial, with the topic of each."""
 ABOUT_ARMS = frozenset([*TOPICS, drift.RULE.id])
@@ -68,6 +70,7 @@ PAIR_RULES = (
     version_differs.RULE,
     cache_differs.RULE,
     dataset_differs.RULE,
+    other_load.RULE,
 )
 GROUPS = {
     "hardware": frozenset(["processor", "memory", "hypervisor", "storage"]),
@@ -197,7 +200,8 @@ def inequalities(run: AuditRun, base: str, other: str) -> list[Message]:
     ]
 
 
-CHANGING = {TOPICS[rule.id] for rule in (cache_differs.RULE, dataset_differs.RULE, network_floor.RULE)}
+_CHANGING = (cache_differs.RULE, dataset_differs.RULE, network_floor.RULE, other_load.RULE)
+CHANGING = {TOPICS[rule.id] for rule in _CHANGING}
 """Topics of rules that judge by the trials' figures, which differ by chance between equal targets."""
 
 
@@ -348,6 +352,8 @@ def _is_of_pair(finding: Finding) -> bool:
         return finding.severity is Severity.INVALID
     if finding.rule == version_differs.RULE.id:
         return True
+    if finding.rule == other_load.RULE.id:
+        return finding.id == other_load.DIFFERS
     if finding.rule in (network_floor.RULE.id, placement_differs.RULE.id):
         named = {str(each.figures["target"]) for each in finding.evidence if "target" in each.figures}
         return len(named) > 1

@@ -12,6 +12,7 @@ from pgdyno.messages import Message
 RATE_TOLERANCE = 0.005
 """In addition to rounding, the time to connect and the last transaction; see `_allowed`."""
 SUM_TOLERANCE = 0.05
+INTERVAL_TOLERANCE = 0.001
 ORDER_TOLERANCE = 0.02
 """Percentiles are bounds of histogram buckets, so that a percentile of few transactions may exceed the largest latency:
 sysbench's buckets are 1.8 % wide.
@@ -24,6 +25,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     yield from _sums(subject)
     yield from _orders(subject)
     yield from _claims(subject)
+    yield from _intervals(subject)
 
 
 def _rates(subject: Subject) -> Iterator[RuleFinding]:
@@ -48,6 +50,30 @@ def _rates(subject: Subject) -> Iterator[RuleFinding]:
             list(off),
             list(off.values()),
             "find out which of count, length and rate is wrong",
+        )
+
+
+def _intervals(subject: Subject) -> Iterator[RuleFinding]:
+    off: dict[int, Evidence] = {}
+    for sample in subject.samples if not subject.imported else ():
+        seconds = subject.seconds(sample.number)
+        counted, told = int(seconds.succeeded[seconds.is_measured].sum()), sample.summary.succeeded or 0
+        # the last transaction of each client may belong to no interval
+        if seconds.is_measured.any() and abs(counted - told) > sample.clients + INTERVAL_TOLERANCE * told:
+            figures: dict[str, float | str] = {"transactions": told, "transactions_of_intervals": counted}
+            off[sample.number] = Evidence(at=sample.at("transactions"), figures=figures)
+    if off:
+        yield RuleFinding(
+            Severity.CAUTION,
+            Message(
+                "arithmetic-intervals",
+                "the summary of {trials} trial has another number of transactions than its intervals",
+                "the summaries of {trials} trials have other numbers of transactions than their intervals",
+                trials=len(off),
+            ),
+            list(off),
+            list(off.values()),
+            "find out who changed the files of the run; measure again",
         )
 
 

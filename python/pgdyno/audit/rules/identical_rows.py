@@ -25,16 +25,16 @@ chance, and six digits agree once in a million pairs.
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
-    if not subject.imported:
-        # a program wrote these figures, so that nobody copied them
-        return
     alike: dict[tuple[str, str, bool], list[tuple[Sample, Sample]]] = {}
     by_figures: dict[tuple[float, ...], list[Sample]] = {}
     for sample in subject.samples:
-        by_figures.setdefault(tuple(_measured(sample).values()), []).append(sample)
+        # an idle trial has no figures
+        if sample.rate > 0 or subject.imported:
+            by_figures.setdefault(tuple(_measured(sample).values()), []).append(sample)
     for group in by_figures.values():
         for a, b in combinations(group, 2):
-            if list(_measured(a)) == list(_measured(b)) and _is_other(a, b):
+            is_certain = subject.imported or (len(_measured(a)) >= CERTAIN and _digits(a) >= DIGITS)
+            if is_certain and list(_measured(a)) == list(_measured(b)) and _is_other(a, b):
                 alike.setdefault((a.target, b.target, a.clients == b.clients), []).append((a, b))
     for (first, second, same_clients), pairs in alike.items():
         certain = len(_measured(pairs[0][0])) >= CERTAIN

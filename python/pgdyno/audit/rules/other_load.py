@@ -22,6 +22,7 @@ STEAL = 0.02
 """Share of the host's CPU time; `pgdyno doctor` warns from the same share on."""
 APART = 0.03
 """Between the medians of two arms: the largest regression that `pgdyno gate` accepts by default."""
+DIFFERS = "other-load-differs"
 _BUSY = ("user", "system", "irq")
 
 
@@ -91,7 +92,7 @@ def _apart(subject: Subject, loads: Mapping[Sample, _Load]) -> Iterator[RuleFind
         yield RuleFinding(
             Severity.CAUTION,
             Message(
-                "other-load-differs",
+                DIFFERS,
                 "other processes and the hypervisor took {most:.0%} of the host's CPU time from trials of "
                 "{most_at}, and {least:.0%} from those of {least_at} (medians)",
                 most=taken[high],

@@ -1,0 +1,48 @@
+"""Reports hosts that swapped during trials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.subject import Subject
+from pgdyno.messages import Message
+from pgdyno.units import format_size
+
+LEAST_BYTES = 1 << 20
+"""An idle host writes a few forgotten pages to swap now and then."""
+_PAGING = [("paging", "swapped_in"), ("paging", "swapped_out")]
+
+
+def _check(subject: Subject) -> Iterator[RuleFinding]:
+    amounts = subject.run.amounts_within(subject.measured, _PAGING)
+    if not any(amounts.values()):
+        raise MissingError(Message("no-host-paging", "no probe sampled the paging of the server's host"))
+    swapped = {trial: sum(found.values()) for (trial, _), found in amounts.items()}
+    samples = [sample for sample in subject.samples if swapped.get(sample.number, 0) > LEAST_BYTES]
+    if samples:
+        most = max(swapped[sample.number] for sample in samples)
+        yield RuleFinding(
+            Severity.CAUTION,
+            Message(
+                "swapping",
+                "the server's host swapped up to {most} in {trials} of {all} trials",
+                most=format_size(round(most)),
+                trials=len(samples),
+                all=len(swapped),
+            ),
+            [sample.number for sample in samples],
+            [Evidence(at=each.at(), figures={"swapped_bytes": round(swapped[each.number])}) for each in samples],
+            "lower shared_buffers or work_mem, stop other programs, or use a host with more memory",
+        )
+
+
+RULE = Rule(
+    "swapping",
+    "bytes that the server's host read from swap or wrote to it in the measured part: caution above 1 MiB. A generator "
+    "on the same host swaps with it",
+    Severity.CAUTION,
+    "docs/reference/probe.md, paging",
+    _check,
+    place=115,
+)
