@@ -3,9 +3,9 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use pgdyno_connect::{Dialer, Transport};
+use pgdyno_connect::{CancelToken, Dialer, Transport};
 
-use crate::cancel_tokens::CancelTokens;
+use crate::by_token::ByToken;
 use crate::clock::Clock;
 use crate::poller::Poller;
 use crate::reconnect::load_params;
@@ -34,7 +34,7 @@ pub struct Connections<P> {
     pub poller: P,
     pub tls_sessions: TlsSessions,
     /// The keys for cancelling statements.
-    pub cancels: CancelTokens,
+    pub cancels: ByToken<CancelToken>,
     /// Makes them.
     pub dialer: Dialer<Request>,
 }
@@ -45,7 +45,7 @@ impl<P: Poller> Connections<P> {
         let dialer = Dialer::new(load_params(spec))?;
         let mut poller = P::new(most, clock)?;
         poller.watch(dialer.as_fd())?;
-        Ok(Self { poller, tls_sessions: TlsSessions::default(), cancels: CancelTokens::default(), dialer })
+        Ok(Self { poller, tls_sessions: TlsSessions::default(), cancels: ByToken::default(), dialer })
     }
 
     /// Takes over a connection as `token`.

@@ -9,7 +9,7 @@
 //! ```
 
 mod answer;
-mod cancel_tokens;
+mod by_token;
 mod client;
 mod client_abort;
 #[cfg(test)]
@@ -60,7 +60,6 @@ mod transaction;
 mod worker;
 mod worker_channel;
 mod worker_message;
-mod worker_pool;
 
 pub use error::RunError;
 pub use observer::{Connected, Observer};

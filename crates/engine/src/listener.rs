@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
 
 use crate::clock::{Clock, Nanos};
 use crate::commit_ledger::ClientLedger;
@@ -10,13 +11,13 @@ use crate::interval::{Merged, Merger};
 use crate::latencies::Moments;
 use crate::observer::Observer;
 use crate::outage::{OutageNote, OutageTracker};
-use crate::phase_report::PhaseEnd;
+use crate::phase_report::PhaseReport;
 use crate::recorder::ScriptRecord;
-use crate::report::{End, Outcome, Report, Totals};
+use crate::report::{Outcome, Report, Totals};
 use crate::spec::{Spec, Window};
 use crate::timetable::Timetable;
+use crate::worker_channel::WorkerReceiver;
 use crate::worker_message::{WorkerEnd, WorkerMessage};
-use crate::worker_pool::WorkerPool;
 
 /// What is known when the load begins.
 pub struct LoadStart<'a> {
@@ -36,7 +37,9 @@ pub struct LoadStart<'a> {
 pub struct Listener<'a, O> {
     spec: &'a Spec,
     start: LoadStart<'a>,
-    pool: WorkerPool,
+    received: WorkerReceiver,
+    /// Return emptied records to each worker. One that has ended needs none.
+    recycling: Vec<Sender<Vec<ScriptRecord>>>,
     observer: &'a mut O,
     merger: Merger,
     totals: Totals<'a>,
@@ -44,21 +47,30 @@ pub struct Listener<'a, O> {
 }
 
 impl<'a, O: Observer> Listener<'a, O> {
-    pub fn new(spec: &'a Spec, start: LoadStart<'a>, pool: WorkerPool, observer: &'a mut O) -> Self {
+    pub fn new(
+        spec: &'a Spec,
+        start: LoadStart<'a>,
+        received: WorkerReceiver,
+        recycling: Vec<Sender<Vec<ScriptRecord>>>,
+        observer: &'a mut O,
+    ) -> Self {
         Self {
             merger: Merger::new(spec.workers, start.timetable.origin),
             totals: Totals::new(spec.programs.len(), spec.phases.as_ref()),
             ends: Vec::new(),
             spec,
             start,
-            pool,
+            received,
+            recycling,
             observer,
         }
     }
 
     /// Receives messages until the last worker has ended.
     pub fn listen(mut self, stop: &AtomicBool) -> Result<Report, RunError> {
-        while let Some(message) = self.pool.next() {
+        while self.ends.len() < self.recycling.len()
+            && let Ok(message) = self.received.recv()
+        {
             self.take(message, stop);
             while let Some(merged) = self.merger.take_whole() {
                 self.hand_on(merged);
@@ -78,7 +90,7 @@ impl<'a, O: Observer> Listener<'a, O> {
             WorkerMessage::Interval(interval) => {
                 let worker = interval.worker;
                 if let Some(used) = self.merger.add(interval) {
-                    self.pool.recycle(worker, used);
+                    let _ = self.recycling[worker].send(used);
                 }
             }
             // the tracker is checked after every message
@@ -100,7 +112,7 @@ impl<'a, O: Observer> Listener<'a, O> {
         self.observer.interval(&merged);
         merged.scripts.append(&mut of_phases);
         merged.scripts.iter_mut().for_each(ScriptRecord::clear);
-        self.pool.recycle(0, merged.scripts);
+        let _ = self.recycling[0].send(merged.scripts);
     }
 
     fn report_outage(&mut self, note: &OutageNote) {
@@ -123,12 +135,14 @@ impl<'a, O: Observer> Listener<'a, O> {
             outages
         });
         let (spec, start, mut ends) = (self.spec, &self.start, self.ends);
-        let phases = phases_end(spec, &ends, start, start.clock.now());
-        let end = sum_up(spec, &ends, start);
-        let mut report = self.totals.into_report(outcome(&ends, stop), &end, &phases);
-        report.outages = outages;
-        report.ledger = spec.ledger.as_ref().map(|_| client_ledgers(&mut ends));
-        Ok(report)
+        let report = Report {
+            outcome: outcome(&ends, stop),
+            phases: end_phases(spec, &ends, start, start.clock.now()),
+            outages,
+            ledger: spec.ledger.as_ref().map(|_| client_ledgers(&mut ends)),
+            ..sum_up(spec, &ends, start)
+        };
+        Ok(self.totals.complete(report))
     }
 }
 
@@ -139,15 +153,21 @@ fn client_ledgers(ends: &mut [WorkerEnd]) -> Vec<ClientLedger> {
     parts
 }
 
-fn phases_end(spec: &Spec, ends: &[WorkerEnd], start: &LoadStart<'_>, now: Nanos) -> Vec<PhaseEnd> {
+fn end_phases(spec: &Spec, ends: &[WorkerEnd], start: &LoadStart<'_>, now: Nanos) -> Vec<PhaseReport> {
     let scripts = spec.programs.len();
-    let numbered = start.timetable.planned.iter().enumerate();
+    let specs = spec.phases.iter().flat_map(|phases| phases.specs());
+    let numbered = start.timetable.planned.iter().zip(specs).enumerate();
     numbered
-        .map(|(number, planned)| {
+        .map(|(number, (planned, phase))| {
             let records = ends.iter().flat_map(|end| &end.in_flight);
-            PhaseEnd {
+            let to = planned.to.min(now) + overrun(ends, number, clients_of(spec, number));
+            PhaseReport {
+                name: phase.name.clone(),
+                result: phase.result,
+                duration: phase.duration.as_nanos() as Nanos,
                 from: planned.from,
-                to: planned.to.min(now) + overrun(ends, number, clients_of(spec, number)),
+                to: to.max(planned.from),
+                scripts: Vec::new(),
                 unstarted: ends.iter().map(|end| end.unstarted[number]).sum(),
                 in_flight: records.filter(|record| *record / scripts == number).count() as u64,
             }
@@ -176,7 +196,7 @@ fn outcome(ends: &[WorkerEnd], stop: &AtomicBool) -> Outcome {
     }
 }
 
-fn sum_up(spec: &Spec, ends: &[WorkerEnd], start: &LoadStart<'_>) -> End {
+fn sum_up(spec: &Spec, ends: &[WorkerEnd], start: &LoadStart<'_>) -> Report {
     let until = ends.iter().map(|end| end.measured_until).max().unwrap_or(0);
     let outside = match spec.window {
         Window::Planned => overrun(ends, 0, spec.clients),
@@ -186,7 +206,7 @@ fn sum_up(spec: &Spec, ends: &[WorkerEnd], start: &LoadStart<'_>) -> End {
     for ended in ends.iter().flat_map(|end| &end.ended) {
         fairness.record(*ended);
     }
-    End {
+    Report {
         fairness,
         in_flight: ends.iter().map(|end| end.in_flight.len() as u64).sum(),
         unstarted: ends.iter().flat_map(|end| &end.unstarted).sum(),
@@ -196,5 +216,6 @@ fn sum_up(spec: &Spec, ends: &[WorkerEnd], start: &LoadStart<'_>) -> End {
         measured: until.saturating_sub(start.timetable.measure) + outside,
         connecting: start.connecting,
         start_late: start.delay.load(Ordering::Relaxed),
+        ..Report::default()
     }
 }

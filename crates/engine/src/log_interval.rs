@@ -2,45 +2,17 @@
 
 use std::io::{self, Write};
 
+use crate::latencies::Moments;
 use crate::log_entry::{Columns, Entry};
 use crate::recorder::Ending;
-
-/// Sums of values in microseconds.
-#[derive(Debug, Clone, Copy, Default)]
-struct Sums {
-    count: u64,
-    sum: f64,
-    sum_of_squares: f64,
-    min: f64,
-    max: f64,
-}
-
-impl Sums {
-    fn add(&mut self, value_us: u64) {
-        let value = value_us as f64;
-        if self.count == 0 || value < self.min {
-            self.min = value;
-        }
-        if self.count == 0 || value > self.max {
-            self.max = value;
-        }
-        self.count += 1;
-        self.sum += value;
-        self.sum_of_squares += value * value;
-    }
-
-    fn write(&self, out: &mut impl Write) -> io::Result<()> {
-        let Self { sum, sum_of_squares, min, max, .. } = self;
-        write!(out, " {sum:.0} {sum_of_squares:.0} {min:.0} {max:.0}")
-    }
-}
 
 #[derive(Debug, Default)]
 pub struct LogInterval {
     /// Start of the interval, in seconds since 1970.
     start_s: u64,
-    latency: Sums,
-    lag: Sums,
+    /// In microseconds, as `lag`.
+    latency: Moments,
+    lag: Moments,
     skipped: u64,
     retried: u64,
     retries: u64,
@@ -67,8 +39,8 @@ impl LogInterval {
         }
         match entry.ending {
             Ending::Succeeded => {
-                self.latency.add(entry.latency / 1000);
-                self.lag.add(entry.lag / 1000);
+                self.latency.record(entry.latency / 1000);
+                self.lag.record(entry.lag / 1000);
             }
             Ending::Skipped => self.skipped += 1,
             Ending::SerializationFailure => self.serialization_failures += 1,
@@ -85,9 +57,10 @@ impl LogInterval {
     pub fn write(&self, out: &mut impl Write, columns: Columns) -> io::Result<()> {
         let shown = |wanted: bool, value: u64| if wanted { value } else { 0 };
         write!(out, "{} {}", self.start_s, self.latency.count)?;
-        self.latency.write(out)?;
-        let lag = if columns.lag { self.lag } else { Sums::default() };
-        lag.write(out)?;
+        let lag = if columns.lag { self.lag } else { Moments::default() };
+        for Moments { sum, sum_of_squares, min, max, .. } in [self.latency, lag] {
+            write!(out, " {sum:.0} {sum_of_squares:.0} {min} {max}")?;
+        }
         write!(
             out,
             " {} {} {} {} {}",

@@ -2,7 +2,6 @@
 
 use crate::clock::{Nanos, SECOND};
 use crate::latencies::{Latencies, Moments};
-use crate::phases::Phases;
 use crate::recorder::{Counts, ScriptRecord};
 
 /// The results of one phase. `scheduled() = succeeded + failed + skipped + in flight`.
@@ -26,16 +25,16 @@ pub struct PhaseReport {
 
 impl PhaseReport {
     pub fn counts(&self) -> Counts {
-        counts(&self.scripts)
+        ScriptRecord::sum(&self.scripts).counts
     }
 
     pub fn latency(&self) -> Latencies {
-        latency(&self.scripts)
+        ScriptRecord::sum(&self.scripts).latency
     }
 
     /// Schedule lag of all scripts together.
     pub fn lag(&self) -> Moments {
-        lag(&self.scripts)
+        ScriptRecord::sum(&self.scripts).lag
     }
 
     /// How many transactions were scheduled.
@@ -55,36 +54,6 @@ impl PhaseReport {
     }
 }
 
-/// What is known of a phase only after the workers have ended.
-#[derive(Debug, Clone, Copy)]
-pub struct PhaseEnd {
-    /// See [`PhaseReport::from`].
-    pub from: Nanos,
-    /// See [`PhaseReport::to`].
-    pub to: Nanos,
-    /// See [`PhaseReport::in_flight`].
-    pub in_flight: u64,
-    /// See [`PhaseReport::unstarted`].
-    pub unstarted: u64,
-}
-
-pub fn in_order(phases: &Phases, records: &[ScriptRecord], scripts: usize, ends: &[PhaseEnd]) -> Vec<PhaseReport> {
-    let recorded = phases.specs().iter().zip(records.chunks(scripts));
-    recorded
-        .zip(ends)
-        .map(|((spec, records), end)| PhaseReport {
-            name: spec.name.clone(),
-            result: spec.result,
-            duration: spec.duration.as_nanos() as Nanos,
-            from: end.from,
-            to: end.to.max(end.from),
-            scripts: records.to_vec(),
-            in_flight: end.in_flight,
-            unstarted: end.unstarted,
-        })
-        .collect()
-}
-
 /// The total time of `phases`; a period in which two of them overlap counts once.
 pub fn measured(phases: &[&PhaseReport]) -> Nanos {
     let (mut sum, mut reached) = (0, 0);
@@ -92,25 +61,6 @@ pub fn measured(phases: &[&PhaseReport]) -> Nanos {
         sum += phase.to.saturating_sub(phase.from.max(reached));
         reached = reached.max(phase.to);
     }
-    sum
-}
-
-pub fn counts(scripts: &[ScriptRecord]) -> Counts {
-    let mut sum = Counts::default();
-    scripts.iter().for_each(|script| sum.add(&script.counts));
-    sum
-}
-
-pub fn latency(scripts: &[ScriptRecord]) -> Latencies {
-    let mut sum = Latencies::default();
-    scripts.iter().for_each(|script| sum.add(&script.latency));
-    sum
-}
-
-/// Schedule lag of all scripts together.
-pub fn lag(scripts: &[ScriptRecord]) -> Moments {
-    let mut sum = Moments::default();
-    scripts.iter().for_each(|script| sum.add(&script.lag));
     sum
 }
 

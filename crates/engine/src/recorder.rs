@@ -152,6 +152,12 @@ impl Statements {
 }
 
 impl ScriptRecord {
+    pub fn sum(records: &[Self]) -> Self {
+        let mut sum = Self::default();
+        records.iter().for_each(|record| sum.add(record));
+        sum
+    }
+
     pub fn add(&mut self, other: &Self) {
         self.counts.add(&other.counts);
         self.latency.add(&other.latency);

@@ -10,14 +10,15 @@ use crate::health::Healths;
 use crate::interval::{ErrorNote, Merged, Phase};
 use crate::latencies::{Latencies, Moments};
 use crate::outage::Outages;
-use crate::phase_report::{PhaseEnd, PhaseReport, counts, in_order, lag, latency, measured};
+use crate::phase_report::{PhaseReport, measured};
 use crate::phases::Phases;
 use crate::recorder::{Counts, ScriptRecord, Statements};
 
 /// How a run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Outcome {
     /// It ended as planned.
+    #[default]
     Finished,
     /// It was ended by a signal, or because its parent has ended.
     Interrupted,
@@ -26,7 +27,7 @@ pub enum Outcome {
 }
 
 /// The results of the measured part of a run. `scheduled() = succeeded + failed + skipped + in flight`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Report {
     /// How the run ended.
     pub outcome: Outcome,
@@ -66,29 +67,25 @@ pub struct Report {
 impl Report {
     /// Statements of all scripts together; only for clients with a driver.
     pub fn statements(&self) -> Statements {
-        let mut sum = Statements::default();
-        self.scripts.iter().for_each(|script| sum.add(&script.statements));
-        sum
+        ScriptRecord::sum(&self.scripts).statements
     }
 
     pub fn counts(&self) -> Counts {
-        counts(&self.scripts)
+        ScriptRecord::sum(&self.scripts).counts
     }
 
     pub fn latency(&self) -> Latencies {
-        latency(&self.scripts)
+        ScriptRecord::sum(&self.scripts).latency
     }
 
     /// Schedule lag of all scripts together.
     pub fn lag(&self) -> Moments {
-        lag(&self.scripts)
+        ScriptRecord::sum(&self.scripts).lag
     }
 
     /// Time to connect, of all scripts together (-C).
     pub fn reconnecting(&self) -> Moments {
-        let mut sum = Moments::default();
-        self.scripts.iter().for_each(|script| sum.add(&script.connecting));
-        sum
+        ScriptRecord::sum(&self.scripts).connecting
     }
 
     /// How many transactions were scheduled.
@@ -169,63 +166,24 @@ impl<'a> Totals<'a> {
         self.errors.count(sqlstate, &note.message, times);
     }
 
-    /// Makes the report; the caller knows how the run and its phases ended.
-    pub fn into_report(self, outcome: Outcome, end: &End, ends: &[PhaseEnd]) -> Report {
-        let phases = self.phases.map_or_else(Vec::new, |phases| in_order(phases, &self.records, self.scripts, ends));
-        let (scripts, in_flight, unstarted, length) = if phases.is_empty() {
-            (self.records, end.in_flight, end.unstarted, end.measured)
-        } else {
-            let results: Vec<_> = phases.iter().filter(|phase| phase.result).collect();
-            let mut scripts = vec![ScriptRecord::default(); self.scripts];
+    /// Completes a report in which only what was recorded is missing.
+    pub fn complete(self, mut report: Report) -> Report {
+        for (phase, records) in report.phases.iter_mut().zip(self.records.chunks(self.scripts)) {
+            phase.scripts = records.to_vec();
+        }
+        report.scripts = self.records;
+        if !report.phases.is_empty() {
+            let results: Vec<_> = report.phases.iter().filter(|phase| phase.result).collect();
+            report.scripts = vec![ScriptRecord::default(); self.scripts];
             for phase in &results {
-                for (all, one) in scripts.iter_mut().zip(&phase.scripts) {
+                for (all, one) in report.scripts.iter_mut().zip(&phase.scripts) {
                     all.add(one);
                 }
             }
-            let in_flight = results.iter().map(|phase| phase.in_flight).sum();
-            let unstarted = results.iter().map(|phase| phase.unstarted).sum();
-            (scripts, in_flight, unstarted, measured(&results))
-        };
-        Report {
-            outcome,
-            scripts,
-            commands: self.commands,
-            in_flight,
-            unstarted,
-            clients_aborted: end.clients_aborted,
-            left_running: end.left_running,
-            measured: length,
-            connecting: end.connecting,
-            start_late: end.start_late,
-            errors: self.errors.into_list(),
-            unreported_errors: end.unreported_errors,
-            outages: None,
-            ledger: None,
-            phases,
-            fairness: end.fairness,
-            health: self.health,
+            report.in_flight = results.iter().map(|phase| phase.in_flight).sum();
+            report.unstarted = results.iter().map(|phase| phase.unstarted).sum();
+            report.measured = measured(&results);
         }
+        Report { commands: self.commands, errors: self.errors.into_list(), health: self.health, ..report }
     }
-}
-
-/// What is known only after the workers have ended.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct End {
-    /// Transactions that were still running.
-    pub in_flight: u64,
-    /// Intended starts that no client was free for.
-    pub unstarted: u64,
-    /// How many clients gave up.
-    pub clients_aborted: u64,
-    /// See [`Report::left_running`].
-    pub left_running: u64,
-    /// See [`Report::unreported_errors`].
-    pub unreported_errors: u64,
-    pub measured: Nanos,
-    /// How long it took to connect.
-    pub connecting: Nanos,
-    /// See [`Report::start_late`].
-    pub start_late: Nanos,
-    /// See [`Report::fairness`].
-    pub fairness: Moments,
 }

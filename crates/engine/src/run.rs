@@ -28,7 +28,6 @@ pub use crate::worker::LONGEST_SHUTDOWN;
 use crate::worker::{Links, Worker};
 use crate::worker_channel::{WorkerSender, worker_channel};
 use crate::worker_message::{WorkerEnd, WorkerMessage};
-use crate::worker_pool::{Recycling, WorkerPool, links};
 
 /// How long a worker that waits for its start sleeps before it checks whether it is to stop.
 const LONGEST_SLEEP: Nanos = SECOND / 10;
@@ -64,8 +63,7 @@ pub fn run(spec: &Spec, clock: Clock, stop: &AtomicBool, observer: &mut impl Obs
         begun.start(&timetable);
         observer.connected(&Connected { connecting, origin: timetable.origin, measure: timetable.measure, io });
         let start = LoadStart { timetable, connecting, clock, delay: &delay, outages };
-        let pool = WorkerPool::new(messages.1, begun.recycling);
-        Listener::new(spec, start, pool, observer).listen(stop)
+        Listener::new(spec, start, messages.1, begun.recycling, observer).listen(stop)
     })
 }
 
@@ -82,7 +80,7 @@ fn thread_function(spec: &Spec) -> Result<(Work, &'static str), RunError> {
 struct BegunWorkers {
     /// Pass each worker its start.
     starts: Vec<Sender<Timetable>>,
-    recycling: Vec<Recycling>,
+    recycling: Vec<Sender<Vec<ScriptRecord>>>,
     /// On which each worker reports that it can begin.
     readiness: Receiver<Ready>,
 }
@@ -107,12 +105,14 @@ fn begin_workers<'scope>(
     let mut begun = BegunWorkers { starts: Vec::new(), recycling: Vec::new(), readiness };
     for number in 0..spec.workers {
         let (start, started) = channel();
-        let (links, recycling) = links(messages);
+        let (recycling, recycled) = channel();
+        let links = Links { messages: messages.clone(), recycled };
         begun.starts.push(start);
         if spec.phases.is_some() {
             // the records of all phases are large: allocated during the load, they would delay it
             let records = spec.programs.len() * spec.phase_count();
-            (0..SPARE_RECORDS).for_each(|_| recycling.give(vec![ScriptRecord::default(); records]));
+            let spare = || vec![ScriptRecord::default(); records];
+            (0..SPARE_RECORDS).for_each(|_| recycling.send(spare()).expect("its receiver waits below"));
         }
         begun.recycling.push(recycling);
         let (ready, messages, context) = (ready.clone(), messages.clone(), context.clone());

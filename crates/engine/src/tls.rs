@@ -5,6 +5,7 @@ use std::io;
 
 use pgdyno_connect::{TlsChannel, TlsError};
 
+use crate::by_token::ByToken;
 use crate::client::Client;
 use crate::poller::Next;
 use crate::shared::Shared;
@@ -21,39 +22,29 @@ struct TlsSession {
 
 /// The TLS sessions of a worker's connections; empty without any.
 #[derive(Debug, Default)]
-pub struct TlsSessions(Vec<Option<TlsSession>>);
+pub struct TlsSessions(ByToken<TlsSession>);
 
 impl TlsSessions {
     /// Sets up connection `token`, with or without a TLS session.
     pub fn set(&mut self, token: usize, channel: Option<Box<TlsChannel>>) {
-        if channel.is_some() && self.0.len() <= token {
-            self.0.resize_with(token + 1, || None);
-        }
-        if let Some(place) = self.0.get_mut(token) {
-            *place = channel.map(|channel| TlsSession { channel, out: Vec::new() });
-        }
+        self.0.set(token, channel.map(|channel| TlsSession { channel, out: Vec::new() }));
     }
 
-    /// Takes the TLS session of `token`, which moves to another worker.
     pub fn take(&mut self, token: usize) -> Option<Box<TlsChannel>> {
-        let sealed = self.0.get_mut(token)?.take()?;
-        Some(sealed.channel)
+        self.0.take(token).map(|session| session.channel)
     }
 
     /// Encrypted bytes to send on `token`; None for a connection without TLS.
     #[inline]
     pub fn outgoing(&self, token: usize) -> Option<&[u8]> {
-        match self.0.get(token) {
-            Some(Some(sealed)) => Some(&sealed.out),
-            _ => None,
-        }
+        self.0.get(token).map(|session| session.out.as_slice())
     }
 
     /// Passes bytes that arrived on `token` to `client`, decrypted if the connection has TLS.
     #[inline]
     pub fn receive(&mut self, token: usize, bytes: &[u8], client: &mut Client, shared: &mut Shared<'_>) -> Next {
         match self.0.get_mut(token) {
-            Some(Some(sealed)) => sealed.receive(bytes, client, shared),
+            Some(session) => session.receive(bytes, client, shared),
             _ => client.receive(bytes, shared),
         }
     }
@@ -62,9 +53,9 @@ impl TlsSessions {
     #[inline]
     pub fn seal(&mut self, token: usize, next: Next, client: &mut Client, shared: &mut Shared<'_>) -> Next {
         match self.0.get_mut(token) {
-            Some(Some(sealed)) if next == Next::Send => {
-                sealed.out.clear();
-                match sealed.seal(client) {
+            Some(session) if next == Next::Send => {
+                session.out.clear();
+                match session.seal(client) {
                     Ok(()) => Next::Send,
                     Err(error) => broken(error, client, shared),
                 }

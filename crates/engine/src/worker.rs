@@ -10,9 +10,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Receiver;
 
-use pgdyno_connect::{Dialer, Transport};
+use pgdyno_connect::{CancelToken, Dialer, Transport};
 
-use crate::cancel_tokens::CancelTokens;
+use crate::by_token::ByToken;
 use crate::client::{Client, Hold};
 use crate::clock::{Nanos, SECOND, thread_cpu};
 use crate::connections::{Connections, Request};
@@ -77,7 +77,7 @@ struct Load<'a> {
     /// The TLS sessions between clients and poller.
     tls_sessions: TlsSessions,
     /// The keys for cancelling the statements of their sessions.
-    cancels: CancelTokens,
+    cancels: ByToken<CancelToken>,
     shared: Shared<'a>,
     running: usize,
     /// How many pieces of bytes have arrived in this wake-up.
@@ -85,7 +85,7 @@ struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
-    fn new(clients: Vec<Client>, tls_sessions: TlsSessions, cancels: CancelTokens, shared: Shared<'a>) -> Self {
+    fn new(clients: Vec<Client>, tls_sessions: TlsSessions, cancels: ByToken<CancelToken>, shared: Shared<'a>) -> Self {
         let first_client = shared.run.spec.clients_of(shared.run.worker).start;
         Self { first_client, running: clients.len(), clients, tls_sessions, cancels, shared, replies: 0 }
     }

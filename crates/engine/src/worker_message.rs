@@ -20,7 +20,7 @@ pub enum WorkerMessage {
 }
 
 /// The final state of a worker.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct WorkerEnd {
     pub worker: usize,
     pub commands: Vec<Vec<Option<CommandRecord>>>,
@@ -50,20 +50,6 @@ pub struct WorkerEnd {
 impl WorkerEnd {
     /// The end of worker number `worker`, of which nothing is known but its failure.
     pub fn panicked(worker: usize, failure: io::Error) -> Self {
-        Self {
-            worker,
-            commands: Vec::new(),
-            errors: ErrorCounts::default(),
-            unreported_errors: 0,
-            in_flight: Vec::new(),
-            aborted: 0,
-            left_running: 0,
-            measured_until: 0,
-            overruns: Vec::new(),
-            unstarted: Vec::new(),
-            ledgers: Vec::new(),
-            ended: Vec::new(),
-            failure: Some(failure),
-        }
+        Self { worker, failure: Some(failure), ..Self::default() }
     }
 }
