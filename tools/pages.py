@@ -17,7 +17,7 @@ import commands_page
 import man_page
 import messages_page
 import published_page
-from pgdyno.plan.json_schema import schema_text
+from pgdyno.plan.output.json_schema import schema_text
 from pgdyno.programs import locate
 
 PROBE_HEAD = """\

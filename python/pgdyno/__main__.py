@@ -85,7 +85,7 @@ def _print_error(error: PgdynoError) -> None:
     console.print("error: ", style="red", end="")
     console.print(error.message)
     if isinstance(error, PlanError):
-        from pgdyno.plan.plan_output import problem_lines
+        from pgdyno.plan.output.plan_output import problem_lines
 
         for line in problem_lines(error, console.room):
             console.print(line)

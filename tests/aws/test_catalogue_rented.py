@@ -10,7 +10,8 @@ import pytest
 from pgdyno.plan import load_plan
 from pgdyno.targets.aws import boto3_clients
 from pgdyno.targets.aws import rental as life
-from pgdyno.targets.aws.rental import begin, rented_targets
+from pgdyno.targets.aws.pricing.rental_costs import rented_targets
+from pgdyno.targets.aws.rental import begin
 from tests.aws.account import without_hosts
 from tests.aws.simulator import simulated
 

@@ -11,7 +11,7 @@ import pytest
 from pgdyno.errors import PlanError, StopRunError
 from pgdyno.experiment.rented_servers import REMOVAL_S, SNAPSHOT_S, CostGuard, Renting, lasts_s
 from pgdyno.plan import Plan, load_plan, planned_trials
-from pgdyno.plan.targets import rented_targets
+from pgdyno.plan.model import rented_targets
 from pgdyno.plan.time_budget.time_and_disk import loading_s, overhead_s
 from pgdyno.plan.workload import trial_s
 from pgdyno.targets.aws.pricing.duration import hours_of

@@ -9,7 +9,7 @@ import pytest
 
 from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
-from pgdyno.plan.plan_output import before_each_trial
+from pgdyno.plan.output.plan_output import before_each_trial
 from pgdyno.targets.aws.boto3_clients import AwsError
 from pgdyno.targets.aws.databases import dead_man
 from pgdyno.targets.aws.pricing.prices import Prices

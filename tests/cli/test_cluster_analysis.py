@@ -23,9 +23,10 @@ import pytest
 from pgdyno.commands.analyse import analyse_stored
 from pgdyno.commands.import_export import import_
 from pgdyno.commands.report import Forms, write_each
-from pgdyno.commands.support import cluster_and_generator_hosts
 from pgdyno.errors import EngineError, ExitCode, StoreError, UsageError
-from pgdyno.generators.parallel_map import Lost, Over, Task, in_line, open_task_pool
+from pgdyno.generators import ray_tasks
+from pgdyno.generators.parallel_map import Lost, Over, Task, in_line
+from pgdyno.generators.ray_tasks import open_task_pool
 from pgdyno.plan.hosts import Places, generators
 from pgdyno.report.export import to_csv
 from pgdyno.report.translation import Language
@@ -67,7 +68,7 @@ def started(monkeypatch: pytest.MonkeyPatch, cluster: Over) -> None:
         del say
         yield cluster
 
-    monkeypatch.setattr(cluster_and_generator_hosts, "open_task_pool", there)
+    monkeypatch.setattr(ray_tasks, "open_task_pool", there)
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ from typing import ClassVar, Literal
 
 from pgdyno.errors import Problem
 from pgdyno.plan.values import Model
-from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.plan_document import Document
 from pgdyno.plan.targets import OwnTarget, TargetSpec
 
 
@@ -92,7 +92,7 @@ PROVIDER = '''
 from datetime import date
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.targets import rented_targets
+from pgdyno.plan.model import rented_targets
 from pgdyno.targets.estimate import Estimate, Item, Rate
 
 
@@ -109,6 +109,9 @@ class Rack:
 
     def standing(self, plan, root, say):
         return None
+
+    def slower_s(self, plan):
+        return 0.0
 
     def preflight(self, plan, root, say, lasts_s):
         raise TargetError("no rack is free")

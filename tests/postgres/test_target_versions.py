@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.plan.checks.settings import SINCE, UNTIL, why_unknown
+from pgdyno.plan.known_settings import SINCE, UNTIL, why_unknown
 from pgdyno.plan.model import Reset
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.run import find_engine

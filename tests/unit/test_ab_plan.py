@@ -14,9 +14,9 @@ from pgdyno.effect.read_only import first_escape
 from pgdyno.errors import ExitCode, PlanError, StoreError, TargetError, UsageError
 from pgdyno.plan import load_plan
 from pgdyno.plan.ab_plan import Question, ab_plan, fitted
+from pgdyno.plan.loaded_plan import LoadedPlan, load_text
 from pgdyno.plan.model import Plan
-from pgdyno.plan.new import write_new_plan
-from pgdyno.plan.reading.read_plan import LoadedPlan, load_text
+from pgdyno.plan.output.new import write_new_plan
 from pgdyno.plan.trials import planned_trials
 from pgdyno.targets.connection import given_parameters
 from pgdyno.targets.server import session_options

@@ -24,8 +24,8 @@ from pgdyno.analyse.price import (
     prices_of,
 )
 from pgdyno.errors import PlanError, StoreError
+from pgdyno.plan.loaded_plan import load_plan
 from pgdyno.plan.model import Plan
-from pgdyno.plan.reading.read_plan import load_plan
 from pgdyno.published import published
 from pgdyno.published.figures import PublishedTarget
 from pgdyno.records import StoppingRule

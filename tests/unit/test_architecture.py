@@ -171,17 +171,56 @@ def test_only_experiment_imports_all_steps() -> None:
     assert composers == ["experiment"]
 
 
-def test_the_modules_of_experiment_import_each_other_without_cycles() -> None:
-    folder = ROOT / "experiment"
-    modules = {".".join(path.relative_to(folder).with_suffix("").parts): path for path in folder.rglob("*.py")}
-    graph = {}
+FLOORS = {
+    "plan": (
+        ("values", "plan_document", "known_settings", "sql_comments"),
+        ("sweeps", "hosts", "optional_sections", "targets", "kinds"),
+        ("model",),
+        ("reading",),
+        ("workload", "trials"),
+        ("checks",),
+        ("time_budget",),
+        ("loaded_plan", "ab_plan"),
+        ("output", ""),
+    ),
+}
+"""Modules and folders within packages, from the bottom: each imports those of its own floor and below. Values, then the
+model, then reading, then checks, then output.
+"""
+
+
+def modules_of(package: str) -> dict[str, Path]:
+    """The modules within `package` by their dotted names; the package itself is ""."""
+    folder = ROOT / package
+    names = {path: path.relative_to(folder).with_suffix("").parts for path in folder.rglob("*.py")}
+    return {".".join(parts).removesuffix("__init__").removesuffix("."): path for path, parts in names.items()}
+
+
+def imports_within(package: str) -> dict[str, set[str]]:
+    """The modules of `package` that each of its modules imports, also within functions and for types alone."""
+    modules = modules_of(package)
+    graph: dict[str, set[str]] = {name: set() for name in modules}
     for name, path in modules.items():
-        found = set()
         for node in import_nodes(path):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pgdyno.experiment."):
-                found.add((node.module or "").removeprefix("pgdyno.experiment."))
-        graph[name] = found
-    TopologicalSorter(graph).prepare()
+            if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(f"pgdyno.{package}."):
+                module = (node.module or "").removeprefix(f"pgdyno.{package}").removeprefix(".")
+                below = (f"{module}.{alias.name}".removeprefix(".") for alias in node.names)
+                graph[name] |= {each if each in modules else module for each in below} - {name}
+    return graph
+
+
+@pytest.mark.parametrize("package", ["experiment", "generators", *FLOORS])
+def test_the_modules_of_a_package_import_each_other_without_cycles(package: str) -> None:
+    TopologicalSorter(imports_within(package)).prepare()
+
+
+@pytest.mark.parametrize("package", sorted(FLOORS))
+def test_no_module_imports_one_of_a_higher_floor(package: str) -> None:
+    floors = {name: number for number, names in enumerate(FLOORS[package]) for name in names}
+    graph = imports_within(package)
+    assert floors.keys() == {name.partition(".")[0] for name in graph}
+    floor = {name: floors[name.partition(".")[0]] for name in graph}
+    assert [f"{name} imports {each}" for name in graph for each in graph[name] if floor[each] > floor[name]] == []
 
 
 def test_every_package_is_in_the_graph() -> None:
@@ -241,7 +280,6 @@ SAME_SUBJECT = {
     "schema": "a package per kind of target",
     "searches": "the check of their plan, and their answers",
     "selftest": "the command, and the work of a provider",
-    "settings": "those of a server, and the check of a plan's",
     "target": "the commands, and their arguments",
     "targets": "those of a plan, and their check",
     "timeline": "its figures, and its charts on a page and in a terminal",

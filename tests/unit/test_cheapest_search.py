@@ -11,7 +11,7 @@ from pgdyno.errors import PlanError
 from pgdyno.experiment.search.cheapest_order import Verdict
 from pgdyno.experiment.search.cheapest_search import CheapestSearch, families_of, measured
 from pgdyno.plan import Plan, load_plan, planned_trials
-from pgdyno.plan.plan_output import search_lines
+from pgdyno.plan.output.plan_output import search_lines
 from pgdyno.plan.time_budget.time_and_disk import trial_count
 from pgdyno.records import Outcome, Point, TrialRecord
 from tests.present import present

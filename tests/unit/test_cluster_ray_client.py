@@ -18,7 +18,7 @@ import pytest
 from pgdyno.errors import EngineError, ExitCode
 from pgdyno.generators import ray_actors, ray_start
 from pgdyno.generators.generator_lifecycle import open_cluster
-from pgdyno.generators.parallel_map import open_task_pool
+from pgdyno.generators.ray_tasks import open_task_pool
 from pgdyno.plan.hosts import generators
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ import messages_page
 import pages
 from pgdyno.cli import app
 from pgdyno.plan import Plan, load_plan
-from pgdyno.plan.checks.question import answer_warnings
 from pgdyno.user_config import KEYS, read_config
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +57,7 @@ def test_a_plan_in_the_docs_is_one(name: str, text: str, tmp_path: Path) -> None
 def test_the_first_plan_of_the_guide_to_tuning_has_no_warning(tmp_path: Path) -> None:
     path = tmp_path / "plan.toml"
     path.write_text(dict(plans())["tune.md-0"])
-    assert list(answer_warnings(load_plan(path))) == []
+    assert load_plan(path).warnings == []
 
 
 def test_the_readme_has_a_plan() -> None:

@@ -12,8 +12,7 @@ from pgdyno.doctor.needs import needs_of_plan
 from pgdyno.effect import BUILTIN_SCRIPTS, TPCC_SCRIPTS, Effect, effect_of_name, effect_of_sql
 from pgdyno.errors import PlanError
 from pgdyno.plan import catalogue, load_plan
-from pgdyno.plan.checks.question import answer_warnings
-from pgdyno.plan.reading.read_plan import LoadedPlan
+from pgdyno.plan.loaded_plan import LoadedPlan
 from pgdyno.plan.workload import effect_of_plan
 from pgdyno.prepare.consistency import Rule, rule_for
 from pgdyno.records import ImportRecord
@@ -113,7 +112,7 @@ def loaded(folder: Path, workload: str) -> LoadedPlan:
 
 
 def warns_of_writes(plan: LoadedPlan) -> bool:
-    return any("they write without a checkpoint" in each.message for each in answer_warnings(plan))
+    return any("they write without a checkpoint" in each.message for each in plan.warnings)
 
 
 @pytest.mark.parametrize(("workload", "effect"), WORKLOADS)

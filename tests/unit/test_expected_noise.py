@@ -15,7 +15,7 @@ from pgdyno.commands.plan import check
 from pgdyno.commands.support.compared_runs import Compared
 from pgdyno.commands.support.expected_noise import expected_noise, expected_noise_line
 from pgdyno.host import describe_host
-from pgdyno.plan.reading.read_plan import load_text
+from pgdyno.plan.loaded_plan import load_text
 from pgdyno.records import Host, TargetRecord
 from pgdyno.store import RunFolder
 from tests.unit.comparison_sample import arms_of

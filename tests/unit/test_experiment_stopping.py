@@ -9,7 +9,7 @@ import numpy as np
 
 from pgdyno.experiment.stopping import Looks, stopping_rule
 from pgdyno.plan import PlannedTrial, planned_trials
-from pgdyno.plan.reading.read_plan import load_text
+from pgdyno.plan.loaded_plan import load_text
 from pgdyno.records import Manifest, StoppingRule
 from pgdyno.report.run_events import Looked
 from pgdyno.report.terminal.progress import look_line

@@ -21,8 +21,8 @@ from pgdyno.audit.rules import one_instance
 from pgdyno.audit.subject import AuditRun, Subject
 from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan, planned_trials
-from pgdyno.plan.plan_output import total
-from pgdyno.plan.targets import servers_of
+from pgdyno.plan.model import servers_of
+from pgdyno.plan.output.plan_output import total
 from pgdyno.report.export import to_csv, to_json
 from pgdyno.report.report_content import Extras, digest
 from pgdyno.report.report_tables import point_rows, trial_table

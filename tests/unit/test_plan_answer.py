@@ -13,9 +13,8 @@ from pgdyno.cli import app
 from pgdyno.commands.plan import check, show
 from pgdyno.errors import UsageError
 from pgdyno.plan import load_plan
-from pgdyno.plan.checks.question import answer_warnings
-from pgdyno.plan.checks.settings import why_unknown
-from pgdyno.plan.new import write_new_plan
+from pgdyno.plan.known_settings import why_unknown
+from pgdyno.plan.output.new import write_new_plan
 
 ROOT = Path(__file__).parents[2]
 TWO = """\
@@ -45,7 +44,7 @@ def plan(tmp_path: Path) -> Path:
 
 def warned(plan: str | Path, *overrides: str) -> list[tuple[str, str, str]]:
     """Field, message and remedy of each warning."""
-    found = answer_warnings(load_plan(plan, overrides))
+    found = load_plan(plan, overrides).warnings
     return [(each.path, each.message, each.hint or "") for each in found]
 
 
@@ -73,7 +72,7 @@ def test_own_tables_are_not_in_a_database_that_pgdyno_creates(plan: Path, more: 
 
 @pytest.mark.parametrize("name", ["aurora-sysbench", "graviton-pgbench", "pgecons-queries", "pgecons-tprocc"])
 def test_a_plan_of_the_catalogue_on_this_machine_has_no_warning(name: str) -> None:
-    assert [(each.path, each.message) for each in answer_warnings(load_plan(name, (), "embedded"))] == []
+    assert [(each.path, each.message) for each in load_plan(name, (), "embedded").warnings] == []
 
 
 def test_fewer_pairs_than_a_verdict_needs_are_warned_of(plan: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pgdyno.errors import PlanError
 from pgdyno.plan import Plan, load_plan
-from pgdyno.plan.plan_output import in_each_trial
+from pgdyno.plan.output.plan_output import in_each_trial
 from pgdyno.records import Point
 from pgdyno.report.plan_toml import plan_toml
 from pgdyno.run.engine import trial_options

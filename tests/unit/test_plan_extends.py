@@ -8,7 +8,7 @@ import pytest
 
 from pgdyno.errors import PlanError, Problem, UsageError
 from pgdyno.plan import Plan, load_plan
-from pgdyno.plan.reading.read_plan import LoadedPlan
+from pgdyno.plan.loaded_plan import LoadedPlan
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 
 BASE = """\

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pgdyno.plan.reading.plan_document import KeyPath, dotted, key_lines, nearest, split_assignment
+from pgdyno.plan.plan_document import KeyPath, dotted, key_lines, nearest, split_assignment
 
 DOCUMENT = '''# a comment = 1
 name = "quick" # [not.a.header]

@@ -10,7 +10,7 @@ import pytest
 
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.plan import load_plan
-from pgdyno.plan.new import new_plan, write_new_plan
+from pgdyno.plan.output.new import new_plan, write_new_plan
 from pgdyno.plan.reading.problems import SECTIONS
 
 
@@ -89,7 +89,7 @@ def test_a_local_target_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_no_installation_to_be_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("pgdyno.plan.new._INSTALLED", str(tmp_path))
+    monkeypatch.setattr("pgdyno.plan.output.new._INSTALLED", str(tmp_path))
     with pytest.raises(UsageError, match="found no PostgreSQL"):
         new_plan(tmp_path / "mine.toml", "local")
 

@@ -8,9 +8,9 @@ import pytest
 
 from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan, planned_trials, time_needed_s
+from pgdyno.plan.loaded_plan import LoadedPlan
 from pgdyno.plan.model import Plan
-from pgdyno.plan.plan_output import show_json, total
-from pgdyno.plan.reading.read_plan import LoadedPlan
+from pgdyno.plan.output.plan_output import show_json, total
 from pgdyno.plan.time_budget.time_and_disk import needed_s
 from pgdyno.run.engine import replay_options, workload_options
 from tests.unit.capture_sample import write_capture

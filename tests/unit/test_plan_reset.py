@@ -10,7 +10,7 @@ import pgdyno.plan.checks.reset
 from pgdyno.errors import PlanError, Problem
 from pgdyno.plan import load_plan
 from pgdyno.plan.checks.reset import check_found
-from pgdyno.plan.plan_output import around_each_trial, before_each_trial
+from pgdyno.plan.output.plan_output import around_each_trial, before_each_trial
 
 PLAN = """\
 name = "mine"

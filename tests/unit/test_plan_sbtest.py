@@ -8,7 +8,7 @@ import pytest
 
 from pgdyno.errors import PlanError
 from pgdyno.plan import LoadedPlan, load_plan, planned_trials
-from pgdyno.plan.plan_output import before_each_trial
+from pgdyno.plan.output.plan_output import before_each_trial
 from pgdyno.plan.time_budget.time_and_disk import dataset_bytes
 from pgdyno.run.engine import trial_options
 

@@ -11,8 +11,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from pgdyno.plan.json_schema import plan_schema, schema_text
-from pgdyno.plan.new import new_plan
+from pgdyno.plan.output.json_schema import plan_schema, schema_text
+from pgdyno.plan.output.new import new_plan
 
 DOCS = Path(__file__).parents[2] / "docs"
 SCHEMA = plan_schema()

@@ -10,8 +10,8 @@ from pgdyno.commands.plan import within_budget
 from pgdyno.commands.support.tuned_plan import search_overrides, usual_space
 from pgdyno.errors import PlanError, UsageError
 from pgdyno.plan import Plan, load_plan
-from pgdyno.plan.executed_code import executed
-from pgdyno.plan.plan_output import search_lines
+from pgdyno.plan.output.executed_code import executed
+from pgdyno.plan.output.plan_output import search_lines
 from pgdyno.plan.sweeps.settings_space import read_choice
 from pgdyno.records import Point
 

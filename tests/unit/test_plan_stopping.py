@@ -8,8 +8,8 @@ import pytest
 
 from pgdyno.errors import PlanError
 from pgdyno.plan import LoadedPlan, Plan, planned_trials
-from pgdyno.plan.plan_output import total
-from pgdyno.plan.reading.read_plan import load_text
+from pgdyno.plan.loaded_plan import load_text
+from pgdyno.plan.output.plan_output import total
 from pgdyno.plan.time_budget.budget import Room, fit
 
 TWO = """

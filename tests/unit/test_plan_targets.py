@@ -9,7 +9,7 @@ import pytest
 
 from pgdyno.errors import PlanError, Problem
 from pgdyno.plan import Plan, load_plan
-from pgdyno.plan.checks.settings import NEEDS_RELOAD, NEEDS_START, network_refusal
+from pgdyno.plan.known_settings import NEEDS_RELOAD, NEEDS_START, network_refusal
 
 REST = """\
 [workload]

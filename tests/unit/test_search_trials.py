@@ -13,7 +13,7 @@ from pgdyno.experiment.search.capacity_search import meets
 from pgdyno.experiment.search.search_arm import Arm, arms_of
 from pgdyno.experiment.search.settings.settings_trials import SettingsSearch
 from pgdyno.plan import Plan, load_plan, planned_trials
-from pgdyno.plan.plan_output import search_lines
+from pgdyno.plan.output.plan_output import search_lines
 from pgdyno.records import Latency, Outcome, Point, ScriptSummary, SearchRecord, Summary, TrialRecord
 
 PLAN = """\

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.checks.settings import RESERVED_SETTINGS
+from pgdyno.plan.known_settings import RESERVED_SETTINGS
 from pgdyno.targets.cluster.initdb import check_arguments
 from pgdyno.targets.cluster.postmaster import explain, explain_whole, read_log
 from pgdyno.targets.cluster.settings import BEGIN, check_settings, own_settings, quote, write_settings

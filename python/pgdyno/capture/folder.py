@@ -12,7 +12,7 @@ from psycopg.conninfo import make_conninfo
 
 from pgdyno.capture.left_out import sentence
 from pgdyno.errors import StoreError, UsageError
-from pgdyno.plan.new import plan_name
+from pgdyno.plan.output.new import plan_name
 from pgdyno.records.capture import CAPTURE_FILE, FORMAT, STATEMENTS_FILE, Capture, Ended, Source, StatementClass, Values
 from pgdyno.safe_output import visible
 from pgdyno.store.safe_files import DAMAGED, read_model, replace_durably, storing

@@ -33,7 +33,7 @@ from pgdyno.experiment.resume import loaded_of
 from pgdyno.mounts import exists, is_file
 from pgdyno.plan import LoadedPlan, load_plan
 from pgdyno.plan.ab_plan import Question, ab_plan, fitted, in_options
-from pgdyno.plan.reading.read_plan import load_text
+from pgdyno.plan.loaded_plan import load_text
 from pgdyno.records import Outcome
 from pgdyno.report.answers.comparison import low_to_high, percent
 from pgdyno.report.answers.comparison_export import comparison_json

@@ -14,11 +14,10 @@ from pgdyno.errors import ExitCode, PlanError, Problem, UsageError
 from pgdyno.messages import message_json
 from pgdyno.mounts import exists
 from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan, catalogue, load_plan
-from pgdyno.plan.checks.question import answer_warnings
-from pgdyno.plan.executed_code import executed, executed_lines
-from pgdyno.plan.json_schema import schema_text
-from pgdyno.plan.new import write_new_plan
-from pgdyno.plan.plan_output import show_json, show_lines, total, warning_lines
+from pgdyno.plan.output.executed_code import executed, executed_lines
+from pgdyno.plan.output.json_schema import schema_text
+from pgdyno.plan.output.new import write_new_plan
+from pgdyno.plan.output.plan_output import show_json, show_lines, total, warning_lines
 from pgdyno.plan.time_budget.budget import Budget, Room
 from pgdyno.plan.values import lasting
 from pgdyno.programs import find_engine
@@ -117,7 +116,7 @@ def _print_check(
         "source": source,
         "valid": loaded is not None,
         "problems": [asdict(each) for each in problems],
-        "warnings": [] if loaded is None else [asdict(each) for each in answer_warnings(loaded)],
+        "warnings": [] if loaded is None else [asdict(each) for each in loaded.warnings],
         "executes": [] if loaded is None else [asdict(each) for each in executed(loaded)],
         "gave_up": [] if loaded is None else [str(each) for each in loaded.gave_up],
         "gave_up_details": [] if loaded is None else [message_json(each) for each in loaded.gave_up],

@@ -25,8 +25,8 @@ from pgdyno.live.run_journal import JournalView
 from pgdyno.live.server.start_background import serve_in_background
 from pgdyno.mounts import is_folder
 from pgdyno.plan import LoadedPlan, Plan, load_plan
-from pgdyno.plan.executed_code import executed
-from pgdyno.plan.targets import rented_targets
+from pgdyno.plan.model import rented_targets
+from pgdyno.plan.output.executed_code import executed
 from pgdyno.plan.values import refuse_undecodable
 from pgdyno.records import Stage
 from pgdyno.report.answers.answer import refusing

@@ -10,7 +10,8 @@ from pgdyno.errors import EngineError, TargetError
 from pgdyno.messages import Message
 from pgdyno.plan import Plan
 from pgdyno.plan.hosts import SshSpec
-from pgdyno.plan.targets import NetworkTarget, RentedTarget, servers_of
+from pgdyno.plan.model import servers_of
+from pgdyno.plan.targets import NetworkTarget, RentedTarget
 from pgdyno.records import ALIGNED_US, Check
 from pgdyno.remote import RemoteError
 from pgdyno.targets import Found, Home, SilentProgress, Use, WhenBusy, fetch_target

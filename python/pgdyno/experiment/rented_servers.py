@@ -16,7 +16,8 @@ from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
-from pgdyno.plan.targets import RentedTarget, TargetSpec, rented_targets
+from pgdyno.plan.model import rented_targets
+from pgdyno.plan.targets import RentedTarget, TargetSpec
 from pgdyno.plan.time_budget.time_and_disk import estimated_s, loading_s, needed_s, overhead_s, trial_count
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import CloudGap, CloudRecord, CloudReport, CloudSource, RentRecord, TrialRecord
@@ -95,8 +96,9 @@ def lasts_s(plan: Plan) -> float:
 
 def _rented_s(plan: Plan) -> float:
     trials = trial_count(plan, plan.points()) / len(plan.target)
-    rented = rented_targets(plan).values()
-    return trials * sum(spec.restore_s for spec in rented) + sum(spec.slower_s(plan) for spec in rented)
+    provider = provider_of(plan)
+    restore_s = sum(spec.restore_s for spec in rented_targets(plan).values())
+    return trials * restore_s + (0.0 if provider is None else provider.slower_s(plan))
 
 
 def _prolong_for_run(rental: Rental, note: Note) -> None:

@@ -14,7 +14,8 @@ from pgdyno.experiment.rented_servers import Renting, connected, rented
 from pgdyno.messages import Message
 from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan
 from pgdyno.plan.checks.reset import check_found
-from pgdyno.plan.targets import TargetSpec, servers_of
+from pgdyno.plan.model import servers_of
+from pgdyno.plan.targets import TargetSpec
 from pgdyno.report.run_events import BytesDone, Noted, RowsDone, SetUp
 from pgdyno.report.terminal.progress import LiveView
 from pgdyno.run import Engine, check_scripts, find_engine, script_options, workload_options

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from pgdyno import __version__
 from pgdyno.errors import EngineError
-from pgdyno.plan.hosts import Places
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -43,24 +41,6 @@ class Over(Protocol):
 def in_line(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result | Lost]:
     """Processes the items one after the other in this process."""
     yield from map(work, items)
-
-
-@contextmanager
-def open_task_pool(places: Places, notify: Callable[[str], None]) -> Iterator[Over]:
-    """Uses Ray tasks on the hosts of `places`; nodes that pgdyno started end after the block. Raises EngineError."""
-    # read when Ray is imported; Ray's default retries without limit after an out-of-memory kill
-    os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))
-    # importing it takes a second
-    from pgdyno.generators import ray_tasks
-    from pgdyno.generators.generator_lifecycle import own_nodes
-    from pgdyno.generators.ray_actors import join_cluster
-
-    if places.ray is not None:
-        with join_cluster(places.ray, is_ours=False):
-            yield ray_tasks.Tasks(lambda: None)
-        return
-    with own_nodes(places, notify, for_tasks=True) as nodes:
-        yield ray_tasks.Tasks(nodes.mend)
 
 
 @dataclass(frozen=True, slots=True)

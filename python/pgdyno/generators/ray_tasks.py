@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from pgdyno.errors import EngineError, PgdynoError
-from pgdyno.generators.parallel_map import RETRIES, Item, Lost, Result, Task
-from pgdyno.generators.ray_actors import first_words
+from pgdyno.generators.generator_lifecycle import own_nodes
+from pgdyno.generators.parallel_map import RETRIES, Item, Lost, Over, Result, Task
+from pgdyno.generators.ray_actors import first_words, join_cluster
+from pgdyno.plan.hosts import Places
 
 AHEAD = 2
 """Tasks in flight per processor: no processor waits, and results do not accumulate."""
 LOOK_S = 5.0
 """The interval of checks of the nodes while a result is awaited."""
+
+
+@contextmanager
+def open_task_pool(places: Places, notify: Callable[[str], None]) -> Iterator[Over]:
+    """Uses Ray tasks on the hosts of `places`; nodes that pgdyno started end after the block. Raises EngineError."""
+    # read when Ray is imported; Ray's default retries without limit after an out-of-memory kill
+    os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))
+    if places.ray is not None:
+        with join_cluster(places.ray, is_ours=False):
+            yield Tasks(lambda: None)
+        return
+    with own_nodes(places, notify, for_tasks=True) as nodes:
+        yield Tasks(nodes.mend)
 
 
 class Tasks:

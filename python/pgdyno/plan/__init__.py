@@ -1,9 +1,9 @@
 """Plans: the file, its checks, and its trials."""
 
-from pgdyno.plan.checks.settings import RESERVED_SETTINGS
+from pgdyno.plan.known_settings import RESERVED_SETTINGS
+from pgdyno.plan.loaded_plan import LoadedPlan, load_plan
 from pgdyno.plan.model import BUILTIN_SCRIPTS, Plan, TargetSpec
 from pgdyno.plan.reading.plan_files import CatalogueEntry, catalogue
-from pgdyno.plan.reading.read_plan import LoadedPlan, load_plan
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
 from pgdyno.plan.workload import ScriptChoice, parse_script
 

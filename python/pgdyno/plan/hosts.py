@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 
 from pgdyno.errors import InvalidValueError, Problem
 from pgdyno.mounts import expanded, is_file
-from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.plan_document import Document
 from pgdyno.plan.values import Model
 
 MOST_LOCAL = 64

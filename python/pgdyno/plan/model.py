@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 from pgdyno.effect import BUILTIN_SCRIPTS
-from pgdyno.plan.checks.settings import network_refusal
 from pgdyno.plan.hosts import Generators
 from pgdyno.plan.kinds import AnyGenerator, AnyTarget
+from pgdyno.plan.known_settings import network_refusal
 from pgdyno.plan.optional_sections import (
     DROPPING,
     ProbeSpec,
@@ -31,7 +31,7 @@ from pgdyno.plan.sweeps.order import Order, resolved_order
 from pgdyno.plan.sweeps.points import Space, expand
 from pgdyno.plan.sweeps.settings_space import read_over, read_when
 from pgdyno.plan.sweeps.spec import SESSION, Condition, Sweep
-from pgdyno.plan.targets import CloudSpec, NetworkTarget, OwnTarget, TargetSpec
+from pgdyno.plan.targets import CloudSpec, NetworkTarget, OwnTarget, RentedTarget, TargetSpec
 from pgdyno.plan.values import (
     LARGEST_SCALE_FACTOR,
     RESOLVED,
@@ -54,6 +54,7 @@ from pgdyno.plan.values import (
 from pgdyno.records import Point
 from pgdyno.records.price import PriceList
 from pgdyno.records.tpcc_profile import NEWEST_HAMMERDB, UNNAMED_RELEASE, Profile
+from pgdyno.records.trial import server_name
 from pgdyno.registry import SEARCHES, Search, kinds_that_are
 
 __all__ = [
@@ -595,3 +596,20 @@ class Plan(Model):
     def from_resolved(cls, resolved: Mapping[str, Any]) -> Plan:
         """Restores a plan from the result of `as_resolved`. Raises ValidationError."""
         return cls.model_validate(resolved, context=RESOLVED)
+
+
+def servers_of(plan: Plan) -> dict[str, TargetSpec]:
+    """Returns every server of `plan` by name: the targets, and for a target of several instances each of these."""
+    found: dict[str, TargetSpec] = {}
+    for name, spec in plan.target.items():
+        if spec.instance_count == 1:
+            found[name] = spec
+        else:
+            numbers = range(1, spec.instance_count + 1)
+            found |= {server_name(name, number): spec.one_instance(number) for number in numbers}
+    return found
+
+
+def rented_targets(plan: Plan) -> dict[str, RentedTarget]:
+    """Returns the plan's rented targets by name."""
+    return {name: spec for name, spec in plan.target.items() if isinstance(spec, RentedTarget)}

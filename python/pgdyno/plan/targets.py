@@ -12,14 +12,12 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from pgdyno.errors import InvalidValueError, Problem
 from pgdyno.mounts import expanded, is_folder
-from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.plan_document import Document
 from pgdyno.plan.values import Model, Positive, Setting, Size
-from pgdyno.records.trial import server_name
 from pgdyno.units import counted, format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     from pgdyno.plan.hosts import SshSpec
-    from pgdyno.plan.model import Plan
 
 
 PlanPath = tuple[str | int, ...]
@@ -263,11 +261,6 @@ class RentedTarget(NetworkTarget, SeveralInstances):
         """An upper estimate of the seconds for which a restore delays each trial; 0 without restores."""
         return 0.0
 
-    def slower_s(self, plan: Plan) -> float:
-        """Returns the seconds that loading and copying the data of `plan` take beyond what a local disk needs."""
-        del plan
-        return 0.0
-
     def family_and_size(self) -> tuple[str, float] | None:
         """Returns the family of its type and the rank of its size there; None if the size is not known by its name."""
         return None
@@ -290,23 +283,6 @@ class RentedHosts(Model):
     def check(self, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
         """Yields conflicts with `targets` and settings that the provider would refuse."""
         raise NotImplementedError
-
-
-def servers_of(plan: Plan) -> dict[str, TargetSpec]:
-    """Returns every server of `plan` by name: the targets, and for a target of several instances each of these."""
-    found: dict[str, TargetSpec] = {}
-    for name, spec in plan.target.items():
-        if spec.instance_count == 1:
-            found[name] = spec
-        else:
-            numbers = range(1, spec.instance_count + 1)
-            found |= {server_name(name, number): spec.one_instance(number) for number in numbers}
-    return found
-
-
-def rented_targets(plan: Plan) -> dict[str, RentedTarget]:
-    """Returns the plan's rented targets by name."""
-    return {name: spec for name, spec in plan.target.items() if isinstance(spec, RentedTarget)}
 
 
 PROGRAMS = ("initdb", "postgres")

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
+import sys
 from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
@@ -53,14 +58,35 @@ class Model(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        # pydantic's use_attribute_docstrings would read the source of every model whenever pgdyno starts
-        from pgdyno.plan.json_schema import field_docstrings
-
         found = handler(schema)
         properties = handler.resolve_ref_schema(found)["properties"]
-        for name, text in field_docstrings(cls).items():
+        # pydantic's use_attribute_docstrings would read the source of every model whenever pgdyno starts
+        for name, text in _field_docstrings(cls).items():
             properties[cls.model_fields[name].alias or name].setdefault("description", text)
         return found
+
+
+def _field_docstrings(model: type[BaseModel]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for each in reversed(model.__mro__):
+        if issubclass(each, BaseModel) and each is not BaseModel:
+            found |= _by_class(each.__module__).get(each.__qualname__, {})
+    return {name: text for name, text in found.items() if name in model.model_fields}
+
+
+@cache
+def _by_class(module: str) -> dict[str, dict[str, str]]:
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return {each.name: _docstrings(each) for each in tree.body if isinstance(each, ast.ClassDef)}
+
+
+def _docstrings(of: ast.ClassDef) -> dict[str, str]:
+    found = {}
+    for field, text in pairwise(of.body):
+        match field, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(written))):
+                found[name] = inspect.cleandoc(written)
+    return found
 
 
 def _named(text: str) -> str:

@@ -23,7 +23,7 @@ from pgdyno.effect import (
 )
 from pgdyno.errors import InvalidValueError, Problem
 from pgdyno.plan.model import PhaseSpec, Plan, Workload
-from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.plan_document import Document
 from pgdyno.plan.reading.replayed_capture import read_replayed
 from pgdyno.records import Point
 from pgdyno.units import parse_duration_s

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pgdyno.capture.folder import PLAN_FILE, copy_reset, copy_target, format_time, new_folder, toml_text
-from pgdyno.plan.new import plan_name
+from pgdyno.plan.output.new import plan_name
 from pgdyno.records.capture import CAPTURE_FILE, Capture
 from pgdyno.safe_output import visible
 from pgdyno.store.safe_files import replace_durably, storing

@@ -10,8 +10,7 @@ from enum import StrEnum
 from typing import Literal
 
 from pgdyno.messages import Message
-from pgdyno.plan.model import Plan
-from pgdyno.plan.targets import rented_targets
+from pgdyno.plan.model import Plan, rented_targets
 from pgdyno.records.price import HOURS_A_YEAR, MONTHS_A_YEAR, Costs, Hourly, Monthly, PriceList
 from pgdyno.records.trial import server_name
 

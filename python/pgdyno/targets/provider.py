@@ -15,8 +15,7 @@ from typing import Any, Protocol
 
 from pgdyno.errors import TargetError
 from pgdyno.messages import Message
-from pgdyno.plan.model import Plan
-from pgdyno.plan.targets import rented_targets
+from pgdyno.plan.model import Plan, rented_targets
 from pgdyno.records import CloudRecord, TrialRecord
 from pgdyno.registry import PROVIDERS, loaded
 from pgdyno.targets.estimate import Estimate
@@ -125,6 +124,9 @@ class Provider(Protocol):
 
     def price(self, plan: Plan, root: Path, hours: float | None = None) -> Estimate:
         """Estimates the cost of `plan` for `hours`; None means the duration of its trials. `root` is pgdyno's home."""
+
+    def slower_s(self, plan: Plan) -> float:
+        """Returns the seconds that loading and copying the data of `plan` take beyond what a local disk needs."""
 
     def preflight(self, plan: Plan, root: Path, say: Say, lasts_s: float) -> Rental:
         """Checks the credentials; returns a new rental that expires in `lasts_s`, of which nothing exists yet."""

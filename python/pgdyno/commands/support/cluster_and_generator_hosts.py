@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pgdyno.console import Console
 from pgdyno.errors import EngineError, ExitCode, InvalidValueError, PgdynoError, UsageError
-from pgdyno.generators.parallel_map import Lost, Over, in_line, open_task_pool
+from pgdyno.generators.parallel_map import Lost, Over, in_line
 from pgdyno.plan.hosts import Places, generators
 
 
@@ -45,6 +45,9 @@ def over(cluster: Sequence[str]) -> Iterator[Over]:
     if not cluster:
         yield in_line
         return
+    # tasks of a cluster need what commands without one do not load
+    from pgdyno.generators.ray_tasks import open_task_pool
+
     console = Console(stderr=True)
     with open_task_pool(checked_places("--cluster", cluster), console.print) as tasks:
         yield tasks

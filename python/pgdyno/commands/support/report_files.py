@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from pgdyno.errors import PgdynoError, StoreError, UsageError
 from pgdyno.mounts import expanded, is_folder, read_within
-from pgdyno.plan.reading.plan_document import dotted, key_lines
+from pgdyno.plan.plan_document import dotted, key_lines
 from pgdyno.records.price import PriceList
 from pgdyno.safe_output import visible
 from pgdyno.store.object_storage.address import Address, is_remote

@@ -35,7 +35,7 @@ from pgdyno.plan.model import (
     TrialSpec,
     Workload,
 )
-from pgdyno.plan.reading.plan_document import Document, KeyPath, near
+from pgdyno.plan.plan_document import Document, KeyPath, near
 from pgdyno.plan.sweeps.points import Space, expand
 from pgdyno.plan.sweeps.spec import Sweep
 from pgdyno.plan.targets import RentedHosts, TargetSpec

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno.errors import Problem
 from pgdyno.plan.model import Reset, TrialSpec
-from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.plan_document import Document
 from pgdyno.plan.sweeps.order import arms
 from pgdyno.plan.sweeps.points import Space, is_computed
 from pgdyno.plan.sweeps.spec import Sweep

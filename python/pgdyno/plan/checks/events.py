@@ -9,7 +9,7 @@ from pgdyno.effect import BUILTIN_SCRIPTS, Effect, effect_of_name
 from pgdyno.errors import Problem
 from pgdyno.plan.model import CAPACITY_REPEATS, EventSpec, SearchSpec, TrialSpec, Workload
 from pgdyno.plan.optional_sections import DROPPING, ON_PROCESSES
-from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.plan_document import Document
 from pgdyno.plan.targets import OwnTarget, TargetSpec
 from pgdyno.plan.workload import parse_script
 from pgdyno.records import Point

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pgdyno.errors import Problem
 from pgdyno.plan.model import TPCH, Workload
-from pgdyno.plan.reading.plan_document import Document, KeyPath
+from pgdyno.plan.plan_document import Document, KeyPath
 
 Excluded = tuple[KeyPath, str, str]
 """A key, why the plan cannot have it, and what to do."""

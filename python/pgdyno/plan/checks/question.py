@@ -13,10 +13,9 @@ from pathlib import Path
 from pgdyno.effect import Effect
 from pgdyno.errors import Problem
 from pgdyno.plan.checks.duet_and_stopping import compared_parameters
-from pgdyno.plan.checks.settings import why_unknown
+from pgdyno.plan.known_settings import why_unknown
 from pgdyno.plan.model import Plan
-from pgdyno.plan.reading.plan_document import Document, in_order
-from pgdyno.plan.reading.read_plan import LoadedPlan
+from pgdyno.plan.plan_document import Document
 from pgdyno.plan.sweeps.spec import SESSION
 from pgdyno.plan.targets import NetworkTarget, RentedTarget
 from pgdyno.plan.workload import effect_of_plan, phases_s
@@ -33,12 +32,8 @@ CHECKPOINT_TIMEOUT_S = 300.0
 _PERIOD = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d)?")
 
 
-def answer_warnings(loaded: LoadedPlan) -> list[Problem]:
-    """Yields why `loaded` may not answer its question, each with its field and remedy, in file order."""
-    return in_order(_warnings(loaded.plan, loaded.document, loaded.folder))
-
-
-def _warnings(plan: Plan, document: Document, folder: Path) -> Iterator[Problem]:
+def answer_warnings(plan: Plan, document: Document, folder: Path) -> Iterator[Problem]:
+    """Yields why `plan` may not answer its question, each with its field and remedy."""
     points = plan.points()
     if compares_arms(plan, points):
         yield from _pairs(plan, document)

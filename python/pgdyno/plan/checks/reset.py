@@ -12,7 +12,7 @@ from pgdyno.mounts import expanded, mounted_at
 from pgdyno.plan.checks.targets import Abilities, check_abilities
 from pgdyno.plan.model import Plan, Reset
 from pgdyno.plan.optional_sections import FILE_SYSTEMS, NO_REFLINK, PROGRAMS, SnapshotMethod
-from pgdyno.plan.reading.plan_document import Document, in_order
+from pgdyno.plan.plan_document import Document, in_order
 from pgdyno.plan.targets import TMPFS, NetworkTarget, OwnTarget, RentedTarget, TargetSpec
 
 _PATH = ("reset", "snapshot")

@@ -7,10 +7,10 @@ from fractions import Fraction
 from itertools import islice, product
 
 from pgdyno.errors import Problem
-from pgdyno.plan.checks.settings import NEEDS_RELOAD, network_refusal, refusal
 from pgdyno.plan.checks.targets import check_spelling
+from pgdyno.plan.known_settings import NEEDS_RELOAD, network_refusal, refusal
 from pgdyno.plan.model import SearchSpec, TrialSpec
-from pgdyno.plan.reading.plan_document import Document, near
+from pgdyno.plan.plan_document import Document, near
 from pgdyno.plan.sweeps.expressions import Value, parse_expression
 from pgdyno.plan.sweeps.settings_space import Choice, Span, read_choice
 from pgdyno.plan.targets import NetworkTarget, TargetSpec

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno.errors import Problem
-from pgdyno.plan.checks.settings import network_refusal, refusal
 from pgdyno.plan.checks.targets import check_session, check_spelling, not_of_database, swept_remedy
+from pgdyno.plan.known_settings import network_refusal, refusal
 from pgdyno.plan.model import TargetSpec
-from pgdyno.plan.reading.plan_document import Document, KeyPath
+from pgdyno.plan.plan_document import Document, KeyPath
 from pgdyno.plan.sweeps.points import Space
 from pgdyno.plan.sweeps.spec import SESSION, Place, PointSpec, Sweep, expand_range, is_range
 from pgdyno.plan.targets import NetworkTarget

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from pgdyno.effect import Effect, effect_of_scripts, weighted_name
 from pgdyno.errors import Problem
-from pgdyno.plan.checks.settings import network_refusal, refusal, session_refusal
+from pgdyno.plan.known_settings import network_refusal, refusal, session_refusal
 from pgdyno.plan.model import MOST_ROWS, Plan, TrialSpec, Workload
 from pgdyno.plan.optional_sections import ReplicaLoad
-from pgdyno.plan.reading.plan_document import Document, KeyPath
+from pgdyno.plan.plan_document import Document, KeyPath
 from pgdyno.plan.sweeps.points import Space
 from pgdyno.plan.sweeps.spec import SESSION
 from pgdyno.plan.targets import NetworkTarget, OwnTarget, TargetSpec

@@ -18,7 +18,7 @@ from typing import Any
 from pgdyno.errors import PlanError, Problem, UsageError
 from pgdyno.mounts import exists, expanded, is_file
 from pgdyno.plan.model import BUILTIN_SCRIPTS
-from pgdyno.plan.reading.plan_document import Document, KeyPath, key_lines
+from pgdyno.plan.plan_document import Document, KeyPath, key_lines
 from pgdyno.plan.reading.plan_files import PlanFile, decode, find_plan, parse
 from pgdyno.plan.sweeps.spec import moved, spread
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from pgdyno.errors import PlanError, Problem, UsageError
 from pgdyno.mounts import expanded, is_folder, read_within
-from pgdyno.plan.reading.plan_document import near
+from pgdyno.plan.plan_document import near
 
 _CATALOGUE = "pgdyno.plans"
 _LOOKED_AT_BYTES = 65_536

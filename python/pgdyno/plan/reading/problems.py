@@ -11,7 +11,7 @@ from pgdyno.errors import InvalidValueError, Problem
 from pgdyno.plan.kinds import GENERATOR_KINDS, TARGET_KINDS, kinds_in_words, listed
 from pgdyno.plan.model import EventSpec, Hooks, PhaseSpec, Plan, ReplicaLoad, Reset, SearchSpec, TrialSpec, Workload
 from pgdyno.plan.optional_sections import ProbeSpec
-from pgdyno.plan.reading.plan_document import Document, KeyPath, near
+from pgdyno.plan.plan_document import Document, KeyPath, near
 from pgdyno.plan.sweeps.spec import GROUPS, PointSpec, Sweep
 from pgdyno.plan.targets import CloudSpec
 from pgdyno.records.price import PriceList

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from pgdyno.errors import InvalidValueError, Problem
 from pgdyno.mounts import is_folder
-from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.plan_document import Document
 from pgdyno.plan.values import pace as checked_pace
 from pgdyno.records.capture import CAPTURE_FILE, FORMAT, STATEMENTS_FILE, Capture, Source
 from pgdyno.units import format_duration, parse_duration_s

@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import chain, product
 
 from pgdyno.errors import InvalidValueError
-from pgdyno.plan.reading.plan_document import near
+from pgdyno.plan.plan_document import near
 from pgdyno.plan.sweeps.expressions import Expression, Value, parse_expression, plain_number
 from pgdyno.plan.sweeps.spec import GROUPS, SESSION, Place, PointSpec, Sweep
 from pgdyno.plan.values import HIGHEST_RATE

@@ -9,8 +9,8 @@ from datetime import UTC, date, datetime
 
 from pgdyno.errors import Problem
 from pgdyno.mounts import expanded, is_file
-from pgdyno.plan.checks.settings import SETTING_NAME
-from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.known_settings import SETTING_NAME
+from pgdyno.plan.plan_document import Document
 from pgdyno.plan.targets import TargetSpec
 from pgdyno.targets.aws.databases.parameters import CLUSTER_LEVEL, in_own_unit, parameter_refusal
 from pgdyno.targets.aws.schema import (

@@ -12,12 +12,14 @@ from pgdyno.targets.aws.boto3_clients import Cloud
 from pgdyno.targets.aws.databases.dead_man import DeadManRole
 from pgdyno.targets.aws.location import own_zone
 from pgdyno.targets.aws.policy import policy
+from pgdyno.targets.aws.pricing.duration import copying_s
 from pgdyno.targets.aws.pricing.prices import Prices
 from pgdyno.targets.aws.pricing.rental_costs import PROVIDER as TITLE
 from pgdyno.targets.aws.pricing.rental_costs import configured_region, estimate, hourly_costs
 from pgdyno.targets.aws.removal import Reaper, run_named
 from pgdyno.targets.aws.rental import Rental, begin, is_standing, left_of, standing
 from pgdyno.targets.aws.rental_journal import Resource, journals
+from pgdyno.targets.aws.schema import AwsTarget
 from pgdyno.targets.estimate import Estimate
 from pgdyno.targets.provider import Provider, SelftestTrial, Tried
 from pgdyno.targets.rental import Say
@@ -30,6 +32,9 @@ class Amazon:
 
     def price(self, plan: Plan, root: Path, hours: float | None = None) -> Estimate:
         return estimate(plan, Prices(root), configured_region(plan), hours)
+
+    def slower_s(self, plan: Plan) -> float:
+        return sum(copying_s(plan, spec) for spec in plan.target.values() if isinstance(spec, AwsTarget))
 
     def preflight(self, plan: Plan, root: Path, say: Say, lasts_s: float) -> Rental:
         return begin(plan, root, say, lasts_s)

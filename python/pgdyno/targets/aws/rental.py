@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from pgdyno.errors import TargetError
 from pgdyno.messages import Message
 from pgdyno.plan.hosts import SshSpec
-from pgdyno.plan.model import Plan
-from pgdyno.plan.targets import servers_of
+from pgdyno.plan.model import Plan, servers_of
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud
 from pgdyno.targets.aws.databases.aurora import Aurora
 from pgdyno.targets.aws.databases.dead_man import move
@@ -27,10 +26,19 @@ from pgdyno.targets.aws.inventory import Maker, Search, Stop, by_name, resources
 from pgdyno.targets.aws.location import Place, keep_password, tls_root
 from pgdyno.targets.aws.network import placement_group, wait_until_it_answers
 from pgdyno.targets.aws.preflight.storage_limits import instance_limit, limits_of
+from pgdyno.targets.aws.pricing.metering import RequestMeter, accrued_cost
 from pgdyno.targets.aws.pricing.prices import Prices
+from pgdyno.targets.aws.pricing.rental_costs import (
+    configured_region,
+    generator_estimate,
+    generator_of,
+    io_processors,
+    items_of,
+    rented_targets,
+)
 from pgdyno.targets.aws.removal import GOING, Left, begin_removal, remove_all
 from pgdyno.targets.aws.rental_journal import EXPIRES, Journal, Kind, Resource, journals
-from pgdyno.targets.aws.schema import AuroraTarget, AwsTarget, DatabaseTarget, Ec2Generator, Ec2Target, RdsTarget
+from pgdyno.targets.aws.schema import AuroraTarget, AwsTarget, DatabaseTarget, Ec2Target, RdsTarget
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.estimate import Estimate
 from pgdyno.targets.home import storing
@@ -41,7 +49,6 @@ if TYPE_CHECKING:
     from pgdyno.remote.remote_host import RemoteHost
     from pgdyno.targets.aws.hosts.ec2 import Ec2
     from pgdyno.targets.aws.hosts.generator_hosts import RentedGenerator
-    from pgdyno.targets.aws.pricing.metering import RequestMeter
 
 Say = Callable[[str], None]
 _ZONE = "name one for all: zones = [...]"
@@ -50,16 +57,6 @@ _SERVERS = (*_DATABASES, Kind.INSTANCE)
 _MACHINES = (Kind.DB_INSTANCE, Kind.INSTANCE)
 """The kinds without which a target has no server."""
 _SNAPSHOTS = (Kind.DB_SNAPSHOT, Kind.CLUSTER_SNAPSHOT)
-
-
-def rented_targets(plan: Plan) -> dict[str, AwsTarget]:
-    """Returns the plan's servers at Amazon by name: each instance of a target of several is one."""
-    return {name: spec for name, spec in servers_of(plan).items() if isinstance(spec, AwsTarget)}
-
-
-def generator_of(plan: Plan) -> Ec2Generator | None:
-    """Returns the plan's generator if it is at Amazon."""
-    return plan.generator if isinstance(plan.generator, Ec2Generator) else None
 
 
 def is_restored(spec: AwsTarget) -> bool:
@@ -288,10 +285,6 @@ class Rental:
         """Returns what everything has cost in USD until `now`, and could after the next trial; see
         `pgdyno.targets.rental`.
         """
-        # These imports would be circular at the top of the module.
-        from pgdyno.targets.aws.pricing.metering import accrued_cost
-        from pgdyno.targets.aws.pricing.rental_costs import configured_region, items_of
-
         got = {name: place["instance"] for name, place in self.journal.ready.items()}
         items = items_of(self.plan, Prices(self.root), configured_region(self.plan), got)
         since = {name: self.since.get(name, self.journal.begun) for name in self.journal.ready}
@@ -309,18 +302,12 @@ class Rental:
         spec = rented_targets(self.plan)[name]
         if not isinstance(spec, AuroraTarget) or spec.storage_type != "standard":
             return None
-        from pgdyno.targets.aws.pricing.metering import RequestMeter
-        from pgdyno.targets.aws.pricing.rental_costs import io_processors
-
         maker, got = self._maker(name), self.journal.ready[name]["instance"]
         count = io_processors(spec.model_copy(update={"instance": got}))
         return RequestMeter(maker.cloud, maker.name, count, Prices(self.root))
 
     def generator_cost(self, name: str) -> Estimate:
         """Returns what the generator `name` costs."""
-        # This import would be circular at the top of the module.
-        from pgdyno.targets.aws.pricing.rental_costs import generator_estimate
-
         # The generator is in the region of the servers, which the name of a zone does not always contain.
         region = self.observed(next(iter(rented_targets(self.plan))))[0].region
         return generator_estimate(self.plan, Prices(self.root), region, self.journal.ready[name]["instance"])

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import AfterValidator, Field
 
 from pgdyno.errors import Problem
-from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.plan_document import Document
 from pgdyno.plan.targets import RentedHosts, RentedTarget, TargetSpec, Version
 from pgdyno.plan.values import Model, Positive, Setting, Size
 from pgdyno.units import parse_duration_s
 
 if TYPE_CHECKING:
-    from pgdyno.plan.model import Plan
+    pass
 
 PROVIDER = "aws"
 DEAD_MAN_ROLE = "pgdyno-dead-man"
@@ -85,12 +85,6 @@ class AwsTarget(RentedTarget):
         # the tags are those of all hosts
         if name == next((each for each, target in targets.items() if isinstance(target, Ec2Target)), None):
             yield from check_host_tags(document)
-
-    def slower_s(self, plan: Plan) -> float:
-        # This import would be circular at the top of the module.
-        from pgdyno.targets.aws.pricing.duration import copying_s
-
-        return copying_s(plan, self)
 
     def family_and_size(self) -> tuple[str, float] | None:
         """Returns `db.m7g` and 2 for `db.m7g.2xlarge`, by Amazon's names of sizes; None for another name."""

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from pgdyno.errors import Problem
 from pgdyno.mounts import expanded, is_file, is_folder
-from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.plan_document import Document
 from pgdyno.plan.targets import OwnTarget, PlanPath, TargetSpec, check_variables
 from pgdyno.plan.values import Setting
 

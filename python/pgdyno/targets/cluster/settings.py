@@ -18,7 +18,7 @@ import psycopg
 from psycopg import sql
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.checks.settings import context_refusal, refusal
+from pgdyno.plan.known_settings import context_refusal, refusal
 from pgdyno.targets.cluster.postmaster import CORRECT_SETTINGS, WRONG_SETTINGS, explain, log_size, read_log
 from pgdyno.targets.home import storing
 

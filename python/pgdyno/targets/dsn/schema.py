@@ -11,7 +11,7 @@ from pydantic import Field, PrivateAttr
 
 from pgdyno.errors import Problem
 from pgdyno.plan.hosts import SshSpec, check_ssh
-from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.plan_document import Document
 from pgdyno.plan.targets import MOST_INSTANCES, NetworkTarget, PlanPath, TargetSpec
 from pgdyno.records.manifest import masked_dsn
 

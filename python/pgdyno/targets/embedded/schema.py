@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal, Self
 
 from pgdyno.errors import Problem
-from pgdyno.plan.checks.settings import NEWEST, OLDEST
-from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.known_settings import NEWEST, OLDEST
+from pgdyno.plan.plan_document import Document
 from pgdyno.plan.targets import OwnTarget, TargetSpec, Version
 
 

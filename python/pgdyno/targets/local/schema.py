@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from pgdyno.errors import Problem
 from pgdyno.mounts import expanded, is_folder
-from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.plan_document import Document
 from pgdyno.plan.targets import PROGRAMS, OwnTarget, PlanPath, TargetSpec
 
 

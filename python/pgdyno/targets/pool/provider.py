@@ -75,6 +75,10 @@ class Pool:
         del plan, root, hours
         return NO_COST
 
+    def slower_s(self, plan: Plan) -> float:
+        del plan
+        return 0.0
+
     def preflight(self, plan: Plan, root: Path, say: Say, lasts_s: float) -> Rental:
         return begin(plan, root, say, lasts_s)
 

@@ -20,8 +20,7 @@ from psycopg.conninfo import make_conninfo
 from pgdyno.errors import TargetError
 from pgdyno.messages import Message
 from pgdyno.plan.hosts import SshSpec
-from pgdyno.plan.model import Plan
-from pgdyno.plan.targets import servers_of
+from pgdyno.plan.model import Plan, servers_of
 from pgdyno.targets.cluster.initdb import initdb_refusal
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.estimate import Estimate

@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, Field
 
 from pgdyno.errors import Problem
-from pgdyno.plan.checks.settings import SETTING_NAME
 from pgdyno.plan.hosts import SshSpec, check_ssh
-from pgdyno.plan.reading.plan_document import Document
+from pgdyno.plan.known_settings import SETTING_NAME
+from pgdyno.plan.plan_document import Document
 from pgdyno.plan.targets import PlanPath, RentedTarget, TargetSpec, Version
 from pgdyno.plan.values import Setting
 from pgdyno.units import parse_duration_s

@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-from pgdyno.plan.checks.settings import context_refusal
+from pgdyno.plan.known_settings import context_refusal
 from pgdyno.plan.sweeps.settings_space import Choice, Span, read_choice, unit_family
 from pgdyno.units import BYTES, format_bytes
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from pgdyno.messages import Message
-from pgdyno.plan.model import Plan
+from pgdyno.plan.model import Plan, servers_of
 from pgdyno.plan.time_budget.time_and_disk import data_bytes, trial_count, visits
 from pgdyno.plan.workload import trial_s
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud
@@ -22,7 +22,6 @@ from pgdyno.targets.aws.pricing.duration import (
     touched_bytes,
 )
 from pgdyno.targets.aws.pricing.prices import CLOUDWATCH, EC2, HOSTS, INSTANCES, METRIC, VPC, Prices, Usage
-from pgdyno.targets.aws.rental import generator_of, rented_targets
 from pgdyno.targets.aws.rental_journal import FREE, Kind, Resource
 from pgdyno.targets.aws.schema import (
     AuroraTarget,
@@ -41,6 +40,16 @@ _NAMES = {"gp3": "gp3", "io1": "piops", "io2": "io2"}
 """Names of volume types at the end of Amazon's usage types."""
 _IO2_TIERS = ((32_000, "io2"), (64_000, "io2.tier2"), (None, "io2.tier3"))
 """The number of IOPS up to which each price tier of io2 applies; None is no limit."""
+
+
+def rented_targets(plan: Plan) -> dict[str, AwsTarget]:
+    """Returns the plan's servers at Amazon by name: each instance of a target of several is one."""
+    return {name: spec for name, spec in servers_of(plan).items() if isinstance(spec, AwsTarget)}
+
+
+def generator_of(plan: Plan) -> Ec2Generator | None:
+    """Returns the plan's generator if it is at Amazon."""
+    return plan.generator if isinstance(plan.generator, Ec2Generator) else None
 
 
 def host_items(

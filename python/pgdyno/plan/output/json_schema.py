@@ -6,44 +6,12 @@ each other.
 
 from __future__ import annotations
 
-import ast
 import copy
-import inspect
 import json
-import sys
-from functools import cache
-from itertools import pairwise
 from typing import Any
-
-from pydantic import BaseModel
 
 from pgdyno.plan.model import Plan
 from pgdyno.plan.sweeps.spec import GROUPS
-
-
-def field_docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """Returns docstrings by field, those of inherited fields included."""
-    found: dict[str, str] = {}
-    for each in reversed(model.__mro__):
-        if issubclass(each, BaseModel) and each is not BaseModel:
-            found |= _by_class(each.__module__).get(each.__qualname__, {})
-    return {name: text for name, text in found.items() if name in model.model_fields}
-
-
-@cache
-def _by_class(module: str) -> dict[str, dict[str, str]]:
-    tree = ast.parse(inspect.getsource(sys.modules[module]))
-    return {each.name: _docstrings(each) for each in tree.body if isinstance(each, ast.ClassDef)}
-
-
-def _docstrings(of: ast.ClassDef) -> dict[str, str]:
-    found = {}
-    for field, text in pairwise(of.body):
-        match field, text:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(written))):
-                found[name] = inspect.cleandoc(written)
-    return found
-
 
 DIALECT = "http://json-schema.org/draft-07/schema#"
 """The dialect that TOML editors support; pydantic's is newer, but differs only in the place of definitions."""

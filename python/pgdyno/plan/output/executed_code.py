@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
 
-from pgdyno.plan.reading.plan_document import KeyPath
-from pgdyno.plan.reading.read_plan import LoadedPlan
+from pgdyno.plan.loaded_plan import LoadedPlan
+from pgdyno.plan.plan_document import KeyPath
 from pgdyno.plan.sweeps.spec import SESSION
 from pgdyno.plan.targets import TargetSpec
 from pgdyno.plan.workload import parse_script

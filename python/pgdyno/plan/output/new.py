@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.mounts import is_folder
-from pgdyno.plan.reading.plan_document import near
+from pgdyno.plan.plan_document import near
 from pgdyno.plan.targets import PROGRAMS
 from pgdyno.plan.values import LONGEST_NAME, NAME, refuse_undecodable
 
@@ -46,7 +46,7 @@ def new_plan(file: Path, kind: str = "embedded") -> str:
         meant = near(kind, KINDS)
         hint = f"did you mean {meant}?" if meant else f"use {' or '.join(KINDS)}"
         raise UsageError(f"no plan for targets of kind {kind} to start from", hint=hint)
-    template = resources.files("pgdyno.plan").joinpath("new.toml").read_text(encoding="utf-8")
+    template = resources.files("pgdyno.plan.output").joinpath("new.toml").read_text(encoding="utf-8")
     target = _EMBEDDED if kind == "embedded" else _LOCAL.format(bin=_quoted(str(_local_bin())))
     return template.format(file=file, name=plan_name(file.name.removesuffix(".toml"), "plan"), target=target)
 

@@ -15,9 +15,10 @@ from pgdyno.errors import PlanError, Problem, UsageError
 from pgdyno.messages import Message
 from pgdyno.plan.checks.check_all import check_sections, read_sections
 from pgdyno.plan.checks.excluded_keys import check_replay
+from pgdyno.plan.checks.question import answer_warnings
 from pgdyno.plan.model import Plan
+from pgdyno.plan.plan_document import Document, KeyPath, dotted, in_order, split_assignment
 from pgdyno.plan.reading.extends import EXTENDS, moved_in_plan, one_form, read_with_bases
-from pgdyno.plan.reading.plan_document import Document, KeyPath, dotted, in_order, split_assignment
 from pgdyno.plan.reading.plan_files import PlanFile, find_plan
 from pgdyno.plan.reading.problems import schema_problems
 from pgdyno.plan.reading.replayed_capture import with_capture
@@ -137,6 +138,11 @@ class LoadedPlan:
     """The reductions for a budget."""
     budget: Budget | None = None
     """The time that the whole run may take; None: as long as it needs."""
+
+    @property
+    def warnings(self) -> list[Problem]:
+        """Why the plan may not answer its question, in file order."""
+        return in_order(answer_warnings(self.plan, self.document, self.folder))
 
 
 def load_plan(source: str | Path, overrides: Sequence[str] = (), on: str | None = None) -> LoadedPlan:

@@ -13,15 +13,14 @@ from rich.text import Text
 
 from pgdyno.errors import PlanError, Problem
 from pgdyno.messages import message_json
-from pgdyno.plan.checks.question import answer_warnings
-from pgdyno.plan.executed_code import executed
+from pgdyno.plan.loaded_plan import LoadedPlan
 from pgdyno.plan.model import EventSpec, Plan, ReplicaLoad, Reset, SearchSpec, TargetSpec
 from pgdyno.plan.optional_sections import latency_words
-from pgdyno.plan.reading.read_plan import LoadedPlan
+from pgdyno.plan.output.executed_code import executed
+from pgdyno.plan.output.trial_table import same_for_all, trial_table
 from pgdyno.plan.sweeps.order import by_chance
 from pgdyno.plan.targets import OwnTarget, RentedTarget
 from pgdyno.plan.time_budget.time_and_disk import around_s, trials_s
-from pgdyno.plan.trial_table import same_for_all, trial_table
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
 from pgdyno.records.manifest import masked_plan
 from pgdyno.safe_output import json_text
@@ -169,7 +168,7 @@ def problem_lines(error: PlanError, width: int = WIDTH) -> list[str]:
 
 def warning_lines(loaded: LoadedPlan, width: int = WIDTH) -> list[str]:
     """Formats warnings as problems are, each after `warning: `."""
-    warnings = answer_warnings(loaded)
+    warnings = loaded.warnings
     return check_text(warnings, loaded.source, width, "warning: ").splitlines() if warnings else []
 
 
@@ -256,7 +255,7 @@ def show_json(loaded: LoadedPlan) -> str:
         "order": plan.order(),
         "gave_up": [str(each) for each in loaded.gave_up],
         "gave_up_details": [message_json(each) for each in loaded.gave_up],
-        "warnings": [asdict(warning) for warning in answer_warnings(loaded)],
+        "warnings": [asdict(warning) for warning in loaded.warnings],
         "executes": [asdict(each) for each in executed(loaded)],
         "trials": trials,
     }
