@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.doctor import CHECKS
-from pgdyno.fingerprint import Severity, comparable
+from pgdyno.fingerprint import Weight, comparable
 from pgdyno.records import Fingerprint
 from pgdyno.store import RunFolder, list_runs
 from pgdyno.targets import Home
@@ -87,7 +87,7 @@ def test_two_runs_differ_by_what_was_changed(home: Home, folder: Path) -> None:
     assert pgdyno(home, folder, *again).returncode == 0
     found = comparable(first, fingerprint(folder))
     assert {each.field: each.severity for each in found} == {
-        "servers.pg18.settings_changed.shared_buffers": Severity.CONFOUNDER,
-        "workload.files.mine.sql": Severity.REFUSED,
-        "seed": Severity.HARMLESS,
+        "servers.pg18.settings_changed.shared_buffers": Weight.CONFOUNDER,
+        "workload.files.mine.sql": Weight.REFUSED,
+        "seed": Weight.HARMLESS,
     }

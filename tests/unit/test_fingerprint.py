@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.doctor import Needs, Place
-from pgdyno.fingerprint import Difference, Severity, comparable
+from pgdyno.fingerprint import Difference, Weight, comparable
 from pgdyno.fingerprint.collect import host_print, take_fingerprint
 from pgdyno.fingerprint.differences import RULES, print_of
 from pgdyno.messages import Message
@@ -143,14 +143,14 @@ def test_settings_that_count_and_others() -> None:
     settings = {"shared_buffers": "2GB", "work_mem": "8MB"}
     found = comparable(BASE, changed(server_settings_changed=settings))
     assert [(each.field.split(".")[-1], each.a, each.b, each.severity) for each in found] == [
-        ("shared_buffers", "1GB", "2GB", Severity.CONFOUNDER),
-        ("work_mem", "4MB", "8MB", Severity.CAUTION),
+        ("shared_buffers", "1GB", "2GB", Weight.CONFOUNDER),
+        ("work_mem", "4MB", "8MB", Weight.CAUTION),
     ]
 
 
 def test_a_setting_that_only_one_changed() -> None:
     (found,) = comparable(BASE, changed(server_settings_changed=SERVER.settings_changed | {"fsync": "off"}))
-    assert (found.a, found.b, found.severity) == (None, "off", Severity.CONFOUNDER)
+    assert (found.a, found.b, found.severity) == (None, "off", Weight.CONFOUNDER)
 
 
 def test_a_little_memory_is_the_kernels() -> None:
@@ -170,7 +170,7 @@ def test_a_target_that_only_one_has_is_one_line() -> None:
             "servers.pg17",
             None,
             "18.6",
-            Severity.HARMLESS,
+            Weight.HARMLESS,
             Message("target-in-one", "only one of the runs has this target"),
         )
     ]
@@ -179,17 +179,17 @@ def test_a_target_that_only_one_has_is_one_line() -> None:
 def test_a_field_that_one_run_lacks_is_neither_equal_nor_different() -> None:
     for other in (changed(host_disks={}), changed(server_configure=None), changed(server_dataset_marks=["unmarked"])):
         (found,) = comparable(BASE, other)
-        assert (found.severity, found.why.id) == (Severity.CAUTION, "unknown-of-one")
+        assert (found.severity, found.why.id) == (Weight.CAUTION, "unknown-of-one")
     # a version that knew no such key, and one that has it without a value
     (found,) = comparable(BASE, changed(workload={"scripts": ["select-only"]}))
-    assert found.severity is Severity.CAUTION
+    assert found.severity is Weight.CAUTION
     replicas = changed(workload=BASE.workload | {"replica_load": {"clients": 2}})
-    assert [each.severity for each in comparable(BASE, replicas)] == [Severity.REFUSED]
+    assert [each.severity for each in comparable(BASE, replicas)] == [Weight.REFUSED]
 
 
 def test_datasets_are_compared_whatever_their_order() -> None:
     both = changed(server_dataset_marks=["pgbench scale 20", "pgbench scale 10"])
-    assert [each.severity for each in comparable(BASE, both)] == [Severity.HARMLESS]
+    assert [each.severity for each in comparable(BASE, both)] == [Weight.HARMLESS]
     turned = changed(server_dataset_marks=["pgbench scale 10", "pgbench scale 20"])
     assert comparable(both, turned) == []
 
@@ -202,13 +202,13 @@ def test_disks_of_a_target_of_another_name_are_matched_with_it() -> None:
 def test_no_target_in_common() -> None:
     other = BASE.model_copy(update={"servers": {"x": SERVER, "y": SERVER}})
     first = comparable(BASE, other)[0]
-    assert (first.field, first.severity, first.b) == ("servers", Severity.REFUSED, "x, y")
+    assert (first.field, first.severity, first.b) == ("servers", Weight.REFUSED, "x, y")
 
 
 def test_a_field_of_a_later_version_is_a_caution() -> None:
     later = Fingerprint.model_validate({**BASE.model_dump(), "weather": "rain"})
     (found,) = comparable(BASE, later)
-    assert (found.field, found.severity) == ("weather", Severity.CAUTION)
+    assert (found.field, found.severity) == ("weather", Weight.CAUTION)
 
 
 def test_every_rule_is_about_a_field() -> None:
@@ -232,7 +232,7 @@ def test_what_a_run_without_a_fingerprint_does_not_record_is_unknown() -> None:
         }
     )
     found = comparable(earlier, later)
-    assert {each.severity for each in found} == {Severity.CAUTION}
+    assert {each.severity for each in found} == {Weight.CAUTION}
     assert {each.field for each in found} == {
         "generator",
         "host.boot.mitigations",
@@ -241,7 +241,7 @@ def test_what_a_run_without_a_fingerprint_does_not_record_is_unknown() -> None:
     }
     # two runs that record their files have other ones
     both = [later.model_copy(update={"workload": later.workload | {"files": files}}) for files in ({}, {"own.sql": ""})]
-    assert [each.severity for each in comparable(*both)] == [Severity.REFUSED]
+    assert [each.severity for each in comparable(*both)] == [Weight.REFUSED]
 
 
 def test_a_manifest_of_before_has_none() -> None:
@@ -280,8 +280,8 @@ def test_files_that_a_lua_script_loads_are_part_of_the_workload(tmp_path: Path) 
     assert comparable(before, taken()) == []
     (tmp_path / "lua" / "deep.lua").write_text("changed")
     (found,) = comparable(before, taken())
-    assert (found.field, found.severity) == ("workload.modules.deep.lua", Severity.REFUSED)
+    assert (found.field, found.severity) == ("workload.modules.deep.lua", Weight.REFUSED)
     # an earlier version recorded none
     earlier = before.model_copy(update={"workload": {**before.workload}})
     del earlier.workload["modules"]
-    assert {each.severity for each in comparable(earlier, before)} == {Severity.CAUTION}
+    assert {each.severity for each in comparable(earlier, before)} == {Weight.CAUTION}

@@ -132,6 +132,14 @@ def unpaired_interval(
     return _unpaired_interval(first, second, level, resamples)
 
 
+def welch_freedom(parts: Sequence[float], sizes: Sequence[int]) -> float:
+    """Return the degrees of freedom of the difference of two means by Welch and Satterthwaite, (Σ p)² / Σ p² / (n - 1);
+    p are the variances of the means. Two constant samples have nothing to estimate: the pooled ones.
+    """
+    below = sum(part**2 / (n - 1) for part, n in zip(parts, sizes, strict=True) if part > 0)
+    return sum(parts) ** 2 / below if below > 0 else sum(sizes) - len(sizes)
+
+
 def instances_interval(base: Sequence[float], other: Sequence[float], level: float) -> Interval | None:
     """Return the interval of mean(`other`) - mean(`base`), one value per instance of each arm.
 
@@ -146,9 +154,7 @@ def instances_interval(base: Sequence[float], other: Sequence[float], level: flo
         return None
     variances = [_variance(values) / len(values) for values in samples]
     mean, error, pooled = float(samples[1].mean() - samples[0].mean()), math.sqrt(sum(variances)), sum(sizes) - 2
-    if error == 0:
-        return _by_t(mean, 0.0, pooled, level, Method.INSTANCES)
-    freedom = sum(variances) ** 2 / sum(each**2 / (n - 1) for each, n in zip(variances, sizes, strict=True))
+    freedom = welch_freedom(variances, sizes)
     if sizes[0] == sizes[1]:
         freedom = (freedom + pooled) / 2
     return _by_t(mean, error, freedom, level, Method.INSTANCES)
@@ -169,9 +175,7 @@ def _paired_interval(sample: tuple[float, ...], level: float, resamples: int) ->
 def _unpaired_interval(base: Array, other: Array, level: float, resamples: int) -> Interval:
     parts = [_variance(values) / len(values) for values in (base, other)]
     error = math.sqrt(sum(parts))
-    # Welch and Satterthwaite; two constant samples have nothing to estimate
-    weights = [part**2 / (len(values) - 1) for part, values in zip(parts, (base, other), strict=True)]
-    freedom = sum(parts) ** 2 / sum(weights) if sum(weights) > 0 else len(base) + len(other) - 2
+    freedom = welch_freedom(parts, [len(base), len(other)])
     by_t = _by_t(float(other.mean() - base.mean()), error, freedom, level, Method.WELCH)
     if min(len(base), len(other)) < FROM_BCA or error == 0:
         return by_t

@@ -8,7 +8,7 @@ from pgdyno.analyse.pairs import Metric
 from pgdyno.audit.finding import Finding
 from pgdyno.audit.rules import skipped
 from pgdyno.audit.subject import AuditRun, Sample, Subject
-from pgdyno.fingerprint.differences import UNKNOWN, Difference, Severity
+from pgdyno.fingerprint.differences import UNKNOWN, Difference, Weight
 from pgdyno.messages import Message
 from pgdyno.records import Outcome, TrialRecord
 
@@ -32,13 +32,13 @@ def latency_differences(base: Sequence[TrialRecord], other: Sequence[TrialRecord
     if programs[0] != programs[1]:
         a, b = (", ".join(sorted(each)) or None for each in programs)
         why = Message("other-program", "each program counts other parts of a transaction in its latency")
-        weight = (Severity.CONFOUNDER, why) if all(programs) else (Severity.CAUTION, UNKNOWN)
+        weight = (Weight.CONFOUNDER, why) if all(programs) else (Weight.CAUTION, UNKNOWN)
         yield Difference("latency", a, b, *weight)
     shares = [skipped.unstarted_share(skipped.served(_samples(trials))) for trials in (base, other)]
     if abs(shares[0] - shares[1]) > MOST_APART:
         a, b = (f"{100 * share:.2f} %" for share in shares)
         why = Message("other-unstarted", "transactions that were due and never started, which no latency includes")
-        yield Difference("skipped", a, b, Severity.CONFOUNDER, why)
+        yield Difference("skipped", a, b, Weight.CONFOUNDER, why)
 
 
 def _programs(trials: Sequence[TrialRecord]) -> set[str]:

@@ -9,8 +9,7 @@ from typing import Any
 from pgdyno.analyse.pairs import differing_parameters
 from pgdyno.analyse.series import parameter_label
 from pgdyno.audit.subject import AuditRun
-from pgdyno.fingerprint.differences import HEAVY_SETTINGS, UNKNOWN, Difference
-from pgdyno.fingerprint.differences import Severity as Weight
+from pgdyno.fingerprint.differences import HEAVY_SETTINGS, UNKNOWN, Difference, Weight
 from pgdyno.messages import Message
 from pgdyno.records import Manifest, TrialRecord
 from pgdyno.records.rate_unit import rate_unit

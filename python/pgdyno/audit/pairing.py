@@ -36,12 +36,12 @@ from pgdyno.errors import UsageError
 from pgdyno.fingerprint.differences import (
     UNKNOWN,
     Difference,
+    Weight,
     comparable,
     print_of,
     topic_of,
     unknown_of,
 )
-from pgdyno.fingerprint.differences import Severity as Weight
 from pgdyno.messages import Message
 from pgdyno.records import Fingerprint, Manifest
 

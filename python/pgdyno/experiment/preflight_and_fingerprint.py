@@ -9,7 +9,7 @@ from pgdyno.doctor.all_checks import report_problems
 from pgdyno.experiment.resources import Resources, scripts_of
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
-from pgdyno.fingerprint import Difference, Severity, comparable
+from pgdyno.fingerprint import Difference, Weight, comparable
 from pgdyno.fingerprint.collect import take_fingerprint, with_mark, with_server
 from pgdyno.messages import Message
 from pgdyno.plan import LoadedPlan
@@ -103,7 +103,7 @@ def _words(difference: Difference) -> Message:
         "was": "absent" if difference.a is None else difference.a,
         "why": difference.why,
     }
-    if difference.severity in (Severity.REFUSED, Severity.CONFOUNDER):
+    if difference.severity in (Weight.REFUSED, Weight.CONFOUNDER):
         return Message(
             "changed-incomparable",
             "{field} is {now} now, and was {was} in earlier trials: {why}; these cannot be compared with later ones",

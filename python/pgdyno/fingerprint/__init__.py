@@ -4,6 +4,6 @@
 not.
 """
 
-from pgdyno.fingerprint.differences import Difference, Severity, comparable, fingerprint_of
+from pgdyno.fingerprint.differences import Difference, Weight, comparable, fingerprint_of
 
-__all__ = ["Difference", "Severity", "comparable", "fingerprint_of"]
+__all__ = ["Difference", "Weight", "comparable", "fingerprint_of"]

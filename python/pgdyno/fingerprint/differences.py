@@ -17,7 +17,7 @@ MEMORY_TOLERANCE = 0.01
 """A kernel reserves a little memory, and each version another amount."""
 
 
-class Severity(StrEnum):
+class Weight(StrEnum):
     """The effect of a difference on a comparison, most severe first."""
 
     REFUSED = "refused"
@@ -39,71 +39,71 @@ class Difference:
     a: str | None
     """The value in the first; None if absent."""
     b: str | None
-    severity: Severity
+    severity: Weight
     why: Message
 
 
-RULES: tuple[tuple[str, Severity, Message], ...] = (
-    ("host.architecture", Severity.CONFOUNDER, Message("other-architecture", "different architectures")),
-    ("host.cpu_model", Severity.CONFOUNDER, Message("other-processor", "different processors")),
-    ("host.cores", Severity.CONFOUNDER, Message("other-processors", "different numbers of processors")),
+RULES: tuple[tuple[str, Weight, Message], ...] = (
+    ("host.architecture", Weight.CONFOUNDER, Message("other-architecture", "different architectures")),
+    ("host.cpu_model", Weight.CONFOUNDER, Message("other-processor", "different processors")),
+    ("host.cores", Weight.CONFOUNDER, Message("other-processors", "different numbers of processors")),
     (
         "host.threads_per_core",
-        Severity.CONFOUNDER,
+        Weight.CONFOUNDER,
         Message("cores-shared", "processors share cores on one of the hosts"),
     ),
-    ("host.cpu_limit", Severity.CONFOUNDER, Message("other-processor-limit", "different limits of CPU time")),
-    ("host.memory_bytes", Severity.CONFOUNDER, Message("other-memory", "different sizes of memory")),
-    ("host.memory_limit_bytes", Severity.CONFOUNDER, Message("other-memory-limit", "different limits of memory")),
+    ("host.cpu_limit", Weight.CONFOUNDER, Message("other-processor-limit", "different limits of CPU time")),
+    ("host.memory_bytes", Weight.CONFOUNDER, Message("other-memory", "different sizes of memory")),
+    ("host.memory_limit_bytes", Weight.CONFOUNDER, Message("other-memory-limit", "different limits of memory")),
     (
         "host.virtualisation",
-        Severity.CONFOUNDER,
+        Weight.CONFOUNDER,
         Message("other-hypervisor", "different hypervisors, or none on one of the hosts"),
     ),
-    ("host.disks", Severity.CONFOUNDER, Message("other-storage", "different storage or mount options")),
-    ("host.numa_nodes", Severity.CONFOUNDER, Message("other-numa", "different NUMA layouts")),
-    ("host.kernel", Severity.CONFOUNDER, Message("other-kernel", "different kernels")),
+    ("host.disks", Weight.CONFOUNDER, Message("other-storage", "different storage or mount options")),
+    ("host.numa_nodes", Weight.CONFOUNDER, Message("other-numa", "different NUMA layouts")),
+    ("host.kernel", Weight.CONFOUNDER, Message("other-kernel", "different kernels")),
     (
         "host.os",
-        Severity.HARMLESS,
+        Weight.HARMLESS,
         Message("other-system", "different releases of the operating system; the kernel counts separately"),
     ),
-    ("host.boot", Severity.CONFOUNDER, Message("other-boot", "different boot parameters of the kernel")),
-    ("host.tuning", Severity.CONFOUNDER, Message("other-tuning", "different kernel settings")),
-    ("pgdyno", Severity.CAUTION, Message("other-pgdyno", "different versions of pgdyno")),
-    ("pgdrive", Severity.CAUTION, Message("other-pgdrive", "different versions of pgdrive")),
-    ("generator", Severity.CONFOUNDER, Message("other-generator", "different locations of the load generator")),
-    ("seed", Severity.HARMLESS, Message("other-seed", "different random values of the same distribution")),
-    ("workload", Severity.REFUSED, Message("other-workload", "different workloads")),
+    ("host.boot", Weight.CONFOUNDER, Message("other-boot", "different boot parameters of the kernel")),
+    ("host.tuning", Weight.CONFOUNDER, Message("other-tuning", "different kernel settings")),
+    ("pgdyno", Weight.CAUTION, Message("other-pgdyno", "different versions of pgdyno")),
+    ("pgdrive", Weight.CAUTION, Message("other-pgdrive", "different versions of pgdrive")),
+    ("generator", Weight.CONFOUNDER, Message("other-generator", "different locations of the load generator")),
+    ("seed", Weight.HARMLESS, Message("other-seed", "different random values of the same distribution")),
+    ("workload", Weight.REFUSED, Message("other-workload", "different workloads")),
     (
         "workload.profile",
-        Severity.REFUSED,
+        Weight.REFUSED,
         Message(
             "other-profile",
             "different TPC-C profiles, with which the server does different work; in earlier runs, hammerdb means "
             "hammerdb-6.1",
         ),
     ),
-    ("workload.capture", Severity.REFUSED, Message("other-capture", "replays of different captures")),
-    ("workload.pace", Severity.REFUSED, Message("other-pace", "replays at different paces")),
-    ("reset", Severity.REFUSED, Message("other-reset", "trials start from different states")),
-    ("servers.*.version", Severity.CAUTION, Message("other-version", "different server versions")),
-    ("servers.*.version_full", Severity.CAUTION, Message("other-build", "different server builds")),
-    ("servers.*.configure", Severity.CAUTION, Message("other-configure", "different build options of the server")),
+    ("workload.capture", Weight.REFUSED, Message("other-capture", "replays of different captures")),
+    ("workload.pace", Weight.REFUSED, Message("other-pace", "replays at different paces")),
+    ("reset", Weight.REFUSED, Message("other-reset", "trials start from different states")),
+    ("servers.*.version", Weight.CAUTION, Message("other-version", "different server versions")),
+    ("servers.*.version_full", Weight.CAUTION, Message("other-build", "different server builds")),
+    ("servers.*.configure", Weight.CAUTION, Message("other-configure", "different build options of the server")),
     (
         "servers.*.data_checksums",
-        Severity.CONFOUNDER,
+        Weight.CONFOUNDER,
         Message("checksums-in-one", "data checksums on one of the servers only"),
     ),
-    ("servers.*.collation", Severity.CONFOUNDER, Message("other-collation", "different collations of the database")),
-    ("servers.*.dataset_marks", Severity.REFUSED, Message("other-dataset", "different datasets")),
+    ("servers.*.collation", Weight.CONFOUNDER, Message("other-collation", "different collations of the database")),
+    ("servers.*.dataset_marks", Weight.REFUSED, Message("other-dataset", "different datasets")),
     (
         "servers.*.loaded_without_wal",
-        Severity.HARMLESS,
+        Weight.HARMLESS,
         Message("other-load", "different ways of loading; rows, statistics and visibility are the same"),
     ),
-    ("servers.*.settings_changed", Severity.CAUTION, Message("other-setting", "different server settings")),
-    ("servers", Severity.HARMLESS, Message("target-in-one", "only one of the runs has this target")),
+    ("servers.*.settings_changed", Weight.CAUTION, Message("other-setting", "different server settings")),
+    ("servers", Weight.HARMLESS, Message("target-in-one", "only one of the runs has this target")),
 )
 """By prefix of a field's name, in which `*` stands for a target; the longest match counts."""
 
@@ -194,8 +194,8 @@ def comparable(a: Fingerprint, b: Fingerprint) -> list[Difference]:
     found = [_weigh_difference(each, a, b) for each in _differences(left, right)]
     if a.servers and b.servers and not mine.keys() & other.keys():
         names = (", ".join(a.servers), ", ".join(b.servers))
-        found.append(Difference("servers", *names, Severity.REFUSED, NO_COMMON_TARGET))
-    order = list(Severity)
+        found.append(Difference("servers", *names, Weight.REFUSED, NO_COMMON_TARGET))
+    order = list(Weight)
     return sorted(found, key=lambda each: (order.index(each.severity), each.field))
 
 
@@ -232,22 +232,22 @@ def _weigh_difference(difference: Difference, a: Fingerprint, b: Fingerprint) ->
     if parts[0] == "servers" and parts[-1] == "dataset_marks":
         marks = [set(each.split(", ")) - {"unmarked"} if each else set() for each in (difference.a, difference.b)]
         if not marks[0] or not marks[1]:
-            return replace(difference, severity=Severity.CAUTION, why=UNKNOWN)
+            return replace(difference, severity=Weight.CAUTION, why=UNKNOWN)
         # points of a scale that only one has are not compared
-        return replace(difference, severity=Severity.HARMLESS) if marks[0] & marks[1] else difference
+        return replace(difference, severity=Weight.HARMLESS) if marks[0] & marks[1] else difference
     if difference.field == "workload.profile" and _do_the_same_work(a.workload, b.workload):
-        return replace(difference, severity=Severity.HARMLESS)
+        return replace(difference, severity=Weight.HARMLESS)
     # what `print_of` returns for a run without a fingerprint: its record has neither this nor limits of the machine
     is_partial = not (a.generator and b.generator)
     if difference.field == "generator" and is_partial:
-        return replace(difference, severity=Severity.CAUTION, why=UNKNOWN)
+        return replace(difference, severity=Weight.CAUTION, why=UNKNOWN)
     if difference.a is not None and difference.b is not None:
         return difference
     unknown = parts[0] == "host" and (is_partial or parts[1] in MAY_BE_UNKNOWN)
     if parts[0] in ("workload", "reset") and parts[1] not in ABSENT_IS_NONE:
         unknown = any(parts[1] not in getattr(each, parts[0]) for each in (a, b))
     unknown = unknown or parts[-1] in ("configure", "collation")
-    return replace(difference, severity=Severity.CAUTION, why=UNKNOWN) if unknown else difference
+    return replace(difference, severity=Weight.CAUTION, why=UNKNOWN) if unknown else difference
 
 
 def _do_the_same_work(*workloads: Mapping[str, object]) -> bool:
@@ -304,18 +304,18 @@ def _alike(a: str | None, b: str | None) -> bool:
     return a is not None and b is not None and abs(int(a) - int(b)) <= MEMORY_TOLERANCE * max(int(a), int(b))
 
 
-def _rule(field: str) -> tuple[Severity, Message]:
+def _rule(field: str) -> tuple[Weight, Message]:
     parts = field.split(".")
     if parts[0] == "servers" and len(parts) > 2:
         parts[1] = "*"
     if parts[2:3] == ["settings_changed"] and parts[-1] in HEAVY_SETTINGS:
-        return Severity.CONFOUNDER, Message(
+        return Weight.CONFOUNDER, Message(
             "heavy-setting", "a setting that affects commits, caching, I/O, JIT compilation or background processes"
         )
     general = ".".join(parts)
     fitting = [rule for rule in RULES if general == rule[0] or general.startswith(f"{rule[0]}.")]
     if not fitting:
-        return Severity.CAUTION, Message("unknown-field", "this version of pgdyno does not know this field")
+        return Weight.CAUTION, Message("unknown-field", "this version of pgdyno does not know this field")
     _, severity, why = max(fitting, key=lambda rule: len(rule[0]))
     return severity, why
 

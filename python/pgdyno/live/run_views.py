@@ -11,7 +11,7 @@ from pgdyno.analyse.comparison import Comparison, Verdict, compare
 from pgdyno.analyse.intervals import Interval
 from pgdyno.analyse.pairs import Metric
 from pgdyno.analyse.series import Series, following, label, varying
-from pgdyno.fingerprint import Difference, Severity, comparable
+from pgdyno.fingerprint import Difference, Weight, comparable
 from pgdyno.records import Manifest, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import comparison_sentence, confounded_line, low_to_high, percent
@@ -118,7 +118,7 @@ def compare_runs(base: RunData, other: RunData, metric: Metric) -> Compared:
         headline=comparison_sentence(found),
         sentences=sentences,
         rows=_rows(found),
-        differences=[each for each in differences if each.severity is not Severity.HARMLESS],
+        differences=[each for each in differences if each.severity is not Weight.HARMLESS],
         unit="tps" if metric is Metric.TPS else f"{metric.value}, ms",
         plot_heading=f"no difference, and ±{percent(found.delta, plus=False)}",
     )

@@ -17,7 +17,7 @@ from pgdyno.analyse.over_time.timeline import RunSource, Timeline, trial_timelin
 from pgdyno.analyse.pairs import Metric
 from pgdyno.analyse.price import Price, PriceList, price_of, prices_of
 from pgdyno.analyse.scaling import NotFitted, Range, UslFit, fit_curve
-from pgdyno.fingerprint import Severity, comparable
+from pgdyno.fingerprint import Weight, comparable
 from pgdyno.messages import message_json
 from pgdyno.records import Manifest, Outcome, TrialRecord
 from pgdyno.records.price import LatencyLimit, latency_limit
@@ -323,7 +323,7 @@ def differing(before: Manifest, after: Manifest) -> list[str]:
     return [
         f"{each.field}: {each.a} before, {each.b} after"
         for each in comparable(before.fingerprint, after.fingerprint)
-        if each.severity is not Severity.HARMLESS
+        if each.severity is not Weight.HARMLESS
     ]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pgdyno.analyse.intervals import CONFIDENCE, Estimate, mean_interval, two_sided_quantile
+from pgdyno.analyse.intervals import CONFIDENCE, Estimate, mean_interval, two_sided_quantile, welch_freedom
 from pgdyno.analyse.scaling import knee
 from pgdyno.experiment.search.search_arm import Arm, throughput
 from pgdyno.messages import Message
@@ -132,14 +132,9 @@ def has_fallen(best: Sequence[float], here: Sequence[float]) -> bool:
     difference = _mean(best) - _mean(here)
     spreads = [_variance(values) / len(values) for values in (best, here)]
     error = math.sqrt(sum(spreads))
-    margin = 0.0 if error == 0 else two_sided_quantile(CONFIDENCE, _freedom(spreads, best, here)) * error
+    freedom = max(1, math.floor(welch_freedom(spreads, [len(best), len(here)])))
+    margin = two_sided_quantile(CONFIDENCE, freedom) * error
     return difference - margin > SAME_SHARE * _mean(best)
-
-
-def _freedom(spreads: Sequence[float], *samples: Sequence[float]) -> int:
-    """Return the degrees of freedom by Welch and Satterthwaite, rounded down."""
-    parts = [spread**2 / (len(sample) - 1) for spread, sample in zip(spreads, samples, strict=True) if spread > 0]
-    return max(1, math.floor(sum(spreads) ** 2 / sum(parts)))
 
 
 def _ladder(span: PeakSpan) -> list[int]:
