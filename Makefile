@@ -229,7 +229,7 @@ test-python: $(TESTS)/.collected
 	$(TESTS)/bin/pytest $(SIDE_BY_SIDE) -m 'not long' --ignore=tests/cli/test_latency_honesty.py
 	$(TESTS)/bin/pytest tests/cli/test_latency_honesty.py
 
-test-long: test-environment test-packages ## what `make test` leaves out for its length (tests/long.py)
+test-long: test-environment test-packages ## what `make test` leaves out for its length (`@pytest.mark.long`)
 	$(TESTS)/bin/pytest $(SIDE_BY_SIDE) -m long
 
 # a source tree of PostgreSQL is too much to fetch for every `make test`

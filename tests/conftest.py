@@ -7,7 +7,6 @@ import contextlib
 import gc
 import os
 import random
-import re
 import shutil
 import signal
 import sys
@@ -20,7 +19,6 @@ from hypothesis import HealthCheck, settings
 
 from pgdyno.targets import Home
 from pgdyno.targets.home import ensure_folder
-from tests.long import LONG, SLOW
 
 # its assertions tell what they compared, too
 pytest.register_assert_rewrite("tests.load_recount")
@@ -100,9 +98,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         places: dict[Path, float] = {}
         chance = random.Random(seed)
         items.sort(key=lambda item: places.setdefault(item.path, chance.random()))
-    is_long, is_slow = (re.compile("|".join(f"(?:{each})" for each in patterns)).search for patterns in (LONG, SLOW))
     for item in items:
-        if is_long(item.nodeid):
-            item.add_marker(pytest.mark.long)
-        if is_slow(item.nodeid):
-            item.add_marker(pytest.mark.slow)
+        for name in ("long", "slow"):
+            texts = [text for mark in item.iter_markers(f"{name}_cases") for text in mark.args]
+            if any(text in "[" + item.name.partition("[")[2] for text in texts):
+                item.add_marker(name)

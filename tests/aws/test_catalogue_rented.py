@@ -29,6 +29,7 @@ def test_the_list_is_complete() -> None:
     assert rented == REGIONS.keys()
 
 
+@pytest.mark.long_cases("aurora", "pgbench", "queries")
 @pytest.mark.parametrize("name", REGIONS)
 def test_a_plan_of_the_catalogue_passes(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PGDYNO_ADDRESS", "203.0.113.7")

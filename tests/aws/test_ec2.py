@@ -150,6 +150,7 @@ def test_everything_that_is_asked_stands_in_the_policy(amazon: Simulator, tmp_pa
     assert set(amazon.calls) <= actions()
 
 
+@pytest.mark.long
 def test_killed_at_any_call_nothing_is_left_that_cannot_be_found(amazon: Simulator, tmp_path: Path) -> None:
     assert Reaper(tmp_path / "home").find(Wanted()) == []
     killed: dict[str, set[Kind]] = {}
@@ -307,6 +308,7 @@ def test_an_instance_that_ends_while_it_starts_says_why(amazon: Simulator, tmp_p
     assert "is terminated: Client.VolumeLimitExceeded" in failed(tmp_path, ec2()).message
 
 
+@pytest.mark.long_cases("most", "says", "subnet")
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -329,6 +331,7 @@ def test_an_unavailable_host_creates_nothing(
     assert not [each for each in amazon.calls if "Create" in each or "Run" in each]
 
 
+@pytest.mark.long_cases("fault2", "used")
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
@@ -466,6 +469,7 @@ def test_the_console_is_late_and_on_older_types_later(amazon: Simulator, tmp_pat
         assert rented.down() == []
 
 
+@pytest.mark.long_cases("[-", "done", "panic")
 @pytest.mark.parametrize(
     ("printed", "shown"),
     [
@@ -489,6 +493,7 @@ def test_a_host_without_its_key_on_the_console_is_given_up(
     assert amazon.left() == []
 
 
+@pytest.mark.long
 def test_a_host_that_cannot_be_set_up(
     amazon: Simulator,
     tmp_path: Path,

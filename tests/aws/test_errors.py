@@ -292,6 +292,7 @@ def test_parameters_that_the_service_does_not_take_make_nothing(amazon: Simulato
     assert not [each for each in amazon.calls if "Create" in each]
 
 
+@pytest.mark.long_cases("instance")
 @pytest.mark.parametrize(
     ("target", "said"),
     [

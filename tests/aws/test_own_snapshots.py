@@ -49,6 +49,7 @@ def left_elsewhere(tmp_path: Path, rented: Rental) -> set[Kind]:
     return {each.kind for each in Reaper(tmp_path / "another home").find(Wanted(rented.journal.run))}
 
 
+@pytest.mark.long_cases("[rds]")
 @pytest.mark.parametrize("kind", MADE)
 def test_it_is_taken_once_for_each_dataset_and_deleted_with_the_rest(
     amazon: Simulator, tmp_path: Path, root: Path, kind: str
@@ -77,6 +78,7 @@ def test_it_is_taken_once_for_each_dataset_and_deleted_with_the_rest(
     assert list(journals(tmp_path / "home")) == []
 
 
+@pytest.mark.long_cases("[rds]")
 @pytest.mark.parametrize("kind", MADE)
 def test_servers_that_are_up_keep_it_for_the_next_run(amazon: Simulator, tmp_path: Path, root: Path, kind: str) -> None:
     rented = rental(tmp_path, target(root, kind))
@@ -93,6 +95,7 @@ def test_servers_that_are_up_keep_it_for_the_next_run(amazon: Simulator, tmp_pat
     assert amazon.left() == []
 
 
+@pytest.mark.long_cases("[rds]")
 @pytest.mark.parametrize("kind", MADE)
 def test_a_run_that_is_killed_while_it_takes_one_leaves_nothing_unknown(
     amazon: Simulator, tmp_path: Path, root: Path, kind: str
@@ -107,6 +110,7 @@ def test_a_run_that_is_killed_while_it_takes_one_leaves_nothing_unknown(
     assert (done.left, amazon.left()) == ([], [])
 
 
+@pytest.mark.long_cases("[rds]")
 @pytest.mark.parametrize("kind", MADE)
 def test_it_is_gone_after_its_expiry_without_pgdyno(amazon: Simulator, tmp_path: Path, root: Path, kind: str) -> None:
     rented = rental(tmp_path, target(root, kind))
@@ -132,6 +136,7 @@ def test_without_a_dead_man_switch_it_has_none(amazon: Simulator, tmp_path: Path
     assert amazon.left() == []
 
 
+@pytest.mark.long_cases("[rds]")
 @pytest.mark.parametrize("kind", MADE)
 def test_what_amazon_refuses_for_a_while_is_asked_for_again(
     amazon: Simulator, tmp_path: Path, root: Path, kind: str

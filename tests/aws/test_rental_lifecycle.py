@@ -135,6 +135,7 @@ def test_each_instance_of_a_target_is_a_server(amazon: Simulator, tmp_path: Path
     assert rented.existing() == []
 
 
+@pytest.mark.long
 def test_killed_at_any_call_nothing_is_left_that_cannot_be_found(
     amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,7 @@ def snapshot(amazon: Simulator, kind: str) -> None:
     amazon.administrator = False
 
 
+@pytest.mark.long_cases("[ec2]", "[rds]")
 @pytest.mark.parametrize("kind", ["ec2", "rds", "aurora"])
 def test_a_resource_that_is_not_visible_yet_is_requested_again(
     amazon: Simulator, tmp_path: Path, root: Path, kind: str
@@ -84,6 +85,7 @@ def test_a_resource_that_never_becomes_visible_is_an_error_after_two_minutes(
     assert amazon.clock.now_s >= boto3_clients.SETTLES_S
 
 
+@pytest.mark.long_cases("[rds]")
 @pytest.mark.parametrize("kind", ["rds", "aurora"])
 def test_a_change_waits_until_a_backup_is_over(amazon: Simulator, tmp_path: Path, root: Path, kind: str) -> None:
     snapshot(amazon, kind)

@@ -177,6 +177,7 @@ def served(runs: Path, access: Access) -> Iterator[str]:
             thread.join()
 
 
+@pytest.mark.long
 def test_the_archive_behind_a_token(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGDYNO_HOME", str(tmp_path / "home"))
     runs = tmp_path / "runs"
@@ -241,6 +242,7 @@ def test_the_interval_of_a_comparison_has_axes(browser: Browser, tmp_path: Path)
             seen_in_both_lights(page)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("width", [400, 1280])
 def test_the_best_so_far_of_a_search_comes_with_its_noise(browser: Browser, tmp_path: Path, width: int) -> None:
     folder = RunFolder.create(tmp_path, sample_manifest())

@@ -178,6 +178,7 @@ STACKS = {
 }
 
 
+@pytest.mark.long_cases("[400]")
 @pytest.mark.parametrize("width", [400, 1280])
 def test_a_click_on_a_bar_of_a_flame_graph_gives_it_the_whole_width(opened: Opens, width: int) -> None:
     other = {stack: count + (30 if "Sort" in stack else 0) for stack, count in STACKS.items()}
@@ -246,6 +247,7 @@ def test_a_table_that_is_cut_says_so(opened: Opens, page_text: str) -> None:
     page.wait_for_function("document.querySelectorAll('#points ~ .box.cut').length === 0")
 
 
+@pytest.mark.long_cases("dark")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(opened: Opens, page_text: str, scheme: str) -> None:
     page = opened(page_text, color_scheme=scheme).page
@@ -290,6 +292,7 @@ def test_without_script_the_pictures_of_points_are_there(opened: Opens, page_tex
     assert not page.locator("#timeline").is_visible()
 
 
+@pytest.mark.long
 def test_a_hundred_trials_are_under_3_mb_and_open(opened: Opens) -> None:
     run = sweep(("pg17", "pg18"), clients=(1, 2, 4, 8, 16, 32, 64, 96, 128, 160), repeats=5, seconds=300)
     steps = Steps.of(len(run.trials), probed=True)

@@ -40,6 +40,8 @@ from tests.unit import documents_sample as documents
 from tests.unit.archive_sample import run_of
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.long
+
 NODES = 2
 HERE, THERE = (), (f"local:{NODES}",)
 

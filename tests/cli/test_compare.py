@@ -346,6 +346,7 @@ def test_the_noise_floor_of_a_run(run: Run, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long_cases("3-")
 @pytest.mark.parametrize(
     ("arms", "repeats", "why"),
     [

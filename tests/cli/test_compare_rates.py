@@ -52,6 +52,7 @@ UNSTARTED = {"scheduled": 1200, "succeeded": 1200, "unstarted": 800, "tps": 600.
 SKIPPED = {"succeeded": 1200, "skipped": 800, "tps": 600.0}
 
 
+@pytest.mark.long_cases("of_b1")
 @pytest.mark.parametrize("of_b", [UNSTARTED, SKIPPED])
 def test_an_arm_that_serves_a_part_of_the_load_is_not_faster(
     run: Run, tmp_path: Path, of_b: Mapping[str, float]

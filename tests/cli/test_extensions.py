@@ -281,6 +281,7 @@ def pgdyno(copied: Path, home: Path, *words: str, plan: str = PLAN, code: int = 
     return " ".join((done.stdout + done.stderr).split())
 
 
+@pytest.mark.long
 def test_a_plan_with_it_is_checked_and_described(copied: Path, tmp_path: Path) -> None:
     assert "the plan is valid" in pgdyno(copied, tmp_path, "plan", "check", "PLAN")
     assert "target box: container of postgres:18" in pgdyno(copied, tmp_path, "plan", "show", "PLAN")

@@ -39,6 +39,7 @@ def rewrite(path: Path, edit: Edit) -> None:
     path.write_text(json.dumps(record))
 
 
+@pytest.mark.long
 def test_a_template_that_would_fill_the_memory_is_refused(run: Run, tmp_path: Path) -> None:
     note = {"id": "x", "template": "{count:>9999999999}", "plural": None, "parameters": {"count": 1}}
     path = hostile(tmp_path / "runs", lambda m: m.update(notes=["x"], note_details=[note]))
@@ -86,6 +87,7 @@ def test_typed_arguments_cannot_control_the_terminal(run: Run, env: dict[str, st
     assert not STEERING.search(done.stderr), ascii(done.stderr)
 
 
+@pytest.mark.long_cases("analyse", "audit", "show")
 @pytest.mark.parametrize("command", ["list", "show", "audit", "analyse", "report"])
 def test_a_terminal_of_ascii(run: Run, tmp_path: Path, command: str) -> None:
     path = hostile(tmp_path / "runs", lambda m: m.update(workload="größer", notes=["→"]))

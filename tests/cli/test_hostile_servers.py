@@ -69,6 +69,7 @@ def in_the_load(misdeed: Misdeed) -> Misdeed:
 ROWS = row(b"1") * 8000
 
 
+@pytest.mark.long_cases("epoll")
 @pytest.mark.parametrize("io", ["epoll", "auto"])
 def test_endless_rows_end_with_the_run(drive: Drive, io: str) -> None:
     with hostile(pouring(ROWS)) as server:
@@ -169,6 +170,7 @@ STORMS = {
 }
 
 
+@pytest.mark.long_cases("[load-notices]")
 @pytest.mark.parametrize("storm", STORMS)
 @pytest.mark.parametrize("place", ["set-up", "load"])
 def test_storms_are_weathered(drive: Drive, storm: str, place: str) -> None:

@@ -135,6 +135,7 @@ def test_commands_that_need_a_provider_report_that_it_is_missing(
     assert message in pgdyno(copied, *words, code=4)
 
 
+@pytest.mark.long
 def test_unit_tests_not_about_amazon_pass(copied: Path) -> None:
     tests = [f"tests/unit/{name}" for name in NOT_ABOUT_AMAZON]
     said = python(copied, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "not own_way", *tests)

@@ -204,6 +204,7 @@ def waits(trial: int) -> list[WaitRow]:
     return [WaitRow(trial, at * 100_000, 0, "client backend", "IO", "DataFileRead", 7, 2) for at in range(40)]
 
 
+@pytest.mark.long_cases("long")
 @short_and_long
 def test_records(tmp_path: Path, seconds: float) -> None:
     run = sample_run(tmp_path / "runs")
@@ -222,6 +223,7 @@ def test_records(tmp_path: Path, seconds: float) -> None:
     fuzz(case, 30, seconds)
 
 
+@pytest.mark.long_cases("long")
 @short_and_long
 def test_tables(tmp_path: Path, seconds: float) -> None:
     run = sample_run(tmp_path / "runs")
@@ -257,6 +259,7 @@ def test_tables(tmp_path: Path, seconds: float) -> None:
     fuzz(case, 25, seconds)
 
 
+@pytest.mark.long_cases("long")
 @short_and_long
 def test_bytes_of_a_run(tmp_path: Path, seconds: float) -> None:
     run = sample_run(tmp_path / "runs")
@@ -288,6 +291,7 @@ def cut(data: st.DataObject, content: bytes) -> bytes:
     return content[:begin] + data.draw(st.binary(max_size=40)) + content[begin + length :]
 
 
+@pytest.mark.long_cases("long")
 @short_and_long
 def test_imports(tmp_path: Path, seconds: float) -> None:
     golden = Path(__file__).parents[1] / "golden" / "published-outputs"
@@ -306,6 +310,7 @@ def test_imports(tmp_path: Path, seconds: float) -> None:
     fuzz(case, 250, seconds)
 
 
+@pytest.mark.long_cases("long")
 @short_and_long
 def test_plans(tmp_path: Path, seconds: float) -> None:
     # those of the catalogue have every section and kind of target
@@ -374,6 +379,7 @@ def toml(value: Any) -> str:  # noqa: ANN401 - JSON of any shape
     return json.dumps(value)
 
 
+@pytest.mark.long_cases("long")
 @short_and_long
 def test_events(tmp_path: Path, seconds: float) -> None:
     events = sample_events(4, 2, 500, 900, seed=1)
@@ -394,6 +400,7 @@ def test_events(tmp_path: Path, seconds: float) -> None:
     fuzz(case, 40, seconds)
 
 
+@pytest.mark.long_cases("long")
 @short_and_long
 def test_journals(tmp_path: Path, seconds: float) -> None:
     good = [
@@ -435,6 +442,7 @@ def refuse(text: str) -> None:
     raise AssertionError(f"{text} is no JSON")
 
 
+@pytest.mark.long_cases("long")
 @short_and_long
 def test_requests(tmp_path: Path, seconds: float) -> None:
     run = sample_run(tmp_path / "runs")

@@ -128,6 +128,7 @@ def standby(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
 SECRET = "sslpassword=hunter2"
 
 
+@pytest.mark.long
 def test_a_hot_standby_answers_and_its_passwords_are_nowhere(
     standby: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -171,6 +172,7 @@ def test_what_a_hot_standby_cannot_do_is_said_before_the_first_trial(standby: st
         run_plan(str(plan), [], tmp_path / "runs", output, check_first=False)
 
 
+@pytest.mark.long_cases("True")
 @pytest.mark.parametrize("writes", [False, True])
 def test_a_script_that_writes_on_a_standby_names_the_primary(
     writes: bool, standby: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -272,6 +274,7 @@ def test_on_other_servers_no_hint_names_writes(
     assert found["hints"] == [f"to run failed trials again: pgdyno run --resume '{found['run']}' --redo-failed"]
 
 
+@pytest.mark.long_cases("[work_mem=abc,4MB]", "wrk_mem")
 @pytest.mark.parametrize("setting", ["work_mem=4MB,abc", "work_mem=abc,4MB", "shared_buffers=abc,64MB", "wrk_mem=1,2"])
 def test_a_value_that_a_server_of_pgdyno_refuses_is_corrected_not_run_again(
     setting: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -290,6 +293,7 @@ def test_a_value_that_a_server_of_pgdyno_refuses_is_corrected_not_run_again(
     assert "resume" not in said.out + said.err
 
 
+@pytest.mark.long
 def test_an_answer_is_printed_although_its_report_cannot_be_written(
     dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -309,6 +313,7 @@ def test_an_answer_is_printed_although_its_report_cannot_be_written(
     assert "jit" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_the_saved_plan_is_the_one_that_ran_within_a_budget(dsn: str, tmp_path: Path) -> None:
     (tmp_path / "q.sql").write_text("SELECT 1;\n")
     asked = Question(

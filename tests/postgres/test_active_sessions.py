@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 from pgdyno.store import load_run
 from pgdyno.store.probe_queries import probe_averages
 from pgdyno.targets import Home
@@ -43,6 +45,7 @@ with psycopg.connect() as connection:
 """
 
 
+@pytest.mark.long
 def test_active_sessions_are_throughput_times_server_time(warm_home: Home, tmp_path: Path) -> None:
     (tmp_path / "saturated.toml").write_text(PLAN.replace("PYTHON", sys.executable))
     (tmp_path / "create.py").write_text(CREATE)

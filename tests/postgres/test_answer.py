@@ -60,6 +60,7 @@ def paragraph(text: str) -> Sequence[str]:
     return text.rstrip("\n").rpartition("\n\n")[2].split("\n")
 
 
+@pytest.mark.long_cases("[one arm]", "phases", "rate")
 @pytest.mark.parametrize("case", CASES)
 def test_run_and_show_end_and_the_page_begins_with_the_answer(warm_home: Home, tmp_path: Path, case: str) -> None:
     load, wanted = CASES[case]

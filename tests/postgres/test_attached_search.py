@@ -134,6 +134,7 @@ def killed(home: Home, folder: Path, server: OwnServer) -> tuple[Path, list[tupl
     return plan, before
 
 
+@pytest.mark.long
 def test_a_search_restarts_the_server_and_restores_its_settings(
     warm_home: Home, tmp_path: Path, theirs: OwnServer
 ) -> None:
@@ -154,6 +155,7 @@ def test_a_search_restarts_the_server_and_restores_its_settings(
     assert not (folder.path / COPY).exists()
 
 
+@pytest.mark.long
 def test_ctrl_c_restores_the_settings(warm_home: Home, tmp_path: Path, theirs: OwnServer) -> None:
     plan = write(tmp_path, theirs, DELAY, ("bgwriter_delay", "200ms"), restarts=False)
     before = state(theirs)
@@ -164,6 +166,7 @@ def test_ctrl_c_restores_the_settings(warm_home: Home, tmp_path: Path, theirs: O
     assert journals(warm_home) == []
 
 
+@pytest.mark.long
 def test_a_killed_search_is_restored_by_a_command_or_goes_on(
     warm_home: Home, tmp_path: Path, theirs: OwnServer
 ) -> None:
@@ -194,6 +197,7 @@ def test_a_killed_search_is_restored_by_a_command_or_goes_on(
     assert the_run(tmp_path).manifest.search[0].settings.keys() == {"bgwriter_delay"}
 
 
+@pytest.mark.long
 def test_a_killed_search_that_goes_on_restores_what_was_there_before_it(
     warm_home: Home, tmp_path: Path, theirs: OwnServer
 ) -> None:
@@ -216,6 +220,7 @@ def test_without_consent_nothing_is_changed(warm_home: Home, tmp_path: Path, the
     assert not (tmp_path / "pgdyno-runs").exists()
 
 
+@pytest.mark.long
 def test_settings_of_sessions_need_no_consent(warm_home: Home, tmp_path: Path, theirs: OwnServer) -> None:
     space = 'over.random_page_cost = ["1.1", "3"]'
     plan = write(tmp_path, theirs, space, ("random_page_cost", "4"), restarts=True)

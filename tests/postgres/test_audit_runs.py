@@ -59,6 +59,7 @@ def found(home: Home, folder: Path, rule: str) -> list[dict[str, Any]]:
     return [each for each in json.loads(done.stdout) if each["rule"] == rule]
 
 
+@pytest.mark.long
 def test_errors_and_maintenance_of_one_arm(home: Home, tmp_path: Path) -> None:
     (tmp_path / "own.sql").write_text(FAILING)
     (tmp_path / "maintain.py").write_text(MAINTAIN)
@@ -108,6 +109,7 @@ with psycopg.connect(port=port, autocommit=True) as session:
 """
 
 
+@pytest.mark.long_cases("1min")
 @pytest.mark.parametrize(
     "statement", ["SELECT pg_wal_replay_pause()", "ALTER SYSTEM SET recovery_min_apply_delay = '1min'"]
 )

@@ -183,6 +183,7 @@ CASES = [case for case in CASES if case != ("a pipeline of its own", "simple")]
 CASES += [(name, "simple") for name in SIMPLE_ONLY]
 
 
+@pytest.mark.long_cases("[two thousand statements-extended]", "[two thousand statements-simple]")
 @pytest.mark.parametrize(("name", "protocol"), CASES)
 def test_the_same_rows_come_of_a_script(server: Server, script: Write, name: str, protocol: str) -> None:
     file = script((SCRIPTS | SIMPLE_ONLY)[name].replace(" " * 8, ""))

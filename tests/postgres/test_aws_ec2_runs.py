@@ -87,6 +87,7 @@ def put_before(rented: Rented, name: str, body: str) -> None:
     rented.hosts.path = str(folder)
 
 
+@pytest.mark.long
 def test_up_status_run_and_down_on_a_host(rented: Rented) -> None:
     plan = str(write_plan(rented.folder, rented.target(parameters='{ work_mem = "8MB" }')))
     said = rented.pgdyno("target", "up", plan, "--yes", "--for", "3h")
@@ -114,6 +115,7 @@ def test_up_status_run_and_down_on_a_host(rented: Rented) -> None:
     assert [each.name for each in (rented.home.root / "aws").iterdir()] == ["prices.json"]
 
 
+@pytest.mark.long
 def test_the_cheapest_host_of_two_families_is_found_and_others_are_removed_at_once(rented: Rented) -> None:
     (rented.folder / "planted.sql").write_text("SELECT pg_sleep(current_setting('load.seconds')::float8);\n")
     types = ("m7g.large", "m7g.xlarge", "r7g.large", "r7g.xlarge")
@@ -157,6 +159,7 @@ def test_the_cheapest_host_of_two_families_is_found_and_others_are_removed_at_on
     assert rented.simulator.left() == []
 
 
+@pytest.mark.long
 def test_the_load_comes_from_a_host_of_its_own(rented: Rented) -> None:
     (rented.folder / "own.sql").write_text("SELECT abalance FROM pgbench_accounts WHERE aid = 7;\n")
     plan = write_plan(rented.folder, rented.target(), more=rented.generator())
@@ -198,6 +201,7 @@ def test_the_load_comes_from_a_host_of_its_own(rented: Rented) -> None:
     assert "Processors (provider's metrics, by the minute)" in page.read_text()
 
 
+@pytest.mark.long
 def test_the_load_comes_from_two_hosts_and_one_is_lost(rented: Rented) -> None:
     plan = write_plan(rented.folder, rented.target(), more=rented.generator(count="2"))
     (rented.folder / "own.lua").write_text(
@@ -300,6 +304,7 @@ def test_a_generator_of_another_architecture_wants_programs_for_it(rented: Rente
     assert "ec2:RunInstances" not in rented.simulator.calls
 
 
+@pytest.mark.long
 def test_selftest_of_a_host(rented: Rented) -> None:
     # what a host of Amazon would say of its volumes and its services
     put_before(rented, "findmnt", 'case "$3" in */data) echo ext4;; *) echo xfs;; esac')

@@ -29,7 +29,10 @@ from tests.hosts import pgdg
 from tests.hosts.booted import Booted, BootedHosts, booted_hosts
 from tests.postgres.tls_server import Certificates
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make namespaces: run them as root, as CI does")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can make namespaces: run them as root, as CI does"),
+]
 PLAN = {
     "version": '"15"',
     "packages": '"pgdg"',

@@ -126,6 +126,7 @@ def amazon(behind: TlsServer, installed: Installation, warm_home: Home, tmp_path
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.mark.long
 def test_up_status_run_and_down_on_rds(amazon: Amazon) -> None:
     checkpoint = '[[event]]\nat = "100ms"\ndo = "checkpoint"\n'
     plan = str(write_plan(amazon.folder, rds(amazon.root, parameters='{ work_mem = "8MB" }'), more=checkpoint))
@@ -191,6 +192,7 @@ def _was_told(amazon: Amazon, run: RunData) -> None:
     assert "Active sessions (provider's samples): most in CPU" in page
 
 
+@pytest.mark.long
 def test_a_run_on_aurora_is_gone_behind_it_and_its_password_nowhere(amazon: Amazon) -> None:
     plan = str(write_plan(amazon.folder, aurora(amazon.root), more=amazon.generator()))
     amazon.simulator.denied = {"cloudwatch:GetMetricData"}
@@ -271,6 +273,7 @@ def test_a_run_is_stopped_before_a_trial_that_could_cost_too_much(amazon: Amazon
     assert amazon.simulator.left() == []
 
 
+@pytest.mark.long
 def test_a_snapshot_is_restored_before_every_trial(amazon: Amazon) -> None:
     amazon.take_snapshot("rds")
     amazon.hosts.origins.clear()
@@ -291,6 +294,7 @@ def test_a_snapshot_is_restored_before_every_trial(amazon: Amazon) -> None:
     assert amazon.simulator.left() == ["theirs"]
 
 
+@pytest.mark.long
 def test_a_snapshot_of_the_loaded_server_is_restored_before_every_trial(amazon: Amazon) -> None:
     target = rds(amazon.root, restore='"each-trial"')
     more = '[reset]\nmethod = "template"\n'
@@ -311,6 +315,7 @@ def test_a_snapshot_of_the_loaded_server_is_restored_before_every_trial(amazon: 
     assert [each.name for each in (amazon.home.root / "aws").iterdir()] == ["prices.json"]
 
 
+@pytest.mark.long
 def test_a_run_that_is_terminated_takes_its_servers_down_and_keep_keeps_them(amazon: Amazon) -> None:
     plan = write_plan(amazon.folder, rds(amazon.root), repeats=2, more='pause = "10m"\n')
     # the last figures are not there when it is interrupted
@@ -363,6 +368,7 @@ def test_a_certificate_that_is_not_amazons_ends_it_and_leaves_nothing(amazon: Am
     assert amazon.simulator.left() == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["rds", "aurora"])
 def test_selftest_makes_the_database_anew_from_a_snapshot(
     amazon: Amazon, monkeypatch: pytest.MonkeyPatch, kind: Literal["rds", "aurora"]
@@ -391,6 +397,7 @@ def test_selftest_makes_the_database_anew_from_a_snapshot(
     assert amazon.simulator.left() == ["theirs"]
 
 
+@pytest.mark.long
 def test_selftest(amazon: Amazon) -> None:
     keys = {"login": getpass.getuser(), "ssh_port": amazon.ssh_port}
     options = [word for name, value in keys.items() for word in ("--set", f"generator.{name}={value}")]

@@ -130,6 +130,7 @@ def test_repeats_that_do_not_fit_are_counted(tmp_path: Path, run: Callable[..., 
     assert manifest.budget.dropped == manifest.order[2:]
 
 
+@pytest.mark.long
 def test_a_trial_of_tpch_that_exceeds_the_budget_is_ended_and_left_out(
     warm_home: Home, tmp_path: Path, run: Callable[..., tuple[Finished, Seen]]
 ) -> None:

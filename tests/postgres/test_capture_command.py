@@ -105,6 +105,7 @@ def capturing(
 # ---- how it ends ----
 
 
+@pytest.mark.long_cases("[2")
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)]
 )
@@ -136,6 +137,7 @@ def test_an_interrupted_capture_of_statistics_keeps_what_it_has(server: OwnServe
     assert {path.name for path in capture.folder.iterdir()} == {"capture.json", "README.md"}
 
 
+@pytest.mark.long_cases("statements")
 @pytest.mark.parametrize("source", [(), ("--statements", "--for", "1m")], ids=["log", "statements"])
 def test_a_capture_whose_server_is_killed_says_so(
     installed: Installation, home: Home, tmp_path: Path, source: tuple[str, ...]

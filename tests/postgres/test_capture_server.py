@@ -209,6 +209,7 @@ def test_a_role_with_settings_of_its_own_is_named(logging_server: OwnServer) -> 
 
 
 # before 17, pg_monitor may not execute pg_current_logfile
+@pytest.mark.long_cases("[15]")
 @pytest.mark.parametrize("version", ["15", "17"])
 def test_a_role_without_rights_gets_what_grants_them(home: Home, tmp_path: Path, version: str) -> None:
     installation = find_embedded(EmbeddedTarget(kind="embedded", version=version), home, SilentProgress())
@@ -430,6 +431,7 @@ def counted_by(statistics: StatementStatistics) -> dict[str, tuple[int, int | No
     return {each.text: (each.calls, each.rows) for each in statistics.classes()[0]}
 
 
+@pytest.mark.long_cases("[14]", "[15]", "[16]", "[17]")
 def test_statistics_are_what_ran_and_each_remedy_works(counting_server: OwnServer) -> None:
     def refusal(user: str = "postgres") -> UsageError:
         with pytest.raises(UsageError) as caught:
@@ -509,6 +511,7 @@ def test_statistics_are_what_ran_and_each_remedy_works(counting_server: OwnServe
 # ---- the command ----
 
 
+@pytest.mark.long_cases("[13]")
 def test_what_a_capture_of_statistics_prints(counting_server: OwnServer, home: Home, tmp_path: Path) -> None:
     done = pgdyno(home, tmp_path, "capture", dsn(counting_server), "--statements", "--into", "shop")
     assert done.returncode == ExitCode.USAGE

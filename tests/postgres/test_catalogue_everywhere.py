@@ -78,6 +78,7 @@ def on_amazon(folder: Path, home: Home, hosts: Ec2Hosts, simulator: Simulator) -
     return measured(folder, home, *settings, variables=variables)
 
 
+@pytest.mark.long
 def test_a_plan_runs_on_every_kind_of_server(
     rack: Rack, hosts: Ec2Hosts, server: Server, warm_home: Home, tmp_path: Path
 ) -> None:

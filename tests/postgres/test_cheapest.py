@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome
 from pgdyno.targets import Home
@@ -50,6 +52,7 @@ def write(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_the_cheapest_is_found_again_after_a_kill(warm_home: Home, tmp_path: Path) -> None:
     plan = write(tmp_path)
     with running(warm_home, tmp_path, plan) as process:

@@ -26,6 +26,8 @@ from tests.postgres.test_generators import sessions, wait_for_no_sessions
 from tests.signals import send_signal
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.long
+
 NODES = 3
 OPTIONS = ["--events=-", "--parent-lease", "--no-vacuum", "--random-seed=7", "--protocol=prepared"]
 

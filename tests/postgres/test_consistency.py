@@ -47,6 +47,7 @@ def execute(server: Server, statement: str) -> None:
 MIXES = [("tpcb-like",), ("simple-update",), ("select-only",), ("tpcb-like", "simple-update", "select-only")]
 
 
+@pytest.mark.long_cases("vacuum")
 @pytest.mark.parametrize("method", ["vacuum", "template"])
 @pytest.mark.parametrize("scripts", MIXES, ids="+".join)
 def test_balances_hold_after_pgbench_s_scripts(loaded: Server, scripts: tuple[str, ...], method: str) -> None:

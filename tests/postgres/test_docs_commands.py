@@ -167,6 +167,9 @@ def shortened(command: str) -> str:
     return shlex.join(words)
 
 
+@pytest.mark.long_cases(
+    "aurora", "cluster", "compare", "github", "latency", "moving", "run]", "sql]", "sweeps", "sysbench", "tutorial"
+)
 @pytest.mark.parametrize("page", PAGES)
 def test_the_commands_of_a_page_run(
     page: str, theirs: Server, home: Home, installed: Installation, tmp_path: Path
@@ -250,6 +253,7 @@ def application(server: OwnServer) -> Iterator[None]:
             thread.join()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", OWN_LOAD_PAGES)
 def test_the_commands_of_a_page_on_captures_run(
     page: str, captured_server: OwnServer, home: Home, tmp_path: Path

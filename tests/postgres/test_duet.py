@@ -66,6 +66,7 @@ def starts_us(path: Path) -> list[int]:
     return found
 
 
+@pytest.mark.long
 def test_pairs_run_on_halves_and_are_resumed_as_pairs(
     warm_home: Home, tmp_path: Path, scratch: Path, plan: Path
 ) -> None:
@@ -125,6 +126,7 @@ def test_a_trial_whose_partner_cannot_start_is_not_measured(warm_home: Home, tmp
     assert first.failure.message.startswith("trial 2 of the same pair failed: ")
 
 
+@pytest.mark.long
 def test_a_duet_stops_when_it_is_decided(warm_home: Home, tmp_path: Path, plan: Path) -> None:
     """Both trials of a pair are left out, or none of them; a look follows each pair."""
     (tmp_path / "one.sql").write_text("SELECT pg_sleep(current_setting('lab.ms')::float / 1000);\n")

@@ -121,6 +121,7 @@ def the_event(trial: TrialRecord) -> EventRecord:
     return event
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("commit", ["on", "off"])
 def test_a_crash_takes_away_only_what_was_not_yet_on_disk(warm_home: Home, tmp_path: Path, commit: str) -> None:
     trial, folder, shown = run(warm_home, tmp_path, '[[event]]\nat = "1s"\ndo = "kill"', commit)
@@ -144,6 +145,7 @@ def test_a_crash_takes_away_only_what_was_not_yet_on_disk(warm_home: Home, tmp_p
     assert [kind for kind in kinds if not kind.startswith("probe_")][-1] == "end"
 
 
+@pytest.mark.long
 def test_a_restart_loses_nothing_that_was_acknowledged(warm_home: Home, tmp_path: Path) -> None:
     trial, folder, _ = run(warm_home, tmp_path, '[[event]]\nat = "1s"\ndo = "restart"', "off")
     assert trial.outcome is Outcome.FINISHED, trial.failure
@@ -190,6 +192,7 @@ def with_replicas(version: str, synchronous: str) -> str:
     return text.replace("ledger = true", "ledger = true\nrepeats = 2")
 
 
+@pytest.mark.long_cases("[10]", "[13]")
 @pytest.mark.parametrize("version", ["18", "13", "10"])
 def test_clients_follow_a_replica_that_takes_over(home: Home, tmp_path: Path, version: str) -> None:
     plan = tmp_path / "disturbed.toml"

@@ -106,6 +106,7 @@ def test_a_run_stores_every_trial_and_reports(warm_home: Home, tmp_path: Path, p
     assert folder.name in listed.stdout
 
 
+@pytest.mark.long
 def test_json_ends_with_a_line_for_programs(warm_home: Home, tmp_path: Path, plan: Callable[..., Path]) -> None:
     done = pgdyno(warm_home, tmp_path, "run", str(plan(clients="1")), "--json", "--quiet")
     assert done.returncode == ExitCode.OK, done.stderr
@@ -149,6 +150,7 @@ def test_a_run_may_end_at_its_first_failure(warm_home: Home, tmp_path: Path, pla
     assert 'on_failure = "stop"' in done.stderr
 
 
+@pytest.mark.long_cases("[1")
 @pytest.mark.parametrize(
     ("number", "code"),
     [
@@ -190,6 +192,7 @@ def test_after_sigkill_the_next_run_removes_what_was_left(
     assert list(warm_home.instances.iterdir()) == []
 
 
+@pytest.mark.long
 def test_kept_data_is_loaded_once(warm_home: Home, tmp_path: Path, plan: Callable[..., Path]) -> None:
     first = pgdyno(warm_home, tmp_path, "run", str(plan(clients="1", keep="true")))
     second = pgdyno(warm_home, tmp_path, "run", str(plan(clients="1", keep="true")))

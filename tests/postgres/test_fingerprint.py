@@ -77,6 +77,7 @@ def test_a_run_keeps_its_conditions(home: Home, folder: Path) -> None:
     assert shown["manifest"]["fingerprint"] == found.model_dump(mode="json")
 
 
+@pytest.mark.long
 def test_two_runs_differ_by_what_was_changed(home: Home, folder: Path) -> None:
     once = ["run", "kept.toml", "--no-preflight", "--set", "sweep.scale=1"]
     assert pgdyno(home, folder, *once).returncode == 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from pgdyno.errors import ExitCode
 from pgdyno.store import list_runs
 from pgdyno.targets import Home
@@ -30,6 +32,7 @@ enabled = false
 """
 
 
+@pytest.mark.long
 def test_a_regression_is_confirmed_in_a_new_run(warm_home: Home, tmp_path: Path) -> None:
     (tmp_path / "wait.sql").write_text("SELECT pg_sleep(:ms / 1000.0);\n")
     (tmp_path / "slower.toml").write_text(PLAN)

@@ -120,6 +120,7 @@ class Watch:
         seconds_until(lambda: self.goes_on() and again in self.said(), since)
 
 
+@pytest.mark.long
 def test_pgdyno_detects_each_fault_and_repeats_the_trial(hosts: Hosts, warm_home: Home, tmp_path: Path) -> None:
     (tmp_path / "paced.sql").write_text(PACED)
     (tmp_path / "plan.toml").write_text(PLAN.format(address=hosts.database.address, port=hosts.server.port))
@@ -216,6 +217,7 @@ BARE = 'mount -t tmpfs none {bin} && exec "$@"'
 RAYLESS = 'for each in {site}/ray {site}/ray-*.dist-info; do mount -t tmpfs none $each || exit; done; exec "$@"'
 
 
+@pytest.mark.long_cases("that", "there", "true")
 @pytest.mark.parametrize(
     ("what", "message", "hint"),
     [
@@ -268,6 +270,7 @@ def test_a_host_that_cannot_be_one_says_why(
     assert not list(tmp_path.glob("pgdyno-runs/*"))
 
 
+@pytest.mark.long
 def test_runs_are_analysed_on_hosts(hosts: Hosts, warm_home: Home, tmp_path: Path) -> None:
     for at in range(3):
         run_of(tmp_path / "runs", hours=at, tps=400 + 50 * at)

@@ -163,6 +163,7 @@ def test_an_engine_that_nobody_speaks_to_stops_by_its_lease(tables: Server, tmp_
         wait_for_no_sessions(tables)
 
 
+@pytest.mark.long
 def test_a_driver_that_comes_too_late_has_lost_the_generator(tables: Server, tmp_path: Path) -> None:
     (tmp_path / "a.sql").write_text("SELECT 1;\n")
 

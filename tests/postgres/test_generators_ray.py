@@ -13,6 +13,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from pgdyno.generators.ray_node import GO, descendants
 from pgdyno.generators.ray_start import Node, free_port, local_command, order
 from pgdyno.records import Outcome
@@ -21,6 +23,8 @@ from tests.forked import PGDYNO
 from tests.postgres.runs import environment, the_run
 from tests.postgres.test_generators import sessions
 from tests.signals import send_signal
+
+pytestmark = pytest.mark.long
 
 HERE = "127.0.0.1"
 TOKEN = "5" * 64

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from pgdyno.targets import Home
 from tests.action_steps import PullRequest
 from tests.forked import PGDYNO
@@ -31,6 +33,7 @@ repeats = 1
 """
 
 
+@pytest.mark.long
 def test_a_pull_request_gets_the_verdict(home: Home, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(PLAN)
     path = {"PATH": f"{tmp_path / 'bin'}:{PGDYNO.parent}:{os.environ['PATH']}"}

@@ -132,6 +132,7 @@ def test_a_hook_that_takes_too_long_is_ended_with_its_children(
     wait_until(lambda: not any(alive(pid) for pid in pids))
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_a_hook_with_its_children(warm_home: Home, tmp_path: Path, plan: Callable[..., Path]) -> None:
     hooks = "before_trial = \"trap '' TERM INT; sleep 600 & echo $! > pids; echo ready; wait; sleep 600\""
     with running(warm_home, tmp_path, plan(hooks=hooks), until="log/before_trial.log") as process:

@@ -6,6 +6,8 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
+
 from pgdyno.errors import ExitCode
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
@@ -46,6 +48,7 @@ with psycopg.connect() as connection, open("servers", "a") as file:
 """
 
 
+@pytest.mark.long
 def test_repeats_take_turns_at_separate_servers(warm_home: Home, tmp_path: Path) -> None:
     spec = EmbeddedTarget(kind="embedded", version="18", settings={"fsync": "off", "shared_buffers": "16MB"})
     opened = [open_target(name, spec, home=warm_home, progress=SilentProgress()) for name in ("first", "second")]

@@ -51,6 +51,7 @@ DO $$ BEGIN PERFORM pg_sleep(:nap); EXCEPTION WHEN query_canceled THEN PERFORM p
 """
 
 
+@pytest.mark.long
 def test_statements_of_a_killed_engine_end_before_the_next_trial(warm_home: Home, tmp_path: Path) -> None:
     (tmp_path / "sleep.sql").write_text(SCRIPT)
     plan = tmp_path / "leftovers.toml"

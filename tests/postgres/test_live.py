@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
+import pytest
 from markupsafe import escape
 from pypdf import PdfReader
 from rich.cells import cell_len
@@ -20,6 +21,8 @@ from pgdyno.store import RunData, load_run
 from pgdyno.targets import Home
 from tests.postgres.live_run import PATIENCE_S, PLAN, LiveRun, live_run, messages
 from tests.postgres.runs import postmasters, the_run
+
+pytestmark = pytest.mark.long
 
 NAME = "<img src=x onerror=alert(1)>'.sql"
 QUERY = "SELECT '<script>alert(2)</script>', \"relname\" FROM pg_class LIMIT 1"

@@ -208,6 +208,7 @@ def resume(place: Place, *args: str) -> str:
 # ---- interrupted ----
 
 
+@pytest.mark.long_cases("[2]", "[3]")
 @pytest.mark.parametrize("chunks", [2, 3, 17, 35])
 def test_a_killed_load_goes_on(place: Place, unbroken: list[list[tuple[Any, ...]]], chunks: int) -> None:
     held = hold(place, chunks)

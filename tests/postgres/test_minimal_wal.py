@@ -136,6 +136,7 @@ def left_by_load(server: Server) -> dict[str, object]:
     return found
 
 
+@pytest.mark.long_cases("sbtest", "tpcc")
 @pytest.mark.parametrize("dataset", DATASETS, ids=[each.name for each in DATASETS])
 def test_a_load_leaves_the_same_with_and_without_wal(
     running: Server, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
@@ -172,6 +173,7 @@ def test_rows_are_not_in_the_wal(running: Server, monkeypatch: pytest.MonkeyPatc
     assert written[1] > size, written
 
 
+@pytest.mark.long_cases("snapshot")
 @pytest.mark.parametrize("method", ["template", "snapshot", "vacuum"])
 def test_every_reset_goes_on_from_such_a_load(running: Server, method: str) -> None:
     execute(running, f"COMMENT ON DATABASE {running.dbname} IS NULL")
@@ -224,6 +226,7 @@ def test_a_server_that_cannot_run_so_loads_with_wal(running: Server) -> None:
     assert in_force(running) == planned
 
 
+@pytest.mark.long
 def test_standbys_are_made_of_it_and_later_loads_reach_them(home: Home) -> None:
     given = {"kind": "embedded", "version": "18", "settings": {"shared_buffers": "16MB"}, "replicas": {"count": 1}}
     with open_target("t", EmbeddedTarget.model_validate(given), home=home, progress=SilentProgress()) as server:
@@ -327,6 +330,7 @@ def install_checks(server: Server) -> None:
     execute(server, "CREATE SCHEMA checks", *(f"CREATE EXTENSION {each} SCHEMA checks" for each in CHECKS))
 
 
+@pytest.mark.long
 def test_a_server_that_is_killed_while_it_loads(running: Server) -> None:
     reload(running)
     whole, settings = left_by_load(running), in_force(running)
@@ -355,6 +359,7 @@ def test_a_server_that_is_killed_while_it_loads(running: Server) -> None:
     assert_loads_anew(running, whole, settings)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dies", ["pgdyno", "pgdyno and its server"])
 def test_a_kept_cluster_whose_run_is_killed_while_it_loads(warm_home: Home, dies: str) -> None:
     spec = EmbeddedTarget(kind="embedded", version="18", keep_data=True, settings=PLANNED)

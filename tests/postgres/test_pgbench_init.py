@@ -174,6 +174,7 @@ COMBINATIONS = [
 ]
 
 
+@pytest.mark.long_cases("30000", "dtGp", "dtpf", "fast", "keys", "method", "n]", "partitions=0]", "q ")
 @pytest.mark.parametrize("options", COMBINATIONS, ids=" ".join)
 def test_pgbench_and_pgdrive_make_the_same(
     server: Server, pgbench: str, make_database: MakeDatabase, options: list[str]
@@ -190,6 +191,7 @@ def test_pgbench_and_pgdrive_make_the_same(
         assert ours[kind] == facts, kind
 
 
+@pytest.mark.long_cases("dtpfgvg", "keys", "s 3 ")
 @pytest.mark.parametrize(
     "options",
     [
@@ -268,6 +270,7 @@ def test_rows_are_frozen_where_they_may_be(server: Server, as_pgbench: Path, mak
 # ---- messages ----
 
 
+@pytest.mark.long
 def test_progress_is_told_in_pgbenchs_words(server: Server, as_pgbench: Path, make_database: MakeDatabase) -> None:
     dbname = make_database()
     seconds = r"\d+\.\d\d s"

@@ -216,6 +216,7 @@ def script(tmp_path: Path) -> Path:
     return tmp_path / "script.sql"
 
 
+@pytest.mark.long_cases("[TLSv1.2-extended", "[TLSv1.2-prepared", "[TLSv1.2-simple-io_uring]")
 @pytest.mark.parametrize("io", POLLERS)
 @pytest.mark.parametrize("protocol", ["simple", "extended", "prepared"])
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])

@@ -134,6 +134,7 @@ def plan(rack: Rack, name: str, **keys: str) -> str:
     return str(file)
 
 
+@pytest.mark.long
 def test_a_host_is_borrowed_and_given_back(rack: Rack) -> None:
     before = rack.look()
     what_goes_wrong_is_said(rack, before)

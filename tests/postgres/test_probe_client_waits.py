@@ -48,6 +48,7 @@ def is_waiting(server: Server, pid: int) -> bool:
     return [each.wait for each in answer.sessions if each.pid == pid] == ["Client:ClientRead"]
 
 
+@pytest.mark.long
 def test_short_statements_are_on_a_processor(server: Server) -> None:
     """The server copies the states of sessions before it reads their waits."""
     load = [str(BIN / "pgdrive"), "-n", "-S", "-M", "prepared", "-c", str(CLIENTS), "-T", "600"]
@@ -64,6 +65,7 @@ def test_short_statements_are_on_a_processor(server: Server) -> None:
     assert found[CLIENT_READ] < 0.05 * sum(found.values()), found
 
 
+@pytest.mark.long_cases("[10]", "[13]")
 def test_a_copy_waits_for_its_client(server: Server) -> None:
     with server.connect() as connection, probing(server.environment(), ["--no-host"]) as probe:
         connection.execute("CREATE TEMPORARY TABLE filled (id int)")
@@ -74,6 +76,7 @@ def test_a_copy_waits_for_its_client(server: Server) -> None:
             assert is_waiting(server, connection.info.backend_pid)
 
 
+@pytest.mark.long_cases("[10]", "[13]")
 def test_a_pipeline_that_stays_open_waits_for_its_client(server: Server) -> None:
     with server.connect() as connection, probing(server.environment(), ["--no-host"]) as probe:
         raw = connection.pgconn

@@ -90,6 +90,7 @@ def test_without_a_probe_a_run_has_no_probe_tables(warm_home: Home, tmp_path: Pa
     assert load_run(folder).query("SELECT (SELECT count(*) FROM series) + (SELECT count(*) FROM waits)").rows == [(0,)]
 
 
+@pytest.mark.long_cases("babbles", "dies")
 @pytest.mark.parametrize("how", ["dies", "hangs", "babbles", "is not there"])
 def test_a_bad_probe_never_disturbs_the_trial(how: str, warm_home: Home, tmp_path: Path) -> None:
     start = '{"event":"start","t_us":0,"wall_us":1,"v":1,"pgprobe":"0","waits_hz":null,"host":true,"server":false}'

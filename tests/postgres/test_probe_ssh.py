@@ -23,6 +23,8 @@ from tests.postgres.runs import environment, the_run
 from tests.scratch import scratch_folder
 from tests.ssh.sshd import FAKETIME, Sshd, running_sshd
 
+pytestmark = pytest.mark.long
+
 SKEW_S = 3600
 PLAN = """\
 name = "far"

@@ -6,6 +6,8 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
+
 from pgdyno.store import load_run
 from pgdyno.store.profiles import read_profile
 from pgdyno.targets import Home
@@ -49,6 +51,7 @@ def left_out(tmp_path: Path) -> list[str]:
     return [note for note in the_run(tmp_path).manifest.notes if note.startswith("no profile of")]
 
 
+@pytest.mark.long
 def test_a_profile_that_was_left_out_is_taken_by_a_resume(warm_home: Home, tmp_path: Path) -> None:
     # without perf on the PATH, the run is complete and says what to install
     tools = tmp_path / "tools"

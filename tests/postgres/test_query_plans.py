@@ -111,6 +111,7 @@ def test_arms_with_other_plans_are_reported_with_what_that_cost(warm_home: Home,
     assert (turned["base"]["plan"], turned["other"]["plan"]) == (change.other.plan, change.base.plan)
 
 
+@pytest.mark.long
 def test_two_runs_with_other_plans_are_compared(warm_home: Home, tmp_path: Path) -> None:
     runs = []
     for name, indexed in (("with", "True"), ("without", "False")):
@@ -127,6 +128,7 @@ def test_two_runs_with_other_plans_are_compared(warm_home: Home, tmp_path: Path)
     assert (listed["text"], listed["base"]["plan"]) == (BY_KIND, change.base.plan)
 
 
+@pytest.mark.long
 def test_a_plan_that_flips_between_repeats_is_a_finding(warm_home: Home, tmp_path: Path) -> None:
     data = load_run(run(warm_home, tmp_path, 'int(os.environ["PGDYNO_REPEAT"]) == 2'))
     (finding,) = [each for each in audit(data) if each.rule == "plan-differs"]
@@ -161,6 +163,7 @@ LOOK_UP = {"Node Type": "Index Scan", "Index Name": "stock_pkey", "Scan Directio
 CHANGE = {"Node Type": "ModifyTable", "Operation": "Update", "Plans": [LOOK_UP], **ON_STOCK}
 
 
+@pytest.mark.long
 def test_the_queries_of_tpch_are_always_explained(warm_home: Home, tmp_path: Path) -> None:
     (tmp_path / "tpch.toml").write_text(
         'name = "tpch"\n[target.pg]\nkind = "embedded"\nversion = "18"\nsettings = { fsync = "off" }\n'
@@ -183,6 +186,7 @@ def test_the_queries_of_tpch_are_always_explained(warm_home: Home, tmp_path: Pat
     assert all("Hash Join" not in each.other.plan for each in changes if each.text.startswith("-- Q14"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("major", ["12", "15", "16"])
 def test_every_version_explains_without_executing(home: Home, major: str) -> None:
     spec = EmbeddedTarget(kind="embedded", version=major, settings=FAST)

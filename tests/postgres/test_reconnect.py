@@ -302,6 +302,7 @@ def test_a_failover_to_another_host(unhurried: OwnServer, loaded: OwnServer, tmp
         other.stop("immediate")
 
 
+@pytest.mark.long_cases("epoll")
 @BOTH
 def test_a_connection_a_transaction(unhurried: OwnServer, tmp_path: Path, io: str) -> None:
     drive = Drive(unhurried, tmp_path, "-C", "-c", "8", "-j", "2", *LOAD, "--reconnect", f"--io={io}")

@@ -122,6 +122,7 @@ def of_load(sessions: dict[int, list[tuple[Any, ...]]]) -> list[list[tuple[Any, 
     return sorted((each for each in sessions.values() if any("tbalance >" in row[1] for row in each)), key=repr)
 
 
+@pytest.mark.long_cases("simple")
 @pytest.mark.parametrize("protocol", ["simple", "prepared"])
 def test_a_captured_load_is_the_same_load_again(warm_home: Home, tmp_path: Path, protocol: str) -> None:
     (tmp_path / "mix.sql").write_text(MIX.replace("{{", "{").replace("}}", "}"))
@@ -204,6 +205,7 @@ enabled = false
 """
 
 
+@pytest.mark.long
 def test_a_run_keeps_its_capture_and_is_resumed_and_compared_only_with_the_same(
     warm_home: Home, tmp_path: Path
 ) -> None:
@@ -251,6 +253,7 @@ def test_a_run_keeps_its_capture_and_is_resumed_and_compared_only_with_the_same(
     assert done.returncode != ExitCode.OK
 
 
+@pytest.mark.long
 def test_a_model_is_compared_with_its_capture(warm_home: Home, tmp_path: Path) -> None:
     (tmp_path / "mix.sql").write_text(MIX.replace("{{", "{").replace("}}", "}"))
     write_plan(tmp_path, "original", LOAD, protocol="simple")

@@ -91,6 +91,7 @@ def said(folder: RunFolder, trial: TrialRecord, place: int) -> list[dict[str, ob
     return [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
 
 
+@pytest.mark.long_cases("[13]")
 @pytest.mark.parametrize("version", ["18", "13"])
 def test_standbys_are_loaded_while_the_primary_is_measured(home: Home, tmp_path: Path, version: str) -> None:
     # sessions that are long enough in the server to be seen there by a probe that looks 20 times per second
@@ -187,6 +188,7 @@ def test_clients_that_cannot_connect_fail_the_trial_before_its_load(home: Home, 
 # ---- settings of standbys, and their lag ----
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["18", "13"])
 def test_standbys_live_through_settings_that_they_must_not_have_lower(home: Home, version: str) -> None:
     wanted = spec(version, replicas={"count": 1, "synchronous": "on"})

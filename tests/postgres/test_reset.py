@@ -83,6 +83,7 @@ def spoil(server: Server) -> None:
     )
 
 
+@pytest.mark.long_cases("copy", "wal_log")
 @pytest.mark.parametrize(
     "reset",
     [
@@ -256,6 +257,7 @@ def test_analyze_and_statistics(own_server: Server) -> None:
         )
 
 
+@pytest.mark.long_cases("snapshot")
 @pytest.mark.parametrize("method", ["template", "snapshot"])
 def test_too_little_room_is_said_with_sizes_and_harms_nothing(
     own_server: Server, method: str, monkeypatch: pytest.MonkeyPatch
@@ -287,6 +289,7 @@ def test_sessions_that_are_left_do_not_hold_up_the_template(own_server: Server) 
             left.execute("SELECT 1")
 
 
+@pytest.mark.long
 def test_each_dataset_keeps_its_template(own_server: Server) -> None:
     prepare = preparer(own_server, method="template")
     prepare.prepare(SMALL)

@@ -89,6 +89,7 @@ def steps(trial: TrialRecord) -> list[str]:
     return [step.name for step in trial.prepare.steps]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["template", "snapshot"])
 def test_a_later_run_finds_what_an_earlier_one_made(
     environment: Environment, plan: Callable[..., Path], tmp_path: Path, method: str
@@ -175,6 +176,7 @@ MOMENTS = [
 ]
 
 
+@pytest.mark.long_cases("15]", "reload")
 @pytest.mark.parametrize(("method", "moment", "number"), MOMENTS)
 def test_a_run_ended_in_the_midst_loses_nothing(
     environment: Environment,
@@ -192,6 +194,7 @@ def test_a_run_ended_in_the_midst_loses_nothing(
     assert_the_next_run_is_well(environment, plan(method, scale=2), tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("moment", "number"),
     [

@@ -94,6 +94,7 @@ def whole(folder: RunFolder) -> dict[str, tuple[int, bytes]]:
     }
 
 
+@pytest.mark.long
 def test_killed_thrice_at_random_moments_no_trial_is_lost_or_doubled(
     warm_home: Home, tmp_path: Path, plan: Path
 ) -> None:
@@ -136,6 +137,7 @@ KILLED: dict[str, str | None] = {"ended_at": None, "outcome": None}
 INTERRUPTED_WHILE_ITS_SERVERS_STOPPED: dict[str, str | None] = {"outcome": "interrupted"}
 
 
+@pytest.mark.long
 def test_a_run_that_ended_after_its_last_trial_is_closed(warm_home: Home, tmp_path: Path, plan: Path) -> None:
     assert pgdyno(warm_home, tmp_path, "run", str(plan)).returncode == ExitCode.OK
     path = the_run(tmp_path).path / "manifest.json"
@@ -163,6 +165,7 @@ def test_a_run_that_goes_on_cannot_be_resumed_beside_it(warm_home: Home, tmp_pat
         assert the_run(tmp_path).partials()
 
 
+@pytest.mark.long
 def test_ctrl_c_is_told_from_a_kill_and_the_rest_is_made(
     warm_home: Home, tmp_path: Path, scratch: Path, plan: Path
 ) -> None:
@@ -186,6 +189,7 @@ def test_ctrl_c_is_told_from_a_kill_and_the_rest_is_made(
     assert the_run(tmp_path).manifest == manifest
 
 
+@pytest.mark.long
 def test_failed_trials_are_made_anew_when_that_is_asked_for(warm_home: Home, tmp_path: Path, plan: Path) -> None:
     with running(warm_home, tmp_path, plan) as process:
         for server in postmasters(warm_home):
@@ -209,6 +213,7 @@ def test_failed_trials_are_made_anew_when_that_is_asked_for(warm_home: Home, tmp
     assert (folder.path / "set-aside" / aside[0] / "trial.json").exists()
 
 
+@pytest.mark.long
 def test_a_script_that_was_changed_is_refused_with_the_difference(warm_home: Home, tmp_path: Path, plan: Path) -> None:
     with running(warm_home, tmp_path, plan) as process:
         process.kill()
@@ -227,6 +232,7 @@ def test_a_script_that_was_changed_is_refused_with_the_difference(warm_home: Hom
     assert done.returncode == ExitCode.OK, done.stderr
 
 
+@pytest.mark.long
 def test_a_script_that_changes_while_the_run_goes_on_ends_it(
     warm_home: Home, tmp_path: Path, scratch: Path, plan: Path
 ) -> None:
@@ -243,6 +249,7 @@ def test_a_script_that_changes_while_the_run_goes_on_ends_it(
     assert any("has changed since the run began" in note for note in folder.manifest.notes)
 
 
+@pytest.mark.long
 def test_resuming_with_another_kernel_or_engine_is_noted(warm_home: Home, tmp_path: Path, plan: Path) -> None:
     with running(warm_home, tmp_path, plan) as process:
         process.kill()
@@ -312,6 +319,7 @@ before_trial = "echo $PGDYNO_SETTINGS_{capitals}"
 """
 
 
+@pytest.mark.long_cases("values0")
 @pytest.mark.parametrize(
     ("name", "values", "how"),
     [("work_mem", ("5MB", "6MB"), "reloaded"), ("shared_buffers", ("20MB", "24MB"), "restarted")],

@@ -49,6 +49,7 @@ def content(server: Server) -> list[Any]:
         ]
 
 
+@pytest.mark.long_cases("snapshot")
 @pytest.mark.parametrize("method", ["reload", "template", "snapshot"])
 def test_every_way_brings_the_same_rows_back(running: Server, method: str) -> None:
     prepare = preparer(running, method=method)

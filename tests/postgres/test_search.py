@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome
 from pgdyno.targets import Home
 from tests.postgres.runs import pgdyno, running, the_run
 from tests.present import present
+
+pytestmark = pytest.mark.long
 
 PLAN = """\
 name = "searching"

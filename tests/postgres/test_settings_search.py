@@ -55,6 +55,7 @@ def write(folder: Path, space: str = SPACE) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_a_killed_search_goes_on_and_confirms_the_planted_setting(warm_home: Home, tmp_path: Path) -> None:
     with running(warm_home, tmp_path, write(tmp_path)) as process:
         process.kill()
@@ -116,6 +117,7 @@ def test_nonsense_is_refused_before_the_first_trial(warm_home: Home, tmp_path: P
     assert the_run(tmp_path).trials() == []
 
 
+@pytest.mark.long
 def test_a_server_that_pgdyno_did_not_start_keeps_its_settings_also_after_a_kill(
     warm_home: Home, home: Home, tmp_path: Path
 ) -> None:

@@ -71,6 +71,7 @@ def spoil(server: Server) -> None:
         connection.execute("CREATE DATABASE more")
 
 
+@pytest.mark.long_cases("btrfs", "reflink")
 @pytest.mark.filterwarnings(f"always:.*{ABSENT}")
 @pytest.mark.parametrize("way", ["btrfs", "reflink", "zfs"])
 def test_the_cluster_comes_back(way: SnapshotMethod, home: Home, scratch: Path) -> None:

@@ -40,6 +40,7 @@ def plan(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_a_clear_difference_is_decided_at_the_first_look(warm_home: Home, tmp_path: Path, plan: Path) -> None:
     with running(warm_home, tmp_path, plan) as process:
         wait_until(lambda: len(the_run(tmp_path).trial_paths()) >= 3)

@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 from textwrap import dedent
 
+import pytest
+
 from pgdyno.errors import ExitCode
 from pgdyno.report.plan_toml import plan_toml
 from pgdyno.store import load_run
@@ -78,6 +80,7 @@ def test_a_run_s_points_can_be_asked_for_in_sql(warm_home: Home, tmp_path: Path)
     assert load_run(the_run(tmp_path)).query(sql).rows == [(200.0, "11", 4), (200.0, "7", 2)]
 
 
+@pytest.mark.long
 def test_a_kept_plan_comes_to_the_same_trials(warm_home: Home, tmp_path: Path) -> None:
     """The plan of a run's page, run again, measures the same points in the same order."""
     run(warm_home, tmp_path, PLAN.replace("base * 3", "base + 1").replace("1s", "200ms"))

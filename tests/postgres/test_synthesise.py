@@ -156,6 +156,7 @@ def test_a_known_mix_is_captured_modelled_and_run(logging: Server, warm_home: Ho
     assert likeness.largest_difference < SHARE + chance
 
 
+@pytest.mark.long
 def test_a_model_of_tpcc_sends_what_tpcc_sent(logging: Server, warm_home: Home, tmp_path: Path) -> None:
     with logging.connect() as connection:
         connection.execute("CREATE DATABASE tpcc")

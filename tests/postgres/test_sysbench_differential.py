@@ -296,6 +296,7 @@ def test_a_script_that_runs_on_is_ended_after_the_deadline(watched: Server, tmp_
     assert f'script "{script}" is still running without a statement' in done.stderr
 
 
+@pytest.mark.long
 def test_many_clients_that_compute_one_after_the_other_are_no_endless_loop(watched: Server, tmp_path: Path) -> None:
     script = tmp_path / "slow.lua"
     script.write_text(

@@ -90,6 +90,7 @@ def test_a_server_from_source(tree: Path, warm_home: Home, installed: Installati
     assert [entry.suffix for entry in sorted((warm_home.root / "builds").iterdir())] == ["", ".log"]
 
 
+@pytest.mark.long
 def test_a_server_by_meson(tree: Path, warm_home: Home, installed: Installation) -> None:
     (tree / "meson.build").write_text(MESON.replace("BUILT", str(installed.bin.parent)))
     (tree / "meson_options.txt").write_text("option('luck', type: 'string', value: 'some')\n")

@@ -433,6 +433,7 @@ SILENT_AT = {
 """What the server is asked when it falls silent, and the stage that fails."""
 
 
+@pytest.mark.long_cases("asked", "rows")
 @pytest.mark.parametrize(
     ("asked", "whole"),
     # clients whose sessions alone fall silent end with the drain limit

@@ -65,6 +65,7 @@ def on_primary(server: Server, query: str) -> object:
     return row[0]
 
 
+@pytest.mark.long_cases("[10]", "[13]")
 @pytest.mark.parametrize("version", ["18", "13", "10"])
 def test_standbys_of_any_version_show_the_dataset(home: Home, version: str) -> None:
     with open_target("t", spec(version), home=home, progress=SilentProgress()) as server:
@@ -88,6 +89,7 @@ def test_standbys_of_any_version_show_the_dataset(home: Home, version: str) -> N
     assert not standby.exists()
 
 
+@pytest.mark.long
 def test_commits_wait_for_two_synchronous_standbys(home: Home) -> None:
     wanted = spec(replicas={"count": 2, "synchronous": "remote_apply"}, connect="tcp")
     with open_target("t", wanted, home=home, progress=SilentProgress()) as server:
@@ -107,6 +109,7 @@ def test_commits_wait_for_two_synchronous_standbys(home: Home) -> None:
         assert states == ["sync", "sync"]
 
 
+@pytest.mark.long
 def test_made_by_pg_basebackup_where_there_is_one(home: Home) -> None:
     # embedded builds lack it; `make test-packages` installs a PostgreSQL that has it
     (*_, program) = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_basebackup"))
@@ -149,6 +152,7 @@ def test_a_kept_cluster_has_no_slots_left(warm_home: Home) -> None:
         assert on_replica(server, "SELECT count(*) FROM pgbench_accounts") == 100_000
 
 
+@pytest.mark.long
 def test_standbys_of_a_killed_run_are_removed(warm_home: Home) -> None:
     pid = os.fork()
     if pid == 0:
@@ -165,6 +169,7 @@ def test_standbys_of_a_killed_run_are_removed(warm_home: Home) -> None:
     assert not list(warm_home.instances.iterdir())
 
 
+@pytest.mark.long_cases("[on]")
 @pytest.mark.parametrize("synchronous", ["off", "on"])
 def test_a_standby_that_dies_is_told_of(home: Home, synchronous: str) -> None:
     replicas = {"count": 1, "synchronous": synchronous}
@@ -204,6 +209,7 @@ def test_a_promotion_that_fails_halfway_is_undone(home: Home, monkeypatch: pytes
         assert on_replica(server, "SELECT count(*) FROM pgbench_accounts") == 100_000
 
 
+@pytest.mark.long_cases("_STREAMING")
 @pytest.mark.parametrize("failing", ["copy_cluster", "_STREAMING"])
 def test_replicas_that_could_not_be_made_are_made_anew(
     home: Home, monkeypatch: pytest.MonkeyPatch, failing: str

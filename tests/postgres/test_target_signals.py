@@ -137,6 +137,7 @@ def nothing_left(home: Home, temporary: Path) -> bool:
 # ---- asked to end ----
 
 
+@pytest.mark.long_cases("[15")
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, -signal.SIGINT)])
 def test_a_signal_ends_all(hold: Hold, warm_home: Home, temporary: Path, number: signal.Signals, status: int) -> None:
     holder = hold()
@@ -148,6 +149,7 @@ def test_a_signal_ends_all(hold: Hold, warm_home: Home, temporary: Path, number:
     assert nothing_left(warm_home, temporary)
 
 
+@pytest.mark.long_cases("[15")
 @pytest.mark.parametrize(
     ("number", "step"),
     [
@@ -275,6 +277,7 @@ def test_kept_data_outlives_a_killed_run(hold: Hold, warm_home: Home, temporary:
     assert hold_again(warm_home) == data
 
 
+@pytest.mark.long
 def test_kept_data_of_a_killed_run_can_be_used_without_a_sweep(hold: Hold, warm_home: Home) -> None:
     holder = hold("keep")
     data = holder.wait_ready()["data"]
@@ -291,6 +294,7 @@ def hold_again(home: Home) -> str:
         return str(server.data_directory)
 
 
+@pytest.mark.long
 def test_two_may_sweep_at_once(hold: Hold, warm_home: Home, temporary: Path) -> None:
     holders = [hold() for _ in range(2)]
     for holder in holders:

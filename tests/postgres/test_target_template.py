@@ -13,6 +13,8 @@ from pgdyno.targets.cluster.initdb import init_cluster
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.conninfo import conninfo
 
+pytestmark = pytest.mark.long
+
 
 def spec(**fields: object) -> EmbeddedTarget:
     asked = {"kind": "embedded", "version": "18", "settings": {"shared_buffers": "16MB", "fsync": "off"}}

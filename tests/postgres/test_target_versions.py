@@ -18,6 +18,7 @@ SMALL = Dataset("pgbench", 1)
 QUICK = {"fsync": "off", "shared_buffers": "16MB", "work_mem": "7MB"}
 
 
+@pytest.mark.long_cases("[10", "[13", "snapshot", "template")
 @pytest.mark.parametrize("method", ["vacuum", "template", "snapshot"])
 @pytest.mark.parametrize("version", ["10", "13", "18"])
 def test_every_version_is_prepared_and_checked_alike(home: Home, version: str, method: str) -> None:

@@ -143,6 +143,7 @@ way = pytest.mark.parametrize(NAMES, WAYS, ids=["-".join(words) for words in WAY
 some_ways = pytest.mark.parametrize(NAMES, WAYS[3:], ids=["-".join(words) for words in WAYS[3:]])
 
 
+@pytest.mark.long_cases("epoll")
 @way
 @pytest.mark.parametrize("extra", [(), ("-R", "500", "-L", "5"), ("-C",)], ids=["closed", "rate", "connections"])
 def test_after_a_load_that_ends(

@@ -157,6 +157,7 @@ def test_shares_are_the_profiles(spec: Place) -> None:
         assert abs(share(spec, statement) - 0.1) < 0.005
 
 
+@pytest.mark.long
 def test_half_of_hammerdbs_customers_have_bad_credit(place: Place) -> None:
     place.load("--dataset=tpcc")
     assert abs(share(place, "SELECT avg((c_credit = 'BC')::int) FROM customer") - 0.5) < 0.015
@@ -266,6 +267,7 @@ SPOILERS: list[list[Spoiler]] = [
 ]
 
 
+@pytest.mark.long_cases("spoilers1", "spoilers2")
 @pytest.mark.usefixtures("spec")
 @pytest.mark.parametrize("spoilers", SPOILERS)
 def test_a_violated_condition_is_found(server: Server, spoilers: list[Spoiler]) -> None:
@@ -317,6 +319,7 @@ FIRST_WAREHOUSE: list[LiteralString] = [
 KEYS: LiteralString = "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1"
 
 
+@pytest.mark.long
 def test_rows_do_not_depend_on_how_they_are_loaded(spec: Place, place: Place, spec_sums: dict[str, Any]) -> None:
     options = ("--dataset=tpcc", f"--warehouses={WAREHOUSES}", "--tpcc-profile=spec")
     place.load(*options, "--load-workers=3", "--load-chunk=17001", "--order-line-partitions=2")
@@ -335,6 +338,7 @@ def test_another_seed_makes_other_rows(spec: Place, place: Place) -> None:
         assert place.query(first) != spec.query(first), first
 
 
+@pytest.mark.long
 def test_a_load_goes_on_where_it_was_broken_off(place: Place, spec_sums: dict[str, Any]) -> None:
     options = (
         "--dataset=tpcc",

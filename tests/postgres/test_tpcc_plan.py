@@ -64,6 +64,7 @@ def orders(server: Server) -> int:
     return int(row[0])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["template", "reload"])
 def test_every_trial_begins_with_the_rows_of_the_load(server: Server, method: str) -> None:
     prepare = preparer(server, method=method, consistency="full")
@@ -77,6 +78,7 @@ def test_every_trial_begins_with_the_rows_of_the_load(server: Server, method: st
         assert (checked.scope, checked.violations) == ("full", [])
 
 
+@pytest.mark.long
 def test_a_condition_that_is_broken_is_told(server: Server) -> None:
     prepare = preparer(server, method="template")
     prepare.prepare(SMALL)

@@ -124,6 +124,7 @@ def next_orders(place: Place) -> int:
 # ---- what is in the database is what was counted ----
 
 
+@pytest.mark.long_cases("functions", "procedures", "spec", "sql-")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_database_has_what_the_driver_counted(loaded: Loaded, variant: str) -> None:
     place = loaded.place
@@ -172,6 +173,7 @@ EARLIER = {
 """What earlier releases of HammerDB do with an order that contains an unused item, by variant."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("profile", EARLIER)
 def test_earlier_releases_treat_an_unused_item_in_their_way(server: Server, profile: str) -> None:
     for place in place_of(server, "pgdyno_tpcc_release"):
@@ -204,6 +206,7 @@ def test_a_database_without_a_release_is_one_of_6_1(server: Server) -> None:
         assert "the database was loaded for profile hammerdb-6.1, not hammerdb-6.1.1" in refused.stderr
 
 
+@pytest.mark.long
 def test_inputs_are_the_profiles(loaded: Loaded) -> None:
     place = loaded.place
     loaded.end("--transactions=800", "--tpcc-pauses=off")
@@ -246,6 +249,7 @@ def test_inputs_are_the_profiles(loaded: Loaded) -> None:
     assert (top > flat * Decimal("1.1")) == (loaded.profile == "spec"), (top, flat)
 
 
+@pytest.mark.long_cases("spec")
 def test_figures_of_driver_and_server_agree(loaded: Loaded) -> None:
     # at a rate: how fast the server is does not matter
     end = loaded.end("--time=4", "--warmup=4", "--rate=150", "--tpcc-pauses=off")
@@ -266,6 +270,7 @@ def test_figures_of_driver_and_server_agree(loaded: Loaded) -> None:
     assert (65 <= delta <= 119 and delta not in (96, 112)) if loaded.profile == "spec" else delta == 0
 
 
+@pytest.mark.long_cases("spec")
 def test_the_summary_tells_both(loaded: Loaded) -> None:
     done = loaded.run("--transactions=200", "--tpcc-pauses=off", "--all-warehouses", "--tpcc-variant=sql-pipelined")
     assert done.returncode == 0, done.stderr
@@ -286,6 +291,7 @@ def test_the_summary_tells_both(loaded: Loaded) -> None:
 # ---- pauses ----
 
 
+@pytest.mark.long_cases("spec")
 def test_the_standards_users_pause(loaded: Loaded) -> None:
     done = loaded.run("--time=2", "--events=-")
     start = json.loads(done.stdout.splitlines()[0])
@@ -311,6 +317,7 @@ def test_pauses_can_be_other_ones(loaded: Loaded) -> None:
 # ---- clients that are gone ----
 
 
+@pytest.mark.long_cases("procedures", "spec")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_killed_clients_leave_no_half_transaction(loaded: Loaded, variant: str) -> None:
     args = loaded.command("--time=60", f"--tpcc-variant={variant}", "--tpcc-pauses=off")
@@ -343,6 +350,7 @@ def test_a_session_that_is_ended_ends_its_client(loaded: Loaded) -> None:
 # ---- what is refused ----
 
 
+@pytest.mark.long
 def test_a_wrong_mix_fails_the_trial(hammerdb: Loaded) -> None:
     """Payments fail: what is left is not TPC-C."""
     hammerdb.place.execute("""
@@ -395,6 +403,7 @@ def test_impossible_options_are_refused(hammerdb: Loaded) -> None:
 # ---- the engine's own options ----
 
 
+@pytest.mark.long
 def test_rates_and_phases_work_as_for_scripts(hammerdb: Loaded, tmp_path: Path) -> None:
     end = hammerdb.end("--time=3", "--rate=200")
     # a busy machine may not keep the rate
@@ -432,6 +441,7 @@ DRAWN: LiteralString = """
 """The inputs of users, in any order of service."""
 
 
+@pytest.mark.long
 def test_generators_together_have_the_users_of_one(loaded: Loaded, tmp_path: Path) -> None:
     options = [*loaded.command("--events=-", "--random-seed=11", "--transactions=60", "--tpcc-pauses=off")[1:]]
     seen, before = [], loaded.place.query(DRAWN)[0]

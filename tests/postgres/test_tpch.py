@@ -131,6 +131,7 @@ def test_another_database_gives_the_same_answers(
         assert_same_rows(number, in_postgres(loaded, text), duck.execute(text).fetchall())
 
 
+@pytest.mark.long
 def test_the_answers_at_scale_1_are_those_of_the_specification(server: Server) -> None:
     answers = json.loads(ANSWERS.read_text(encoding="utf-8"))
     for place in place_of(server, "pgdyno_tpch_1"):

@@ -40,6 +40,7 @@ def figures(folder: Path) -> list[TpchFigures]:
     return [each for each in found if each is not None]
 
 
+@pytest.mark.long
 def test_a_plan_runs_it_and_its_report_compares_the_composite(warm_home: Home, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(PLAN)
     done = pgdyno(warm_home, tmp_path, "run", "plan.toml")

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome
 from pgdyno.targets import Home, Server
@@ -50,6 +52,7 @@ if (os.environ["PGDYNO_ATTEMPT"], os.environ["PGDYNO_REPEAT"]) == ("1", "2"):
 """
 
 
+@pytest.mark.long
 def test_a_trial_that_was_killed_between_refresh_functions_is_measured_again_on_the_rows_of_the_load(
     server: Server, warm_home: Home, tmp_path: Path, scratch: Path
 ) -> None:

@@ -124,6 +124,7 @@ def test_on_a_terminal_the_password_is_asked_for(server: Server) -> None:
         assert server.password not in shown.written
 
 
+@pytest.mark.long_cases("[(200, 60)]")
 @pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=str)
 def test_keys_and_a_terminal_that_is_whole_afterwards(loaded: Server, size: tuple[int, int]) -> None:
     with terminal(loaded.environment(), size) as shown:
@@ -155,6 +156,7 @@ def test_a_larger_window_is_filled_at_once(server: Server) -> None:
         assert shown.end() == 0
 
 
+@pytest.mark.long_cases("[15")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_leave_the_terminal_whole(server: Server, number: int, code: int) -> None:
     with terminal(server.environment(), (80, 24)) as shown:

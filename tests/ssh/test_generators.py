@@ -111,6 +111,7 @@ def test_two_hosts_are_one_engine(
     wait_for_no_engines(sshd.cache, other.cache)
 
 
+@pytest.mark.long
 def test_a_killed_engine_fails_the_load_and_the_next_one_is_whole(
     cluster: Cluster, environment: dict[str, str], tmp_path: Path, sshd: Sshd, other: Sshd
 ) -> None:

@@ -13,6 +13,8 @@ from pgdyno.analyse.gate import Gate, GateVerdict, gate
 from pgdyno.analyse.intervals import paired_interval, unpaired_interval
 from tests.unit.comparison_sample import Array, arms_of, checkpointed, pair_of_arms
 
+pytestmark = pytest.mark.slow
+
 TRIALS = {6: 4_000, 10: 1_500, 20: 1_000}
 """Simulations by number of pairs: a bootstrap takes a thousand times as long as a t interval."""
 RESAMPLES = 1_999
@@ -26,6 +28,7 @@ def checkpoints(random: np.random.Generator, n: int) -> Array:
     return checkpointed(random, (n,)) - checkpointed(random, (n,))
 
 
+@pytest.mark.long_cases("10]", "20]", "checkpoints")
 @pytest.mark.parametrize("n", TRIALS)
 @pytest.mark.parametrize("noise", [normal, checkpoints])
 def test_95_of_100_intervals_hold_the_truth(n: int, noise: object) -> None:
@@ -67,11 +70,13 @@ def test_equal_arms_are_told_apart_in_fewer_than_one_of_twenty() -> None:
     assert found[Verdict.FASTER] + found[Verdict.SLOWER] <= 10
 
 
+@pytest.mark.long
 def test_false_claims_stay_rare_over_seven_points() -> None:
     found = verdicts(0.0, 8, 200, points=7)
     assert found[Verdict.FASTER] + found[Verdict.SLOWER] <= 10
 
 
+@pytest.mark.long
 def test_a_difference_at_the_edge_is_claimed_in_one_of_forty() -> None:
     """The worst case of a false claim: a true difference of exactly delta."""
     found = verdicts(0.01, 8, 2_000)

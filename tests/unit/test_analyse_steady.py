@@ -67,11 +67,14 @@ def test_steps_are_found_where_they_are(seed: int) -> None:
     assert ends[1] == pytest.approx(120, abs=2)
 
 
+@pytest.mark.slow
 def test_noise_has_steps_in_fewer_than_one_of_twenty_trials() -> None:
     wrong = sum(len(segments_of(1_000 + noise(seed, 120, 0.3))) > 1 for seed in range(200))
     assert wrong <= 10
 
 
+@pytest.mark.long_cases("[300]")
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [30, 60, 120, 300])
 def test_noise_that_remembers_is_steady(seconds: int) -> None:
     """At most one of ten, at a correlation of 0.8 from second to second."""
@@ -79,6 +82,7 @@ def test_noise_that_remembers_is_steady(seconds: int) -> None:
     assert sum(each is not None and each.kind is not SteadyClass.FLAT for each in found) <= 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.8])
 def test_large_changes_are_found_in_noise(correlation: float) -> None:
     """A step of a tenth, a drift of a fifth and a slow start, in two minutes of noise of 2 %."""
@@ -157,6 +161,7 @@ def test_shallow_and_short_declines_are_no_dips() -> None:
     assert len(dips(list(values))) == 1
 
 
+@pytest.mark.slow
 def test_noise_alone_has_hardly_any_dips() -> None:
     assert sum(len(dips(list(1_000 + noise(seed, 300, spread=50)))) for seed in range(50)) <= 10
 
@@ -198,6 +203,7 @@ def histogram_of(latencies: Array) -> LatencyHistogram:
     return LatencyHistogram(highest, counts.astype(np.int64))
 
 
+@pytest.mark.long
 def test_percentile_intervals_hold_the_truth_although_seconds_are_alike() -> None:
     """p90 of exponential latencies whose scale moves from second to second with a correlation of 0.6."""
     held, times, seconds = 0, 150, 100

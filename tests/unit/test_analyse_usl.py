@@ -40,6 +40,7 @@ def test_with_noise_they_come_back_on_average(sigma: float, kappa: float) -> Non
     assert np.mean([each.coherency.fitted for each in fits]) == pytest.approx(kappa, rel=0.1)
 
 
+@pytest.mark.long_cases("0.02", "[3")
 @pytest.mark.parametrize("noise", [0.02, 0.1])
 @pytest.mark.parametrize("repeats", [1, 3, 5])
 def test_intervals_hold_the_truth(repeats: int, noise: float) -> None:

@@ -66,6 +66,7 @@ def test_the_folder_of_runs_is_that_of_commands(
         pgdyno.open()
 
 
+@pytest.mark.long
 def test_tables_are_the_same_in_every_form(run: Run) -> None:
     rows = run.trials.rows()
     assert [(row["trial"], row["target"], row["clients"]) for row in rows] == [(1, "pg18", 4), (2, "pg18", 4)]

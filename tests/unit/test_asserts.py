@@ -9,6 +9,8 @@ import pytest
 
 from tests.unit.test_architecture import ROOT
 
+pytestmark = pytest.mark.slow
+
 PURE = {"isinstance", "callable", "len", "all", "any", "issubclass"}
 WORK = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
 

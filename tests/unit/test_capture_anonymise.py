@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from pgdyno.capture.anonymise import Anonymiser
 
+pytestmark = pytest.mark.slow
+
 ANY = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 ONE = Anonymiser(b"a key of a test!")
 

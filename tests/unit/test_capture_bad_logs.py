@@ -22,6 +22,8 @@ from pgdyno.capture.logs.capture_logs import Options, capture_logs
 from pgdyno.errors import PgdynoError, StoreError, UsageError
 from tests.unit.capture_log_sample import KEPT, Entry, captured, csvlog, done, error, jsonlog, stderr
 
+pytestmark = pytest.mark.slow
+
 THREE = [done("SELECT 1"), done("SELECT 'two\n2'"), done("SELECT 3")]
 PREFIX = "{stamp} [{pid}] {user}@{database} "
 WRITERS: dict[str, Callable[[list[Entry]], str]] = {
@@ -44,6 +46,7 @@ def test_a_log_that_begins_and_ends_in_the_midst_of_a_line(format_: str, tmp_pat
     assert found.left_out["cut"] == (1 if format_ == "stderr" else 2, "1")
 
 
+@pytest.mark.long_cases("csvlog", "jsonlog")
 @formats
 def test_a_log_that_begins_in_the_midst_of_a_long_entry(
     format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -155,6 +158,7 @@ def test_strange_characters_in_statements(format_: str, tmp_path: Path) -> None:
     assert found.texts == [expected, "SELECT 1"]
 
 
+@pytest.mark.long_cases("csvlog", "jsonlog")
 @formats
 def test_an_entry_of_many_megabytes_is_left_out_and_the_next_ones_are_not(
     format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -173,6 +177,7 @@ def test_an_entry_of_many_megabytes_is_left_out_and_the_next_ones_are_not(
     assert found.left_out == {"too-long": (2, "2")}
 
 
+@pytest.mark.long
 @formats
 def test_small_blocks_give_the_same_statements(format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     query, count = "SELECT $1", 12
@@ -190,6 +195,7 @@ def test_small_blocks_give_the_same_statements(format_: str, tmp_path: Path, mon
     assert [row["parameters"] for row in found.statements][1::2] == [[str(number)] for number in range(count)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("prefix", [None, "{stamp} [{pid}] "], ids=["csvlog", "stderr without session IDs"])
 def test_small_blocks_and_parts_give_the_same_capture(
     prefix: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

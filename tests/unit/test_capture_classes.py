@@ -27,6 +27,7 @@ def rows(count: int) -> str:
     return "INSERT INTO t VALUES " + ", ".join(f"({number}, 'x''{number}')" for number in range(count))
 
 
+@pytest.mark.slow
 def test_texts_that_are_too_long_are_classes_with_their_beginnings(tmp_path: Path) -> None:
     texts = [rows(60_000), rows(60_001), rows(60_000).replace("'x", "'y")]
     assert min(map(len, texts)) > LONGEST
@@ -88,6 +89,8 @@ def test_classes_that_do_not_fit_are_one_which_the_capture_reports(
     ]
 
 
+@pytest.mark.long_cases("SELECT")
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["SELECT '\x01\x02\\\"{}", "é店\n{}", "{}" + "x" * 900_000, "{}"])
 def test_what_is_written_can_be_read(text: str, tmp_path: Path) -> None:
     texts, classes = ClassTexts(), []

@@ -17,6 +17,8 @@ from pgdyno.errors import UsageError
 from pgdyno.records.capture import UNKNOWN_SQLSTATE, Source, Values
 from tests.unit.capture_log_sample import KEPT, START, Entry, captured, csvlog, done, error, jsonlog, rows_of, stderr
 
+pytestmark = pytest.mark.slow
+
 QUERY = "SELECT * FROM t WHERE a = $1 AND b = $2"
 DETAIL = "Parameters: $1 = '1', $2 = 'it''s $3 = ''x'''"
 LOAD = [

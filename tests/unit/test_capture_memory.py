@@ -39,6 +39,7 @@ def piece(number: int) -> list[Entry]:
 
 
 # what DuckDB takes for a log of lines scatters by 50 MB, so a longer one must show that it does not grow
+@pytest.mark.long
 @pytest.mark.parametrize(("form", "longer"), [("csvlog", 48), ("jsonlog", 48), ("stderr", 112)])
 def test_memory_does_not_grow_with_the_log(form: str, longer: int, tmp_path: Path) -> None:
     def peak_kb(pieces: int) -> int:

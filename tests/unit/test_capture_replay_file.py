@@ -132,6 +132,7 @@ print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 """
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_statements(tmp_path: Path) -> None:
     def peak_kb(statements: int) -> int:
         folder = tmp_path / str(statements)

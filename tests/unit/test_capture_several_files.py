@@ -15,6 +15,8 @@ from pgdyno.commands.own_load.capture import Wanted, capture
 from pgdyno.records.capture import Values
 from tests.unit.capture_log_sample import rows_of
 
+pytestmark = pytest.mark.slow
+
 LINE = (
     '2026-11-23 18:40:{second}.123 UTC,"postgres","shop",4711,"[local]",69234abc.1267,{line},"SELECT",'
     '2026-11-23 18:40:00 UTC,3/{line},0,LOG,00000,"duration: 1.5 ms  statement: SELECT {number}",,,,,,,,,"psql",'

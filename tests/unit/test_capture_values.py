@@ -18,6 +18,8 @@ from pgdyno.errors import UsageError
 from pgdyno.records.capture import STATEMENTS_FILE, Values
 from tests.unit.capture_log_sample import KEPT, Captured, Entry, captured, csvlog, done, error
 
+pytestmark = pytest.mark.slow
+
 ANONYMISED = Options()
 
 

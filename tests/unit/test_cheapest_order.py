@@ -13,6 +13,8 @@ import pytest
 from pgdyno.experiment.search.cheapest_order import Families, Verdict, next_target, open_targets
 from tests.simulated_cheapest import IDLE_MS, LIMIT_MS, outcome, search, verdict, world
 
+pytestmark = pytest.mark.slow
+
 LETTERS = "abcdef"
 
 

@@ -8,6 +8,7 @@ from pgdyno.errors import EngineError
 from pgdyno.generators import generator_lifecycle
 
 
+@pytest.mark.slow
 def test_waiting_for_generators_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(generator_lifecycle, "GATHER_S", 1.2)
     monkeypatch.setattr(generator_lifecycle, "SILENT_S", 0.0)

@@ -14,6 +14,8 @@ from pgdyno.generators import agent, distributed_load, ray_node
 from pgdyno.generators.agent import EngineOutput, Shared
 from pgdyno.generators.distributed_load import ClusterLoad, LostError
 
+pytestmark = pytest.mark.slow
+
 PROMISED_S = 10.0
 """Nothing that was started for a load outlives its driver, or the way to it, for longer (docs/guides/cluster.md)."""
 ENGINE_KILLS_ITSELF_S = 3.0

@@ -24,6 +24,8 @@ from pgdyno.records import Failure, FailureId, Outcome, Stage
 from pgdyno.run import TrialResult
 from tests.waiting import PATIENCE_S, wait_until
 
+pytestmark = pytest.mark.slow
+
 RAY = """
 trap '' TERM
 # a session of its own, whose parent is gone: as Ray's daemons may be

@@ -21,6 +21,8 @@ from pgdyno.generators.generator_lifecycle import open_cluster
 from pgdyno.generators.ray_tasks import open_task_pool
 from pgdyno.plan.hosts import generators
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     import grpc
 

@@ -91,6 +91,7 @@ def longer(count: int) -> Iterator[Event]:
     yield {**EVENTS[-1], "t_us": count * 1_000_000}
 
 
+@pytest.mark.long
 def test_a_long_trial_needs_no_more_memory_than_a_short_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both the load and the write: with the events in memory, an hour needs more than 40 MB."""
     rows_at_once = 1000

@@ -22,6 +22,8 @@ from tests.unit.comparison_sample import arms_of
 from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record
 
+pytestmark = pytest.mark.slow
+
 PLAN = """
 name = "two"
 [target.a]

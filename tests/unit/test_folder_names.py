@@ -24,6 +24,8 @@ from tests.unit.capture_log_sample import KEPT, csvlog, done, rows_of
 from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import add_trial, ingested, sample_manifest
 
+pytestmark = pytest.mark.slow
+
 NAMES = {
     # the folder, and one that it matches as a pattern
     "load[1]": "load1",
@@ -84,6 +86,7 @@ def test_a_run_without_a_probe_in_such_a_folder_has_no_averages(tmp_path: Path) 
     assert probe_averages(load_run(folder.path)) == []
 
 
+@pytest.mark.long_cases("[a*b]", "back", 'c] "*"]', "clients", "source", "t_us", "trial", "what")
 @names
 def test_a_capture_has_its_own_statements(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # several blocks, and several parts of the table

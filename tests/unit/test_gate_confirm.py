@@ -13,6 +13,8 @@ from pgdyno.errors import PgdynoError, UsageError
 from tests.cli.test_compare import stored
 from tests.simulated_confirmation import alarms
 
+pytestmark = pytest.mark.slow
+
 
 def suspected(name: str, folder: Path) -> tuple[Gate, Compared, ComparedRuns]:
     what = Compared(name, None, folder, None, "target", "pg17", None)

@@ -24,6 +24,8 @@ from pgdyno.live.server.web_server import config_of
 from pgdyno.live.viewers import MOST_STREAMS, MOST_STREAMS_EACH, Hub, encode_event
 from tests.unit.archive_sample import run_of
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

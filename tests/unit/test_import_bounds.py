@@ -21,6 +21,8 @@ from pgdyno.importers.parsed import Output, number
 from pgdyno.importers.write import import_files, keep_files_apart
 from pgdyno.records import ImportedFile
 
+pytestmark = pytest.mark.slow
+
 RESULT = "tps = 100.5 (without initial connection time)\n"
 
 

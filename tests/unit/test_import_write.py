@@ -54,6 +54,7 @@ def figures(trial: TrialRecord) -> dict[str, float]:
     return trial.imported.figures
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "make", "count"),
     [

@@ -99,6 +99,7 @@ def instanced(base: list[float], other: list[float], count: int, *, same_servers
     return dataclasses.replace(arms, points=points, same_servers=same_servers)
 
 
+@pytest.mark.long
 def test_two_draws_of_one_pool_are_no_difference() -> None:
     """Repeats of an instance agree to 0.1 %, instances differ by percents: only the latter decides."""
     random = np.random.default_rng(1)

@@ -43,6 +43,7 @@ def listed(text: str) -> list[str]:
     return re.findall(r'name="run" value="([^"]*)"', text)
 
 
+@pytest.mark.slow
 def test_a_thousand_runs_are_read_once_and_found_again(
     runs: Path, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -173,6 +173,7 @@ class _Author:
         return "[" + blank + f",{blank}".join(elements) + (f"{blank},{blank}" if elements else "") + "]"
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(tree=DOCUMENTS, data=st.data())
 def test_lines_of_generated_documents(tree: dict[str, Any], data: st.DataObject) -> None:

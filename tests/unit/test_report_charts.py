@@ -89,6 +89,8 @@ def number(node: ElementTree.Element, name: str) -> float:
     return float(node.get(name, "nan"))
 
 
+@pytest.mark.long_cases("eighty")
+@pytest.mark.slow_cases("[three targets]")
 @pytest.mark.parametrize("name", RUNS)
 def test_pictures_are_well_formed_and_say_what_they_show(name: str) -> None:
     drawn = pictures_of(name)
@@ -104,6 +106,7 @@ def test_pictures_are_well_formed_and_say_what_they_show(name: str) -> None:
         assert not [node for node in svg.iter() if node.tag in (f"{SVG}script", f"{SVG}image")]
 
 
+@pytest.mark.slow_cases("[three targets]", "eighty")
 @pytest.mark.parametrize("name", RUNS)
 def test_nothing_is_drawn_outside_of_its_picture(name: str) -> None:
     for svg in pictures_of(name):
@@ -121,6 +124,7 @@ def test_nothing_is_drawn_outside_of_its_picture(name: str) -> None:
             assert all(0 <= float(x) <= width and 0 <= float(y) <= height for x, y in places), node.get("d")
 
 
+@pytest.mark.slow_cases("[three targets]", "eighty")
 @pytest.mark.parametrize("name", RUNS)
 def test_labels_of_a_picture_do_not_touch(name: str) -> None:
     for svg in pictures_of(name):

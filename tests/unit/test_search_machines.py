@@ -15,6 +15,8 @@ from pgdyno.analyse.capacity import CapacityInterval, capacity_interval
 from pgdyno.experiment.search.capacity_search import Capacity, RateSpan, next_rate
 from pgdyno.experiment.search.peak_search import Peak, PeakEnd, PeakSpan, has_fallen, next_clients
 
+pytestmark = pytest.mark.slow
+
 MOST_TRIALS = 400
 
 
@@ -168,6 +170,7 @@ def held(repeats: int, noise: float) -> int:
     return sum((interval.low or 0) <= true <= (interval.high or math.inf) for true, interval in found)
 
 
+@pytest.mark.long_cases("0.02", "[3-0.1]", "[5-0.05]")
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("repeats", REPEATS)
 def test_the_interval_holds_the_capacity(repeats: int, noise: float) -> None:

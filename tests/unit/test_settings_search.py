@@ -282,6 +282,7 @@ def test_a_last_line_that_was_not_confirmed_alone_says_so() -> None:
     assert "budget" not in text
 
 
+@pytest.mark.slow
 def test_a_search_finds_a_hill_and_keeps_only_what_matters() -> None:
     found, before = simulate(hill, seed=1)
     assert found.settings.keys() <= {"shared_buffers", "random_page_cost"}
@@ -289,6 +290,7 @@ def test_a_search_finds_a_hill_and_keeps_only_what_matters() -> None:
     assert max(found.importance, key=lambda name: found.importance[name]) in ("shared_buffers", "random_page_cost")
 
 
+@pytest.mark.slow
 def test_a_search_over_settings_that_do_not_matter_claims_nothing() -> None:
     assert [seed for seed in range(3) if simulate(flat, seed)[0].settings] == []
 

@@ -7,6 +7,8 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+import pytest
+
 import third_party
 from tests.unit.wheel_environment import without_compiler
 
@@ -22,6 +24,7 @@ def wheel_files(source: Path, folder: Path, environment: dict[str, str]) -> dict
         return {each.filename: each.file_size for each in archive.infolist()}
 
 
+@pytest.mark.long
 def test_the_source_distribution_has_everything_that_a_wheel_is_built_from(tmp_path: Path) -> None:
     environment = without_compiler(tmp_path)
     subprocess.run([UV, "build", "--quiet", "--sdist", f"--out-dir={tmp_path}"], cwd=ROOT, check=True)

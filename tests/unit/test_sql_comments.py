@@ -66,6 +66,7 @@ print(len(found))
 """Prints how many regular expressions it has applied to texts that take years if one is exponential."""
 
 
+@pytest.mark.long
 def test_no_expression_for_statements_is_exponential() -> None:
     done = subprocess.run([sys.executable, "-c", MATCHED], capture_output=True, text=True, timeout=60, check=True)
     assert int(done.stdout) > 40

@@ -13,6 +13,8 @@ from pgdyno.commands.show import keep_summary
 from pgdyno.report.full_report import whole_report
 from pgdyno.store import load_run
 
+pytestmark = pytest.mark.slow
+
 HEAVY = {
     "asyncio",
     "asyncssh",

@@ -36,6 +36,7 @@ def figures(pairs: int, effect: float, spread: float = 0.02) -> tuple[list[float
     return [1_000.0] * pairs, list(1_000.0 * np.exp(logs))
 
 
+@pytest.mark.long
 def test_levels_are_those_of_lan_and_demets_like_pocock() -> None:
     # Jennison and Turnbull 2000, table 7.2, for equal steps; 200 numbers per look are as good as normal
     levels = look_levels(0.05, 200, 1_000)
@@ -44,6 +45,7 @@ def test_levels_are_those_of_lan_and_demets_like_pocock() -> None:
     assert look_levels(0.05, 10, 10) == pytest.approx((0.95,))
 
 
+@pytest.mark.long
 def test_levels_spend_the_whole_error_and_no_more() -> None:
     random = np.random.default_rng(1)
     levels = np.array(look_levels(0.05, 6, 40))

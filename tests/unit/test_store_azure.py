@@ -19,6 +19,7 @@ from tests.s3 import environment
 from tests.unit.archive_sample import run_of
 
 
+@pytest.mark.long
 def test_runs_on_azure(tmp_path: Path) -> None:
     run, runs = run_of(tmp_path / "runs"), Address.of("az://bench/runs")
     with azurite(Home.locate(), tmp_path):

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import duckdb
+import pytest
 
 from pgdyno.records import PlacedLines, ProbeRecord
 from pgdyno.store import RunFolder, load_run
@@ -92,6 +93,7 @@ print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 """
 
 
+@pytest.mark.long
 def test_memory_hardly_grows_with_the_samples(tmp_path: Path) -> None:
     rows = [{"labels": {"pid": str(pid), "kind": "client backend"}, "values": {"cpu": pid}} for pid in range(200)]
     head = {"event": "sample", "wall_us": 0, "span_us": 1_000_000, "source": "processes"}

@@ -32,6 +32,8 @@ from tests.s3 import BUCKET, KEYS, Bucket, environment, object_storage
 from tests.unit import documents_sample as documents
 from tests.unit.archive_sample import run_of
 
+pytestmark = pytest.mark.slow
+
 RUNS = Address(BUCKET, "runs")
 
 

@@ -233,6 +233,7 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
+@pytest.mark.slow
 def test_trials_committed_before_a_kill_are_complete(folder: RunFolder) -> None:
     program = """
 import os, sys

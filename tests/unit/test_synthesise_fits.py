@@ -19,6 +19,8 @@ from pgdyno.synthesise.distributions import (
 )
 from pgdyno.synthesise.fit_values import MOST_LISTED, fit, tolerance
 
+pytestmark = pytest.mark.slow
+
 SEEDS = st.integers(0, 2**32 - 1)
 COUNT = 4_000
 
@@ -52,6 +54,7 @@ def test_the_exponent_of_zipf_is_recovered(exponent: float, size: int, falling: 
     assert abs(found.exponent - exponent) < 0.05
 
 
+@pytest.mark.long
 @given(st.floats(0.8, 2.0), st.sampled_from([1_000, 100_000]), SEEDS)
 @settings(max_examples=25, deadline=None)
 @example(exponent=0.84375, size=100_000, seed=0)
@@ -68,6 +71,7 @@ def test_hot_keys_anywhere_in_the_range_are_recovered(exponent: float, size: int
 
 
 # of a few hundred values, one sample in forty misses the tolerance by chance
+@pytest.mark.long
 @given(st.floats(2.5, 6.0), st.integers(10**4, 10**9), SEEDS)
 @settings(max_examples=30, deadline=None)
 def test_values_around_a_middle_are_a_histogram(deviations: float, size: int, seed: int) -> None:

@@ -26,6 +26,8 @@ from pgdyno.synthesise.transactions import Left, Loop, Statement, fold, repeats
 from tests.captured_load import CapturedLoad
 from tests.forked import run_pgdyno
 
+pytestmark = pytest.mark.slow
+
 RNG_SEED = 20261123
 TPCB = (
     "BEGIN;",
@@ -138,6 +140,7 @@ def test_repeats_are_a_loop_and_those_that_ran_once_belong_to_it(tmp_path: Path)
     assert [int(each) for each in re.findall(r"^\\if :repeats >= (\d)$", script.text, re.MULTILINE)] == [2, 3, 4, 5]
 
 
+@pytest.mark.long
 def test_long_loops_are_written_as_often_as_they_ran_on_average(tmp_path: Path) -> None:
     load = CapturedLoad()
     for number in range(100):

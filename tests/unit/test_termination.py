@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 HEAD = """
 import gc, os, signal, sys, threading, time, weakref
 from pgdyno import __main__, cli

@@ -72,6 +72,7 @@ def test_a_crate_without_a_text_is_refused(tmp_path: Path) -> None:
         third_party._component(package, [package])
 
 
+@pytest.mark.long
 def test_the_wheel_carries_them(notices: str, tmp_path: Path) -> None:
     uv = ROOT / ".venv" / "bin" / "uv"
     command = [str(uv), "build", "--quiet", "--wheel", f"--out-dir={tmp_path}"]
