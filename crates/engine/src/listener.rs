@@ -100,7 +100,7 @@ impl<'a, O: Observer> Listener<'a, O> {
                 stop.fetch_or(end.failure.is_some(), Ordering::Relaxed);
                 self.merger.ended(end.worker);
                 self.totals.commands(std::mem::take(&mut end.commands));
-                self.totals.worker_errors(&end.errors);
+                self.totals.errors.add(&end.errors);
                 self.ends.push(end);
             }
         }
@@ -119,7 +119,7 @@ impl<'a, O: Observer> Listener<'a, O> {
         if let OutageNote::Lost { note, clients } = note
             && self.start.timetable.counts(note)
         {
-            self.totals.errors(note, *clients);
+            self.totals.count_errors(note, *clients);
         }
         self.observer.outage(note);
     }

@@ -197,7 +197,10 @@ impl Recorder {
     pub fn new(timed: &[Vec<bool>], phases: usize) -> Self {
         Self {
             scripts: vec![ScriptRecord::default(); timed.len() * phases],
-            commands: timed.iter().map(|script| blank(script)).collect(),
+            commands: timed
+                .iter()
+                .map(|script| script.iter().map(|&is| is.then(CommandRecord::default)).collect())
+                .collect(),
             errors: ErrorCounts::default(),
         }
     }
@@ -246,10 +249,6 @@ impl Recorder {
         let fresh = fresh.unwrap_or_else(|| vec![ScriptRecord::default(); self.scripts.len()]);
         std::mem::replace(&mut self.scripts, fresh)
     }
-}
-
-fn blank(timed: &[bool]) -> Vec<Option<CommandRecord>> {
-    timed.iter().map(|&is| is.then(CommandRecord::default)).collect()
 }
 
 #[cfg(test)]

@@ -112,7 +112,7 @@ pub struct Totals<'a> {
     records: Vec<ScriptRecord>,
     scripts: usize,
     commands: Vec<Vec<Option<CommandRecord>>>,
-    errors: ErrorCounts,
+    pub errors: ErrorCounts,
     health: Healths,
 }
 
@@ -154,13 +154,8 @@ impl<'a> Totals<'a> {
         }
     }
 
-    /// Adds a worker's errors.
-    pub fn worker_errors(&mut self, errors: &ErrorCounts) {
-        self.errors.add(errors);
-    }
-
     /// Counts an error that occurred `times` times.
-    pub fn errors(&mut self, note: &ErrorNote, times: u64) {
+    pub fn count_errors(&mut self, note: &ErrorNote, times: u64) {
         let sqlstate = note.sqlstate.as_deref();
         let sqlstate = sqlstate.map(|state| SqlState::parse(state.as_bytes()).unwrap_or(SqlState::UNKNOWN));
         self.errors.count(sqlstate, &note.message, times);

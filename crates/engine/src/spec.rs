@@ -273,7 +273,7 @@ impl Spec {
         first + share.start..first + share.end
     }
 
-    /// Whether clients connect in the midst of the load, from threads of their own.
+    /// Whether clients connect during the load other than for each transaction.
     pub fn connects_later(&self) -> bool {
         self.on_loss != OnLoss::Abort || self.sessions == Sessions::Driven
     }

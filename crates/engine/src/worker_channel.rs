@@ -64,13 +64,10 @@ impl WorkerSender {
 impl WorkerReceiver {
     /// Waits for the next message.
     pub fn recv(&self) -> Result<WorkerMessage, RecvError> {
-        self.messages.recv().inspect(|message| self.free_place(message))
-    }
-
-    fn free_place(&self, message: &WorkerMessage) {
-        if let WorkerMessage::Error(_) = message {
-            self.notes.fetch_sub(1, Ordering::Relaxed);
-        }
+        self.messages.recv().inspect(|message| {
+            let is_note = matches!(message, WorkerMessage::Error(_));
+            self.notes.fetch_sub(usize::from(is_note), Ordering::Relaxed);
+        })
     }
 }
 

@@ -6,7 +6,7 @@
 //! error; outside each has its own and stays a transaction of its own. Parse stands right before its Bind, as when
 //! nothing is batched: the server sees the same messages in the same order.
 
-use pgdyno_script::{Capture, Op, Program, Sequel};
+use pgdyno_script::{Capture, Op, Sequel};
 use pgdyno_wire::TxStatus;
 
 use crate::client::Client;
@@ -21,7 +21,7 @@ use crate::transaction::Batched;
 /// A batch of this size is sent at once: until it is sent, it has to stay in memory.
 const LARGEST_BATCH_BYTES: usize = 64 * 1024;
 
-fn needs_answers(op: &Op) -> bool {
+pub(super) fn needs_answers(op: &Op) -> bool {
     match op {
         Op::Sleep { .. } | Op::Shell { .. } | Op::SetShell { .. } | Op::StartPipeline => true,
         Op::Sql { .. } | Op::Set { .. } | Op::Jump(_) | Op::JumpUnless { .. } | Op::SyncPipeline | Op::EndPipeline => {
@@ -31,11 +31,6 @@ fn needs_answers(op: &Op) -> bool {
 }
 
 impl Client {
-    /// Whether the batch must be answered before `op` runs.
-    pub(super) fn batch_comes_before(&self, op: &Op) -> bool {
-        self.transaction.mode.has_unsent() && needs_answers(op)
-    }
-
     /// Appends a statement to the batch; None means that the script continues.
     pub(super) fn batch_statement(
         &mut self,
@@ -82,12 +77,6 @@ impl Client {
         Next::Send
     }
 
-    /// Aborts the client because a command failed, once the statements before that command are answered.
-    pub(super) fn abort_after_batch(&mut self, why: Abort, shared: &Shared<'_>) -> Next {
-        self.transaction.mode.batch().abort = Some(Box::new(why));
-        self.send_batch(shared)
-    }
-
     fn expect_current(&mut self, shared: &Shared<'_>) {
         let batch = self.transaction.mode.batch();
         let Some(batched) = batch.next_answered() else {
@@ -98,8 +87,11 @@ impl Client {
         self.transaction.command_started = batch.sent_at;
         let template = &shared.run.templates[self.transaction.script][batched.statement];
         let counts = !batched.synced || template.is_compound();
-        let program = &shared.run.spec.programs[self.transaction.script].program;
-        self.session.capture(capture_of(program, batched.op), counts);
+        let capture = match &shared.run.spec.programs[self.transaction.script].program.ops[batched.op] {
+            Op::Sql { capture, .. } => capture,
+            _ => &Capture::None,
+        };
+        self.session.capture(capture, counts);
     }
 
     pub(super) fn end_batched_result(&mut self, is_ready: bool, now: &mut Option<Nanos>, shared: &mut Shared<'_>) {
@@ -137,12 +129,5 @@ impl Client {
             return self.abort(&why, Consequence::ClientAborted, shared);
         }
         self.assign_and_run(now, shared)
-    }
-}
-
-fn capture_of(program: &Program, op: usize) -> &Capture {
-    match &program.ops[op] {
-        Op::Sql { capture, .. } => capture,
-        _ => &Capture::None,
     }
 }

@@ -5,6 +5,7 @@ use std::io::Write;
 use pgdyno_script::{Capture, Op, Program, Value};
 
 use crate::client::Client;
+use crate::client::auto_pipeline::needs_answers;
 use crate::client::state::{Awaited, State};
 use crate::client_abort::{Abort, Form};
 use crate::clock::Nanos;
@@ -21,7 +22,7 @@ impl Client {
         }
         let program = &shared.run.spec.programs[self.transaction.script].program;
         while let Some(op) = program.ops.get(self.transaction.next_op) {
-            if shared.run.auto_pipeline && self.batch_comes_before(op) {
+            if shared.run.auto_pipeline && self.transaction.mode.has_unsent() && needs_answers(op) {
                 return self.send_batch(shared);
             }
             self.transaction.command = self.transaction.next_op;
@@ -34,7 +35,9 @@ impl Client {
             let waiting = self.execute(op, program, now, shared);
             match waiting {
                 Err(why) if self.transaction.mode.has_unsent() => {
-                    return self.abort_after_batch(why, shared);
+                    // once the statements before it are answered
+                    self.transaction.mode.batch().abort = Some(Box::new(why));
+                    return self.send_batch(shared);
                 }
                 Err(why) => return self.abort(&why, Consequence::ClientAborted, shared),
                 Ok(Some(next)) => return next,
