@@ -23,6 +23,7 @@ mod message_stream;
 pub mod notice;
 pub mod param_error;
 mod params;
+pub mod parent_process;
 mod patience;
 mod pgpass;
 mod pooler;

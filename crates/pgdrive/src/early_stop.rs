@@ -1,20 +1,15 @@
 //! When the program has to stop early: after a signal, or without its parent.
 
-use std::io::{self, BufRead as _};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread;
+use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use pgdyno_connect::Interrupt;
+use pgdyno_connect::{Interrupt, parent_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::exit::Exit;
-
-/// How long a load whose lease has run out may take to end: its writer may be blocked by a pipe
-/// that nothing reads.
-const GRACE: Duration = Duration::from_secs(3);
 
 /// Whether the program has to stop, and why.
 #[derive(Debug, Default, Clone)]
@@ -44,32 +39,17 @@ impl Lease {
         let _ = self.read_parent(None);
     }
 
-    /// Ends the lease when standard input closes and, with a `limit`, when no line has arrived for
-    /// that time; returns the lines.
+    /// Ends the lease when standard input closes and, with a `limit`, when no line has arrived for that time; returns
+    /// the lines.
     #[must_use]
     pub fn read_parent(&self, limit: Option<Duration>) -> Receiver<String> {
         let (tell, lines) = mpsc::channel();
-        let (renew, renewed) = mpsc::channel();
-        let stop = Arc::clone(&self.stop);
-        thread::spawn(move || {
-            let mut input = io::stdin().lock();
-            let mut line = String::new();
-            while matches!(input.read_line(&mut line), Ok(bytes) if bytes > 0) {
-                // without a limit the receiver does not exist, and lines may have none
-                let _ = renew.send(());
-                let _ = tell.send(std::mem::take(&mut line));
-            }
-            stop.store(true, Ordering::Relaxed);
-        });
-        if let Some(limit) = limit {
-            let stop = Arc::clone(&self.stop);
-            thread::spawn(move || {
-                if runs_out(&renewed, limit) {
-                    stop.store(true, Ordering::Relaxed);
-                    thread::sleep(GRACE);
-                    std::process::exit(1);
-                }
-            });
+        let flag = Arc::clone(&self.stop);
+        let stop = move || flag.store(true, Ordering::Relaxed);
+        // lines may have no receiver
+        let on_line = move |line: &str| drop(tell.send(line.to_owned()));
+        if parent_process::watch(io::stdin(), limit, stop, on_line).is_err() {
+            self.stop.store(true, Ordering::Relaxed);
         }
         lines
     }
@@ -93,30 +73,5 @@ impl Lease {
             0 => Exit::Signalled(SIGHUP),
             signal => Exit::Signalled(signal as i32),
         }
-    }
-}
-
-/// Whether nothing arrived for the limit; returns false when the sender has ended.
-fn runs_out(renewed: &Receiver<()>, limit: Duration) -> bool {
-    loop {
-        match renewed.recv_timeout(limit) {
-            Ok(()) => {}
-            Err(RecvTimeoutError::Timeout) => return true,
-            Err(RecvTimeoutError::Disconnected) => return false,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lease_lasts_as_long_as_it_is_renewed() {
-        let (renew, renewed) = mpsc::channel();
-        renew.send(()).expect("it is open");
-        assert!(runs_out(&renewed, Duration::from_millis(1)));
-        drop(renew);
-        assert!(!runs_out(&renewed, Duration::from_secs(60)));
     }
 }

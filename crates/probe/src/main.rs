@@ -6,7 +6,6 @@ mod host;
 mod log;
 mod options;
 mod output;
-mod parent_process;
 mod probe_cost;
 mod probe_stop;
 mod run;

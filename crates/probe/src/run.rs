@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pgdyno_connect::{Params, Poolers};
+use pgdyno_connect::{Params, Poolers, parent_process};
 use serde_json::{Map, Value, json};
 
 use crate::clock::Clock;
@@ -14,7 +14,6 @@ use crate::host;
 use crate::log;
 use crate::options::{Options, Server};
 use crate::output::{Output, VERSION};
-use crate::parent_process;
 use crate::probe_cost::{Own, Queries, cpu_us};
 use crate::probe_stop::Stop;
 use crate::server::{self, Rates};
@@ -47,10 +46,10 @@ pub fn run(options: &Options) -> Result<Ended, String> {
     output.write("start", began, start(options));
     if options.parent_lease {
         let output = Arc::clone(&output);
-        parent_process::watch(io::stdin(), options.lease, &stop, move |line| {
-            output.answer(line);
-        })
-        .map_err(|error| format!("could not watch the parent: {error}"))?;
+        let ending = stop.clone();
+        let stop = move || ending.now();
+        parent_process::watch(io::stdin(), options.lease, stop, move |line| output.answer(line))
+            .map_err(|error| format!("could not watch the parent: {error}"))?;
     }
     let queries = Queries::default();
     let sampled = thread::scope(|scope| {

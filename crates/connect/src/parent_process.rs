@@ -1,26 +1,22 @@
-//! The probe's parent, at the other end of standard input: it requests the clock, and the probe
-//! ends with it.
+//! The process that started this one, at the other end of standard input: this process ends with it.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use crate::probe_stop::Stop;
+/// How long threads may take to end after the lease has run out: one may be blocked by a pipe that nothing reads.
+const GRACE: Duration = Duration::from_secs(4);
 
-/// How long threads may take to end after the lease has run out: one may be blocked by a pipe that
-/// nothing reads.
-const GRACE: Duration = Duration::from_secs(5);
-
-/// Ends the probe when `input` closes, or when no line has arrived for the time of `lease`; passes
-/// each line to `on_line`.
+/// Calls `stop` when `input` closes, and when no line has arrived for the time of `lease`: then the process ends soon,
+/// whatever it does. Passes each line to `on_line`.
 ///
 /// # Errors
 /// The system refuses a thread.
 pub fn watch(
     input: impl Read + Send + 'static,
     lease: Option<Duration>,
-    stop: &Stop,
+    stop: impl Fn() + Clone + Send + 'static,
     on_line: impl Fn(&str) + Send + 'static,
 ) -> io::Result<()> {
     let (renew, renewed) = mpsc::channel();
@@ -34,13 +30,12 @@ pub fn watch(
             // without a lease, there is no receiver
             let _ = renew.send(());
         }
-        ending.now();
+        ending();
     })?;
     let Some(lease) = lease else { return Ok(()) };
-    let stop = stop.clone();
     thread::Builder::new().name("lease".into()).spawn(move || {
         if runs_out(&renewed, lease) {
-            stop.now();
+            stop();
             thread::sleep(GRACE);
             std::process::exit(1);
         }
@@ -62,27 +57,28 @@ fn runs_out(renewed: &Receiver<()>, lease: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Instant;
 
     #[test]
-    fn lines_are_heard_and_the_end_of_input_is_the_end() {
-        let stop = Stop::default();
-        let (sender, lines) = mpsc::channel();
+    fn lines_are_passed_on_and_the_end_of_input_is_the_end() {
+        let ((end, ended), (sender, lines)) = (mpsc::channel(), mpsc::channel());
         let input = io::Cursor::new(b"clock 1\n\nclock 2".to_vec());
-        watch(input, None, &stop, move |line| {
+        let stop = move || {
+            let _ = end.send(());
+        };
+        let on_line = move |line: &str| {
             let _ = sender.send(line.to_owned());
-        })
-        .expect("a thread");
-        assert!(stop.sleep_until(Instant::now() + Duration::from_secs(60)));
+        };
+        watch(input, None, stop, on_line).expect("a thread");
+        assert!(ended.recv_timeout(Duration::from_secs(60)).is_ok());
         assert_eq!(lines.iter().collect::<Vec<_>>(), ["clock 1", "", "clock 2"]);
     }
 
     #[test]
     fn a_lease_lasts_as_long_as_it_is_renewed() {
-        let (renew, said) = mpsc::channel();
+        let (renew, renewed) = mpsc::channel();
         renew.send(()).expect("it is open");
-        assert!(runs_out(&said, Duration::from_millis(1)));
+        assert!(runs_out(&renewed, Duration::from_millis(1)));
         drop(renew);
-        assert!(!runs_out(&said, Duration::from_secs(60)));
+        assert!(!runs_out(&renewed, Duration::from_secs(60)));
     }
 }
