@@ -12,7 +12,7 @@ from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
 from pgdyno.plan.output.plan_output import show_json
 from pgdyno.records import TargetRecord
-from pgdyno.records.manifest import masked_dsn, masked_plan
+from pgdyno.records.secret_values import masked_dsn, masked_plan
 from pgdyno.report.export import to_json
 from pgdyno.report.report_content import NO_EXTRAS, digest
 from pgdyno.report.sections.environment import asked_differences

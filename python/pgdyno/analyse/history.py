@@ -19,7 +19,7 @@ from pgdyno.analyse.pairs import Metric, usual_metric, value_of
 from pgdyno.analyse.series import Series, label, varying
 from pgdyno.records import Manifest, TrialRecord
 from pgdyno.records.rate_unit import TRANSACTIONS, rate_unit
-from pgdyno.records.secret_settings import kept_value
+from pgdyno.records.secret_values import kept_value
 from pgdyno.records.tpcc_profile import UNNAMED_RELEASE, unused_item
 from pgdyno.units import counted
 

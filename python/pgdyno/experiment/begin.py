@@ -23,8 +23,8 @@ from pgdyno.messages import Message
 from pgdyno.plan import LoadedPlan, Plan, PlannedTrial, planned_trials, time_needed_s
 from pgdyno.plan.workload import script_files
 from pgdyno.records import BudgetRecord, Manifest, TargetRecord
-from pgdyno.records.manifest import masked_plan
 from pgdyno.records.price import PriceList
+from pgdyno.records.secret_values import masked_plan
 from pgdyno.report.run_events import Requests
 from pgdyno.report.terminal.progress import LiveView
 from pgdyno.run import Engine

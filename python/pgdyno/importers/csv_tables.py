@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from pgdyno.errors import UsageError
 from pgdyno.importers.documents.context import ORDINAL
-from pgdyno.importers.documents.passwords import MASK, names_password, without_passwords
+from pgdyno.importers.documents.passwords import without_passwords
 from pgdyno.importers.documents.remainder import LONGEST_SHOWN
 from pgdyno.importers.documents.table_cells import Figure, Style, style_of
 from pgdyno.importers.documents.text_tables import moments, time_column
@@ -27,6 +27,7 @@ from pgdyno.importers.parsed import (
 )
 from pgdyno.messages import Message
 from pgdyno.records.rate_unit import NEW_ORDERS
+from pgdyno.records.secret_values import MASK, names_password
 
 _FIELDS = frozenset(FIGURES)
 _SAME = {"measured_s": "duration_s", "succeeded": "transactions"}

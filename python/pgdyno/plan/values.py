@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
 from pgdyno.errors import InvalidValueError, UsageError
+from pgdyno.records.secret_values import may_name_secret
 from pgdyno.units import parse_bytes, parse_duration_s
 
 if TYPE_CHECKING:
@@ -44,8 +45,7 @@ def refused_option(text: str, error: Exception) -> str:
     Any other message of libpq quotes what it could not parse, which may be a part of a password.
     """
     is_name = str(error).startswith("invalid connection option")
-    has_secret = any(word in text.lower() for word in ("password", "secret"))
-    return f": {str(error).strip()}" if is_name and not has_secret else ""
+    return f": {str(error).strip()}" if is_name and not may_name_secret(text) else ""
 
 
 class Model(BaseModel):

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 
 from pgdyno.messages import Message
 from pgdyno.records.base import Instant, KeptMessage, Record
-from pgdyno.records.secret_settings import without_secrets
+from pgdyno.records.secret_values import without_secrets
 
 ServerSettings = Annotated[dict[str, str], AfterValidator(without_secrets)]
 """Values of server settings by name, secrets masked."""

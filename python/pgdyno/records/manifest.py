@@ -8,10 +8,8 @@ because a resume needs them; everything that is displayed or exported has them m
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
-from urllib.parse import unquote
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -21,7 +19,7 @@ from pgdyno.records.base import FORMAT, LONGEST_NOTE, Instant, KeptMessage, Outc
 from pgdyno.records.imported import ImportRecord
 from pgdyno.records.machine import Check, Fingerprint, Host, RentRecord, TargetRecord
 from pgdyno.records.measured import Point, ProfileRecord
-from pgdyno.records.secret_settings import MASK, kept_value
+from pgdyno.records.secret_values import GROUPS
 
 MOST_NOTES = 200
 """The largest number of notes that are displayed; the file has all."""
@@ -212,7 +210,6 @@ WORKLOAD_UNKNOWN = "workload not told"
 
 
 _TABLES = ("workload", "sweep", "trial", "reset", "search", "published")
-_GROUPS = ("settings", "session_settings", "variables")
 
 
 def _readable(plan: dict[str, Any]) -> dict[str, Any]:
@@ -220,7 +217,7 @@ def _readable(plan: dict[str, Any]) -> dict[str, Any]:
     sweep, phases = plan.get("sweep"), plan.get("phase") or []
     tables = {name: plan.get(name) for name in _TABLES}
     if isinstance(sweep, Mapping):
-        tables |= {f"sweep.{name}": sweep.get(name) for name in _GROUPS}
+        tables |= {f"sweep.{name}": sweep.get(name) for name in GROUPS}
     wrong = next((name for name, table in tables.items() if table and not isinstance(table, Mapping)), None)
     if wrong is not None:
         raise ValueError(f"{wrong} is not a table")
@@ -342,47 +339,3 @@ class Manifest(Record):
 def beginning(note: str) -> str:
     """Return a note for display: the beginning of a very long one."""
     return f"{note[:LONGEST_NOTE]}…" if len(note) > LONGEST_NOTE else note
-
-
-_URI = re.compile(r"postgres(ql)?://")
-_PAIR = re.compile(r"([^\s=]+)(\s*=\s*)('(?:[^'\\]|\\.)*'?|(?:[^\s\\]|\\.)*)", re.DOTALL)
-"""As libpq reads consecutive `keyword = value` pairs: an `options=` inside another value does not match."""
-_PARAMETER = re.compile(r"([^?&=]+)(=)([^&]*)")
-
-
-def masked_dsn(dsn: str) -> str:
-    """Return a libpq connection string or URI with its `options` masked."""
-    if _URI.match(dsn) is None:
-        return _PAIR.sub(_masked, dsn)
-    address, mark, query = dsn.partition("?")
-    return address + mark + _PARAMETER.sub(_masked, query)
-
-
-def masked_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a resolved plan, or of a part of one, with masked connection strings, and with settings and
-    variables as a run keeps them.
-    """
-    return {
-        name: {key: _masked_setting(key, each) for key, each in value.items()}
-        if name in (*_GROUPS, "over") and isinstance(value, Mapping)
-        else _masked_value(name, value)
-        for name, value in plan.items()
-    }
-
-
-def _masked_setting(name: str, value: object) -> object:
-    if isinstance(value, list):
-        return [_masked_setting(name, each) for each in value]
-    return kept_value(name, value) if isinstance(value, str) else _masked_value(name, value)
-
-
-def _masked_value(name: str, value: object) -> object:
-    if isinstance(value, Mapping):
-        return masked_plan(value)
-    if isinstance(value, list):
-        return [_masked_value(name, each) for each in value]
-    return masked_dsn(value) if name in ("dsn", "other_dsns") and isinstance(value, str) else value
-
-
-def _masked(pair: re.Match[str]) -> str:
-    return f"{pair[1]}{pair[2]}{MASK}" if unquote(pair[1]) == "options" else pair[0]

@@ -15,8 +15,8 @@ from pgdyno.analyse.summary import PointSummary
 from pgdyno.audit import Severity
 from pgdyno.messages import message_json
 from pgdyno.records import Latency, TrialRecord
-from pgdyno.records.manifest import masked_plan
 from pgdyno.records.rate_unit import rate_unit
+from pgdyno.records.secret_values import masked_plan
 from pgdyno.report import numbers
 from pgdyno.report.answers.answer import answer, answer_json, shows_peak
 from pgdyno.report.answers.comparison import comparison_sentence, comparison_table

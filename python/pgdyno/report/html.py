@@ -18,7 +18,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from pgdyno.analyse.scaling import fit_curve
-from pgdyno.records.manifest import masked_plan
+from pgdyno.records.secret_values import masked_plan
 from pgdyno.report import report_tables, sentences
 from pgdyno.report.analysis import usl_words
 from pgdyno.report.answers.answer import answer, shows_peak

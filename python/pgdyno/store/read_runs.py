@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from pgdyno.effect import Effect, effect_of_sql
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.records import Manifest, TrialRecord
-from pgdyno.records.secret_settings import kept_value
+from pgdyno.records.secret_values import kept_value
 from pgdyno.store.duckdb_session import connect, quote_text, session
 from pgdyno.store.kept_capture import read_capture_of
 from pgdyno.store.parquet import MOST_READ, fetched_rows, sound, table_query

@@ -15,6 +15,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pgdyno.errors import TargetError, UsageError
 from pgdyno.plan.values import refuse_undecodable, refused_option
+from pgdyno.records.secret_values import MASK, SECRETS_WITHOUT_VARIABLE
 from pgdyno.targets import response_limits
 from pgdyno.targets.direct_session import ATTEMPTS, open_session
 from pgdyno.targets.response_limits import HINT, Look, SilentServerError, WatchedConnection, answering
@@ -39,11 +40,6 @@ _STATES = """
 
 USE_FILE = ""
 """A password with which libpq ignores PGPASSWORD, and looks in the password file."""
-SECRETS_WITHOUT_VARIABLE = {
-    "sslpassword": "use a client key without a passphrase",
-    "oauth_client_secret": "log in with a password or a client certificate",
-}
-"""Secrets of libpq's parameters that have no environment variable, which could keep them out of command lines."""
 
 
 def given_parameters(text: str) -> dict[str, str]:
@@ -109,7 +105,7 @@ class Address:
             "dbname": dbname,
         }
         # options may contain secrets that only the server should read
-        shown = {name: "***" if name == "options" else value for name, value in {**self.parameters, **more}.items()}
+        shown = {name: MASK if name == "options" else value for name, value in {**self.parameters, **more}.items()}
         reached = make_conninfo(**shown, **({} if dbname is None else {"dbname": dbname}))
         limit_s = connecting_limit_s(values)
         try:

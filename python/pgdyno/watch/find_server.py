@@ -13,8 +13,8 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import TargetError
+from pgdyno.records.secret_values import SECRET_PARAMETERS
 from pgdyno.targets.connection import (
-    SECRETS_WITHOUT_VARIABLE,
     TolerantText,
     connecting_hint,
     connecting_limit_s,
@@ -27,7 +27,6 @@ from pgdyno.watch.polling import Connection
 CONNECT_S = "10"
 NAME = "pgprobe"
 """Application name of pgdyno's own sessions, by which every query leaves them out."""
-_SECRETS = ("password", *SECRETS_WITHOUT_VARIABLE)
 LOCAL_HZ, REMOTE_HZ = 10, 1
 
 
@@ -59,7 +58,7 @@ class Found:
         """Return pgprobe's options for a server at `place`; they contain no password."""
         hz = waits_hz or (REMOTE_HZ if place is None else LOCAL_HZ)
         options = [f"--waits-hz={hz}", *_host_options(place)]
-        plain = {name: value for name, value in self.parameters.items() if name not in _SECRETS}
+        plain = {name: value for name, value in self.parameters.items() if name not in SECRET_PARAMETERS}
         del plain["application_name"], plain["client_encoding"]
         return [*options, f"--dbname={make_conninfo(**plain)}"]
 

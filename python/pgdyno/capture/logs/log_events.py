@@ -9,9 +9,9 @@ from enum import StrEnum
 
 import duckdb
 
-from pgdyno.capture.logs.credentials import IN_STRING
 from pgdyno.capture.logs.text_entries import Doubt
 from pgdyno.records.capture import UNKNOWN_SQLSTATE
+from pgdyno.records.secret_values import CREDENTIAL_IN_STRING as IN_STRING
 from pgdyno.store.duckdb_session import quote_text
 
 SQLSTATES = {

@@ -8,7 +8,6 @@ import duckdb
 
 from pgdyno.capture.anonymise import Anonymiser
 from pgdyno.capture.left_out import FILE_BITS
-from pgdyno.capture.logs.credentials import IN_CODE, IN_STRING, LIKELY
 from pgdyno.capture.logs.text_entries import Doubt
 from pgdyno.capture.sql_constants import (
     DOLLARS,
@@ -20,6 +19,7 @@ from pgdyno.capture.sql_constants import (
     Template,
     judge_template,
 )
+from pgdyno.records.secret_values import CREDENTIAL_IN_CODE, CREDENTIAL_IN_STRING, CREDENTIAL_LIKELY
 from pgdyno.store.duckdb_session import quote_text
 
 _STATEMENTS = f"""
@@ -31,11 +31,11 @@ FROM event
 _NEW = "SELECT template, any_value(form) FROM statement WHERE form IS NOT NULL GROUP BY template"
 # the first dollar quote of a statement is recognised, but its end may be within it: then all of the text counts
 _WITH_CREDENTIALS = f"""
-    (regexp_matches(sql, {quote_text(LIKELY)})
+    (regexp_matches(sql, {quote_text(CREDENTIAL_LIKELY)})
      AND (len(list_filter(regexp_extract_all(sql, {quote_text(TOKENS)}), lambda token:
-              (regexp_matches(token, '''|^--|^/[*]') AND regexp_matches(token, {quote_text(IN_STRING)}))
-              OR (regexp_matches(token, '^\\$[^0-9]') AND regexp_matches(sql, {quote_text(IN_CODE)})))) > 0
-          OR (regexp_matches(form, {quote_text(DOLLARS)}) AND regexp_matches(sql, {quote_text(IN_CODE)}))))
+              (regexp_matches(token, '''|^--|^/[*]') AND regexp_matches(token, {quote_text(CREDENTIAL_IN_STRING)}))
+              OR (regexp_matches(token, '^\\$[^0-9]') AND regexp_matches(sql, {quote_text(CREDENTIAL_IN_CODE)})))) > 0
+          OR (regexp_matches(form, {quote_text(DOLLARS)}) AND regexp_matches(sql, {quote_text(CREDENTIAL_IN_CODE)}))))
     OR has_credentials
 """
 # blanks are part of what stands in quotes, and only of that

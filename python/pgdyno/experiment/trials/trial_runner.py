@@ -50,7 +50,7 @@ from pgdyno.records import (
     Stage,
     TrialRecord,
 )
-from pgdyno.records.secret_settings import kept_value
+from pgdyno.records.secret_values import kept_value
 from pgdyno.run import HookError, Interval, TrialResult, phases_toml
 from pgdyno.run.engine import trial_options
 from pgdyno.run.process import Event, Vigil, among

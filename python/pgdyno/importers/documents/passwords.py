@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote
 
+from pgdyno.records.secret_values import CREDENTIAL_KEY as _KEY
+from pgdyno.records.secret_values import MASK
+
 _URI = re.compile(
     r"postgres(?:ql)?://(?:[^/@]{0,4000}@)?(?P<hosts>[^/?]{0,1000})(?:/(?P<database>[^?]{0,200}))?(?:\?(?P<query>.*))?"
 )
@@ -46,12 +49,9 @@ def connection_options(text: str) -> list[str]:
     return [f"{key}={unquote(value) if uri else value}" for key, value in sorted(found.items())]
 
 
-MASK = "***"
-
 _HINTS = ("pass", "_pwd", "client_secret", "://")
 """A line without any of these contains nothing that the patterns below match."""
 
-_KEY = r"(?:passw(?:or)?d|passphrase|(?:_|user)pass|_pwd|client_secret)"
 _MASKED = r"\*\*\*(?:[&\s\"'@/;}]|$)"
 _QUOTED = r"(?:'(?:\\.?|[^'\\])*(?:'|$)|\"(?:\\.?|[^\"\\])*(?:\"|$)|\\+'[^']*(?:'|$)|\\+\"[^\"]*(?:\"|$))"
 _BARE = r"(?:\\+.|[^\s'\"\\])+"
@@ -74,7 +74,10 @@ _PATTERNS = (
     _pattern(rf"[?&]\w{{0,20}}{_KEY}=", r"[^&\s\"']+"),
     # a quoted word: "--pgsql-password=a b", 'PGPASSWORD=a b'
     _pattern(rf"'(?:--[\w-]{{0,60}}|\w{{1,60}}){_KEY}=(?!{_MASKED})", rf"[^']+(?:'(?=['\"\w]){_JOINED})?"),
-    _pattern(rf"\"(?:--[\w-]{{0,60}}|\w{{1,60}}){_KEY}=(?!{_MASKED})", rf"(?:\\.|[^\"\\])+(?:\"(?=['\"\w]){_JOINED})?"),
+    _pattern(
+        rf"\"(?:--[\w-]{{0,60}}|\w{{1,60}}){_KEY}=(?!{_MASKED})",
+        rf"(?:\\.|[^\"\\])+(?:\"(?=['\"\w]){_JOINED})?",
+    ),
     # SQL's dollar quotes, in a shell's quotes with backslashes: $$a b$$, $tag$a b$tag$
     _pattern(rf"{_KEY}[\"']?\s{{0,4}}(?:=>?|:)?\s{{0,4}}", r"(?P<tag>\\{0,4}\$\w{0,60}\\{0,4}\$).*?(?:(?P=tag)|$)"),
     # libpq skips spaces after the = of password; after any other =, a space means an empty value
@@ -98,10 +101,6 @@ def without_passwords(text: str) -> str:
         for pattern in _PATTERNS:
             text = pattern.sub(_mask, text)
     return text
-
-
-def names_password(name: str) -> bool:
-    return re.search(rf"{_KEY}$", name, re.IGNORECASE) is not None
 
 
 def _mask(match: re.Match[str]) -> str:

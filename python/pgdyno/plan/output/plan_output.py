@@ -22,7 +22,7 @@ from pgdyno.plan.sweeps.order import by_chance
 from pgdyno.plan.targets import OwnTarget, RentedTarget
 from pgdyno.plan.time_budget.time_and_disk import around_s, trials_s
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
-from pgdyno.records.manifest import masked_plan
+from pgdyno.records.secret_values import masked_plan
 from pgdyno.safe_output import json_text
 from pgdyno.units import counted, duration_words, format_duration
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from pgdyno.fingerprint import Difference
 from pgdyno.records import GeneratorHost, TargetRecord, TrialRecord
-from pgdyno.records.manifest import masked_plan
+from pgdyno.records.secret_values import masked_plan
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest, median_trial
 from pgdyno.report.report_tables import Table

@@ -13,7 +13,7 @@ from pgdyno.errors import Problem
 from pgdyno.plan.hosts import SshSpec, check_ssh
 from pgdyno.plan.plan_document import Document
 from pgdyno.plan.targets import MOST_INSTANCES, NetworkTarget, PlanPath, TargetSpec
-from pgdyno.records.manifest import masked_dsn
+from pgdyno.records.secret_values import masked_dsn
 
 _SECRET = b"*"
 """libpq's marker for parameters that must not be displayed."""

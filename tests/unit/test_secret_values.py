@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.records import ServerFacts
-from pgdyno.records.secret_settings import kept_value
+from pgdyno.records.secret_values import kept_value
 from pgdyno.store import RunFolder, load_run
 from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record
