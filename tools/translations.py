@@ -199,7 +199,7 @@ def _of_values() -> Iterator[Text]:
     from pgdyno.analyse.over_time.dips import Cause
     from pgdyno.analyse.pairs import Metric
     from pgdyno.audit import RULES, Severity
-    from pgdyno.fingerprint.differences import Severity as Weight
+    from pgdyno.fingerprint.differences import Weight
     from pgdyno.records import Outcome
     from pgdyno.report.sections.timelines import script_texts
 
