@@ -146,34 +146,25 @@ def knees(times: int = 2_000) -> Iterator[Row]:
 
 def usl_intervals(times: int = 1_000) -> Iterator[Row]:
     """Yields the share of the scalability law's 95 % intervals that contain the true value, for curves of 8 client
-    counts.
+    counts; `misfit` is how far a client count deviates from the law.
     """
-    yield (
-        "contention, coherency",
-        "noise",
-        "repeats",
-        "lambda",
-        "sigma",
-        "kappa",
-        "peak's clients",
-        "peak's tps",
-        "no fit",
-    )
+    names = ("lambda", "sigma", "kappa", "peak's clients", "peak's tps")
+    yield ("contention, coherency", "noise", "misfit", "repeats", *names, "no fit")
     for sigma, kappa in ((0.02, 5e-4), (0.1, 1e-3), (0.0, 3e-4)):
         peak = np.sqrt((1 - sigma) / kappa)
         truth = (1_000.0, sigma, kappa, peak, usl(np.array([peak]), 1_000.0, sigma, kappa)[0])
-        for spread in (0.02, 0.1):
+        for spread, misfit in ((0.02, 0.0), (0.1, 0.0), (0.02, 0.01), (0.02, 0.02), (0.02, 0.05)):
             for repeats in (1, 3, 5):
                 held, fits = np.zeros(5), 0
                 for seed in range(times):
-                    found = fit_usl(curve(seed, 1_000.0, sigma, kappa, spread, repeats))
+                    found = fit_usl(curve(seed, 1_000.0, sigma, kappa, spread, repeats, misfit))
                     if isinstance(found, UslFit):
                         every = (found.rate, found.contention, found.coherency, found.peak_clients, found.peak_tps)
                         held += [each.low <= value <= each.high for each, value in zip(every, truth, strict=True)]
                         fits += 1
                 shares = (percent(int(each), fits) for each in held)
-                truly = f"{sigma:g}, {kappa:g}"
-                yield (truly, f"{100 * spread:g} %", repeats, *shares, percent(times - fits, times))
+                truly, sizes = f"{sigma:g}, {kappa:g}", (f"{100 * each:g} %" for each in (spread, misfit))
+                yield (truly, *sizes, repeats, *shares, percent(times - fits, times))
 
 
 def steadiness(times: int = 300) -> Iterator[Row]:

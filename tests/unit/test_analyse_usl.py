@@ -13,9 +13,13 @@ CLIENTS = (1, 2, 4, 8, 16, 32, 64, 128)
 Points = list[tuple[int, list[float]]]
 
 
-def curve(seed: int, rate: float, sigma: float, kappa: float, spread: float = 0.02, repeats: int = 4) -> Points:
+def curve(
+    seed: int, rate: float, sigma: float, kappa: float, spread: float = 0.02, repeats: int = 4, misfit: float = 0.0
+) -> Points:
+    """Returns trials of the law's throughput, of which each number of clients deviates by its own `misfit`."""
     random = np.random.default_rng(seed)
     truth = usl(np.array(CLIENTS, dtype=float), rate, sigma, kappa)
+    truth *= np.exp(random.normal(0, misfit, len(CLIENTS))) if misfit else 1.0
     return [(n, list(x * np.exp(random.normal(0, spread, repeats)))) for n, x in zip(CLIENTS, truth, strict=True)]
 
 
@@ -40,10 +44,11 @@ def test_with_noise_they_come_back_on_average(sigma: float, kappa: float) -> Non
     assert np.mean([each.coherency.fitted for each in fits]) == pytest.approx(kappa, rel=0.1)
 
 
-@pytest.mark.long_cases("0.02", "[3")
-@pytest.mark.parametrize("noise", [0.02, 0.1])
-@pytest.mark.parametrize("repeats", [1, 3, 5])
-def test_intervals_hold_the_truth(repeats: int, noise: float) -> None:
+@pytest.mark.parametrize(
+    ("repeats", "noise", "misfit"),
+    [*((repeats, noise, 0.0) for repeats in (1, 3, 5) for noise in (0.02, 0.1)), (3, 0.02, 0.02), (5, 0.02, 0.05)],
+)
+def test_intervals_hold_the_truth(repeats: int, noise: float, misfit: float) -> None:
     """In 19 of 20 curves; of 300, chance allows 91.5 to 98.5 %."""
     rate, sigma, kappa = 1_000.0, 0.05, 5e-4
     peak = np.sqrt((1 - sigma) / kappa)
@@ -51,7 +56,7 @@ def test_intervals_hold_the_truth(repeats: int, noise: float) -> None:
     held = np.zeros(5)
     fits = 0
     for seed in range(300):
-        found = fit_usl(curve(seed, rate, sigma, kappa, noise, repeats))
+        found = fit_usl(curve(seed, rate, sigma, kappa, noise, repeats, misfit))
         if isinstance(found, UslFit):
             ranges = (found.rate, found.contention, found.coherency, found.peak_clients, found.peak_tps)
             held += [each.low <= value <= each.high for each, value in zip(ranges, truth, strict=True)]

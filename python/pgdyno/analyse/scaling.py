@@ -162,8 +162,9 @@ def fit_usl(points: Sequence[tuple[int, Sequence[float]]]) -> UslFit | NotFitted
 
     Non-linear least squares on the logarithm of every trial's throughput, because noise grows with throughput;
     contention and coherency are not negative. Intervals are by linear approximation at the solution and Student's t,
-    with the residual variance over all trials (Bates and Watts 1988, chapter 2): of lambda, kappa and the peak on their
-    logarithms, of sigma cut at 0. They assume that the law holds, so check `largest_error`, too. There is no fit for
+    with the residual variance over all trials (Bates and Watts 1988, chapter 2), or over the numbers of clients where
+    the repeats show that the law does not fit: of lambda, kappa and the peak on their logarithms, of sigma cut at 0.
+    Check `largest_error`, too. There is no fit for
     fewer than 6 numbers of clients, and none if the highest throughput is at the most clients, or the fit has no peak:
     it would be an extrapolation.
     """
@@ -239,6 +240,7 @@ class _Solution:
 
 
 _SIGMA = 1
+_PARAMETERS = 3
 MOST_STEPS, LEAST_STEP = 200, 1e-12
 LEAST_TIME = 1e-3
 """Least response time at the peak, as a part of that of one client."""
@@ -256,13 +258,39 @@ def _solve(trials: Sequence[tuple[int, float]]) -> _Solution | None:
         bounded = np.array([rate, 0.0, coherency])
     if not (_has_peak(free) and _has_peak(bounded)):
         return None
-    freedom = len(over) - len(free)
+    variance, freedom = _variance(clients, np.log(rows @ free / over), squares)
     try:
-        covariance = np.linalg.inv(slopes.T @ slopes) * squares / freedom
+        covariance: Array = np.asarray(np.linalg.inv(slopes.T @ slopes) * variance)
     except np.linalg.LinAlgError:
         # trials of a point that differ by powers of ten determine nothing
         return None
     return _Solution(free, bounded, covariance, t_quantile(CONFIDENCE, freedom))
+
+
+MISFIT = 0.5
+"""Level of the test for lack of fit. A misfit that noise may explain is no misfit, at the price of narrow intervals."""
+
+
+def _variance(clients: Array, residuals: Array, squares: float) -> tuple[float, float]:
+    """Return the variance of a residual and its degrees of freedom.
+
+    Over all trials, unless the repeats show a lack of fit (F test of the mean square of lack of fit to that of pure
+    error: Draper and Smith 1998, section 2.1): then the number of clients is the unit, because all its repeats deviate
+    alike.
+    """
+    # importing scipy is slow
+    from scipy import special
+
+    freedom = len(residuals) - _PARAMETERS
+    groups = [residuals[clients == each] for each in np.unique(clients)]
+    pure = sum(float(((each - each.mean()) ** 2).sum()) for each in groups)
+    of_points, of_repeats = len(groups) - _PARAMETERS, len(residuals) - len(groups)
+    if of_repeats == 0 or pure == 0:
+        return squares / freedom, freedom
+    lack = (squares - pure) / of_points
+    if special.fdtrc(of_points, of_repeats, max(lack, 0.0) / (pure / of_repeats)) > MISFIT:
+        return squares / freedom, freedom
+    return lack, of_points
 
 
 def _least_squares(columns: Array, over: Array) -> tuple[Array, Array, float]:
