@@ -14,8 +14,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from pgdyno.commands.ab import How, ab
-from pgdyno.commands.run import Output, run_plan
+from pgdyno.commands.ab import ab
+from pgdyno.commands.run import How, Output, run_plan
 from pgdyno.effect.read_only import first_escape
 from pgdyno.errors import ExitCode, PlanError, StoreError, TargetError
 from pgdyno.plan import load_plan
@@ -157,7 +157,7 @@ def test_what_a_hot_standby_cannot_do_is_said_before_the_first_trial(standby: st
     plan.write_text(f'{target}database = "pgdyno"\n{load}[reset]\nanalyze = true\nprewarm = "pg_prewarm"\n')
     output = Output(html=None, csv=None, quiet=True, json=True)
     with pytest.raises(PlanError) as caught:
-        run_plan(str(plan), [], tmp_path / "runs", output, check_first=False)
+        run_plan(str(plan), [], How(tmp_path / "runs", output, check_first=False))
     said = [(problem.path, problem.message) for problem in caught.value.problems]
     assert said == [
         (where, f"{what}: target standby is a standby, which accepts no writes")
@@ -169,7 +169,7 @@ def test_what_a_hot_standby_cannot_do_is_said_before_the_first_trial(standby: st
     ]
     plan.write_text(f'{target}database = "nosuch"\n{load}')
     with pytest.raises(TargetError, match="cannot create the database nosuch: the server is a standby"):
-        run_plan(str(plan), [], tmp_path / "runs", output, check_first=False)
+        run_plan(str(plan), [], How(tmp_path / "runs", output, check_first=False))
 
 
 @pytest.mark.long_cases("True")
@@ -308,8 +308,9 @@ def test_an_answer_is_printed_although_its_report_cannot_be_written(
     assert found["answer"][0].startswith("off vs on: ")
     (tmp_path / "plan.toml").write_text(ab_plan(asked, tmp_path))
     once = ["trial.repeats=1"]
+    how = How(tmp_path / "runs", replace(output, json=False), check_first=False)
     with pytest.raises(StoreError, match="file name too long"):
-        run_plan(str(tmp_path / "plan.toml"), once, tmp_path / "runs", replace(output, json=False), check_first=False)
+        run_plan(str(tmp_path / "plan.toml"), once, how)
     assert "jit" in capsys.readouterr().out
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.commands.ab import How, ab
+from pgdyno.commands.ab import ab
 from pgdyno.commands.plan import within_budget
-from pgdyno.commands.run import Output, resume_run, run_plan
+from pgdyno.commands.run import How, Output, resume_run, run_plan
 from pgdyno.effect.read_only import first_escape
 from pgdyno.errors import ExitCode, PlanError, StoreError, TargetError, UsageError
 from pgdyno.plan import load_plan
@@ -309,7 +309,7 @@ def test_a_plan_and_its_overrides_must_be_utf_8(folder: Path) -> None:
     with pytest.raises(UsageError, match="is not valid UTF-8"):
         load_plan("quick", ["sweep.variables.x=\udce9"])
     with pytest.raises(UsageError, match=r"the folder of runs .* is not valid UTF-8"):
-        run_plan("quick", [], folder / "r\udce9", QUIET)
+        run_plan("quick", [], How(folder / "r\udce9", QUIET))
     with pytest.raises(UsageError, match="is not valid UTF-8"):
         write_new_plan(folder / "n\udce9.toml")
     assert not (folder / "n\udce9.toml").exists()
@@ -493,7 +493,7 @@ def test_a_report_that_cannot_be_written_is_refused_before_anything_is_measured(
         with pytest.raises(StoreError, match=rf"cannot write .*: {reason}"):
             ab(asked, How(folder / "runs", output, check_first=False))
         with pytest.raises(StoreError, match=rf"cannot write .*: {reason}"):
-            run_plan("quick", [], folder / "runs", output)
+            run_plan("quick", [], How(folder / "runs", output))
         with pytest.raises(StoreError, match=rf"cannot write .*: {reason}"):
-            resume_run("latest", folder / "runs", Output(None, folder / name, quiet=True, json=True), redo_failed=False)
+            resume_run("latest", How(folder / "runs", Output(None, folder / name, quiet=True, json=True)))
     assert not (folder / "runs").exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -16,8 +16,7 @@ from pgdyno.analyse.pairs import usual_metric, usual_split, within
 from pgdyno.commands.compare import print_comparisons
 from pgdyno.commands.plan import within_budget
 from pgdyno.commands.run import (
-    Output,
-    Rent,
+    How,
     carry_out,
     check_folder,
     check_reports,
@@ -44,25 +43,13 @@ from pgdyno.report.terminal.progress import LiveView
 from pgdyno.report.terminal.text_drawing import printable
 from pgdyno.safe_output import print_json
 from pgdyno.store import load_run
-from pgdyno.targets import Use, WhenBusy
+from pgdyno.targets import Use
 from pgdyno.targets.server import is_correction
 
 READ_ONLY_TRANSACTION = "25006"
 """The SQLSTATE of a write in a read-only transaction."""
 SYNTAX_OR_ACCESS = "42"
 """The class of SQLSTATEs of statements that are wrong, and fail each time."""
-
-
-@dataclass(frozen=True, slots=True)
-class How:
-    """How `pgdyno ab` runs, apart from its question."""
-
-    runs: Path
-    output: Output
-    save: Path | None = None
-    budget: str | None = None
-    when_busy: WhenBusy = WhenBusy.REFUSE
-    check_first: bool = True
 
 
 class NarrowingView(LiveView):
@@ -134,9 +121,7 @@ def _measured(asked: Question, how: How) -> Finished:
     check_reports(how.output)
     loaded = _loaded(asked, how)
     repeats = loaded.plan.trial.most_repeats
-    use = Use(loaded.plan.name, how.when_busy)
-    renting = Rent().agreed(loaded.plan)
-    experiment = experiment_of(loaded, how.runs, check_first=how.check_first, renting=renting)
+    use, experiment = Use(loaded.plan.name, how.when_busy), experiment_of(loaded, how)
     if loaded.plan.trial.stops_when_decided:
         return carry_out(how.output, use, experiment)
     return carry_out(how.output, use, experiment, lambda view: NarrowingView(view, repeats))

@@ -96,6 +96,22 @@ class Rent:
         return Renting(keep_s, price, most, spent)
 
 
+@dataclass(frozen=True, slots=True)
+class How:
+    """How a plan is run, whatever it measures: the options that `run`, `tune` and `ab` share."""
+
+    runs: Path
+    output: Output
+    save: Path | None = None
+    """Where `ab` writes its plan."""
+    budget: str | None = None
+    when_busy: WhenBusy = WhenBusy.REFUSE
+    check_first: bool = True
+    metrics: str | None = None
+    rent: Rent = field(default_factory=Rent)
+    allow_restart: bool = False
+
+
 def generators_override(places: Sequence[str] | None) -> list[str]:
     """Returns --generators as an override for --set. Raises UsageError."""
     if not places:
@@ -104,34 +120,16 @@ def generators_override(places: Sequence[str] | None) -> list[str]:
     return [f"generators={json_module.dumps(list(places))}"]
 
 
-def run_plan(
-    source: str,
-    overrides: Sequence[str],
-    runs: Path,
-    output: Output,
-    budget: str | None = None,
-    when_busy: WhenBusy = WhenBusy.REFUSE,
-    *,
-    check_first: bool = True,
-    metrics: str | None = None,
-    rent: Rent | None = None,
-    on: str | None = None,
-    allow_restart: bool = False,
-) -> ExitCode:
+def run_plan(source: str, overrides: Sequence[str], how: How, on: str | None = None) -> ExitCode:
     """Runs a plan, prints its results and writes the reports; returns the exit code.
 
     Raises PgdynoError if nothing could be run.
     """
-    loaded = within_budget(load_plan(source, overrides, on), budget)
+    loaded = within_budget(load_plan(source, overrides, on), how.budget)
     _show_inherited(loaded)
-    check_folder(runs)
-    check_reports(output)
-    use = Use(loaded.plan.name, when_busy)
-    renting = (rent or Rent()).agreed(loaded.plan)
-    experiment = experiment_of(
-        loaded, runs, check_first=check_first, renting=renting, metrics=metrics, allow_restart=allow_restart
-    )
-    return _show(carry_out(output, use, experiment), output)
+    check_folder(how.runs)
+    check_reports(how.output)
+    return _show(carry_out(how.output, Use(loaded.plan.name, how.when_busy), experiment_of(loaded, how)), how.output)
 
 
 def check_folder(runs: Path) -> None:
@@ -157,23 +155,20 @@ def check_reports(output: Output) -> None:
             check_report_file(path)
 
 
-def experiment_of(
-    loaded: LoadedPlan,
-    runs: Path,
-    *,
-    check_first: bool,
-    renting: Renting,
-    metrics: str | None = None,
-    allow_restart: bool = False,
-) -> Callable[[JournalView, Use], Finished]:
-    """Returns what runs the plan into a new folder under `runs`. Raises UsageError without a needed --allow-restart."""
-    _check_consent(loaded.plan, allow_restart=allow_restart)
+def experiment_of(loaded: LoadedPlan, how: How) -> Callable[[JournalView, Use], Finished]:
+    """Returns what runs the plan into a new folder, once the user has agreed to its cost. Raises UsageError without a
+    needed --allow-restart.
+    """
+    renting = how.rent.agreed(loaded.plan)
+    _check_consent(loaded.plan, allow_restart=how.allow_restart)
 
     def experiment(view: JournalView, use: Use) -> Finished:
         from pgdyno.metrics.endpoint import open_endpoint
 
-        with open_endpoint(view, metrics) as told:
-            return run_experiment(loaded, runs, told, use, check_first=check_first, renting=renting, requests=view)
+        with open_endpoint(view, how.metrics) as told:
+            return run_experiment(
+                loaded, how.runs, told, use, check_first=how.check_first, renting=renting, requests=view
+            )
 
     return experiment
 
@@ -188,36 +183,26 @@ def _show_inherited(loaded: LoadedPlan) -> None:
         console.print(line, soft_wrap=True)
 
 
-def resume_run(
-    run: str,
-    runs: Path,
-    output: Output,
-    *,
-    redo_failed: bool,
-    when_busy: WhenBusy = WhenBusy.REFUSE,
-    metrics: str | None = None,
-    rent: Rent | None = None,
-    allow_restart: bool = False,
-) -> ExitCode:
+def resume_run(run: str, how: How, *, redo_failed: bool = False) -> ExitCode:
     """Resumes an unfinished run and reports as `run_plan` does. Raises PgdynoError if the run cannot be resumed."""
     if is_remote(run):
         raise UsageError("runs on object storage cannot be resumed", hint="download the run first, with pgdyno copy")
-    check_reports(output)
-    folder = find_run(run, runs)
-    use = Use(folder.name, when_busy)
+    check_reports(how.output)
+    folder = find_run(run, how.runs)
+    use = Use(folder.name, how.when_busy)
     plan = left_to_measure(loaded_of(folder).plan, folder, redo_failed=redo_failed)
-    _check_consent(plan, allow_restart=allow_restart, resumes=True)
-    renting = (rent or Rent()).agreed(plan, spent_on(folder.manifest.rented))
+    _check_consent(plan, allow_restart=how.allow_restart, resumes=True)
+    renting = how.rent.agreed(plan, spent_on(folder.manifest.rented))
 
     def experiment(view: JournalView, use: Use) -> Finished:
         from pgdyno.metrics.endpoint import open_endpoint
 
-        with open_endpoint(view, metrics) as told:
+        with open_endpoint(view, how.metrics) as told:
             return resume_experiment(
                 folder.path, told, redo_failed=redo_failed, use=use, renting=renting, requests=view
             )
 
-    return _show(carry_out(output, use, experiment), output)
+    return _show(carry_out(how.output, use, experiment), how.output)
 
 
 def _check_consent(plan: Plan, *, allow_restart: bool, resumes: bool = False) -> None:

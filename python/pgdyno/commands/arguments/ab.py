@@ -104,9 +104,8 @@ def ab(
     (--dsn), settings apply to the connections of the load only, transactions are read-only, and nothing is created or
     changed. Ctrl-C keeps finished trials; `pgdyno run --resume latest` continues.
     """
-    from pgdyno.commands.ab import How
     from pgdyno.commands.ab import ab as answer
-    from pgdyno.commands.run import Output, when_busy
+    from pgdyno.commands.run import How, Output, when_busy
     from pgdyno.plan.ab_plan import Question
 
     asked = Question(

@@ -73,42 +73,26 @@ def run(
     Downloads or finds the servers and loads the data. Stores each trial when it ends: Ctrl-C, a crash or a power
     failure loses at most the trial in progress.
     """
-    from pgdyno.commands.run import Output, Rent, generators_override, resume_run, run_plan, when_busy
+    from pgdyno.commands.run import How, Output, Rent, generators_override, resume_run, run_plan, when_busy
     from pgdyno.commands.support.rental_cost import Consent
 
-    output = Output(html=html, csv=csv, quiet=quiet, json=json, live=live)
-    busy = when_busy(wait=wait, alongside=alongside)
-    rent = Rent(keep, Consent(yes, max_cost))
+    how = How(
+        runs,
+        Output(html=html, csv=csv, quiet=quiet, json=json, live=live),
+        budget=budget,
+        when_busy=when_busy(wait=wait, alongside=alongside),
+        check_first=not no_preflight,
+        metrics=metrics,
+        rent=Rent(keep, Consent(yes, max_cost)),
+        allow_restart=allow_restart,
+    )
     if resume is None:
         if plan is None:
             raise UsageError("nothing to run", hint="name a plan, or --resume a run")
         if redo_failed:
             raise UsageError("--redo-failed needs --resume")
-        code = run_plan(
-            plan,
-            [*(overrides or []), *generators_override(generators)],
-            runs,
-            output,
-            budget,
-            busy,
-            check_first=not no_preflight,
-            metrics=metrics,
-            rent=rent,
-            on=on,
-            allow_restart=allow_restart,
-        )
-        raise typer.Exit(code)
+        raise typer.Exit(run_plan(plan, [*(overrides or []), *generators_override(generators)], how, on))
     if plan is not None or overrides or on or budget or generators:
         hint = "remove PLAN, --set, --on, --generators and --budget"
         raise UsageError("--resume takes the plan from the run itself", hint=hint)
-    code = resume_run(
-        resume,
-        runs,
-        output,
-        redo_failed=redo_failed,
-        when_busy=busy,
-        metrics=metrics,
-        rent=rent,
-        allow_restart=allow_restart,
-    )
-    raise typer.Exit(code)
+    raise typer.Exit(resume_run(resume, how, redo_failed=redo_failed))

@@ -58,34 +58,25 @@ def tune(
     that make a difference. Ctrl-C and --resume work as in `pgdyno run`. On your own server, only settings of the load's
     sessions change, unless you allow more with --allow-restart.
     """
-    from pgdyno.commands.run import Output, Rent, resume_run, run_plan, when_busy
+    from pgdyno.commands.run import How, Output, Rent, resume_run, run_plan, when_busy
     from pgdyno.commands.support.rental_cost import Consent
     from pgdyno.commands.support.tuned_plan import search_overrides
 
-    output = Output(html=html, csv=None, quiet=quiet, json=json, live=live)
-    busy = when_busy(wait=wait, alongside=alongside)
-    rent = Rent(None, Consent(yes, max_cost))
+    how = How(
+        runs,
+        Output(html=html, csv=None, quiet=quiet, json=json, live=live),
+        budget=budget,
+        when_busy=when_busy(wait=wait, alongside=alongside),
+        check_first=not no_preflight,
+        rent=Rent(None, Consent(yes, max_cost)),
+        allow_restart=allow_restart,
+    )
     if resume is not None:
         if plan is not None or overrides or on or budget:
             raise UsageError(
                 "--resume takes the plan from the run itself", hint="remove PLAN, --set, --on and --budget"
             )
-        raise typer.Exit(
-            resume_run(resume, runs, output, redo_failed=False, when_busy=busy, rent=rent, allow_restart=allow_restart)
-        )
+        raise typer.Exit(resume_run(resume, how))
     if plan is None:
         raise UsageError("nothing to tune", hint="name a plan, or --resume a run")
-    given = search_overrides(plan, overrides or [], on)
-    code = run_plan(
-        plan,
-        given,
-        runs,
-        output,
-        budget,
-        busy,
-        check_first=not no_preflight,
-        rent=rent,
-        on=on,
-        allow_restart=allow_restart,
-    )
-    raise typer.Exit(code)
+    raise typer.Exit(run_plan(plan, search_overrides(plan, overrides or [], on), how, on))

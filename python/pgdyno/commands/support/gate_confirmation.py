@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgdyno.analyse.gate import Gate, GateVerdict, gate
-from pgdyno.commands.run import Output, Rent, carry_out, exit_code, experiment_of
+from pgdyno.commands.run import How, Output, carry_out, exit_code, experiment_of
 from pgdyno.commands.support.compared_runs import Compared, ComparedRuns
 from pgdyno.errors import ExitCode, PgdynoError, UsageError
 from pgdyno.experiment.resume import loaded_of, refuse_changed_scripts
@@ -100,9 +100,8 @@ def _plan_of(run: RunData, name: str | None) -> LoadedPlan:
 
 def _measured(loaded: LoadedPlan, runs: Path, *, json: bool) -> Path:
     """Runs a plan and returns the folder of the run. Raises PgdynoError, also if one of its trials failed."""
-    renting = Rent().agreed(loaded.plan)
-    experiment = experiment_of(loaded, runs, check_first=False, renting=renting)
     output = Output(html=None, csv=None, quiet=json, json=json)
+    experiment = experiment_of(loaded, How(runs, output, check_first=False))
     finished = carry_out(output, Use(loaded.plan.name, WhenBusy.WAIT), experiment)
     if exit_code(finished) is not ExitCode.OK:
         raise UsageError(f"{finished.folder.path}: not all of its trials finished")
