@@ -92,7 +92,7 @@ def _apart(subject: Subject, loads: Mapping[Sample, _Load]) -> Iterator[RuleFind
         yield RuleFinding(
             Severity.CAUTION,
             Message(
-                DIFFERS,
+                "other-load-differs",
                 "other processes and the hypervisor took {most:.0%} of the host's CPU time from trials of "
                 "{most_at}, and {least:.0%} from those of {least_at} (medians)",
                 most=taken[high],
