@@ -353,7 +353,7 @@ def _is_of_pair(finding: Finding) -> bool:
     if finding.rule == version_differs.RULE.id:
         return True
     if finding.rule == other_load.RULE.id:
-        return finding.id == other_load.DIFFERS
+        return finding.id == "other-load-differs"
     if finding.rule in (network_floor.RULE.id, placement_differs.RULE.id):
         named = {str(each.figures["target"]) for each in finding.evidence if "target" in each.figures}
         return len(named) > 1

@@ -22,7 +22,6 @@ STEAL = 0.02
 """Share of the host's CPU time; `pgdyno doctor` warns from the same share on."""
 APART = 0.03
 """Between the medians of two arms: the largest regression that `pgdyno gate` accepts by default."""
-DIFFERS = "other-load-differs"
 _BUSY = ("user", "system", "irq")
 
 
