@@ -92,9 +92,6 @@ pub(crate) fn check_certificate_mode(params: &Params, stream: &Stream) -> Result
 }
 
 /// Encrypts an additional connection to a session's host, with the parameters of the session.
-///
-/// # Errors
-/// The server has no TLS now, the handshake fails, or its certificate is not to be trusted.
 pub(crate) async fn encrypt(
     params: &Params,
     host: &Host,

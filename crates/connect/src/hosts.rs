@@ -97,9 +97,6 @@ impl Host {
 }
 
 /// Matches up the lists of `host`, `hostaddr` and `port`.
-///
-/// # Errors
-/// The lists differ in length, or contain an invalid address or port.
 pub(crate) fn resolve(settings: &Settings, env: &Env) -> Result<Vec<Host>, ParamError> {
     let names = list(settings.get("host"));
     let addresses = list(settings.get("hostaddr"));

@@ -42,9 +42,6 @@ impl PasswordFile {
     }
 
     /// The password of the first line that matches. An empty password counts as none.
-    ///
-    /// # Errors
-    /// The password is not UTF-8.
     pub fn find(&self, key: Key<'_>) -> Result<Option<Secret>, Utf8Error> {
         let port = key.port.to_string();
         let wanted = [key.host, &port, key.dbname, key.user];

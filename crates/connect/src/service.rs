@@ -13,9 +13,6 @@ const MAX_LINE_BYTES: usize = 1023;
 
 /// Adds the options of the service that `settings` or PGSERVICE name, if any, unless they are
 /// already set: from the user's file, then from the system's.
-///
-/// # Errors
-/// The service is in no file, or the file cannot be read.
 pub fn apply(settings: &mut Settings, env: &Env) -> Result<(), ParamError> {
     let given = |name, variable| match settings.get(name) {
         Some(value) => Ok(Some(value)),

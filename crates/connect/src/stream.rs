@@ -45,9 +45,6 @@ impl Stream {
     /// Connects to a unix socket; a path that begins with `@` is in the abstract namespace.
     ///
     /// When the server's backlog is full this waits, unlike libpq, which fails with `EAGAIN`.
-    ///
-    /// # Errors
-    /// Those of the system; `TimedOut` after the deadline; the error of an interruption.
     pub(crate) async fn connect_unix(path: &Path, patience: &Patience) -> io::Result<Stream> {
         let address = match path.to_str().and_then(|text| text.strip_prefix('@')) {
             Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
@@ -70,9 +67,6 @@ impl Stream {
     }
 
     /// Connects by TCP.
-    ///
-    /// # Errors
-    /// Those of the system; `TimedOut` after the deadline; the error of an interruption.
     pub(crate) async fn connect_tcp(
         address: SocketAddr,
         patience: &Patience,
@@ -143,10 +137,6 @@ impl Stream {
 
     /// Sends as many bytes as fit without waiting. Over TLS, more are accepted than fit; the rest
     /// is sent in the next call of any method.
-    ///
-    /// # Errors
-    /// Those of the system; `WouldBlock` when nothing fits; `InvalidData` with a
-    /// [`TlsError`](crate::TlsError) when the TLS session is broken.
     pub fn try_send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if let Stream::Tls(stream) = self {
             return stream.try_send(bytes);
@@ -156,10 +146,6 @@ impl Stream {
     }
 
     /// Receives the available bytes without waiting; returns 0 when the other side has closed.
-    ///
-    /// # Errors
-    /// Those of the system; `WouldBlock` when there are none; `InvalidData` with a
-    /// [`TlsError`](crate::TlsError) when the TLS session is broken.
     pub fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if let Stream::Tls(stream) = self {
             return stream.try_recv(buffer);
@@ -169,9 +155,6 @@ impl Stream {
     }
 
     /// Waits until the stream can be read, or written to if `write` is set.
-    ///
-    /// # Errors
-    /// Those of the system; `TimedOut` after the deadline; the error of an interruption.
     pub(crate) async fn wait(&self, write: bool, patience: &Patience) -> io::Result<()> {
         let mut events = PollFlags::IN;
         events.set(PollFlags::OUT, write || matches!(self, Stream::Tls(stream) if stream.has_unsent()));

@@ -13,10 +13,6 @@ use crate::poller::Poller;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Connects the clients numbered in `share` that `begins_connected`; their tokens are their positions.
-///
-/// # Errors
-/// The failure of the lowest client among those that failed first; [`RunError::Interrupted`] when
-/// `stop` was set meanwhile.
 pub fn connect_clients(
     connections: &mut Connections<impl Poller>,
     share: Range<usize>,

@@ -114,9 +114,6 @@ impl RowReader {
     }
 
     /// Sets the variables after the statement has succeeded.
-    ///
-    /// # Errors
-    /// In pgbench's words, when the rows are not what `\gset` needs.
     pub fn assign(&mut self, vars: &mut Vars, symbols: &Symbols) -> Result<(), Abort> {
         match (self.expected, &mut self.captured) {
             (ExpectedRows::One | ExpectedRows::Any, Some(captured)) => captured.assign(self.expected, vars, symbols),

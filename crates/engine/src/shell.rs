@@ -17,9 +17,6 @@ const PERIODS_TO_END: usize = 20;
 
 /// Runs a command, which inherits standard output and standard error. When `stopped` says so, ends
 /// it and all processes of its group.
-///
-/// # Errors
-/// The command cannot be started or does not exit with 0; in pgbench's words.
 pub fn run(program: &Program, args: &[ShellArg], vars: &Vars, stopped: impl Fn() -> bool) -> Result<(), String> {
     let line = command_line(program, args, vars)?;
     let ended = command(&line).spawn().and_then(|child| end(child, &stopped));
@@ -30,9 +27,6 @@ pub fn run(program: &Program, args: &[ShellArg], vars: &Vars, stopped: impl Fn()
 }
 
 /// Runs a command as [`run`] does, and reads the integer on the first line of its output.
-///
-/// # Errors
-/// The command cannot be run or prints something else; in pgbench's words.
 pub fn output(program: &Program, args: &[ShellArg], vars: &Vars, stopped: impl Fn() -> bool) -> Result<i64, String> {
     let line = command_line(program, args, vars)?;
     let output = command(&line)

@@ -54,9 +54,6 @@ pub struct Bound {
 impl Template {
     /// Appends the statement to `out`. `parsed` says whether this connection has prepared it. The
     /// caller appends the Sync, because a pipeline has one for many statements.
-    ///
-    /// # Errors
-    /// A value, or the statement with its values, is too long for the protocol.
     pub fn write(&self, vars: &Vars, parsed: Parsed, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         match self {
             Self::Simple(simple) => write_query(&simple.statement, vars, out),
@@ -133,9 +130,6 @@ fn write_query(statement: &Statement, vars: &Vars, out: &mut Vec<u8>) -> Result<
 
 /// Templates by script and statement. Prepared statements are named `P_0`, `P_1`… across all
 /// scripts, as pgbench names them.
-///
-/// # Errors
-/// A statement is too long for the protocol.
 pub fn templates(programs: &[WeightedProgram], mode: QueryMode) -> Result<Vec<Vec<Template>>, EncodeError> {
     let mut number = 0;
     programs

@@ -32,9 +32,6 @@ pub struct BindTemplate {
 
 impl BindTemplate {
     /// For a statement with this many parameters.
-    ///
-    /// # Errors
-    /// The name contains a zero byte.
     pub fn new(statement: &str, parameters: u16, columns: Columns) -> Result<Self, EncodeError> {
         let mut head = Vec::new();
         frontend::bind(&mut head, "", statement, [])?;

@@ -39,9 +39,6 @@ pub struct Binding {
 
 impl Binding {
     /// What the client's SCRAM messages say if the server offers these mechanisms.
-    ///
-    /// # Errors
-    /// None of them is supported.
     pub(crate) fn choose(&self, offered: Vec<String>) -> Result<ChannelBinding, StartupError> {
         let has = |wanted: &str| offered.iter().any(|name| name == wanted);
         let chosen = match (&self.channel, self.wanted) {
@@ -57,9 +54,6 @@ impl Binding {
     }
 
     /// Refuses authentication without binding if that is required.
-    ///
-    /// # Errors
-    /// The server requests such a method, or no authentication.
     pub(crate) fn check(&self, asked: AuthMethod) -> Result<(), StartupError> {
         match asked {
             _ if self.wanted != Wanted::Required => Ok(()),

@@ -42,9 +42,6 @@ impl Method {
 
 impl RequireAuth {
     /// Reads the parameter's value; an empty one allows everything.
-    ///
-    /// # Errors
-    /// A method is unknown or listed twice, or only some have a `!`; in libpq's words.
     pub fn parse(text: &str) -> Result<Option<Self>, String> {
         if text.is_empty() {
             return Ok(None);

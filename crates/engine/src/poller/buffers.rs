@@ -27,9 +27,6 @@ pub struct Buffers {
 
 impl Buffers {
     /// Allocates `count` buffers, all in the ring; `count` is a power of two up to 32,768.
-    ///
-    /// # Errors
-    /// The system has no memory left.
     pub fn new(count: u16) -> io::Result<Self> {
         assert!(count.is_power_of_two());
         // SAFETY: a new private mapping at an address of the kernel's choice overlaps nothing.

@@ -23,9 +23,6 @@ pub enum PollerKind {
 /// [`Io::Auto`] is io_uring wherever it works: whether there were 64 or 1,000 connections, it took
 /// less CPU a transaction, gave more transactions and had no worse tail
 /// (docs/design/performance.md). For a few clients the caller requests epoll.
-///
-/// # Errors
-/// `io` is io_uring and the kernel does not have it or forbids it; the error says why.
 pub fn choose(io: Io, workers: usize, connections: usize) -> io::Result<PollerKind> {
     // only a trial shows whether seccomp, a sysctl or a limit forbids it; a limit may have room for some rings
     let try_uring = || {

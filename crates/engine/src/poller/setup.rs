@@ -20,9 +20,6 @@ const BUFFERS: usize = 256;
 
 /// Makes a ring with a table for the files of this many `connections`, and its buffers. The buffers
 /// have to outlive every request of the ring that selects from them.
-///
-/// # Errors
-/// When the kernel has no io_uring, one that lacks something, or forbids it.
 pub fn ring(connections: usize) -> io::Result<(IoUring, Buffers)> {
     let mut tries = 1;
     loop {
