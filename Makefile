@@ -93,7 +93,7 @@ bench-probe: build ## throughput with and without pgprobe, A B B A; its CPU and 
 	$(BIN)/python benchmarks/probe.py
 
 simulations: build ## how far the analysis can be trusted: tables by simulation, minutes of one core (RUNS="folder...")
-	$(BIN)/python -m tests.simulations $(RUNS)
+	PYTHONPATH=benchmarks $(BIN)/python -m simulations $(RUNS)
 
 # one after the other, nicely; a finding ends it. Naming targets of one language leaves out those of the other.
 # FUZZ_SEED=0: libFuzzer chooses its seed and prints it; the Python targets count theirs up from 0

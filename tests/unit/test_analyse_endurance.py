@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from simulations.endurance import verdicts_of
 
 from pgdyno.analyse.intervals import stationary_blocks
 from pgdyno.analyse.over_time.endurance import EnduranceVerdict, trend, trial_endurance
@@ -13,7 +14,6 @@ from pgdyno.audit import Severity
 from pgdyno.report.answers.endurance import endurance_json, endurance_lines
 from pgdyno.report.report_content import Extras, LongTrial, digest
 from pgdyno.store.probe_queries import TableSum
-from tests.simulated_endurance import verdicts_of
 from tests.unit.audit_sample import of, own
 from tests.unit.endurance_sample import minutes_of, rows_of, seconds_of
 from tests.unit.report_sample import SampleRun, add_trial, interval_row, manifest

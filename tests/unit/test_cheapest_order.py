@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
+from simulations.cheapest import IDLE_MS, LIMIT_MS, outcome, search, verdict, world
 
 from pgdyno.experiment.search.cheapest_order import Families, Verdict, next_target, open_targets
-from tests.simulated_cheapest import IDLE_MS, LIMIT_MS, outcome, search, verdict, world
 
 pytestmark = pytest.mark.slow
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from simulations.confirmation import alarms
 
 from pgdyno.analyse.gate import Gate, GateVerdict, gate
 from pgdyno.commands.support import gate_confirmation
 from pgdyno.commands.support.compared_runs import Compared, ComparedRuns
 from pgdyno.errors import PgdynoError, UsageError
 from tests.cli.test_compare import stored
-from tests.simulated_confirmation import alarms
 
 pytestmark = pytest.mark.slow
 

@@ -156,7 +156,7 @@ def test_the_interval_of_instances_needs_two_of_each() -> None:
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
 @pytest.mark.parametrize("count", [2, 3, 5, 8])
 def test_95_of_100_intervals_of_instances_hold_the_truth(count: int, share: float) -> None:
-    """`tests.simulations` has the table; `share` is the part of a trial's variance that its instance causes."""
+    """`make simulations` has the table; `share` is the part of a trial's variance that its instance causes."""
     times, trials = 2_000, 4
     random = np.random.default_rng(count)
     means = random.normal(0, math.sqrt(share + (1 - share) / trials), (times, 2, count))

@@ -7,6 +7,7 @@ from decimal import Decimal
 from itertools import pairwise
 
 import pytest
+from simulations.settings import SPACE, flat, hill, place, random_search, simulate
 
 from pgdyno.analyse.pairs import Metric
 from pgdyno.experiment.search.settings.proposals import QUASI_RANDOM, RESTART_GROUP, Proposals
@@ -28,7 +29,6 @@ from pgdyno.experiment.search.settings.settings_result import (
 from pgdyno.experiment.search.settings.stages import Asked, Best, Found, Rules, Seen, Stage, search
 from pgdyno.plan.sweeps.settings_space import Span, read_choice, read_over
 from pgdyno.records import Point
-from tests.simulated_settings import SPACE, flat, hill, place, random_search, simulate
 
 SHARED = ServerSetting("postmaster", "integer", "8kB", "16", "1073741823", None)
 COST = ServerSetting("user", "real", None, "0", "1.79769e+308", None)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from scipy import special
+from simulations.stopping import EDGE, SPREADS, equal_design, obrien_fleming, stopped
 
 from pgdyno.analyse.alpha_spending import look_level, look_levels
 from pgdyno.analyse.comparison import Verdict, compare
@@ -18,7 +19,6 @@ from pgdyno.analyse.noise_floor import noise_floor
 from pgdyno.records import StoppingRule
 from pgdyno.report.answers.comparison import comparison_sentence
 from pgdyno.report.answers.comparison_export import comparison_json
-from tests.simulated_stopping import EDGE, SPREADS, equal_design, obrien_fleming, stopped
 from tests.unit.comparison_sample import arms_of, pair_of_arms
 
 

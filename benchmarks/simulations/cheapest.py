@@ -1,4 +1,4 @@
-"""Simulates searches for the cheapest target, for `tests.simulations` and, with fewer draws, for the tests."""
+"""Simulates searches for the cheapest target, for `make simulations` and, with fewer draws, for the tests."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from tests.present import present
+from tests.unit.test_search_trials import record
 
 from pgdyno.experiment.search.cheapest_order import Families, Verdict, best_price, next_target
 from pgdyno.experiment.search.cheapest_search import measured
 from pgdyno.records import Point
-from tests.present import present
-from tests.unit.test_search_trials import record
 
 LIMIT_MS = 10.0
 IDLE_MS = 2.0

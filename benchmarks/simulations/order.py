@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from pgdyno.records.base import FEWEST_PAIRS
-from tests.simulated_stopping import ALPHA, EDGE, looks
+from simulations.stopping import ALPHA, EDGE, looks
 
 Array = NDArray[np.float64]
 PERIODS = np.arange(2, 8.25, 0.25)

@@ -1,4 +1,4 @@
-"""Simulates `pgdyno gate` with and without --confirm, for `tests.simulations` and, with fewer draws, for the tests."""
+"""Simulates `pgdyno gate` with and without --confirm, for `make simulations` and, with fewer draws, for the tests."""
 
 from __future__ import annotations
 

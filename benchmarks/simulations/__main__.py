@@ -1,6 +1,6 @@
 """Measures the error rates of the analysis by simulation with fixed seeds, as tables in Markdown.
 
-    python -m tests.simulations [RUN...]      # `make simulations`; takes minutes on one core
+    make simulations RUNS="..."      # takes minutes on one core
 
 The tests assert the same with fewer draws. With run folders, the program plants dips in the real seconds of their
 trials.
@@ -15,6 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+from tests.unit.comparison_sample import Array, arms_of, checkpointed, pair_of_arms
+from tests.unit.test_analyse_history import noisy
+from tests.unit.test_analyse_steady import noise
+from tests.unit.test_analyse_usl import curve
 
 from pgdyno.analyse.capacity import capacity_interval
 from pgdyno.analyse.comparison import LEAST_DELTA, Verdict, compare
@@ -26,17 +30,13 @@ from pgdyno.analyse.over_time.timeline import RunSource, trial_timeline
 from pgdyno.analyse.scaling import UslFit, fit_usl, knee, usl
 from pgdyno.experiment.search.capacity_search import Capacity, RateSpan, next_rate
 from pgdyno.store import find_run, load_run
-from tests.simulated_cheapest import at_limit, searches
-from tests.simulated_confirmation import confirmations
-from tests.simulated_endurance import endurance
-from tests.simulated_order import looks_with_memory, orders
-from tests.simulated_power import planned_power
-from tests.simulated_settings import false_wins, regret
-from tests.simulated_stopping import as_run, same_claims, trials_saved, wrong_claims
-from tests.unit.comparison_sample import Array, arms_of, checkpointed, pair_of_arms
-from tests.unit.test_analyse_history import noisy
-from tests.unit.test_analyse_steady import noise
-from tests.unit.test_analyse_usl import curve
+from simulations.cheapest import at_limit, searches
+from simulations.confirmation import confirmations
+from simulations.endurance import endurance
+from simulations.order import looks_with_memory, orders
+from simulations.power import planned_power
+from simulations.settings import false_wins, regret
+from simulations.stopping import as_run, same_claims, trials_saved, wrong_claims
 
 PAIRS = (6, 10, 20)
 LEAST_S = 45

@@ -1,4 +1,4 @@
-"""Simulates trials of an hour and more, for `tests.simulations` and, with fewer draws, for the tests."""
+"""Simulates trials of an hour and more, for `make simulations` and, with fewer draws, for the tests."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from tests.unit.endurance_sample import minutes_of, seconds_of
 
 from pgdyno.analyse.over_time.endurance import EnduranceVerdict, trend
-from tests.unit.endurance_sample import minutes_of, seconds_of
 
 
 def verdicts_of(

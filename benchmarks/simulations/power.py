@@ -9,7 +9,7 @@ from scipy import special
 
 from pgdyno.analyse.comparison import POWER
 from pgdyno.analyse.intervals import upper_spread
-from tests.simulated_stopping import ALPHA
+from simulations.stopping import ALPHA
 
 PAIRS = (6, 10, 20, 40)
 

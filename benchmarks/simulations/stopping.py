@@ -1,4 +1,4 @@
-"""Compares rules for repeated looks by simulation with fixed seeds; `tests.simulations` prints the tables.
+"""Compares rules for repeated looks by simulation with fixed seeds; `make simulations` prints the tables.
 
 The differences of pairs are normal, as in the theory of all three ways, or those of arms with checkpoint-like noise.
 """
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
+from tests.unit.comparison_sample import arms_of, pair_of_arms
 
 from pgdyno.analyse.alpha_spending import look_levels, pocock
 from pgdyno.analyse.comparison import LEAST_DELTA, Verdict, compare
 from pgdyno.records import StoppingRule
 from pgdyno.records.base import FEWEST_PAIRS
-from tests.unit.comparison_sample import arms_of, pair_of_arms
 
 Array = NDArray[np.float64]
 Row = Sequence[object]
