@@ -60,10 +60,6 @@ def test_the_first_plan_of_the_guide_to_tuning_has_no_warning(tmp_path: Path) ->
     assert load_plan(path).warnings == []
 
 
-def test_the_readme_has_a_plan() -> None:
-    assert any(name.startswith("README.md") and "[sweep]" in text for name, text in plans())
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_to_files_that_exist(page: Path, generated: dict[Path, str]) -> None:
     for target in targets_of(page.read_text()):
@@ -235,20 +231,3 @@ def test_the_page_of_the_analysis_names_functions_that_exist() -> None:
     for name in named:
         module, _, function = name.rpartition(".")
         assert hasattr(import_module(f"pgdyno.analyse.{module}"), function), name
-
-
-def test_the_layout_names_what_exists_and_every_package() -> None:
-    text = (ROOT / "docs" / "design" / "architecture.md").read_text()
-    (layout,) = re.findall(r"^## Layout\n\n```\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    named: set[Path] = set()
-    folders: list[Path] = []
-    for line in layout.splitlines():
-        depth = (len(line) - len(line.lstrip())) // 2
-        # two spaces end the names
-        names = [name for name in re.split(" {2,}", line.strip())[0].split() if name.endswith("/") or "." in name]
-        folder = folders[depth - 1] if depth else ROOT
-        named |= {folder / name for name in names}
-        folders[depth:] = [folder / name for name in names[:1]]
-    assert [str(path) for path in named if not path.exists()] == []
-    packages = [*PACKAGE.glob("*/__init__.py"), *(ROOT / "crates").glob("*/Cargo.toml")]
-    assert {path.parent for path in packages} - named == set()

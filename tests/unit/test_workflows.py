@@ -48,33 +48,6 @@ def test_ci_fuzzes_every_target() -> None:
     assert set(document(".github/workflows/fuzz.yml")["jobs"]["fuzz"]["strategy"]["matrix"]["target"]) == named
 
 
-def test_each_target_runs_two_minutes_in_ci_and_an_hour_each_night() -> None:
-    for name, seconds in (("ci", 120), ("nightly", 3600)):
-        job = document(f".github/workflows/{name}.yml")["jobs"]["fuzz"]
-        assert job == {"uses": "./.github/workflows/fuzz.yml", "with": {"seconds": seconds}}
-
-
-def test_make_targets_of_the_workflows_are_there() -> None:
-    known = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    texts = [path.read_text() for path in (ROOT / ".github").rglob("*.yml")] + [(ROOT / "Dockerfile").read_text()]
-    called = {
-        target for text in texts for target in re.findall(r"(?:run:|RUN|^ +)\s*make ([a-z-]+)", text, re.MULTILINE)
-    }
-    assert called >= {"dist", "dist-check", "fuzz", "wheels", "lint-workflows"}
-    assert called <= known
-
-
-def test_each_night_checks_what_a_release_and_its_licences_need() -> None:
-    jobs = document(".github/workflows/nightly.yml")["jobs"]
-    run = {name: [step["run"] for step in job.get("steps", ()) if "run" in step] for name, job in jobs.items()}
-    assert run["lint"] == ["make lint"]
-    assert [line.split()[1] for line in run["release"] if line.startswith("make ")] == [
-        "dist",
-        "dist-check",
-        "image-check",
-    ]
-
-
 def test_a_pre_release_reaches_neither_pypi_nor_latest() -> None:
     jobs = document(".github/workflows/release.yml")["jobs"]
     assert jobs["pypi"]["if"] == "${{ !contains(github.ref_name, '-') }}"
