@@ -1,11 +1,9 @@
 //! Runs a load, from its options to its exit code.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 
 use pgdyno_engine::clock::Clock;
-use pgdyno_replay::Replay;
 
 use crate::early_stop::Lease;
 use crate::events::Events;
@@ -13,35 +11,36 @@ use crate::exit::Exit;
 use crate::lua;
 use crate::measurement::{self, Run, exit_of_cut_events};
 use crate::messages::{Failure, Messages};
-use crate::options::Benchmark;
+use crate::options::{Benchmark, WorkloadChoice};
 use crate::phases_file;
 use crate::prepared_load::prepare;
 use crate::replay;
 use crate::run_events::{Reason, end_without_report};
 use crate::scripts;
+use crate::workload::Workload;
 
 /// Runs the load; reports every failure before it returns.
 pub fn run(options: &Benchmark, messages: &Messages) -> Exit {
-    let options = match phases_file::apply(options) {
+    let mut options = match phases_file::apply(options) {
         Ok(options) => options,
         Err(failure) => return refuse(&failure, messages),
     };
-    if let Some(choice) = &options.lua
+    if let WorkloadChoice::Lua(choice) = &options.workload
         && let Some(exit) = lua::without_server(&options, choice, messages)
     {
         return exit;
     }
     if options.check.is_some() {
-        let checked = match &options.replay {
-            Some(choice) => replay::check(choice),
-            None => scripts::check(&options),
+        let checked = match &options.workload {
+            WorkloadChoice::Replay(choice) => replay::check(choice),
+            _ => scripts::check(&options),
         };
         return match checked {
             Ok(()) => Exit::Well,
             Err(failure) => refuse(&failure, messages),
         };
     }
-    let (options, replay) = match replay::open(options) {
+    let workload = match replay::open(&mut options) {
         Ok(opened) => opened,
         Err(failure) => return refuse(&failure, messages),
     };
@@ -50,7 +49,7 @@ pub fn run(options: &Benchmark, messages: &Messages) -> Exit {
         Ok((lease, start, events)) => {
             let (options, lease) = (&options, &lease);
             let run = Run { options, messages, lease, clock };
-            prepare_and_measure(&run, replay, events, start)
+            prepare_and_measure(&run, workload, events, start)
         }
         Err(failure) => refuse(&failure, messages),
     }
@@ -68,14 +67,9 @@ fn open(options: &Benchmark, clock: Clock) -> Result<Opened, Failure> {
     Ok((lease, start, events))
 }
 
-fn prepare_and_measure(
-    run: &Run<'_>,
-    replay: Option<Arc<Replay>>,
-    mut events: Events,
-    start: Option<Receiver<String>>,
-) -> Exit {
+fn prepare_and_measure(run: &Run<'_>, workload: Workload, mut events: Events, start: Option<Receiver<String>>) -> Exit {
     let events = &mut events;
-    let failure = match prepare(run.options, replay, run.messages, events, run.lease) {
+    let failure = match prepare(run.options, workload, run.messages, events, run.lease) {
         Ok(load) => return measurement::measure(run, load, events, start),
         Err(failure) => failure,
     };

@@ -21,7 +21,29 @@ use crate::outages::OutageReporter;
 use crate::outputs::Outputs;
 use crate::prepared_load::Load;
 use crate::progress::Progress;
-use crate::tpcc::tpcc_load::Ready;
+
+/// The reports of a load while it runs (-P).
+pub enum Reporter {
+    Progress(Progress),
+    /// Those of its Lua script.
+    Script(Reports),
+}
+
+impl Reporter {
+    fn begin(&mut self, origin: Nanos, clients: usize) {
+        match self {
+            Self::Progress(progress) => progress.begin(origin),
+            Self::Script(reports) => reports.begin(origin, clients),
+        }
+    }
+
+    fn interval(&mut self, merged: &Merged) {
+        match self {
+            Self::Progress(progress) => progress.interval(merged),
+            Self::Script(reports) => reports.interval(merged),
+        }
+    }
+}
 
 /// Passes what happens to events, the progress line and standard error.
 pub struct Watcher<'a> {
@@ -31,13 +53,9 @@ pub struct Watcher<'a> {
     pub outages: OutageReporter,
     /// The client that gave up first.
     pub first_aborted: Option<usize>,
-    pub progress: Option<Progress>,
-    /// The script's own reports, in place of the progress line.
-    pub reports: Option<Reports>,
+    pub progress: Option<Reporter>,
     pub messages: &'a Messages,
     pub load: &'a Load,
-    /// What runs alongside TPC-C's clients.
-    pub tpcc: Option<&'a Ready>,
     pub stop: &'a AtomicBool,
     /// Lines of standard input, one of which says when to begin; None to begin immediately.
     pub start: Option<Receiver<String>>,
@@ -83,14 +101,9 @@ impl Observer for Watcher<'_> {
         self.events.set_origin(connected.origin);
         self.outages.begin(connected.origin);
         if let Some(progress) = &mut self.progress {
-            progress.begin(connected.origin);
+            progress.begin(connected.origin, self.load.spec.clients);
         }
-        if let Some(reports) = &mut self.reports {
-            reports.begin(connected.origin, self.load.spec.clients);
-        }
-        if let Some(tpcc) = self.tpcc {
-            tpcc.begin(connected.origin, &self.load.spec);
-        }
+        self.load.workload.begin(connected.origin, &self.load.spec);
         let fields = json!({
             "server_version": self.load.database.server_version,
             "address": self.load.spec.params.display().to_string(),
@@ -110,9 +123,6 @@ impl Observer for Watcher<'_> {
         self.log_histogram(|log| log.interval(merged));
         if let Some(progress) = &mut self.progress {
             progress.interval(merged);
-        }
-        if let Some(reports) = &mut self.reports {
-            reports.interval(merged);
         }
     }
 

@@ -17,8 +17,10 @@ use serde_json::{Value, json};
 
 use crate::early_stop::Lease;
 use crate::exit::Exit;
+use crate::lua_reports;
 use crate::messages::{Failure, Messages};
 use crate::options::{Benchmark, Check, EventSink, LuaChoice, LuaSource, Seed};
+use crate::workload::{Place, Results};
 
 /// The name under which the statements of a script are reported until they are known.
 pub const STATEMENTS: &str = "statements of the script";
@@ -40,21 +42,19 @@ impl From<ScriptError> for Failure {
     }
 }
 
-/// Opens the script of `options` with its options and command, if the load has one; `params` are
-/// those of its connections, if they are known.
+/// Opens the script of `choice` with its options and command; `params` are those of its
+/// connections, if they are known.
 ///
 /// # Errors
 /// The script, an option or the command is invalid.
 pub fn open(
     options: &Benchmark,
+    choice: &LuaChoice,
     params: Option<&Params>,
     seeds: &Seeds,
     lease: &Lease,
     messages: &Messages,
-) -> Result<Option<Arc<Workload>>, Failure> {
-    let Some(choice) = &options.lua else {
-        return Ok(None);
-    };
+) -> Result<Arc<Workload>, Failure> {
     let _opening = watch_opening(options, choice.name(), lease, messages);
     let script = find(choice)?;
     let threads = options.part.map_or(options.clients, |part| part.clients);
@@ -87,7 +87,7 @@ pub fn open(
         per_transaction: options.sessions == Sessions::PerTransaction,
         by_statement: options.per_command,
     };
-    Ok(Some(Arc::new(Workload::open(script, settings)?)))
+    Ok(Arc::new(Workload::open(script, settings)?))
 }
 
 fn find(choice: &LuaChoice) -> Result<Script, ScriptError> {
@@ -129,16 +129,16 @@ pub fn without_server(options: &Benchmark, choice: &LuaChoice, messages: &Messag
     }
     let seeds = Seeds { clients: vec![0], ..Seeds::default() };
     // no signal is handled here, so each ends the process immediately
-    let opened = open(options, None, &seeds, &Lease::default(), messages);
-    if let Ok(Some(workload)) = &opened
+    let opened = open(options, choice, None, &seeds, &Lease::default(), messages);
+    if let Ok(workload) = &opened
         && workload.task() != Task::Help
         && options.check.is_none()
     {
         // the script defines this command itself
         return None;
     }
-    let opened = opened.and_then(|workload| match workload {
-        Some(workload) if workload.task() == Task::Help => Ok(workload.help()?),
+    let opened = opened.and_then(|workload| match workload.task() {
+        Task::Help => Ok(workload.help()?),
         _ => Ok(Vec::new()),
     });
     Some(match opened {
@@ -299,11 +299,28 @@ impl End {
     }
 }
 
+/// A script reports its statements, and may report the load itself.
+pub struct LuaResults(pub Arc<Workload>);
+
+impl Results for LuaResults {
+    fn write(&self, place: Place, report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        match place {
+            Place::AfterThroughput => summary(out, report),
+            _ => Ok(()),
+        }
+    }
+
+    fn has_summary(&self, spec: &Spec, report: &Report, messages: &Messages) -> bool {
+        lua_reports::cumulative(&self.0, report, spec.clients, messages);
+        if let Err(error) = self.0.done() {
+            Failure::from(error).report(messages);
+        }
+        self.0.is_load()
+    }
+}
+
 /// Adds sysbench's lines to the summary.
-///
-/// # Errors
-/// `out` cannot be written to.
-pub fn summary(out: &mut impl Write, report: &Report) -> io::Result<()> {
+fn summary(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     let statements = report.statements();
     let per_s = |count: u64| count as f64 / report.measured_s().max(f64::MIN_POSITIVE);
     writeln!(

@@ -42,6 +42,7 @@ mod summary;
 mod tpcc;
 mod tpch;
 mod worker_options;
+mod workload;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

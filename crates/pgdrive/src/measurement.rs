@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
+use std::mem::take;
 use std::sync::mpsc::Receiver;
 
 use pgdyno_engine::RunError;
@@ -12,7 +13,6 @@ use pgdyno_engine::report::{self, Report};
 use pgdyno_engine::run::LONGEST_SHUTDOWN;
 use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::Spec;
-use pgdyno_replay::{Outcome, Pace};
 use serde_json::Value;
 
 use crate::called_as::CalledAs;
@@ -22,22 +22,18 @@ use crate::exit::Exit;
 use crate::generator_health::Footprint;
 use crate::histogram_log::HistogramLog;
 use crate::host_counters::peak_resident_bytes;
-use crate::load_observer::Watcher;
-use crate::lua;
-use crate::lua_reports::{self, Reports};
+use crate::load_observer::{Reporter, Watcher};
+use crate::lua_reports::Reports;
 use crate::messages::{Failure, Messages, plain};
-use crate::options::Benchmark;
+use crate::options::{Benchmark, WorkloadChoice};
 use crate::outages::OutageReporter;
 use crate::outputs::{Outputs, unwritten};
 use crate::prepared_load::{Load, summary_out};
 use crate::progress::{Columns, Progress};
-use crate::replay;
 use crate::run_events::{Reason, end_event, end_without_report};
 use crate::summary::{self, SummaryContext};
-use crate::tpcc::tpcc_load::Ready;
-use crate::tpcc::tpcc_result::Figures;
-use crate::tpch;
 use crate::worker_options::{Workers, warn_of_ceiling};
+use crate::workload::{Results, Workload};
 
 /// The context of a load.
 pub struct Run<'a> {
@@ -64,19 +60,12 @@ struct Finished<'a> {
     run: &'a Run<'a>,
     load: &'a Load,
     report: &'a Report,
-    figures: Option<Figures>,
-    tpch: Option<tpch::figures::Figures>,
-    /// What was replayed, and how fast.
-    replayed: Option<(Outcome, Pace)>,
-    /// Why the result of TPC-C does not count.
-    refusal: Option<String>,
+    results: Box<dyn Results>,
     cut: Option<Exit>,
 }
 
 /// Runs the load and reports its result; reports every failure before it returns.
-pub fn measure(run: &Run<'_>, mut load: Load, events: &mut Events, start: Option<Receiver<String>>) -> Exit {
-    let tpcc = load.tpcc.take();
-    let progress = progress(run, &load);
+pub fn measure(run: &Run<'_>, load: Load, events: &mut Events, start: Option<Receiver<String>>) -> Exit {
     let mut files = match Files::create(run.options) {
         Ok(files) => files,
         Err(failure) => {
@@ -86,9 +75,8 @@ pub fn measure(run: &Run<'_>, mut load: Load, events: &mut Events, start: Option
     };
     name_phases(&load.spec, &mut files, events);
     let json = files.json.take();
-    let watched = (files.histogram, progress, start);
-    match drive(run, &load, tpcc.as_ref(), watched, events) {
-        Ok(ended) => report_results(run, load, tpcc, ended, json, events),
+    match drive(run, &load, files.histogram, start, events) {
+        Ok(ended) => report_results(run, load, ended, json, events),
         Err(exit) => exit,
     }
 }
@@ -97,28 +85,13 @@ pub fn measure(run: &Run<'_>, mut load: Load, events: &mut Events, start: Option
 fn report_results(
     run: &Run<'_>,
     mut load: Load,
-    tpcc: Option<Ready>,
     ended: Ended,
     json: Option<(String, File)>,
     events: &mut Events,
 ) -> Exit {
     let mut report = ended.report;
-    if let Some(workload) = &load.workload {
-        lua::name_statements(&mut load.spec, &mut report, workload);
-    }
-    let figures = tpcc.map(|ready| Figures::new(ready, &load.spec, &report));
-    let refusal = figures.as_ref().and_then(|figures| figures.refusal(&load.spec));
-    let tpch = load.tpch.take().map(tpch::figures::Figures::new);
-    let finished = Finished {
-        run,
-        load: &load,
-        report: &report,
-        figures,
-        tpch,
-        replayed: (load.replay.as_ref()).map(|replay| (replay.outcome(), replay.pace())),
-        refusal,
-        cut: ended.cut,
-    };
+    let results = take(&mut load.workload).finish(&mut load.spec, &mut report);
+    let finished = Finished { run, load: &load, report: &report, results, cut: ended.cut };
     let mut outputs = ended.outputs;
     if let Some((path, error)) = load.spec.log.as_ref().and_then(|log| log.failure.get()) {
         outputs.report(format!("the log to \"{}\"", path.display()), error);
@@ -132,49 +105,33 @@ fn report_results(
     } else {
         Value::Null
     };
-    finished.write_results((exit, end), json, events, outputs)
-}
-
-type Watched = (Option<HistogramLog>, (Option<Reports>, Option<Progress>), Option<Receiver<String>>);
-
-fn watcher<'a>(
-    run: &Run<'a>,
-    load: &'a Load,
-    tpcc: Option<&'a Ready>,
-    (histogram, (reports, progress), start): Watched,
-    events: &'a mut Events,
-) -> Watcher<'a> {
-    Watcher {
-        events,
-        histogram,
-        verbose_errors: run.options.verbose_errors,
-        outages: OutageReporter::default(),
-        first_aborted: None,
-        progress,
-        reports,
-        messages: run.messages,
-        load,
-        tpcc,
-        stop: &run.lease.stop,
-        start,
-        outputs: Outputs::new(run.messages),
-    }
+    finished.write_results(exit, end, json, events, outputs)
 }
 
 /// Runs the engine; an error is reported, and returned as an exit.
 fn drive(
     run: &Run<'_>,
     load: &Load,
-    tpcc: Option<&Ready>,
-    watched: Watched,
+    histogram: Option<HistogramLog>,
+    start: Option<Receiver<String>>,
     events: &mut Events,
 ) -> Result<Ended, Exit> {
     let (messages, lease) = (run.messages, run.lease);
-    let mut watcher = watcher(run, load, tpcc, watched, events);
+    let mut watcher = Watcher {
+        events,
+        histogram,
+        verbose_errors: run.options.verbose_errors,
+        outages: OutageReporter::default(),
+        first_aborted: None,
+        progress: reporter(run, load),
+        messages,
+        load,
+        stop: &lease.stop,
+        start,
+        outputs: Outputs::new(messages),
+    };
     let before_bytes = peak_resident_bytes();
-    if let Some(workload) = &load.workload {
-        lua::watch(workload, &load.spec, &lease.stop, messages);
-    }
+    load.workload.watch(&load.spec, &lease.stop, messages);
     let result = pgdyno_engine::run(&load.spec, run.clock, &lease.stop, &mut watcher);
     let first_aborted = watcher.first_aborted;
     watcher.outages.end(messages);
@@ -203,18 +160,14 @@ fn say_unmeasured(failure: &Failure, reason: Reason, messages: &Messages, events
     failure.report(messages);
 }
 
-/// The reports of a load while it runs (-P): the lines of its Lua script, if there are any, or our
-/// own.
-fn progress(run: &Run<'_>, load: &Load) -> (Option<Reports>, Option<Progress>) {
+fn reporter(run: &Run<'_>, load: &Load) -> Option<Reporter> {
     let options = run.options;
     let is_open = options.arrivals != Arrivals::Closed;
-    let Some(every_s) = options.progress_s else {
-        return (None, None);
-    };
-    let workload = load.workload.as_ref();
-    let reports = workload.and_then(|workload| Reports::new(workload, every_s, is_open, run.messages));
-    if reports.is_some() {
-        return (reports, None);
+    let every_s = options.progress_s?;
+    if let Workload::Lua(script) = &load.workload
+        && let Some(reports) = Reports::new(script, every_s, is_open, run.messages)
+    {
+        return Some(Reporter::Script(reports));
     }
     let columns = Columns {
         lag: is_open,
@@ -222,7 +175,7 @@ fn progress(run: &Run<'_>, load: &Load) -> (Option<Reports>, Option<Progress>) {
         retries: options.tries.may_retry(),
         timestamp: options.progress_timestamp,
     };
-    (None, Some(Progress::new(every_s, columns)))
+    Some(Reporter::Progress(Progress::new(every_s, columns)))
 }
 
 fn name_phases(spec: &Spec, files: &mut Files, events: &mut Events) {
@@ -247,7 +200,7 @@ pub fn exit_of_cut_events(events: &Events, lease: &Lease, messages: &Messages) -
 impl Finished<'_> {
     fn exit(&self) -> Exit {
         match self.report.outcome {
-            report::Outcome::Finished if self.refusal.is_some() => Exit::Refused,
+            report::Outcome::Finished if self.results.refusal().is_some() => Exit::Refused,
             report::Outcome::Finished => Exit::Well,
             report::Outcome::Aborted => Exit::Aborted,
             report::Outcome::Interrupted => self.cut.unwrap_or_else(|| self.run.lease.exit()),
@@ -274,18 +227,10 @@ impl Finished<'_> {
         let spec = &self.load.spec;
         let footprint = Footprint::now(before_bytes, events.steal_us());
         let mut end = end_event(spec, self.report, exit, &footprint, events);
-        if let Some((outcome, pace)) = &self.replayed {
-            end["replay"] = replay::end_field(outcome, *pace, &self.report.reconnecting());
-        }
-        if let Some(tpch) = &self.tpch {
-            end["tpch"] = tpch.event();
-        }
-        if let Some(figures) = &self.figures {
-            end["tpcc"] = figures.event(self.refusal.as_deref(), spec, events);
-            if let (Exit::Refused, Some(refusal)) = (exit, &self.refusal) {
-                end["outcome"] = "refused".into();
-                end["message"] = refusal.as_str().into();
-            }
+        self.results.add_end_fields(&mut end, spec, self.report, events);
+        if let (Exit::Refused, Some(refusal)) = (exit, self.results.refusal()) {
+            end["outcome"] = "refused".into();
+            end["message"] = refusal.into();
         }
         end
     }
@@ -293,20 +238,14 @@ impl Finished<'_> {
     /// Writes the summary, --json and the last event, and prints warnings about the results.
     fn write_results(
         &self,
-        (exit, mut end): (Exit, Value),
+        exit: Exit,
+        mut end: Value,
         json: Option<(String, File)>,
         events: &mut Events,
         mut outputs: Outputs,
     ) -> Exit {
-        let (load, report, messages) = (self.load, self.report, self.run.messages);
-        if let Some(workload) = &load.workload {
-            lua_reports::cumulative(workload, report, load.spec.clients, messages);
-            if let Err(error) = workload.done() {
-                Failure::from(error).report(messages);
-            }
-            if !workload.is_load() {
-                return end_with(exit, end, events, outputs);
-            }
+        if !self.results.has_summary(&self.load.spec, self.report, self.run.messages) {
+            return end_with(exit, end, events, outputs);
         }
         outputs.check("the summary", self.write_summary(events));
         if let Some((path, file)) = json {
@@ -330,26 +269,18 @@ impl Finished<'_> {
             latency_measured: options.progress_s.is_some()
                 || options.latency_limit.is_some()
                 || options.arrivals != Arrivals::Closed
-                || options.replay.is_some()
+                || matches!(options.workload, WorkloadChoice::Replay(_))
                 || load.spec.pacing.iter().any(Pacing::pauses),
             per_command: options.per_command,
             failures_detailed: options.failures_detailed,
             percentiles: options.percentiles.as_ref(),
             origin: events.origin(),
-            counts_statements: load.workload.is_some(),
-            replay: (self.replayed.as_ref()).map(|(outcome, pace)| (outcome, *pace)),
+            results: &*self.results,
             is_automatic: matches!(self.run.options.workers, Workers::Automatic { .. })
                 && self.run.messages.called_as() == CalledAs::Pgdrive,
         };
         let mut out = summary_out(options);
-        summary::write(&mut out, &shown, self.report)?;
-        if let Some(figures) = &self.figures {
-            figures.write(&mut out)?;
-        }
-        match &self.tpch {
-            Some(tpch) => tpch.write(&mut out),
-            None => Ok(()),
-        }
+        summary::write(&mut out, &shown, self.report)
     }
 
     /// Warns if the results may be misleading.
@@ -367,7 +298,7 @@ impl Finished<'_> {
             }
             report::Outcome::Finished => {}
         }
-        if let Some(refusal) = &self.refusal {
+        if let Some(refusal) = self.results.refusal() {
             messages.error(refusal);
         }
         if report.unstarted > 0 && messages.called_as() == CalledAs::Pgdrive {

@@ -24,7 +24,7 @@ use std::ffi::OsString;
 use crate::called_as::CalledAs;
 use crate::getopt::{Found, parse};
 use crate::messages::Failure;
-pub use benchmark_options::Benchmark;
+pub use benchmark_options::{Benchmark, WorkloadChoice};
 pub use initialize_options::Initialize;
 pub use lua_options::{Check, LuaChoice, LuaSource};
 pub use option_sections::sections;

@@ -1,11 +1,11 @@
 //! Loads whose clients would leave something in the sessions of a connection pooler.
 
 use pgdyno_connect::{Pooler, Session};
-use pgdyno_lua::Workload;
 use pgdyno_script::QueryMode;
 
 use crate::messages::Failure;
-use crate::options::Benchmark;
+use crate::options::{Benchmark, WorkloadChoice};
+use crate::workload::Workload;
 
 /// What the clients of a load keep in their sessions.
 enum Kept {
@@ -17,18 +17,15 @@ enum Kept {
 
 impl Kept {
     /// None if the load needs nothing from one transaction to the next.
-    fn of(options: &Benchmark, workload: Option<&Workload>) -> Option<Self> {
-        if options.replay.is_some() {
-            return Some(Self::Anything);
-        }
-        if options.tpcc.is_some() {
-            return Some(Self::Statements(None));
-        }
-        match workload {
-            Some(workload) if workload.prepares() => Some(Self::Statements(Some("give --lua-opt=db-ps-mode=disable"))),
-            Some(_) => None,
-            None if options.tpch => None,
-            None => {
+    fn of(options: &Benchmark, workload: &Workload) -> Option<Self> {
+        match (&options.workload, workload) {
+            (WorkloadChoice::Replay(_), _) => Some(Self::Anything),
+            (WorkloadChoice::Tpcc(_), _) => Some(Self::Statements(None)),
+            (WorkloadChoice::Tpch, _) => None,
+            (_, Workload::Lua(script)) => {
+                script.prepares().then_some(Self::Statements(Some("give --lua-opt=db-ps-mode=disable")))
+            }
+            _ => {
                 (options.mode == QueryMode::Prepared).then_some(Self::Statements(Some("give -M simple or -M extended")))
             }
         }
@@ -40,12 +37,7 @@ impl Kept {
 ///
 /// # Errors
 /// They would.
-pub fn check(
-    session: &mut Session,
-    pooler: &Pooler,
-    options: &Benchmark,
-    workload: Option<&Workload>,
-) -> Result<(), Failure> {
+pub fn check(session: &mut Session, pooler: &Pooler, options: &Benchmark, workload: &Workload) -> Result<(), Failure> {
     let (what, way) = match Kept::of(options, workload) {
         None => return Ok(()),
         // an error means that the pooler passes no transactions on

@@ -6,14 +6,10 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pgdyno_connect::{Params, Session};
-use pgdyno_engine::clock::Clock;
 use pgdyno_engine::commit_ledger::CommitLedger;
-use pgdyno_engine::driver::Drivers;
 use pgdyno_engine::load_share::LoadShare;
 use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::spec::{Initial, Limit, Seeds, Spec, Timing, WeightedProgram};
-use pgdyno_lua::Workload;
-use pgdyno_replay::Replay;
 use pgdyno_script::{Rng, SlotId, Symbols, valid_name};
 use pgdyno_wire::printable;
 
@@ -25,29 +21,21 @@ use crate::events::Events;
 use crate::lua;
 use crate::messages::{Failure, Messages, plain};
 use crate::open_files;
-use crate::options::{Benchmark, EventSink, Origin, Seed};
+use crate::options::{Benchmark, EventSink, Origin, Seed, WorkloadChoice};
 use crate::pooled_sessions;
-use crate::replay;
 use crate::run_events::start_event;
 use crate::scripts;
 use crate::setup_canceller::Canceller;
-use crate::tpcc;
-use crate::tpch;
+use crate::tpcc::tpcc_load;
 use crate::worker_options::io_for;
+use crate::workload::{SetUp, Workload};
 
 /// A load that is ready to run.
 pub struct Load {
     pub spec: Spec,
     pub database: Database,
     pub scale: i64,
-    /// The Lua script, if there is one.
-    pub workload: Option<Arc<Workload>>,
-    /// The captured load, if it is replayed.
-    pub replay: Option<Arc<Replay>>,
-    /// What runs alongside the clients of TPC-C, until the load ends.
-    pub tpcc: Option<tpcc::tpcc_load::Ready>,
-    /// The streams of TPC-H, and their times.
-    pub tpch: Option<Arc<tpch::stream::Streams>>,
+    pub workload: Workload,
 }
 
 /// The scripts of a load, compiled.
@@ -62,13 +50,13 @@ impl Scripts {
     fn compile(options: &Benchmark) -> Result<Self, Failure> {
         let mut symbols = Symbols::new();
         let mut programs = scripts::load(&options.scripts, options.mode, options.ledger, &mut symbols)?;
-        if options.lua.is_some() && options.per_command {
+        if matches!(options.workload, WorkloadChoice::Lua(_)) && options.per_command {
             lua::tell_apart(&mut programs);
         }
         let ledger = commit_ledger::wanted(options, &programs, &symbols)?;
-        let pacing = match &options.tpcc {
-            Some(tpcc) => tpcc::tpcc_load::pacing(tpcc, &options.pacing, &programs)?,
-            None => options.pacing.resolve(&programs)?,
+        let pacing = match &options.workload {
+            WorkloadChoice::Tpcc(load) => tpcc_load::pacing(load, &options.pacing, &programs)?,
+            _ => options.pacing.resolve(&programs)?,
         };
         Ok(Self { programs, symbols, ledger, pacing })
     }
@@ -96,21 +84,13 @@ impl RandomSeeds {
     }
 }
 
-/// The contents of a load's database.
-struct Target {
-    database: Database,
-    scale: i64,
-    tpcc: Option<tpcc::tpcc_load::Ready>,
-    tpch: Option<Arc<tpch::stream::Streams>>,
-}
-
 /// Prepares the load, and vacuums as asked.
 ///
 /// # Errors
 /// The first error that prevents the load.
 pub fn prepare(
     options: &Benchmark,
-    replay: Option<Arc<Replay>>,
+    workload: Workload,
     messages: &Messages,
     events: &mut Events,
     lease: &Lease,
@@ -122,15 +102,15 @@ pub fn prepare(
     let workers = options.workers.number(options.clients, options.phases.as_ref(), &params);
     open_files::allow(options.clients, workers)?;
     let random = RandomSeeds::draw(options, base, workers);
-    let workload = lua::open(options, Some(&params), &random.seeds, lease, messages)?;
-    say_start(options, replay.as_deref(), (workers, base), &scripts, events)?;
-    let (mut session, canceller) = connect(options, &mut params, lease, workload.as_deref(), messages)?;
-    if replay.is_some() {
-        replay::encode(&mut params, &mut session)?;
-    }
-    let clock = events.clock();
-    let target = look(options, &params, &mut session, (base, clock), messages)?;
-    let initial = initial(options, target.scale, &random, &mut scripts.symbols)?;
+    let workload = workload.open(options, &params, &random.seeds, lease, messages)?;
+    say_start(options, &workload, workers, base, &scripts, events)?;
+    let (mut session, canceller) = connect(options, &mut params, lease, &workload, messages)?;
+    workload.adapt_params(&mut params, &mut session)?;
+    let database = read_facts(options, &params, &mut session, messages)?;
+    let set_up = SetUp { options, params: &params, seed: base, clock: events.clock(), messages };
+    let workload = workload.read_database(&mut session, &set_up)?;
+    let scale = workload.scale().or(database.scale).or(options.scale).unwrap_or(1);
+    let initial = initial(options, scale, &random, &mut scripts.symbols)?;
     change_database(session, options, scripts.ledger.is_some(), messages)?;
     drop(canceller);
     let log = options.log.as_ref();
@@ -138,7 +118,7 @@ pub fn prepare(
     let mut spec = Spec {
         params,
         programs: scripts.programs,
-        drivers: drivers(workload.as_ref(), replay.as_ref(), &target),
+        drivers: workload.drivers(),
         symbols: Arc::new(scripts.symbols),
         initial,
         workers,
@@ -148,18 +128,8 @@ pub fn prepare(
         seeds: random.seeds,
         ..settings(options, messages)
     };
-    if let Some(workload) = &workload {
-        lua::shape(&mut spec, workload.task());
-    }
-    Ok(Load {
-        spec,
-        database: target.database,
-        scale: target.scale,
-        workload,
-        replay,
-        tpcc: target.tpcc,
-        tpch: target.tpch,
-    })
+    workload.shape(&mut spec);
+    Ok(Load { spec, database, scale, workload })
 }
 
 /// Connects the session of the set-up, and prints what is known then. Its statements are cancelled
@@ -169,7 +139,7 @@ fn connect(
     options: &Benchmark,
     params: &mut Params,
     lease: &Lease,
-    workload: Option<&Workload>,
+    workload: &Workload,
     messages: &Messages,
 ) -> Result<(Session, Canceller), Failure> {
     let (mut session, pooler) = database_setup::connect_first(params)?;
@@ -178,27 +148,13 @@ fn connect(
     }
     let canceller = Canceller::start(params, &lease.stop);
     canceller.watch(&mut session);
-    if workload.is_none_or(Workload::is_load) {
+    if workload.is_load() {
         banner(options, messages, &session.server_version);
     }
     if options.debug {
         say_target(options, params, messages);
     }
     Ok((session, canceller))
-}
-
-/// The drivers of the clients: those of the Lua script, of the replay, of TPC-C, or of TPC-H.
-fn drivers(
-    workload: Option<&Arc<Workload>>,
-    replay: Option<&Arc<Replay>>,
-    target: &Target,
-) -> Option<Arc<dyn Drivers>> {
-    let of_script = workload.map(|workload| Arc::clone(workload) as Arc<dyn Drivers>);
-    let of_replay = || replay.map(|replay| Arc::clone(replay) as Arc<dyn Drivers>);
-    of_script
-        .or_else(of_replay)
-        .or_else(|| target.tpcc.as_ref().map(tpcc::tpcc_load::Ready::drivers))
-        .or_else(|| target.tpch.as_ref().map(tpch::stream::Clients::of))
 }
 
 /// Vacuums, creates the ledger's table if the load `has_ledger`, and ends the session. Of several
@@ -256,16 +212,15 @@ fn settings(options: &Benchmark, messages: &Messages) -> Spec {
 /// Writes the start event; nothing has been connected yet.
 fn say_start(
     options: &Benchmark,
-    replay: Option<&Replay>,
-    (workers, seed): (usize, u64),
+    workload: &Workload,
+    workers: usize,
+    seed: u64,
     scripts: &Scripts,
     events: &mut Events,
 ) -> Result<(), Failure> {
     let (programs, pacing) = (&scripts.programs, &scripts.pacing);
     let mut start = start_event(options, workers, programs, pacing, seed, events.clock());
-    if let Some(replay) = replay {
-        start["replay"] = replay::start_field(replay);
-    }
+    workload.add_start_fields(&mut start);
     let _ = events.write("start", start);
     let Some(error) = events.failure() else {
         return Ok(());
@@ -274,34 +229,15 @@ fn say_start(
     Err(Failure::new(format!("could not write {what}: {why}")))
 }
 
-/// Reads the facts about the database.
-fn look(
+fn read_facts(
     options: &Benchmark,
     params: &Params,
     session: &mut Session,
-    (seed, clock): (u64, Clock),
     messages: &Messages,
-) -> Result<Target, Failure> {
+) -> Result<Database, Failure> {
     let mut origins = options.scripts.iter().map(|script| &script.origin);
     let builtin = origins.any(|origin| matches!(origin, Origin::Builtin(_)));
-    let has_scale = options.scale.is_some();
-    let database = database_setup::look(session, params, builtin, has_scale, messages)?;
-    let tpcc = match &options.tpcc {
-        Some(load) => {
-            let asks = tpcc::server_counts::is_asked_by(options.part, options.limit);
-            let clients = (options.clients, asks);
-            let ready = tpcc::tpcc_load::Ready::new(session, params, load, clients, seed, clock, messages)?;
-            Some(ready)
-        }
-        None => None,
-    };
-    let tpch = match options.tpch {
-        true => Some(tpch::tpch_load::streams(session, options.clients, seed)?),
-        false => None,
-    };
-    let warehouses = tpcc.as_ref().map(|tpcc| i64::from(tpcc.rules.warehouses));
-    let scale = warehouses.or(database.scale).or(options.scale).unwrap_or(1);
-    Ok(Target { database, scale, tpcc, tpch })
+    database_setup::look(session, params, builtin, options.scale.is_some(), messages)
 }
 
 fn seed(seed: Seed, messages: &Messages) -> Result<u64, Failure> {

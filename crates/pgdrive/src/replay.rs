@@ -5,13 +5,16 @@ use std::sync::Arc;
 
 use pgdyno_connect::{Params, Session};
 use pgdyno_engine::latencies::{Latencies, Moments};
+use pgdyno_engine::report::Report;
+use pgdyno_engine::spec::Spec;
 use pgdyno_replay::{Outcome, Pace, Replay, ReplayError, ReplayFile};
 use serde_json::{Value, json};
 
-use crate::events;
+use crate::events::{self, Events};
 use crate::generator_health;
 use crate::messages::Failure;
-use crate::options::{Benchmark, Origin, ReplayChoice};
+use crate::options::{Benchmark, Origin, ReplayChoice, WorkloadChoice};
+use crate::workload::{Place, Results, Workload};
 
 impl From<ReplayError> for Failure {
     fn from(error: ReplayError) -> Self {
@@ -36,9 +39,9 @@ pub fn check(choice: &ReplayChoice) -> Result<(), Failure> {
 ///
 /// # Errors
 /// The file cannot be replayed.
-pub fn open(mut options: Benchmark) -> Result<(Benchmark, Option<Arc<Replay>>), Failure> {
-    let Some(choice) = &options.replay else {
-        return Ok((options, None));
+pub fn open(options: &mut Benchmark) -> Result<Workload, Failure> {
+    let WorkloadChoice::Replay(choice) = &options.workload else {
+        return Ok(Workload::default());
     };
     let file = ReplayFile::open(&choice.path)?;
     options.clients = file.clients;
@@ -48,7 +51,7 @@ pub fn open(mut options: Benchmark) -> Result<(Benchmark, Option<Arc<Replay>>), 
         }
     }
     let replay = Replay::new(file, choice.pace);
-    Ok((options, Some(Arc::new(replay))))
+    Ok(Workload::Replay(Arc::new(replay)))
 }
 
 /// Has the server read statements as UTF-8, which a replay file is, unless the user chose another
@@ -88,9 +91,27 @@ pub fn start_field(replay: &Replay) -> Value {
     })
 }
 
+/// What was replayed, and how fast.
+pub struct ReplayResults {
+    pub outcome: Outcome,
+    pub pace: Pace,
+}
+
+impl Results for ReplayResults {
+    fn add_end_fields(&self, end: &mut Value, _spec: &Spec, report: &Report, _events: &mut Events) {
+        end["replay"] = end_field(&self.outcome, self.pace, &report.reconnecting());
+    }
+
+    fn write(&self, place: Place, _report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        match place {
+            Place::AfterLength => summary(out, &self.outcome, self.pace),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// The field of the `end` event; `connecting` are the times to connect sessions during the load.
-#[must_use]
-pub fn end_field(outcome: &Outcome, pace_of_load: Pace, connecting: &Moments) -> Value {
+fn end_field(outcome: &Outcome, pace_of_load: Pace, connecting: &Moments) -> Value {
     let tally = &outcome.tally;
     json!({
         "pace": pace(pace_of_load),
@@ -117,10 +138,7 @@ pub fn end_field(outcome: &Outcome, pace_of_load: Pace, connecting: &Moments) ->
 }
 
 /// Adds the replay's lines to the summary.
-///
-/// # Errors
-/// `out` cannot be written to.
-pub fn summary(out: &mut impl Write, outcome: &Outcome, pace_of_load: Pace) -> io::Result<()> {
+fn summary(out: &mut dyn Write, outcome: &Outcome, pace_of_load: Pace) -> io::Result<()> {
     let tally = &outcome.tally;
     match pace(pace_of_load) {
         Some(factor) => writeln!(out, "pace: {factor}")?,
@@ -157,7 +175,7 @@ pub fn summary(out: &mut impl Write, outcome: &Outcome, pace_of_load: Pace) -> i
 }
 
 /// Writes how late statements started, `exact` of them within a millisecond.
-fn lateness(out: &mut impl Write, lateness: &Latencies, exact: f64) -> io::Result<()> {
+fn lateness(out: &mut dyn Write, lateness: &Latencies, exact: f64) -> io::Result<()> {
     let ms = |quantile| lateness.at_quantile(quantile) as f64 / 1e6;
     writeln!(
         out,

@@ -8,19 +8,16 @@ use pgdyno_engine::latencies::Moments;
 use pgdyno_engine::recorder::{Counts, ScriptRecord};
 use pgdyno_engine::report::Report;
 use pgdyno_engine::spec::{Limit, OnError, OnLoss, Pipelining, Sessions, Spec, Tries};
-use pgdyno_replay::{Outcome, Pace};
 use pgdyno_script::QueryMode;
 
 use crate::database_setup::Partitions;
-use crate::lua;
 use crate::outages;
 use crate::pauses;
 use crate::percentiles::Percentiles;
 use crate::phase_summary;
-use crate::replay;
+use crate::workload::{Place, Results};
 
 /// What the summary contains in addition to the report.
-#[derive(Debug)]
 pub struct SummaryContext<'a> {
     pub spec: &'a Spec,
     /// Value of `:scale`.
@@ -37,10 +34,7 @@ pub struct SummaryContext<'a> {
     pub percentiles: Option<&'a Percentiles>,
     /// The instant of the first transaction.
     pub origin: Nanos,
-    /// Whether statements are reported as in sysbench.
-    pub counts_statements: bool,
-    /// What was replayed, and how fast.
-    pub replay: Option<(&'a Outcome, Pace)>,
+    pub results: &'a dyn Results,
     /// Whether the summary says that the number of threads is automatic.
     pub is_automatic: bool,
 }
@@ -50,12 +44,15 @@ pub struct SummaryContext<'a> {
 /// # Errors
 /// `out` cannot be written to.
 pub fn write(out: &mut impl Write, shown: &SummaryContext<'_>, report: &Report) -> io::Result<()> {
+    write_common(out, shown, report)?;
+    shown.results.write(Place::Last, report, out)
+}
+
+fn write_common(out: &mut impl Write, shown: &SummaryContext<'_>, report: &Report) -> io::Result<()> {
     head(out, shown)?;
     let counts = report.counts();
     length(out, shown, &counts)?;
-    if let Some((outcome, pace)) = shown.replay {
-        replay::summary(out, outcome, pace)?;
-    }
+    shown.results.write(Place::AfterLength, report, out)?;
     let total = total(&counts);
     // the other lines would divide by zero
     if total == 0 {
@@ -70,9 +67,7 @@ pub fn write(out: &mut impl Write, shown: &SummaryContext<'_>, report: &Report) 
         percentiles.write(out, "", &report.latency())?;
     }
     throughput(out, shown, report)?;
-    if shown.counts_statements {
-        lua::summary(out, report)?;
-    }
+    shown.results.write(Place::AfterThroughput, report, out)?;
     outages(out, shown, report)?;
     scripts(out, shown, report, total)?;
     match &shown.spec.phases {

@@ -18,15 +18,28 @@ use super::tpcc_options::TpccLoad;
 use crate::percentiles::Percentiles;
 use crate::worker_options::{BUSY_SHARE, Workers};
 
+/// What the clients run.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum WorkloadChoice {
+    /// -b, -f, -N, -S
+    #[default]
+    Scripts,
+    /// --lua, --workload
+    Lua(LuaChoice),
+    /// --replay
+    Replay(ReplayChoice),
+    /// --workload=tpcc
+    Tpcc(TpccLoad),
+    /// --workload=tpch
+    Tpch,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Benchmark {
     /// How to reach the server.
     pub connection: Connection,
     pub scripts: Vec<ScriptChoice>,
-    /// --workload=tpcc
-    pub tpcc: Option<TpccLoad>,
-    /// --workload=tpch
-    pub tpch: bool,
+    pub workload: WorkloadChoice,
     /// -c
     pub clients: usize,
     /// -j, --max-workers
@@ -111,10 +124,6 @@ pub struct Benchmark {
     pub await_start: bool,
     /// --check
     pub check: Option<Check>,
-    /// --lua, --workload
-    pub lua: Option<LuaChoice>,
-    /// --replay
-    pub replay: Option<ReplayChoice>,
 }
 
 impl Default for Benchmark {
@@ -123,8 +132,7 @@ impl Default for Benchmark {
         Self {
             connection: Connection::default(),
             scripts: Vec::new(),
-            tpcc: None,
-            tpch: false,
+            workload: WorkloadChoice::Scripts,
             clients: 1,
             workers: Workers::Fixed(1),
             busy_share: BUSY_SHARE,
@@ -167,8 +175,6 @@ impl Default for Benchmark {
             part: None,
             await_start: false,
             check: None,
-            lua: None,
-            replay: None,
         }
     }
 }

@@ -4,16 +4,14 @@ use pgdyno_engine::load_share::LoadShare;
 use pgdyno_engine::schedule::{Arrivals, Spacing};
 use pgdyno_engine::spec::{Limit, OnError, Sessions, Tries};
 
-use super::benchmark_options::{Benchmark, BenchmarkOptions};
+use super::benchmark_options::{Benchmark, BenchmarkOptions, WorkloadChoice};
 use super::initialize_options::Initialize;
-use super::lua_options::LuaChoice;
 use super::option_row::Partner;
 use super::option_sections::Given;
 use super::option_values::{ScramKeys, ScriptChoice, Vacuum};
 use super::reconnect_option::Patience;
-use super::replay_options::ReplayChoice;
 use super::request::{Request, UsageError};
-use super::tpcc_options::{TpccCheck, TpccLoad};
+use super::tpcc_options::TpccCheck;
 use super::tpch_options;
 use crate::called_as::CalledAs;
 use crate::messages::Failure;
@@ -87,11 +85,10 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
     let mut load = given.load.load.clone();
     load.connection = given.common.connection.clone();
     load.debug = given.common.debug;
-    load.replay = replay(&given, &mut load)?;
-    load.lua = lua(&mut given, &mut load)?;
-    load.tpcc = tpcc(&given, &mut load)?;
-    load.tpch = given.load.tpch;
-    if load.tpch {
+    resolve_replay(&given, &mut load)?;
+    resolve_lua(&mut given, &mut load)?;
+    resolve_tpcc(&given, &mut load)?;
+    if given.load.tpch {
         refuse_script_options(&given, "tpch", "Queries are sent in the simple protocol.")?;
         tpch_options::shape(&given.load, &mut load)?;
     }
@@ -110,12 +107,12 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
         return Err(Failure::new("--progress-timestamp is allowed only under --progress"));
     }
     load.tries = tries(&given.load, &load)?;
-    load.arrivals = match &load.replay {
-        Some(replay) => replay.arrivals(),
-        None => arrivals(given.load.rate_per_s, load.spacing),
+    load.arrivals = match &load.workload {
+        WorkloadChoice::Replay(replay) => replay.arrivals(),
+        _ => arrivals(given.load.rate_per_s, load.spacing),
     };
     load.pacing.check(load.arrivals)?;
-    if let Some(tpcc) = &load.tpcc {
+    if let WorkloadChoice::Tpcc(tpcc) = &load.workload {
         tpcc.agree(load.arrivals, load.phases_file.is_some())?;
     }
     if let Some(part) = load.part {
@@ -130,22 +127,24 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
 }
 
 /// --replay, whose statements are the only ones of its load.
-fn replay(given: &Given, load: &mut Benchmark) -> Result<Option<ReplayChoice>, Failure> {
+fn resolve_replay(given: &Given, load: &mut Benchmark) -> Result<(), Failure> {
     let Some(replay) = given.load.replay.resolve()? else {
-        return Ok(None);
+        return Ok(());
     };
     given.refuse_with(Partner::Replay)?;
     load.scripts.push(replay.script());
     load.sessions = Sessions::Driven;
     load.on_error = OnError::Continue;
-    Ok(Some(replay))
+    load.limit = Limit::Driven;
+    load.workload = WorkloadChoice::Replay(replay);
+    Ok(())
 }
 
 /// --lua and --workload, whose script is the only one of its load.
-fn lua(given: &mut Given, load: &mut Benchmark) -> Result<Option<LuaChoice>, Failure> {
+fn resolve_lua(given: &mut Given, load: &mut Benchmark) -> Result<(), Failure> {
     let sizes = given.initialize.sizes.of_workload();
     let Some(lua) = std::mem::take(&mut given.load.lua).resolve(sizes)? else {
-        return Ok(None);
+        return Ok(());
     };
     given.refuse_with(Partner::Lua)?;
     load.scripts.push(lua.script());
@@ -155,13 +154,14 @@ fn lua(given: &mut Given, load: &mut Benchmark) -> Result<Option<LuaChoice>, Fai
         let message = format!("--part cannot be used with --lua-command={}", lua.command);
         return Err(Failure::new(message).hint("Run it once, on one generator without --part."));
     }
-    Ok(Some(lua))
+    load.workload = WorkloadChoice::Lua(lua);
+    Ok(())
 }
 
 /// --workload=tpcc, which has its own scripts.
-fn tpcc(given: &Given, load: &mut Benchmark) -> Result<Option<TpccLoad>, Failure> {
+fn resolve_tpcc(given: &Given, load: &mut Benchmark) -> Result<(), Failure> {
     if !given.load.tpcc {
-        return Ok(None);
+        return Ok(());
     }
     if !load.scripts.is_empty() {
         return Err(Failure::new("-b, -f, -N and -S cannot be used with --workload=tpcc, which has its own scripts"));
@@ -169,7 +169,8 @@ fn tpcc(given: &Given, load: &mut Benchmark) -> Result<Option<TpccLoad>, Failure
     refuse_script_options(given, "tpcc", "--tpcc-variant selects how statements are sent.")?;
     let tpcc = given.tpcc.load();
     load.scripts = tpcc.scripts();
-    Ok(Some(tpcc))
+    load.workload = WorkloadChoice::Tpcc(tpcc);
+    Ok(())
 }
 
 /// Refuses options of scripts, which would have no effect on a workload of pgdrive's own.
@@ -206,7 +207,6 @@ fn limit(given: &BenchmarkOptions, load: &Benchmark) -> Result<Limit, Failure> {
         }
         (Some(transactions), None) => Limit::Transactions(transactions),
         (None, Some(duration)) => Limit::Duration(duration),
-        (None, None) if load.replay.is_some() => Limit::Driven,
         (None, None) => load.limit,
     };
     if !load.warmup.is_zero() && matches!(limit, Limit::Transactions(_)) {
@@ -232,7 +232,7 @@ fn part(given: &BenchmarkOptions, load: &Benchmark) -> Result<Option<LoadShare>,
 
 /// --max-tries; errors that a Lua script ignores are retried until the end of the load.
 fn tries(given: &BenchmarkOptions, load: &Benchmark) -> Result<Tries, Failure> {
-    if load.lua.is_some() {
+    if matches!(load.workload, WorkloadChoice::Lua(_)) {
         return Ok(given.tries.unwrap_or(Tries::Unlimited));
     }
     let tries = given.tries.unwrap_or(load.tries);
@@ -257,7 +257,7 @@ fn arrivals(rate_per_s: Option<f64>, spacing: Option<Spacing>) -> Arrivals {
 /// -n and -v; workloads with tables of their own are not vacuumed.
 fn vacuum(given: &BenchmarkOptions, load: &Benchmark) -> Vacuum {
     match (given.no_vacuum, given.vacuum_all) {
-        _ if load.lua.is_some() || load.tpcc.is_some() || load.tpch || load.replay.is_some() => Vacuum::Nothing,
+        _ if load.workload != WorkloadChoice::Scripts => Vacuum::Nothing,
         (true, _) => Vacuum::Nothing,
         (false, true) => Vacuum::All,
         (false, false) => Vacuum::Small,

@@ -5,7 +5,7 @@ use pgdyno_dataset::tpch::MOST_SCALE;
 use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::Limit;
 
-use super::benchmark_options::{Benchmark, BenchmarkOptions};
+use super::benchmark_options::{Benchmark, BenchmarkOptions, WorkloadChoice};
 use super::option_row::Row;
 use super::option_values::{Origin, ScriptChoice, Seed};
 use crate::messages::Failure;
@@ -100,6 +100,7 @@ pub(super) fn shape(given: &BenchmarkOptions, load: &mut Benchmark) -> Result<()
             return Err(Failure::new(message).hint("It runs its queries once; -c is the number of streams."));
         }
     }
+    load.workload = WorkloadChoice::Tpch;
     load.scripts.push(ScriptChoice {
         origin: Origin::Driven { name: "TPC-H".to_owned(), commands: Step::all().map(Step::name).collect() },
         weight: 1,

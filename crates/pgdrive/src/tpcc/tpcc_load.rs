@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use pgdyno_connect::{Params, Session};
+use pgdyno_connect::Session;
 use pgdyno_dataset::Stamp;
 use pgdyno_dataset::dataset_stamp::Reading;
 use pgdyno_dataset::tpcc::nurand::{self, c_of_load, c_of_run};
 use pgdyno_dataset::tpcc::{Profile, VERSION};
-use pgdyno_engine::clock::{Clock, Nanos};
+use pgdyno_engine::clock::Nanos;
 use pgdyno_engine::driver::Drivers;
 use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::spec::{Limit, Spec, WeightedProgram};
@@ -16,11 +16,12 @@ use pgdyno_script::Rng;
 use super::deferred::Deferred;
 use super::inputs::{Constants, Rules};
 use super::mix_and_pauses::pauses;
-use super::server_counts::ServerCounts;
+use super::server_counts::{self, ServerCounts};
 use super::terminal::{Terminals, prepared_statements};
 use super::transaction_kind::Kind;
 use crate::messages::{Failure, Messages};
 use crate::options::{PacingChoice, TpccLoad};
+use crate::workload::SetUp;
 
 const LOAD_IT: &str = "Load it by \"pgdrive -i --dataset=tpcc --warehouses=NUM\", with the same profile.";
 /// Separates users' inputs from other random numbers with the run's seed.
@@ -44,25 +45,17 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// Checks the database and connects the additional sessions; `asks` says whether to query the
-    /// server's own counts.
+    /// Checks the database and connects the additional sessions.
     ///
     /// # Errors
     /// The database contains something else, or the server refuses a connection.
-    pub fn new(
-        session: &mut Session,
-        params: &Params,
-        load: &TpccLoad,
-        (clients, asks): (usize, bool),
-        seed: u64,
-        clock: Clock,
-        messages: &Messages,
-    ) -> Result<Self, Failure> {
+    pub fn new(session: &mut Session, load: &TpccLoad, set_up: &SetUp<'_>) -> Result<Self, Failure> {
+        let &SetUp { options, params, seed, clock, messages } = set_up;
         let rules = rules(session, load, seed, messages)?;
         let prepared = prepared_statements(load.variant, &rules)
             .map_err(|error| Failure::new(format!("could not prepare statements: {error}")))?;
         let deferred = match rules.profile {
-            Profile::Spec => Some(Deferred::start(params, clients, clock)?),
+            Profile::Spec => Some(Deferred::start(params, options.clients, clock)?),
             Profile::Hammerdb(_) => None,
         };
         let terminals = Terminals {
@@ -77,7 +70,7 @@ impl Ready {
             load: load.clone(),
             pauses: load.pauses(),
             deferred,
-            server: match asks {
+            server: match server_counts::is_asked_by(options.part, options.limit) {
                 true => ServerCounts::start(params, clock)?,
                 false => ServerCounts::of_another(),
             },

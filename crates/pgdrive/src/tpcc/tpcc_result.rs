@@ -20,6 +20,7 @@ use super::transaction_kind::Kind;
 use crate::events::Events;
 use crate::options::TpccLoad;
 use crate::phase_summary;
+use crate::workload::{Place, Results};
 
 /// The most orders per minute that the ten terminals of a warehouse can place with the standard's
 /// pauses.
@@ -46,6 +47,7 @@ pub struct Figures {
     types: Vec<Answered>,
     server: Result<Counted, String>,
     delivered: Option<Delivered>,
+    refusal: Option<String>,
 }
 
 /// The response times of a type.
@@ -55,6 +57,23 @@ struct Answered {
     count: u64,
     p90: Option<Duration>,
     limit: Duration,
+}
+
+impl Results for Figures {
+    fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
+    }
+
+    fn add_end_fields(&self, end: &mut Value, spec: &Spec, _report: &Report, events: &mut Events) {
+        end["tpcc"] = self.event(spec, events);
+    }
+
+    fn write(&self, place: Place, _report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        match place {
+            Place::Last => self.write_lines(out),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Figures {
@@ -82,7 +101,7 @@ impl Figures {
             true => [orders.iter().sum(), 0],
             false => orders,
         };
-        Self {
+        let mut figures = Self {
             load: ready.load,
             rules: ready.rules,
             pauses: ready.pauses,
@@ -96,12 +115,14 @@ impl Figures {
             types: types.into(),
             server,
             delivered,
-        }
+            refusal: None,
+        };
+        figures.refusal = figures.refuse(spec);
+        figures
     }
 
     /// Why the result is invalid; None if it is valid.
-    #[must_use]
-    pub fn refusal(&self, spec: &Spec) -> Option<String> {
+    fn refuse(&self, spec: &Spec) -> Option<String> {
         // the mix is that of all generators, so the program that merges them checks it
         let is_part = spec.share.is_some();
         if is_part || phase_summary::has_other_weights(spec) || self.transactions == 0 {
@@ -133,10 +154,7 @@ impl Figures {
     }
 
     /// Writes the lines after the summary.
-    ///
-    /// # Errors
-    /// `out` cannot be written to.
-    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+    fn write_lines(&self, out: &mut dyn Write) -> io::Result<()> {
         let Rules { warehouses, profile, is_bound, .. } = self.rules;
         let binding = match is_bound {
             true => "each client at its home warehouse",
@@ -253,8 +271,7 @@ impl Figures {
     }
 
     /// The `tpcc` field of the `end` event.
-    #[must_use]
-    pub fn event(&self, refusal: Option<&str>, spec: &Spec, events: &mut Events) -> Value {
+    fn event(&self, spec: &Spec, events: &mut Events) -> Value {
         let c = self.rules.c;
         json!({
             "profile": self.rules.profile.name(),
@@ -278,7 +295,7 @@ impl Figures {
             "new_orders": { "committed": self.committed, "rolled_back": self.rolled_back },
             "types": self.type_events(),
             "mix": self.mix_events(),
-            "refused": refusal,
+            "refused": self.refusal,
             "mix_is_one": !phase_summary::has_other_weights(spec),
             "deferred": (self.delivered.as_ref()).map(|delivered| self.deferred_event(delivered, spec, events)),
         })

@@ -4,10 +4,14 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use pgdyno_engine::clock::Nanos;
+use pgdyno_engine::report::Report;
+use pgdyno_engine::spec::Spec;
 use serde_json::{Value, json};
 
 use super::queries::QUERIES;
 use super::stream::{Step, Streams, Timing};
+use crate::events::Events;
+use crate::workload::{Place, Results};
 
 /// What the figures must not be taken for.
 const DERIVED: &str = "derived from TPC-H, not comparable with published TPC-H results";
@@ -23,6 +27,19 @@ pub struct Figures {
     /// Queries per hour times the scale factor, while all streams run.
     throughput: Option<f64>,
     throughput_s: Option<f64>,
+}
+
+impl Results for Figures {
+    fn add_end_fields(&self, end: &mut Value, _spec: &Spec, _report: &Report, _events: &mut Events) {
+        end["tpch"] = self.event();
+    }
+
+    fn write(&self, place: Place, _report: &Report, out: &mut dyn Write) -> io::Result<()> {
+        match place {
+            Place::Last => self.write_lines(out),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Figures {
@@ -58,10 +75,7 @@ impl Figures {
     }
 
     /// Writes the lines after the summary.
-    ///
-    /// # Errors
-    /// `out` cannot be written to.
-    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+    fn write_lines(&self, out: &mut dyn Write) -> io::Result<()> {
         let scale_factor = self.streams.tpch.scale_factor();
         let streams = self.streams.streams;
         writeln!(out, "scale factor {scale_factor}, {streams} streams; {DERIVED}")?;
@@ -83,8 +97,7 @@ impl Figures {
     }
 
     /// The `tpch` field of the `end` event.
-    #[must_use]
-    pub fn event(&self) -> Value {
+    fn event(&self) -> Value {
         let timing = |one: &Timing| {
             json!({
                 "stream": one.stream,

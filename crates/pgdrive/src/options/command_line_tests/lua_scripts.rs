@@ -2,10 +2,17 @@
 
 use super::*;
 
+fn lua(load: &Benchmark) -> &LuaChoice {
+    match &load.workload {
+        WorkloadChoice::Lua(choice) => choice,
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn a_lua_script_is_the_only_script_of_its_load() {
     let load = load(&["--lua", "oltp_insert", "--lua-opt", "tables=4", "-c", "8"]);
-    let lua = load.lua.expect("it was given");
+    let lua = lua(&load);
     assert_eq!(lua.source, LuaSource::File("oltp_insert".into()));
     assert_eq!(lua.command, "run");
     assert_eq!(lua.options, [("tables".to_owned(), "4".to_owned())]);
@@ -28,9 +35,9 @@ fn a_check_executes_a_script_only_when_asked_to() {
 #[test]
 fn sizes_of_tables_are_options_of_a_workload() {
     let load = load(&["--workload=oltp-insert", "--tables=4", "--table-size=50"]);
-    let options = load.lua.expect("it was given").options;
+    let options = &lua(&load).options;
     let size = ("table_size".to_owned(), "50".to_owned());
-    assert_eq!(options, [("tables".to_owned(), "4".to_owned()), size]);
+    assert_eq!(*options, [("tables".to_owned(), "4".to_owned()), size]);
 }
 
 #[test]
