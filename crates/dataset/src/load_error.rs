@@ -1,43 +1,37 @@
 //! Why a load ended early.
 
-use std::fmt;
-
 use pgdyno_connect::SessionError;
 
 /// Why a load ended early. Displayed in pgbench's words where it has some.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The server refused a statement, or the connection was lost.
+    #[error("query failed: {}", display_of_query(sql, error))]
     Query {
-        /// The statement.
         sql: String,
-        /// The error of the session.
+        #[source]
         error: SessionError,
     },
-    /// The server refused to begin a COPY.
-    CopyStart(SessionError),
-    /// The server refused the rows, or the connection was lost.
-    CopyRows(SessionError),
-    /// The dataset has no such step.
-    NoSuchStep {
-        /// Name of the dataset.
-        dataset: &'static str,
-        /// The step's letter.
-        letter: char,
-    },
+    #[error("unexpected copy in result: {0}")]
+    CopyStart(#[source] SessionError),
+    #[error("PQendcopy failed: {0}")]
+    CopyRows(#[source] SessionError),
+    #[error("initialization step \"{letter}\" is not one of dataset {dataset}")]
+    NoSuchStep { dataset: &'static str, letter: char },
     /// There is no load that could be resumed, or it has other options.
+    #[error("could not resume the load: {0}")]
     NotResumable(String),
-    /// The server's number of rows differs from the number that was sent.
-    Miscounted {
-        /// The table.
-        table: String,
-        /// Rows that it should have.
-        expected: u64,
-        /// Rows that were committed.
-        found: u64,
-    },
-    /// The load was stopped; what was not committed is rolled back.
+    #[error("could not complete the load: {table} should have {expected} rows, and {found} were committed")]
+    Miscounted { table: String, expected: u64, found: u64 },
+    #[error("interrupted; the tables are not complete")]
     Interrupted,
+}
+
+fn display_of_query(sql: &str, error: &SessionError) -> String {
+    match error {
+        // the server reports a position in the statement, which libpq displays
+        SessionError::Server(error) => error.display_with_query(sql).to_string(),
+        error => error.to_string(),
+    }
 }
 
 impl LoadError {
@@ -64,38 +58,6 @@ impl LoadError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NotResumable(_) => Some("Start over without --resume: the tables are dropped and created again."),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            // the server reports a position in the statement, which libpq displays
-            Self::Query { sql, error: SessionError::Server(error) } => {
-                write!(f, "query failed: {}", error.display_with_query(sql))
-            }
-            Self::Query { error, .. } => write!(f, "query failed: {error}"),
-            Self::CopyStart(error) => write!(f, "unexpected copy in result: {error}"),
-            Self::CopyRows(error) => write!(f, "PQendcopy failed: {error}"),
-            Self::NoSuchStep { dataset, letter } => {
-                write!(f, "initialization step \"{letter}\" is not one of dataset {dataset}")
-            }
-            Self::NotResumable(why) => write!(f, "could not resume the load: {why}"),
-            Self::Miscounted { table, expected, found } => write!(
-                f,
-                "could not complete the load: {table} should have {expected} rows, and {found} were committed"
-            ),
-            Self::Interrupted => f.write_str("interrupted; the tables are not complete"),
-        }
-    }
-}
-
-impl std::error::Error for LoadError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Query { error, .. } | Self::CopyStart(error) | Self::CopyRows(error) => Some(error),
             _ => None,
         }
     }

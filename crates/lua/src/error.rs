@@ -1,9 +1,8 @@
 //! Errors of a script or its options, as messages.
 
-use std::fmt;
-
 /// Why a script cannot be run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct ScriptError {
     /// The error, with file and line if it is in a file.
     pub message: String,
@@ -21,14 +20,6 @@ impl ScriptError {
         self
     }
 }
-
-impl fmt::Display for ScriptError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for ScriptError {}
 
 impl From<mlua::Error> for ScriptError {
     fn from(error: mlua::Error) -> Self {

@@ -33,33 +33,22 @@ mod startup_packet;
 mod statement_error;
 mod worker;
 
-use std::fmt;
 use std::io;
 
 pub use options::{Options, Request};
 
 /// Why the server could not start or continue.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{doing} failed: {cause}")]
 pub struct ServeError {
     doing: String,
+    #[source]
     cause: io::Error,
 }
 
 impl ServeError {
     fn new(doing: impl Into<String>, cause: impl Into<io::Error>) -> Self {
         Self { doing: doing.into(), cause: cause.into() }
-    }
-}
-
-impl fmt::Display for ServeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} failed: {}", self.doing, self.cause)
-    }
-}
-
-impl std::error::Error for ServeError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.cause)
     }
 }
 

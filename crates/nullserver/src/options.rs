@@ -1,7 +1,6 @@
 //! The command line of `pgnull`, resolved once into a complete value.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -49,16 +48,9 @@ pub struct Options {
 }
 
 /// An error in the command line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct UsageError(String);
-
-impl fmt::Display for UsageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for UsageError {}
 
 impl From<lexopt::Error> for UsageError {
     /// Uses the messages of getopt_long, as PostgreSQL's programs do.
@@ -160,91 +152,86 @@ pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Request, UsageEr
     given.resolve().map(|options| Request::Serve(Box::new(options)))
 }
 
-/// The options that were given, before they are resolved.
-#[derive(Default)]
+/// The options, and those that only make sense together.
 struct Given {
-    socket_dir: Option<PathBuf>,
-    listen: Option<IpAddr>,
-    port: Option<u16>,
-    threads: Option<usize>,
-    scale: Option<u32>,
+    options: Options,
     stall_at: Option<Duration>,
     stall_for: Option<Duration>,
-    delay: Duration,
-    error_every: Option<NonZeroU64>,
     error_code: Option<SqlState>,
-    close_every: Option<NonZeroU64>,
-    parent_lease: bool,
+}
+
+impl Default for Given {
+    fn default() -> Self {
+        let options = Options {
+            socket_dir: None,
+            listen: None,
+            port: 5432,
+            threads: 1,
+            scale: 1,
+            stall: None,
+            delay: Duration::ZERO,
+            error_every: None,
+            error_code: SqlState::SERIALIZATION_FAILURE,
+            close_every: None,
+            parent_lease: false,
+        };
+        Self { options, stall_at: None, stall_for: None, error_code: None }
+    }
 }
 
 impl Given {
     fn take(&mut self, name: &str, value: &str) -> Result<(), UsageError> {
+        let options = &mut self.options;
         match name {
-            "socket-dir" => self.socket_dir = Some(PathBuf::from(value)),
-            "listen" => self.listen = Some(valid(name, value, value.parse().ok(), "an IP address")?),
-            "port" => {
-                let port = value.parse().ok();
-                self.port = Some(valid(name, value, port, "a port from 0 to 65535")?);
-            }
+            "socket-dir" => options.socket_dir = Some(PathBuf::from(value)),
+            "listen" => options.listen = Some(valid(name, value, value.parse().ok(), "an IP address")?),
+            "port" => options.port = valid(name, value, value.parse().ok(), "a port from 0 to 65535")?,
             "threads" => {
                 let threads = value.parse().ok().filter(|n| (1..=256).contains(n));
-                self.threads = Some(valid(name, value, threads, "a whole number from 1 to 256")?);
+                options.threads = valid(name, value, threads, "a whole number from 1 to 256")?;
             }
             "scale" => {
                 let scale = value.parse().ok().filter(|&n| n > 0);
-                let what = "a whole number from 1 to 4294967295";
-                self.scale = Some(valid(name, value, scale, what)?);
+                options.scale = valid(name, value, scale, "a whole number from 1 to 4294967295")?;
             }
             "delay-us" => {
-                let delay = value.parse().ok().map(Duration::from_micros);
-                let delay = delay.filter(|delay| *delay <= LONGEST);
-                let what = "whole microseconds from 0 to 2147483647000000";
-                self.delay = valid(name, value, delay, what)?;
+                let delay = value.parse().ok().map(Duration::from_micros).filter(|delay| *delay <= LONGEST);
+                options.delay = valid(name, value, delay, "whole microseconds from 0 to 2147483647000000")?;
             }
             "stall-at" => self.stall_at = Some(seconds(name, value)?),
             "stall-for" => self.stall_for = Some(seconds(name, value)?),
-            "error-every" => self.error_every = Some(count(name, value)?),
+            "error-every" => options.error_every = Some(count(name, value)?),
             "error-sqlstate" => {
                 let code = SqlState::parse(value.as_bytes());
-                let what = "five digits or capital letters";
-                self.error_code = Some(valid(name, value, code, what)?);
+                self.error_code = Some(valid(name, value, code, "five digits or capital letters")?);
             }
-            "close-every" => self.close_every = Some(count(name, value)?),
-            "parent-lease" => self.parent_lease = true,
+            "close-every" => options.close_every = Some(count(name, value)?),
+            "parent-lease" => options.parent_lease = true,
             _ => unreachable!("the table has no option {name}"),
         }
         Ok(())
     }
 
     fn resolve(self) -> Result<Options, UsageError> {
+        let mut options = self.options;
         let wrong = |text: &str| Err(UsageError(text.to_owned()));
-        if self.socket_dir.is_none() && self.listen.is_none() {
+        if options.socket_dir.is_none() && options.listen.is_none() {
             return wrong("nowhere to listen: give --socket-dir, --listen or both");
         }
-        if self.port == Some(0) && self.listen.is_none() {
+        if options.port == 0 && options.listen.is_none() {
             return wrong("--port=0 needs --listen: a unix socket has the port in its name");
         }
-        if self.error_code.is_some() && self.error_every.is_none() {
-            return wrong("--error-sqlstate needs --error-every");
+        if let Some(code) = self.error_code {
+            if options.error_every.is_none() {
+                return wrong("--error-sqlstate needs --error-every");
+            }
+            options.error_code = code;
         }
-        let stall = match (self.stall_at, self.stall_for) {
-            (None, None) => None,
-            (Some(at), Some(lasts)) => Some((at, lasts)),
-            _ => return wrong("--stall-at and --stall-for need each other"),
-        };
-        Ok(Options {
-            socket_dir: self.socket_dir,
-            listen: self.listen,
-            port: self.port.unwrap_or(5432),
-            threads: self.threads.unwrap_or(1),
-            scale: self.scale.unwrap_or(1),
-            stall,
-            delay: self.delay,
-            error_every: self.error_every,
-            error_code: self.error_code.unwrap_or(SqlState::SERIALIZATION_FAILURE),
-            close_every: self.close_every,
-            parent_lease: self.parent_lease,
-        })
+        if self.stall_at.is_some() != self.stall_for.is_some() {
+            return wrong("--stall-at and --stall-for need each other");
+        }
+        options.stall = self.stall_at.zip(self.stall_for);
+        Ok(options)
     }
 }
 

@@ -1,7 +1,6 @@
 //! The command line of `pgprobe`, resolved once into a complete value.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -49,16 +48,9 @@ pub struct Server {
 }
 
 /// An error in the command line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct UsageError(String);
-
-impl fmt::Display for UsageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for UsageError {}
 
 impl From<lexopt::Error> for UsageError {
     fn from(error: lexopt::Error) -> Self {

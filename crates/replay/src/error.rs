@@ -1,29 +1,19 @@
 //! Why a replay file cannot be used.
 
-use std::fmt;
 use std::io;
 use std::path::Path;
 
 use serde::Deserialize;
 
 /// An error in a replay file, with its place.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {message}")]
 pub struct ReplayError {
     /// The file's name, and the line's number if the error is in a line.
     pub place: String,
-    /// What is wrong.
     pub message: String,
-    /// The remedy, if there is one.
     pub hint: Option<&'static str>,
 }
-
-impl fmt::Display for ReplayError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.message)
-    }
-}
-
-impl std::error::Error for ReplayError {}
 
 impl ReplayError {
     /// An error of the file as a whole.

@@ -1,7 +1,5 @@
 //! The built-in scripts.
 
-use std::fmt;
-
 use crate::ast::Source;
 
 /// A built-in script.
@@ -64,36 +62,13 @@ SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
 ];
 
 /// Why a name does not select a built-in script. Display [`builtin_list`] with it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuiltinError {
-    /// No script's name begins with the text.
-    NotFound {
-        /// The given text.
-        name: String,
-    },
-    /// Several scripts' names begin with the text.
-    Ambiguous {
-        /// The given text.
-        prefix: String,
-        /// How many there are.
-        count: usize,
-    },
+    #[error("no builtin script found for name \"{name}\"")]
+    NotFound { name: String },
+    #[error("ambiguous builtin name: {count} builtin scripts found for prefix \"{prefix}\"")]
+    Ambiguous { prefix: String, count: usize },
 }
-
-impl fmt::Display for BuiltinError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            BuiltinError::NotFound { name } => {
-                write!(f, "no builtin script found for name \"{name}\"")
-            }
-            BuiltinError::Ambiguous { prefix, count } => {
-                write!(f, "ambiguous builtin name: {count} builtin scripts found for prefix \"{prefix}\"")
-            }
-        }
-    }
-}
-
-impl std::error::Error for BuiltinError {}
 
 /// The only built-in script whose name begins with `prefix`.
 pub fn builtin(prefix: &str) -> Result<Builtin, BuiltinError> {

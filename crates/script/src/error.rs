@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use thiserror::Error;
+
 use crate::number::fixed;
 
 /// A syntax error at a line of a script; displayed as pgbench does, in three lines:
@@ -49,154 +51,81 @@ impl fmt::Display for SyntaxError {
 }
 
 /// Why a script was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ParseError {
     /// An error in a backslash command. (Boxed, because it is large and rare.)
+    #[error("{0}")]
     Syntax(Box<SyntaxError>),
     /// `\if`, `\elif`, `\else` and `\endif` do not match.
+    #[error("condition error in script \"{script}\" command {command}: {message}")]
     Condition {
-        /// Name of the script.
         script: String,
-        /// Command number, from 1.
+        /// From 1.
         command: usize,
-        /// The error message.
         message: &'static str,
     },
-    /// The script has no command.
-    Empty {
-        /// Name of the script.
-        script: String,
-    },
+    #[error("empty command list for script \"{script}\"")]
+    Empty { script: String },
 }
-
-impl fmt::Display for ParseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ParseError::Syntax(error) => error.fmt(f),
-            ParseError::Condition { script, command, message } => {
-                write!(f, "condition error in script \"{script}\" command {command}: {message}")
-            }
-            ParseError::Empty { script } => {
-                write!(f, "empty command list for script \"{script}\"")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ParseError {}
 
 /// Why a script cannot be compiled for a query mode.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CompileError {
     /// More than 255 variables in a statement of the extended protocol.
-    TooManyArguments {
-        /// The statement.
-        sql: String,
-    },
+    #[error("statement has too many arguments (maximum is 255): {sql}")]
+    TooManyArguments { sql: String },
 }
-
-impl fmt::Display for CompileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CompileError::TooManyArguments { sql } => {
-                write!(f, "statement has too many arguments (maximum is 255): {sql}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for CompileError {}
 
 /// A name that a variable cannot have.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{context}: invalid variable name: \"{name}\"")]
 pub struct InvalidName {
     /// The command that assigns: `set`, `gset`, `aset`, `setshell`, `startup`, ...
     pub context: &'static str,
-    /// The name.
     pub name: String,
 }
 
-impl fmt::Display for InvalidName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: invalid variable name: \"{}\"", self.context, self.name)
-    }
-}
-
-impl std::error::Error for InvalidName {}
-
 /// Why a command failed while a client ran it.
-#[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // the messages below explain the fields
+#[derive(Clone, Debug, PartialEq, Error)]
 pub enum EvalError {
+    #[error("undefined variable \"{name}\"")]
     UndefinedVariable { name: String },
+    #[error("malformed variable \"{name}\" value: \"{text}\"")]
     MalformedVariable { name: String, text: String },
+    #[error("value \"{text}\" is out of range for type bigint")]
     BigintOutOfRange { text: String },
+    #[error("invalid input syntax for type bigint: \"{text}\"")]
     NotABigint { text: String },
+    #[error("cannot coerce {from} to {to}")]
     CannotCoerce { from: &'static str, to: &'static str },
+    #[error("double to int overflow for {}", fixed(*value))]
     DoubleToInt { value: f64 },
+    #[error("bigint {operation} out of range")]
     IntOverflow { operation: &'static str },
+    #[error("division by zero")]
     DivisionByZero,
+    #[error("too many function arguments, maximum is 16")]
     TooManyArguments,
+    #[error("empty range given to random")]
     EmptyRange,
+    #[error("random range is too large")]
     RangeTooLarge,
+    #[error("gaussian parameter must be at least 2.000000 (not {})", fixed(*value))]
     GaussianParameter { value: f64 },
+    #[error("zipfian parameter must be in range [1.001, 1000] (not {})", fixed(*value))]
     ZipfianParameter { value: f64 },
+    #[error("exponential parameter must be greater than zero (not {})", fixed(*value))]
     ExponentialParameter { value: f64 },
+    #[error("permute size parameter must be greater than zero")]
     PermuteSize,
+    #[error("{command}: undefined variable \"{name}\"")]
     SleepUndefined { command: String, name: String },
+    #[error("{command}: invalid sleep time \"{text}\" for variable \"{name}\"")]
     SleepInvalid { command: String, text: String, name: String },
+    #[error("{program}: undefined variable \"{argument}\"")]
     ShellUndefined { program: String, argument: String },
+    #[error("{program}: shell command is too long")]
     ShellTooLong { program: String },
+    #[error("{program}: shell command must return an integer (not \"{output}\")")]
     ShellNotAnInteger { program: String, output: String },
 }
-
-impl fmt::Display for EvalError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UndefinedVariable { name } => write!(f, "undefined variable \"{name}\""),
-            Self::MalformedVariable { name, text } => {
-                write!(f, "malformed variable \"{name}\" value: \"{text}\"")
-            }
-            Self::BigintOutOfRange { text } => {
-                write!(f, "value \"{text}\" is out of range for type bigint")
-            }
-            Self::NotABigint { text } => {
-                write!(f, "invalid input syntax for type bigint: \"{text}\"")
-            }
-            Self::CannotCoerce { from, to } => write!(f, "cannot coerce {from} to {to}"),
-            Self::DoubleToInt { value } => {
-                write!(f, "double to int overflow for {}", fixed(*value))
-            }
-            Self::IntOverflow { operation } => write!(f, "bigint {operation} out of range"),
-            Self::DivisionByZero => f.write_str("division by zero"),
-            Self::TooManyArguments => f.write_str("too many function arguments, maximum is 16"),
-            Self::EmptyRange => f.write_str("empty range given to random"),
-            Self::RangeTooLarge => f.write_str("random range is too large"),
-            Self::GaussianParameter { value } => {
-                write!(f, "gaussian parameter must be at least 2.000000 (not {})", fixed(*value))
-            }
-            Self::ZipfianParameter { value } => {
-                write!(f, "zipfian parameter must be in range [1.001, 1000] (not {})", fixed(*value))
-            }
-            Self::ExponentialParameter { value } => {
-                write!(f, "exponential parameter must be greater than zero (not {})", fixed(*value))
-            }
-            Self::PermuteSize => f.write_str("permute size parameter must be greater than zero"),
-            Self::SleepUndefined { command, name } => {
-                write!(f, "{command}: undefined variable \"{name}\"")
-            }
-            Self::SleepInvalid { command, text, name } => {
-                write!(f, "{command}: invalid sleep time \"{text}\" for variable \"{name}\"")
-            }
-            Self::ShellUndefined { program, argument } => {
-                write!(f, "{program}: undefined variable \"{argument}\"")
-            }
-            Self::ShellTooLong { program } => write!(f, "{program}: shell command is too long"),
-            Self::ShellNotAnInteger { program, output } => {
-                write!(f, "{program}: shell command must return an integer (not \"{output}\")")
-            }
-        }
-    }
-}
-
-impl std::error::Error for EvalError {}

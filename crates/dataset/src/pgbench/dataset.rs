@@ -59,7 +59,10 @@ impl Dataset for Schema {
     }
 
     fn rows(&self, table: usize, units: Range<u64>) -> Box<dyn RowSource + '_> {
-        Box::new(Rows { writer: RowWriter::new(Table::ALL[table], units.start), left: units.end - units.start })
+        Box::new(GeneratedRows {
+            writer: RowWriter::new(Table::ALL[table], units.start),
+            left: units.end - units.start,
+        })
     }
 
     fn drop_tables(&self) -> Vec<String> {
@@ -151,12 +154,12 @@ fn partition(number: u32) -> String {
     format!("pgbench_accounts_{number}")
 }
 
-struct Rows {
+struct GeneratedRows {
     writer: RowWriter,
     left: u64,
 }
 
-impl RowSource for Rows {
+impl RowSource for GeneratedRows {
     fn append(&mut self, most: u64, out: &mut Vec<u8>) -> u64 {
         let rows = most.min(self.left);
         self.writer.append(rows, out);
