@@ -102,7 +102,6 @@ pub struct Part {
 
 impl Table {
     /// A table with exactly this many rows, each a unit, without partitions.
-    #[must_use]
     pub fn of_rows(name: impl Into<String>, rows: u64, stage: u32) -> Self {
         let name = name.into();
         let part = Part { relation: name.clone(), units: 0..rows };
@@ -116,7 +115,6 @@ impl Table {
     }
 
     /// Approximate number of rows of the table.
-    #[must_use]
     pub fn rows(&self) -> u64 {
         self.units * self.rows_a_unit
     }

@@ -75,7 +75,6 @@ pub enum Reading {
 impl Stamp {
     /// SHA-256, in hexadecimal, over lines of `dataset NAME version scale` and, for each table in
     /// its place, `NAME rows`: it detects stamps that were truncated or edited.
-    #[must_use]
     pub fn checksum_of_counts(&self) -> String {
         let mut lines = format!("{} {} {}\n", self.dataset, self.version, self.scale);
         for table in &self.tables {
@@ -89,7 +88,6 @@ impl Stamp {
     }
 
     /// Reads a database's comment.
-    #[must_use]
     pub fn parse(comment: &str) -> Reading {
         let Some((_, inside, _)) = split(comment) else {
             return Reading::Unstamped;
@@ -133,7 +131,6 @@ impl Stamp {
 }
 
 /// A comment with `stamp` in place of its stamp, or after the user's own text, which stays.
-#[must_use]
 pub(crate) fn merged(comment: &str, stamp: &Stamp) -> String {
     let json = serde_json::to_string(stamp).unwrap_or_default();
     let ours = format!("{BEGIN}{json}{END}");

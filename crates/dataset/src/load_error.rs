@@ -36,7 +36,6 @@ fn display_of_query(sql: &str, error: &SessionError) -> String {
 
 impl LoadError {
     /// Additional information: the statement that failed.
-    #[must_use]
     pub fn detail(&self) -> Option<String> {
         match self {
             Self::Query { sql, .. } => Some(format!("Query was: {sql}")),
@@ -45,7 +44,6 @@ impl LoadError {
     }
 
     /// The error of the session, if it was a session that failed.
-    #[must_use]
     pub fn session_error(&self) -> Option<&SessionError> {
         match self {
             Self::Query { error, .. } | Self::CopyStart(error) | Self::CopyRows(error) => Some(error),
@@ -54,7 +52,6 @@ impl LoadError {
     }
 
     /// A remedy for the user, if there is one.
-    #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NotResumable(_) => Some("Start over without --resume: the tables are dropped and created again."),

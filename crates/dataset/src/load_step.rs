@@ -28,7 +28,6 @@ impl Step {
         [Self::Drop, Self::CreateTables, Self::GenerateHere, Self::Vacuum, Self::PrimaryKeys];
 
     /// The step with this letter.
-    #[must_use]
     pub fn from_letter(letter: char) -> Option<Self> {
         Some(match letter {
             'd' => Self::Drop,
@@ -43,7 +42,6 @@ impl Step {
     }
 
     /// The message while the step runs.
-    #[must_use]
     pub fn progress(self) -> &'static str {
         match self {
             Self::Drop => "dropping old tables...",
@@ -57,7 +55,6 @@ impl Step {
     }
 
     /// The letter of this step.
-    #[must_use]
     pub fn letter(self) -> char {
         match self {
             Self::Drop => 'd',
@@ -71,13 +68,11 @@ impl Step {
     }
 
     /// Whether the contents of the tables differ after it.
-    #[must_use]
     pub fn changes_rows(self) -> bool {
         matches!(self, Self::Drop | Self::CreateTables | Self::GenerateHere | Self::GenerateInServer)
     }
 
     /// Name of the step in the line of times.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Drop => "drop tables",

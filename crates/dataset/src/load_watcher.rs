@@ -24,13 +24,11 @@ pub struct Rows<'a> {
 
 impl Rows<'_> {
     /// Rows that were sent in [`Rows::elapsed`].
-    #[must_use]
     pub fn rows_now(&self) -> u64 {
         self.rows.saturating_sub(self.rows_before)
     }
 
     /// Estimated time for the remaining rows at the rate so far; zero before the first.
-    #[must_use]
     pub fn remaining(&self) -> Duration {
         if self.rows_now() == 0 {
             return Duration::ZERO;

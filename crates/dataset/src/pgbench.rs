@@ -50,7 +50,6 @@ impl Table {
     pub const ALL: [Self; 3] = [Self::Branches, Self::Tellers, Self::Accounts];
 
     /// Name of the table.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Branches => "pgbench_branches",
@@ -60,7 +59,6 @@ impl Table {
     }
 
     /// Number of rows for each unit of scale, which is the number of branches.
-    #[must_use]
     pub fn rows_a_branch(self) -> u64 {
         match self {
             Self::Branches => 1,
@@ -70,13 +68,11 @@ impl Table {
     }
 
     /// Number of rows at this scale.
-    #[must_use]
     pub fn rows(self, scale: u32) -> u64 {
         u64::from(scale) * self.rows_a_branch()
     }
 
     /// The statement that makes all rows in the server.
-    #[must_use]
     pub fn insert_select(self, scale: u32) -> String {
         let rows = self.rows(scale);
         match self {

@@ -78,7 +78,6 @@ impl Profile {
         [Self::Hammerdb(Release::V6_0), Self::Hammerdb(Release::V6_1), Self::Hammerdb(Release::V6_1_1), Self::Spec];
 
     /// Name of the profile in options, results and dataset stamps.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Hammerdb(Release::V6_0) => "hammerdb-6.0",
@@ -89,7 +88,6 @@ impl Profile {
     }
 
     /// The profile of this name.
-    #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         if name == Self::NEWEST_HAMMERDB {
             return Some(Self::HAMMERDB);
@@ -99,7 +97,6 @@ impl Profile {
 
     /// The profile that a dataset stamp names. Before releases were told apart, the routines of
     /// `hammerdb` always rolled back.
-    #[must_use]
     pub fn from_stamp(name: &str) -> Option<Self> {
         match name {
             Self::NEWEST_HAMMERDB => Some(Self::Hammerdb(Release::V6_1)),
@@ -108,7 +105,6 @@ impl Profile {
     }
 
     /// Whether routines of this kind commit an order with an unused item.
-    #[must_use]
     pub fn commits_unused_item(self, kind: RoutineKind) -> bool {
         match self {
             Self::Hammerdb(Release::V6_0) => true,
@@ -118,7 +114,6 @@ impl Profile {
     }
 
     /// Percentage of customers with bad credit.
-    #[must_use]
     pub fn bad_credit_percent(self) -> u64 {
         match self {
             Self::Hammerdb(_) => 50,
@@ -165,7 +160,6 @@ impl TableName {
     ];
 
     /// Name of the table.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Item => "item",
@@ -182,7 +176,6 @@ impl TableName {
 
     /// Rows for each warehouse, approximate for order_line; None for item, which all warehouses
     /// share.
-    #[must_use]
     pub fn rows_a_warehouse(self) -> Option<u64> {
         Some(match self {
             Self::Item => return None,

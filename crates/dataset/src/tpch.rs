@@ -33,7 +33,6 @@ pub struct Tpch {
 impl Tpch {
     /// The tables at scale factor `scale`; None unless it is from 0.01 to [`MOST_SCALE`] and has at
     /// most two decimals.
-    #[must_use]
     pub fn new(scale: f64) -> Option<Self> {
         let hundredths = scale * UNITS_A_SCALE;
         let is_whole = (hundredths - hundredths.round()).abs() < 1e-6;
@@ -42,20 +41,17 @@ impl Tpch {
     }
 
     /// The tables of a dataset stamp with this scale.
-    #[must_use]
     pub fn of_stamp(scale: u64) -> Option<Self> {
         let hundredths = u32::try_from(scale).ok()?;
         Some(Self { hundredths })
     }
 
     /// The scale factor.
-    #[must_use]
     pub fn scale_factor(self) -> f64 {
         f64::from(self.hundredths) / UNITS_A_SCALE
     }
 
     /// Number of rows of `orders`.
-    #[must_use]
     pub fn orders(self) -> u64 {
         u64::from(self.hundredths) * 15_000
     }

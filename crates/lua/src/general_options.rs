@@ -93,7 +93,6 @@ pub(crate) fn general() -> Vec<OptionSpec> {
 }
 
 /// The parameters of the connection among a script's options, by libpq's names.
-#[must_use]
 pub fn connection(given: &[(String, String)]) -> Vec<(&'static str, String)> {
     let keyword = |name: &str| {
         let name = key(name);

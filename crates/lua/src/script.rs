@@ -61,7 +61,6 @@ impl Script {
     }
 
     /// A script of this crate.
-    #[must_use]
     pub fn own(name: &str, text: &str, modules: &'static [(&'static str, &'static str)]) -> Self {
         Self { name: name.to_owned(), path: None, text: text.into(), folders: Vec::new(), modules }
     }

@@ -53,7 +53,6 @@ impl Texts {
 }
 
 /// How many numbers there are.
-#[must_use]
 pub const fn count() -> usize {
     FIRST + MOST_STATEMENTS
 }

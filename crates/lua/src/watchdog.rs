@@ -36,7 +36,6 @@ impl Watch {
     }
 
     /// How many looks in a row, this one included, have found the same visit to a script.
-    #[must_use]
     pub fn look(&self) -> u32 {
         let visits = self.visits.load(Ordering::Relaxed);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);

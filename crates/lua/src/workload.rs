@@ -242,39 +242,33 @@ impl Workload {
     }
 
     /// What the command does.
-    #[must_use]
     pub fn task(&self) -> Task {
         self.task
     }
 
     /// The names of the script's statements that were sent so far, by the number under which each
     /// is counted; empty if they are not distinguished.
-    #[must_use]
     pub fn statements(&self) -> Vec<String> {
         let texts = self.making.texts.as_deref();
         texts.map_or_else(Vec::new, Texts::names)
     }
 
     /// Whether the command runs transactions.
-    #[must_use]
     pub fn is_load(&self) -> bool {
         self.task == Task::Load
     }
 
     /// Whether statements that the script prepares are prepared in the server.
-    #[must_use]
     pub fn prepares(&self) -> bool {
         self.making.prepares()
     }
 
     /// Name of the script.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.making.script.name
     }
 
     /// Values of the script's options, as text.
-    #[must_use]
     pub fn options(&self) -> &[(String, OptionValue)] {
         &self.making.options
     }
@@ -292,7 +286,6 @@ impl Workload {
     }
 
     /// Whether the script has a function for this report.
-    #[must_use]
     pub fn has_hook(&self, hook: Hook) -> bool {
         let has: mlua::Result<bool> = (|| {
             let has: Function = self.main.state.client.get("has_hook")?;
@@ -339,7 +332,6 @@ impl Workload {
 
     /// How many looks in a row, this one included, have found a worker or the main state in the
     /// same visit to a script, without a statement.
-    #[must_use]
     pub fn look(&self) -> u32 {
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         let looks = workers.values().map(|place| place.watch.look());

@@ -17,7 +17,6 @@ pub struct Stall {
 
 impl Stall {
     /// A stall of length `lasts` that begins `begins_after` the first query.
-    #[must_use]
     pub fn new(begins_after: Duration, lasts: Duration) -> Self {
         Self { begins_after: nanos(begins_after), lasts: nanos(lasts), first_query: AtomicU64::new(0) }
     }
@@ -31,7 +30,6 @@ impl Stall {
 
     /// When an answer is sent that would be sent at `due`: at the end of the stall if that is
     /// within it.
-    #[must_use]
     pub fn release(&self, due: Nanos) -> Nanos {
         let first = self.first_query.load(Ordering::Relaxed);
         if first == 0 {
@@ -52,21 +50,18 @@ pub struct Timing {
 
 impl Timing {
     /// Sends every answer `delay` after its query, but not during the stall.
-    #[must_use]
     pub fn new(delay: Duration, stall: Option<Stall>) -> Self {
         Self { delay: nanos(delay), stall }
     }
 
     /// Whether every answer is sent immediately, so that the clock need not be read.
     #[inline]
-    #[must_use]
     pub fn is_immediate(&self) -> bool {
         self.delay == 0 && self.stall.is_none()
     }
 
     /// When to answer a message that arrived at `now`; `now` itself means immediately. The start of
     /// a session also waits for a stall to end, but is not delayed.
-    #[must_use]
     pub fn due(&self, now: Nanos, in_session: bool) -> Nanos {
         let delay = if in_session { self.delay } else { 0 };
         let due = now.saturating_add(delay);

@@ -31,14 +31,12 @@ pub enum Answer {
 
 impl Answer {
     /// Whether it is allowed in a failed transaction block.
-    #[must_use]
     pub fn ends_failure(self) -> bool {
         matches!(self, Self::Commit | Self::Rollback | Self::RollbackToSavepoint)
     }
 
     /// Whether it is part of a load, and so may be made to fail: transaction control and the
     /// queries that generators send before a load are not.
-    #[must_use]
     pub fn is_load(self) -> bool {
         match self {
             Self::Changed(_) => true,
@@ -160,7 +158,6 @@ struct Canned {
 
 impl Answers {
     /// The answers of a server whose pgbench_branches has `scale` rows.
-    #[must_use]
     pub fn new(scale: u32) -> Self {
         let canned = |format| {
             let of_set = |set: &RowSet| {

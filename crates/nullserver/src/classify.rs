@@ -22,7 +22,6 @@ pub enum Meaning<'t> {
 const LONGEST_KEYWORD_BYTES: usize = 16;
 
 /// The meaning of one statement, by its first words; quoted text and the rest are ignored.
-#[must_use]
 pub fn classify(sql: &[u8]) -> Meaning<'_> {
     let mut words = Words::of(sql);
     let Some(first) = words.next() else {

@@ -87,7 +87,6 @@ pub(crate) struct Portal {
 
 impl Connection {
     /// A connection before its first byte. The client receives `number` as the backend's PID.
-    #[must_use]
     pub fn new(number: u32) -> Self {
         Self {
             number,
@@ -105,7 +104,6 @@ impl Connection {
     }
 
     /// Whether the session has begun.
-    #[must_use]
     pub fn in_session(&self) -> bool {
         self.in_session
     }

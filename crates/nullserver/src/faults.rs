@@ -28,7 +28,6 @@ pub struct Faults {
 impl Faults {
     /// An error with `code` for every `error_every`-th statement, and a closed connection for every
     /// `close_every`-th, which takes precedence.
-    #[must_use]
     pub fn new(error_every: Option<NonZeroU64>, code: SqlState, close_every: Option<NonZeroU64>) -> Self {
         Self { error_every, code, close_every, seen: AtomicU64::new(0) }
     }

@@ -54,9 +54,6 @@ impl ServeError {
 
 /// Serves until a signal arrives or, with `--parent-lease`, standard input closes. Calls `ready`
 /// with the addresses when clients can connect.
-///
-/// # Errors
-/// The server cannot listen on an address, or the kernel refuses a resource.
 pub fn serve(options: &Options, ready: impl FnOnce(&str)) -> Result<(), ServeError> {
     let listeners = listen::open(options)?;
     listen::raise_descriptor_limit();

@@ -34,9 +34,6 @@ impl Drop for SocketFile {
 }
 
 /// Opens the sockets of the options. A port of 0 becomes the one that the system chose.
-///
-/// # Errors
-/// An address is in use or does not belong to this host.
 pub fn open(options: &Options) -> Result<Listeners, ServeError> {
     let mut port = options.port;
     let mut tcp = None;
@@ -69,7 +66,6 @@ pub fn open(options: &Options) -> Result<Listeners, ServeError> {
 
 impl Listeners {
     /// The addresses on which clients can connect, as text.
-    #[must_use]
     pub fn addresses(&self) -> String {
         let unix = self.unix.iter().map(|(_, file)| file.0.display().to_string());
         let tcp = self.tcp.iter().map(|(_, address)| address.to_string());

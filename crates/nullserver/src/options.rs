@@ -96,7 +96,6 @@ const fn arg(name: &'static str, argument: &'static str, help: &'static str) -> 
 }
 
 /// The text of `--help`.
-#[must_use]
 pub fn help() -> String {
     const COLUMN: usize = 27;
     let mut text = "pgnull is a PostgreSQL server that answers immediately and stores nothing.\n\n\
@@ -116,9 +115,6 @@ pub fn help() -> String {
 }
 
 /// Reads the command line (without the program's name).
-///
-/// # Errors
-/// The first error in the command line.
 pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Request, UsageError> {
     let args: Vec<_> = args.into_iter().collect();
     let mut given = Given::default();

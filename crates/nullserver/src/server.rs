@@ -21,9 +21,6 @@ pub struct Server<'l> {
 
 impl<'l> Server<'l> {
     /// Creates a server on these sockets. From here on, signals end it in order.
-    ///
-    /// # Errors
-    /// The kernel refuses a resource.
     pub fn new(options: &Options, listeners: &'l Listeners) -> Result<Self, ServeError> {
         let failed = |doing: &'static str| move |cause| ServeError::new(doing, cause);
         let global = Arc::new(ServerState::new(options));
@@ -50,9 +47,6 @@ impl<'l> Server<'l> {
     }
 
     /// Serves until it is stopped.
-    ///
-    /// # Errors
-    /// A thread cannot start, or waiting for events fails.
     pub fn run(self) -> Result<(), ServeError> {
         let Self { workers, global, wakers } = self;
         let end = || server_stop::end(&global.stop, &wakers);

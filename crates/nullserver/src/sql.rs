@@ -5,7 +5,6 @@
 const LONGEST_TAG_BYTES: usize = 63;
 
 /// The first statement of `sql`, and what follows its semicolon.
-#[must_use]
 pub(crate) fn split(sql: &[u8]) -> (&[u8], &[u8]) {
     let Some(first) = sql.iter().position(|&byte| byte == b';') else {
         return (sql, &[]);
@@ -26,7 +25,6 @@ pub(crate) fn split(sql: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// Whether there are only blanks and comments.
-#[must_use]
 pub(crate) fn is_blank(sql: &[u8]) -> bool {
     let mut at = 0;
     while at < sql.len() {
@@ -42,7 +40,6 @@ pub(crate) fn is_blank(sql: &[u8]) -> bool {
 }
 
 /// The greatest n of the parameters $n.
-#[must_use]
 pub(crate) fn parameters(sql: &[u8]) -> u16 {
     let mut highest = 0;
     if !sql.contains(&b'$') {

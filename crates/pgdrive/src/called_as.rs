@@ -19,12 +19,10 @@ pub enum CalledAs {
 
 impl CalledAs {
     /// Determines the name from the program's path.
-    #[must_use]
     pub fn of(program: &str) -> Self {
         if program == "pgbench" { Self::Pgbench } else { Self::Pgdrive }
     }
 
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Pgdrive => "pgdrive",
@@ -33,7 +31,6 @@ impl CalledAs {
     }
 
     /// How long busy clients are waited for after the end of a run; pgbench has no limit.
-    #[must_use]
     pub fn drain_limit(self) -> Option<Duration> {
         match self {
             Self::Pgdrive => Some(Duration::from_secs(60)),
@@ -42,7 +39,6 @@ impl CalledAs {
     }
 
     /// When statements are prepared (-M prepared); pgbench does it before their first execution.
-    #[must_use]
     pub fn preparing(self) -> Preparing {
         match self {
             Self::Pgdrive => Preparing::WithFirstUse,
@@ -51,7 +47,6 @@ impl CalledAs {
     }
 
     /// By what throughput is divided.
-    #[must_use]
     pub fn window(self) -> Window {
         match self {
             Self::Pgdrive => Window::Planned,
@@ -60,7 +55,6 @@ impl CalledAs {
     }
 
     /// The output of --version.
-    #[must_use]
     pub fn version(self) -> String {
         match self {
             Self::Pgdrive => format!("pgdrive (pgdyno) {}\n", env!("CARGO_PKG_VERSION")),
@@ -69,7 +63,6 @@ impl CalledAs {
     }
 
     /// The first line of a load's output.
-    #[must_use]
     pub fn banner(self, server: &str) -> String {
         match self {
             Self::Pgdrive => {

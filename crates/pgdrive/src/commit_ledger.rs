@@ -18,7 +18,6 @@ const MAKE: &str = "BEGIN; SET LOCAL synchronous_commit = on; DROP TABLE IF EXIS
     CREATE TABLE pgdyno_ledger (client integer NOT NULL, seq bigint NOT NULL); COMMIT";
 
 /// A built-in script that writes, with an insert into the ledger in the same transaction.
-#[must_use]
 pub fn in_builtin(source: Source) -> Source {
     let text = source.text.replace("\nEND;\n", &format!("\n{WRITE}\nEND;\n"));
     Source { text, ..source }
@@ -52,16 +51,12 @@ fn of(programs: &[WeightedProgram], symbols: &Symbols, given: &[(String, String)
 }
 
 /// Creates the table again.
-///
-/// # Errors
-/// In the server's words.
 pub fn make_table(session: &mut Session) -> Result<(), Failure> {
     let made = session.execute(MAKE);
     made.map(drop).map_err(|error| Failure::new(format!("could not create the ledger's table: {error}")))
 }
 
 /// The field `ledger` of the `end` event.
-#[must_use]
 pub fn end_field(pages: &[ClientLedger]) -> Value {
     let sum = |count: fn(&ClientLedger) -> u64| pages.iter().map(count).sum::<u64>();
     let clients: Vec<Value> = pages

@@ -7,9 +7,6 @@ use crate::messages::{Failure, Messages};
 use crate::options::{Connection, ScramKeys};
 
 /// The complete parameters; prints libpq's warnings.
-///
-/// # Errors
-/// In libpq's words.
 pub fn resolve_params(connection: &Connection, messages: &Messages) -> Result<Params, Failure> {
     let Connection { dbname, overrides, scram_keys } = connection;
     let env = Env::from_process();

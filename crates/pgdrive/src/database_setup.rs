@@ -71,9 +71,6 @@ pub fn connect_first(params: &mut Params) -> Result<(Session, Option<Pooler>), F
 }
 
 /// Reads the facts; `builtin` says that a built-in script is used.
-///
-/// # Errors
-/// pgbench's tables are needed and do not exist.
 pub fn look(
     session: &mut Session,
     params: &Params,

@@ -9,7 +9,6 @@ const UNITS: [(&str, f64); 7] =
 const LONGEST_S: f64 = 366.0 * 86_400.0;
 
 /// Parses a duration: `500us`, `10s`, `1m30s`, `1.5h`; None if it is invalid.
-#[must_use]
 pub fn parse(text: &str) -> Option<Duration> {
     let mut rest = text.trim();
     if rest.is_empty() {
@@ -33,7 +32,6 @@ pub fn parse(text: &str) -> Option<Duration> {
 }
 
 /// Formats a duration in a suitable unit: `500us`, `1.5ms`, `10s`.
-#[must_use]
 pub fn format(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     if seconds < 1e-3 {

@@ -43,9 +43,6 @@ pub struct Events {
 
 impl Events {
     /// Opens the sink; None writes nothing.
-    ///
-    /// # Errors
-    /// The file cannot be created.
     pub fn open(sink: Option<&EventSink>, clock: Clock) -> io::Result<Self> {
         let name = match sink {
             Some(EventSink::File(path)) => format!("events to \"{path}\""),
@@ -72,26 +69,22 @@ impl Events {
     }
 
     /// Whether there is a sink.
-    #[must_use]
     pub fn wanted(&self) -> bool {
         self.sink.is_some()
     }
 
     /// The clock for `t_us`.
-    #[must_use]
     pub fn clock(&self) -> Clock {
         self.clock
     }
 
     /// Name of the sink in messages.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Why the stream ended early: the reader has ended, or the disk is full. None if it is
     /// complete.
-    #[must_use]
     pub fn failure(&self) -> Option<&io::Error> {
         self.failure.as_ref()
     }
@@ -128,14 +121,12 @@ impl Events {
     }
 
     /// The instant of the first transaction, from which intervals count.
-    #[must_use]
     pub fn origin(&self) -> Nanos {
         self.origin
     }
 
     /// CPU time stolen from the host since that instant, in microseconds; None if the host does not
     /// report it.
-    #[must_use]
     pub fn steal_us(&self) -> Option<u64> {
         self.steal.since_begun()
     }
@@ -146,9 +137,6 @@ impl Events {
     }
 
     /// Writes an `interval` event.
-    ///
-    /// # Errors
-    /// See [`Events::write`].
     pub fn interval(&mut self, merged: &Merged) -> io::Result<()> {
         if !self.wanted() {
             return Ok(());
@@ -199,24 +187,17 @@ impl Events {
     }
 
     /// How many `error` events were left out.
-    #[must_use]
     pub fn unreported_errors(&self) -> u64 {
         self.unreported_errors
     }
 
     /// Writes an `error` event, unless there were too many in this second.
-    ///
-    /// # Errors
-    /// See [`Events::write`].
     pub fn error(&mut self, note: &ErrorNote) -> io::Result<()> {
         self.losses(note, 1)
     }
 
     /// Writes an `error` event that affected this many clients, unless there were too many in this
     /// second.
-    ///
-    /// # Errors
-    /// See [`Events::write`].
     pub fn losses(&mut self, note: &ErrorNote, clients: u64) -> io::Result<()> {
         let second = note.at / pgdyno_engine::clock::SECOND;
         if self.second_of_errors.0 != second {
@@ -247,7 +228,6 @@ impl Events {
 }
 
 /// The counts of a script, for both `interval` and `end`.
-#[must_use]
 pub fn counts(record: &ScriptRecord) -> Value {
     json!({
         "succeeded": record.counts.succeeded,
@@ -291,7 +271,6 @@ impl IntervalLatency {
 }
 
 /// The latency of a whole run, for the `end` event; null if no transaction succeeded.
-#[must_use]
 pub fn latency(latencies: &Latencies) -> Value {
     let Latencies { moments, .. } = latencies;
     if moments.count == 0 {

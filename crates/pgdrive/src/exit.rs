@@ -21,7 +21,6 @@ pub enum Exit {
 
 impl Exit {
     /// The process's exit code.
-    #[must_use]
     pub fn code(self) -> u8 {
         match self {
             Self::Well => 0,

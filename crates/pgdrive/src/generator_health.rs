@@ -18,13 +18,11 @@ pub struct Footprint {
 impl Footprint {
     /// Measures at the end of a load; `before_bytes` is the peak of memory before the first
     /// connection.
-    #[must_use]
     pub fn now(before_bytes: Option<u64>, steal_us: Option<u64>) -> Self {
         Self { steal_us, before_bytes, peak_bytes: peak_resident_bytes() }
     }
 
     /// The field `memory` of the `end` event.
-    #[must_use]
     pub fn memory(&self, clients: usize) -> Value {
         match (self.before_bytes, self.peak_bytes) {
             (Some(before), Some(peak)) => json!({
@@ -37,13 +35,11 @@ impl Footprint {
 }
 
 /// The workers' loads in one interval.
-#[must_use]
 pub fn workers(workers: &[Health]) -> Value {
     workers.iter().map(worker).collect()
 }
 
 /// The workers' loads in the measured part.
-#[must_use]
 pub fn totals(healths: &Healths) -> Value {
     let totals = healths.workers.iter().map(|total| {
         let mut worker = worker(&total.health);
@@ -54,7 +50,6 @@ pub fn totals(healths: &Healths) -> Value {
 }
 
 /// The schedule lag; null in a closed loop.
-#[must_use]
 pub fn lag(lag: &Moments) -> Value {
     if lag.count == 0 { Value::Null } else { json!({ "mean": lag.mean(), "max": lag.max }) }
 }

@@ -4,7 +4,6 @@ use crate::called_as::CalledAs;
 use crate::getopt::{OPTIONAL, Syntax};
 use crate::options::sections;
 
-#[must_use]
 pub fn text(program: &str) -> String {
     let what = match CalledAs::of(program) {
         CalledAs::Pgdrive => "load engine, with pgbench's options,",

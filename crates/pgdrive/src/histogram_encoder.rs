@@ -14,15 +14,11 @@ pub struct HistogramEncoder {
 }
 
 impl HistogramEncoder {
-    #[must_use]
     pub fn new() -> Self {
         Self { serializer: V2DeflateSerializer::new(), blob: Vec::new() }
     }
 
     /// The text of `histogram`.
-    ///
-    /// # Errors
-    /// It cannot be compressed, which does not happen in memory.
     pub fn encode(&mut self, histogram: &Histogram<u64>) -> io::Result<String> {
         self.blob.clear();
         self.serializer.serialize(histogram, &mut self.blob).map_err(|error| io::Error::other(format!("{error:?}")))?;

@@ -28,9 +28,6 @@ pub struct HistogramLog {
 
 impl HistogramLog {
     /// Creates the file.
-    ///
-    /// # Errors
-    /// The file cannot be created.
     pub fn create(path: &str) -> io::Result<Self> {
         Ok(Self {
             path: path.to_owned(),
@@ -42,7 +39,6 @@ impl HistogramLog {
         })
     }
 
-    #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -53,9 +49,6 @@ impl HistogramLog {
     }
 
     /// Begins the log with its header.
-    ///
-    /// # Errors
-    /// The file cannot be written to.
     pub fn begin(&mut self, origin: Nanos) -> io::Result<()> {
         self.origin = origin;
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
@@ -70,9 +63,6 @@ impl HistogramLog {
     }
 
     /// Writes an interval.
-    ///
-    /// # Errors
-    /// The file cannot be written to.
     pub fn interval(&mut self, merged: &Merged) -> io::Result<()> {
         if merged.phase == Phase::WarmUp {
             return Ok(());

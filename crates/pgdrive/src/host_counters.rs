@@ -1,7 +1,6 @@
 //! Counters of the host: memory of this process, and CPU time that was stolen.
 
 /// Peak resident memory of this process in bytes. `ru_maxrss` would be at least the parent's.
-#[must_use]
 pub fn peak_resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -30,7 +29,6 @@ impl Steal {
     }
 
     /// Microseconds since the beginning.
-    #[must_use]
     pub fn since_begun(&self) -> Option<u64> {
         Some(read()?.saturating_sub(self.first_us?))
     }

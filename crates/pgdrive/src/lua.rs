@@ -44,9 +44,6 @@ impl From<ScriptError> for Failure {
 
 /// Opens the script of `choice` with its options and command; `params` are those of its
 /// connections, if they are known.
-///
-/// # Errors
-/// The script, an option or the command is invalid.
 pub fn open(
     options: &Benchmark,
     choice: &LuaChoice,
@@ -353,7 +350,6 @@ fn summary(out: &mut dyn Write, report: &Report) -> io::Result<()> {
 }
 
 /// The figures of the summary, for the `end` event.
-#[must_use]
 pub fn end_fields(report: &Report) -> Value {
     let statements = report.statements();
     let fairness = &report.fairness;

@@ -42,7 +42,6 @@ struct Sums {
 
 impl Reports {
     /// A report every `every_s` seconds, if the script writes any.
-    #[must_use]
     pub fn new(workload: &Arc<Workload>, every_s: u64, is_open: bool, messages: &Messages) -> Option<Self> {
         workload.has_hook(Hook::Intermediate).then(|| Self {
             workload: Some(Arc::clone(workload)),

@@ -15,17 +15,14 @@ pub struct Messages {
 
 impl Messages {
     /// For the name under which the program was called.
-    #[must_use]
     pub fn new(program: &str) -> Self {
         Self { program: program.to_owned() }
     }
 
-    #[must_use]
     pub fn called_as(&self) -> CalledAs {
         CalledAs::of(&self.program)
     }
 
-    #[must_use]
     pub fn program(&self) -> &str {
         &self.program
     }
@@ -80,28 +77,24 @@ impl Failure {
     }
 
     /// Adds a hint.
-    #[must_use]
     pub fn hint(mut self, hint: impl Display) -> Self {
         self.hint = Some(hint.to_string());
         self
     }
 
     /// Adds a detail.
-    #[must_use]
     pub fn detail(mut self, detail: impl Display) -> Self {
         self.detail = Some(detail.to_string());
         self
     }
 
     /// Adds what could not be done because of the failure.
-    #[must_use]
     pub fn also(mut self, message: impl Display) -> Self {
         self.also = Some(message.to_string());
         self
     }
 
     /// Adds a list of the possible choices.
-    #[must_use]
     pub fn listing(mut self, text: String) -> Self {
         self.listing = Some(text);
         self

@@ -39,9 +39,6 @@ pub use tpcc_options::{TpccCheck, TpccLoad};
 pub use tpch_options::TpchQueries;
 
 /// The words of the command line as text.
-///
-/// # Errors
-/// A word is not UTF-8.
 pub fn words(args: impl Iterator<Item = OsString>) -> Result<Vec<String>, UsageError> {
     let word = |word: OsString| {
         word.into_string().map_err(|word| {

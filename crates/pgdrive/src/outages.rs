@@ -32,9 +32,6 @@ impl OutageReporter {
     }
 
     /// Reports a note to the events and on standard error.
-    ///
-    /// # Errors
-    /// See [`Events::write`].
     pub fn tell(&mut self, note: &OutageNote, events: &mut Events, messages: &Messages) -> io::Result<()> {
         match note {
             OutageNote::Began(outage) => {
@@ -95,7 +92,6 @@ impl OutageReporter {
 }
 
 /// The fields of outages for the event `end` and --json; instants count from `origin`.
-#[must_use]
 pub fn end_fields(outages: &Outages, origin: Nanos) -> Value {
     let Tally { connections_lost, reconnects, failed_attempts, .. } = outages.tally;
     let list: Vec<Value> = outages.outages.iter().map(|o| value(o, origin)).collect();
@@ -131,9 +127,6 @@ fn value(outage: &Outage, origin: Nanos) -> Value {
 }
 
 /// Writes the summary's lines.
-///
-/// # Errors
-/// `out` cannot be written to.
 pub fn summary(out: &mut impl Write, outages: &Outages, origin: Nanos) -> io::Result<()> {
     let Tally { connections_lost, reconnects, failed_attempts, .. } = outages.tally;
     writeln!(

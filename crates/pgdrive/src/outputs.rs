@@ -15,7 +15,6 @@ pub struct Outputs {
 
 impl Outputs {
     /// Begins without failures.
-    #[must_use]
     pub fn new(messages: &Messages) -> Self {
         Self { messages: messages.clone(), failed: false }
     }
@@ -36,7 +35,6 @@ impl Outputs {
     }
 
     /// The exit of a run that would end with `exit` if every output had been written.
-    #[must_use]
     pub fn exit(&self, exit: Exit) -> Exit {
         match exit {
             Exit::Well if self.failed => unwritten(&self.messages),
@@ -46,7 +44,6 @@ impl Outputs {
 }
 
 /// The exit of a run whose only failure is an output. pgbench has no code for it.
-#[must_use]
 pub fn unwritten(messages: &Messages) -> Exit {
     match messages.called_as() {
         CalledAs::Pgdrive => Exit::Unwritten,

@@ -27,9 +27,6 @@ pub fn event(pause: Pause, spent: Option<&Moments>) -> Value {
 }
 
 /// Writes the pauses of a script to the summary.
-///
-/// # Errors
-/// `out` cannot be written to.
 pub fn write(out: &mut impl Write, prefix: &str, pacing: &Pacing, record: &ScriptRecord) -> io::Result<()> {
     for (what, pause, spent) in [("keying", pacing.keying, &record.keying), ("think", pacing.think, &record.think)] {
         if pause != Pause::None {

@@ -14,16 +14,12 @@ const DEFAULT: &[f64] = &[50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 pub struct Percentiles(Vec<f64>);
 
 /// Whether `word` is a list of percentiles, and so not a database's name.
-#[must_use]
 pub fn is_list(word: &str) -> bool {
     !word.is_empty() && Percentiles::parse(word).is_ok()
 }
 
 impl Percentiles {
     /// Parses `50,99.9`; an empty text stands for the default list.
-    ///
-    /// # Errors
-    /// A value is not a percentage.
     pub fn parse(text: &str) -> Result<Self, Failure> {
         if text.is_empty() {
             return Ok(Self(DEFAULT.to_vec()));
@@ -37,9 +33,6 @@ impl Percentiles {
     }
 
     /// Writes a line for each; nothing without latencies.
-    ///
-    /// # Errors
-    /// `out` cannot be written to.
     pub fn write(&self, out: &mut impl Write, prefix: &str, latencies: &Latencies) -> io::Result<()> {
         if latencies.moments.count == 0 {
             return Ok(());
@@ -51,16 +44,12 @@ impl Percentiles {
     }
 
     /// Returns `50, 99.9`, for the header of a table.
-    #[must_use]
     pub fn names(&self) -> String {
         let names: Vec<_> = self.0.iter().map(ToString::to_string).collect();
         names.join(", ")
     }
 
     /// Writes them as columns, without the end of the line.
-    ///
-    /// # Errors
-    /// `out` cannot be written to.
     pub fn write_columns(&self, out: &mut impl Write, latencies: &Latencies) -> io::Result<()> {
         self.0.iter().try_for_each(|percent| {
             let value_ms = if latencies.moments.count == 0 { 0.0 } else { at_ms(latencies, *percent) };

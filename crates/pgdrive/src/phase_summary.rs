@@ -11,9 +11,6 @@ use pgdyno_engine::spec::Spec;
 use crate::durations;
 
 /// Writes a section for every phase of `report`.
-///
-/// # Errors
-/// `out` cannot be written to.
 pub fn write(out: &mut impl Write, phases: &Phases, report: &Report) -> io::Result<()> {
     let asked = phases.specs().iter().zip(&report.phases);
     for (number, (spec, phase)) in asked.enumerate() {
@@ -23,7 +20,6 @@ pub fn write(out: &mut impl Write, phases: &Phases, report: &Report) -> io::Resu
 }
 
 /// Whether a phase has a mix other than that of the command line.
-#[must_use]
 pub fn has_other_weights(spec: &Spec) -> bool {
     let Some(phases) = &spec.phases else {
         return false;
@@ -92,9 +88,6 @@ fn span(ramp: Ramp) -> String {
 }
 
 /// The line about `--timer-tick`, if it was given.
-///
-/// # Errors
-/// `out` cannot be written to.
 pub fn timer_tick(out: &mut impl Write, tick: Duration) -> io::Result<()> {
     if tick.is_zero() {
         return Ok(());

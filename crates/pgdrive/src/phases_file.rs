@@ -44,9 +44,6 @@ pub struct Script {
 }
 
 /// `options` with the phases of its file, whose durations are then the limit.
-///
-/// # Errors
-/// All errors in the file.
 pub fn apply(options: &Benchmark) -> Result<Benchmark, Failure> {
     let mut options = options.clone();
     let Some(path) = &options.phases_file else {

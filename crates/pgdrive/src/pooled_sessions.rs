@@ -34,9 +34,6 @@ impl Kept {
 
 /// Refuses a load whose clients would leave something in the sessions of `pooler`, which belong to
 /// its other clients, too.
-///
-/// # Errors
-/// They would.
 pub fn check(session: &mut Session, pooler: &Pooler, options: &Benchmark, workload: &Workload) -> Result<(), Failure> {
     let (what, way) = match Kept::of(options, workload) {
         None => return Ok(()),

@@ -85,9 +85,6 @@ impl RandomSeeds {
 }
 
 /// Prepares the load, and vacuums as asked.
-///
-/// # Errors
-/// The first error that prevents the load.
 pub fn prepare(
     options: &Benchmark,
     workload: Workload,

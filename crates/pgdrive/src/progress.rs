@@ -37,7 +37,6 @@ pub struct Progress {
 
 impl Progress {
     /// Prints a line every `every_s` seconds.
-    #[must_use]
     pub fn new(every_s: u64, columns: Columns) -> Self {
         Self {
             every: every_s * SECOND,

@@ -27,18 +27,12 @@ impl From<ReplayError> for Failure {
 }
 
 /// Carries out `--check`.
-///
-/// # Errors
-/// The first error of the file.
 pub fn check(choice: &ReplayChoice) -> Result<(), Failure> {
     Ok(pgdyno_replay::check(&choice.path)?)
 }
 
 /// Opens the replay of `options`, if there is one, and completes the options with what its file
 /// says: the clients and the statements.
-///
-/// # Errors
-/// The file cannot be replayed.
 pub fn open(options: &mut Benchmark) -> Result<Workload, Failure> {
     let WorkloadChoice::Replay(choice) = &options.workload else {
         return Ok(Workload::default());
@@ -56,9 +50,6 @@ pub fn open(options: &mut Benchmark) -> Result<Workload, Failure> {
 
 /// Has the server read statements as UTF-8, which a replay file is, unless the user chose another
 /// encoding. A server that does not know its own encoding converts nothing, and would only check.
-///
-/// # Errors
-/// The server's encoding cannot be read.
 pub fn encode(params: &mut Params, session: &mut Session) -> Result<(), Failure> {
     if params.client_encoding.is_none() {
         let encoding = session.query_one_value("show server_encoding");
@@ -79,7 +70,6 @@ fn pace(pace: Pace) -> Option<f64> {
 }
 
 /// The field of the `start` event.
-#[must_use]
 pub fn start_field(replay: &Replay) -> Value {
     let header = &replay.file().header;
     json!({

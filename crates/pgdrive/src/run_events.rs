@@ -265,9 +265,6 @@ impl From<&RunError> for Reason {
 }
 
 /// Writes the `end` event of a load that did not begin.
-///
-/// # Errors
-/// See [`Events::write`].
 pub fn end_without_report(events: &mut Events, reason: Reason, failure: &Failure) -> io::Result<()> {
     let fields = json!({
         "outcome": "failed",
@@ -281,7 +278,6 @@ pub fn end_without_report(events: &mut Events, reason: Reason, failure: &Failure
 }
 
 /// CPU time of the process so far, in microseconds.
-#[must_use]
 pub fn cpu_us() -> Value {
     let ticks = |text: &str| text.parse::<u64>().unwrap_or(0) * 1_000_000 / rustix::param::clock_ticks_per_second();
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();

@@ -43,9 +43,6 @@ pub fn load(
 }
 
 /// Carries out `--check`.
-///
-/// # Errors
-/// An error that a load would report before it connects.
 pub fn check(options: &Benchmark) -> Result<(), Failure> {
     let lists = options.check == Some(Check::Statements);
     let mode = if lists { QueryMode::Extended } else { options.mode };
@@ -77,9 +74,6 @@ fn statement_lines(programs: &[WeightedProgram]) -> String {
 }
 
 /// The full name of each of `choices` on the command line, and its name in the summary.
-///
-/// # Errors
-/// There is no such built-in script.
 pub fn names(choices: &[ScriptChoice]) -> Result<Vec<(String, String)>, Failure> {
     let name = |choice: &ScriptChoice| match &choice.origin {
         Origin::Builtin(prefix) => {
@@ -120,9 +114,6 @@ fn read_within(from: impl Read) -> io::Result<Vec<u8>> {
 }
 
 /// The text of a file, or of standard input for `-`.
-///
-/// # Errors
-/// The file cannot be read.
 pub fn read(path: &str) -> Result<String, Failure> {
     let read = if path == "-" { read_within(io::stdin()) } else { std::fs::File::open(path).and_then(read_within) };
     let bytes = read.map_err(|error| match error.kind() {

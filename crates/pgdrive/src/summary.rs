@@ -40,9 +40,6 @@ pub struct SummaryContext<'a> {
 }
 
 /// Writes the summary of `report`.
-///
-/// # Errors
-/// `out` cannot be written to.
 pub fn write(out: &mut impl Write, shown: &SummaryContext<'_>, report: &Report) -> io::Result<()> {
     write_common(out, shown, report)?;
     shown.results.write(Place::Last, report, out)

@@ -31,7 +31,6 @@ impl Variant {
     pub const ALL: [Self; 4] = [Self::Functions, Self::Procedures, Self::Sql, Self::SqlPipelined];
 
     /// The name in options.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Functions => "functions",
@@ -43,7 +42,6 @@ impl Variant {
 
     /// Whether a New-Order with an unused item is committed. HammerDB has functions and procedures
     /// only; plain SQL always rolls back.
-    #[must_use]
     pub fn commits_unused_item(self, profile: Profile) -> bool {
         match self {
             Self::Functions => profile.commits_unused_item(RoutineKind::Function),

@@ -31,9 +31,6 @@ pub enum Workers {
 
 impl Workers {
     /// Resolves the options, whose default depends on the program's name.
-    ///
-    /// # Errors
-    /// The options contradict each other.
     pub fn resolve(jobs: Option<usize>, most: Option<usize>, called_as: CalledAs) -> Result<Self, Failure> {
         match (jobs, most) {
             (Some(_), Some(_)) => {
@@ -47,7 +44,6 @@ impl Workers {
 
     /// How many threads `clients` clients have, for a server at `params`. Threads share a rate, so
     /// in phases with a rate each needs a client.
-    #[must_use]
     pub fn number(self, clients: usize, phases: Option<&Phases>, params: &Params) -> usize {
         match self {
             Self::Fixed(workers) => workers.min(clients),
@@ -59,7 +55,6 @@ impl Workers {
     }
 
     /// The fewest threads that `clients` clients may have, wherever the server is.
-    #[must_use]
     pub fn fewest(self, clients: usize) -> usize {
         match self {
             Self::Fixed(workers) => workers.min(clients),
@@ -101,7 +96,6 @@ fn are_few(clients: usize, cores: usize) -> bool {
 /// The poller for `clients` clients if `asked` is automatic: epoll for a few, because it wakes a
 /// worker on the core of the backend that answers. This depends only on the clients, so that every
 /// trial of a load has the same, whatever number of threads it is given.
-#[must_use]
 pub fn io_for(asked: Io, clients: usize) -> Io {
     match asked {
         Io::Auto if are_few(clients, cores()) => Io::Epoll,

@@ -78,9 +78,6 @@ impl Results for ScriptResults {}
 
 impl Workload {
     /// Opens what needs no database.
-    ///
-    /// # Errors
-    /// The Lua script, an option or the command is invalid.
     pub fn open(
         self,
         options: &Benchmark,
@@ -98,9 +95,6 @@ impl Workload {
     }
 
     /// Reads the facts about the database.
-    ///
-    /// # Errors
-    /// The database contains something else, or the server refuses a connection.
     pub fn read_database(self, session: &mut Session, set_up: &SetUp<'_>) -> Result<Self, Failure> {
         Ok(match &set_up.options.workload {
             WorkloadChoice::Tpcc(load) => Self::Tpcc(Box::new(Ready::new(session, load, set_up)?)),
@@ -110,9 +104,6 @@ impl Workload {
     }
 
     /// Changes the parameters of the clients' connections.
-    ///
-    /// # Errors
-    /// The server's encoding cannot be read.
     pub fn adapt_params(&self, params: &mut Params, session: &mut Session) -> Result<(), Failure> {
         match self {
             Self::Replay(_) => replay::encode(params, session),

@@ -18,12 +18,10 @@ pub struct Stamp {
 }
 
 impl Clock {
-    #[must_use]
     pub fn start() -> Self {
         Self { origin: Instant::now() }
     }
 
-    #[must_use]
     pub fn now(&self) -> Stamp {
         Stamp {
             t_us: micros(self.origin.elapsed()),
@@ -32,7 +30,6 @@ impl Clock {
     }
 
     /// The instant this long after the start.
-    #[must_use]
     pub fn at(&self, since_start: Duration) -> Instant {
         self.origin + since_start
     }

@@ -102,9 +102,6 @@ Other options:
 ";
 
 /// Reads the command line (without the program's name).
-///
-/// # Errors
-/// The first error in the command line.
 pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Request, UsageError> {
     let mut parser = Parser::from_args(args);
     let mut given = Given::default();

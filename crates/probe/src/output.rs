@@ -43,7 +43,6 @@ impl Reason {
 
 impl Output {
     /// Writes lines to `sink`, with times of `clock`.
-    #[must_use]
     pub fn new(sink: Box<dyn Write + Send>, clock: Clock, stop: Stop) -> Self {
         Self {
             clock,
@@ -56,25 +55,21 @@ impl Output {
     }
 
     /// The clock for `t_us`.
-    #[must_use]
     pub fn clock(&self) -> Clock {
         self.clock
     }
 
     /// Number of bytes so far.
-    #[must_use]
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 
     /// Number of samples so far that were left out because their time had passed.
-    #[must_use]
     pub fn late_samples(&self) -> u64 {
         self.late.load(Ordering::Relaxed)
     }
 
     /// Why lines are missing, such as a full disk. The end of the reader is not a failure.
-    #[must_use]
     pub fn failure(&self) -> Option<&io::Error> {
         self.failure.get().filter(|error| error.kind() != io::ErrorKind::BrokenPipe)
     }

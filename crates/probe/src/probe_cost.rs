@@ -34,7 +34,6 @@ impl Queries {
     }
 
     /// Process ID of the session's backend; 0 without a session.
-    #[must_use]
     pub fn session(&self) -> u32 {
         self.session.load(Ordering::Relaxed)
     }
@@ -51,7 +50,6 @@ pub struct Own(Differ);
 
 impl Own {
     /// Counts from the start of the process.
-    #[must_use]
     pub fn new() -> Self {
         Self(Differ::new(source("probe")))
     }
@@ -76,7 +74,6 @@ impl Own {
 }
 
 /// CPU time of this process.
-#[must_use]
 pub fn cpu_us() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 * 1e6 + (time.tv_nsec as f64 / 1e3).round()

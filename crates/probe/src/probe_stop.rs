@@ -29,13 +29,11 @@ impl Stop {
         changed.notify_all();
     }
 
-    #[must_use]
     pub fn is_set(&self) -> bool {
         self.flag.load(Ordering::Relaxed)
     }
 
     /// Sleeps until `instant`, or until the probe ends; returns whether it has ended.
-    #[must_use]
     pub fn sleep_until(&self, instant: Instant) -> bool {
         let (lock, changed) = &*self.changed;
         let mut held = lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,13 +50,11 @@ impl Stop {
     }
 
     /// Ends waits for a server when the probe ends.
-    #[must_use]
     pub fn interrupt(&self) -> Interrupt {
         Interrupt::by(Arc::clone(&self.flag))
     }
 
     /// Ends waits for a server after this time.
-    #[must_use]
     pub fn within(time: Duration) -> Interrupt {
         let flag = Arc::new(AtomicBool::new(false));
         let set = Arc::clone(&flag);
@@ -71,9 +67,6 @@ impl Stop {
     }
 
     /// Ends the probe at SIGINT, SIGTERM and SIGHUP. The second signal kills the process.
-    ///
-    /// # Errors
-    /// The system refuses a handler or a thread.
     pub fn at_signals(&self) -> io::Result<()> {
         let ending = [SIGINT, SIGTERM, SIGHUP];
         for signal in ending {

@@ -51,7 +51,6 @@ pub struct Differ {
 }
 
 impl Differ {
-    #[must_use]
     pub fn new(source: &'static Source) -> Self {
         Self { source, before: HashMap::new(), at: None }
     }
@@ -153,7 +152,6 @@ fn find(values: &[(&'static str, f64)], name: &str) -> Option<f64> {
 
 impl Sample {
     /// The fields of its line, except the times.
-    #[must_use]
     pub fn fields(&self) -> Map<String, Value> {
         let mut fields = Map::new();
         fields.insert("source".into(), self.source.name.into());
@@ -165,7 +163,6 @@ impl Sample {
 
 impl Row {
     /// The fields `labels` and `values`.
-    #[must_use]
     pub fn json(&self) -> Map<String, Value> {
         let mut row = Map::new();
         if !self.labels.is_empty() {

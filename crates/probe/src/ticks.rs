@@ -21,7 +21,6 @@ pub struct Tick {
 
 impl Ticks {
     /// The first tick is at `origin`.
-    #[must_use]
     pub fn new(origin: Instant, period: Duration) -> Self {
         Self { origin, period, next: 0 }
     }

@@ -48,7 +48,6 @@ impl Tally {
     }
 
     /// Statements that did something else than when they were captured.
-    #[must_use]
     pub fn disagreements(&self) -> u64 {
         self.new_errors
             + self.missing_errors
@@ -59,7 +58,6 @@ impl Tally {
     }
 
     /// The share of starts within a millisecond, from 0 to 1; None without intended starts.
-    #[must_use]
     pub fn exact_share(&self) -> Option<f64> {
         let count = self.lateness.moments.count;
         (count > 0).then(|| self.exact as f64 / count as f64)
@@ -97,7 +95,6 @@ pub struct Outcome {
 
 impl Outcome {
     /// Statements that were not sent: the load ended before them, or their session was lost.
-    #[must_use]
     pub fn not_started(&self) -> u64 {
         self.statements.saturating_sub(self.tally.started)
     }

@@ -23,25 +23,21 @@ pub struct Replay {
 
 impl Replay {
     /// A replay of `file`.
-    #[must_use]
     pub fn new(file: ReplayFile, pace: Pace) -> Self {
         Self { progress: Arc::new(Progress::new(file, pace)), tallies: Mutex::default() }
     }
 
     /// The file.
-    #[must_use]
     pub fn file(&self) -> &ReplayFile {
         &self.progress.file
     }
 
     /// How fast it is replayed.
-    #[must_use]
     pub fn pace(&self) -> Pace {
         self.progress.pace
     }
 
     /// The result so far.
-    #[must_use]
     pub fn outcome(&self) -> Outcome {
         let mut tally = Tally::default();
         let tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);

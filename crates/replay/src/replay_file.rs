@@ -155,7 +155,6 @@ impl ReplayFile {
     }
 
     /// The file's name.
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.file.path()
     }

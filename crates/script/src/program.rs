@@ -220,7 +220,6 @@ impl Program {
     }
 
     /// Limits `op` to the last step.
-    #[must_use]
     pub fn clamp_step(&self, op: usize) -> usize {
         op.min(self.op_commands.len().saturating_sub(1))
     }

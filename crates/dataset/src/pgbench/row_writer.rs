@@ -20,7 +20,6 @@ pub struct RowWriter {
 
 impl RowWriter {
     /// Begins after this many rows.
-    #[must_use]
     pub fn new(table: Table, rows: u64) -> Self {
         let mut writer = Self { table, rows, row: Vec::with_capacity(64), key_digits: 0 };
         writer.make_row();

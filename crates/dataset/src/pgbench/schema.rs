@@ -26,7 +26,6 @@ pub enum Method {
 
 impl Method {
     /// The keyword of the method in SQL.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Range => "range",
@@ -63,7 +62,6 @@ pub struct Schema {
 
 impl Schema {
     /// CREATE TABLE statements, without those of partitions.
-    #[must_use]
     pub fn create_tables(&self) -> Vec<String> {
         let aid = if self.scale >= BIGINT_FROM_SCALE { "bigint" } else { "int" };
         // a partitioned table contains no rows: it has no fill factor, and cannot be unlogged
@@ -140,7 +138,6 @@ impl Schema {
     }
 
     /// Statements that create primary keys.
-    #[must_use]
     pub fn primary_keys(&self) -> Vec<String> {
         let tablespace = clause(" using index tablespace ", self.index_tablespace.as_deref());
         let key = |table: Table| match table {

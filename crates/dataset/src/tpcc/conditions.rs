@@ -63,7 +63,6 @@ impl Condition {
 }
 
 /// The conditions for a database with this many warehouses.
-#[must_use]
 pub fn conditions(warehouses: u64, profile: Profile, depth: Depth) -> Vec<Condition> {
     let mut all =
         vec![Condition { number: 0, text: "tables of a fixed size have it", sql: cardinalities(warehouses, depth) }];

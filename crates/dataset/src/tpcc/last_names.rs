@@ -5,14 +5,12 @@ const SYLLABLES: [&str; 10] = ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "AN
 pub const COUNT: u64 = 1_000;
 
 /// The syllables of name `number`, from 0 to 999.
-#[must_use]
 pub fn syllables(number: u64) -> [&'static str; 3] {
     let digit = |weight: u64| SYLLABLES[(number / weight % 10) as usize];
     [digit(100), digit(10), digit(1)]
 }
 
 /// Name `number`, from 0 to 999, as one word.
-#[must_use]
 pub fn last_name(number: u64) -> String {
     syllables(number).concat()
 }

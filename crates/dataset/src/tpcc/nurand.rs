@@ -19,13 +19,11 @@ const NOT_ALLOWED: [u64; 2] = [96, 112];
 
 /// `(((random(0, A) | random(x, y)) + C) mod (y - x + 1)) + x`: `low` is the draw from 0 to A,
 /// `draw` the one from x to y.
-#[must_use]
 pub fn nurand(low: u64, draw: u64, c: u64, x: u64, y: u64) -> u64 {
     ((low | draw) + c) % (y - x + 1) + x
 }
 
 /// The `C` for last names in a load.
-#[must_use]
 pub fn c_of_load(profile: Profile, seed: u64) -> u64 {
     match profile {
         Profile::Hammerdb(_) => HAMMERDB_C,
@@ -35,7 +33,6 @@ pub fn c_of_load(profile: Profile, seed: u64) -> u64 {
 
 /// The `C` for last names in a run on rows that were loaded with `load`; `draw` chooses among the
 /// allowed values.
-#[must_use]
 pub fn c_of_run(profile: Profile, load: u64, draw: u64) -> u64 {
     if matches!(profile, Profile::Hammerdb(_)) {
         return load;

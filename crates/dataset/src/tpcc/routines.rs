@@ -29,7 +29,6 @@ impl Transaction {
     pub const ALL: [Self; 5] = [Self::NewOrder, Self::Payment, Self::OrderStatus, Self::Delivery, Self::StockLevel];
 
     /// Name of the transaction.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::NewOrder => "New-Order",
@@ -41,7 +40,6 @@ impl Transaction {
     }
 
     /// Name of the function.
-    #[must_use]
     pub fn function(self) -> &'static str {
         match self {
             Self::NewOrder => "tpcc_new_order",
@@ -53,7 +51,6 @@ impl Transaction {
     }
 
     /// Name of the procedure.
-    #[must_use]
     pub fn procedure(self) -> &'static str {
         match self {
             Self::NewOrder => "tpcc_call_new_order",
@@ -65,7 +62,6 @@ impl Transaction {
     }
 
     /// Names and types of the inputs, in order.
-    #[must_use]
     pub fn inputs(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::NewOrder => &[
@@ -92,7 +88,6 @@ impl Transaction {
     }
 
     /// Names and types of the outputs, which are what the standard's terminals display.
-    #[must_use]
     pub fn outputs(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::NewOrder => &[
@@ -153,14 +148,12 @@ impl Transaction {
 const HAS_PROCEDURES: &str = "current_setting('server_version_num')::int >= 110000";
 
 /// Statements that create all functions and procedures.
-#[must_use]
 pub fn create(profile: Profile) -> Vec<String> {
     let both = |transaction| [create_function(transaction, profile), create_procedure(transaction, profile)];
     Transaction::ALL.into_iter().flat_map(both).collect()
 }
 
 /// The statement that drops them, whatever their arguments.
-#[must_use]
 pub fn drop() -> String {
     let functions = Transaction::ALL.map(Transaction::function).join(", ");
     let procedures = Transaction::ALL.map(Transaction::procedure).join(", ");

@@ -30,7 +30,6 @@ pub enum DatasetChoice {
 }
 
 impl DatasetChoice {
-    #[must_use]
     pub fn dataset(&self) -> &dyn Dataset {
         match self {
             Self::Pgbench(schema) => schema,

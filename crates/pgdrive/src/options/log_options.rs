@@ -73,9 +73,6 @@ fn check_interval(length_s: u64, duration_s: f64) -> Result<(), Failure> {
 
 impl LogChoice {
     /// Creates the files: `prefix.PID` for the first worker, `prefix.PID.N` for the others.
-    ///
-    /// # Errors
-    /// A file cannot be created.
     pub fn open(&self, workers: usize, failures_detailed: bool) -> Result<LogSpec, Failure> {
         let pid = std::process::id();
         let create = |worker: usize| {

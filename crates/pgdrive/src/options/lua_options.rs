@@ -93,7 +93,6 @@ impl LuaOptions {
 }
 
 impl LuaChoice {
-    #[must_use]
     pub fn name(&self) -> &str {
         match &self.source {
             LuaSource::File(name) | LuaSource::Workload(name) => name,
@@ -101,13 +100,11 @@ impl LuaChoice {
     }
 
     /// The parameters of the connection among its options.
-    #[must_use]
     pub fn connection(&self) -> Vec<(&'static str, String)> {
         pgdyno_lua::connection(&self.options)
     }
 
     /// The load's only script.
-    #[must_use]
     pub fn script(&self) -> ScriptChoice {
         ScriptChoice { origin: Origin::Lua(self.name().to_owned()), weight: 1 }
     }

@@ -35,7 +35,6 @@ pub(super) struct Given {
 }
 
 /// The sections, with the options that the program has under this name.
-#[must_use]
 pub fn sections(called_as: CalledAs) -> Vec<Section> {
     fn section<G: 'static>(
         title: &'static str,
@@ -56,7 +55,6 @@ pub fn sections(called_as: CalledAs) -> Vec<Section> {
 }
 
 /// Every option once, for the parser.
-#[must_use]
 pub fn syntax(called_as: CalledAs) -> Vec<Syntax> {
     let mut all: Vec<Syntax> = Vec::new();
     for (option, _) in sections(called_as).into_iter().flat_map(|section| section.options) {

@@ -28,9 +28,6 @@ pub struct PacingChoice {
 
 impl PauseChoice {
     /// Reads `[SCRIPT=]TIME`.
-    ///
-    /// # Errors
-    /// TIME is invalid.
     pub fn parse(text: &str, option: &str) -> Result<Self, Failure> {
         // the name of a script may contain the sign, but a time does not
         let (script, time) = match text.rsplit_once('=') {
@@ -92,9 +89,6 @@ fn duration(text: &str) -> Option<Duration> {
 
 impl PacingChoice {
     /// Refuses pauses if starts come from a schedule.
-    ///
-    /// # Errors
-    /// The load is an open loop.
     pub fn check(&self, arrivals: Arrivals) -> Result<(), Failure> {
         let option = match (&self.keying[..], &self.think[..]) {
             ([], []) => return Ok(()),
@@ -113,9 +107,6 @@ impl PacingChoice {
 
     /// The pauses of every script; one that names a script wins over one that does not, else the
     /// later wins.
-    ///
-    /// # Errors
-    /// A named script does not exist.
     pub fn resolve(&self, programs: &[WeightedProgram]) -> Result<Vec<Pacing>, Failure> {
         let scripts = 0..programs.len();
         for (option, choices) in [("--keying-time", &self.keying), ("--think-time", &self.think)] {

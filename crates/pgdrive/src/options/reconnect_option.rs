@@ -20,7 +20,6 @@ pub(super) enum Patience {
 }
 
 /// Whether `word` is a time for this option, and so not a database's name.
-#[must_use]
 pub fn is_patience(word: &str) -> bool {
     matches!(Patience::parse(word), Ok(Patience::Given(_)))
 }

@@ -42,7 +42,6 @@ impl ReplayOptions {
 
 impl ReplayChoice {
     /// When transactions begin.
-    #[must_use]
     pub fn arrivals(&self) -> Arrivals {
         match self.pace {
             Pace::Factor(_) => Arrivals::Driven,

@@ -119,13 +119,11 @@ pub struct TpccLoad {
 
 impl TpccLoad {
     /// Whether users pause as in the standard; by default those of HammerDB do not.
-    #[must_use]
     pub fn pauses(&self) -> bool {
         self.pauses.unwrap_or(self.profile == Profile::Spec)
     }
 
     /// Whether the server commits an order with an unused item.
-    #[must_use]
     pub fn commits_unused_item(&self) -> bool {
         self.variant.commits_unused_item(self.profile)
     }

@@ -92,9 +92,6 @@ fn carry_out(
 }
 
 /// Checks the session's database and reports each verdict; returns whether all conditions hold.
-///
-/// # Errors
-/// The expected contents are unknown, or a query failed.
 pub fn check(
     session: &mut Session,
     options: &TpccCheck,

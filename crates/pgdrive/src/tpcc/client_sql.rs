@@ -172,9 +172,6 @@ impl ClientSql {
     }
 
     /// Appends what can be sent now.
-    ///
-    /// # Errors
-    /// A value is too long, which cannot happen.
     pub fn send(
         &mut self,
         kind: Kind,

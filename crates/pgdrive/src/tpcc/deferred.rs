@@ -52,7 +52,6 @@ pub struct Delivered {
 
 impl Delivered {
     /// Percentage of all districts that had no open order.
-    #[must_use]
     pub fn skipped_percent(&self) -> f64 {
         let districts = (self.latency.moments.count * DISTRICTS).max(1);
         self.skipped_districts as f64 / districts as f64 * 100.0
@@ -88,9 +87,6 @@ struct Shared {
 
 impl Deferred {
     /// Connects enough sessions for a load with this many clients.
-    ///
-    /// # Errors
-    /// The server refuses one.
     pub fn start(params: &Params, clients: usize, clock: Clock) -> Result<Self, Failure> {
         let count = clients.div_ceil(CLIENTS_A_SESSION).min(SESSIONS_MOST);
         let (sender, receiver) = channel();
@@ -113,13 +109,11 @@ impl Deferred {
     }
 
     /// The end of the queue for terminals.
-    #[must_use]
     pub fn sender(&self) -> Sender<Delivery> {
         self.sender.clone()
     }
 
     /// Number of sessions that carry out deliveries.
-    #[must_use]
     pub fn sessions(&self) -> usize {
         self.sessions.len()
     }
@@ -131,7 +125,6 @@ impl Deferred {
 
     /// Waits until the queue is empty, at most for `patience`, and returns the results. A delivery
     /// that is still in progress then is cancelled.
-    #[must_use]
     pub fn finish(self, patience: Duration) -> Delivered {
         self.shared.closing.store(true, Ordering::Relaxed);
         let end = Instant::now() + patience;

@@ -12,7 +12,6 @@ use super::client_sql::client_statement::Statement;
 use super::transaction_kind::Kind;
 
 /// Names under which the statements of a type are reported.
-#[must_use]
 pub fn commands(kind: Kind, variant: Variant, profile: Profile) -> Vec<String> {
     match variant {
         Variant::Functions | Variant::Procedures => {
@@ -27,7 +26,6 @@ pub fn commands(kind: Kind, variant: Variant, profile: Profile) -> Vec<String> {
 }
 
 /// The statement that calls a routine.
-#[must_use]
 pub fn call(transaction: Transaction, variant: Variant) -> String {
     let inputs = (1..=transaction.inputs().len()).map(|number| format!("${number}"));
     match variant {
@@ -57,7 +55,6 @@ pub struct Requirement {
 }
 
 /// The standard's requirements for a type.
-#[must_use]
 pub fn requirement(transaction: Transaction) -> Requirement {
     let (least_percent, limit_s, keying_s, think_s) = match transaction {
         Transaction::NewOrder => (None, 5, 18, 12),
@@ -75,7 +72,6 @@ pub fn requirement(transaction: Transaction) -> Requirement {
 }
 
 /// The standard's keying and think times for a script.
-#[must_use]
 pub fn pauses(kind: Kind) -> Pacing {
     let Requirement { keying, think, .. } = requirement(kind.transaction());
     Pacing { keying: Pause::Fixed(keying), think: Pause::Exponential { mean: think } }
@@ -99,7 +95,6 @@ impl Share {
     /// Of `count` in `total`, where `weight` of `weights` was requested. Each client may have one
     /// transaction in progress when measuring begins and ends, and that is more likely to be a long
     /// one.
-    #[must_use]
     pub fn new(count: u64, total: u64, weight: u32, weights: u32, clients: usize) -> Self {
         let (total, asked) = (total.max(1) as f64, f64::from(weight) / f64::from(weights));
         let deviation = (asked * (1.0 - asked) / total).sqrt();
@@ -112,7 +107,6 @@ impl Share {
     }
 
     /// Whether the percentage is compatible with chance.
-    #[must_use]
     pub fn is_as_asked(&self) -> bool {
         let [least, most] = self.bounds_percent;
         (least..=most).contains(&self.percent)

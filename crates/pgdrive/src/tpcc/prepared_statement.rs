@@ -10,9 +10,6 @@ pub struct Prepared {
 
 impl Prepared {
     /// Statements with their numbers of parameters; each is named by its index.
-    ///
-    /// # Errors
-    /// A name contains a zero byte, which cannot happen.
     pub fn all(statements: Vec<(String, u16)>) -> Result<Vec<Self>, EncodeError> {
         let one = |(place, (sql, parameters)): (usize, (String, u16))| {
             let name = format!("tpcc{place}");

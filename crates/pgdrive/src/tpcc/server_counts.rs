@@ -21,7 +21,6 @@ const SQL: &str = "select (select sum(d_next_o_id) from district), \
 /// The server counts the transactions of all generators. If all end at one instant, the first one
 /// queries; with a number of transactions all do, and the last one to end has counted the whole
 /// load.
-#[must_use]
 pub fn is_asked_by(part: Option<LoadShare>, limit: Limit) -> bool {
     part.is_none_or(|part| part.number == 0) || matches!(limit, Limit::Transactions(_))
 }
@@ -39,13 +38,11 @@ pub struct Counted {
 
 impl Counted {
     /// New-Orders per minute.
-    #[must_use]
     pub fn nopm(&self) -> f64 {
         self.new_orders as f64 * 60.0 / self.seconds
     }
 
     /// Transactions per minute.
-    #[must_use]
     pub fn tpm(&self) -> f64 {
         self.transactions as f64 * 60.0 / self.seconds
     }
@@ -81,7 +78,6 @@ impl ServerCounts {
     }
 
     /// For a generator that leaves the counts to the first one.
-    #[must_use]
     pub fn of_another() -> Self {
         let (window, _) = channel();
         let thread = thread::spawn(|| Err("the first generator counts".to_owned()));
@@ -96,9 +92,6 @@ impl ServerCounts {
     }
 
     /// The counts; measuring ends now unless it has ended before.
-    ///
-    /// # Errors
-    /// A query failed, or the load ended before it was measured.
     pub fn finish(self) -> Result<Counted, String> {
         drop(self.window);
         match self.thread.join() {

@@ -20,9 +20,6 @@ use super::transaction_kind::Kind;
 const NOT_ROLLED_BACK: &str = "an order with an unused item was not rolled back, or another one was";
 
 /// The statements that a session of a variant prepares.
-///
-/// # Errors
-/// A name contains a zero byte, which cannot happen.
 pub fn prepared_statements(variant: Variant, rules: &Rules) -> Result<Vec<Prepared>, EncodeError> {
     Prepared::all(match variant {
         Variant::Functions | Variant::Procedures => {

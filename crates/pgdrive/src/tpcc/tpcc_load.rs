@@ -46,9 +46,6 @@ pub struct Ready {
 
 impl Ready {
     /// Checks the database and connects the additional sessions.
-    ///
-    /// # Errors
-    /// The database contains something else, or the server refuses a connection.
     pub fn new(session: &mut Session, load: &TpccLoad, set_up: &SetUp<'_>) -> Result<Self, Failure> {
         let &SetUp { options, params, seed, clock, messages } = set_up;
         let rules = rules(session, load, seed, messages)?;
@@ -92,7 +89,6 @@ impl Ready {
     }
 
     /// The drivers of the clients.
-    #[must_use]
     pub fn drivers(&self) -> Arc<dyn Drivers> {
         Arc::clone(&self.terminals) as Arc<dyn Drivers>
     }
@@ -100,9 +96,6 @@ impl Ready {
 
 /// The pauses of every script: those that the user gave, otherwise the standard's if they are
 /// enabled.
-///
-/// # Errors
-/// A named script does not exist.
 pub fn pacing(load: &TpccLoad, given: &PacingChoice, programs: &[WeightedProgram]) -> Result<Vec<Pacing>, Failure> {
     let chosen = given.resolve(programs)?;
     if !load.pauses() {

@@ -78,7 +78,6 @@ impl Results for Figures {
 
 impl Figures {
     /// Collects the results after the load; waits for queued deliveries as for transactions.
-    #[must_use]
     pub fn new(ready: Ready, spec: &Spec, report: &Report) -> Self {
         let programs = &spec.programs;
         let patience = match report.outcome {

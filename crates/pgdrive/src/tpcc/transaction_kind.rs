@@ -23,7 +23,6 @@ impl Kind {
     pub const ALL: [Self; 6] =
         [Self::NewOrder, Self::RolledBack, Self::Payment, Self::OrderStatus, Self::Delivery, Self::StockLevel];
 
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::RolledBack => "New-Order rolled back",
@@ -32,7 +31,6 @@ impl Kind {
     }
 
     /// The type in the standard.
-    #[must_use]
     pub fn transaction(self) -> Transaction {
         match self {
             Self::NewOrder | Self::RolledBack => Transaction::NewOrder,
@@ -45,7 +43,6 @@ impl Kind {
 
     /// The weight, in sums of 2,300 or 10,000: one of a hundred New-Orders has an unused item. If
     /// the server commits it, it is an ordinary New-Order.
-    #[must_use]
     pub fn weight(self, profile: Profile, variant: Variant) -> u32 {
         let rolled_back = match variant.commits_unused_item(profile) {
             true => 0,

@@ -44,7 +44,6 @@ impl Results for Figures {
 
 impl Figures {
     /// Collects the figures of a run that has ended.
-    #[must_use]
     pub fn new(streams: Arc<Streams>) -> Self {
         let (power, throughput_s) = {
             let timings = streams.timings();

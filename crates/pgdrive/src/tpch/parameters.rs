@@ -21,7 +21,6 @@ pub struct Query {
 }
 
 /// The queries of a stream, in its order. Streams draw their parameters from different seeds.
-#[must_use]
 pub fn of_stream(stream: usize, scale_factor: f64, seed: u64) -> Vec<Query> {
     let mut rng = Rng::seed(seed.wrapping_add(stream as u64));
     // each query draws in the order of its number, so that a stream's order changes no parameter
@@ -31,7 +30,6 @@ pub fn of_stream(stream: usize, scale_factor: f64, seed: u64) -> Vec<Query> {
 }
 
 /// The queries with the parameters for which the specification gives the answers, Q1 first.
-#[must_use]
 pub fn of_validation(scale_factor: f64) -> Vec<Query> {
     let all = (1..=QUERIES).map(|number| query(number, &validation(number, scale_factor)));
     all.collect()

@@ -227,7 +227,6 @@ order by cntrycode",
 ];
 
 /// The text of a query, by its number from 1, with its parameters.
-#[must_use]
 pub fn with_parameters(query: usize, parameters: &[String]) -> String {
     let mut text = TEXTS[query - 1].to_owned();
     for (place, value) in parameters.iter().enumerate() {

@@ -50,7 +50,6 @@ const ORDERS: [[u8; QUERIES]; 41] = [
 ];
 
 /// The numbers of the queries, from 1, in the order of a stream.
-#[must_use]
 pub fn order(stream: usize) -> [u8; QUERIES] {
     match stream {
         0 => ORDERS[0],

@@ -14,7 +14,6 @@ const KEYS: u64 = 32;
 const GAP_BITS: u64 = KEYS - GAP;
 
 /// How many orders one function adds or removes: 1,500 for each scale factor.
-#[must_use]
 pub fn orders(tpch: Tpch) -> u64 {
     tpch.orders() / 1_000
 }
@@ -34,7 +33,6 @@ fn range(tpch: Tpch, pair: usize, column: &str) -> String {
 }
 
 /// RF1 of pair number `pair`, from 1.
-#[must_use]
 pub fn rf1(tpch: Tpch, pair: usize) -> String {
     let lines = range(tpch, pair, "l_orderkey");
     let orders = range(tpch, pair, "o_orderkey");
@@ -53,7 +51,6 @@ commit"
 }
 
 /// RF2 of pair number `pair`, from 1.
-#[must_use]
 pub fn rf2(tpch: Tpch, pair: usize) -> String {
     format!(
         "begin;

@@ -31,7 +31,6 @@ impl Step {
         (1..=QUERIES).map(Self::Query).chain([Self::Rf1, Self::Rf2])
     }
 
-    #[must_use]
     pub fn name(self) -> String {
         match self {
             Self::Query(number) => format!("Q{number}"),
@@ -74,7 +73,6 @@ pub struct Streams {
 }
 
 impl Streams {
-    #[must_use]
     pub fn new(tpch: Tpch, seed: u64, streams: usize) -> Self {
         Self { tpch, seed, streams, timings: Mutex::default(), complete: AtomicUsize::new(0) }
     }

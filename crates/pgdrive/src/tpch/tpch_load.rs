@@ -14,9 +14,6 @@ use crate::messages::Failure;
 const LOAD_IT: &str = "Load it by \"pgdrive -i --dataset=tpch --scale-factor=NUM\".";
 
 /// The streams of a run with as many of them as there are clients.
-///
-/// # Errors
-/// The database contains something else, or there are too many clients.
 pub fn streams(session: &mut Session, clients: usize, seed: u64) -> Result<Arc<Streams>, Failure> {
     if clients >= PAIRS {
         let message = format!("--workload=tpch runs at most {} clients", PAIRS - 1);

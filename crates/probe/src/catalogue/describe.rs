@@ -9,7 +9,6 @@ use crate::server::of_version;
 const MAJORS: std::ops::RangeInclusive<i32> = 10..=18;
 
 /// Markdown with a heading, a line and a table for each source.
-#[must_use]
 pub fn markdown() -> String {
     let mut text = String::new();
     for source in sources() {

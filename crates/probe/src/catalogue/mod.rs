@@ -27,7 +27,6 @@ pub enum Kind {
 
 impl Kind {
     /// Name of the kind in the reference page.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Gauge => "gauge",
@@ -78,7 +77,6 @@ pub struct Source {
     pub metrics: &'static [Metric],
 }
 
-#[must_use]
 pub fn sources() -> Vec<&'static Source> {
     [host::SOURCES, process::SOURCES, server::SOURCES, tables::SOURCES, replication::SOURCES].concat()
 }
@@ -87,7 +85,6 @@ pub fn sources() -> Vec<&'static Source> {
 ///
 /// # Panics
 /// There is no such source, which cannot happen because every name in the code is a constant.
-#[must_use]
 pub fn source(name: &str) -> &'static Source {
     let found = sources().into_iter().find(|source| source.name == name);
     found.unwrap_or_else(|| panic!("the catalogue has no source {name}"))

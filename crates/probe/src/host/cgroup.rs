@@ -9,9 +9,6 @@ use crate::sample::Reading;
 const NO_LIMIT_BYTES: f64 = (1_u64 << 62) as f64;
 
 /// The source `cgroup` for a process.
-///
-/// # Errors
-/// The process has ended, or its groups cannot be read.
 pub fn cgroup(files: &Files, pid: &str) -> Result<Vec<Reading>, String> {
     let groups = files.text(&format!("proc/{pid}/cgroup"))?;
     let values = version_2(files, &groups).unwrap_or_else(|| version_1(files, &groups));

@@ -4,9 +4,6 @@ use super::files::{Files, word};
 use crate::sample::Reading;
 
 /// The source `cpu`, from the text of `/proc/stat`.
-///
-/// # Errors
-/// The text does not match proc(5).
 pub fn all(stat: &str) -> Result<Vec<Reading>, String> {
     let cores = lines(stat).filter(|(name, _)| *name != "cpu").count();
     let (_, modes) = lines(stat).find(|(name, _)| *name == "cpu").ok_or("/proc/stat has no line of all CPUs")?;
@@ -15,7 +12,6 @@ pub fn all(stat: &str) -> Result<Vec<Reading>, String> {
 }
 
 /// The source `core`.
-#[must_use]
 pub fn each(stat: &str, files: &Files) -> Vec<Reading> {
     let cores = lines(stat).filter_map(|(name, modes)| {
         let number = name.strip_prefix("cpu").filter(|number| !number.is_empty())?;

@@ -15,9 +15,6 @@ pub type Device = (Place, (u64, u64));
 
 /// The device of each place: that of its files, or if the kernel does not list that one, of its
 /// mount.
-///
-/// # Errors
-/// Messages about places that cannot be read.
 pub fn devices(places: Vec<Place>, mounts: &[(Mount, Vec<&'static str>)]) -> (Vec<Device>, Vec<String>) {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     for place in places {
@@ -39,9 +36,6 @@ pub fn devices(places: Vec<Place>, mounts: &[(Mount, Vec<&'static str>)]) -> (Ve
 }
 
 /// The source `disk`: whole devices with any I/O so far, and partitions that contain a place.
-///
-/// # Errors
-/// The file cannot be read.
 pub fn disks(files: &Files, devices: &[Device]) -> Result<Vec<Reading>, String> {
     let text = files.text("proc/diskstats")?;
     let lines = text.lines().filter_map(|line| {

@@ -12,13 +12,11 @@ pub struct Files {
 
 impl Files {
     /// Below `root`, which is `/` except in tests.
-    #[must_use]
     pub fn below(root: &Path) -> Self {
         Self { root: root.to_owned() }
     }
 
     /// The full path of a file, given relative to the root: `proc/stat`.
-    #[must_use]
     pub fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
@@ -32,7 +30,6 @@ impl Files {
     }
 
     /// The text of a file; None if it cannot be read for any reason.
-    #[must_use]
     pub fn text_if_any(&self, name: &str) -> Option<String> {
         self.read(name).ok()
     }
@@ -46,7 +43,6 @@ impl Files {
 }
 
 /// The number after `name` in lines such as `MemFree:  12 kB` or `pgfault 12`.
-#[must_use]
 pub fn field(text: &str, name: &str) -> Option<f64> {
     let found = text.lines().find_map(|line| {
         let rest = line.strip_prefix(name)?;
@@ -57,7 +53,6 @@ pub fn field(text: &str, name: &str) -> Option<f64> {
 }
 
 /// Word `number` of a line as a number; None if it is missing or not a number.
-#[must_use]
 pub fn word(words: &[&str], number: usize) -> Option<f64> {
     words.get(number)?.parse().ok()
 }

@@ -8,9 +8,6 @@ fn one(values: Vec<(&'static str, f64)>) -> Vec<Reading> {
 }
 
 /// The source `kernel`, from `/proc/stat` and `/proc/loadavg`.
-///
-/// # Errors
-/// A file cannot be read.
 pub fn kernel(stat: &str, files: &Files) -> Result<Vec<Reading>, String> {
     let load = files.text("proc/loadavg")?;
     let words: Vec<&str> = load.split_whitespace().collect();
@@ -28,9 +25,6 @@ pub fn kernel(stat: &str, files: &Files) -> Result<Vec<Reading>, String> {
 }
 
 /// The source `pressure`.
-///
-/// # Errors
-/// The kernel has no PSI, or it is switched off.
 pub fn pressure(files: &Files) -> Result<Vec<Reading>, String> {
     let resources = ["cpu", "io", "memory"].map(|resource| {
         let text = files.text(&format!("proc/pressure/{resource}"))?;
@@ -48,9 +42,6 @@ pub fn pressure(files: &Files) -> Result<Vec<Reading>, String> {
 }
 
 /// The source `memory`.
-///
-/// # Errors
-/// The file cannot be read.
 pub fn memory(files: &Files) -> Result<Vec<Reading>, String> {
     let text = files.text("proc/meminfo")?;
     let bytes = |name| field(&text, name).map(|kib| kib * 1024.0);
@@ -80,9 +71,6 @@ pub fn memory(files: &Files) -> Result<Vec<Reading>, String> {
 }
 
 /// The source `paging`.
-///
-/// # Errors
-/// The file cannot be read.
 pub fn paging(files: &Files) -> Result<Vec<Reading>, String> {
     let text = files.text("proc/vmstat")?;
     let page = rustix::param::page_size() as f64;

@@ -18,7 +18,6 @@ pub struct Place {
 
 /// The data directory and the directory of its WAL. Without `wal`, that is the target of the
 /// server's link.
-#[must_use]
 pub fn places(data: Option<&Path>, wal: Option<&Path>) -> Vec<Place> {
     let wal = wal.map(Path::to_owned);
     let wal = wal.or_else(|| data.map(|data| data.join("pg_wal")));
@@ -39,7 +38,6 @@ pub struct Mount {
 }
 
 /// The mount of each place; places without one are left out.
-#[must_use]
 pub fn mounts(files: &Files, places: &[Place]) -> Vec<(Mount, Vec<&'static str>)> {
     let text = files.text_if_any("proc/self/mountinfo").unwrap_or_default();
     let all: Vec<Mount> = text.lines().filter_map(mount).collect();
@@ -86,7 +84,6 @@ impl Mount {
     /// Major and minor number of the underlying block device, if the filesystem names one.
     /// Filesystems with volumes of their own (btrfs) give their files numbers that belong to no
     /// device.
-    #[must_use]
     pub fn device(&self) -> Option<(u64, u64)> {
         let device = fs::metadata(&self.source).ok()?.rdev();
         let number = (u64::from(rustix::fs::major(device)), u64::from(rustix::fs::minor(device)));
@@ -95,9 +92,6 @@ impl Mount {
 }
 
 /// The source `mount`: the space on each of them.
-///
-/// # Errors
-/// A mount cannot be read.
 pub fn room(mounts: &[(Mount, Vec<&'static str>)]) -> Result<Vec<Reading>, String> {
     let readings = mounts.iter().map(|(mount, roles)| {
         let point = &mount.point;

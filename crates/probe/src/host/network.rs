@@ -5,9 +5,6 @@ use super::kernel::present;
 use crate::sample::Reading;
 
 /// The source `network`.
-///
-/// # Errors
-/// The file cannot be read.
 pub fn interfaces(files: &Files) -> Result<Vec<Reading>, String> {
     let text = files.text("proc/net/dev")?;
     let lines = text.lines().filter_map(|line| {
@@ -28,9 +25,6 @@ pub fn interfaces(files: &Files) -> Result<Vec<Reading>, String> {
 }
 
 /// The source `tcp`.
-///
-/// # Errors
-/// A file cannot be read.
 pub fn tcp(files: &Files) -> Result<Vec<Reading>, String> {
     let snmp = files.text("proc/net/snmp")?;
     let more = files.text("proc/net/netstat")?;

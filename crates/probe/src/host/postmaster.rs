@@ -45,21 +45,16 @@ impl Absent {
 
 impl Postmaster {
     /// For a server that is identified in this way.
-    #[must_use]
     pub fn new(known: Known) -> Self {
         Self { known, pid: None }
     }
 
     /// Whether there is a server to look for.
-    #[must_use]
     pub fn is_wanted(&self) -> bool {
         self.known != Known::No
     }
 
     /// The current process ID.
-    ///
-    /// # Errors
-    /// There is no such process.
     pub fn pid(&mut self, files: &Files) -> Result<u32, Absent> {
         self.pid = match &self.known {
             Known::No => None,
@@ -122,7 +117,6 @@ fn from_titles(files: &Files, name: &str) -> Option<u32> {
 }
 
 /// The parent of a process.
-#[must_use]
 pub fn parent(files: &Files, pid: u32) -> Option<u32> {
     let stat = files.text_if_any(&format!("proc/{pid}/stat"))?;
     // the program's name may contain spaces and parentheses
@@ -131,7 +125,6 @@ pub fn parent(files: &Files, pid: u32) -> Option<u32> {
 }
 
 /// All children of a process.
-#[must_use]
 pub fn children(files: &Files, pid: u32) -> Vec<u32> {
     if let Some(text) = files.text_if_any(&format!("proc/{pid}/task/{pid}/children")) {
         return text.split_whitespace().filter_map(|word| word.parse().ok()).collect();

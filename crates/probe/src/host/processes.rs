@@ -27,7 +27,6 @@ pub struct Processes {
 
 impl Processes {
     /// Reports the `most_clients` busiest client backends one by one, and sums of all.
-    #[must_use]
     pub fn new(most_clients: usize) -> Self {
         Self {
             differ: Differ::new(source("process")),
@@ -47,7 +46,6 @@ impl Processes {
     }
 
     /// Whether the kernel refused to show a process's I/O.
-    #[must_use]
     pub fn io_refused(&self) -> bool {
         self.io_refused
     }

@@ -43,7 +43,6 @@ const KINDS: &[(&str, &str)] = &[
 const WALSENDERS: [&str; 2] = ["walsender ", "wal sender process "];
 
 /// Parses a title; None if it is not one of PostgreSQL's, like that of a postmaster.
-#[must_use]
 pub fn read(title: &str) -> Option<Title> {
     // the rest of the original arguments may come after its end
     let title = title.split('\0').next()?;
@@ -123,7 +122,6 @@ fn is_host(word: &str) -> bool {
 
 impl Title {
     /// The labels of a sample.
-    #[must_use]
     pub fn labels(self) -> Labels {
         let rest =
             [("user", self.user), ("database", self.database), ("client", self.client), ("activity", self.activity)];

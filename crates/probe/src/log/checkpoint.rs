@@ -3,7 +3,6 @@
 use serde_json::{Map, Value};
 
 /// The fields of a `checkpoint` line; None if the message is not about one.
-#[must_use]
 pub fn read(message: &str) -> Option<Map<String, Value>> {
     let (kind, after) = message.split_once(' ')?;
     let kind = Some(kind).filter(|kind| ["checkpoint", "restartpoint"].contains(kind))?;

@@ -31,9 +31,6 @@ pub struct Lines {
 
 impl Tail {
     /// Opens the file at its end or at its beginning.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is not a regular file.
     pub fn open(path: PathBuf, at_end: bool) -> Result<Self, String> {
         let facts = std::fs::metadata(&path).map_err(|error| problem(&path, &error))?;
         if !facts.is_file() {
@@ -46,16 +43,12 @@ impl Tail {
     }
 
     /// Whether this is still the file with that path.
-    #[must_use]
     pub fn is_of(&self, path: &Path) -> bool {
         let inode = std::fs::metadata(path).map(|facts| facts.ino());
         self.path == path && inode.is_ok_and(|inode| inode == self.inode)
     }
 
     /// Reads the new lines.
-    ///
-    /// # Errors
-    /// The file can no longer be read.
     pub fn lines(&mut self) -> Result<Lines, String> {
         let lines = self.read();
         lines.map_err(|error| problem(&self.path, &error))

@@ -72,7 +72,6 @@ const ENDS: [&str; 2] = [") was terminated by ", ") exited with exit code "];
 
 impl Format {
     /// The format that the file's name indicates.
-    #[must_use]
     pub fn of(path: &Path) -> Self {
         match path.extension().and_then(|end| end.to_str()) {
             Some("json") => Self::Json,
@@ -82,7 +81,6 @@ impl Format {
     }
 
     /// Parses a line; None if it does not begin an entry.
-    #[must_use]
     pub fn read(self, line: &str) -> Option<Entry> {
         match self {
             Self::Plain => plain(line),
@@ -180,7 +178,6 @@ fn json(line: &str) -> Option<Entry> {
 
 impl Entry {
     /// The subject; None for statements and their errors.
-    #[must_use]
     pub fn matter(&self) -> Option<Matter> {
         let begins = |begin: &&str| self.message.starts_with(begin);
         // `server process (PID 7) was terminated by signal 9`; from version 18 on `client backend
@@ -196,7 +193,6 @@ impl Entry {
     }
 
     /// The fields of a `log` line.
-    #[must_use]
     pub fn fields(&self) -> Map<String, Value> {
         Map::from_iter([
             ("severity".to_owned(), self.severity.as_str().into()),

@@ -10,9 +10,6 @@ use crate::host::Files;
 ///
 /// With a logging collector, the server writes the names to `current_logfiles`. Without one, its
 /// log is the file to which its standard error is redirected.
-///
-/// # Errors
-/// The log is not a file, or may not be read.
 pub fn find(files: &Files, data: Option<&Path>, pid: u32) -> Result<(PathBuf, Format), String> {
     let data = data.map_or_else(|| files.path(&format!("proc/{pid}/cwd")), std::borrow::ToOwned::to_owned);
     let collected = fs::read_to_string(data.join("current_logfiles"));

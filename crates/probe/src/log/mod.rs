@@ -138,7 +138,6 @@ impl<'a> Log<'a> {
 
 impl Choice {
     /// Whether there is a log to read.
-    #[must_use]
     pub fn has_log(&self) -> bool {
         match self.log {
             LogChoice::None => false,

@@ -17,7 +17,6 @@ use serde_json::{Map, Value, json};
 /// client in a COPY, or for the rest of a pipeline. Without a COPY, it counts as waiting only if
 /// its state is older than a second, because a statement of that length is unlikely to have ended
 /// just then.
-#[must_use]
 pub fn statement(major: i32) -> String {
     let query = if major >= 14 { "query_id" } else { "NULL" };
     // both are checked only if a session waits in this way; the list of COPYs belongs to the same
@@ -58,7 +57,6 @@ pub struct Look {
 
 impl Look {
     /// Reads the result of [`statement`].
-    #[must_use]
     pub fn read(answer: &ResultSet) -> Self {
         let mut look = Self::default();
         for row in &answer.rows {
@@ -81,20 +79,17 @@ impl Look {
     }
 
     /// Sessions whose state the role may not see.
-    #[must_use]
     pub fn hidden(&self) -> u64 {
         self.hidden
     }
 
     /// Whether any session waits for a lock.
-    #[must_use]
     pub fn has_lock_waits(&self) -> bool {
         let mut types = self.active.keys().map(|[_, wait_type, ..]| wait_type);
         types.any(|wait_type| wait_type.as_deref() == Some("Lock"))
     }
 
     /// The fields of a `waits` line.
-    #[must_use]
     pub fn fields(&self, took_us: u64) -> Map<String, Value> {
         let rows = self.active.iter().map(|([backend_type, wait_type, wait, query], sessions)| {
             json!({
@@ -111,7 +106,6 @@ impl Look {
 }
 
 /// The fields of a `blockers` line; None if nothing is blocked any more.
-#[must_use]
 pub fn blockers(answer: &ResultSet) -> Option<Map<String, Value>> {
     let number = |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<i64>().ok());
     let rows = answer.rows.iter().filter_map(|row| {

@@ -29,13 +29,11 @@ pub struct Cadence {
 
 impl Cadence {
     /// For this many statements, all of which are due.
-    #[must_use]
     pub fn new(statements: usize) -> Self {
         Self { turns: vec![Turn::default(); statements], way: None }
     }
 
     /// Whether the statement at `place` is due in this second.
-    #[must_use]
     pub fn is_due(&self, place: usize, second: u64) -> bool {
         self.turns.get(place).is_some_and(|turn| turn.next_s <= second)
     }

@@ -47,9 +47,6 @@ pub struct Rates {
 }
 
 /// Samples the server until the probe ends.
-///
-/// # Errors
-/// It is a connection pooler, in whose sessions the probe would leave its settings: the probe ends.
 pub fn run(params: &Params, rates: Rates, output: &Output, queries: &Queries, stop: &Stop) -> Result<(), String> {
     let mut server = Server::new(params, rates.statements, output, queries, stop);
     let ended = server.until_it_is_over(rates);

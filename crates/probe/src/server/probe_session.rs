@@ -45,9 +45,6 @@ impl From<SessionError> for NoSession {
 
 impl Asked {
     /// Connects and prepares.
-    ///
-    /// # Errors
-    /// Either failed.
     pub fn connect(params: &Params) -> Result<Self, NoSession> {
         let mut session = Session::connect(params)?;
         let major = session.server_version_num / 10_000;

@@ -65,7 +65,6 @@ pub const LOADED: &str = "SELECT /* pgprobe */ 1 FROM pg_settings WHERE name = '
 
 impl Asking {
     /// Reads the answer to [`FIND`]; None if the database lacks the extension.
-    #[must_use]
     pub fn read(answer: &ResultSet) -> Option<Self> {
         let [schema, columns] = answer.rows.first()?.as_slice() else {
             return None;
@@ -105,13 +104,11 @@ pub struct Statements {
 
 impl Statements {
     /// Samples contain the `most` statements that took the longest.
-    #[must_use]
     pub fn new(most: usize) -> Self {
         Self { differ: Differ::new(of()), totals: HashMap::new(), first: None, most }
     }
 
     /// Whether statements are sampled at all.
-    #[must_use]
     pub fn are_wanted(&self) -> bool {
         self.most > 0
     }
@@ -139,7 +136,6 @@ impl Statements {
     }
 
     /// The statements that took the longest in total, and the start of the count.
-    #[must_use]
     pub fn totals(&self) -> Option<(Stamp, Vec<Row>)> {
         let first = self.first?;
         let rows = self.totals.iter().map(|(labels, total)| {

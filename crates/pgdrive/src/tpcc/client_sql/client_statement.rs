@@ -63,7 +63,6 @@ impl Statement {
     ];
 
     /// The statements of a transaction, each once.
-    #[must_use]
     pub fn of(kind: Kind) -> &'static [Self] {
         match kind {
             Kind::NewOrder => &[
@@ -115,7 +114,6 @@ impl Statement {
     }
 
     /// The text; parameters are numbered without gaps.
-    #[must_use]
     pub fn sql(self, profile: Profile) -> String {
         let is_spec = profile == Profile::Spec;
         let counted = |counts: &'static str| if is_spec { counts } else { "" };
@@ -235,7 +233,6 @@ impl Statement {
     }
 
     /// Number of parameters in the text.
-    #[must_use]
     pub fn parameters(self, profile: Profile) -> u16 {
         let sql = self.sql(profile);
         (1..=9u16).rev().find(|number| sql.contains(&format!("${number}"))).unwrap_or(0)
