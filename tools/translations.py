@@ -201,7 +201,7 @@ def _of_values() -> Iterator[Text]:
     from pgdyno.audit import RULES, Severity
     from pgdyno.fingerprint.differences import Weight
     from pgdyno.records import Outcome
-    from pgdyno.report.sections.timelines import script_texts
+    from pgdyno.report.sections.over_seconds.timelines import script_texts
 
     enums = [each.value for enum in (Verdict, Cause, Severity, Weight, Outcome) for each in enum]
     words = [*enums, *(metric.words for metric in Metric)]

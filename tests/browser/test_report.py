@@ -17,7 +17,7 @@ from pgdyno.commands.support.print_page import print_page
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.records import ErrorCount, Point
 from pgdyno.report.report_content import Extras, ProbeSamples
-from pgdyno.report.sections.timelines import Steps
+from pgdyno.report.sections.over_seconds.timelines import Steps
 from pgdyno.report.translation import Language, use_language
 from pgdyno.store.probe_queries import ProcessSum, SeriesStep, WaitStep
 from pgdyno.store.trial_tables import StatementRow

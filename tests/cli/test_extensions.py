@@ -140,17 +140,17 @@ RULE = Rule("odd-name", "the name of the workload", Severity.CAUTION, "nowhere",
 SECTION = '''
 """Names of a run's targets."""
 from pgdyno.report.charts.bars_of_names import names_figure
-from pgdyno.report.sections.section import FoldedTable, Section
+from pgdyno.report.sections.section import Folded, Section
 from pgdyno.report.report_tables import Table
 
 
-def _blocks(of, extras):
-    rows = tuple((target.name, target.kind) for target in of.manifest.targets)
+def _blocks(draft):
+    rows = tuple((target.name, target.kind) for target in draft.of.manifest.targets)
     table = Table("Targets by name", ("name", "kind"), rows)
-    return ["Every target once.", names_figure([name for name, _ in rows]), FoldedTable("Their kinds", table)]
+    return ["Every target once.", names_figure([name for name, _ in rows]), Folded("Their kinds", [table])]
 
 
-SECTION = Section("names", lambda: "Names of targets", lambda: "Names", _blocks, lambda _: "Names: no target.")
+SECTION = Section("names", lambda: "Names of targets", lambda: "Names", _blocks)
 '''
 CHART = '''
 """The length of names."""
@@ -206,7 +206,7 @@ SEARCH_LINE = (
 PROVIDER_LINE = ', "rack": "pgdyno.targets.rack.provider"}'
 ONE_LINES = {
     "report/sections/section_list.py": [
-        ("import cost, likeness, statement_tables\n", "import cost, likeness, odd_names, statement_tables\n"),
+        ("    likeness,\n", "    likeness,\n    odd_names,\n"),
         ("    cost.SECTION,\n", "    cost.SECTION,\n    odd_names.SECTION,\n"),
     ],
     "importers/formats.py": [

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pgdyno.records.wait_classes import wait_class
-from pgdyno.report.sections.timelines import MARKS
+from pgdyno.report.sections.over_seconds.timelines import MARKS
 
 SESSIONS = (None, "client backend", "parallel worker")
 """Backend types whose waits count as sessions; None if the probe may not see the type."""

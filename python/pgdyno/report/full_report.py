@@ -38,10 +38,10 @@ from pgdyno.report.report_content import (
     digest,
     median_trial,
 )
-from pgdyno.report.sections.cloud_metrics import rented_count
-from pgdyno.report.sections.dips import MOST_DIPS, costliest
 from pgdyno.report.sections.likeness import own_loads
-from pgdyno.report.sections.timelines import Steps, trial_data
+from pgdyno.report.sections.over_seconds.cloud_metrics import rented_count
+from pgdyno.report.sections.over_seconds.dips import MOST_DIPS, costliest
+from pgdyno.report.sections.over_seconds.timelines import Steps, trial_data
 from pgdyno.report.several_runs import (
     Together,
     arms_between,

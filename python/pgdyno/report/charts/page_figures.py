@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from markupsafe import Markup
@@ -18,7 +18,7 @@ from pgdyno.report import sentences
 from pgdyno.report.answers.rates import has_rates
 from pgdyno.report.answers.searches import confirmed_search, confirmed_title, goal_words
 from pgdyno.report.charts.interval_bars import confirmed_chart
-from pgdyno.report.charts.labels import marker, room_for
+from pgdyno.report.charts.labels import MOST_ENDS, marker, room_for
 from pgdyno.report.charts.latency import PERCENTILES, SpectrumLine, latency_chart, latency_drawn, spectrum_chart
 from pgdyno.report.charts.layout import Layout, label_column, tick_name
 from pgdyno.report.charts.palette import MARKERS, Look
@@ -48,6 +48,9 @@ class Figure:
     """One drawing, or several in a column."""
     has_narrow: bool = True
     """Otherwise the wide form scrolls on narrow screens."""
+    legend: Sequence[tuple[str, Markup]] = ()
+    legend_look: str = ""
+    """CSS class: `narrow` if wide forms name their lines at the ends."""
 
     @property
     def wide(self) -> Markup:
@@ -81,7 +84,7 @@ def curves_figure(
         def draw(layout: Layout) -> Drawing:
             return scaling_chart(of.curves, of.named, title, layout, fitted, sides_of(of))
 
-        return drawn_figure("scaling", title, draw)
+        return _with_legend(of, drawn_figure("scaling", title, draw))
     if len(of.curves) > 1:
         points = [curve.peak for curve in of.curves]
         if of.manifest.finds_settings:
@@ -103,9 +106,16 @@ def latency_figure(of: Digest) -> Figure | None:
     if not latency_there(of):
         return None
     title = sentences.latency_title(of)
-    return drawn_figure(
+    figure = drawn_figure(
         "latency", title, lambda layout: latency_chart(points, of.named, title, layout, sides_of(of)[0])
     )
+    return _with_legend(of, figure)
+
+
+def _with_legend(of: Digest, figure: Figure) -> Figure:
+    swatches = [(name, swatch(look)) for name, look in legend(of)]
+    # names at the ends of lines need room; a legend has it
+    return replace(figure, legend=swatches, legend_look="narrow" if len(of.named) <= MOST_ENDS else "all")
 
 
 def fitted_lines(of: Digest, fits: Mapping[Series, UslFit | NotFitted]) -> Fitted:

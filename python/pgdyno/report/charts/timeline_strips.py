@@ -26,8 +26,8 @@ from pgdyno.report.charts.svg import (
     text,
     text_width,
 )
-from pgdyno.report.sections.cloud_metrics import Values, known_steps, range_words
-from pgdyno.report.sections.timelines import BUSY
+from pgdyno.report.sections.over_seconds.cloud_metrics import Values, known_steps, range_words
+from pgdyno.report.sections.over_seconds.timelines import BUSY
 from pgdyno.report.translation import gettext
 
 HEIGHT = 130.0

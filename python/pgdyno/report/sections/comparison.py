@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,13 +19,16 @@ from pgdyno.report.answers.comparison import (
     new_run_words,
     percent,
 )
+from pgdyno.report.answers.searches import confirmed_search
 from pgdyno.report.charts.palette import Look
 from pgdyno.report.report_content import Digest
 from pgdyno.report.report_tables import Table
-from pgdyno.report.translation import gettext, gettext_each, gettext_noop, translated
+from pgdyno.report.sections.section import Absence, Block, Folded, Heading, Items, Paragraph, Section, marked
+from pgdyno.report.translation import gettext, gettext_each, gettext_noop, sentence, translated
 
 if TYPE_CHECKING:
     from pgdyno.report.charts.page_figures import Figure
+    from pgdyno.report.sections.draft import Draft
 
 MOST_COMPARISONS = 8
 MOST_PUBLISHED = 200
@@ -223,3 +226,31 @@ def _published_row(of: Digest, point: PointSummary, row: Mapping[str, str | floa
         numbers.ms(point.latency.mean_ns if point.latency is not None else None),
         numbers.rounded(float(theirs)) if theirs is not None else numbers.NOTHING,
     )
+
+
+def _blocks(draft: Draft) -> list[Block]:
+    blocks: list[Block] = [block for each in draft.comparisons for block in _comparison(draft, each)]
+    further = len(draft.extras.comparisons) - MOST_COMPARISONS
+    if further > 0:
+        text = marked("{count} further comparisons: {command} has all.", count=further, command="pgdyno compare")
+        blocks.append(Paragraph(text))
+    if draft.published is not None and draft.extras.published is not None:
+        notes = draft.extras.published.source.notes
+        blocks += [draft.published, Folded(gettext("About the published figures"), [Items(notes)])]
+    if blocks or confirmed_search(draft.of.manifest) is not None:
+        return blocks
+    one_arm = len(draft.of.curves) < 2
+    return [Absence(gettext("Comparison: the run has one arm.") if one_arm else gettext("Comparison: none."))]
+
+
+def _comparison(draft: Draft, of: Compared) -> Iterator[Block]:
+    yield Heading(of.sentence, look="said")
+    if of.settle:
+        yield sentence(of.settle)
+    yield from draft.elsewhere(of.figure)
+    yield of.table
+    for warning in of.warnings:
+        yield Paragraph(sentence(warning))
+
+
+SECTION = Section("comparison", title=lambda: gettext("Comparison"), link=lambda: gettext("Comparison"), blocks=_blocks)

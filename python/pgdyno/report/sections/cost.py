@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from pgdyno.analyse.price import Costs, PriceList
 from pgdyno.records.price import latency_limit
@@ -11,14 +12,19 @@ from pgdyno.report.costs import PricedCurve, priced_curves, rent_table
 from pgdyno.report.report_content import Digest, Extras
 from pgdyno.report.report_tables import Table
 from pgdyno.report.sections.key_figures import curve_price
-from pgdyno.report.sections.section import Block, FoldedTable, Section
+from pgdyno.report.sections.section import Absence, Block, Folded, Section
 from pgdyno.report.translation import gettext, gettext_each
 
+if TYPE_CHECKING:
+    from pgdyno.report.sections.draft import Draft
 
-def _blocks(of: Digest, extras: Extras) -> list[Block]:
-    blocks = list(_priced(of, extras.prices)) if extras.prices is not None else []
+
+def _blocks(draft: Draft) -> list[Block]:
+    of, extras = draft.of, draft.extras
+    blocks: list[Block] = list(_priced(of, extras.prices)) if extras.prices is not None else []
     rent = rent_table(of.manifest, of.run.trials)
-    return blocks if rent is None else [*blocks, rent]
+    blocks += [rent] if rent is not None else []
+    return blocks or [Absence(_absence(extras))]
 
 
 def _priced(of: Digest, prices: PriceList) -> Iterator[Block]:
@@ -71,7 +77,7 @@ def _priced(of: Digest, prices: PriceList) -> Iterator[Block]:
     at_target = _at_targets(of, prices)
     if at_target is not None:
         yield at_target
-    yield FoldedTable(gettext("Its rates"), Table(gettext("Rates"), paid, tuple(rates), 3))
+    yield Folded(gettext("Its rates"), [Table(gettext("Rates"), paid, tuple(rates), 3)])
 
 
 def _at_targets(of: Digest, prices: PriceList) -> Table | None:
@@ -148,6 +154,4 @@ SECTION = Section(
     title=lambda: gettext("Price"),
     link=lambda: gettext("Price"),
     blocks=_blocks,
-    absence=_absence,
-    on_second_page=True,
 )

@@ -10,7 +10,7 @@ from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
 from pgdyno.report.report_content import ArmProfile
 from pgdyno.report.report_tables import Table
-from pgdyno.report.sections.section import Block, FoldedFigure
+from pgdyno.report.sections.section import Block, Folded
 from pgdyno.report.translation import gettext
 
 MOST_FUNCTIONS = 10
@@ -140,5 +140,5 @@ def profile_blocks(profiles: Sequence[ArmProfile]) -> list[Block]:
                 base=base.name,
             )
         figure = flame_figure(f"flame-{at}", title, each.stacks, base.stacks if base is not None else None)
-        blocks.append(FoldedFigure(gettext("Flame graph of {name}", name=each.name), figure))
+        blocks.append(Folded(gettext("Flame graph of {name}", name=each.name), [figure]))
     return blocks

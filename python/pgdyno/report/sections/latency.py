@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pgdyno.analyse.over_time.timeline import latency_heatmap
 from pgdyno.analyse.scaling import ScalingCurve
@@ -16,7 +17,11 @@ from pgdyno.report.charts.page_figures import Figure, drawn_figure
 from pgdyno.report.charts.palette import MARKERS, Look
 from pgdyno.report.report_content import Digest, median_trial
 from pgdyno.report.report_tables import Table
+from pgdyno.report.sections.section import Absence, Block, Paragraph, Section, data_of_chart
 from pgdyno.report.translation import gettext, gettext_each
+
+if TYPE_CHECKING:
+    from pgdyno.report.sections.draft import Draft
 
 MOST_CURVES = 2
 FEWEST_SECONDS = 3
@@ -191,3 +196,29 @@ def _table(of: Digest, loads: dict[_Load, list[PointSummary]]) -> Table:
     headings = (*gettext_each("series", "loop", "clients", "rate"), "tps", "p50, ms", "p99, ms", "p99.9, ms")
     caption = gettext("Latency by throughput; in an open loop, it counts from the intended start of a transaction")
     return Table(caption, (*headings, gettext("transactions")), tuple(rows), 2)
+
+
+def _blocks(draft: Draft) -> list[Block]:
+    if draft.spectrum is None and not draft.heats:
+        runs_once = draft.of.manifest.scale_factor is not None
+        return [] if runs_once else [Absence(gettext("Latency: no histograms."))]
+    blocks: list[Block] = []
+    for figure, table in ((draft.spectrum, draft.spectrum_table), draft.loops or (None, None)):
+        if figure is not None and table is not None:
+            shown = draft.elsewhere(figure)
+            blocks += [*shown, data_of_chart(table, is_above=bool(shown))]
+    if draft.loops is None and is_closed(draft.of):
+        text = gettext(
+            "Closed loop: a client sends its next request only after the answer, so that a stall also delays the "
+            "requests that it would have affected. For comparison with an open loop, sweep rates."
+        )
+        blocks.append(Paragraph(text))
+    return [*blocks, *(block for figure, table in draft.heats for block in (figure, data_of_chart(table)))]
+
+
+SECTION = Section(
+    "spectrum-h",
+    title=lambda: gettext("Latency"),
+    link=lambda: gettext("Latency"),
+    blocks=_blocks,
+)

@@ -5,17 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
 from pgdyno.analyse.likeness import disagreement_causes
 from pgdyno.records import ClassLikeness, Likeness, ReplayFigures, Summary, TrialRecord
 from pgdyno.report import numbers
-from pgdyno.report.report_content import Digest, Extras
+from pgdyno.report.report_content import Digest
 from pgdyno.report.report_tables import Table
-from pgdyno.report.sections.section import Block, FoldedTable, Section
+from pgdyno.report.sections.section import Block, Folded, Section
 from pgdyno.report.translation import gettext, gettext_noop, listed, ngettext, sentence, sentence_space, translated
 from pgdyno.store.probe_queries import ProbeAverages
+
+if TYPE_CHECKING:
+    from pgdyno.report.sections.draft import Draft
 
 MOST_CLASSES = 15
 """Classes that the page shows at once."""
@@ -275,21 +279,22 @@ def _sessions(of: Mapping[str, float] | None, wait: str) -> str:
     return numbers.NOTHING if of is None else f"{of.get(wait, 0.0):.2f}"
 
 
-def _blocks(of: Digest, extras: Extras) -> list[Block]:
+def _blocks(draft: Draft) -> list[Block]:
+    of = draft.of
     loads = own_loads(of)
     if not loads:
         return []
     together = loads[:MOST_COMPARED]
     blocks: list[Block] = [*load_lines(of), class_table(together, MOST_CLASSES)]
-    waits = waits_table(together, extras.limits)
+    waits = waits_table(together, draft.extras.limits)
     if waits is not None:
         blocks.append(waits)
     if len(loads[0].likeness.classes) > MOST_CLASSES:
-        blocks.append(FoldedTable(gettext("All classes of statements"), class_table(together)))
+        blocks.append(Folded(gettext("All classes of statements"), [class_table(together)]))
     for at in range(MOST_COMPARED, len(loads), MOST_COMPARED):
         some = loads[at : at + MOST_COMPARED]
         title = gettext("The same of {series}", series=listed([each.name for each in some]))
-        blocks.append(FoldedTable(title, class_table(some)))
+        blocks.append(Folded(title, [class_table(some)]))
     return blocks
 
 
@@ -303,7 +308,4 @@ SECTION = Section(
     title=lambda: gettext("Your load"),
     link=lambda: gettext("Your load"),
     blocks=_blocks,
-    absence=lambda _: "",
-    on_second_page=True,
-    is_first=True,
 )

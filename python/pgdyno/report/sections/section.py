@@ -1,46 +1,140 @@
-"""A section that reports show as it is: a heading, then paragraphs, tables and figures."""
+"""Sections of a report: each a heading over blocks, which renderers write without knowing the section."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup, escape
 
 from pgdyno.report.charts.page_figures import Figure
-from pgdyno.report.report_content import Digest, Extras
-from pgdyno.report.report_tables import Table
+from pgdyno.report.report_tables import PointRow, Table
+from pgdyno.report.translation import gettext
+
+if TYPE_CHECKING:
+    from pgdyno.report.sections.draft import Draft
 
 
 @dataclass(frozen=True, slots=True)
-class FoldedTable:
-    """A table that the page shows on request, and the PDF in its appendix."""
+class Paragraph:
+    """A paragraph of its own look; ordinary ones are strings."""
 
-    title: str
-    table: Table
-
-
-@dataclass(frozen=True, slots=True)
-class FoldedFigure:
-    """A figure that the page shows on request; the PDF leaves it out."""
-
-    title: str
-    figure: Figure
+    text: str
+    look: str = "behind"
+    """CSS class."""
 
 
 @dataclass(frozen=True, slots=True)
-class FoldedText:
-    """Text with its line breaks that the page shows on request; the PDF leaves it out."""
+class Heading:
+    """A heading within a section."""
+
+    text: str
+    id: str = ""
+    look: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list of sentences."""
+
+    lines: Sequence[str]
+    look: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Text with its line breaks."""
+
+    text: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Names and their values."""
+
+    rows: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A judgement with its advice and evidence."""
+
+    rule: str
+    name: str
+    word: str
+    verdict: str
+    """CSS class of the word."""
+    message: str
+    advice: str
+    evidence: Sequence[str]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """Judgements below each other."""
+
+    rows: Sequence[Reason]
+
+
+@dataclass(frozen=True, slots=True)
+class PointTable:
+    """The table of points, each with a bar from zero and its throughput by second."""
+
+    parameters: Sequence[str]
+    rows: Sequence[tuple[PointRow, Markup, Markup]]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialTimeline:
+    """The charts of the trial that the reader chooses."""
+
+    data: Markup
+    """JSON of `timeline_data`."""
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """A sentence on what the report lacks; all of them stand at its end."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """Blocks that the page shows on request."""
 
     title: str
-    lines: str
+    blocks: Sequence[Block]
+    id: str = ""
+    look: str = ""
+    is_open: bool = False
 
 
-Block = str | Table | Figure | FoldedTable | FoldedFigure | FoldedText
-"""A string is a paragraph."""
+Block = (
+    str
+    | Table
+    | Figure
+    | Paragraph
+    | Heading
+    | Items
+    | Code
+    | Facts
+    | Reasons
+    | PointTable
+    | TrialTimeline
+    | Absence
+    | Folded
+)
+"""A string is a paragraph; an instance of Markup may have inline code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A section of the HTML report and of the PDF."""
+    """A section of the report."""
 
     id: str
     """The anchor on the page."""
@@ -48,14 +142,8 @@ class Section:
     """In the current language, like all texts."""
     link: Callable[[], str]
     """The section's name in the navigation."""
-    blocks: Callable[[Digest, Extras], Sequence[Block]]
-    """Reports leave the section out if it has no blocks."""
-    absence: Callable[[Extras], str]
-    """The sentence that replaces a section without blocks, under "Not in this report"; empty for none."""
-    on_second_page: bool = False
-    """Whether the PDF shows it on its second page; otherwise in the appendix."""
-    is_first: bool = False
-    """Whether it follows the answer directly."""
+    blocks: Callable[[Draft], Sequence[Block]]
+    """Reports leave the section out if it has no blocks, or only absences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +153,16 @@ class FilledSection:
     section: Section
     blocks: Sequence[Block]
 
-    @property
-    def folded(self) -> list[FoldedTable]:
-        return [each for each in self.blocks if isinstance(each, FoldedTable)]
 
-    @property
-    def unfolded(self) -> list[str | Table | Figure]:
-        return [each for each in self.blocks if not isinstance(each, FoldedTable | FoldedFigure | FoldedText)]
+def marked(text: str, **values: object) -> Markup:
+    """Return a text whose values that are strings are shown as code."""
+    told = {
+        name: Markup("<code>{}</code>").format(each) if isinstance(each, str) else each for name, each in values.items()
+    }
+    return escape(gettext(text)).format(**told)
+
+
+def data_of_chart(table: Table, *, is_above: bool = True) -> Folded:
+    """Return the figures of a chart, which is above them or under the headline."""
+    title = gettext("Data of this chart") if is_above else gettext("Data of the chart under the headline")
+    return Folded(title, [table], look="behind")

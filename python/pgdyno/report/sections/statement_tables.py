@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pgdyno.report import numbers
-from pgdyno.report.report_content import Digest, Extras, PlanChange, PlanOfArm
+from pgdyno.report.report_content import PlanChange, PlanOfArm
 from pgdyno.report.report_tables import Table, statement_table
 from pgdyno.report.sections.environment import process_table
 from pgdyno.report.sections.function_shares import profile_blocks
-from pgdyno.report.sections.section import Block, FoldedText, Section
+from pgdyno.report.sections.section import Absence, Block, Code, Folded, Section
 from pgdyno.report.translation import gettext, gettext_each
 from pgdyno.store.probe_queries import ServerStatementSum, TableSum
+
+if TYPE_CHECKING:
+    from pgdyno.report.sections.draft import Draft
 
 _TEXT = 160
 """Displayed characters of a statement."""
@@ -81,7 +85,8 @@ def _figure(count: float | None) -> str:
     return numbers.NOTHING if count is None else f"{count:,.0f}"
 
 
-def _blocks(of: Digest, extras: Extras) -> list[Block]:
+def _blocks(draft: Draft) -> list[Block]:
+    of, extras = draft.of, draft.extras
     own = statement_table(of)
     blocks: list[Block] = [own] if own is not None else []
     blocks += [server_statement_table(number, sums) for number, sums in extras.server_statements.items()]
@@ -93,7 +98,7 @@ def _blocks(of: Digest, extras: Extras) -> list[Block]:
     if is_without_processes:
         text = gettext("Processes by I/O: no probe ran during the trials, or it saw no process of the server.")
         blocks.append(text)
-    return blocks
+    return blocks or [Absence(gettext("Statements, tables and processes: nothing recorded."))]
 
 
 SECTION = Section(
@@ -101,7 +106,6 @@ SECTION = Section(
     title=lambda: gettext("Statements, tables, processes"),
     link=lambda: gettext("Statements"),
     blocks=_blocks,
-    absence=lambda _: gettext("Statements, tables and processes: nothing recorded."),
 )
 
 
@@ -137,7 +141,7 @@ def plan_blocks(changes: Sequence[PlanChange]) -> list[Block]:
     for each in changes[:MOST_CHANGES]:
         title = gettext("Query plans of {statement}", statement=_shortened(each.name))
         parts = [f"{arm.name}:\n{arm.plan}" for arm in (each.base, each.other)]
-        blocks.append(FoldedText(title, "\n\n".join([each.text, *parts])))
+        blocks.append(Folded(title, [Code("\n\n".join([each.text, *parts]), title)]))
     return blocks
 
 

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup, escape
 
 from pgdyno.audit import RULES, Finding, Severity, worst
 from pgdyno.report import numbers
-from pgdyno.report.translation import gettext, gettext_noop, ngettext, translated
+from pgdyno.report.report_content import Note, notes
+from pgdyno.report.sections.environment import failed_table
+from pgdyno.report.sections.section import Block, Folded, Heading, Items, Paragraph, Reason, Reasons, Section
+from pgdyno.report.translation import capital, gettext, gettext_noop, ngettext, translated
+
+if TYPE_CHECKING:
+    from pgdyno.report.sections.draft import Draft
 
 EVIDENCE_SHOWN = 4
 NAMES_SHOWN = 4
 """Rules that the line under the answer names."""
+POINTS_NAMED = 6
+"""Points that a note names; beyond that it shows their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +35,6 @@ class Gate:
     verdict: str
     """CSS class of its mark."""
     mark: str
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    rule: str
-    name: str
-    word: str
-    verdict: str
-    message: str
-    advice: str
-    evidence: Sequence[str]
-    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,3 +148,54 @@ def _reason(finding: Finding) -> Reason:
 
 def _figure(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:,.6g}"
+
+
+def _blocks(draft: Draft) -> list[Block]:
+    blocks: list[Block] = [] if draft.validity is None else [*_audited(draft.validity, len(draft.of.run.trials))]
+    apart = gettext("it has no point in common with the first run, and is not compared with it")
+    caveats = [*(Note(apart, (run,)) for run in draft.extras.apart), *notes(draft.of)]
+    if caveats:
+        blocks += [Heading(gettext("Caveats")), Items([_caveat(each) for each in caveats], "notes")]
+    if draft.of.unfinished:
+        blocks += [Heading(gettext("Trials that did not finish"), "failed"), failed_table(draft.of)]
+    return blocks
+
+
+def _audited(of: Validity, trials: int) -> Iterator[Block]:
+    yield Paragraph(
+        ngettext("{summary}; n = {count:,} trial.", "{summary}; n = {count:,} trials.", trials, summary=of.summary)
+    )
+    if of.reasons:
+        yield Reasons(of.reasons)
+    yield Folded(gettext("Every rule"), [Items([_gate_line(each) for each in of.gates], "strip")])
+    if of.notes:
+        yield Folded(ngettext("{count:,} note", "{count:,} notes", len(of.notes)), [Reasons(of.notes)])
+    if of.unchecked:
+        yield Folded(gettext("{count} not checked", count=len(of.unchecked)), [Reasons(of.unchecked)])
+
+
+def _gate_line(of: Gate) -> Markup:
+    name = escape(of.name) if of.name == of.rule else Markup('<span title="{}">{}</span>').format(of.rule, of.name)
+    line = Markup('<span class="{0}" aria-hidden="true">{1}</span> {2} <b class="{0}">{3}</b>')
+    return line.format(of.verdict, of.mark, name, of.word)
+
+
+def _caveat(note: Note) -> Markup:
+    text = escape(capital(note.message))
+    if note.points:
+        text += Markup('<span class="where">: {}</span>').format(point_names(note.points))
+    return escape(gettext("{sentence}.")).format(sentence=text)
+
+
+def point_names(points: Sequence[str]) -> str:
+    """Return the names of a note's points, or of the first of many."""
+    if len(points) <= POINTS_NAMED:
+        return "; ".join(points)
+    return gettext(
+        "{points} and {count} more points",
+        points="; ".join(points[: POINTS_NAMED - 1]),
+        count=len(points) - POINTS_NAMED + 1,
+    )
+
+
+SECTION = Section("validity", title=lambda: gettext("Validity"), link=lambda: gettext("Validity"), blocks=_blocks)

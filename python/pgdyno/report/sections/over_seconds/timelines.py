@@ -19,8 +19,8 @@ from pgdyno.records import Outcome, TrialRecord
 from pgdyno.records.wait_classes import WAIT_CLASSES, wait_class
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest, ProbeSamples
-from pgdyno.report.sections.cloud_metrics import FIGURES_A_STEP as OF_CLOUD
-from pgdyno.report.sections.cloud_metrics import cloud_strips
+from pgdyno.report.sections.over_seconds.cloud_metrics import FIGURES_A_STEP as OF_CLOUD
+from pgdyno.report.sections.over_seconds.cloud_metrics import cloud_strips
 from pgdyno.report.translation import Language, current_language, gettext, gettext_noop
 from pgdyno.store.probe_queries import SeriesStep
 

@@ -1,0 +1,97 @@
+"""What sections are made of: the analysed runs, and what several sections need, made once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from pgdyno.analyse.over_time.dips import Dip
+from pgdyno.analyse.scaling import NotFitted, UslFit, fit_curve
+from pgdyno.analyse.series import Series
+from pgdyno.report import report_tables
+from pgdyno.report.answers.answer import Answer, answer
+from pgdyno.report.charts import page_figures
+from pgdyno.report.charts.page_figures import Figure
+from pgdyno.report.report_content import Digest, Extras
+from pgdyno.report.report_tables import Table
+from pgdyno.report.sections.comparison import Compared, compared, published_table
+from pgdyno.report.sections.latency import heat_figures, loops_figure
+from pgdyno.report.sections.over_seconds.dips import dips_of
+from pgdyno.report.sections.validity import Validity, validity
+
+
+@dataclass(frozen=True)
+class Draft:
+    of: Digest
+    extras: Extras
+    location: str
+    """The path or address of the run folder."""
+
+    @cached_property
+    def said(self) -> Answer:
+        return answer(self.of, self.extras)
+
+    @cached_property
+    def validity(self) -> Validity | None:
+        return validity(self.extras.findings) if self.extras.findings is not None else None
+
+    @cached_property
+    def comparisons(self) -> Sequence[Compared]:
+        # the comparison in the answer comes first, and its forest plot is on the first screen
+        return compared(self.of, sorted(self.extras.comparisons, key=lambda each: each is not self.said.chief))
+
+    @cached_property
+    def published(self) -> Table | None:
+        return published_table(self.of, self.extras.published) if self.extras.published is not None else None
+
+    @cached_property
+    def fits(self) -> Mapping[Series, UslFit | NotFitted]:
+        return {curve.series: fit_curve(curve) for curve in self.of.curves[: page_figures.FITTED_UP_TO]}
+
+    @cached_property
+    def curves(self) -> Figure | None:
+        return page_figures.curves_figure(self.of, self.fits, self.extras)
+
+    @cached_property
+    def latency(self) -> Figure | None:
+        return page_figures.latency_figure(self.of)
+
+    @cached_property
+    def spectrum(self) -> Figure | None:
+        return page_figures.spectrum_figure(self.of)
+
+    @cached_property
+    def spectrum_table(self) -> Table:
+        return report_tables.spectrum_table(self.of)
+
+    @cached_property
+    def loops(self) -> tuple[Figure, Table] | None:
+        return loops_figure(self.of)
+
+    @cached_property
+    def heats(self) -> Sequence[tuple[Figure, Table]]:
+        return heat_figures(self.of)
+
+    @cached_property
+    def dips(self) -> Mapping[int, Sequence[Dip]]:
+        return self.extras.dips if self.extras.dips is not None else dips_of(self.of)
+
+    @cached_property
+    def proof(self) -> Sequence[Figure]:
+        """Return one or two figures for the first screen.
+
+        These are the forest plot of the first comparison or, without a comparison, throughput and p99 by clients; for
+        a single point, the first that exists of: open vs closed loop, throughput, the latency spectrum.
+        """
+        chief = self.comparisons[0] if self.comparisons else None
+        if chief is not None and chief.figure is not None:
+            return [chief.first or chief.figure]
+        if len(self.of.curves) == 1 and self.curves is not None and self.latency is not None:
+            return [self.curves, self.latency]
+        loops = self.loops[0] if self.loops is not None else None
+        return [each for each in (loops, self.curves, self.spectrum) if each is not None][:1]
+
+    def elsewhere(self, figure: Figure | None) -> Sequence[Figure]:
+        """Return the figure, unless it is on the first screen."""
+        return [figure] if figure is not None and figure not in self.proof else []

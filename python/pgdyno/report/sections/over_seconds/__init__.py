@@ -1,0 +1,1 @@
+"""Sections of what happens second by second."""

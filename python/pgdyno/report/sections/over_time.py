@@ -1,0 +1,83 @@
+"""Every trial second by second, its dips, and the trends of long ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from markupsafe import Markup
+
+from pgdyno.report.answers.endurance import endurance_lines
+from pgdyno.report.charts.page_figures import NO_STRIPS, timeline_figures
+from pgdyno.report.report_content import median_trial
+from pgdyno.report.report_tables import Table, trial_table
+from pgdyno.report.run_notes import replica_table
+from pgdyno.report.sections.draft import Draft
+from pgdyno.report.sections.over_seconds.cloud_metrics import rented_count
+from pgdyno.report.sections.over_seconds.dips import Dips, dip_section
+from pgdyno.report.sections.over_seconds.timelines import Steps, timeline_data, timeline_json
+from pgdyno.report.sections.section import Absence, Block, Code, Folded, Heading, Section, TrialTimeline
+from pgdyno.report.translation import capital, gettext, ngettext, sentence
+
+
+def _blocks(draft: Draft) -> list[Block]:
+    of, extras = draft.of, draft.extras
+    dips = dip_section(of, draft.dips, extras.explained) if draft.dips else None
+    absent: list[Block] = []
+    if of.manifest.scale_factor is None and (dips is None or dips.table is None):
+        absent = [Absence(dips.summary if dips is not None else gettext("Dips: no finished trial."))]
+    if not of.run.trials:
+        return absent
+    replicas = replica_table(of.run.trials)
+    tables: list[Table] = [trial_table(of), *([replicas] if replicas is not None else [])]
+    endurance = endurance_lines(of, extras)
+    return [
+        _timeline(draft),
+        *_strips(draft),
+        Folded(gettext("Every trial as a table"), tables),
+        *([Heading(gettext("Endurance"), "endurance"), *map(sentence, endurance)] if endurance else []),
+        *(_dips(dips, dips.table) if dips is not None and dips.table is not None else absent),
+    ]
+
+
+def _timeline(draft: Draft) -> TrialTimeline:
+    of, extras = draft.of, draft.extras
+    chosen = median_trial(of, of.best.peak.summary).number if of.best is not None else 0
+    steps = Steps.of(len(of.run.trials), probed=bool(extras.probe_samples), rented=rented_count(of.run.trials))
+    note = gettext(
+        "{count} further trials have only throughput and p99: waits, processors, disks and WAL are shown for the "
+        "median trial of each point, and for the trials with the deepest dips.",
+        count=extras.unseen,
+    )
+    data = timeline_data(of, extras.probe_samples, draft.dips, chosen, steps)
+    text = Markup(timeline_json(data))  # noqa: S704 - JSON without the characters of markup
+    return TrialTimeline(text, note if extras.unseen else "")
+
+
+def _strips(draft: Draft) -> Iterator[Block]:
+    strips = timeline_figures(draft.of) if draft.of.manifest.scale_factor is None else NO_STRIPS
+    if strips.shown:
+        yield Folded(gettext("Points with all their trials"), strips.shown, id="static", is_open=True)
+    if strips.folded:
+        count = len(strips.folded)
+        if strips.shown:
+            title = ngettext("{count:,} more point", "{count:,} more points", count)
+        else:
+            title = ngettext("{count:,} point", "{count:,} points", count)
+        blocks: list[Block] = [*strips.folded]
+        if strips.left_out:
+            blocks.append(gettext("{count} further points: choose their trials above.", count=strips.left_out))
+        yield Folded(title, blocks, is_open=not strips.shown)
+
+
+def _dips(of: Dips, table: Table) -> Iterator[Block]:
+    yield from (Heading(gettext("Dips"), "dips"), of.summary, table)
+    if of.tries:
+        yield Heading(gettext("What to try next"))
+    for each in of.tries:
+        yield gettext("{cause}: {why}. In the plan:", cause=capital(each.cause), why=each.why)
+        yield Code(each.fragment, gettext("Plan fragment for {cause}", cause=each.cause))
+
+
+SECTION = Section(
+    "time-h", title=lambda: gettext("Second by second"), link=lambda: gettext("Second by second"), blocks=_blocks
+)

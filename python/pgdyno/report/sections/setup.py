@@ -1,0 +1,90 @@
+"""Set-up: the machine, servers, differences between targets, the plan, and the raw data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from markupsafe import Markup
+
+from pgdyno.records.secret_values import masked_plan
+from pgdyno.report.plan_toml import plan_toml
+from pgdyno.report.run_notes import disturbance_lines, preparation_line, search_lines
+from pgdyno.report.sections.draft import Draft
+from pgdyno.report.sections.environment import (
+    asked_differences,
+    environment_table,
+    generator_table,
+    host_facts,
+    server_table,
+    settings_tables,
+)
+from pgdyno.report.sections.section import Absence, Block, Code, Facts, Folded, Heading, Paragraph, Section, marked
+from pgdyno.report.translation import gettext, sentence
+from pgdyno.store.duckdb_session import reading_below
+
+
+def _blocks(draft: Draft) -> list[Block]:
+    of, extras, targets = draft.of, draft.extras, draft.of.manifest.targets
+    generators = generator_table(of)
+    differing, settings = settings_tables(targets, extras.alike_settings)
+    differences = (environment_table(extras.differences), differing, asked_differences(targets))
+    tables = [each for each in differences if each is not None]
+    if len(targets) > 1:
+        absence = Absence(gettext("No other differences between the targets are known."))
+    else:
+        absence = Absence(gettext("One target: nothing differs."))
+    return [
+        Heading(gettext("Environment"), "environment"),
+        Facts(host_facts(of)),
+        server_table(targets),
+        *([generators] if generators is not None else []),
+        *([Heading(gettext("Differences"), "differences"), *tables] if tables else [absence]),
+        *([Folded(gettext("All settings that are not the default"), [settings])] if settings is not None else []),
+        *_plan(draft),
+        *_raw_data(draft.location),
+    ]
+
+
+def _plan(draft: Draft) -> Iterator[Block]:
+    manifest, trials = draft.of.manifest, draft.of.run.trials
+    yield Heading(gettext("Plan"), "plan")
+    if manifest.imported is not None:
+        files = ", ".join(each.path for each in manifest.imported.files)
+        yield marked("There was none: the figures were imported from {files}.", files=files)
+    else:
+        text = _described(manifest.plan.get("description"))
+        source = marked("As resolved: every default filled in. Its source was {file}.", file=str(manifest.plan_source))
+        yield Markup("{} {}").format(text, source) if text else source
+    prepared = preparation_line(trials)
+    for line in (*search_lines(manifest), *disturbance_lines(trials), *([prepared] if prepared else [])):
+        yield Paragraph(sentence(line))
+    if manifest.imported is None:
+        title = gettext("Plan as TOML")
+        blocks: list[Block] = [
+            Code(plan_toml(masked_plan(manifest.plan)), title),
+            marked("Save the plan above as {file}, then:", file="plan.toml"),
+            Code("pgdyno plan check plan.toml\npgdyno run plan.toml", gettext("Commands")),
+        ]
+        yield Folded(title, blocks)
+
+
+def _described(text: str | None) -> str:
+    return "" if not text else text if text.endswith((".", "?", "!")) else f"{text}."
+
+
+def _raw_data(location: str) -> Iterator[Block]:
+    yield Heading(gettext("Raw data"), "raw")
+    yield marked(
+        "Every figure here comes from the run folder {folder}: records as JSON, tables as Parquet, latency histograms "
+        "as HDR blobs. DuckDB reads it as it stands:",
+        folder=location,
+    )
+    query = (
+        "SELECT trial, second, sum(succeeded) AS succeeded\n"
+        f"FROM {reading_below(location, 'trials/*/intervals.parquet')}\n"
+        "GROUP BY ALL ORDER BY ALL;"
+    )
+    yield Code(query, gettext("Query"))
+
+
+SECTION = Section("setup", title=lambda: gettext("Set-up"), link=lambda: gettext("Set-up"), blocks=_blocks)
