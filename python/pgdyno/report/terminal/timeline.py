@@ -1,6 +1,6 @@
 """One trial over time for a terminal: throughput, p99, active sessions by wait, processors, disks and WAL.
 
-It draws the same steps as the page's timeline (`sections/timelines.py`). Without a terminal or Unicode, it uses plain
+It draws the same steps as the page's timeline (`over_seconds/timelines.py`). Without a terminal or Unicode, it uses plain
 lines.
 """
 
