@@ -1,7 +1,7 @@
 """One trial over time for a terminal: throughput, p99, active sessions by wait, processors, disks and WAL.
 
-It draws the same steps as the page's timeline (`over_seconds/timelines.py`). Without a terminal or Unicode, it uses plain
-lines.
+It draws the same steps as the page's timeline (`over_seconds/timelines.py`). Without a terminal or Unicode, it uses
+plain lines.
 """
 
 from __future__ import annotations
