@@ -341,9 +341,9 @@ def test_a_paused_server_goes_on_when_pgdyno_is_killed(server: Server, child_env
     postmaster = find_postmaster(server.data_directory)
     assert postmaster is not None
     code = (
-        "import sys, time; from pgdyno.targets.event_actions import paused\n"
+        "import sys, time; from pgdyno.targets.event_actions import pause_server\n"
         "from pgdyno.targets.cluster.processes import identify\n"
-        "with paused(identify(int(sys.argv[1]))): print('stopped', flush=True); time.sleep(60)"
+        "with pause_server(identify(int(sys.argv[1]))): print('stopped', flush=True); time.sleep(60)"
     )
     child = subprocess.Popen(
         [sys.executable, "-c", code, str(postmaster.pid)], env=child_environment, stdout=subprocess.PIPE, text=True

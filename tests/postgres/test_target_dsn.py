@@ -427,7 +427,8 @@ def test_all_that_a_trial_may_have_is_possible_over_the_network(theirs: Server, 
     assert run(theirs, tmp_path, plan=EVERYTHING) == [Outcome.FINISHED] * 2
     assert (tmp_path / "told").read_text() == f"data= replicas= port={theirs.port}\n" * 2
     (folder,) = (tmp_path / "runs").iterdir()
-    for trial, work_mem in zip(RunFolder.open(folder).trials(), ("5MB", "6MB"), strict=True):
+    trials = sorted(RunFolder.open(folder).trials(), key=lambda trial: trial.point.settings["work_mem"])
+    for trial, work_mem in zip(trials, ("5MB", "6MB"), strict=True):
         assert [event.outcome for event in trial.events] == [EventOutcome.DONE] * 2
         assert trial.ledger is not None
         assert (trial.ledger.missing, trial.replication, trial.replica_load) == (0, [], [])

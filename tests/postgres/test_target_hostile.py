@@ -453,7 +453,7 @@ def test_a_server_that_falls_silent_fails_its_trial(theirs: Server, tmp_path: Pa
     assert "Traceback" not in done.stderr
     assert done.returncode == ExitCode.TRIALS_FAILED, done.stderr
     (folder,) = (tmp_path / "runs").iterdir()
-    far, near = RunFolder.open(folder).trials()
+    far, near = sorted(RunFolder.open(folder).trials(), key=lambda trial: trial.target)
     assert near.outcome is Outcome.FINISHED
     assert far.failure is not None
     assert far.failure.stage is at

@@ -41,7 +41,7 @@ pub fn run(options: &Benchmark, messages: &Messages) -> Exit {
         };
     }
     let workload = match replay::open(&mut options) {
-        Ok(opened) => opened,
+        Ok(replay) => replay.map_or_else(Workload::default, Workload::Replay),
         Err(failure) => return refuse(&failure, messages),
     };
     let clock = Clock::start();

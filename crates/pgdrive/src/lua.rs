@@ -20,7 +20,7 @@ use crate::exit::Exit;
 use crate::lua_reports;
 use crate::messages::{Failure, Messages};
 use crate::options::{Benchmark, Check, EventSink, LuaChoice, LuaSource, Seed};
-use crate::workload::{Place, Results};
+use crate::results::{Place, Results};
 
 /// The name under which the statements of a script are reported until they are known.
 pub const STATEMENTS: &str = "statements of the script";
@@ -335,7 +335,7 @@ fn summary(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         statements.ignored_errors,
         per_s(statements.ignored_errors),
     )?;
-    writeln!(out, "number of reconnects: {}", reconnects(report))?;
+    writeln!(out, "number of reconnects: {}", lua_reports::reconnects(report))?;
     let p95_ms = report.latency().at_quantile(0.95) as f64 / 1e6;
     writeln!(out, "latency 95th percentile = {p95_ms:.3} ms")?;
     let fairness = &report.fairness;
@@ -359,7 +359,7 @@ pub fn end_fields(report: &Report) -> Value {
         "others": statements.others,
         "queries": statements.total(),
         "ignored_errors": statements.ignored_errors,
-        "reconnects": reconnects(report),
+        "reconnects": lua_reports::reconnects(report),
         "p95_ns": report.latency().at_quantile(0.95),
         "fairness": {
             "mean": fairness.mean(),
@@ -368,11 +368,4 @@ pub fn end_fields(report: &Report) -> Value {
             "max": fairness.max,
         },
     })
-}
-
-/// How many connections replaced lost ones, and how many the script replaced itself.
-pub fn reconnects(report: &Report) -> u64 {
-    let outages = report.outages.as_ref();
-    let lost = outages.map_or(0, |outages| outages.tally.reconnects);
-    lost + report.statements().reconnects
 }

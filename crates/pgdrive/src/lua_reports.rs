@@ -10,7 +10,6 @@ use pgdyno_engine::recorder::Statements;
 use pgdyno_engine::report::Report;
 use pgdyno_lua::{Hook, Workload};
 
-use crate::lua::reconnects;
 use crate::messages::{Failure, Messages};
 
 /// The percentile of latencies, which is the default of sysbench's `--percentile`.
@@ -133,4 +132,11 @@ pub fn cumulative(workload: &Workload, report: &Report, threads: usize, messages
 
 fn seconds(nanos: Nanos) -> f64 {
     nanos as f64 / SECOND as f64
+}
+
+/// How many connections replaced lost ones, and how many the script replaced itself.
+pub fn reconnects(report: &Report) -> u64 {
+    let outages = report.outages.as_ref();
+    let lost = outages.map_or(0, |outages| outages.tally.reconnects);
+    lost + report.statements().reconnects
 }

@@ -35,6 +35,7 @@ mod pooled_sessions;
 mod prepared_load;
 mod progress;
 mod replay;
+mod results;
 mod run_events;
 mod scripts;
 mod setup_canceller;

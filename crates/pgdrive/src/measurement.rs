@@ -30,10 +30,11 @@ use crate::outages::OutageReporter;
 use crate::outputs::{Outputs, unwritten};
 use crate::prepared_load::{Load, summary_out};
 use crate::progress::{Columns, Progress};
+use crate::results::Results;
 use crate::run_events::{Reason, end_event, end_without_report};
 use crate::summary::{self, SummaryContext};
 use crate::worker_options::{Workers, warn_of_ceiling};
-use crate::workload::{Results, Workload};
+use crate::workload::Workload;
 
 /// The context of a load.
 pub struct Run<'a> {

@@ -23,12 +23,13 @@ use crate::messages::{Failure, Messages, plain};
 use crate::open_files;
 use crate::options::{Benchmark, EventSink, Origin, Seed, WorkloadChoice};
 use crate::pooled_sessions;
+use crate::results::SetUp;
 use crate::run_events::start_event;
 use crate::scripts;
 use crate::setup_canceller::Canceller;
 use crate::tpcc::tpcc_load;
 use crate::worker_options::io_for;
-use crate::workload::{SetUp, Workload};
+use crate::workload::Workload;
 
 /// A load that is ready to run.
 pub struct Load {

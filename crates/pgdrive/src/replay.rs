@@ -14,7 +14,7 @@ use crate::events::{self, Events};
 use crate::generator_health;
 use crate::messages::Failure;
 use crate::options::{Benchmark, Origin, ReplayChoice, WorkloadChoice};
-use crate::workload::{Place, Results, Workload};
+use crate::results::{Place, Results};
 
 impl From<ReplayError> for Failure {
     fn from(error: ReplayError) -> Self {
@@ -33,9 +33,9 @@ pub fn check(choice: &ReplayChoice) -> Result<(), Failure> {
 
 /// Opens the replay of `options`, if there is one, and completes the options with what its file
 /// says: the clients and the statements.
-pub fn open(options: &mut Benchmark) -> Result<Workload, Failure> {
+pub fn open(options: &mut Benchmark) -> Result<Option<Arc<Replay>>, Failure> {
     let WorkloadChoice::Replay(choice) = &options.workload else {
-        return Ok(Workload::default());
+        return Ok(None);
     };
     let file = ReplayFile::open(&choice.path)?;
     options.clients = file.clients;
@@ -44,8 +44,7 @@ pub fn open(options: &mut Benchmark) -> Result<Workload, Failure> {
             commands.clone_from(&file.classes);
         }
     }
-    let replay = Replay::new(file, choice.pace);
-    Ok(Workload::Replay(Arc::new(replay)))
+    Ok(Some(Arc::new(Replay::new(file, choice.pace))))
 }
 
 /// Has the server read statements as UTF-8, which a replay file is, unless the user chose another

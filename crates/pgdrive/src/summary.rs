@@ -15,7 +15,7 @@ use crate::outages;
 use crate::pauses;
 use crate::percentiles::Percentiles;
 use crate::phase_summary;
-use crate::workload::{Place, Results};
+use crate::results::{Place, Results};
 
 /// What the summary contains in addition to the report.
 pub struct SummaryContext<'a> {

@@ -1,11 +1,10 @@
 //! What the clients of a load run: scripts, a Lua script, a captured load, TPC-C, or TPC-H.
 
-use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use pgdyno_connect::{Params, Session};
-use pgdyno_engine::clock::{Clock, Nanos};
+use pgdyno_engine::clock::Nanos;
 use pgdyno_engine::driver::Drivers;
 use pgdyno_engine::report::Report;
 use pgdyno_engine::spec::{Seeds, Spec};
@@ -13,11 +12,11 @@ use pgdyno_replay::Replay;
 use serde_json::Value;
 
 use crate::early_stop::Lease;
-use crate::events::Events;
 use crate::lua::{self, LuaResults};
 use crate::messages::{Failure, Messages};
 use crate::options::{Benchmark, WorkloadChoice};
 use crate::replay::{self, ReplayResults};
+use crate::results::{Results, SetUp};
 use crate::tpcc::tpcc_load::Ready;
 use crate::tpcc::tpcc_result;
 use crate::tpch;
@@ -32,43 +31,6 @@ pub enum Workload {
     Replay(Arc<Replay>),
     Tpcc(Box<Ready>),
     Tpch(Arc<Streams>),
-}
-
-/// What a workload needs when it reads its database.
-pub struct SetUp<'a> {
-    pub options: &'a Benchmark,
-    pub params: &'a Params,
-    pub seed: u64,
-    pub clock: Clock,
-    pub messages: &'a Messages,
-}
-
-/// Where a workload's lines are in the summary.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    AfterLength,
-    AfterThroughput,
-    Last,
-}
-
-/// What a workload reports in addition to every load's figures.
-pub trait Results {
-    /// Why the result does not count.
-    fn refusal(&self) -> Option<&str> {
-        None
-    }
-
-    fn add_end_fields(&self, _end: &mut Value, _spec: &Spec, _report: &Report, _events: &mut Events) {}
-
-    /// Writes the lines of this place.
-    fn write(&self, _place: Place, _report: &Report, _out: &mut dyn Write) -> io::Result<()> {
-        Ok(())
-    }
-
-    /// Ends the workload before the summary; returns whether there is one.
-    fn has_summary(&self, _spec: &Spec, _report: &Report, _messages: &Messages) -> bool {
-        true
-    }
 }
 
 /// Scripts have the figures of every load.

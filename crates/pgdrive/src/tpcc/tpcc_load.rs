@@ -21,7 +21,7 @@ use super::terminal::{Terminals, prepared_statements};
 use super::transaction_kind::Kind;
 use crate::messages::{Failure, Messages};
 use crate::options::{PacingChoice, TpccLoad};
-use crate::workload::SetUp;
+use crate::results::SetUp;
 
 const LOAD_IT: &str = "Load it by \"pgdrive -i --dataset=tpcc --warehouses=NUM\", with the same profile.";
 /// Separates users' inputs from other random numbers with the run's seed.

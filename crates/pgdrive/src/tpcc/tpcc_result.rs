@@ -20,7 +20,7 @@ use super::transaction_kind::Kind;
 use crate::events::Events;
 use crate::options::TpccLoad;
 use crate::phase_summary;
-use crate::workload::{Place, Results};
+use crate::results::{Place, Results};
 
 /// The most orders per minute that the ten terminals of a warehouse can place with the standard's
 /// pauses.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::queries::QUERIES;
 use super::stream::{Step, Streams, Timing};
 use crate::events::Events;
-use crate::workload::{Place, Results};
+use crate::results::{Place, Results};
 
 /// What the figures must not be taken for.
 const DERIVED: &str = "derived from TPC-H, not comparable with published TPC-H results";
