@@ -57,13 +57,13 @@ def periodic(period: float, jitter: float = 0.0) -> Callable[[np.random.Generato
         whole = np.floor(at / period)
         return np.asarray(SHARE * period * whole + np.minimum(at - whole * period, SHARE * period))
 
-    def disturbed(random: np.random.Generator, times: int, trials: int) -> Array:
+    def disturbance(random: np.random.Generator, times: int, trials: int) -> Array:
         starts = (
             np.arange(trials) + period * random.random((times, 1)) + jitter * random.standard_normal((times, trials))
         )
         return np.log1p(-DEPTH * (disturbed_until(starts + 1) - disturbed_until(starts)))
 
-    return disturbed
+    return disturbance
 
 
 def drifting(_: np.random.Generator, times: int, trials: int) -> Array:

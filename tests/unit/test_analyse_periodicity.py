@@ -31,11 +31,11 @@ def test_drift_is_no_period() -> None:
 def test_a_disturbance_is_found_with_its_period(period: int) -> None:
     """A third of the trials is 10 % slower; a trial's noise is 2 %."""
 
-    def disturbed(seed: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def disturbance(seed: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         hit = (np.arange(40) + seed) % period < period / 3
         return noise(seed, 40, 0.0) / 1_000 - 0.1 * hit
 
-    found = [period_of(list(disturbed(seed))) for seed in range(TIMES)]
+    found = [period_of(list(disturbance(seed))) for seed in range(TIMES)]
     # a pulse has waves of parts of its period, too
     whole = [
         each

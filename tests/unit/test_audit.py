@@ -76,7 +76,7 @@ def caught(errors: int, retries: int = 0) -> dict[str, object]:
     return {"statements": counts, "retries": retries}
 
 
-def paged(swapped: int) -> FakeRun:
+def swapping_host(swapped: int) -> FakeRun:
     """Returns trials in whose measured part the host swaps so many bytes."""
     return probed(own(), lambda _: each_second(60.0, "paging", swapped_in=0.0, swapped_out=swapped / 60))
 
@@ -425,7 +425,7 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     ("preflight", CAUTION, own(preflight=[GOVERNOR, TSC]), own(preflight=[TSC, HPET, TMPFS])),
     ("other-load", CAUTION, own(probe_rows=on_host(others=0.06)), own(probe_rows=on_host(others=0.04))),
     ("other-load", CAUTION, own(probe_rows=on_host(steal=0.025)), own(probe_rows=on_host(steal=0.015))),
-    ("swapping", CAUTION, paged(2 << 20), paged(1 << 19)),
+    ("swapping", CAUTION, swapping_host(2 << 20), swapping_host(1 << 19)),
     # in one arm more than in the other
     (
         "other-load",

@@ -73,7 +73,7 @@ impl<'a> Certificate<'a> {
     /// # Errors
     /// There are two of them.
     pub fn extension(&self, id: ObjectIdentifier) -> Result<Option<&Extension<'a>>> {
-        let mut found = self.extensions.iter().filter(|extension| extension.is(id));
+        let mut found = self.extensions.iter().filter(|extension| extension.has_id(id));
         match (found.next(), found.next()) {
             (extension, None) => Ok(extension),
             (_, Some(_)) => Err(Tag::ObjectIdentifier.value_error().into()),
@@ -88,7 +88,7 @@ impl<'a> Certificate<'a> {
         for names in AnyRef::from_der(self.subject)?.sequence(members)? {
             for name in members(&mut SliceReader::new(names.value())?)? {
                 let (id, value) = name.sequence(|reader| -> Result<_> { Ok((reader.decode()?, reader.decode()?)) })?;
-                if is(id, COMMON_NAME) {
+                if is_identifier(id, COMMON_NAME) {
                     return Ok(Some(value));
                 }
             }
@@ -113,8 +113,8 @@ impl<'a> Extension<'a> {
         Ok(Extension { id, is_critical: is_critical == Some(true), value })
     }
 
-    pub fn is(&self, id: ObjectIdentifier) -> bool {
-        is(self.id, id)
+    pub fn has_id(&self, id: ObjectIdentifier) -> bool {
+        is_identifier(self.id, id)
     }
 
     /// Whether any of these bits of a key usage is set.
@@ -125,7 +125,7 @@ impl<'a> Extension<'a> {
 
     /// Whether an extended key usage names the authentication of servers.
     pub fn is_for_servers(&self) -> Result<bool> {
-        Ok(self.members()?.into_iter().any(|purpose| is(purpose, SERVER_AUTHENTICATION)))
+        Ok(self.members()?.into_iter().any(|purpose| is_identifier(purpose, SERVER_AUTHENTICATION)))
     }
 
     /// Whether basic constraints call this an authority.
@@ -140,7 +140,7 @@ impl<'a> Extension<'a> {
     }
 }
 
-fn is(tagged: AnyRef<'_>, id: ObjectIdentifier) -> bool {
+fn is_identifier(tagged: AnyRef<'_>, id: ObjectIdentifier) -> bool {
     tagged.tag() == Tag::ObjectIdentifier && tagged.value() == id.as_bytes()
 }
 

@@ -36,9 +36,9 @@ pub(super) fn channel(certificate: &[u8]) -> Channel {
 
 fn hash(der: &[u8]) -> Option<Vec<u8>> {
     let algorithm = Certificate::from_der(der).ok()?.algorithm;
-    let mut name = dotted(algorithm.id)?;
+    let mut name = identifier_text(algorithm.id)?;
     if name == PSS {
-        name = dotted_hash_of_pss(algorithm.parameters?).ok()??;
+        name = pss_hash_identifier(algorithm.parameters?).ok()??;
     }
     let name = name.as_str();
     if SHA_256.contains(&name) {
@@ -55,14 +55,14 @@ fn hash(der: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The hash of RSASSA-PSS's parameters (RFC 4055, section 3.1), which is SHA-1 if they name none.
-fn dotted_hash_of_pss(parameters: AnyRef<'_>) -> Result<Option<String>> {
+fn pss_hash_identifier(parameters: AnyRef<'_>) -> Result<Option<String>> {
     match field(&parameters.sequence(members)?, 0) {
-        Some(hash) => Ok(dotted(AnyRef::from_der(hash.value())?.sequence(Algorithm::decode)?.id)),
+        Some(hash) => Ok(identifier_text(AnyRef::from_der(hash.value())?.sequence(Algorithm::decode)?.id)),
         None => Ok(Some(SHA_1.to_owned())),
     }
 }
 
-fn dotted(id: AnyRef<'_>) -> Option<String> {
+fn identifier_text(id: AnyRef<'_>) -> Option<String> {
     ObjectIdentifier::from_bytes(id.value()).ok().map(|id| id.to_string())
 }
 

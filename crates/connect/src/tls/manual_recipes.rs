@@ -63,11 +63,11 @@ fn check_time(certificate: &Certificate<'_>, now_s: i64) -> Result<(), Certifica
 /// understood here.
 fn check_purpose(certificate: &Certificate<'_>) -> Result<(), CertificateError> {
     for extension in &certificate.extensions {
-        let is_for_servers = if extension.is(KEY_USAGE) {
+        let is_for_servers = if extension.has_id(KEY_USAGE) {
             extension.has_usage(&SERVER_USAGE)
-        } else if extension.is(EXTENDED_KEY_USAGE) {
+        } else if extension.has_id(EXTENDED_KEY_USAGE) {
             extension.is_for_servers()
-        } else if extension.is(BASIC_CONSTRAINTS) || extension.is(ALTERNATIVE_NAMES) || !extension.is_critical {
+        } else if extension.has_id(BASIC_CONSTRAINTS) || extension.has_id(ALTERNATIVE_NAMES) || !extension.is_critical {
             continue;
         } else {
             return Err(CertificateError::UnhandledCriticalExtension);

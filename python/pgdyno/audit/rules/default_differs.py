@@ -26,7 +26,7 @@ CHANGE_SPEED = HEAVY_SETTINGS | frozenset(
 REPORTS = frozenset(
     ["application_name", "in_hot_standby", "server_version", "server_version_num", "shared_memory_size"]
 )
-"""What a server reports as settings and is none, or follows from others."""
+"""What a server reports among its settings although nobody can set it, or what follows from others."""
 ABSENT = "absent"
 MOST_NAMED = 10
 """The largest number of settings that a finding names."""
