@@ -109,7 +109,8 @@ def gate_markdown(of: Gate, notes: Sequence[Message] = ()) -> str:
 
 def power_line(of: Gate) -> str:
     """Return how likely these pairs show a loss that matters."""
-    return f"a regression of {percent(2 * of.limit, plus=False)} would have been found with a chance of {of.power:.0%}"
+    chance = f"{100 * of.power:.0f} %"
+    return f"Power: a regression of {percent(2 * of.limit, plus=False)} would have been found with a chance of {chance}"
 
 
 def _caveats(of: Gate, notes: Sequence[Message]) -> list[str]:
