@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from pgdyno.audit.subject import AuditRun
 from pgdyno.records import TrialRecord
+from pgdyno.store.trial_tables import SettingRow
 from pgdyno.units import BYTES, MICROSECONDS
 
 Value = float | str
@@ -56,16 +57,22 @@ def with_session_settings(trials: Iterable[TrialRecord], target: str, changed: M
     return {**changed, **further}
 
 
+def rows_of_targets(run: AuditRun, names: Sequence[str] = ()) -> Iterator[tuple[str, SettingRow]]:
+    """Yield the recorded settings of each trial with its target, without those of the sweep; only `names` if given."""
+    targets = {trial.number: trial.target for trial in run.trials}
+    swept = {trial.number: trial.point.settings for trial in run.trials}
+    for row in run.settings(names=names):
+        if row.setting is not None and row.trial in targets and row.name not in swept[row.trial]:
+            yield targets[row.trial], row
+
+
 def values_at(run: AuditRun, names: Collection[str]) -> dict[str, dict[str, Value]]:
     """Return the values of the settings `names` at the first trial of each target that recorded them, by target and
     name.
     """
-    targets = {trial.number: trial.target for trial in run.trials}
-    swept = {trial.number: trial.point.settings for trial in run.trials}
     found: dict[str, dict[str, Value]] = {}
-    for row in run.settings(names=sorted(names)) if names else ():
-        if row.setting is not None and row.trial in targets and row.name not in swept[row.trial]:
-            found.setdefault(targets[row.trial], {}).setdefault(row.name, setting_value(row.setting, row.unit))
+    for target, row in rows_of_targets(run, sorted(names)) if names else ():
+        found.setdefault(target, {}).setdefault(row.name, setting_value(str(row.setting), row.unit))
     return found
 
 

@@ -39,7 +39,7 @@ def period_of(values: Sequence[float]) -> Period | None:
     A line through the values and their first-order autocorrelation, where it is positive, are removed first, so that
     drift and noise with a memory are no waves. A wave that explains a share R² of n values counts if n (1 - R²)^((n -
     4) / 2) <= 1 %: the chance that white noise has as strong a one at any of n frequencies (Scargle 1982). None if
-    there is none, or for fewer than 12 values.
+    no wave counts, or for fewer than 12 values.
     """
     n = len(values)
     if n < FEWEST:

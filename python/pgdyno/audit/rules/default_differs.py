@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.rules.settings_differ import ITS_OWN
-from pgdyno.audit.setting_values import setting_value, with_session_settings
+from pgdyno.audit.setting_values import rows_of_targets, setting_value, with_session_settings
 from pgdyno.audit.subject import AuditRun, Subject
 from pgdyno.fingerprint.differences import HEAVY_SETTINGS
 from pgdyno.messages import Message
@@ -82,12 +82,9 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
 
 def _settings(run: AuditRun) -> dict[str, dict[str, str]]:
     """Return the settings at the first trial of each target that recorded them, without those of the sweep."""
-    targets = {trial.number: trial.target for trial in run.trials}
-    swept = {trial.number: trial.point.settings for trial in run.trials}
     found: dict[str, dict[str, str]] = {}
-    for row in run.settings():
-        if row.setting is not None and row.trial in targets and row.name not in swept[row.trial]:
-            found.setdefault(targets[row.trial], {}).setdefault(row.name, _text(row))
+    for target, row in rows_of_targets(run):
+        found.setdefault(target, {}).setdefault(row.name, _text(row))
     return found
 
 
