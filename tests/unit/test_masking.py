@@ -10,7 +10,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
-from pgdyno.plan.output.plan_output import show_json
+from pgdyno.plan.output.show_plan import show_json
 from pgdyno.records import TargetRecord
 from pgdyno.records.secret_values import masked_dsn, masked_plan
 from pgdyno.report.export import to_json

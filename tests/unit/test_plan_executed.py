@@ -10,7 +10,7 @@ import pytest
 from pgdyno.plan import load_plan
 from pgdyno.plan.model import Plan
 from pgdyno.plan.output.executed_code import executed, executed_lines
-from pgdyno.plan.output.plan_output import show_json
+from pgdyno.plan.output.show_plan import show_json
 
 PLAN = """\
 name = "code"

@@ -9,7 +9,7 @@ import pytest
 
 from pgdyno.errors import PlanError
 from pgdyno.plan import LoadedPlan, load_plan, time_needed_s
-from pgdyno.plan.output.plan_output import show_json
+from pgdyno.plan.output.show_plan import show_json
 from pgdyno.records import Point
 from pgdyno.report.plan_toml import plan_toml
 from pgdyno.run import phases_toml

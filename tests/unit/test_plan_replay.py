@@ -10,7 +10,8 @@ from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan, planned_trials, time_needed_s
 from pgdyno.plan.loaded_plan import LoadedPlan
 from pgdyno.plan.model import Plan
-from pgdyno.plan.output.plan_output import show_json, total
+from pgdyno.plan.output.plan_output import total
+from pgdyno.plan.output.show_plan import show_json
 from pgdyno.plan.time_budget.time_and_disk import needed_s
 from pgdyno.run.engine import replay_options, workload_options
 from tests.unit.capture_sample import write_capture

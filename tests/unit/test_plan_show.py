@@ -11,7 +11,8 @@ from rich.console import Console
 
 from pgdyno.errors import PlanError, Problem
 from pgdyno.plan import load_plan
-from pgdyno.plan.output.plan_output import check_text, problem_lines, show_json, show_lines, total
+from pgdyno.plan.output.plan_output import check_text, problem_lines, total
+from pgdyno.plan.output.show_plan import show_json, show_lines
 
 PROBLEMS = [
     Problem("target.pg18.version", "is missing", 12, 'such as version = "18"'),

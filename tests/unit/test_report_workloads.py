@@ -17,7 +17,7 @@ from pgdyno.report.report_content import digest
 from pgdyno.report.report_tables import SWEEP_HEADINGS, sweep_table, text_lines, tpcc_table
 from pgdyno.report.sentences import conditions
 from pgdyno.report.terminal.run_report import report_lines
-from pgdyno.run.engine import statement_counts, tpcc_figures
+from pgdyno.run.engine_figures import statement_counts, tpcc_figures
 from tests.present import present
 from tests.unit.report_sample import SampleRun, render_html, sweep
 

@@ -1,4 +1,7 @@
-"""`pgdyno plan check | show | cost | list | new | schema`, and `--budget`."""
+"""`pgdyno plan check | show | cost | list | new | schema`, and `--budget`.
+
+Plans are checked most often: what only the others need is imported in their functions.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,9 @@ from pgdyno.messages import message_json
 from pgdyno.mounts import exists
 from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan, catalogue, load_plan
 from pgdyno.plan.output.executed_code import executed, executed_lines
-from pgdyno.plan.output.json_schema import schema_text
-from pgdyno.plan.output.new import write_new_plan
-from pgdyno.plan.output.plan_output import show_json, show_lines, total, warning_lines
-from pgdyno.plan.time_budget.budget import Budget, Room
+from pgdyno.plan.output.plan_output import total, warning_lines
 from pgdyno.plan.values import lasting
 from pgdyno.programs import find_engine
-from pgdyno.report.terminal.text_drawing import wrapped
 from pgdyno.run.engine import check_scripts, workload_options
 from pgdyno.safe_output import print_data, print_json
 from pgdyno.units import parse_duration_s
@@ -42,6 +41,7 @@ def within_budget(loaded: LoadedPlan, budget: str | None) -> LoadedPlan:
         return replace(loaded, plan=loaded.plan.model_copy(update=update))
     # imported here: without a budget, `plan check` needs no code of servers
     from pgdyno.doctor.memory import usable_bytes
+    from pgdyno.plan.time_budget.budget import Budget, Room
     from pgdyno.plan.time_budget.time_and_disk import load_rate
     from pgdyno.targets import Home
 
@@ -90,6 +90,7 @@ def check(
     if runs is not None and loaded.plan.search is None:
         # reads runs with numpy and DuckDB
         from pgdyno.commands.support.expected_noise import expected_noise, expected_noise_line
+        from pgdyno.report.terminal.text_drawing import wrapped
 
         for line in wrapped(expected_noise_line(loaded.plan, runs, expected_noise(loaded.plan, runs)), console.room):
             console.print(line, soft_wrap=True)
@@ -129,6 +130,8 @@ def show(
     source: str, overrides: Sequence[str], *, json: bool, budget: str | None = None, on: str | None = None
 ) -> None:
     """Prints the trials in order and the time that they take. Raises PlanError."""
+    from pgdyno.plan.output.show_plan import show_json, show_lines
+
     loaded = within_budget(load_plan(source, overrides, on), budget)
     if json:
         print_data(f"{show_json(loaded)}\n")
@@ -149,6 +152,8 @@ def cost(source: str, overrides: Sequence[str], *, json: bool, on: str | None = 
 
 def new(file: Path, kind: str) -> None:
     """Writes a plan to start from. Raises UsageError if the file exists."""
+    from pgdyno.plan.output.new import write_new_plan
+
     write_new_plan(file, kind)
     console = Console()
     console.print(f"wrote {file}; edit it, then:", soft_wrap=True)
@@ -157,11 +162,12 @@ def new(file: Path, kind: str) -> None:
 
 
 def schema() -> None:
+    from pgdyno.plan.output.json_schema import schema_text
+
     print_data(schema_text())
 
 
 def list_catalogue() -> None:
-    # plans are checked more often than listed, and need no tables
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, show_header=True, header_style="bold")

@@ -27,8 +27,8 @@ from pgdyno.prepare import Dataset, Preparer, check_extension
 from pgdyno.prepare.cache import read_every_page
 from pgdyno.prepare.steps import Steps
 from pgdyno.records import Consistency, Manifest, Preparation, PrepareStep, RentRecord, ServerFacts, TargetRecord
+from pgdyno.records.base import target_of
 from pgdyno.records.price import PriceList
-from pgdyno.records.trial import target_of
 from pgdyno.targets import Server, fetch_target, open_target
 from pgdyno.targets.cluster.settings import Configured
 from pgdyno.targets.estimate import CURRENCY

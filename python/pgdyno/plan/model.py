@@ -52,9 +52,9 @@ from pgdyno.plan.values import (
     repeat_range,
 )
 from pgdyno.records import Point
+from pgdyno.records.base import server_name
 from pgdyno.records.price import PriceList
 from pgdyno.records.tpcc_profile import NEWEST_HAMMERDB, UNNAMED_RELEASE, Profile
-from pgdyno.records.trial import server_name
 from pgdyno.registry import SEARCHES, Search, kinds_that_are
 
 __all__ = [

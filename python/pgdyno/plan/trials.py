@@ -10,7 +10,7 @@ from pgdyno.plan.model import Plan
 from pgdyno.plan.sweeps.order import in_order
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import Point
-from pgdyno.records.trial import server_name
+from pgdyno.records.base import server_name
 
 LONGEST_SLUG = 180
 """File systems limit a folder's name to 255 bytes; a longer slug is cut, and the number stays unique."""

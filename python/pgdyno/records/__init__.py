@@ -65,7 +65,6 @@ if TYPE_CHECKING:
         GeneratorHost,
         Latency,
         PhaseFigures,
-        Point,
         ProfileRecord,
         ReplayFigures,
         ScriptSummary,
@@ -77,6 +76,7 @@ if TYPE_CHECKING:
         TpchTiming,
         WorkersTried,
     )
+    from pgdyno.records.point import Point
     from pgdyno.records.probe import (
         ALIGNED_US,
         ClockRecord,
@@ -174,7 +174,7 @@ __all__ = [
     "WorkersTried",
 ]
 
-_MODULES = ("base", "imported", "machine", "measured", "manifest", "probe", "during_trial", "trial")
+_MODULES = ("base", "point", "imported", "machine", "measured", "manifest", "probe", "during_trial", "trial")
 """Each imports only earlier ones."""
 
 

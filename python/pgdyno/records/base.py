@@ -1,4 +1,4 @@
-"""The base of all records, the outcomes of a trial, and messages as records keep them."""
+"""The base of all records, names of servers, the outcomes of a trial, and messages as records keep them."""
 
 from __future__ import annotations
 
@@ -38,6 +38,19 @@ class Record(BaseModel):
 
     # most commands read a few of them: a validator is built when its record is first used
     model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
+
+
+def server_name(target: str, instance: int | None) -> str:
+    """Return the name of a server: `pg18`, or `pg18.2` for an instance of several.
+
+    Names of targets have no dot, so it is not the name of another target.
+    """
+    return target if instance is None else f"{target}.{instance}"
+
+
+def target_of(server: str) -> str:
+    """Return the target of the server with this name."""
+    return server.partition(".")[0]
 
 
 class Outcome(StrEnum):

@@ -18,7 +18,8 @@ from pgdyno.messages import Message
 from pgdyno.records.base import FORMAT, LONGEST_NOTE, Instant, KeptMessage, Outcome, Record
 from pgdyno.records.imported import ImportRecord
 from pgdyno.records.machine import Check, Fingerprint, Host, RentRecord, TargetRecord
-from pgdyno.records.measured import Point, ProfileRecord
+from pgdyno.records.measured import ProfileRecord
+from pgdyno.records.point import Point
 from pgdyno.records.secret_values import GROUPS
 
 MOST_NOTES = 200

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from pgdyno.records.base import FORMAT, Instant, Outcome, Record
+from pgdyno.records.base import FORMAT, Instant, Outcome, Record, server_name
 from pgdyno.records.during_trial import EventRecord, LedgerRecord, Likeness, ReplicaFigures, ReplicaLag
 from pgdyno.records.imported import Imported
-from pgdyno.records.measured import Failure, Generator, Point, Summary
+from pgdyno.records.measured import Failure, Generator, Summary
+from pgdyno.records.point import Point
 from pgdyno.records.probe import ProbeRecord
 
 
@@ -108,19 +109,6 @@ class DuetRecord(Record):
     """
     seconds: float = 0.0
     """Total length of the seconds that both measured."""
-
-
-def server_name(target: str, instance: int | None) -> str:
-    """Return the name of a server: `pg18`, or `pg18.2` for an instance of several.
-
-    Names of targets have no dot, so it is not the name of another target.
-    """
-    return target if instance is None else f"{target}.{instance}"
-
-
-def target_of(server: str) -> str:
-    """Return the target of the server with this name."""
-    return server.partition(".")[0]
 
 
 class TrialRecord(Record):

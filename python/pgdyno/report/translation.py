@@ -14,7 +14,6 @@ from contextvars import ContextVar
 from enum import StrEnum
 from functools import cache
 from gettext import GNUTranslations, NullTranslations
-from importlib.resources import files
 
 from pgdyno.errors import UsageError
 from pgdyno.messages import Message, filled
@@ -119,6 +118,9 @@ def translations(language: Language) -> NullTranslations:
     """Load the compiled catalogue of `language`. Raises UsageError if it was not compiled."""
     if language is Language.ENGLISH:
         return NullTranslations()
+    # imported here: few commands translate
+    from importlib.resources import files
+
     path = files("pgdyno.report").joinpath("languages", language.value, "LC_MESSAGES", "pgdyno.mo")
     try:
         with path.open("rb") as file:

@@ -23,7 +23,7 @@ from pgdyno.records import (
     Stage,
     Summary,
 )
-from pgdyno.run.engine import replay_figures, statement_counts, tpcc_figures, tpch_figures
+from pgdyno.run.engine_figures import replay_figures, statement_counts, tpcc_figures, tpch_figures
 from pgdyno.run.event_effects import with_effects
 from pgdyno.run.event_injection import Injector, failure_of_events
 from pgdyno.run.process import Event, MemorySpool, Running, Spool, running_engine, understood

@@ -11,8 +11,8 @@ from typing import Literal
 
 from pgdyno.messages import Message
 from pgdyno.plan.model import Plan, rented_targets
+from pgdyno.records.base import server_name
 from pgdyno.records.price import HOURS_A_YEAR, MONTHS_A_YEAR, Costs, Hourly, Monthly, PriceList
-from pgdyno.records.trial import server_name
 
 CURRENCY = "USD"
 HOURS_A_MONTH = HOURS_A_YEAR / MONTHS_A_YEAR

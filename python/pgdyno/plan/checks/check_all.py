@@ -40,7 +40,6 @@ from pgdyno.plan.sweeps.points import Space, expand
 from pgdyno.plan.sweeps.spec import Sweep
 from pgdyno.plan.targets import RentedHosts, TargetSpec
 from pgdyno.plan.workload import ScriptChoice, check_phases, parse_script, together_s
-from pgdyno.published import published_names
 
 _M = TypeVar("_M")
 _S = TypeVar("_S", bound=BaseModel)
@@ -203,8 +202,13 @@ def _price(document: Document) -> Iterator[Problem]:
 
 def _published(document: Document) -> Iterator[Problem]:
     data = document.at(("published", "data"))
+    if not isinstance(data, str):
+        return
+    # imported here: few plans name any
+    from pgdyno.published import published_names
+
     names = published_names()
-    if isinstance(data, str) and data not in names:
+    if data not in names:
         meant = near(data, names)
         hint = f"did you mean {meant}?" if meant else f"available: {', '.join(names)}"
         yield document.problem(("published", "data"), f"published figures {data} do not exist", hint)

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -14,8 +14,10 @@ from pgdyno.errors import InvalidValueError, Problem
 from pgdyno.mounts import is_folder
 from pgdyno.plan.plan_document import Document
 from pgdyno.plan.values import pace as checked_pace
-from pgdyno.records.capture import CAPTURE_FILE, FORMAT, STATEMENTS_FILE, Capture, Source
 from pgdyno.units import format_duration, parse_duration_s
+
+if TYPE_CHECKING:
+    from pgdyno.records.capture import Capture
 
 LARGEST_BYTES = 32 << 20
 """Of a capture.json: 32,000 classes whose texts have a kilobyte each."""
@@ -30,6 +32,9 @@ TOLERANCE_S = 0.001
 
 def read_captured(path: Path) -> Capture:
     """Reads a capture.json. Raises InvalidValueError with the reason and the remedy."""
+    # imported here: few plans replay a capture
+    from pgdyno.records.capture import FORMAT, Capture
+
     try:
         with path.open("rb") as file:
             content = file.read(LARGEST_BYTES + 1)
@@ -54,6 +59,8 @@ def read_captured(path: Path) -> Capture:
 
 def read_replayed(folder: Path) -> Capture:
     """Reads the capture in `folder`, whose statements can be replayed. Raises InvalidValueError likewise."""
+    from pgdyno.records.capture import CAPTURE_FILE, STATEMENTS_FILE, Source
+
     if not is_folder(folder):
         raise InvalidValueError(f"there is no folder {folder}", "name the folder that pgdyno capture wrote")
     capture = read_captured(folder / CAPTURE_FILE)

@@ -1,0 +1,110 @@
+"""Formats what `pgdyno plan show` prints: the trials of a plan in order."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from rich.console import Group
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from pgdyno.messages import message_json
+from pgdyno.plan.loaded_plan import LoadedPlan
+from pgdyno.plan.model import Plan, TargetSpec
+from pgdyno.plan.output.executed_code import executed
+from pgdyno.plan.output.plan_output import (
+    WIDTH,
+    before_each_trial,
+    excluded_lines,
+    in_each_trial,
+    search_lines,
+    total,
+    warning_lines,
+)
+from pgdyno.plan.output.trial_table import same_for_all, trial_table
+from pgdyno.plan.time_budget.time_and_disk import around_s
+from pgdyno.plan.trials import planned_trials, time_needed_s
+from pgdyno.records.secret_values import masked_plan
+from pgdyno.safe_output import json_text
+from pgdyno.units import counted
+
+
+def show_lines(loaded: LoadedPlan, width: int = WIDTH) -> Group:
+    """Formats the trials of a plan in order, and their total time; warnings in at most `width` columns."""
+    plan = loaded.plan
+    trials = planned_trials(plan)
+    parts: list[Text | Table | Padding] = [Text(plan.name, style="bold")]
+    if plan.description:
+        parts.append(Text(plan.description))
+    for name, target in plan.target.items():
+        parts.append(Text(f"target {name}: {_target(target)}"))
+    parts += [
+        Text(_workload(plan)),
+        *([Text(f"load from {places}")] if (places := _load_places(plan)) else []),
+        Text(before_each_trial(plan)),
+        *(Text(line) for line in in_each_trial(plan)),
+        *(Text(line) for line in excluded_lines(plan)),
+    ]
+    if plan.search is not None:
+        parts += [Text(line) for line in search_lines(plan)]
+    else:
+        parts += [
+            *([Text(f"every trial: {same}")] if (same := same_for_all(trials)) else []),
+            Padding(trial_table(plan, trials), (1, 0)),
+            Text(total(plan)),
+        ]
+    warned = [Text(line, style="yellow") for line in warning_lines(loaded, width)]
+    return Group(*parts, *(Text(f"to fit the budget: {line}") for line in loaded.gave_up), *warned)
+
+
+def show_json(loaded: LoadedPlan) -> str:
+    """Returns the resolved plan, its trials, and their length in seconds."""
+    plan = loaded.plan
+    trials = [
+        {
+            "number": trial.number,
+            "slug": trial.slug,
+            "target": trial.target,
+            "repeat": trial.repeat,
+            "block": trial.block,
+            **trial.point.model_dump(mode="json"),
+        }
+        for trial in planned_trials(plan)
+    ]
+    whole = {
+        "source": loaded.source,
+        "plan": masked_plan(plan.as_resolved()),
+        "measuring_s": time_needed_s(plan),
+        "around_s": around_s(plan, plan.points()),
+        "order": plan.order(),
+        "gave_up": [str(each) for each in loaded.gave_up],
+        "gave_up_details": [message_json(each) for each in loaded.gave_up],
+        "warnings": [asdict(warning) for warning in loaded.warnings],
+        "executes": [asdict(each) for each in executed(loaded)],
+        "trials": trials,
+    }
+    return json_text(whole, indent=2)
+
+
+def _target(target: TargetSpec) -> str:
+    changed = len(target.settings | target.session_settings)
+    what = target.describe()
+    return what + (f", {counted(changed, 'setting')} changed" if changed else "")
+
+
+def _load_places(plan: Plan) -> str:
+    if plan.generator is not None:
+        return f"{plan.generator.count} x {plan.generator.instance}, rented"
+    return ", ".join(plan.generators)
+
+
+def _workload(plan: Plan) -> str:
+    if plan.workload.is_tpcc:
+        return f"workload: tpcc, derived from TPC-C, profile {plan.workload.profile}, {plan.workload.variant}"
+    if plan.workload.is_tpch:
+        return f"workload: tpch, derived from TPC-H, scale factor {plan.workload.scale_factor:g}"
+    dataset = "no dataset" if plan.workload.dataset == "none" else f"{plan.workload.dataset}'s tables"
+    if plan.workload.is_replay:
+        return f"workload: replay of {plan.workload.replay} at pace {plan.workload.pace_words}, on {dataset}"
+    return f"workload: {', '.join(plan.workload.scripts)} on {dataset}"

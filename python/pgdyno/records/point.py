@@ -1,0 +1,50 @@
+"""A point of a sweep: what a plan asks of its trials and every record of one names."""
+
+from __future__ import annotations
+
+from pydantic import Field, field_validator
+
+from pgdyno.records.base import Record
+
+
+class Point(Record):
+    """One combination of the sweep's parameters."""
+
+    clients: int | None
+    """None only in an imported trial whose source does not report it."""
+    workers: int | None = None
+    """Engine threads set by the plan; None lets the engine choose."""
+    protocol: str = "simple"
+    """Empty only in an imported trial whose source does not report it."""
+    scale: int | None = None
+    rate: float | None = None
+    """Transactions per second in an open loop; None in a closed loop."""
+    settings: dict[str, str] = Field(default_factory=dict)
+    """Swept settings of the server or of each connection, which override those of the target; possibly empty."""
+    variables: dict[str, str] = Field(default_factory=dict)
+    """Swept script variables, which override the workload's; possibly empty."""
+
+    @field_validator("clients", mode="before")
+    @classmethod
+    def _read_unknown(cls, clients: object) -> object:
+        # earlier versions of pgdyno stored 0
+        return clients or None
+
+    @property
+    def planned_clients(self) -> int:
+        """Return the clients of a point of a plan, which always has them."""
+        assert self.clients is not None
+        return self.clients
+
+    def parameter(self, name: str) -> int | float | str | None:
+        """Return the value of `workers`, `settings.work_mem` and the like; None if the point does not set it."""
+        group, dot, key = name.partition(".")
+        value: int | float | str | None = getattr(self, group).get(key) if dot else getattr(self, name)
+        return value
+
+    def parameters(self) -> list[str]:
+        """Return the names of all parameters except clients, in reading order, with the settings and variables of this
+        point.
+        """
+        further = [f"{group}.{name}" for group in ("settings", "variables") for name in getattr(self, group)]
+        return ["protocol", "scale", "workers", "rate", *further]
