@@ -12,12 +12,11 @@ from datetime import UTC
 from difflib import unified_diff
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pgdyno.errors import StoreError
 from pgdyno.messages import Message
-from pgdyno.records import FORMAT, KeptScript, Manifest, TrialRecord
-from pgdyno.store.kept_capture import keep_capture
+from pgdyno.records import FORMAT, KeptScript, Manifest
 from pgdyno.store.safe_files import (
     NO_LINKS,
     open_regular,
@@ -29,6 +28,7 @@ from pgdyno.store.safe_files import (
 )
 
 if TYPE_CHECKING:
+    from pgdyno.records import TrialRecord
     from pgdyno.store.trial_writer import TrialWriter
 
 RECORD = "trial.json"
@@ -151,8 +151,6 @@ SET_ASIDE = "set-aside"
 """The folder of trials that were repeated: failed ones, and what ones that did not end had measured."""
 _ATTEMPTS = 20
 
-_R = TypeVar("_R", Manifest, TrialRecord)
-
 
 class RunFolder:
     """A folder with a manifest and the completed trials."""
@@ -202,6 +200,8 @@ class RunFolder:
                 changes: dict[str, object] = {"run": path.name}
                 changes["scripts"] = keep_scripts(partial, plan_folder, scripts)
                 if captured is not None:
+                    from pgdyno.store.kept_capture import keep_capture
+
                     changes["capture"] = keep_capture(partial, plan_folder, captured, is_replayed=is_replayed)
                 folder = cls(partial, manifest.model_copy(update=changes))
                 folder._write_manifest()
@@ -335,6 +335,9 @@ def _is_trial(path: Path) -> bool:
 
 
 def _read_trial(path: Path) -> TrialRecord:
+    # imported here: lists of runs need no trial
+    from pgdyno.records import TrialRecord
+
     record = read_model(path / RECORD, TrialRecord, _check_format)
     # the folder is where the record was found, whatever the record says
     return record if record.slug == path.name else record.model_copy(update={"slug": path.name})
