@@ -31,7 +31,9 @@ def page() -> str:
 
 def commands(of: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:  # noqa: ANN401 - click's
     """Yields every command below `of` with its words, in the order of the help."""
-    for name, command in of.commands.items():
+    context = typer.Context(of)
+    for name in of.commands:
+        command = of.resolve_command(context, [name])[1]
         if hasattr(command, "commands"):
             yield from commands(command, (*words, name))
         else:

@@ -48,11 +48,10 @@ def _run() -> NoReturn:
     termination.install()
     try:
         try:
-            from pgdyno.cli import app, configured, keep_only
+            from pgdyno.cli import app, configured
             from pgdyno.safe_output import flush_output, guard_streams
 
             guard_streams()
-            keep_only(sys.argv[1:])
             try:
                 app(standalone_mode=True, default_map=configured())
             finally:

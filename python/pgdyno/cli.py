@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Annotated
+from collections.abc import Callable
+from inspect import getdoc
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from pgdyno.commands.arguments import (
     ab,
@@ -22,14 +24,6 @@ from pgdyno.commands.arguments import (
 from pgdyno.commands.arguments.options import Command
 from pgdyno.user_config import config_path, defaults, read_config
 
-app = typer.Typer(
-    name="pgdyno",
-    help="A dynamometer for PostgreSQL: put a known load on a server and get figures that you can trust.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 COMMANDS: dict[str, Callable[..., None]] = {
     "run": run.run,
     "ab": ab.ab,
@@ -53,20 +47,40 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "reap": target.reap,
 }
 GROUPS = {"plan": plan.app, "target": target.app}
-for name, command in COMMANDS.items():
-    app.command(name, cls=Command)(command)
-for name, commands in GROUPS.items():
-    app.add_typer(commands, name=name)
 
 
-def keep_only(words: Sequence[str]) -> None:
-    """Removes all other commands if `words`, a command line, begin with one: typer reads the options of all that
-    are left, a tenth of a short command's time.
-    """
-    name = words[0] if words else ""
-    if name in COMMANDS or name in GROUPS:
-        app.registered_commands = [each for each in app.registered_commands if each.name == name]
-        app.registered_groups = [each for each in app.registered_groups if each.name == name]
+class Commands(TyperGroup):
+    """Reads the options of a command when it is used: typer takes longer to read those of all than to start."""
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - typer's
+        super().__init__(**settings)
+        for name, command in COMMANDS.items():
+            self.add_command(TyperCommand(name, help=getdoc(command)))
+        for name, commands in GROUPS.items():
+            self.add_command(TyperGroup(name=name, help=commands.info.help))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - of click, or of Typer's copy of it
+        name, command, rest = super().resolve_command(ctx, args)
+        if name is None:
+            return name, command, rest
+        commands = GROUPS.get(name)
+        if commands is None:
+            commands = typer.Typer(add_completion=False, rich_markup_mode=None)
+            commands.command(name, cls=Command)(COMMANDS[name])
+        command = typer.main.get_command(commands)
+        command.name = name
+        return name, command, rest
+
+
+app = typer.Typer(
+    name="pgdyno",
+    cls=Commands,
+    help="A dynamometer for PostgreSQL: put a known load on a server and get figures that you can trust.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 def configured() -> dict[str, dict[str, str]]:

@@ -235,4 +235,4 @@ def _in_usage(each: Any) -> str:  # noqa: ANN401 - likewise
 
 
 def group(text: str) -> typer.Typer:
-    return typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=text)
+    return typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None, help=text)
