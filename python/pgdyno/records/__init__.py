@@ -9,177 +9,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pgdyno.records.base import FORMAT, FailureId, KeptMessage, Outcome, Record, Stage
-    from pgdyno.records.during_trial import (
-        CapturedWait,
-        ClassLikeness,
-        CloudGap,
-        CloudRecord,
-        CloudReport,
-        CloudSource,
-        EventEffect,
-        EventOutcome,
-        EventRecord,
-        LedgerRange,
-        LedgerRecord,
-        Likeness,
-        ReplicaFigures,
-        ReplicaLag,
-    )
-    from pgdyno.records.imported import (
-        Imported,
-        ImportedClaim,
-        ImportedFile,
-        ImportedLine,
-        ImportRecord,
-        Printed,
-        UnusedLine,
-    )
-    from pgdyno.records.machine import (
-        Check,
-        CheckVerdict,
-        Fingerprint,
-        Host,
-        HostPrint,
-        RentRecord,
-        ServerFacts,
-        ServerPrint,
-        TargetRecord,
-    )
-    from pgdyno.records.manifest import (
-        Attempt,
-        BudgetRecord,
-        ConfirmedDifference,
-        KeptCapture,
-        KeptScript,
-        Manifest,
-        SearchRecord,
-        SettingLine,
-        StoppingRule,
-        TargetVerdict,
-    )
-    from pgdyno.records.measured import (
-        ErrorCount,
-        Failure,
-        Generator,
-        GeneratorHost,
-        Latency,
-        PhaseFigures,
-        ProfileRecord,
-        ReplayFigures,
-        ScriptSummary,
-        StatementCounts,
-        Summary,
-        TpccFigures,
-        TpccType,
-        TpchFigures,
-        TpchTiming,
-        WorkersTried,
-    )
-    from pgdyno.records.point import Point
-    from pgdyno.records.probe import (
-        ALIGNED_US,
-        ClockRecord,
-        OverSshRecord,
-        PlacedLines,
-        ProbeRecord,
-        StandbyProbeRecord,
-    )
-    from pgdyno.records.trial import (
-        Consistency,
-        DuetRecord,
-        Leftovers,
-        NetworkPathRecord,
-        Preparation,
-        PrepareStep,
-        TrialRecord,
-    )
-
-__all__ = [
-    "ALIGNED_US",
-    "FORMAT",
-    "Attempt",
-    "BudgetRecord",
-    "CapturedWait",
-    "Check",
-    "CheckVerdict",
-    "ClassLikeness",
-    "ClockRecord",
-    "CloudGap",
-    "CloudRecord",
-    "CloudReport",
-    "CloudSource",
-    "ConfirmedDifference",
-    "Consistency",
-    "DuetRecord",
-    "ErrorCount",
-    "EventEffect",
-    "EventOutcome",
-    "EventRecord",
-    "Failure",
-    "FailureId",
-    "Fingerprint",
-    "Generator",
-    "GeneratorHost",
-    "Host",
-    "HostPrint",
-    "ImportRecord",
-    "Imported",
-    "ImportedClaim",
-    "ImportedFile",
-    "ImportedLine",
-    "KeptCapture",
-    "KeptMessage",
-    "KeptScript",
-    "Latency",
-    "LedgerRange",
-    "LedgerRecord",
-    "Leftovers",
-    "Likeness",
-    "Manifest",
-    "NetworkPathRecord",
-    "Outcome",
-    "OverSshRecord",
-    "PhaseFigures",
-    "PlacedLines",
-    "Point",
-    "Preparation",
-    "PrepareStep",
-    "Printed",
-    "ProbeRecord",
-    "ProfileRecord",
-    "Record",
-    "RentRecord",
-    "ReplayFigures",
-    "ReplicaFigures",
-    "ReplicaLag",
-    "ScriptSummary",
-    "SearchRecord",
-    "ServerFacts",
-    "ServerPrint",
-    "SettingLine",
-    "Stage",
-    "StandbyProbeRecord",
-    "StatementCounts",
-    "StoppingRule",
-    "Summary",
-    "TargetRecord",
-    "TargetVerdict",
-    "TpccFigures",
-    "TpccType",
-    "TpchFigures",
-    "TpchTiming",
-    "TrialRecord",
-    "UnusedLine",
-    "WorkersTried",
-]
+    # type checkers see the names that __getattr__ finds
+    from pgdyno.records.base import *  # noqa: F403
+    from pgdyno.records.during_trial import *  # noqa: F403
+    from pgdyno.records.imported import *  # noqa: F403
+    from pgdyno.records.machine import *  # noqa: F403
+    from pgdyno.records.manifest import *  # noqa: F403
+    from pgdyno.records.measured import *  # noqa: F403
+    from pgdyno.records.point import *  # noqa: F403
+    from pgdyno.records.probe import *  # noqa: F403
+    from pgdyno.records.trial import *  # noqa: F403
 
 _MODULES = ("base", "point", "imported", "machine", "measured", "manifest", "probe", "during_trial", "trial")
 """Each imports only earlier ones."""
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - a class or a constant
-    for module in _MODULES if name in __all__ else ():
+    for module in _MODULES if name[0].isupper() else ():
         found = vars(import_module(f"{__name__}.{module}"))
         if name in found:
             return found[name]
