@@ -7,7 +7,6 @@ All output passes `visible`: `print` through the streams that `guard_streams` in
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import re
 import sys
@@ -117,6 +116,9 @@ def print_json(value: object, *, indent: int | None = None) -> None:
 
 def json_text(value: object, *, indent: int | None = None) -> str:
     """Returns JSON in which characters that `visible` would replace are escaped, so that a program reads them."""
+    # imported here: help texts need none
+    import json
+
     text = json.dumps(value, indent=indent, ensure_ascii=False)
     return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 

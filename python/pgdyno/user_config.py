@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -31,7 +30,11 @@ def config_path() -> Path:
 def read_config(path: Path) -> dict[str, str]:
     """Returns the keys of the file at `path`; none if it does not exist. Raises UsageError with the mistake."""
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        text = path.read_text(encoding="utf-8-sig")
+        # imported here: few users have the file
+        import tomllib
+
+        found = tomllib.loads(text)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError, RecursionError) as error:
