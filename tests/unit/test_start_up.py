@@ -74,7 +74,10 @@ def test_a_plan_is_checked_without_servers_and_figures() -> None:
 def test_runs_are_listed_without_their_tables(tmp_path: Path) -> None:
     shutil.copytree(Path(__file__).parents[1] / "golden" / "run-format-1", tmp_path / "run-format-1")
     found = loaded(TYPED.format(["pgdyno", "list", "--runs", str(tmp_path)]))
-    assert found & (HEAVY | {"pgdyno.records.capture", "pgdyno.records.probe", "pgdyno.records.trial"}) == set()
+    assert (
+        found & (HEAVY | {"pgdyno.records.capture", "pgdyno.records.trial", "pgdyno.store.object_storage.objects"})
+        == set()
+    )
 
 
 def test_a_run_is_shown_from_its_summary_without_its_tables(tmp_path: Path) -> None:

@@ -22,8 +22,9 @@ from pgdyno.mounts import expanded
 from pgdyno.records import Outcome
 from pgdyno.safe_output import print_json, print_utf8
 from pgdyno.store import RunFolder, find_run, load_run
-from pgdyno.store.find_runs import matching_objects, named_runs
+from pgdyno.store.find_runs import named_runs
 from pgdyno.store.object_storage.address import Address, is_remote
+from pgdyno.store.object_storage.find_remote import matching_objects
 from pgdyno.store.object_storage.runs import copy_run, upload
 from pgdyno.units import counted
 

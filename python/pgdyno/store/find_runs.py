@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import glob
-import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.mounts import expanded, is_file, is_folder
 from pgdyno.records import Manifest
-from pgdyno.store.object_storage import objects
-from pgdyno.store.object_storage.address import Address, is_remote
-from pgdyno.store.object_storage.runs import borrow_run
-from pgdyno.store.run_folder import MANIFEST, TRIALS, RunFolder
+from pgdyno.store.object_storage.address import WILD, Address, is_remote
+from pgdyno.store.run_folder import MANIFEST, RunFolder
 from pgdyno.store.safe_files import storing
 
 LATEST = "latest"
@@ -100,7 +96,11 @@ def find_run(text: str, parent: Path) -> RunFolder:
 
     Raises UsageError for an ambiguous prefix, StoreError if there is none or it cannot be read.
     """
-    return borrow_run(text) if is_remote(text) else RunFolder.open(find_path(text, parent))
+    if not is_remote(text):
+        return RunFolder.open(find_path(text, parent))
+    from pgdyno.store.object_storage.runs import borrow_run
+
+    return borrow_run(text)
 
 
 def find_path(text: str, parent: Path) -> Path:
@@ -147,9 +147,6 @@ def _not_a_run(path: Path) -> StoreError | None:
     )
 
 
-_WILD = re.compile(r"[*?\[]")
-
-
 @dataclass(frozen=True, slots=True)
 class NamedRuns:
     """The runs that the arguments of a command name."""
@@ -170,18 +167,8 @@ def named_runs(texts: Sequence[str], parent: Path) -> NamedRuns:
     for text in texts:
         several = _several_remote(text) if is_remote(text) else _several_here(text)
         is_one = is_one and several is None
-        found += [_one(text, parent)] if several is None else several
+        found += [_one(text, parent)] if several is None else _require_runs(several, text)
     return NamedRuns(list(dict.fromkeys(found)), is_one)
-
-
-def matching_objects(text: str) -> list[str]:
-    """Return addresses of the objects that match the address or pattern `text`. Raises StoreError and UsageError."""
-    if _WILD.search(text) is None:
-        return [text]
-    found = _matching(text, objects.files)
-    if not found:
-        raise StoreError(f"nothing matches {text}")
-    return found
 
 
 def _one(text: str, parent: Path) -> str:
@@ -189,34 +176,9 @@ def _one(text: str, parent: Path) -> str:
 
 
 def _several_remote(text: str) -> list[str] | None:
-    """Return the runs of a pattern or a folder; None for a run."""
-    if _WILD.search(text) is not None:
-        return _require_runs(_matching(text, objects.folders), text)
-    at = Address.of(text)
-    if at.key and objects.find_object(at / MANIFEST) is not None:
-        return None
-    names = objects.folders(at)
-    if TRIALS in names:
-        # a run without its manifest: its reader reports that
-        return None
-    return _require_runs([str(at / name) for name in names if not name.startswith(".")], text)
+    from pgdyno.store.object_storage.find_remote import several_runs
 
-
-def _matching(text: str, last: Callable[[Address], list[str]]) -> list[str]:
-    at = Address.of(text)
-    *levels, final = at.key.split("/")
-    found = [Address(at.bucket, "", at.scheme)]
-    for level in levels:
-        found = [below for each in found for below in _level(each, level, objects.folders)]
-    return [str(below) for each in found for below in _level(each, final, last)]
-
-
-def _level(at: Address, pattern: str, names: Callable[[Address], list[str]]) -> Iterable[Address]:
-    wild = _WILD.search(pattern)
-    if wild is None and names is objects.folders:
-        # it may not exist: the listing shows that
-        return [at / pattern]
-    return [at / name for name in names(at) if fnmatchcase(name, pattern) and (pattern[0] == "." or name[0] != ".")]
+    return several_runs(text)
 
 
 def _several_here(text: str) -> list[str] | None:
@@ -228,9 +190,9 @@ def _several_here(text: str) -> list[str] | None:
             below = sorted(each for each in path.iterdir() if each.is_dir() and not each.name.startswith("."))
         # a folder without runs is not a folder of runs
         return [str(each) for each in below] if any(is_file(each / MANIFEST) for each in below) else None
-    if _WILD.search(text) is None:
+    if WILD.search(text) is None:
         return None
-    return _require_runs(sorted(each for each in glob.glob(str(path)) if is_folder(each)), text)  # noqa: PTH207 - of any place
+    return sorted(each for each in glob.glob(str(path)) if is_folder(each))  # noqa: PTH207 - of any place
 
 
 def _require_runs(places: list[str], text: str) -> list[str]:

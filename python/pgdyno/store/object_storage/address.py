@@ -12,6 +12,8 @@ SCHEMES = ("s3", "gs", "az")
 """S3 and compatible services, Google Cloud Storage, Azure Blob Storage."""
 _ADDRESS = re.compile(rf"({'|'.join(SCHEMES)})://([^/]*)/?(.*)", re.DOTALL)
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+WILD = re.compile(r"[*?\[]")
+"""A character that makes a path or an address a pattern."""
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 
 
