@@ -75,7 +75,7 @@ def test_runs_are_listed_without_their_tables(tmp_path: Path) -> None:
     shutil.copytree(Path(__file__).parents[1] / "golden" / "run-format-1", tmp_path / "run-format-1")
     found = loaded(TYPED.format(["pgdyno", "list", "--runs", str(tmp_path)]))
     assert (
-        found & (HEAVY | {"pgdyno.records.capture", "pgdyno.records.trial", "pgdyno.store.object_storage.objects"})
+        found & (HEAVY | {"pgdyno.records.measured", "pgdyno.records.trial", "pgdyno.store.object_storage.objects"})
         == set()
     )
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pgdyno.records.probe import *  # noqa: F403
     from pgdyno.records.trial import *  # noqa: F403
 
-_MODULES = ("base", "point", "imported", "machine", "measured", "manifest", "probe", "during_trial", "trial")
+_MODULES = ("base", "point", "imported", "machine", "manifest", "measured", "probe", "during_trial", "trial")
 """Each imports only earlier ones."""
 
 

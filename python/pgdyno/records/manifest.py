@@ -18,7 +18,6 @@ from pgdyno.messages import Message
 from pgdyno.records.base import FORMAT, LONGEST_NOTE, Instant, KeptMessage, Outcome, Record
 from pgdyno.records.imported import ImportRecord
 from pgdyno.records.machine import Check, Fingerprint, Host, RentRecord, TargetRecord
-from pgdyno.records.measured import ProfileRecord
 from pgdyno.records.point import Point
 from pgdyno.records.secret_values import GROUPS
 
@@ -229,6 +228,30 @@ def _readable(plan: dict[str, Any]) -> dict[str, Any]:
     if not isinstance((plan.get("workload") or {}).get("scale_factor") or 0, int | float):
         raise ValueError("workload.scale_factor is not a number")
     return plan
+
+
+MOST_SAMPLES = 10**12
+"""The largest number of samples in a record: 99 a second of 10,000 processors for ten days."""
+Samples = Annotated[int, Field(ge=0, le=MOST_SAMPLES)]
+
+
+class ProfileRecord(Record):
+    """One profile: the stacks of a target's processes, at the point of an arm with the highest throughput."""
+
+    target: str
+    point: Point
+    file: str
+    """Path of its folded stacks in the run folder."""
+    event: str
+    """What perf counted, in perf's words: `cycles:P`, `cpu-clock:ppp`. A `u` after the colon: without the kernel."""
+    hz: Annotated[int, Field(ge=1, le=100_000)]
+    samples: Annotated[Samples, Field(ge=1)]
+    unresolved: Samples
+    """Samples in a function without a symbol."""
+    tps: float
+    """Under perf, in one short load."""
+    tps_median: float
+    """Median of the trials at the same point without perf."""
 
 
 class Manifest(Record):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pgdyno.errors import StoreError
-from pgdyno.records.measured import MOST_SAMPLES, ProfileRecord
+from pgdyno.records.manifest import MOST_SAMPLES, ProfileRecord
 from pgdyno.store.safe_files import DAMAGED, NO_LINKS, open_regular, storing, sync, write_durably
 
 FOLDER = "profiles"
