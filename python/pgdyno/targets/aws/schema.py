@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -13,9 +13,6 @@ from pgdyno.plan.plan_document import Document
 from pgdyno.plan.targets import RentedHosts, RentedTarget, TargetSpec, Version
 from pgdyno.plan.values import Model, Positive, Setting, Size
 from pgdyno.units import parse_duration_s
-
-if TYPE_CHECKING:
-    pass
 
 PROVIDER = "aws"
 DEAD_MAN_ROLE = "pgdyno-dead-man"
