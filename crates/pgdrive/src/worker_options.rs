@@ -20,6 +20,10 @@ pub const BUSY_SHARE: f64 = 0.7;
 /// Clients for each core up to which a thread for each client is best, and the most such clients.
 const FEW_CLIENTS: (usize, usize) = (4, 8);
 
+/// Clients for each core from which threads use all cores even next to a server: their messages take
+/// more than half of a core from it anyway, and one thread becomes the ceiling.
+const VERY_MANY_CLIENTS: usize = 100;
+
 /// The number of threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Workers {
@@ -74,14 +78,14 @@ enum Nearness {
 
 /// The number of threads for `clients` clients if this process may use `cores` cores: one for each
 /// of a few clients; otherwise one for each core, or for every second one next to a server on this
-/// host (docs/design/performance.md).
+/// host unless the clients are very many (docs/design/performance.md).
 fn automatic(clients: usize, cores: usize, server: Nearness) -> usize {
     if are_few(clients, cores) {
         return clients;
     }
     let ours = match server {
-        Nearness::SameHost => cores / 2,
-        Nearness::Elsewhere => cores,
+        Nearness::SameHost if clients < VERY_MANY_CLIENTS * cores => cores / 2,
+        Nearness::SameHost | Nearness::Elsewhere => cores,
     };
     ours.clamp(1, clients)
 }
@@ -176,14 +180,15 @@ mod tests {
             (2, 2, 2, 2),
             (8, 2, 8, 8),
             (9, 2, 1, 2),
-            (256, 2, 1, 2),
+            (199, 2, 1, 2),
+            (200, 2, 2, 2),
             (2, 1, 2, 2),
             (5, 1, 1, 1),
             (3, 64, 3, 3),
             (8, 64, 8, 8),
             (16, 64, 16, 16),
             (500, 16, 8, 16),
-            (500, 3, 1, 3),
+            (299, 3, 1, 3),
         ] {
             let both = [SameHost, Elsewhere].map(|server| automatic(clients, cores, server));
             assert_eq!(both, [near, far], "{clients} clients, {cores} cores");
