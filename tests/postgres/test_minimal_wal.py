@@ -16,7 +16,7 @@ import pytest
 
 import pgdyno.prepare.steps
 from pgdyno.errors import TargetError
-from pgdyno.fingerprint.collect import with_mark, with_server
+from pgdyno.fingerprint.collect import with_indexes, with_mark, with_server
 from pgdyno.plan.model import Reset
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.prepare.dataset import read_comment, read_stamp, stamped_dataset
@@ -192,6 +192,13 @@ def test_the_fingerprint_says_how_it_was_loaded(running: Server) -> None:
     taken = Fingerprint(host=host, pgdyno="1", pgdrive="1", generator="here", seed=1, workload={}, reset={})
     taken = with_server(taken, "t", running, running.facts())
     taken = with_mark(taken, "t", running, SMALL)
+    execute(running, "CREATE INDEX ON pgbench_branches (bbalance)")
+    taken = with_indexes(taken, "t", running)
+    assert taken.servers["t"].indexes == {
+        "public.pgbench_accounts": "unique btree (aid)",
+        "public.pgbench_branches": "btree (bbalance); unique btree (bid)",
+        "public.pgbench_tellers": "unique btree (tid)",
+    }
     assert taken.servers["t"].dataset_marks == taken.servers["t"].loaded_without_wal == ["pgbench scale 1"]
 
 

@@ -34,6 +34,7 @@ from pgdyno.records import (
     Printed,
     ProbeRecord,
     ServerFacts,
+    ServerPrint,
     Summary,
     TargetRecord,
     TrialRecord,
@@ -515,6 +516,13 @@ def on_disks(a: str, b: str | None) -> Fingerprint:
     disks = {"data and WAL of a": a} | ({"data and WAL of b": b} if b is not None else {})
     host = HostPrint(cpu_model="x", cores=4, memory_bytes=1 << 34, architecture="x", kernel="x", os="x", disks=disks)
     return Fingerprint(host=host, pgdyno="0", pgdrive="0", generator="the same machine", seed=1)
+
+
+def indexed(b: str) -> Fingerprint:
+    """A fingerprint of targets a and b; b's table has the indexes `b`."""
+    server = ServerPrint(version="18.6", version_full="PostgreSQL 18.6", indexes={"public.t": "btree (a)"})
+    servers = {"a": server, "b": server.model_copy(update={"indexes": {"public.t": b}})}
+    return on_disks("ext4", "ext4").model_copy(update={"servers": servers})
 
 
 def dipping(seconds: int, rate: float = 3_000.0) -> list[float]:

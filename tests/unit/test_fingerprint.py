@@ -61,6 +61,7 @@ SERVER = ServerPrint(
     configure="--with-icu",
     settings_changed={"shared_buffers": "1GB", "work_mem": "4MB"},
     dataset_marks=["pgbench scale 10"],
+    indexes={"public.t": "btree (a)"},
 )
 BASE = Fingerprint(
     host=HostPrint(
@@ -105,6 +106,10 @@ def test_releases_of_hammerdb_compare_if_the_server_does_the_same(
     assert (found.field, found.severity) == ("workload.profile", severity)
 
 
+def test_indexes_that_one_run_did_not_record_are_no_difference() -> None:
+    assert comparable(BASE, changed(server_indexes=None)) == []
+
+
 def test_a_run_is_comparable_with_itself() -> None:
     assert comparable(BASE, Fingerprint.model_validate_json(BASE.model_dump_json())) == []
 
@@ -130,6 +135,8 @@ def test_a_run_is_comparable_with_itself() -> None:
         (changed(server_configure="--with-llvm"), "servers.pg18.configure", "caution"),
         (changed(server_data_checksums=True), "servers.pg18.data_checksums", "confounder"),
         (changed(server_dataset_marks=["pgbench scale 20"]), "servers.pg18.dataset_marks", "refused"),
+        (changed(server_indexes={"public.t": "btree (a); btree (b)"}), "servers.pg18.indexes.public.t", "confounder"),
+        (changed(server_indexes={}), "servers.pg18.indexes.public.t", "confounder"),
         (changed(server_loaded_without_wal=["pgbench scale 10"]), "servers.pg18.loaded_without_wal", "harmless"),
     ],
 )

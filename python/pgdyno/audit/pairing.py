@@ -24,6 +24,7 @@ from pgdyno.audit.rules import (
     drift,
     durability,
     hardware_differs,
+    indexes_differ,
     network_floor,
     other_load,
     placement_differs,
@@ -54,6 +55,7 @@ TOPICS = {
     version_differs.RULE.id: VERSION,
     cache_differs.RULE.id: "cache contents",
     dataset_differs.RULE.id: "dataset size",
+    indexes_differ.RULE.id: "indexes",
     other_load.RULE.id: "other load",
 }
 """Rules about pairs, whose findings concern the comparison and no single trial, with the topic of each."""
@@ -78,7 +80,19 @@ GROUPS = {
     "scale": frozenset(["dataset", "dataset size"]),
 }
 """Topics covered by each argument of `--by`."""
-FACTORS = (VERSION, "hardware", "storage", "kernel", "placement", "settings", "protocol", "scale", "rate", "workers")
+FACTORS = (
+    VERSION,
+    "hardware",
+    "storage",
+    "kernel",
+    "placement",
+    "settings",
+    "protocol",
+    "scale",
+    "indexes",
+    "rate",
+    "workers",
+)
 """What `--by` may name for two runs, besides `settings.NAME` and `variables.NAME`."""
 MOST_NUMBERS = 10
 """The largest number of trials that a note names."""

@@ -10,7 +10,7 @@ from pgdyno.experiment.resources import Resources, scripts_of
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.fingerprint import Difference, Weight, comparable
-from pgdyno.fingerprint.collect import take_fingerprint, with_mark, with_server
+from pgdyno.fingerprint.collect import take_fingerprint, with_indexes, with_mark, with_server
 from pgdyno.messages import Message
 from pgdyno.plan import LoadedPlan
 from pgdyno.prepare import Dataset
@@ -92,8 +92,12 @@ def keep_server(folder: RunFolder, progress: RunProgress, target: str, server: S
 
 
 def keep_stamp(folder: RunFolder, target: str, server: Server, dataset: Dataset | None) -> None:
-    """Add the dataset of the target's server to the fingerprint. Raises TargetError, StoreError."""
+    """Add the dataset of the target's server, and its indexes, to the fingerprint.
+
+    Raises TargetError, StoreError, psycopg.Error.
+    """
     _update(folder, lambda taken: with_mark(taken, target, server, dataset))
+    _update(folder, lambda taken: with_indexes(taken, target, server))
 
 
 def _words(difference: Difference) -> Message:

@@ -207,8 +207,41 @@ def with_server(taken: Fingerprint, name: str, server: Server, facts: ServerFact
         collation=facts.collation,
         dataset_marks=known.dataset_marks if known else [],
         loaded_without_wal=known.loaded_without_wal if known else [],
+        indexes=known.indexes if known else None,
     )
     return taken.model_copy(update={"servers": {**taken.servers, name: printed}})
+
+
+MOST_TABLES = 200
+"""The largest number of indexed tables whose indexes a fingerprint has."""
+_INDEXES = """
+    SELECT n.nspname || '.' || c.relname,
+           string_agg(CASE WHEN i.indisunique THEN 'unique ' ELSE '' END || d.text, '; ' ORDER BY d.text)
+    FROM pg_index i
+        JOIN pg_class c ON c.oid = i.indrelid
+        JOIN pg_namespace n ON n.oid = c.relnamespace,
+        LATERAL (SELECT substring(pg_get_indexdef(i.indexrelid) FROM ' USING (.*)') AS text) d
+    WHERE i.indisvalid AND c.relpersistence <> 't' AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+        AND NOT EXISTS (SELECT FROM pg_inherits h WHERE h.inhrelid = c.oid)
+    GROUP BY 1 ORDER BY 1 LIMIT %s
+"""
+"""Partitions have the indexes of their parent."""
+
+
+def with_indexes(taken: Fingerprint, name: str, server: Server) -> Fingerprint:
+    """Return `taken` with the indexes that the server `name` has now; unchanged if they are in it.
+
+    Raises TargetError, psycopg.Error.
+    """
+    printed = taken.servers.get(name)
+    if printed is None or printed.indexes is not None:
+        return taken
+    with server.connect() as connection:
+        rows = connection.execute(_INDEXES, (MOST_TABLES + 1,)).fetchall()
+    if len(rows) > MOST_TABLES:
+        return taken
+    indexed = printed.model_copy(update={"indexes": dict(rows)})
+    return taken.model_copy(update={"servers": {**taken.servers, name: indexed}})
 
 
 def with_mark(taken: Fingerprint, name: str, server: Server, dataset: Dataset | None) -> Fingerprint:

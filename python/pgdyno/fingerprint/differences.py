@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -102,6 +102,7 @@ RULES: tuple[tuple[str, Weight, Message], ...] = (
         Weight.HARMLESS,
         Message("other-load", "different ways of loading; rows, statistics and visibility are the same"),
     ),
+    ("servers.*.indexes", Weight.CONFOUNDER, Message("other-indexes", "different indexes")),
     ("servers.*.settings_changed", Weight.CAUTION, Message("other-setting", "different server settings")),
     ("servers", Weight.HARMLESS, Message("target-in-one", "only one of the runs has this target")),
 )
@@ -153,6 +154,7 @@ TOPICS = {
     "servers.*.collation": "collation",
     "servers.*.data_checksums": "data checksums",
     "servers.*.dataset_marks": "dataset",
+    "servers.*.indexes": "indexes",
     "servers.*.version": "version",
     "servers.*.version_full": "version",
     "trial.duration": "trial length",
@@ -189,8 +191,9 @@ def comparable(a: Fingerprint, b: Fingerprint) -> list[Difference]:
     """
     mine, other = _match_servers(a, b)
     left, right = _flat(a), _flat(_named_as(b, other))
-    left |= _servers(mine)
-    right |= _servers(other)
+    listed = {name for name in mine.keys() & other.keys() if None not in (mine[name].indexes, other[name].indexes)}
+    left |= _servers(mine, listed)
+    right |= _servers(other, listed)
     found = [_weigh_difference(each, a, b) for each in _differences(left, right)]
     if a.servers and b.servers and not mine.keys() & other.keys():
         names = (", ".join(a.servers), ", ".join(b.servers))
@@ -264,8 +267,12 @@ def _flat(of: Fingerprint) -> dict[str, str]:
     return dict(_fields("", of.model_dump(mode="json", exclude={"servers"})))
 
 
-def _servers(servers: Mapping[str, ServerPrint]) -> dict[str, str]:
-    return dict(_fields("servers.", {name: each.model_dump(mode="json") for name, each in servers.items()}))
+def _servers(servers: Mapping[str, ServerPrint], with_indexes: Set[str]) -> dict[str, str]:
+    values = {
+        name: each.model_dump(mode="json", exclude=set() if name in with_indexes else {"indexes"})
+        for name, each in servers.items()
+    }
+    return dict(_fields("servers.", values))
 
 
 def _fields(prefix: str, values: Mapping[str, object]) -> Iterator[tuple[str, str]]:

@@ -110,6 +110,8 @@ class ServerPrint(Record):
     """Loaded datasets, from their dataset stamps: `pgbench version 1 scale 10`."""
     loaded_without_wal: list[str] = Field(default_factory=list)
     """Those of them that were loaded under wal_level = minimal."""
+    indexes: dict[str, str] | None = None
+    """By table: `unique btree (id); btree (kind)`. None in older runs, and if the tables are too many."""
 
 
 class Fingerprint(Record):
