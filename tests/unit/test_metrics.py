@@ -230,6 +230,8 @@ def test_waits_for_wal_are_a_class_of_their_own() -> None:
     assert wait_class("IO", "DataFileRead") == "I/O"
     assert wait_class("IPC", "ProcArrayGroupUpdate") == "other"
     assert wait_class("BufferPin", "BufferPin") == "Lock"
+    assert wait_class("Buffer", "BufferCleanup") == "Lock"
+    assert wait_class("Buffer", "BufferExclusive") == "LWLock"
     assert wait_class(None, None) == "other"
 
 

@@ -79,7 +79,7 @@ def test_a_million_clients_are_more_than_any_server_accepts(tmp_path: Path) -> N
 @pytest.mark.parametrize("version", ["9.6", "99"])
 def test_versions_that_cannot_be_downloaded(tmp_path: Path, version: str) -> None:
     path, message, hint = problem(tmp_path, version=version)
-    assert (path, hint) == ("target.pg.version", "use a version from 10 to 18")
+    assert (path, hint) == ("target.pg.version", "use a version from 10 to 19")
     assert message == f"there is no PostgreSQL {version} to download"
 
 

@@ -317,7 +317,7 @@ def _of_kinds(*kinds: str) -> Callable[[WaitRow], bool]:
 _OF_WAITS: Sequence[tuple[Cause, Callable[[WaitRow], bool]]] = (
     (Cause.COMMIT, _of_commit),
     (Cause.LOCKS, _of_kinds("Lock")),
-    (Cause.LIGHT_LOCKS, _of_kinds("LWLock", "BufferPin")),
+    (Cause.LIGHT_LOCKS, _of_kinds("LWLock", "BufferPin", "Buffer")),
     (Cause.STORAGE, _of_kinds("IO")),
 )
 

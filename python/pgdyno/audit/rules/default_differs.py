@@ -17,9 +17,10 @@ CHANGE_SPEED = HEAVY_SETTINGS | frozenset(
     [
         "autovacuum_work_mem", "block_size", "debug_assertions", "default_toast_compression",
         "effective_cache_size", "effective_io_concurrency", "enable_eager_aggregate", "hash_mem_multiplier",
-        "huge_pages_status", "io_combine_limit", "io_workers", "lc_collate", "maintenance_io_concurrency",
-        "maintenance_work_mem", "max_parallel_workers_per_gather", "random_page_cost", "ssl", "track_io_timing",
-        "vacuum_buffer_usage_limit", "wal_buffers", "wal_compression", "work_mem",
+        "huge_pages_status", "io_combine_limit", "io_max_workers", "io_min_workers", "io_workers", "lc_collate",
+        "maintenance_io_concurrency", "maintenance_work_mem", "max_parallel_workers_per_gather", "random_page_cost",
+        "ssl", "timing_clock_source", "track_io_timing", "vacuum_buffer_usage_limit", "wal_buffers",
+        "wal_compression", "work_mem",
     ]
 )  # fmt: skip
 """Settings that can change the speed of a load."""

@@ -26,8 +26,7 @@ class EmbeddedTarget(OwnTarget):
     def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
         """Checks its version, and what is checked for every server that pgdyno starts."""
         yield from super().check(name, targets, document)
-        # the next version may be released after this pgdyno
-        if not OLDEST <= self.major <= NEWEST + 1:
+        if not OLDEST <= self.major <= NEWEST:
             message = f"there is no PostgreSQL {self.version} to download"
             yield document.problem(("target", name, "version"), message, f"use a version from {OLDEST} to {NEWEST}")
 
