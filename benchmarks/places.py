@@ -26,16 +26,26 @@ VERSION = "18"
 @contextmanager
 def places(scale: int, clients: int) -> Iterator[dict[Place, Environment]]:
     """A PostgreSQL with the tables of pgbench and of sysbench over a unix socket and TCP, and the null server."""
-    settings = {"shared_buffers": "512MB", "max_connections": str(clients + 20), "synchronous_commit": "off"}
+    # backends of a load may still end when the next one connects
+    settings = {"shared_buffers": "512MB", "max_connections": str(2 * clients + 20), "synchronous_commit": "off"}
     spec = EmbeddedTarget(kind="embedded", version=VERSION, settings=settings)
     with open_target("bench", spec, home=Home.locate(), progress=SilentProgress()) as server:
         unix = server.environment()
+        trust_loopback(server)
         load = [str(find_engine().path), "-i", "-q", "-s", str(scale)]
         tables = [load[0], "-i", "-q", "--dataset=sbtest", f"--tables={OLTP_TABLES}", f"--table-size={OLTP_ROWS}"]
         for command in (load, tables):
             subprocess.run(command, env={**os.environ, **unix}, check=True, stderr=subprocess.DEVNULL)
         with null_server(scale) as null:
             yield {"unix": unix, "tcp": {**unix, "PGHOST": "127.0.0.1"}, "null": null}
+
+
+def trust_loopback(server: Server) -> None:
+    """Asks for no password over TCP, because the bare loop has none."""
+    rules = server.data_directory / "pg_hba.conf"
+    rules.write_text(f"host all all 127.0.0.1/32 trust\n{rules.read_text()}")
+    with server.connect() as connection:
+        connection.execute("SELECT pg_reload_conf()")
 
 
 @contextmanager
