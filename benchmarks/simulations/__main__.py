@@ -189,6 +189,28 @@ def steadiness(times: int = 300) -> Iterator[Row]:
             yield (correlation, seconds, *cells)
 
 
+def cycles(times: int = 50) -> Iterator[Row]:
+    """Yields the share of trials that are called periodic: saw-teeth of four cycles, and shapes without a cycle."""
+    shapes: dict[str, Callable[[int], Array]] = {
+        "saw-tooth of 10 %": lambda n: 100 * (np.arange(n) * 4 / n % 1),
+        "saw-tooth of 30 %": lambda n: 300 * (np.arange(n) * 4 / n % 1),
+        "noise alone": lambda n: np.full(n, 0.0),
+        "a third 10 % lower": lambda n: np.where(np.arange(n) < n / 3, -100.0, 0.0),
+        "drift of 20 %": lambda n: np.linspace(-100, 100, n),
+    }
+    yield ("correlation", "seconds", *shapes)
+    for correlation in (0.0, 0.5, 0.8):
+        for seconds in (30, 120, 300):
+            cells = []
+            for shape in shapes.values():
+                series = (1_000 + shape(seconds) + noise(seed, seconds, correlation) for seed in range(times))
+                found = [steady_state(list(each)) for each in series]
+                cells.append(
+                    percent(sum(each is not None and each.kind is SteadyClass.PERIODIC for each in found), times)
+                )
+            yield (correlation, seconds, *cells)
+
+
 def steps(times: int = 300) -> Iterator[Row]:
     """Yields the change points found in histories whose runs differ by 2 %, with a step in the middle."""
     yield ("runs", "step", "found there, ±1 run, and nothing else", "found anything")
@@ -306,6 +328,7 @@ def main(runs: Sequence[str]) -> None:
         ("Knees", knees()),
         ("Scalability law", usl_intervals()),
         ("Steadiness", steadiness()),
+        ("Cycles", cycles()),
         ("Change points", steps()),
         ("Endurance", endurance()),
         ("Confirmation", confirmations()),

@@ -112,6 +112,16 @@ def test_classes(levels: list[float], kind: SteadyClass) -> None:
         assert found.kind is kind
 
 
+@pytest.mark.parametrize("correlation", [0.0, 0.5])
+@pytest.mark.parametrize(("seconds", "period"), [(60, 12), (120, 30), (300, 80), (2_400, 300)])
+def test_a_saw_tooth_is_periodic(seconds: int, period: int, correlation: float) -> None:
+    teeth = 300 * (np.arange(seconds) / period % 1)
+    found = steady_state(list(1_000 + teeth + noise(1, seconds, correlation)))
+    assert found is not None
+    assert found.kind is SteadyClass.PERIODIC
+    assert found.period_s == pytest.approx(period, rel=0.1)
+
+
 def test_too_short_is_no_answer() -> None:
     assert steady_state([1_000.0] * 19) is None
 

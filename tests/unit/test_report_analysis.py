@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pgdyno.analyse.over_time.steady_state import SteadyClass
 from pgdyno.records.price import latency_limit
 from pgdyno.report.analysis import analyse_run, analysis_json, analysis_lines
 from tests.unit.report_sample import SampleRun, add_trial, manifest, sweep
@@ -32,6 +33,14 @@ def test_the_levels_of_a_trial_have_the_times_of_its_dips() -> None:
     assert lines[1].endswith(" tps from 50 to 130 s")
 
 
+def test_a_cycle_is_named_in_place_of_levels() -> None:
+    run = SampleRun(manifest(trials_planned=1))
+    add_trial(run, "pg18", 4, 1_000, 900, seconds=120)
+    run.rows[1] = [replace(row, succeeded=900 + 10 * (row.second % 20)) for row in run.rows[1]]
+    lines = list(analysis_lines(analyse_run(run)))
+    assert lines[:2] == ["steady state: 1 periodic", "  trial 1, pg18, 4 clients: periodic, a cycle of 20 s"]
+
+
 @pytest.mark.parametrize(
     ("rates", "said"),
     [
@@ -54,5 +63,5 @@ def test_a_whole_curve_has_its_law() -> None:
     answer = json.loads(json.dumps(analysis_json(found)))
     (curve,) = answer["curves"]
     assert curve["usl"]["contention"]["low"] <= curve["usl"]["contention"]["fitted"]
-    assert {trial["steady"]["kind"] for trial in answer["trials"]} <= {"flat", "warm-up", "slowdown", "no steady state"}
+    assert {trial["steady"]["kind"] for trial in answer["trials"]} <= set(SteadyClass)
     assert np.isfinite(curve["usl"]["largest_error"])

@@ -141,7 +141,8 @@ def _steady_lines(found: RunAnalysis) -> Iterator[str]:
     for trial, steady in known:
         if steady.kind is not SteadyClass.FLAT:
             measured = trial_timeline(found.of.run, trial.number).measured_part
-            yield f"  {_name(found, trial)}: {steady.kind.value}, {_levels(steady, measured)}"
+            shape = _levels(steady, measured) if steady.period_s is None else f"a cycle of {steady.period_s:.0f} s"
+            yield f"  {_name(found, trial)}: {steady.kind.value}, {shape}"
 
 
 def _levels(steady: SteadyState, measured: Timeline) -> str:

@@ -28,14 +28,22 @@ LEAST_DIFFERENCE = 0.01
 """Levels nearer than this are one."""
 TAIL = 0.25
 """Share of the series at its end that must be one level."""
+FEWEST_CYCLES = 3
+SHORTEST_CYCLE = 6
+"""In values of the series."""
+WAVE_PENALTY = 6.0
+"""Penalty of a wave, times log n: a frequency, a slope and two harmonics."""
+MOST_VALUES = 1_000
+"""Longer series are averaged before a wave is fitted."""
 
 
 class SteadyClass(StrEnum):
-    """Classes of steady state (Barrett et al. 2017)."""
+    """Classes of steady state (Barrett et al. 2017), and cycles such as those of checkpoints."""
 
     FLAT = "flat"
     WARM_UP = "warm-up"
     SLOWDOWN = "slowdown"
+    PERIODIC = "periodic"
     NONE = "no steady state"
 
 
@@ -59,6 +67,8 @@ class SteadyState:
     effective: float
     """Independent values from there on."""
     segments: tuple[Segment, ...]
+    period_s: float | None = None
+    """Length of a cycle; None unless periodic."""
 
 
 def steady_state(series: Sequence[float]) -> SteadyState | None:
@@ -70,7 +80,9 @@ def steady_state(series: Sequence[float]) -> SteadyState | None:
     # dips are reported separately; as a level, a dip would turn everything before it into a warm-up
     filled = without_dips(values)
     segments = without_memory(filled, segments_of(filled))
-    return SteadyState(_kind(values, segments), start, effective, segments)
+    period = cycle_of(filled, segments)
+    kind = _kind(values, segments) if period is None else SteadyClass.PERIODIC
+    return SteadyState(kind, start, effective, segments, period)
 
 
 def trial_steady_state(run: RunSource, trial: int) -> SteadyState | None:
@@ -133,6 +145,40 @@ def without_memory(values: Array, segments: Sequence[Segment]) -> tuple[Segment,
             break
         ends, misfit = best, least
     return _segments(values, ends)
+
+
+def cycle_of(values: Array, segments: Sequence[Segment]) -> float | None:
+    """Return the length of the cycle, in values, that explains `values` better than `segments` and than a line.
+
+    A line with a wave and its second harmonic is one more model of `without_memory`, at 6 log n. At least three cycles
+    must fit into the series. Two boundaries per cycle and more are no rival: they are the staircase of its slopes.
+    """
+    step = math.ceil(len(values) / MOST_VALUES)
+    n = len(values) // step
+    series, levels = (
+        each[: n * step].reshape(n, step).mean(axis=1)
+        for each in (values, _levels(values, [segment.end for segment in segments]))
+    )
+    places = np.arange(n, dtype=np.float64)
+    line = [np.ones(n), places / n]
+    waves = []
+    for frequency in np.arange(FEWEST_CYCLES / n, 1 / SHORTEST_CYCLE, 1 / (4 * n)):
+        angle = 2 * math.pi * frequency * places
+        wave = [shape(times * angle) for times in (1, 2) for shape in (np.cos, np.sin)]
+        waves.append((_misfit(series, _fitted(series, [*line, *wave])), float(frequency)))
+    if not waves:
+        return None
+    misfit, best = min(waves)
+    boundaries = len(segments) - 1
+    rival = _misfit(series, _fitted(series, line))
+    if boundaries < 2 * n * best:
+        rival = min(rival, _misfit(series, levels) + BOUNDARY_PENALTY * boundaries * math.log(n))
+    return step / best if misfit + WAVE_PENALTY * math.log(n) < rival else None
+
+
+def _fitted(values: Array, columns: Sequence[Array]) -> Array:
+    matrix = np.stack(columns, axis=1)
+    return np.asarray(matrix @ np.linalg.lstsq(matrix, values, rcond=None)[0])
 
 
 def _levels(values: Array, ends: Sequence[int]) -> Array:
