@@ -173,6 +173,7 @@ def steadiness(times: int = 300) -> Iterator[Row]:
         "noise alone": lambda n: np.full(n, 0.0),
         "a third 5 % lower": lambda n: np.where(np.arange(n) < n / 3, -50.0, 0.0),
         "a third 10 % lower": lambda n: np.where(np.arange(n) < n / 3, -100.0, 0.0),
+        "drift of 10 %": lambda n: np.linspace(-50, 50, n),
         "drift of 20 %": lambda n: np.linspace(-100, 100, n),
         "slow start, 40 %, a quarter": lambda n: np.minimum(-400 + 1_600 * np.arange(n) / n, 0),
     }
