@@ -107,26 +107,31 @@ def added_pairs(times: int = 5_000) -> Iterator[Row]:
 
 
 def capacities(times: int = 2_000) -> Iterator[Row]:
-    """Yields the share of searches whose 95 % interval contains the planted capacity, by the noise of trials."""
-    yield ("noise", "repeats", "held the capacity", "width (median)", "trials (mean)")
+    """Yields the share of pgdyno's own searches whose 95 % interval contains the planted capacity, by the noise of
+    trials and by the correlation of each trial's noise with that of the trial before.
+    """
+    yield ("noise", "correlation", "repeats", "held the capacity", "width (median)", "trials (mean)")
     for noise_of_trials in (0.02, 0.05, 0.1):
-        for repeats in (3, 5):
-            random = np.random.default_rng(repeats)
-            span = RateSpan(100, 20_000, repeats, 0.05)
-            held, widths, trials = 0, [], 0
-            for _ in range(times):
-                true = math.exp(random.uniform(math.log(200), math.log(10_000)))
-                verdicts: dict[float, list[bool]] = {}
-                while not isinstance(rate := next_rate(span, verdicts), Capacity):
-                    is_met = rate <= true * math.exp(random.normal(0, noise_of_trials))
-                    verdicts.setdefault(rate, []).append(is_met)
-                found = capacity_interval(verdicts, span.lowest, span.highest)
-                low, high = found.low or 0, found.high or math.inf
-                held += low <= true <= high
-                widths.append((high - low) / true)
-                trials += sum(map(len, verdicts.values()))
-            width = f"{100 * np.median(widths):.0f} %"
-            yield (f"{100 * noise_of_trials:g} %", repeats, percent(held, times), width, f"{trials / times:.0f}")
+        for correlation in (0.0, 0.5, 0.8):
+            for repeats in (3, 5):
+                random = np.random.default_rng(repeats)
+                span = RateSpan(100, 20_000, repeats, 0.05)
+                held, widths, trials = 0, [], 0
+                for _ in range(times):
+                    true = math.exp(random.uniform(math.log(200), math.log(10_000)))
+                    deviation = random.normal()
+                    verdicts: dict[float, list[bool]] = {}
+                    while not isinstance(rate := next_rate(span, verdicts), Capacity):
+                        is_met = rate <= true * math.exp(noise_of_trials * deviation)
+                        verdicts.setdefault(rate, []).append(is_met)
+                        deviation = correlation * deviation + math.sqrt(1 - correlation**2) * random.normal()
+                    found = capacity_interval(verdicts, span.lowest, span.highest)
+                    low, high = found.low or 0, found.high or math.inf
+                    held += low <= true <= high
+                    widths.append((high - low) / true)
+                    trials += sum(map(len, verdicts.values()))
+                sizes = (f"{100 * noise_of_trials:g} %", f"{correlation:g}", repeats)
+                yield (*sizes, percent(held, times), f"{100 * np.median(widths):.0f} %", f"{trials / times:.0f}")
 
 
 def knees(times: int = 2_000) -> Iterator[Row]:

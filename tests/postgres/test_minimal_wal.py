@@ -194,7 +194,9 @@ def test_the_fingerprint_says_how_it_was_loaded(running: Server) -> None:
     taken = with_mark(taken, "t", running, SMALL)
     execute(running, "CREATE INDEX ON pgbench_branches (bbalance)")
     taken = with_indexes(taken, "t", running)
-    assert taken.servers["t"].indexes == {
+    indexes = taken.servers["t"].indexes or {}
+    # other tests of this module leave tables of sysbench
+    assert {table: found for table, found in indexes.items() if "pgbench" in table} == {
         "public.pgbench_accounts": "unique btree (aid)",
         "public.pgbench_branches": "btree (bbalance); unique btree (bid)",
         "public.pgbench_tellers": "unique btree (tid)",
