@@ -263,7 +263,7 @@ def test_a_model_is_compared_with_its_capture(warm_home: Home, tmp_path: Path) -
     only(tmp_path / "all", tmp_path / "shop", "tbalance >")
     done = pgdyno(warm_home, tmp_path, "synthesise", "shop", "--into", "model")
     assert done.returncode == ExitCode.OK, done.stdout + done.stderr
-    changes = ("workload.dataset=pgbench", "trial.warmup=0s", "trial.duration=2s", "probe.enabled=false")
+    changes = ("workload.dataset=pgbench", "trial.warmup=0s", "trial.duration=6s", "probe.enabled=false")
     options = ("--on", "embedded", "--runs", "models", *(word for each in changes for word in ("--set", each)))
     done = pgdyno(warm_home, tmp_path, "run", "model/plan.toml", *options)
     assert done.returncode == ExitCode.OK, done.stdout + done.stderr
