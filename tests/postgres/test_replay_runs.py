@@ -263,7 +263,7 @@ def test_a_model_is_compared_with_its_capture(warm_home: Home, tmp_path: Path) -
     only(tmp_path / "all", tmp_path / "shop", "tbalance >")
     done = pgdyno(warm_home, tmp_path, "synthesise", "shop", "--into", "model")
     assert done.returncode == ExitCode.OK, done.stdout + done.stderr
-    changes = ("workload.dataset=pgbench", "trial.warmup=0s", "trial.duration=6s", "probe.enabled=false")
+    changes = ("workload.dataset=pgbench", "trial.warmup=0s", "trial.duration=2s", "probe.enabled=false")
     options = ("--on", "embedded", "--runs", "models", *(word for each in changes for word in ("--set", each)))
     done = pgdyno(warm_home, tmp_path, "run", "model/plan.toml", *options)
     assert done.returncode == ExitCode.OK, done.stdout + done.stderr
@@ -273,7 +273,7 @@ def test_a_model_is_compared_with_its_capture(warm_home: Home, tmp_path: Path) -
     # each command of the scripts is in its class
     assert trial.likeness.outside == 0
     assert trial.likeness.not_modelled == 0
-    assert all(each.calls for each in trial.likeness.classes)
+    assert [each for each in trial.likeness.classes if not each.calls] == []
     # also where several scripts have the same statement
     assert all(each.p50_us and each.p99_us for each in trial.likeness.classes if each.calls > each.errors)
     assert trial.summary is not None
