@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from pgdyno.errors import InvalidValueError
 
@@ -118,3 +119,8 @@ def counted(count: int, noun: str, nouns: str | None = None) -> str:
     `nouns` is the plural if it does not just end in "s".
     """
     return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"
+
+
+def first_names(names: Sequence[str], most: int) -> str:
+    """Return the first `most` of `names` as a list, with an ellipsis if there are more: `a, b …`."""
+    return ", ".join(names[:most]) + (" …" if len(names) > most else "")

@@ -518,7 +518,7 @@ def on_disks(a: str, b: str | None) -> Fingerprint:
     return Fingerprint(host=host, pgdyno="0", pgdrive="0", generator="the same machine", seed=1)
 
 
-def indexed(b: str) -> Fingerprint:
+def indexes_of_b(b: str) -> Fingerprint:
     """A fingerprint of targets a and b; b's table has the indexes `b`."""
     server = ServerPrint(version="18.6", version_full="PostgreSQL 18.6", indexes={"public.t": "btree (a)"})
     servers = {"a": server, "b": server.model_copy(update={"indexes": {"public.t": b}})}

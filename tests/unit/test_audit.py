@@ -29,7 +29,7 @@ from tests.unit.audit_sample import (
     changed,
     dipping,
     each_second,
-    indexed,
+    indexes_of_b,
     of,
     on_disks,
     own,
@@ -450,7 +450,7 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
         probed(own(changed_b={"shared_buffers": "2GB"}), lambda trial: hits(0.96 if trial.target == "b" else 0.99)),
     ),
     ("dataset-differs", CAUTION, sized(1.06), sized(1.04)),
-    ("indexes-differ", CAUTION, own(fingerprint=indexed("btree (b)")), own(fingerprint=indexed("btree (a)"))),
+    ("indexes-differ", CAUTION, own(fingerprint=indexes_of_b("btree (b)")), own(fingerprint=indexes_of_b("btree (a)"))),
     ("maintenance-one-arm", CAUTION, probed(own(), ran("checkpoints", "timed", "b")), probed(own(), ran())),
     (
         "maintenance-one-arm",

@@ -96,8 +96,7 @@ def keep_stamp(folder: RunFolder, target: str, server: Server, dataset: Dataset 
 
     Raises TargetError, StoreError, psycopg.Error.
     """
-    _update(folder, lambda taken: with_mark(taken, target, server, dataset))
-    _update(folder, lambda taken: with_indexes(taken, target, server))
+    _update(folder, lambda taken: with_indexes(with_mark(taken, target, server, dataset), target, server))
 
 
 def _words(difference: Difference) -> Message:

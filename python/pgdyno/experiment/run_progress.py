@@ -31,7 +31,7 @@ from pgdyno.report.terminal.progress import LiveView
 from pgdyno.run import Interval, TrialResult
 from pgdyno.run.process import among
 from pgdyno.store import RunFolder
-from pgdyno.units import counted
+from pgdyno.units import counted, first_names
 
 SHORTEST_SHOWN_S = 0.5
 MOST_NAMED = 10
@@ -149,7 +149,7 @@ class RunProgress:
         repeats = len(trials) - len(missing)
         notes = []
         if points:
-            named = ", ".join(points[:MOST_NAMED]) + (" …" if len(points) > MOST_NAMED else "")
+            named = first_names(points, MOST_NAMED)
             notes.append(
                 Message(
                     "budget-points-dropped",

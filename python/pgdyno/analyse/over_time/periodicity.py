@@ -66,8 +66,13 @@ def _wave(places: Array, frequency: float) -> Array:
     return np.stack([np.ones(len(places)), np.cos(angle), np.sin(angle)], axis=1)
 
 
+def least_squares(series: Array, columns: Array) -> Array:
+    """Return the combination of `columns`, of shape (values, columns), that is nearest to `series`."""
+    return np.asarray(columns @ np.linalg.lstsq(columns, series, rcond=None)[0])
+
+
 def _residuals(series: Array, columns: Array) -> Array:
-    return np.asarray(series - columns @ np.linalg.lstsq(columns, series, rcond=None)[0])
+    return series - least_squares(series, columns)
 
 
 def _without_memory(series: Array) -> Array:

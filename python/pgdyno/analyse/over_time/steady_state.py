@@ -11,6 +11,7 @@ import numpy as np
 
 from pgdyno.analyse.intervals import Array, statistical_inefficiency
 from pgdyno.analyse.over_time.dips import without_dips
+from pgdyno.analyse.over_time.periodicity import least_squares
 from pgdyno.analyse.over_time.timeline import RunSource, trial_timeline
 
 SHORTEST = 20
@@ -165,20 +166,15 @@ def cycle_of(values: Array, segments: Sequence[Segment]) -> float | None:
     for frequency in np.arange(FEWEST_CYCLES / n, 1 / SHORTEST_CYCLE, 1 / (4 * n)):
         angle = 2 * math.pi * frequency * places
         wave = [shape(times * angle) for times in (1, 2) for shape in (np.cos, np.sin)]
-        waves.append((_misfit(series, _fitted(series, [*line, *wave])), float(frequency)))
+        waves.append((_misfit(series, least_squares(series, np.stack([*line, *wave], axis=1))), float(frequency)))
     if not waves:
         return None
     misfit, best = min(waves)
     boundaries = len(segments) - 1
-    rival = _misfit(series, _fitted(series, line))
+    rival = _misfit(series, least_squares(series, np.stack(line, axis=1)))
     if boundaries < 2 * n * best:
         rival = min(rival, _misfit(series, levels) + BOUNDARY_PENALTY * boundaries * math.log(n))
     return step / best if misfit + WAVE_PENALTY * math.log(n) < rival else None
-
-
-def _fitted(values: Array, columns: Sequence[Array]) -> Array:
-    matrix = np.stack(columns, axis=1)
-    return np.asarray(matrix @ np.linalg.lstsq(matrix, values, rcond=None)[0])
 
 
 def _levels(values: Array, ends: Sequence[int]) -> Array:

@@ -11,7 +11,7 @@ from pgdyno.audit.subject import AuditRun, Subject
 from pgdyno.fingerprint.differences import HEAVY_SETTINGS
 from pgdyno.messages import Message
 from pgdyno.store.trial_tables import SettingRow
-from pgdyno.units import setting_size
+from pgdyno.units import first_names, setting_size
 
 CHANGE_SPEED = HEAVY_SETTINGS | frozenset(
     [
@@ -73,7 +73,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 "{count} other default differs: {settings}",
                 "{count} other defaults differ: {settings}",
                 count=len(others),
-                settings=", ".join(others[:MOST_NAMED]) + (" …" if len(others) > MOST_NAMED else ""),
+                settings=first_names(others, MOST_NAMED),
             ),
             (),
             [Evidence(at="settings", figures={"setting": name, **differing[name]}) for name in others],

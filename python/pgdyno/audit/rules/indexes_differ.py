@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
+from pgdyno.units import first_names
 
 MOST_NAMED = 5
 """The largest number of tables that a finding names."""
@@ -32,7 +33,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 "a table has different indexes: {tables}",
                 "tables have different indexes: {tables}",
                 count=len(differing),
-                tables=", ".join(differing[:MOST_NAMED]) + (" …" if len(differing) > MOST_NAMED else ""),
+                tables=first_names(differing, MOST_NAMED),
             ),
             (),
             [
