@@ -12,6 +12,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -111,27 +112,31 @@ def capacities(times: int = 2_000) -> Iterator[Row]:
     trials and by the correlation of each trial's noise with that of the trial before.
     """
     yield ("noise", "correlation", "repeats", "held the capacity", "width (median)", "trials (mean)")
-    for noise_of_trials in (0.02, 0.05, 0.1):
-        for correlation in (0.0, 0.5, 0.8):
-            for repeats in (3, 5):
-                random = np.random.default_rng(repeats)
-                span = RateSpan(100, 20_000, repeats, 0.05)
-                held, widths, trials = 0, [], 0
-                for _ in range(times):
-                    true = math.exp(random.uniform(math.log(200), math.log(10_000)))
-                    deviation = random.normal()
-                    verdicts: dict[float, list[bool]] = {}
-                    while not isinstance(rate := next_rate(span, verdicts), Capacity):
-                        is_met = rate <= true * math.exp(noise_of_trials * deviation)
-                        verdicts.setdefault(rate, []).append(is_met)
-                        deviation = correlation * deviation + math.sqrt(1 - correlation**2) * random.normal()
-                    found = capacity_interval(verdicts, span.lowest, span.highest)
-                    low, high = found.low or 0, found.high or math.inf
-                    held += low <= true <= high
-                    widths.append((high - low) / true)
-                    trials += sum(map(len, verdicts.values()))
-                sizes = (f"{100 * noise_of_trials:g} %", f"{correlation:g}", repeats)
-                yield (*sizes, percent(held, times), f"{100 * np.median(widths):.0f} %", f"{trials / times:.0f}")
+    for spread, correlation, repeats in product((0.02, 0.05, 0.1), (0.0, 0.5, 0.8), (3, 5)):
+        random = np.random.default_rng(repeats)
+        span = RateSpan(100, 20_000, repeats, 0.05)
+        held, widths, trials = 0, [], 0
+        for _ in range(times):
+            true = math.exp(random.uniform(math.log(200), math.log(10_000)))
+            verdicts = _search(span, true, spread, correlation, random)
+            found = capacity_interval(verdicts, span.lowest, span.highest)
+            low, high = found.low or 0, found.high or math.inf
+            held += low <= true <= high
+            widths.append((high - low) / true)
+            trials += sum(map(len, verdicts.values()))
+        sizes = (f"{100 * spread:g} %", f"{correlation:g}", repeats)
+        yield (*sizes, percent(held, times), f"{100 * np.median(widths):.0f} %", f"{trials / times:.0f}")
+
+
+def _search(
+    span: RateSpan, true: float, spread: float, correlation: float, random: np.random.Generator
+) -> dict[float, list[bool]]:
+    deviation = random.normal()
+    verdicts: dict[float, list[bool]] = {}
+    while not isinstance(rate := next_rate(span, verdicts), Capacity):
+        verdicts.setdefault(rate, []).append(rate <= true * math.exp(spread * deviation))
+        deviation = correlation * deviation + math.sqrt(1 - correlation**2) * random.normal()
+    return verdicts
 
 
 def knees(times: int = 2_000) -> Iterator[Row]:
@@ -183,16 +188,10 @@ def steadiness(times: int = 300) -> Iterator[Row]:
         "slow start, 40 %, a quarter": lambda n: np.minimum(-400 + 1_600 * np.arange(n) / n, 0),
     }
     yield ("correlation", "seconds", *shapes)
-    for correlation in (0.0, 0.5, 0.8):
-        for seconds in (30, 60, 120, 300):
-            cells = []
-            for shape in shapes.values():
-                series = (1_000 + shape(seconds) + noise(seed, seconds, correlation) for seed in range(times))
-                found = [steady_state(list(each)) for each in series]
-                cells.append(
-                    percent(sum(each is not None and each.kind is not SteadyClass.FLAT for each in found), times)
-                )
-            yield (correlation, seconds, *cells)
+    for correlation, seconds in product((0.0, 0.5, 0.8), (30, 60, 120, 300)):
+        found = (_classes(shape, seconds, correlation, times) for shape in shapes.values())
+        cells = (percent(times - of[SteadyClass.FLAT] - of[None], times) for of in found)
+        yield (correlation, seconds, *cells)
 
 
 def cycles(times: int = 50) -> Iterator[Row]:
@@ -205,16 +204,17 @@ def cycles(times: int = 50) -> Iterator[Row]:
         "drift of 20 %": lambda n: np.linspace(-100, 100, n),
     }
     yield ("correlation", "seconds", *shapes)
-    for correlation in (0.0, 0.5, 0.8):
-        for seconds in (30, 120, 300):
-            cells = []
-            for shape in shapes.values():
-                series = (1_000 + shape(seconds) + noise(seed, seconds, correlation) for seed in range(times))
-                found = [steady_state(list(each)) for each in series]
-                cells.append(
-                    percent(sum(each is not None and each.kind is SteadyClass.PERIODIC for each in found), times)
-                )
-            yield (correlation, seconds, *cells)
+    for correlation, seconds in product((0.0, 0.5, 0.8), (30, 120, 300)):
+        found = (_classes(shape, seconds, correlation, times) for shape in shapes.values())
+        yield (correlation, seconds, *(percent(of[SteadyClass.PERIODIC], times) for of in found))
+
+
+def _classes(
+    shape: Callable[[int], Array], seconds: int, correlation: float, times: int
+) -> Counter[SteadyClass | None]:
+    series = (1_000 + shape(seconds) + noise(seed, seconds, correlation) for seed in range(times))
+    found = (steady_state(list(each)) for each in series)
+    return Counter(None if each is None else each.kind for each in found)
 
 
 def steps(times: int = 300) -> Iterator[Row]:
