@@ -17,7 +17,7 @@ from pathlib import Path
 
 from report import make
 
-from pgdyno.commands.show import keep_summary
+from pgdyno.commands.support.kept_summary import keep_summary
 from pgdyno.report.full_report import whole_report
 from pgdyno.store import load_run
 

@@ -2,74 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib import import_module
 from inspect import getdoc
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from pgdyno.commands.arguments import (
-    ab,
-    compare_and_analyse,
-    doctor,
-    own_load,
-    plan,
-    run,
-    stored_runs,
-    target,
-    tune,
-    watch,
-)
-from pgdyno.commands.arguments.options import Command
 from pgdyno.user_config import config_path, defaults, read_config
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    "run": run.run,
-    "ab": ab.ab,
-    "tune": tune.tune,
-    "doctor": doctor.doctor,
-    "watch": watch.watch,
-    "capture": own_load.capture,
-    "synthesise": own_load.synthesise,
-    "import": stored_runs.import_,
-    "list": stored_runs.list_,
-    "show": stored_runs.show,
-    "report": stored_runs.report,
-    "export": stored_runs.export,
-    "copy": stored_runs.copy,
-    "compare": compare_and_analyse.compare,
-    "gate": compare_and_analyse.gate,
-    "analyse": compare_and_analyse.analyse,
-    "audit": compare_and_analyse.audit,
-    "serve": stored_runs.serve,
-    "history": compare_and_analyse.history,
-    "reap": target.reap,
+COMMANDS = {
+    "run": "run:run",
+    "ab": "comparison.ab:ab",
+    "tune": "tune:tune",
+    "doctor": "doctor:doctor",
+    "watch": "watch:watch",
+    "capture": "own_load.capture:CaptureCommand",
+    "synthesise": "own_load.synthesise:synthesise",
+    "import": "import_export:import_",
+    "list": "list_runs:list_",
+    "show": "show:show",
+    "report": "report:report",
+    "export": "import_export:export",
+    "copy": "import_export:copy",
+    "compare": "comparison.compare:compare",
+    "gate": "comparison.compare:gate",
+    "analyse": "analyse:analyse",
+    "audit": "analyse:audit",
+    "serve": "serve:serve",
+    "history": "history:history",
+    "reap": "rented.reap:ReapCommand",
 }
-GROUPS = {"plan": plan.app, "target": target.app}
+"""Module below `pgdyno.commands` and function of each command, or a class whose fields are its options."""
+GROUPS = {"plan": "plan:app", "target": "rented.target:app"}
 
 
 class Commands(TyperGroup):
-    """Reads the options of a command when it is used: typer takes longer to read those of all than to start."""
+    """Imports a command and reads its options when it is used: those of all take longer than to start."""
 
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - typer's
         super().__init__(**settings)
-        for name, command in COMMANDS.items():
-            self.add_command(TyperCommand(name, help=getdoc(command)))
-        for name, commands in GROUPS.items():
-            self.add_command(TyperGroup(name=name, help=commands.info.help))
+        for name in COMMANDS:
+            self.add_command(TyperCommand(name))
+        for name in GROUPS:
+            self.add_command(TyperGroup(name=name))
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - of click, or of Typer's copy of it
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - of click, or of Typer's copy of it
+        """Adds the help texts, which the list and the shell's completion show."""
+        for name, command in self.commands.items():
+            command.help = _load(GROUPS[name]).info.help if name in GROUPS else getdoc(_load(COMMANDS[name]))
+        return super().list_commands(ctx)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - likewise
         name, command, rest = super().resolve_command(ctx, args)
         if name is None:
             return name, command, rest
-        commands = GROUPS.get(name)
-        if commands is None:
+        if name in GROUPS:
+            commands = _load(GROUPS[name])
+        else:
+            from pgdyno.commands.support.options import Command
+
             commands = typer.Typer(add_completion=False, rich_markup_mode=None)
-            commands.command(name, cls=Command)(COMMANDS[name])
+            commands.command(name, cls=Command)(_load(COMMANDS[name]))
         command = typer.main.get_command(commands)
         command.name = name
         return name, command, rest
+
+
+def _load(place: str) -> Any:  # noqa: ANN401 - a function, a class or a group of commands
+    module, _, name = place.partition(":")
+    return getattr(import_module(f"pgdyno.commands.{module}"), name)
 
 
 app = typer.Typer(

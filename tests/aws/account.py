@@ -13,8 +13,7 @@ from types import SimpleNamespace
 import pytest
 from botocore.loaders import Loader, create_loader
 
-from pgdyno.commands.support.rental_cost import Consent
-from pgdyno.commands.target import up as bring_up
+from pgdyno.commands.rented.target import up as bring_up
 from pgdyno.errors import TargetError
 from pgdyno.plan import Plan, load_plan
 from pgdyno.targets import Home
@@ -91,7 +90,7 @@ def failed(tmp_path: Path, *targets: str) -> TargetError:
 def failed_blindly(tmp_path: Path, *targets: str) -> TargetError:
     """Returns the same error, without a search for what is left."""
     with pytest.raises(TargetError) as caught:
-        bring_up(str(write_plan(tmp_path / "plan", *targets)), [], "1h", Consent(yes=True))
+        bring_up(str(write_plan(tmp_path / "plan", *targets)), lasts="1h", yes=True)
     assert list(journals(Home.locate().root)) == []
     return caught.value
 

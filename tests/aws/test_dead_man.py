@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.commands.target import Asked, reap
+from pgdyno.commands.rented.reap import ReapCommand
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.plan import Plan, load_plan
 from pgdyno.targets.aws import removal
@@ -165,12 +165,12 @@ def test_removing_resources_of_another_identity_needs_confirmation(
     of_another.up()
     tags = by_key(amazon.rds.databases[of_another.server_id("rds")].tags)
     assert (tags[OWNER], tags["team"]) == ("user/bob", "storage")
-    asked = Asked(None, all=False, expired=True, regions=(), all_regions=True)
+    asked = ReapCommand(expired=True, all_regions=True)
     with pytest.raises(UsageError, match="of others needs confirmation"):
-        reap(asked, look=False)
+        asked()
     assert "created by user/bob" in capsys.readouterr().err
     assert amazon.calls.count("ec2:DescribeRegions") == 1
-    assert reap(replace(asked, yes=True), look=False) is ExitCode.OK
+    assert replace(asked, yes=True)() is ExitCode.OK
     assert amazon.left() == []
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.commands.support.rental_cost import Consent
-from pgdyno.commands.target import up as bring_up
+from pgdyno.commands.rented.target import up as bring_up
 from pgdyno.errors import TargetError
 from pgdyno.experiment.rented_servers import MARGIN_S, Renting, lasts_s, rented
 from pgdyno.messages import Message
@@ -119,7 +118,7 @@ def test_a_removal_that_cannot_be_looked_at_names_the_run_and_hides_no_reason(
 ) -> None:
     amazon.denied = {"rds:CreateDBInstance", "ec2:DescribeSnapshots"}
     with pytest.raises(TargetError, match="the permission rds:CreateDBInstance is missing"):
-        bring_up(str(write_plan(tmp_path / "plan", rds(root))), [], "1h", Consent(yes=True))
+        bring_up(str(write_plan(tmp_path / "plan", rds(root))), lasts="1h", yes=True)
     home = Home.locate().root
     (journal,) = journals(home)
     said = capsys.readouterr().err

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.commands.target import down as bring_down
-from pgdyno.commands.target import status as show_status
+from pgdyno.commands.rented.target import down as bring_down
+from pgdyno.commands.rented.target import status as show_status
 from pgdyno.errors import ExitCode, TargetError
 from pgdyno.targets import Home
 from pgdyno.targets.aws import network, removal
@@ -204,12 +204,12 @@ def test_running_servers_are_listed_with_their_price(
     rented = begin(plan(tmp_path, rds(root)), Home.locate().root, SAID.append, 3600)
     rented.up()
     rented.journal.release()
-    show_status(str(write_plan(tmp_path / "plan", rds(root))), [], json=False)
+    show_status(str(write_plan(tmp_path / "plan", rds(root))))
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith(f"run {rented.journal.run}, until 20")
     assert said[1] == "  rds: db.m7g.large at 127.0.0.1, eu-central-1a"
     assert said[-1] == "this costs 0.2027 USD an hour; public addresses and detailed monitoring are not counted"
-    assert bring_down(str(tmp_path / "plan" / "rented.toml"), []) is ExitCode.OK
+    assert bring_down(str(tmp_path / "plan" / "rented.toml")) is ExitCode.OK
     assert "all resources removed" in capsys.readouterr().err
     assert amazon.left() == []
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 import cloud_page
-from pgdyno.commands.selftest import keys_of
+from pgdyno.commands.rented.selftest import keys_of
 from pgdyno.errors import TargetError, UsageError
 from pgdyno.targets.aws.selftest import ALL, CHECKS, Tally, checks_of, plan_of
 from pgdyno.targets.provider import Tried

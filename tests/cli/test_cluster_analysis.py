@@ -20,16 +20,15 @@ from typing import Any
 
 import pytest
 
-from pgdyno.commands.analyse import analyse_stored
+from pgdyno.commands.analyse import analyse
 from pgdyno.commands.import_export import import_
-from pgdyno.commands.report import Forms, write_each
+from pgdyno.commands.report import report
 from pgdyno.errors import EngineError, ExitCode, StoreError, UsageError
 from pgdyno.generators import ray_tasks
 from pgdyno.generators.parallel_map import Lost, Over, Task, in_line
 from pgdyno.generators.ray_tasks import open_task_pool
 from pgdyno.plan.hosts import Places, generators
 from pgdyno.report.export import to_csv
-from pgdyno.report.translation import Language
 from pgdyno.store import find_run, load_run
 from pgdyno.store.find_runs import named_runs
 from pgdyno.store.object_storage.address import Address
@@ -89,7 +88,7 @@ def runs(bucket: Bucket, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def test_an_analysis_is_the_same(runs: list[str], capsys: pytest.CaptureFixture[str], json: bool) -> None:
     said = []
     for cluster in (HERE, THERE):
-        code = analyse_stored(runs, Path(), None, "p99 < 10ms", json=json, cluster=cluster)
+        code = analyse(runs, latency="p99 < 10ms", json=json, cluster=list(cluster))
         assert code is ExitCode.STORE
         said.append(capsys.readouterr())
     assert said[0] == said[1]
@@ -108,9 +107,8 @@ def test_pages_are_the_same(
     places = {HERE: str(tmp_path / "here"), THERE: str(tmp_path / "there")}
     for cluster, place in places.items():
         for where in (place, None):
-            forms = Forms(where, csv=tmp_path / f"{len(cluster)}.csv")
-            written = write_each(runs, Path(), forms, price=None, language=Language.ENGLISH, cluster=cluster)
-            assert written is ExitCode.STORE
+            csv = tmp_path / f"{len(cluster)}.csv"
+            assert report(runs, html=where, csv=csv, each=True, cluster=list(cluster)) is ExitCode.STORE
     here, there = ({path.name: path.read_bytes() for path in Path(place).iterdir()} for place in places.values())
     assert len(here) == 6
     assert here == there
@@ -136,7 +134,7 @@ def test_an_import_is_the_same(
         bucket.put(f"logs/pgbench_log.{pid}", "".join(lines).encode())
     found = []
     for cluster in (HERE, THERE):
-        import_(["s3://bench/logs/*"], "s3://bench/imported", target=None, mapping=[], json=True, cluster=cluster)
+        import_(["s3://bench/logs/*"], "s3://bench/imported", json=True, cluster=list(cluster))
         told = json.loads(capsys.readouterr().out)
         with open_run(told["run"]) as folder:
             run = load_run(folder)
@@ -148,13 +146,13 @@ def test_an_import_is_the_same(
     bucket.put("logs/pgbench_log.8", b"0 1 900 0 1764000000 1\nnothing of pgbench's\n")
     for cluster in (HERE, THERE):
         with pytest.raises(StoreError, match=r"cannot read the log s3://bench/logs/pgbench_log\.8"):
-            import_(["s3://bench/logs/*"], str(tmp_path), target=None, mapping=[], json=True, cluster=cluster)
+            import_(["s3://bench/logs/*"], str(tmp_path), json=True, cluster=list(cluster))
     assert not list(tmp_path.iterdir()), "an import that failed leaves nothing"
 
 
 def test_a_place_that_is_none(runs: list[str]) -> None:
     with pytest.raises(UsageError, match="--cluster: 'local' is not a host for generators"):
-        analyse_stored(runs, Path(), None, None, json=True, cluster=["local"])
+        analyse(runs, json=True, cluster=["local"])
 
 
 # ---- the tasks themselves ----

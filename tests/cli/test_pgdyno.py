@@ -125,9 +125,9 @@ def test_the_catalogue_is_listed_and_can_be_checked(
     assert "quick" in names
     for name in names:
         # as the command does, whose arguments and exit codes other tests cover
-        check(name, [], runs=tmp_path)
+        check(name, noise=True, runs=tmp_path)
         assert f"{name}: the plan is valid\n" in capsys.readouterr().out
-        show(name, [], json=False)
+        show(name)
         assert "trials, " in capsys.readouterr().out
 
 

@@ -14,8 +14,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from pgdyno.commands.ab import ab
-from pgdyno.commands.run import How, Output, run_plan
+from pgdyno.commands.comparison.ab_answer import measure_and_answer
+from pgdyno.commands.support.carry_out import How, Output, run_plan
 from pgdyno.effect.read_only import first_escape
 from pgdyno.errors import ExitCode, PlanError, StoreError, TargetError
 from pgdyno.plan import load_plan
@@ -76,7 +76,7 @@ def test_answers_with_session_settings_and_leaves_nothing(
         warmup="0s",
         pairs="6",
     )
-    code = ab(asked, how(tmp_path, save=tmp_path / "plan.toml"))
+    code = measure_and_answer(asked, how(tmp_path, save=tmp_path / "plan.toml"))
     found = answered(capsys)
     assert (found["failures"], found["hints"]) == ([], [])
     assert (code, found["trials"], found["failed"]) == (ExitCode.OK, 12, 0)
@@ -136,7 +136,7 @@ def test_a_hot_standby_answers_and_its_passwords_are_nowhere(
     asked = Question(
         dsn=[standby], settings=["jit=on,off"], scripts=["q.sql"], clients=1, duration="200ms", warmup="0s", pairs="6"
     )
-    code = ab(asked, how(tmp_path, save=tmp_path / "plan.toml"))
+    code = measure_and_answer(asked, how(tmp_path, save=tmp_path / "plan.toml"))
     found = answered(capsys)
     assert (code, found["trials"], found["failures"]) == (ExitCode.OK, 12, [])
     run = load_run(Path(found["run"]))
@@ -181,7 +181,7 @@ def test_a_script_that_writes_on_a_standby_names_the_primary(
     asked = Question(
         dsn=[standby], settings=["jit=on,off"], scripts=["w.sql"], clients=1, duration="200ms", writes=writes
     )
-    code = ab(asked, how(tmp_path))
+    code = measure_and_answer(asked, how(tmp_path))
     found = answered(capsys)
     assert code is ExitCode.TRIALS_FAILED
     assert found["hints"] == ["a script writes, which a standby does not allow: name the primary"]
@@ -199,7 +199,7 @@ def test_a_script_that_writes_fails_once_and_names_the_option(
     (tmp_path / "w.sql").write_text("UPDATE kept SET x = 2;\n")
     asked = Question(dsn=[dsn], settings=["work_mem=4MB,64MB"], scripts=["w.sql"], clients=1, duration="500ms")
     shown = Output(html=None, csv=None, quiet=True, json=False)
-    code = ab(asked, How(tmp_path / "runs", shown, check_first=False))
+    code = measure_and_answer(asked, How(tmp_path / "runs", shown, check_first=False))
     said = capsys.readouterr().out
     assert code is ExitCode.TRIALS_FAILED
     assert "to allow that, in transactions that commit: --writes" in said
@@ -213,7 +213,7 @@ def test_a_setting_that_the_server_does_not_know_is_corrected_not_run_again(
     (tmp_path / "q.sql").write_text("SELECT 1;\n")
     asked = Question(dsn=[dsn], settings=["wrk_mem=4MB,64MB"], scripts=["q.sql"], clients=1, duration="500ms")
     shown = Output(html=None, csv=None, quiet=True, json=False)
-    assert ab(asked, How(tmp_path / "runs", shown, check_first=False)) is not ExitCode.OK
+    assert measure_and_answer(asked, How(tmp_path / "runs", shown, check_first=False)) is not ExitCode.OK
     said = capsys.readouterr().out
     assert "hint: correct --set, and run the command again" in said
     assert "redo-failed" not in said
@@ -225,7 +225,7 @@ def test_a_statement_that_is_wrong_is_corrected_not_run_again(
     (tmp_path / "q.sql").write_text("SELCT 1;\n")
     asked = Question(dsn=[dsn], settings=["work_mem=4MB,64MB"], scripts=["q.sql"], clients=1, duration="500ms")
     shown = Output(html=None, csv=None, quiet=True, json=False)
-    assert ab(asked, How(tmp_path / "runs", shown, check_first=False)) is ExitCode.TRIALS_FAILED
+    assert measure_and_answer(asked, How(tmp_path / "runs", shown, check_first=False)) is ExitCode.TRIALS_FAILED
     said = capsys.readouterr().out
     assert "hint: correct the script, or what it needs in the database, and run the command again" in said
     assert "redo-failed" not in said
@@ -246,7 +246,7 @@ def test_json_has_failures_and_hints(
         connection.execute("DROP TABLE IF EXISTS kept; CREATE TABLE kept AS SELECT 1 AS x")
     (tmp_path / "w.sql").write_text("UPDATE kept SET x = 2;\n")
     asked = Question(dsn=[dsn], settings=["work_mem=4MB,64MB"], scripts=["w.sql"], clients=1, duration="500ms")
-    assert ab(asked, how(tmp_path)) is ExitCode.TRIALS_FAILED
+    assert measure_and_answer(asked, how(tmp_path)) is ExitCode.TRIALS_FAILED
     found = answered(capsys)
     assert "read-only transaction" in found["failures"][0]["message"]
     assert found["hints"] == ["a script writes; to allow that, in transactions that commit: --writes"]
@@ -268,7 +268,7 @@ def test_on_other_servers_no_hint_names_writes(
         pairs="6",
     )
     output = Output(html=None, csv=None, quiet=True, json=True)
-    assert ab(asked, How(tmp_path / "my runs", output, check_first=False)) is ExitCode.TRIALS_FAILED
+    assert measure_and_answer(asked, How(tmp_path / "my runs", output, check_first=False)) is ExitCode.TRIALS_FAILED
     found = answered(capsys)
     assert "read-only transaction" in found["failures"][0]["message"]
     assert found["hints"] == [f"to run failed trials again: pgdyno run --resume '{found['run']}' --redo-failed"]
@@ -281,7 +281,7 @@ def test_a_value_that_a_server_of_pgdyno_refuses_is_corrected_not_run_again(
 ) -> None:
     asked = Question(versions=["18"], settings=[setting], clients=1, duration="500ms", warmup="0s", scale=1)
     shown = Output(html=None, csv=None, quiet=False, json=False)
-    assert ab(asked, How(tmp_path / "runs", shown, check_first=False)) is not ExitCode.OK
+    assert measure_and_answer(asked, How(tmp_path / "runs", shown, check_first=False)) is not ExitCode.OK
     said = capsys.readouterr()
     name = setting.partition("=")[0]
     reason = next(line for line in said.out.splitlines() if line.startswith("failed: "))
@@ -303,7 +303,7 @@ def test_an_answer_is_printed_although_its_report_cannot_be_written(
     )
     output = Output(html=tmp_path / ("x" * 250), csv=None, quiet=True, json=True)
     with pytest.raises(StoreError, match="file name too long"):
-        ab(asked, How(tmp_path / "runs", output, check_first=False))
+        measure_and_answer(asked, How(tmp_path / "runs", output, check_first=False))
     found = answered(capsys)
     assert found["answer"][0].startswith("off vs on: ")
     (tmp_path / "plan.toml").write_text(ab_plan(asked, tmp_path))
@@ -321,7 +321,7 @@ def test_the_saved_plan_is_the_one_that_ran_within_a_budget(dsn: str, tmp_path: 
         dsn=[dsn], settings=["jit=on,off"], scripts=["q.sql"], clients=1, duration="500ms", warmup="0s", pairs="6..20"
     )
     save = tmp_path / "plan.toml"
-    ab(asked, how(tmp_path, save=save, budget="60s"))
+    measure_and_answer(asked, how(tmp_path, save=save, budget="60s"))
     (run,) = (tmp_path / "runs").iterdir()
     assert load_plan(save).plan.trial.repeats == load_run(run).manifest.plan["trial"]["repeats"]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.commands.ab import ab
-from pgdyno.commands.plan import within_budget
-from pgdyno.commands.run import How, Output, resume_run, run_plan
+from pgdyno.commands.comparison.ab_answer import measure_and_answer
+from pgdyno.commands.support.carry_out import How, Output, resume_run, run_plan
+from pgdyno.commands.support.plan_budget import within_budget
 from pgdyno.effect.read_only import first_escape
 from pgdyno.errors import ExitCode, PlanError, StoreError, TargetError, UsageError
 from pgdyno.plan import load_plan
@@ -237,15 +237,15 @@ def test_the_same_question_again_needs_no_other_file(folder: Path) -> None:
     how = How(folder / "runs", output, check_first=False, save=folder / "plan.toml")
     for _ in range(2):
         with pytest.raises(TargetError, match="cannot connect"):
-            ab(asked, how)
+            measure_and_answer(asked, how)
     other = Question(dsn=asked.dsn, settings=["work_mem=4MB,1GB"], scripts=["q.sql"])
     with pytest.raises(UsageError, match="already exists, with another plan"):
-        ab(other, how)
+        measure_and_answer(other, how)
 
 
 def refused(folder: Path, **options: object) -> UsageError:
     with pytest.raises(UsageError) as caught:
-        ab(Question(**options), How(folder / "runs", QUIET, check_first=False))  # type: ignore[arg-type]
+        measure_and_answer(Question(**options), How(folder / "runs", QUIET, check_first=False))  # type: ignore[arg-type]
     return caught.value
 
 
@@ -277,7 +277,7 @@ def test_a_script_in_a_folder_that_may_not_be_read_is_a_mistake_of_usage(folder:
     save = How(Path("runs"), QUIET, check_first=False, save=Path("closed/plan.toml"))
     # the script would be found through that folder
     with unprivileged(), pytest.raises(UsageError, match=r"closed/../q.sql: permission denied"):
-        ab(Question(dsn=[DSN], settings=["jit=on,off"], scripts=["q.sql"]), save)
+        measure_and_answer(Question(dsn=[DSN], settings=["jit=on,off"], scripts=["q.sql"]), save)
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_the_plan_is_not_saved_into_a_pipe_or_a_device(folder: Path) -> None:
     asked = Question(dsn=[DSN], settings=["jit=on,off"], scripts=["q.sql"])
     for save in (folder / "pipe", Path("/dev/null"), folder):
         with pytest.raises(UsageError, match="it is not a regular file"):
-            ab(asked, How(folder / "runs", QUIET, check_first=False, save=save))
+            measure_and_answer(asked, How(folder / "runs", QUIET, check_first=False, save=save))
 
 
 @pytest.mark.parametrize(("given", "text"), [("q.sql", "SELECT 1;\n"), ("link/../q.sql", "SELECT 2;\n")])
@@ -343,7 +343,7 @@ def test_scripts_are_relative_to_the_folder_behind_a_symbolic_link(folder: Path,
     asked = Question(dsn=["host=127.0.0.1 port=1 dbname=app"], settings=["jit=on,off"], scripts=[given])
     (folder / "deep" / "q.sql").write_text("SELECT 2;\n")
     with pytest.raises(TargetError, match="cannot connect"):
-        ab(asked, How(folder / "runs", QUIET, check_first=False, save=folder / "plans" / "plan.toml"))
+        measure_and_answer(asked, How(folder / "runs", QUIET, check_first=False, save=folder / "plans" / "plan.toml"))
     script = load_plan(folder / "plans" / "plan.toml").plan.workload.scripts[0]
     assert (folder / "deep" / "real" / script).read_text() == text
 
@@ -465,14 +465,14 @@ def test_the_saved_plan_is_the_one_that_fits_the_budget(folder: Path) -> None:
     asked = Question(dsn=["host=127.0.0.1 port=1 dbname=app"], settings=["jit=on,off"], scripts=["q.sql"], margin="2%")
     how = How(folder / "runs", QUIET, check_first=False, save=folder / "plan.toml", budget="3m")
     with pytest.raises(TargetError, match="cannot connect"):
-        ab(asked, how)
+        measure_and_answer(asked, how)
     saved, whole = load_plan(folder / "plan.toml").plan, load_text(ab_plan(asked, folder), folder, "ab")
     assert saved == within_budget(whole, "3m").plan
     assert (saved.trial.repeats, saved.trial.margin) == (6, None)
     assert saved.trial.duration is not None
     assert saved.trial.duration < 20
     with pytest.raises(UsageError, match="a budget of 30 s is too small for ab"):
-        ab(asked, How(folder / "runs", QUIET, budget="30s"))
+        measure_and_answer(asked, How(folder / "runs", QUIET, budget="30s"))
 
 
 def test_a_fitted_question_keeps_its_values(folder: Path) -> None:
@@ -492,7 +492,7 @@ def test_a_report_that_cannot_be_written_is_refused_before_anything_is_measured(
     ):
         output = Output(html=folder / name, csv=None, quiet=True, json=True)
         with pytest.raises(StoreError, match=rf"cannot write .*: {reason}"):
-            ab(asked, How(folder / "runs", output, check_first=False))
+            measure_and_answer(asked, How(folder / "runs", output, check_first=False))
         with pytest.raises(StoreError, match=rf"cannot write .*: {reason}"):
             run_plan("quick", [], How(folder / "runs", output))
         with pytest.raises(StoreError, match=rf"cannot write .*: {reason}"):

@@ -257,12 +257,10 @@ ONE_EACH = ("audit/rules",)
 """Folders with a module per rule, which registers itself: their number grows, and each is found by its name."""
 
 SAME_SUBJECT = {
-    "ab": "the command, and its arguments",
     "capture": "the command, and its record",
     "cloud_metrics": "their tables, and their section of the report",
     "comparison": "its figures, its sentences, and its section",
     "dips": "their figures, and their section",
-    "doctor": "the command, and its arguments",
     "duet": "its figures, and its trials",
     "endurance": "its figures, and its sentences",
     "history": "its command, its figures, and its chart",
@@ -270,20 +268,16 @@ SAME_SUBJECT = {
     "latency": "its chart, and its section",
     "likeness": "its figures, and its section",
     "machine": "its checks, and its record",
-    "plan": "the commands, and their arguments",
     "price": "its figures, and its record",
     "provider": "a package per provider, and their protocol",
     "rental": "a package per provider, and their protocol",
     "reset": "it, and the check of its plan",
-    "run": "the command, and its arguments",
     "scaling": "its figures, and its chart",
     "schema": "a package per kind of target",
     "searches": "the check of their plan, and their answers",
     "selftest": "the command, and the work of a provider",
-    "target": "the commands, and their arguments",
     "targets": "those of a plan, and their check",
     "timeline": "its figures, and its charts on a page and in a terminal",
-    "watch": "the command, and its arguments",
 }
 """Names of modules that stand in several packages, each for the same subject."""
 

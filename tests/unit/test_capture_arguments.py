@@ -8,7 +8,7 @@ import pytest
 
 from pgdyno.capture.server.server_check import lacks
 from pgdyno.capture.server.server_settings import Setting
-from pgdyno.commands.own_load.capture import Wanted, capture
+from pgdyno.commands.own_load.capture import CaptureCommand
 from pgdyno.errors import UsageError
 
 
@@ -22,23 +22,8 @@ from pgdyno.errors import UsageError
 def test_a_capture_of_nothing_advises_only_what_its_options_allow(
     tmp_path: Path, is_statements: bool, message: str, hint: str
 ) -> None:
-    wanted = Wanted(
-        folder=tmp_path / "capture",
-        dsn=None,
-        logs=[],
-        ssh=None,
-        time=None,
-        statements=is_statements,
-        values=None,
-        prefix=None,
-        database=None,
-        span=(None, None),
-        most="10GB",
-        quiet=True,
-        json=False,
-    )
     with pytest.raises(UsageError, match=message) as raised:
-        capture(wanted)
+        CaptureCommand(tmp_path / "capture", statements=is_statements, quiet=True)()
     assert raised.value.hint is not None
     assert raised.value.hint.startswith(hint)
     assert ("--log" in raised.value.hint) is not is_statements

@@ -11,7 +11,7 @@ import pytest
 from pgdyno.capture.left_out import lacks
 from pgdyno.capture.logs.capture_logs import Options, capture_logs
 from pgdyno.capture.server.server_files import LocalFiles
-from pgdyno.commands.own_load.capture import Wanted, capture
+from pgdyno.commands.own_load.capture import CaptureCommand
 from pgdyno.records.capture import Values
 from tests.unit.capture_log_sample import rows_of
 
@@ -78,26 +78,18 @@ def test_a_file_with_several_names_is_read_once(tmp_path: Path) -> None:
 def test_a_file_with_several_names_is_copied_from_its_host_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("pgdyno.commands.own_load.capture.SshFiles", lambda _host, patterns: LocalFiles(patterns))
+    monkeypatch.setattr("pgdyno.commands.own_load.record_load.SshFiles", lambda _host, patterns: LocalFiles(patterns))
     log = tmp_path / "server.csv"
     log.write_text("".join(line(10 + number, number) for number in range(30)))
     (tmp_path / "current.csv").symlink_to(log)
-    wanted = Wanted(
-        folder=tmp_path / "load",
-        dsn=None,
-        logs=[f"{tmp_path}/*.csv"],
+    CaptureCommand(
+        tmp_path / "load",
+        log=[f"{tmp_path}/*.csv"],
         ssh="db",
-        time=None,
-        statements=False,
-        values=None,
-        prefix=None,
-        database=None,
-        span=(None, None),
-        most=f"{log.stat().st_size * 3 // 2}B",
+        max_size=f"{log.stat().st_size * 3 // 2}B",
         quiet=True,
         json=True,
-    )
-    capture(wanted)
+    )()
     found = json.loads(capsys.readouterr().out)
     assert (found["calls"], found["left_out"]) == (30, [])
 

@@ -10,9 +10,8 @@ import pytest
 
 from pgdyno.analyse.gate import gate
 from pgdyno.analyse.noise_grade import expected_grade, grade_against_none
-from pgdyno.commands.compare import run_gate
+from pgdyno.commands.comparison import compare as commands
 from pgdyno.commands.plan import check
-from pgdyno.commands.support.compared_runs import Compared
 from pgdyno.commands.support.expected_noise import expected_noise, expected_noise_line
 from pgdyno.host import describe_host
 from pgdyno.plan.loaded_plan import load_text
@@ -145,22 +144,21 @@ def test_several_instances_are_as_noisy_as_the_instances_of_an_earlier_run(tmp_p
 def test_plan_check_and_gate_print_the_grade(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     name = stored(tmp_path)
     (tmp_path / "two.toml").write_text(PLAN)
-    check(str(tmp_path / "two.toml"), [], runs=tmp_path)
+    check(str(tmp_path / "two.toml"), noise=True, runs=tmp_path)
     assert "expected noise grade " in capsys.readouterr().out
-    check(str(tmp_path / "two.toml"), [], runs=tmp_path, json=True)
+    check(str(tmp_path / "two.toml"), noise=True, runs=tmp_path, json=True)
     assert json.loads(capsys.readouterr().out)["expected_noise"]["run"] == name
-    what = Compared(name, None, tmp_path, None, None, None, None, force=True)
-    run_gate(what, "3%", junit=tmp_path / "gate.xml", md=tmp_path / "gate.md", json=False)
+    commands.gate(name, junit=tmp_path / "gate.xml", md=tmp_path / "gate.md", force=True, runs=tmp_path)
     assert "Noise grade " in capsys.readouterr().out
     assert "Noise grade " in (tmp_path / "gate.xml").read_text()
     assert "Noise grade " in (tmp_path / "gate.md").read_text()
-    run_gate(what, "3%", junit=None, md=None, json=True)
+    commands.gate(name, force=True, runs=tmp_path, json=True)
     assert json.loads(capsys.readouterr().out)["noise"]["compared"] is True
 
 
 def test_a_gate_of_few_pairs_prints_no_grade(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    what = Compared(stored(tmp_path, pairs=3), None, tmp_path, None, None, None, None, force=True)
-    run_gate(what, "3%", junit=tmp_path / "gate.xml", md=tmp_path / "gate.md", json=False)
+    name = stored(tmp_path, pairs=3)
+    commands.gate(name, junit=tmp_path / "gate.xml", md=tmp_path / "gate.md", force=True, runs=tmp_path)
     printed = [capsys.readouterr().out, (tmp_path / "gate.xml").read_text(), (tmp_path / "gate.md").read_text()]
     for text in printed:
         assert "too few for a claim" in text

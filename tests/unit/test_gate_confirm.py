@@ -8,8 +8,8 @@ import pytest
 from simulations.confirmation import alarms
 
 from pgdyno.analyse.gate import Gate, GateVerdict, gate
-from pgdyno.commands.support import gate_confirmation
-from pgdyno.commands.support.compared_runs import Compared, ComparedRuns
+from pgdyno.commands.comparison import gate_confirmation
+from pgdyno.commands.comparison.compared_runs import Compared, ComparedRuns
 from pgdyno.errors import PgdynoError, UsageError
 from tests.cli.test_compare import stored
 

@@ -149,18 +149,18 @@ def test_check_and_show_print_the_field_the_line_and_the_remedy_and_end_well(
             "set trial.repeats = 6 or more",
         ):
             assert said.replace(" ", "") in text
-    show(str(plan), [], json=True)
+    show(str(plan), json=True)
     (warning,) = json.loads(capsys.readouterr().out)["warnings"]
     assert (warning["path"], warning["line"]) == ("trial.repeats", 14)
 
 
 def test_a_budget_leaves_the_pairs_that_a_verdict_needs(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    check(str(plan), ["sweep.clients=[1,2,4,8]"], runs=plan.parent, budget="3m")
+    check(str(plan), ["sweep.clients=[1,2,4,8]"], noise=True, runs=plan.parent, budget="3m")
     told = " ".join(capsys.readouterr().out.split())
     assert "instead of 4" in told
     assert "pairs are too few for a verdict" not in told
     with pytest.raises(UsageError, match="a budget of 1 min 10 s is too small"):
-        check(str(plan), [], runs=plan.parent, budget="70s")
+        check(str(plan), noise=True, runs=plan.parent, budget="70s")
 
 
 def test_the_plans_that_people_begin_with_can_answer_their_questions(tmp_path: Path) -> None:

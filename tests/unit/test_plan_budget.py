@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pgdyno.analyse.series import following
-from pgdyno.commands.plan import within_budget
+from pgdyno.commands.support.plan_budget import within_budget
 from pgdyno.doctor import System
 from pgdyno.errors import UsageError
 from pgdyno.plan import Plan, catalogue, load_plan

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.commands.plan import within_budget
+from pgdyno.commands.support.plan_budget import within_budget
 from pgdyno.errors import PlanError, UsageError
 from pgdyno.plan import load_plan
 from pgdyno.targets.dsn.schema import DsnTarget

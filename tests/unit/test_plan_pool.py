@@ -93,7 +93,7 @@ def test_a_host_of_yours_costs_nothing(
     assert provider_of(plan) is provider.PROVIDER
     # nothing is asked, though standard input is no terminal
     assert agree_for_run(plan, Consent()) == (None, None)
-    cost(write(tmp_path), [], json=False)
+    cost(write(tmp_path))
     assert capsys.readouterr().out.startswith("the pool of hosts has no prices")
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.commands.plan import within_budget
-from pgdyno.commands.support.tuned_plan import search_overrides, usual_space
+from pgdyno.commands.support.plan_budget import within_budget
+from pgdyno.commands.tune import search_overrides, usual_space
 from pgdyno.errors import PlanError, UsageError
 from pgdyno.plan import Plan, load_plan
 from pgdyno.plan.output.executed_code import executed

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pgdyno.cli import app
-from pgdyno.commands.show import show_run
+from pgdyno.commands.show import show
 from pgdyno.errors import UsageError
 from pgdyno.records import Summary
 from pgdyno.report.numbers import NOTHING
@@ -141,8 +141,8 @@ def test_the_page_has_the_tables() -> None:
 
 def test_the_layout_is_an_option_of_show(monkeypatch: pytest.MonkeyPatch) -> None:
     run = with_figures(sweep(clients=(1,)), statements=statement_counts({"statements": STATEMENTS}))
-    monkeypatch.setattr("pgdyno.commands.show.find_run", lambda *_: None)
-    monkeypatch.setattr("pgdyno.commands.show.load_run", lambda _: run)
+    monkeypatch.setattr("pgdyno.store.find_run", lambda *_: None)
+    monkeypatch.setattr("pgdyno.store.load_run", lambda _: run)
     shown = CliRunner().invoke(app, ["show", "--layout", "sysbench"])
     assert shown.exit_code == 0, shown.output
     assert shown.output.splitlines()[0].split() == list(SWEEP_HEADINGS)
@@ -151,7 +151,7 @@ def test_the_layout_is_an_option_of_show(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_layout_that_a_run_has_nothing_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     run = sweep(clients=(1,))
-    monkeypatch.setattr("pgdyno.commands.show.find_run", lambda *_: None)
-    monkeypatch.setattr("pgdyno.commands.show.load_run", lambda _: run)
+    monkeypatch.setattr("pgdyno.store.find_run", lambda *_: None)
+    monkeypatch.setattr("pgdyno.store.load_run", lambda _: run)
     with pytest.raises(UsageError, match="no trial with sysbench's statement counts"):
-        show_run("latest", Path(), json=False, csv=False, layout="sysbench")
+        show("latest", Path(), layout="sysbench")

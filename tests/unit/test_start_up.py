@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from pgdyno.cli import app
-from pgdyno.commands.show import keep_summary
+from pgdyno.commands.support.kept_summary import keep_summary
 from pgdyno.report.full_report import whole_report
 from pgdyno.store import load_run
 
@@ -101,9 +101,9 @@ def test_a_run_is_shown_from_its_summary_without_its_tables(tmp_path: Path) -> N
 
 
 def test_a_run_here_needs_no_ssh() -> None:
-    assert loaded("import pgdyno.commands.run") & {"asyncssh", "scipy", "starlette"} == set()
+    assert loaded("import pgdyno.commands.support.carry_out") & {"asyncssh", "scipy", "starlette"} == set()
 
 
 def test_commands_on_stored_runs_load_no_server_code() -> None:
-    code = "import pgdyno.commands.analyse, pgdyno.commands.compare, pgdyno.commands.show"
+    code = "import pgdyno.report.full_report, pgdyno.report.analysis, pgdyno.commands.comparison.print_comparisons"
     assert loaded(code) & {"asyncssh", "psycopg", "scipy", "starlette"} == set()

@@ -17,12 +17,11 @@ from typing import IO, ClassVar
 import pytest
 
 import pgdyno
-from pgdyno.commands.analyse import analyse_stored
-from pgdyno.commands.import_export import copy_runs, import_
-from pgdyno.commands.report import Forms, write_each
+from pgdyno.commands.analyse import analyse
+from pgdyno.commands.import_export import copy, import_
+from pgdyno.commands.report import report
 from pgdyno.errors import ExitCode, StoreError, UsageError
 from pgdyno.records import Outcome
-from pgdyno.report.translation import Language
 from pgdyno.store import RunFolder, find_run, load_run
 from pgdyno.store.find_runs import named_runs
 from pgdyno.store.object_storage import objects
@@ -178,9 +177,9 @@ def test_a_run_that_may_go_on_is_not_copied_meanwhile(s3: Bucket, tmp_path: Path
     folder = run_of(tmp_path)
     folder.update_manifest(outcome=outcome)
     with folder.locked():
-        assert copy_runs([str(folder.path)], "s3://bench/runs", tmp_path) is ExitCode.STORE
+        assert copy([str(folder.path)], "s3://bench/runs", tmp_path) is ExitCode.STORE
     assert s3.keys() == []
-    assert copy_runs([str(folder.path)], "s3://bench/runs", tmp_path) is ExitCode.OK
+    assert copy([str(folder.path)], "s3://bench/runs", tmp_path) is ExitCode.OK
 
 
 @pytest.mark.parametrize(
@@ -315,15 +314,15 @@ def test_many_are_analysed_and_the_broken_are_named(
 ) -> None:
     at = upload(run, RUNS)
     s3.put("runs/broken/manifest.json")
-    code = analyse_stored(["s3://bench/runs"], Path(), None, None, json=True)
+    code = analyse(["s3://bench/runs"], json=True)
     said, problem = capsys.readouterr()
     found = json.loads(said)
     assert code is ExitCode.STORE
     assert "s3://bench/runs/broken/manifest.json: it is not JSON" in problem
     assert [each["run"] for each in found["unread"]] == ["s3://bench/runs/broken"]
-    analyse_stored([str(run.path)], Path(), None, None, json=True)
+    analyse([str(run.path)], json=True)
     assert found["runs"] == [{"run": str(at), "analysis": json.loads(capsys.readouterr().out)}]
-    analyse_stored([str(at), "s3://bench/runs/broken"], Path(), None, None, json=False)
+    analyse([str(at), "s3://bench/runs/broken"])
     assert "1 run analysed, 1 not" in capsys.readouterr().out
 
 
@@ -338,8 +337,8 @@ def test_a_fault_of_ours_costs_one_run(
             raise ZeroDivisionError("by zero")
         return open_run(place, tables)
 
-    monkeypatch.setattr("pgdyno.commands.analyse.open_run", opened_oddly)
-    assert analyse_stored([str(RUNS)], Path(), None, None, json=True) is ExitCode.INTERNAL
+    monkeypatch.setattr("pgdyno.store.object_storage.runs.open_run", opened_oddly)
+    assert analyse([str(RUNS)], json=True) is ExitCode.INTERNAL
     said = json.loads(capsys.readouterr().out)
     assert [each["run"] for each in said["runs"]] == [str(at)]
     assert said["unread"][0]["reason"] == "cannot work on s3://bench/runs/odd: ZeroDivisionError: by zero"
@@ -349,8 +348,7 @@ def test_pages_go_to_the_runs(s3: Bucket, run: RunFolder, tmp_path: Path, capsys
     at = upload(run, RUNS)
 
     def write(folder: str | None) -> str:
-        code = write_each([str(at)], Path(), Forms(folder), price=None, language=Language.ENGLISH, cluster=[])
-        assert code is ExitCode.OK
+        assert report([str(at)], html=folder, each=True) is ExitCode.OK
         return capsys.readouterr().out.strip()
 
     assert write(None) == f"{at}/report.html"
@@ -375,12 +373,10 @@ def test_imports_come_from_there_and_go_there(
         lines = "".join(f"{client} 1 {client + 900} 0 1764000000 {client}\n" for client in clients).encode()
         s3.put(f"logs/{name}", lines)
         (tmp_path / name).write_bytes(lines)
-    import_(["s3://bench/logs/*"], "s3://bench/runs", target=None, mapping=[], json=True)
+    import_(["s3://bench/logs/*"], "s3://bench/runs", json=True)
     told = json.loads(capsys.readouterr().out)
     assert told["run"].startswith("s3://bench/runs/")
-    import_(
-        [str(path) for path in sorted(tmp_path.glob("*.*"))], str(tmp_path / "r"), target=None, mapping=[], json=True
-    )
+    import_([str(path) for path in sorted(tmp_path.glob("*.*"))], str(tmp_path / "r"), json=True)
     same = json.loads(capsys.readouterr().out)
     assert same | {"run": ""} == told | {"run": ""}
     with open_run(told["run"]) as there:
@@ -392,21 +388,21 @@ def test_imports_come_from_there_and_go_there(
         files = [each.path for each in run.manifest.imported.files] if run.manifest.imported else []
     assert files == ["s3://bench/logs/a.txt", "s3://bench/logs/b.txt", "s3://bench/logs/pgbench_log.7"]
     with pytest.raises(StoreError, match=r"nothing matches s3://bench/logs/z\*"):
-        import_(["s3://bench/logs/z*"], "s3://bench/runs", target=None, mapping=[], json=True)
+        import_(["s3://bench/logs/z*"], "s3://bench/runs", json=True)
 
 
 def test_copy_names_what_it_made(
     s3: Bucket, run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert copy_runs([str(run.path)], "s3://bench/runs", Path()) is ExitCode.OK
+    assert copy([str(run.path)], "s3://bench/runs", Path()) is ExitCode.OK
     s3.put("runs/broken/manifest.json")
-    assert copy_runs(["s3://bench/runs"], str(tmp_path), Path()) is ExitCode.STORE
+    assert copy(["s3://bench/runs"], str(tmp_path), Path()) is ExitCode.STORE
     said = capsys.readouterr()
     assert said.out.split() == [f"s3://bench/runs/{run.name}", f"{tmp_path}/{run.name}"]
     assert "s3://bench/runs/broken" in said.err
     assert [path.name for path in tmp_path.iterdir()] == [run.name]
     with pytest.raises(UsageError, match="both the runs and the destination are on this machine"):
-        copy_runs([str(run.path)], str(tmp_path), Path())
+        copy([str(run.path)], str(tmp_path), Path())
 
 
 def test_profiles_need_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,13 +17,13 @@ from typer.testing import CliRunner
 
 from commands_page import commands
 from pgdyno.cli import app, configured
-from pgdyno.commands.arguments.options import PLAN_KEYS, complete_plans
-from pgdyno.commands.compare import compare_runs, print_comparisons, run_gate
+from pgdyno.commands.comparison.compare import compare, gate
+from pgdyno.commands.comparison.print_comparisons import print_comparisons
 from pgdyno.commands.plan import check
-from pgdyno.commands.run import check_folder
-from pgdyno.commands.selftest import keys_of
-from pgdyno.commands.serve import serve_runs
-from pgdyno.commands.support.compared_runs import Compared
+from pgdyno.commands.rented.selftest import keys_of
+from pgdyno.commands.serve import serve
+from pgdyno.commands.support.carry_out import check_folder
+from pgdyno.commands.support.options import PLAN_KEYS, complete_plans
 from pgdyno.commands.support.report_files import read_prices, write_report_file
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, PgdynoError, PlanError, StoreError, UsageError
@@ -112,12 +112,11 @@ def test_a_report_cannot_replace_a_folder(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_run_without_finished_trials_is_not_compared(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, sample_manifest(trials_planned=40))
-    what = Compared(str(folder.path), None, tmp_path, None, None, None, None)
     message = f"run {folder.manifest.run} has no finished trials to compare \\(0 of 40 ran\\)"
     with pytest.raises(UsageError, match=message):
-        compare_runs(what, noise=False, json=False)
+        compare(str(folder.path))
     with pytest.raises(UsageError, match=message):
-        run_gate(what, "3%", junit=None, md=None, json=False)
+        gate(str(folder.path))
 
 
 def test_a_note_about_both_runs_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -193,7 +192,7 @@ def test_prices_without_their_keys_have_examples_of_prices(tmp_path: Path) -> No
 
 def test_serve_needs_its_folder(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="nosuch does not exist"):
-        serve_runs(tmp_path / "nosuch", None)
+        serve(tmp_path / "nosuch")
 
 
 @pytest.mark.parametrize(
@@ -215,14 +214,14 @@ def test_a_port_without_a_server() -> None:
 
 def test_plan_check_as_json_has_problems_and_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "plan.toml").write_text(PLAN.format(version="99", script="select-only", clients=1, repeats=3))
-    assert check(str(tmp_path / "plan.toml"), [], runs=tmp_path, json=True) is ExitCode.PLAN
+    assert check(str(tmp_path / "plan.toml"), json=True) is ExitCode.PLAN
     found = json.loads(capsys.readouterr().out)
     assert (found["valid"], found["problems"][0]["path"], found["problems"][0]["line"]) == (
         False,
         "target.pg.version",
         4,
     )
-    assert check(str(tmp_path / "plan.toml"), ["target.pg.version=18"], runs=tmp_path, json=True) is ExitCode.OK
+    assert check(str(tmp_path / "plan.toml"), ["target.pg.version=18"], json=True) is ExitCode.OK
     assert json.loads(capsys.readouterr().out)["valid"]
 
 

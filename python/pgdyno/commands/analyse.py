@@ -1,64 +1,48 @@
 """`pgdyno analyse` and `pgdyno audit`, of one run or of each of many."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.text import Text
+import typer
 
-from pgdyno.analyse.price import PriceList
-from pgdyno.audit import Finding, Severity, audit, worst
-from pgdyno.commands.support.cluster_and_generator_hosts import Unread, each_run, over, say_unread
-from pgdyno.commands.support.report_files import read_prices
-from pgdyno.console import Console
+from pgdyno.commands.support import options
 from pgdyno.errors import EngineError, ExitCode, UsageError
-from pgdyno.generators.parallel_map import Lost
-from pgdyno.records.price import LatencyLimit, latency_limit
-from pgdyno.report.analysis import analyse_run, analysis_json, analysis_lines
-from pgdyno.report.report_content import digest
-from pgdyno.report.terminal.published import published_lines
-from pgdyno.report.terminal.text_drawing import wrapped
-from pgdyno.safe_output import json_text, print_json
-from pgdyno.store import find_run, load_run
-from pgdyno.store.find_runs import named_runs
-from pgdyno.store.object_storage.runs import SUMMARIES, open_run
-from pgdyno.units import counted
+
+if TYPE_CHECKING:
+    from pgdyno.records.price import LatencyLimit, PriceList
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What `pgdyno analyse` computes for each run."""
-
-    prices: PriceList | None
-    latency: LatencyLimit | None
-    json: bool
-
-
-def analyse_stored(
-    named: Sequence[str],
-    runs: Path,
-    price: Path | None,
-    latency: str | None,
-    *,
-    json: bool,
-    cluster: Sequence[str] = (),
+def analyse(
+    named: options.SomeRuns = None,
+    price: options.Price = None,
+    latency: Annotated[
+        str | None,
+        typer.Option(metavar="TARGET", help='Report the capacity at a latency target, such as "p99 < 10ms".'),
+    ] = None,
+    runs: options.Runs = options.DEFAULT_RUNS,
+    cluster: options.Cluster = None,
+    json: options.Json = False,
 ) -> ExitCode:
-    """Prints the analysis of each run. Raises PgdynoError.
+    """Analyse steadiness, scaling, dips and price.
 
-    Of several runs, unreadable ones are reported after the others; the exit code is that of the first of them.
+    Each of several runs is analysed separately. A folder, local or at s3://bucket/folder, stands for all runs in it.
     """
+    from pgdyno.commands.support.cluster_and_generator_hosts import each_run, over
+    from pgdyno.commands.support.report_files import read_prices
+    from pgdyno.generators.parallel_map import Lost
+    from pgdyno.records.price import latency_limit
+    from pgdyno.safe_output import print_json
+    from pgdyno.store.find_runs import named_runs
+
     prices = None if price is None else read_prices(price)
     try:
         limit = None if latency is None else latency_limit(latency)
     except ValueError as error:
         raise UsageError(f"--latency: {error}") from error
-    found = named_runs(named, runs)
-    work = partial(analysed, Asked(prices, limit, json))
-    with over(cluster) as way:
+    found = named_runs(named or ["latest"], runs)
+    work = partial(_analysed, prices, limit, json)
+    with over(cluster or ()) as way:
         if not found.is_one:
             return _print_all(each_run(way, work, found.places), json=json)
         (said,) = way(work, found.places)
@@ -71,23 +55,34 @@ def analyse_stored(
     return ExitCode.OK
 
 
-def analysed(asked: Asked, place: str) -> Any:  # noqa: ANN401 - a JSON value, or lines
+def _analysed(prices: "PriceList | None", limit: "LatencyLimit | None", json: bool, place: str) -> Any:  # noqa: ANN401
     """Returns the analysis of the run at `place` as JSON or as lines. Raises StoreError."""
+    from pgdyno.report.analysis import analyse_run, analysis_json, analysis_lines
+    from pgdyno.report.report_content import digest
+    from pgdyno.report.terminal.published import published_lines
+    from pgdyno.store import load_run
+    from pgdyno.store.object_storage.runs import SUMMARIES, open_run
+
     with open_run(place, SUMMARIES) as folder:
         data = load_run(folder)
-        found = analyse_run(data, asked.prices, asked.latency)
-        if asked.json:
-            return analysis_json(found)
-        return [*analysis_lines(found), *published_lines(digest(data))]
+        found = analyse_run(data, prices, limit)
+        return analysis_json(found) if json else [*analysis_lines(found), *published_lines(digest(data))]
 
 
 def _print(lines: Sequence[str], indent: str = "") -> None:
+    from pgdyno.console import Console
+
     console = Console()
     for line in lines:
         console.print(f"{indent}{line}")
 
 
 def _print_all(found: Iterator[tuple[str, Any]], *, json: bool) -> ExitCode:
+    from pgdyno.commands.support.cluster_and_generator_hosts import Unread, say_unread
+    from pgdyno.console import Console
+    from pgdyno.safe_output import json_text
+    from pgdyno.units import counted
+
     console = Console(soft_wrap=True)
     unread: list[Unread] = []
     count = 0
@@ -113,68 +108,26 @@ def _print_all(found: Iterator[tuple[str, Any]], *, json: bool) -> ExitCode:
     return unread[0].exit_code if unread else ExitCode.OK
 
 
-EVIDENCE_SHOWN = 6
-NARROWEST = 40
-"""Columns of prose in terminals that are narrower still."""
-STYLES = {Severity.INVALID: "bold red", Severity.CAUTION: "yellow", Severity.NOTE: "dim"}
+def audit(
+    run: options.Run = "latest", runs: options.Runs = options.DEFAULT_RUNS, json: options.Json = False
+) -> ExitCode:
+    """Check whether a run's figures are valid.
 
+    Each finding is printed with its evidence. Exits with 12 if a finding is invalid.
+    """
+    from pgdyno.audit import Severity, worst
+    from pgdyno.audit import audit as find_flaws
+    from pgdyno.commands.support.print_findings import print_findings
+    from pgdyno.console import Console
+    from pgdyno.safe_output import print_json
+    from pgdyno.store import find_run, load_run
 
-def audit_run(run: str, runs: Path, *, json: bool) -> ExitCode:
-    """Prints the findings about a run. Raises StoreError and UsageError."""
     data = load_run(find_run(run, runs))
-    findings = audit(data)
+    findings = find_flaws(data)
     if json:
-        found = [finding.model_dump(mode="json") for finding in findings]
-        print_json(found, indent=2)
+        print_json([finding.model_dump(mode="json") for finding in findings], indent=2)
     else:
-        imported = data.manifest.imported is not None
         console = Console()
         with console.paged():
-            _print_findings(data.manifest.run, findings, console, imported=imported)
+            print_findings(data.manifest.run, findings, console, imported=data.manifest.imported is not None)
     return ExitCode.INVALID if worst(findings) is Severity.INVALID else ExitCode.OK
-
-
-def _print_findings(run: str, findings: Sequence[Finding], console: Console, *, imported: bool) -> None:
-    checked = [finding for finding in findings if finding.checked]
-    counts = ", ".join(_counted(sum(each.severity is severity for each in checked), severity) for severity in STYLES)
-    console.print(Text(f"{run}: {counts}", "bold"), soft_wrap=True)
-    for finding in checked:
-        console.print()
-        severity = Text(f"{finding.severity}  ", STYLES[finding.severity])
-        _print_hanging(severity, f"{finding.rule}: {finding.message}", console)
-        for evidence in finding.evidence[:EVIDENCE_SHOWN]:
-            figures = ", ".join(f"{name} {_figure(value)}" for name, value in evidence.figures.items())
-            _print_hanging(Text("    "), f"{evidence.at}: {figures}", console, "dim")
-        if len(finding.evidence) > EVIDENCE_SHOWN:
-            _print_hanging(
-                Text("    "), f"and {len(finding.evidence) - EVIDENCE_SHOWN} more; --json has all", console, "dim"
-            )
-        if finding.advice:
-            _print_hanging(Text("    "), f"advice: {finding.advice}", console)
-    unchecked = [finding for finding in findings if not finding.checked]
-    if unchecked:
-        console.print()
-    if unchecked and imported:
-        # imported documents lack the input of most rules, for the same reason: one line names them all
-        rules = ", ".join(finding.rule for finding in unchecked)
-        _print_hanging(
-            Text(), f"not checked, because the source lacks the input (--json names it): {rules}", console, "dim"
-        )
-        return
-    for finding in unchecked:
-        _print_hanging(Text(), f"{finding.rule}: {finding.message}", console, "dim")
-
-
-def _print_hanging(before: Text, text: str, console: Console, style: str = "") -> None:
-    """Prints `text` after `before`, further lines below the start of `text`; a file or a pipe gets one line."""
-    lines = wrapped(text, max(console.room - before.cell_len, NARROWEST))
-    for at, line in enumerate(lines):
-        console.print(Text.assemble(before if at == 0 else " " * before.cell_len, (line, style)), soft_wrap=True)
-
-
-def _counted(number: int, severity: Severity) -> str:
-    return f"{number} invalid" if severity is Severity.INVALID else counted(number, severity)
-
-
-def _figure(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:,.10g}"

@@ -1,26 +1,16 @@
 """`pgdyno doctor`."""
 
-from __future__ import annotations
-
 import os
-from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
-from rich.text import Text
+import typer
 
-from pgdyno.commands.plan import within_budget
-from pgdyno.console import Console
-from pgdyno.doctor import THOROUGH, examine, needs_of_machine, needs_of_plan, worst
-from pgdyno.doctor.remote import reach_servers
+from pgdyno.commands.support import options
 from pgdyno.errors import ExitCode, UsageError
-from pgdyno.experiment import scripts_of
-from pgdyno.experiment.generators import generator_checks
-from pgdyno.messages import Message, message_json
-from pgdyno.plan import load_plan
-from pgdyno.records import Check, CheckVerdict
-from pgdyno.report.terminal.doctor_checks import check_lines
-from pgdyno.run import find_engine
-from pgdyno.safe_output import print_json
-from pgdyno.targets import Home
+from pgdyno.messages import message_json
+
+if TYPE_CHECKING:
+    from pgdyno.records import Check
 
 FORMAT = 1
 """The version of the JSON output."""
@@ -29,20 +19,41 @@ CLIENTS_A_CORE = 2
 
 
 def doctor(
-    source: str | None, overrides: Sequence[str], budget: str | None = None, *, json: bool, on: str | None = None
+    plan: Annotated[str | None, typer.Argument(metavar="PLAN", help="Plan to check this machine for.")] = None,
+    overrides: options.Set = None,
+    on: options.On = None,
+    budget: options.Budget = None,
+    json: options.Json = False,
 ) -> ExitCode:
-    """Checks the machine, for the plan `source` within `budget` or in general, and prints the results.
+    """Check this machine before a run.
 
-    Raises PgdynoError.
+    Prints each check with its verdict and the remedy. Exits with 9 if a check would stop a run. Changes nothing: syncs
+    a temporary file where data will be stored and generates load for some seconds.
     """
-    if source is None and overrides:
-        raise UsageError("--set needs a plan", hint="name the plan whose keys to override")
-    if source is None and budget is not None:
-        raise UsageError("--budget needs a plan", hint="name the plan to fit into the budget")
-    if source is None and on is not None:
-        raise UsageError("--on needs a plan", hint="name the plan whose other targets to check")
+    from rich.text import Text
+
+    from pgdyno.commands.support.plan_budget import within_budget
+    from pgdyno.console import Console
+    from pgdyno.doctor import THOROUGH, examine, needs_of_machine, needs_of_plan, worst
+    from pgdyno.doctor.remote import reach_servers
+    from pgdyno.experiment import scripts_of
+    from pgdyno.experiment.generators import generator_checks
+    from pgdyno.plan import load_plan
+    from pgdyno.records import CheckVerdict
+    from pgdyno.report.terminal.doctor_checks import check_lines
+    from pgdyno.run import find_engine
+    from pgdyno.safe_output import print_json
+    from pgdyno.targets import Home
+
+    for option, given, hint in (
+        ("--set", overrides or None, "name the plan whose keys to override"),
+        ("--budget", budget, "name the plan to fit into the budget"),
+        ("--on", on, "name the plan whose other targets to check"),
+    ):
+        if plan is None and given is not None:
+            raise UsageError(f"{option} needs a plan", hint=hint)
     engine, home = find_engine(), Home.locate()
-    loaded = None if source is None else within_budget(load_plan(source, overrides, on), budget)
+    loaded = None if plan is None else within_budget(load_plan(plan, overrides or (), on), budget)
     gave_up = () if loaded is None else loaded.gave_up
     if loaded is None:
         needs = needs_of_machine(home, CLIENTS_A_CORE * len(os.sched_getaffinity(0)))
@@ -57,29 +68,27 @@ def doctor(
         checks = [*examine(needs, engine, THOROUGH, say, servers=servers), *away]
         if loaded is not None:
             checks += generator_checks(loaded.plan, engine, needs, servers, say)
+    found = worst(checks)
     if json:
-        print_json(_document(source, gave_up, checks), indent=2)
+        document = {
+            "format": FORMAT,
+            "plan": plan,
+            "gave_up": [str(each) for each in gave_up],
+            "gave_up_details": [message_json(each) for each in gave_up],
+            "worst": found.value,
+            "checks": [_check_json(check) for check in checks],
+        }
+        print_json(document, indent=2)
     else:
         console = Console()
         for less in gave_up:
             console.print(f"to fit the budget: {less}", soft_wrap=True)
         for line in check_lines(checks, console.width if console.is_terminal else None):
             console.print(line, soft_wrap=True)
-    return ExitCode.PREFLIGHT if worst(checks) is CheckVerdict.STOP else ExitCode.OK
+    return ExitCode.PREFLIGHT if found is CheckVerdict.STOP else ExitCode.OK
 
 
-def _document(source: str | None, gave_up: Sequence[Message], checks: Sequence[Check]) -> dict[str, object]:
-    return {
-        "format": FORMAT,
-        "plan": source,
-        "gave_up": [str(each) for each in gave_up],
-        "gave_up_details": [message_json(each) for each in gave_up],
-        "worst": worst(checks).value,
-        "checks": [_check(check) for check in checks],
-    }
-
-
-def _check(check: Check) -> dict[str, object]:
+def _check_json(check: "Check") -> dict[str, object]:
     details = {
         "found_details": message_json(check.state),
         "means_details": message_json(check.consequence) if check.means else None,

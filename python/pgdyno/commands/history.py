@@ -1,68 +1,85 @@
 """`pgdyno history`: one point over the runs of a folder."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pgdyno.analyse.history import History, histories
-from pgdyno.analyse.pairs import Metric
-from pgdyno.commands.support.cluster_and_generator_hosts import Unread, each_run, say_unread
-from pgdyno.console import Console
+import typer
+
+from pgdyno.commands.support import options
 from pgdyno.errors import ExitCode, StoreError, UsageError
-from pgdyno.generators.parallel_map import in_line
-from pgdyno.mounts import is_folder, without_folder
-from pgdyno.report.analysis import differing, history_lines
-from pgdyno.safe_output import print_json
-from pgdyno.store import RunData, list_runs, load_run
-from pgdyno.store.run_folder import MANIFEST
+
+if TYPE_CHECKING:
+    from pgdyno.analyse.history import History
+    from pgdyno.store import RunData
 
 
-def show_history(
-    folder: Path, metric: Metric | None, target: str | None, workload: str | None, *, json: bool
+def history(
+    runs: Annotated[Path, typer.Argument(metavar="DIR", envvar="PGDYNO_RUNS", help="Folder of run folders.")] = (
+        options.DEFAULT_RUNS
+    ),
+    metric: options.Metric = None,
+    target: Annotated[str | None, typer.Option(metavar="NAME", help="Show only trials of this target.")] = None,
+    workload: Annotated[str | None, typer.Option(metavar="NAME", help="Show only runs of this workload.")] = None,
+    json: options.Json = False,
 ) -> ExitCode:
-    """Prints the histories of a folder of runs; reports runs that cannot be read, and leaves them out.
+    """Track points over many runs.
 
-    Raises StoreError and UsageError.
+    Reports at which runs their level changed.
     """
-    if not is_folder(folder):
-        raise StoreError(without_folder(folder), hint="name a folder that contains runs")
-    runs: dict[str, RunData] = {}
+    from pgdyno.analyse.history import histories
+    from pgdyno.analyse.pairs import Metric
+    from pgdyno.commands.support.cluster_and_generator_hosts import Unread, each_run, say_unread
+    from pgdyno.console import Console
+    from pgdyno.generators.parallel_map import in_line
+    from pgdyno.mounts import is_folder, without_folder
+    from pgdyno.report.analysis import history_lines
+    from pgdyno.safe_output import print_json
+    from pgdyno.store import list_runs, load_run
+    from pgdyno.store.run_folder import MANIFEST
+
+    if not is_folder(runs):
+        raise StoreError(without_folder(runs), hint="name a folder that contains runs")
+    read: dict[str, RunData] = {}
     unread: list[Unread] = []
-    places = [str(entry.path) for entry in list_runs(folder) if (entry.path / MANIFEST).exists()]
+    places = [str(entry.path) for entry in list_runs(runs) if (entry.path / MANIFEST).exists()]
     for place, run in each_run(in_line, lambda place: load_run(Path(place)), places):
         if isinstance(run, Unread):
             unread.append(run)
         else:
-            runs[Path(place).name] = run
+            read[Path(place).name] = run
     say_unread(unread)
     code = unread[0].exit_code if unread else ExitCode.OK
-    chosen = {name: run for name, run in runs.items() if workload in (None, run.manifest.workload)}
-    of_target = {name: _of_target(run, target) for name, run in chosen.items()}
+    chosen = {
+        name: run if target is None else _OfTarget(run, target)
+        for name, run in read.items()
+        if workload in (None, run.manifest.workload)
+    }
     # the first run of a folder begins its histories
-    found = histories(of_target, metric, fewest=min(2, len(runs)))
+    found = histories(chosen, Metric(metric) if metric else None, fewest=min(2, len(read)))
     if json:
-        print_json([_history_json(each, runs) for each in found], indent=2)
+        print_json([_history_json(each, read) for each in found], indent=2)
         return code
     if not found:
         # without a filter, the command is valid, and the folder lacks runs
         error = StoreError if target is None and workload is None else UsageError
         if not places:
-            raise error(f"{folder} has no runs", hint="pgdyno run quick makes one")
+            raise error(f"{runs} has no runs", hint="pgdyno run quick makes one")
         raise error(
-            f"{folder} has no point that at least two runs measured",
+            f"{runs} has no point that at least two runs measured",
             hint="a history compares runs with the same workload, point and trial length",
         )
     console = Console()
     for each in found:
-        differences = {change.at: _differences(each, change.at, runs) for change in each.changes or ()}
+        differences = {change.at: _differences(each, change.at, read) for change in each.changes or ()}
         for at, line in enumerate(history_lines(each, differences)):
             console.print(line, style="bold" if at == 0 else "", soft_wrap=True)
     return code
 
 
 class _OfTarget:
-    def __init__(self, run: RunData, target: str) -> None:
+    def __init__(self, run: "RunData", target: str) -> None:
         self._run = run
         self.trials = [trial for trial in run.trials if trial.target == target]
         self.manifest = run.manifest
@@ -70,17 +87,15 @@ class _OfTarget:
         self.histograms, self.statements = run.histograms, run.statements
 
 
-def _of_target(run: RunData, target: str | None) -> RunData | _OfTarget:
-    return run if target is None else _OfTarget(run, target)
-
-
-def _differences(of: History, at: int, runs: dict[str, RunData]) -> list[str]:
+def _differences(of: "History", at: int, runs: "Mapping[str, RunData]") -> list[str]:
     """Returns how the fingerprints of the runs before and after a change differ."""
+    from pgdyno.report.analysis import differing
+
     before, after = (runs[each.run] for each in of.points[at - 1 : at + 1])
     return differing(before.manifest, after.manifest)
 
 
-def _history_json(of: History, runs: dict[str, RunData]) -> dict[str, object]:
+def _history_json(of: "History", runs: "Mapping[str, RunData]") -> dict[str, Any]:
     return {
         "label": of.label,
         "workload": of.workload,

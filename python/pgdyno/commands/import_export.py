@@ -1,50 +1,65 @@
 """`pgdyno import`, `pgdyno export` and `pgdyno copy`."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Annotated
 
-from pgdyno.commands.support.cluster_and_generator_hosts import Unread, certain, each_run, over, say_unread
-from pgdyno.commands.support.report_files import write_pieces
-from pgdyno.console import Console
+import typer
+
+from pgdyno.commands.support import options
 from pgdyno.errors import ExitCode, UsageError
-from pgdyno.generators.parallel_map import in_line
-from pgdyno.importers.csv_tables import mapping_of
-from pgdyno.importers.write import OF_LISTS, import_files
-from pgdyno.messages import message_json
-from pgdyno.metrics import openmetrics as openmetrics_of
-from pgdyno.metrics import read_catalogue
-from pgdyno.mounts import expanded
-from pgdyno.records import Outcome
-from pgdyno.safe_output import print_json, print_utf8
-from pgdyno.store import RunFolder, find_run, load_run
-from pgdyno.store.find_runs import named_runs
-from pgdyno.store.object_storage.address import Address, is_remote
-from pgdyno.store.object_storage.find_remote import matching_objects
-from pgdyno.store.object_storage.runs import copy_run, upload
-from pgdyno.units import counted
 
 UNREAD_SHOWN = 20
 
 
 def import_(
-    files: Sequence[str],
-    into: str,
-    *,
-    target: str | None,
-    mapping: Sequence[str],
-    json: bool,
-    cluster: Sequence[str] = (),
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE", help="Outputs, logs, documents or CSV tables; local or at s3://, gs:// or az://."
+        ),
+    ],
+    into: Annotated[
+        str,
+        typer.Option(
+            "--into", metavar="DIR", envvar="PGDYNO_RUNS", help="Folder of run folders, local, s3://, gs:// or az://."
+        ),
+    ] = str(options.DEFAULT_RUNS),
+    target: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of the target, instead of names from headings.")
+    ] = None,
+    mapping: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="OURS=THEIRS", help="Map a CSV column to a known name. Repeatable."),
+    ] = None,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help='Print {"run": path, "trials": n, "unread": [...], "left_out": [...], "notes": [...]}.'
+        ),
+    ] = False,
+    cluster: options.Cluster = None,
 ) -> None:
-    """Imports `files` as one run and prints its location. Raises PgdynoError."""
+    """Import results of other tools as a run.
+
+    Reads outputs of pgbench, sysbench, HammerDB and BenchBase, and documents and tables with figures.
+    """
+    from pgdyno.commands.support.cluster_and_generator_hosts import certain, over
+    from pgdyno.console import Console
+    from pgdyno.importers.csv_tables import mapping_of
+    from pgdyno.importers.write import OF_LISTS, import_files
+    from pgdyno.messages import message_json
+    from pgdyno.safe_output import print_json
+    from pgdyno.store.object_storage.address import is_remote
+    from pgdyno.store.object_storage.find_remote import matching_objects
+    from pgdyno.units import counted
+
     places = [place for file in files for place in (matching_objects(file) if is_remote(file) else [file])]
-    with over(cluster) as way, stored_at(into) as (folder, brought):
+    with over(cluster or ()) as way, _stored_at(into) as (folder, brought):
         with Console(stderr=True).status("reading"):
-            result = import_files(places, folder, target=target, mapping=mapping_of(mapping), over=certain(way))
+            result = import_files(places, folder, target=target, mapping=mapping_of(mapping or ()), over=certain(way))
         run = brought(result.run)
     if json:
         said = {
@@ -74,8 +89,14 @@ def import_(
 
 
 @contextmanager
-def stored_at(into: str) -> Iterator[tuple[Path, Callable[[Path], str]]]:
-    """Yields a folder for a new run; afterwards moves the run into `into` and prints its location."""
+def _stored_at(into: str) -> Iterator[tuple[Path, Callable[[Path], str]]]:
+    """Yields a folder for a new run, and what moves the run into `into` and returns its location."""
+    from tempfile import TemporaryDirectory
+
+    from pgdyno.store import RunFolder
+    from pgdyno.store.object_storage.address import Address, is_remote
+    from pgdyno.store.object_storage.runs import upload
+
     if not is_remote(into):
         yield Path(into), str
         return
@@ -84,52 +105,68 @@ def stored_at(into: str) -> Iterator[tuple[Path, Callable[[Path], str]]]:
         yield Path(folder), lambda run: str(upload(RunFolder.open(run), at))
 
 
-def export_run(run: str, runs: Path, *, openmetrics: bool, trial: int | None, output: Path | None) -> None:
-    """Writes the per-second metrics of a run. Raises UsageError, StoreError, EngineError."""
+def export(
+    run: options.Run = "latest",
+    openmetrics: Annotated[
+        bool, typer.Option("--openmetrics", help="Write OpenMetrics text with timestamps, for Prometheus.")
+    ] = False,
+    trial: Annotated[int | None, typer.Option(metavar="N", help="Export only this trial.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write.  [default: standard output]")
+    ] = None,
+    runs: options.Runs = options.DEFAULT_RUNS,
+) -> None:
+    """Export a run's per-second metrics."""
+    from pgdyno import metrics
+    from pgdyno.commands.support.report_files import write_pieces
+    from pgdyno.safe_output import print_utf8
+    from pgdyno.store import find_run, load_run
+
     if not openmetrics:
         raise UsageError(
             "no output format given", hint="use --openmetrics; for HTML, CSV and Markdown, use pgdyno report"
         )
-    pieces = openmetrics_of(load_run(find_run(run, runs)), trial, read_catalogue())
+    pieces = metrics.openmetrics(load_run(find_run(run, runs)), trial, metrics.read_catalogue())
     if output is None:
         print_utf8(pieces)
     else:
         write_pieces(output, pieces)
 
 
-def copy_runs(named: Sequence[str], to: str, runs: Path) -> ExitCode:
-    """Copies each run into `to` and prints its new location; reports the runs that cannot be copied.
+def copy(
+    named: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN", help="Runs, folders of runs, or patterns.", autocompletion=options.complete_runs),
+    ],
+    place: Annotated[
+        str,
+        typer.Argument(metavar="LOCATION", help="Destination. Either it or the runs must be at s3://bucket/folder."),
+    ],
+    runs: options.Runs = options.DEFAULT_RUNS,
+) -> ExitCode:
+    """Copy runs to or from object storage.
 
-    The exit code is that of the first failure. Raises StoreError and UsageError.
+    Each run is copied completely or not at all.
     """
-    if is_remote(to):
+    from pgdyno.commands.support.cluster_and_generator_hosts import Unread, each_run, say_unread
+    from pgdyno.console import Console
+    from pgdyno.generators.parallel_map import in_line
+    from pgdyno.store.find_runs import named_runs
+    from pgdyno.store.object_storage.address import Address, is_remote
+    from pgdyno.store.object_storage.runs import copy_to
+
+    if is_remote(place):
         # printed once, not for each run
-        Address.of(to)
+        Address.of(place)
     found = named_runs(named, runs)
-    if not is_remote(to) and not all(is_remote(place) for place in found.places):
+    if not is_remote(place) and not all(is_remote(each) for each in found.places):
         raise UsageError("both the runs and the destination are on this machine", hint="use cp -r")
     console = Console()
     unread: list[Unread] = []
-    for _, where in each_run(in_line, partial(_copied, to), found.places):
+    for _, where in each_run(in_line, partial(copy_to, place), found.places):
         if isinstance(where, Unread):
             unread.append(where)
         else:
             console.print(where, soft_wrap=True)
     say_unread(unread)
     return unread[0].exit_code if unread else ExitCode.OK
-
-
-def _copied(to: str, place: str) -> str:
-    if not is_remote(to):
-        return str(copy_run(Address.of(place), expanded(to)).path)
-    at = Address.of(to)
-    if not is_remote(place):
-        return str(_uploaded(RunFolder.open(Path(place)), at))
-    with TemporaryDirectory(prefix="pgdyno-copy-") as folder:
-        return str(upload(copy_run(Address.of(place), Path(folder)), at))
-
-
-def _uploaded(folder: RunFolder, at: Address) -> Address:
-    # an unfinished run may be running, or may be resumed during the copy
-    with nullcontext() if folder.manifest.outcome is Outcome.FINISHED else folder.locked():
-        return upload(folder, at)

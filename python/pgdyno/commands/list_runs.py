@@ -1,37 +1,34 @@
 """`pgdyno list`: the runs of a folder."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from rich.table import Table
-from rich.text import Text
-
-from pgdyno.commands.arguments.options import DEFAULT_RUNS
-from pgdyno.console import Console
+from pgdyno.commands.support import options
 from pgdyno.errors import StoreError
-from pgdyno.mounts import is_folder, without_folder
-from pgdyno.safe_output import print_json, visible
-from pgdyno.store import RunEntry
-from pgdyno.store import list_runs as stored_runs
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from pgdyno.store import RunEntry
 
 _HEADINGS = ("run", "workload", "targets", "trials", "outcome")
 _LONGEST_WORD = 12
 """Longer words of an outcome are paths in the reason why a run cannot be read."""
 
 
-def list_runs(runs: Path, *, json: bool) -> None:
-    """Prints the runs of a folder, newest first; an unreadable run is listed with the reason.
+def list_(runs: options.Runs = options.DEFAULT_RUNS, json: options.Json = False) -> None:
+    """List the runs of a folder, newest first."""
+    from pgdyno.console import Console
+    from pgdyno.mounts import is_folder, without_folder
+    from pgdyno.safe_output import print_json, visible
+    from pgdyno.store import list_runs
 
-    Raises StoreError if there is no such folder; the default one may be missing.
-    """
-    if runs != DEFAULT_RUNS and not is_folder(runs):
+    # the default folder may be missing
+    if runs != options.DEFAULT_RUNS and not is_folder(runs):
         raise StoreError(without_folder(runs), hint="name a folder that contains runs")
-    entries = stored_runs(runs)
+    entries = list_runs(runs)
     if json:
-        print_json([_as_json(entry) for entry in entries], indent=2)
+        print_json([_entry_json(entry) for entry in entries], indent=2)
         return
     console = Console()
     if not entries:
@@ -56,7 +53,15 @@ def _least_widths(rows: Sequence[Sequence[str]]) -> list[int]:
     return [whole["run"], len("workload"), len("targets"), max(whole["trials"], len("trials")), outcome]
 
 
-def _table(rows: Sequence[Sequence[str]]) -> Table:
+def _table(rows: Sequence[Sequence[str]]) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    from pgdyno.safe_output import visible
+
+    def cut(text: str) -> Text:
+        return Text(visible(text), no_wrap=True, overflow="ellipsis")
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading, width in zip(_HEADINGS, _least_widths(rows), strict=True):
         # names are for copying: a terminal that is too narrow cuts workloads and targets
@@ -64,15 +69,11 @@ def _table(rows: Sequence[Sequence[str]]) -> Table:
         justify: Literal["left", "right"] = "right" if heading == "trials" else "left"
         table.add_column(heading, no_wrap=is_whole, min_width=width, justify=justify)
     for name, workload, targets, trials, outcome in rows:
-        table.add_row(name, _cut(workload), _cut(targets), trials, outcome)
+        table.add_row(name, cut(workload), cut(targets), trials, outcome)
     return table
 
 
-def _cut(text: str) -> Text:
-    return Text(visible(text), no_wrap=True, overflow="ellipsis")
-
-
-def _cells(entry: RunEntry) -> list[str]:
+def _cells(entry: "RunEntry") -> list[str]:
     manifest = entry.manifest
     if manifest is None:
         return [entry.name, "", "", "", f"unreadable: {entry.problem}"]
@@ -83,11 +84,6 @@ def _cells(entry: RunEntry) -> list[str]:
     return [entry.name, manifest.workload, targets, f"{entry.trials_done}/{manifest.trials_planned}", outcome]
 
 
-def _as_json(entry: RunEntry) -> dict[str, object]:
+def _entry_json(entry: "RunEntry") -> dict[str, object]:
     manifest = entry.manifest.model_dump(mode="json") if entry.manifest else None
-    return {
-        "run": str(entry.path),
-        "trials": entry.trials_done,
-        "problem": entry.problem,
-        "manifest": manifest,
-    }
+    return {"run": str(entry.path), "trials": entry.trials_done, "problem": entry.problem, "manifest": manifest}

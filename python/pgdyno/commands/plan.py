@@ -1,93 +1,69 @@
-"""`pgdyno plan check | show | cost | list | new | schema`, and `--budget`.
-
-Plans are checked most often: what only the others need is imported in their functions.
-"""
-
-from __future__ import annotations
+"""`pgdyno plan check | show | cost | list | new | schema`."""
 
 import shlex
-import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pgdyno.console import Console
-from pgdyno.errors import ExitCode, PlanError, Problem, UsageError
-from pgdyno.messages import message_json
-from pgdyno.mounts import exists
-from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan, catalogue, load_plan
-from pgdyno.plan.output.executed_code import executed, executed_lines
-from pgdyno.plan.output.plan_output import total, warning_lines
-from pgdyno.plan.values import lasting
-from pgdyno.programs import find_engine
-from pgdyno.run.engine import check_scripts, workload_options
-from pgdyno.safe_output import print_data, print_json
-from pgdyno.units import parse_duration_s
+import typer
+
+from pgdyno.commands.support import options
+from pgdyno.errors import ExitCode, PlanError, Problem
+
+if TYPE_CHECKING:
+    from pgdyno.plan import LoadedPlan
+
+app = options.group("Write and check plans.")
 
 
-def within_budget(loaded: LoadedPlan, budget: str | None) -> LoadedPlan:
-    """Returns `loaded`, reduced until it fits; unchanged without a budget. Raises UsageError."""
-    if budget is None:
-        return loaded
-    try:
-        seconds = parse_duration_s(lasting(budget))
-    except ValueError as error:
-        raise UsageError(f"cannot use --budget {budget}: {error}") from error
-    search = loaded.plan.search
-    if search is not None and search.find == "settings":
-        # it decides by the time that its trials have taken, also when it is resumed
-        update = {"search": search.model_copy(update={"budget": budget})}
-        return replace(loaded, plan=loaded.plan.model_copy(update=update))
-    # imported here: without a budget, `plan check` needs no code of servers
-    from pgdyno.doctor.memory import usable_bytes
-    from pgdyno.plan.time_budget.budget import Budget, Room
-    from pgdyno.plan.time_budget.time_and_disk import load_rate
-    from pgdyno.targets import Home
-
-    root = Home.locate().root
-    there = next(folder for folder in (root, *root.parents) if exists(folder))
-    kinds = {spec.kind for spec in loaded.plan.target.values()}
-    rate = load_rate(root, kinds, loaded.plan.workload.dataset)
-    room = Room(seconds, usable_bytes(), shutil.disk_usage(there).free, rate)
-    whole = Budget(loaded.plan, room)
-    fitted = whole.fit()
-    return replace(loaded, plan=fitted.plan, gave_up=tuple(fitted.gave_up), budget=whole)
-
-
+@app.command(cls=options.Command)
 def check(
-    source: str,
-    overrides: Sequence[str],
-    *,
-    budget: str | None = None,
-    on: str | None = None,
-    runs: Path | None = None,
-    json: bool = False,
+    plan: options.Plan,
+    overrides: options.Set = None,
+    on: options.On = None,
+    budget: options.Budget = None,
+    noise: Annotated[
+        bool,
+        typer.Option(
+            "--noise", help="Print the noise grade to expect, from the last run of the workload on this machine."
+        ),
+    ] = False,
+    runs: options.Runs = options.DEFAULT_RUNS,
+    json: options.Json = False,
 ) -> ExitCode:
-    """Reports that a plan is valid, warns if it may not answer its question, and lists the code that it runs.
+    """Report all problems of a plan.
 
-    With the folder `runs`, prints the noise grade to expect, from the last such run in it.
-
-    Runs nothing of the plan: a Lua script is only compiled. Raises PlanError with all problems; with `json`, prints
-    them as JSON and returns the exit code.
+    Exits with 3 if there is a problem. Prints each one with its line.
     """
+    from pgdyno.commands.support.plan_budget import within_budget
+    from pgdyno.console import Console
+    from pgdyno.plan import BUILTIN_SCRIPTS, load_plan
+    from pgdyno.plan.output.executed_code import executed_lines
+    from pgdyno.plan.output.plan_output import total, warning_lines
+    from pgdyno.programs import find_engine
+    from pgdyno.run.engine import check_scripts, workload_options
+    from pgdyno.safe_output import print_json
+
     try:
-        loaded = within_budget(load_plan(source, overrides, on), budget)
-        scripts = workload_options(loaded.plan.workload, BUILTIN_SCRIPTS)
-        check_scripts(find_engine(), scripts, loaded)
+        loaded = within_budget(load_plan(plan, overrides or (), on), budget)
+        # a Lua script is only compiled
+        check_scripts(find_engine(), workload_options(loaded.plan.workload, BUILTIN_SCRIPTS), loaded)
     except PlanError as error:
         if not json:
             raise
-        _print_check(error.source, error.problems)
+        print_json(_check_json(error.source, error.problems), indent=2)
         return error.exit_code
+    # the number of trials of a search depends on results
+    graded = noise and loaded.plan.search is None
     if json:
-        _print_check(loaded.source, [], loaded, runs)
+        print_json(_check_json(loaded.source, (), loaded, runs if graded else None), indent=2)
         return ExitCode.OK
     console = Console()
     console.print(f"{loaded.source}: the plan is valid", soft_wrap=True)
     for line in (total(loaded.plan), *(f"to fit the budget: {each}" for each in loaded.gave_up)):
         console.print(line)
-    if runs is not None and loaded.plan.search is None:
+    if graded:
         # reads runs with numpy and DuckDB
         from pgdyno.commands.support.expected_noise import expected_noise, expected_noise_line
         from pgdyno.report.terminal.text_drawing import wrapped
@@ -101,19 +77,18 @@ def check(
     return ExitCode.OK
 
 
-def _noise_json(loaded: LoadedPlan | None, runs: Path | None) -> dict[str, Any] | None:
-    """Returns the grade to expect; None for a search, whose number of trials depends on results."""
-    if loaded is None or runs is None or loaded.plan.search is not None:
-        return None
-    from pgdyno.commands.support.expected_noise import expected_noise, expected_noise_json
+def _check_json(
+    source: str, problems: Sequence[Problem], loaded: "LoadedPlan | None" = None, runs: Path | None = None
+) -> dict[str, Any]:
+    from pgdyno.messages import message_json
+    from pgdyno.plan.output.executed_code import executed
 
-    return expected_noise_json(expected_noise(loaded.plan, runs))
+    noise = None
+    if loaded is not None and runs is not None:
+        from pgdyno.commands.support.expected_noise import expected_noise, expected_noise_json
 
-
-def _print_check(
-    source: str, problems: Sequence[Problem], loaded: LoadedPlan | None = None, runs: Path | None = None
-) -> None:
-    found = {
+        noise = expected_noise_json(expected_noise(loaded.plan, runs))
+    return {
         "source": source,
         "valid": loaded is not None,
         "problems": [asdict(each) for each in problems],
@@ -121,54 +96,51 @@ def _print_check(
         "executes": [] if loaded is None else [asdict(each) for each in executed(loaded)],
         "gave_up": [] if loaded is None else [str(each) for each in loaded.gave_up],
         "gave_up_details": [] if loaded is None else [message_json(each) for each in loaded.gave_up],
-        "expected_noise": _noise_json(loaded, runs),
+        "expected_noise": noise,
     }
-    print_json(found, indent=2)
 
 
+@app.command(cls=options.Command)
 def show(
-    source: str, overrides: Sequence[str], *, json: bool, budget: str | None = None, on: str | None = None
+    plan: options.Plan,
+    overrides: options.Set = None,
+    on: options.On = None,
+    budget: options.Budget = None,
+    json: options.Json = False,
 ) -> None:
-    """Prints the trials in order and the time that they take. Raises PlanError."""
+    """List a plan's trials and their duration."""
+    from pgdyno.commands.support.plan_budget import within_budget
+    from pgdyno.console import Console
+    from pgdyno.plan import load_plan
     from pgdyno.plan.output.show_plan import show_json, show_lines
+    from pgdyno.safe_output import print_data
 
-    loaded = within_budget(load_plan(source, overrides, on), budget)
+    loaded = within_budget(load_plan(plan, overrides or (), on), budget)
     if json:
         print_data(f"{show_json(loaded)}\n")
-    else:
-        console = Console()
-        with console.paged():
-            for part in show_lines(loaded, console.room).renderables:
-                console.print(part)
-
-
-def cost(source: str, overrides: Sequence[str], *, json: bool, on: str | None = None) -> None:
-    """Prints the cost of a plan's rented servers. Raises PgdynoError."""
-    # imported here: `plan check` needs no code of servers
-    from pgdyno.commands.support.rental_cost import print_cost
-
-    print_cost(load_plan(source, overrides, on).plan, json=json)
-
-
-def new(file: Path, kind: str) -> None:
-    """Writes a plan to start from. Raises UsageError if the file exists."""
-    from pgdyno.plan.output.new import write_new_plan
-
-    write_new_plan(file, kind)
+        return
     console = Console()
-    console.print(f"wrote {file}; edit it, then:", soft_wrap=True)
-    quoted = shlex.quote(str(file))
-    console.print(f"  pgdyno plan show {quoted}\n  pgdyno run {quoted}", soft_wrap=True)
+    with console.paged():
+        for part in show_lines(loaded, console.room).renderables:
+            console.print(part)
 
 
-def schema() -> None:
-    from pgdyno.plan.output.json_schema import schema_text
+@app.command(cls=options.Command)
+def cost(plan: options.Plan, overrides: options.Set = None, on: options.On = None, json: options.Json = False) -> None:
+    """Estimate the cost of a plan's rented servers."""
+    from pgdyno.commands.support.rental_cost import print_cost
+    from pgdyno.plan import load_plan
 
-    print_data(schema_text())
+    print_cost(load_plan(plan, overrides or (), on).plan, json=json)
 
 
-def list_catalogue() -> None:
+@app.command("list", cls=options.Command)
+def list_() -> None:
+    """List the plans in the catalogue."""
     from rich.table import Table
+
+    from pgdyno.console import Console
+    from pgdyno.plan import catalogue
 
     table = Table(box=None, pad_edge=False, show_header=True, header_style="bold")
     table.add_column("plan", no_wrap=True)
@@ -176,3 +148,35 @@ def list_catalogue() -> None:
     for entry in catalogue():
         table.add_row(entry.name, entry.description)
     Console().print_table(table)
+
+
+@app.command(cls=options.Command)
+def new(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write; an existing file is kept.")] = Path(
+        "plan.toml"
+    ),
+    target: Annotated[
+        str, typer.Option(metavar="KIND", help="Kind of target: embedded (downloaded) or local (installed).")
+    ] = "embedded",
+) -> None:
+    """Write a commented plan to start from."""
+    from pgdyno.console import Console
+    from pgdyno.plan.output.new import write_new_plan
+
+    write_new_plan(file, target)
+    console = Console()
+    console.print(f"wrote {file}; edit it, then:", soft_wrap=True)
+    quoted = shlex.quote(str(file))
+    console.print(f"  pgdyno plan show {quoted}\n  pgdyno run {quoted}", soft_wrap=True)
+
+
+@app.command(cls=options.Command)
+def schema() -> None:
+    """Print the JSON Schema of plan files.
+
+    Editors use it to complete keys and to mark mistakes.
+    """
+    from pgdyno.plan.output.json_schema import schema_text
+    from pgdyno.safe_output import print_data
+
+    print_data(schema_text())

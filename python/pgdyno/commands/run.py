@@ -1,282 +1,89 @@
 """`pgdyno run`."""
 
-from __future__ import annotations
-
-import json as json_module
-import os
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated
 
-from pgdyno.commands.plan import within_budget
-from pgdyno.commands.show import keep_summary
-from pgdyno.commands.support.cluster_and_generator_hosts import checked_places
-from pgdyno.commands.support.rental_cost import Consent, agree_for_run
-from pgdyno.commands.support.report_files import check_report_file, raise_first, unwritten
-from pgdyno.console import Console
-from pgdyno.errors import ExitCode, StoreError, UsageError
-from pgdyno.experiment import Finished, resume_experiment, run_experiment
-from pgdyno.experiment.rented_servers import Renting, spent_on
-from pgdyno.experiment.resume import loaded_of
-from pgdyno.experiment.search.cheapest_search import left_to_measure
-from pgdyno.experiment.search.settings.settings_journal import RESTORE
-from pgdyno.live.run_journal import JournalView
-from pgdyno.live.server.start_background import serve_in_background
-from pgdyno.mounts import is_folder
-from pgdyno.plan import LoadedPlan, Plan, load_plan
-from pgdyno.plan.model import rented_targets
-from pgdyno.plan.output.executed_code import executed
-from pgdyno.plan.values import refuse_undecodable
-from pgdyno.records import Stage
-from pgdyno.report.answers.answer import refusing
-from pgdyno.report.export import to_csv
-from pgdyno.report.full_report import whole_report
-from pgdyno.report.run_events import Noted
-from pgdyno.report.terminal.progress import LiveView, live_view
-from pgdyno.report.terminal.run_report import print_report
-from pgdyno.safe_output import print_json
-from pgdyno.store import find_run, load_run
-from pgdyno.store.object_storage.address import is_remote
-from pgdyno.targets import SilentProgress, Use, WhenBusy, host_in_use
-from pgdyno.units import parse_duration_s
+import typer
+
+from pgdyno.commands.support import options
+from pgdyno.errors import ExitCode, UsageError
 
 
-class Waiting(SilentProgress):
-    """Shows that a run waits for another one to finish."""
+def run(
+    plan: options.OptionalPlan = None,
+    runs: options.Runs = options.DEFAULT_RUNS,
+    overrides: options.Set = None,
+    on: options.On = None,
+    budget: options.Budget = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN",
+            help="Resume an unfinished run: its path, its name or a prefix, or `latest`.",
+            autocompletion=options.complete_runs,
+        ),
+    ] = None,
+    redo_failed: Annotated[bool, typer.Option("--redo-failed", help="With --resume: re-run failed trials.")] = False,
+    html: options.Html = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the trials as CSV to this file.")] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Serve OpenMetrics during the run, e.g. at 127.0.0.1:9187 or at 9187."),
+    ] = None,
+    wait: options.Wait = False,
+    alongside: options.Alongside = False,
+    quiet: options.Quiet = False,
+    json: options.RunJson = False,
+    no_preflight: options.NoPreflight = False,
+    generators: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOSTS",
+            help="Generate load on these hosts: local:3, ssh://host1,host2, ray://address:10001. Repeatable.",
+        ),
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Serve a live page that can stop the run.")] = False,
+    keep: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Keep rented servers for this time after the run, such as 2h."),
+    ] = None,
+    yes: options.Yes = False,
+    max_cost: options.MaxCost = None,
+    allow_restart: options.AllowRestart = False,
+) -> ExitCode:
+    """Run a plan and report the results.
 
-    def __init__(self, view: LiveView) -> None:
-        self._view = view
-
-    def step(self, text: str) -> None:
-        self._view.event(Noted(text))
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """How a run shows its progress and its results."""
-
-    html: Path | None
-    csv: Path | None
-    quiet: bool
-    json: bool
-    live: bool = False
-    """Serve a live page on which users can set marks and stop the run."""
-
-
-def when_busy(*, wait: bool, alongside: bool) -> WhenBusy:
-    """Translates --wait and --alongside. Raises UsageError for both."""
-    if wait and alongside:
-        raise UsageError("--wait and --alongside exclude each other")
-    if wait:
-        return WhenBusy.WAIT
-    return WhenBusy.ALONGSIDE if alongside else WhenBusy.REFUSE
-
-
-@dataclass(frozen=True, slots=True)
-class Rent:
-    """The options for rented servers."""
-
-    keep: str | None = None
-    consent: Consent = field(default_factory=Consent)
-
-    def agreed(self, plan: Plan, spent: float = 0.0) -> Renting:
-        """Returns how to rent the servers, once the user has confirmed the cost; `spent` is what the run has cost so
-        far, in USD.
-
-        Raises UsageError.
-        """
-        try:
-            keep_s = None if self.keep is None else parse_duration_s(self.keep)
-        except ValueError as error:
-            raise UsageError(f"--keep: {error}") from error
-        if keep_s is not None and not rented_targets(plan):
-            raise UsageError("--keep applies to rented servers, and the plan rents none")
-        price, most = agree_for_run(plan, self.consent, spent)
-        return Renting(keep_s, price, most, spent)
-
-
-@dataclass(frozen=True, slots=True)
-class How:
-    """How a plan is run, whatever it measures: the options that `run`, `tune` and `ab` share."""
-
-    runs: Path
-    output: Output
-    save: Path | None = None
-    """Where `ab` writes its plan."""
-    budget: str | None = None
-    when_busy: WhenBusy = WhenBusy.REFUSE
-    check_first: bool = True
-    metrics: str | None = None
-    rent: Rent = field(default_factory=Rent)
-    allow_restart: bool = False
-
-
-def generators_override(places: Sequence[str] | None) -> list[str]:
-    """Returns --generators as an override for --set. Raises UsageError."""
-    if not places:
-        return []
-    checked_places("--generators", places)
-    return [f"generators={json_module.dumps(list(places))}"]
-
-
-def run_plan(source: str, overrides: Sequence[str], how: How, on: str | None = None) -> ExitCode:
-    """Runs a plan, prints its results and writes the reports; returns the exit code.
-
-    Raises PgdynoError if nothing could be run.
+    Downloads or finds the servers and loads the data. Stores each trial when it ends: Ctrl-C, a crash or a power
+    failure loses at most the trial in progress.
     """
-    loaded = within_budget(load_plan(source, overrides, on), how.budget)
-    _show_inherited(loaded)
-    check_folder(how.runs)
-    check_reports(how.output)
-    return _show(carry_out(how.output, Use(loaded.plan.name, how.when_busy), experiment_of(loaded, how)), how.output)
+    from pgdyno.commands.support.carry_out import (
+        How,
+        Output,
+        Rent,
+        generators_override,
+        resume_run,
+        run_plan,
+        when_busy,
+    )
+    from pgdyno.commands.support.rental_cost import Consent
 
-
-def check_folder(runs: Path) -> None:
-    """Raises StoreError, before anything is measured, if `runs` is no folder, or one that cannot be written to.
-
-    Raises UsageError if its path is not UTF-8, which DuckDB does not take.
-    """
-    refuse_undecodable(f"the folder of runs {runs.absolute()}", str(runs.absolute()))
-    if os.path.lexists(runs) and not is_folder(runs):
-        raise StoreError(f"{runs} is not a folder", hint="name a folder of runs; pgdyno makes it if it does not exist")
-    there = next(each for each in (runs.absolute(), *runs.absolute().parents) if os.path.lexists(each))
-    hint = "choose a folder that you may write to with --runs"
-    if not is_folder(there):
-        raise StoreError(f"cannot make a run folder in {runs}: {there} is not a folder", hint=hint)
-    if not os.access(there, os.W_OK | os.X_OK, effective_ids=True):
-        raise StoreError(f"cannot make a run folder in {runs}: {there}: permission denied", hint=hint)
-
-
-def check_reports(output: Output) -> None:
-    """Raises StoreError, before anything is measured, if a report cannot be written where `output` says."""
-    for path in (output.html, output.csv):
-        if path is not None:
-            check_report_file(path)
-
-
-def experiment_of(loaded: LoadedPlan, how: How) -> Callable[[JournalView, Use], Finished]:
-    """Returns what runs the plan into a new folder, once the user has agreed to its cost. Raises UsageError without a
-    needed --allow-restart.
-    """
-    renting = how.rent.agreed(loaded.plan)
-    _check_consent(loaded.plan, allow_restart=how.allow_restart)
-
-    def experiment(view: JournalView, use: Use) -> Finished:
-        from pgdyno.metrics.endpoint import open_endpoint
-
-        with open_endpoint(view, how.metrics) as told:
-            return run_experiment(
-                loaded, how.runs, told, use, check_first=how.check_first, renting=renting, requests=view
-            )
-
-    return experiment
-
-
-def _show_inherited(loaded: LoadedPlan) -> None:
-    """Lists the commands that run because of a plan that this one extends: the user's own file does not show them."""
-    inherited = [each for each in executed(loaded) if each.inherited]
-    if not inherited:
-        return
-    console = Console(stderr=True)
-    for line in ("the plans that this one extends run on this host:", *(f"  {each.text()}" for each in inherited)):
-        console.print(line, soft_wrap=True)
-
-
-def resume_run(run: str, how: How, *, redo_failed: bool = False) -> ExitCode:
-    """Resumes an unfinished run and reports as `run_plan` does. Raises PgdynoError if the run cannot be resumed."""
-    if is_remote(run):
-        raise UsageError("runs on object storage cannot be resumed", hint="download the run first, with pgdyno copy")
-    check_reports(how.output)
-    folder = find_run(run, how.runs)
-    use = Use(folder.name, how.when_busy)
-    plan = left_to_measure(loaded_of(folder).plan, folder, redo_failed=redo_failed)
-    _check_consent(plan, allow_restart=how.allow_restart, resumes=True)
-    renting = how.rent.agreed(plan, spent_on(folder.manifest.rented))
-
-    def experiment(view: JournalView, use: Use) -> Finished:
-        from pgdyno.metrics.endpoint import open_endpoint
-
-        with open_endpoint(view, how.metrics) as told:
-            return resume_experiment(
-                folder.path, told, redo_failed=redo_failed, use=use, renting=renting, requests=view
-            )
-
-    return _show(carry_out(how.output, use, experiment), how.output)
-
-
-def _check_consent(plan: Plan, *, allow_restart: bool, resumes: bool = False) -> None:
-    """Raises UsageError unless the user allows what the plan changes on a server that pgdyno did not start."""
-    names = ", ".join(sorted(plan.system_names))
-    if allow_restart and not names:
-        raise UsageError(
-            "--allow-restart is for a search that changes the configuration of your own server, and the plan has none",
-            hint="list settings of the server under search.over, or remove --allow-restart",
-        )
-    if names and not allow_restart:
-        restarts = any(target.restart_command for target in plan.target.values())
-        what = "changes and restarts" if restarts else "changes"
-        others = f"to restore its settings only: {RESTORE}" if resumes else f"or do not search {names}"
-        raise UsageError(
-            f"this search {what} a server that pgdyno did not start: ALTER SYSTEM sets {names}",
-            hint=f"allow it with --allow-restart, {others}",
-        )
-
-
-def carry_out(
-    output: Output,
-    use: Use,
-    experiment: Callable[[JournalView, Use], Finished],
-    around: Callable[[LiveView], LiveView] = lambda view: view,
-) -> Finished:
-    """Runs `experiment` while this host is free for it, and shows its progress; `around` may add to what is shown."""
-    # progress is for eyes: standard output is kept for what was measured
-    with (
-        _view(output, around) as view,
-        host_in_use(use, Waiting(view)) as alongside,
-    ):
-        return experiment(view, replace(use, alongside=alongside))
-
-
-def _show(finished: Finished, output: Output) -> ExitCode:
-    run = load_run(finished.folder)
-    page = output.html or finished.folder.path / "report.html"
-    report = whole_report([run])
-    errors = [unwritten(page, report.html())]
-    shown = [f"report: {page}"] if errors[0] is None else []
-    if output.csv is not None:
-        errors.append(unwritten(output.csv, to_csv(run)))
-    if output.json:
-        last = {"run": str(finished.folder.path), "trials": len(finished.records), "failed": len(finished.failed)}
-        print_json(last)
-    else:
-        print_report(report.of, Console(), report.extras, shown)
-    with suppress(StoreError):
-        # the summary saves time, and nothing else: the report's own error says that the folder cannot be written
-        keep_summary(run, report.of, report.extras)
-    raise_first(errors)
-    code = exit_code(finished)
-    return ExitCode.INVALID if code is ExitCode.OK and refusing(report.extras) else code
-
-
-def _view(output: Output, around: Callable[[LiveView], LiveView]) -> JournalView:
-    shown = around(live_view(Console(stderr=True), quiet=output.quiet))
-
-    def began(folder: Path) -> None:
-        if output.live:
-            address = serve_in_background(folder)
-            shown.event(Noted(f"live: {address}" if address else "no live page: its server could not be started"))
-
-    return JournalView(shown, began, controlled=output.live)
-
-
-def exit_code(finished: Finished) -> ExitCode:
-    """Returns the exit code of a run that ended in good order."""
-    if finished.stopped is not None:
-        return ExitCode.STOPPED
-    if not finished.failed:
-        return ExitCode.OK
-    stages = {record.failure.stage for record in finished.failed if record.failure}
-    if len(finished.failed) == len(finished.records) and stages <= {Stage.TARGET, Stage.PREPARE}:
-        return ExitCode.TARGET
-    return ExitCode.TRIALS_FAILED
+    how = How(
+        runs,
+        Output(html=html, csv=csv, quiet=quiet, json=json, live=live),
+        budget=budget,
+        when_busy=when_busy(wait=wait, alongside=alongside),
+        check_first=not no_preflight,
+        metrics=metrics,
+        rent=Rent(keep, Consent(yes, max_cost)),
+        allow_restart=allow_restart,
+    )
+    if resume is None:
+        if plan is None:
+            raise UsageError("nothing to run", hint="name a plan, or --resume a run")
+        if redo_failed:
+            raise UsageError("--redo-failed needs --resume")
+        return run_plan(plan, [*(overrides or []), *generators_override(generators)], how, on)
+    if plan is not None or overrides or on or budget or generators:
+        hint = "remove PLAN, --set, --on, --generators and --budget"
+        raise UsageError("--resume takes the plan from the run itself", hint=hint)
+    return resume_run(resume, how, redo_failed=redo_failed)

@@ -1,18 +1,32 @@
 """`pgdyno serve`."""
 
-from __future__ import annotations
-
 from pathlib import Path
+from typing import Annotated
 
-from pgdyno.console import Console
+import typer
+
+from pgdyno.commands.support import options
 from pgdyno.errors import StoreError
-from pgdyno.live.server.web_server import Address, serve
-from pgdyno.mounts import is_folder, without_folder
 
 
-def serve_runs(runs: Path, listen: str | None) -> None:
-    """Serves a folder of runs until Ctrl-C. Raises UsageError if the address is not available."""
-    address = Address.parse(listen)
+def serve(
+    runs: Annotated[
+        Path, typer.Argument(metavar="DIR", envvar="PGDYNO_RUNS", help="Folder of run folders.")
+    ] = options.DEFAULT_RUNS,
+    listen: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Listen at ADDRESS[:PORT] or :PORT.  [default: 127.0.0.1:8432]"),
+    ] = None,
+) -> None:
+    """Show runs in a browser.
+
+    Serves the current run and all stored runs. Press Ctrl-C to stop.
+    """
+    from pgdyno.console import Console
+    from pgdyno.live.server import web_server
+    from pgdyno.mounts import is_folder, without_folder
+
+    address = web_server.Address.parse(listen)
     if not is_folder(runs):
         raise StoreError(without_folder(runs), hint="name a folder of runs; pgdyno run quick makes one")
     console = Console()
@@ -25,4 +39,4 @@ def serve_runs(runs: Path, listen: str | None) -> None:
             )
             console.print("TLS proxy (docs/guides/live.md, 'Who may look').")
 
-    serve(runs, address, say)
+    web_server.serve(runs, address, say)

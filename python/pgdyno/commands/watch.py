@@ -1,69 +1,80 @@
 """`pgdyno watch`."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
-from pgdyno.commands.support.password import password_prompt
-from pgdyno.console import Console
+import typer
+
+from pgdyno.commands.support import options
 from pgdyno.errors import TargetError, UsageError
-from pgdyno.safe_output import print_json
-from pgdyno.watch.find_server import find
-from pgdyno.watch.frame import INTERVALS, Frame, History
-from pgdyno.watch.loop import Watcher
-from pgdyno.watch.screen import HEADING, Looks, line, page
-from pgdyno.watch.views import PrintedView, ScreenView, View
+
+if TYPE_CHECKING:
+    from pgdyno.watch.frame import Frame
+    from pgdyno.watch.screen import Looks
 
 MOST_HZ = 100
 HEADING_EVERY = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """The arguments of `pgdyno watch`."""
+def watch(
+    target: options.Dsn = None,
+    interval: Annotated[int, typer.Option(metavar="SECONDS", help="Seconds per frame: 1, 2, 5, 10, 30 or 60.")] = 1,
+    once: Annotated[bool, typer.Option("--once", help="Print one frame as text and exit.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print a JSON object per interval.")] = False,
+    queries: Annotated[
+        bool, typer.Option("--queries", help="Show statements without literals, not only their command.")
+    ] = False,
+    waits_hz: Annotated[
+        int | None,
+        typer.Option(
+            "--waits-hz", metavar="NUM", help="Session samples per second.  [default: 10, over the network 1]"
+        ),
+    ] = None,
+) -> None:
+    """Watch a server live.
 
-    target: str | None
-    interval: int
-    waits_hz: int | None
-    once: bool
-    json: bool
-    queries: bool
+    Shows active sessions by wait, throughput, CPU, disks, WAL and processes; changes nothing on the server. The
+    password is taken from PGPASSWORD, ~/.pgpass or a service file, or asked for. Press q to quit.
+    """
+    from pgdyno.commands.support.password import password_prompt
+    from pgdyno.console import Console
+    from pgdyno.watch.find_server import find
+    from pgdyno.watch.frame import INTERVALS, History
+    from pgdyno.watch.loop import Watcher
+    from pgdyno.watch.views import PrintedView, ScreenView, View
 
-
-def watch(wanted: Wanted) -> None:
-    """Watches until the user quits. Raises UsageError, TargetError, EngineError."""
-    if wanted.interval not in INTERVALS:
+    if interval not in INTERVALS:
         raise UsageError(f"--interval must be one of {', '.join(map(str, INTERVALS))} seconds")
-    if wanted.waits_hz is not None and not 1 <= wanted.waits_hz <= MOST_HZ:
+    if waits_hz is not None and not 1 <= waits_hz <= MOST_HZ:
         raise UsageError(f"--waits-hz must be a number from 1 to {MOST_HZ}")
-    found, connection = find(wanted.target, password_prompt())
-    history = History(queries=wanted.queries)
+    found, connection = find(target, password_prompt())
+    history, console = History(queries=queries), Console()
+    if not (json or once) and console.is_terminal and not console.is_dumb_terminal:
+        view: View = ScreenView(console, interval)
+    else:
+        view = PrintedView(interval, _print_json if json else _print_page if once else _LinePrinter().print, once=once)
     try:
-        Watcher(found, wanted.waits_hz, history).watch(connection, _view(wanted))
+        Watcher(found, waits_hz, history).watch(connection, view)
     except BrokenPipeError:
         # the reader has closed the pipe; the interpreter's own flush must not fail on it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if wanted.once and history.points and history.frame(1).away is not None:
+    if once and history.points and history.frame(1).away is not None:
         raise TargetError(f"lost the connection to the server: {history.frame(1).away}")
 
 
-def _view(wanted: Wanted) -> View:
-    console = Console()
-    if not (wanted.json or wanted.once) and console.is_terminal and not console.is_dumb_terminal:
-        return ScreenView(console, wanted.interval)
-    show = _print_json if wanted.json else _print_page if wanted.once else _LinePrinter().print
-    return PrintedView(wanted.interval, show, once=wanted.once)
+def _print_json(frame: "Frame", looks: "Looks") -> None:
+    from pgdyno.safe_output import print_json
 
-
-def _print_json(frame: Frame, looks: Looks) -> None:
     head = {"server": looks.title, "server_version": looks.version, "processors": looks.processors}
     print_json({**frame.as_json(), **head})
 
 
-def _print_page(frame: Frame, looks: Looks) -> None:
+def _print_page(frame: "Frame", looks: "Looks") -> None:
+    from pgdyno.console import Console
+    from pgdyno.watch.screen import page
+
     console = Console()
     console.width = shutil.get_terminal_size((100, 24)).columns
     with console.capture() as captured:
@@ -78,7 +89,9 @@ class _LinePrinter:
     def __init__(self) -> None:
         self._number = 0
 
-    def print(self, frame: Frame, _looks: Looks) -> None:
+    def print(self, frame: "Frame", _looks: "Looks") -> None:
+        from pgdyno.watch.screen import HEADING, line
+
         if self._number % HEADING_EVERY == 0:
             print(HEADING)
         self._number += 1

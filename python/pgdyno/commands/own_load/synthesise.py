@@ -1,45 +1,76 @@
 """`pgdyno synthesise`."""
 
-from __future__ import annotations
-
 import shlex
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from pgdyno.capture.folder import PLAN_FILE, read_capture, refuse_existing
-from pgdyno.capture.server.server_session import reach_server
-from pgdyno.commands.support.password import password_prompt
-from pgdyno.console import Console
+import typer
+
 from pgdyno.errors import UsageError
-from pgdyno.records.capture import Capture, Source
-from pgdyno.safe_output import print_json
-from pgdyno.synthesise.model_folder import left_share, write_model
-from pgdyno.synthesise.modelled_load import Model, model_log, model_statistics
+
+if TYPE_CHECKING:
+    from pgdyno.records.capture import Capture
+    from pgdyno.synthesise.modelled_load import Model
 
 FORMAT = 1
 """The version of the JSON output."""
 
 
-def synthesise(folder: Path, into: Path | None, least: float, dsn: str | None, *, json: bool) -> None:
-    """Makes a model of the capture in `folder`, and prints what it has.
+def synthesise(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a capture.")],
+    into: Annotated[
+        Path | None, typer.Option("--into", metavar="DIR", help="New folder for the model.  [default: FOLDER-model]")
+    ] = None,
+    min_share: Annotated[
+        float,
+        typer.Option(
+            "--min-share",
+            "--least",
+            metavar="PERCENT",
+            min=0,
+            max=100,
+            help="Leave out transactions below this share of the server's time.",
+        ),
+    ] = 0.1,
+    dsn: Annotated[
+        str | None,
+        typer.Option(
+            "--dsn", metavar="DSN", help="Database whose statistics give values to a capture of pg_stat_statements."
+        ),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help='Print {"folder": path, "scripts": [...], "left_out": [...], ...}.')
+    ] = False,
+) -> None:
+    """Model a captured load, at any size.
 
-    `least` is the part of the time below which a class of transactions is left out. Raises UsageError, TargetError,
-    StoreError.
+    Writes a plan with a script for each kind of transaction, its weight, values drawn as the captured ones were, and
+    the number of clients and the rate.
     """
+    from pgdyno.capture.folder import read_capture, refuse_existing
+    from pgdyno.safe_output import print_json
+    from pgdyno.synthesise.model_folder import write_model
+
     capture = read_capture(folder)
     into = into or folder.resolve().with_name(f"{folder.resolve().name}-model")
     refuse_existing(into)
     if not capture.calls or capture.span_us <= 0:
         raise UsageError(f"{folder} has no statements", hint="capture while the application runs")
-    model = _model(folder, capture, least, dsn)
+    model = _model(folder, capture, min_share / 100, dsn)
     write_model(into, model)
     if json:
-        print_json(_document(into, model))
+        print_json(_model_json(into, model))
     else:
         _show(into, model)
 
 
-def _model(folder: Path, capture: Capture, least: float, dsn: str | None) -> Model:
+def _model(folder: Path, capture: "Capture", least: float, dsn: str | None) -> "Model":
+    from pgdyno.capture.server.server_session import reach_server
+    from pgdyno.commands.support.password import password_prompt
+    from pgdyno.records.capture import Source
+    from pgdyno.synthesise.modelled_load import model_log, model_statistics
+
     if capture.source is Source.LOG:
         if dsn is not None:
             raise UsageError("--dsn is for captures of pg_stat_statements: a log has the values", hint="remove --dsn")
@@ -51,7 +82,11 @@ def _model(folder: Path, capture: Capture, least: float, dsn: str | None) -> Mod
         return model_statistics(folder, capture, least, connection)
 
 
-def _show(into: Path, model: Model) -> None:
+def _show(into: Path, model: "Model") -> None:
+    from pgdyno.capture.folder import PLAN_FILE
+    from pgdyno.console import Console
+    from pgdyno.synthesise.model_folder import left_share
+
     console = Console(soft_wrap=True)
     of = "time on the server" if any(each.total_us for each in model.capture.statements) else "statements"
     console.print(f"{into}/ covers {100 * model.modelled:.1f} % of the {of}:")
@@ -72,7 +107,7 @@ def _show(into: Path, model: Model) -> None:
     console.print(f"         pgdyno run {shlex.quote(str(into / PLAN_FILE))}")
 
 
-def _document(into: Path, model: Model) -> dict[str, object]:
+def _model_json(into: Path, model: "Model") -> dict[str, object]:
     return {
         "format": FORMAT,
         "folder": str(into),

@@ -7,7 +7,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from pgdyno.errors import StoreError
 from pgdyno.mounts import expanded
+from pgdyno.records import Outcome
 from pgdyno.store.object_storage.address import Address, is_remote
 from pgdyno.store.object_storage.objects import Stored, fetch, find_object, list_objects, write
 from pgdyno.store.run_folder import MANIFEST, TRIALS, RunFolder
@@ -81,6 +82,20 @@ def copy_run(at: Address, into: Path) -> RunFolder:
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return RunFolder.open(into / at.name)
+
+
+def copy_to(to: str, place: str) -> str:
+    """Copy the run at `place` into `to`; one of them is an address. Returns its new location. Raises StoreError."""
+    if not is_remote(to):
+        return str(copy_run(Address.of(place), expanded(to)).path)
+    at = Address.of(to)
+    if not is_remote(place):
+        folder = RunFolder.open(Path(place))
+        # an unfinished run may be running, or may be resumed during the copy
+        with nullcontext() if folder.manifest.outcome is Outcome.FINISHED else folder.locked():
+            return str(upload(folder, at))
+    with TemporaryDirectory(prefix="pgdyno-copy-") as temporary:
+        return str(upload(copy_run(Address.of(place), Path(temporary)), at))
 
 
 def _threads() -> ThreadPoolExecutor:

@@ -1,20 +1,12 @@
-"""`pgdyno ab`: its options."""
+"""`pgdyno ab`."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pgdyno.commands.arguments.options import (
-    DEFAULT_RUNS,
-    AlongsideOption,
-    BudgetOption,
-    HtmlOption,
-    NoPreflightOption,
-    QuietOption,
-    RunsOption,
-    WaitOption,
-)
+from pgdyno.commands.support import options
+from pgdyno.errors import ExitCode
 
 
 def ab(
@@ -89,23 +81,23 @@ def ab(
     save: Annotated[
         Path | None, typer.Option("--save", metavar="FILE", help="Write the plan to this file, for `pgdyno run`.")
     ] = None,
-    runs: RunsOption = DEFAULT_RUNS,
-    budget: BudgetOption = None,
-    html: HtmlOption = None,
-    wait: WaitOption = False,
-    alongside: AlongsideOption = False,
-    quiet: QuietOption = False,
+    runs: options.Runs = options.DEFAULT_RUNS,
+    budget: options.Budget = None,
+    html: options.Html = None,
+    wait: options.Wait = False,
+    alongside: options.Alongside = False,
+    quiet: options.Quiet = False,
     json: Annotated[bool, typer.Option("--json", help="Print the answer as one line of JSON.")] = False,
-    no_preflight: NoPreflightOption = False,
-) -> None:
+    no_preflight: options.NoPreflight = False,
+) -> ExitCode:
     """Compare two settings, versions or servers.
 
     Measures both in turn, in six pairs of trials or more, until it is decided whether they differ. On your own server
     (--dsn), settings apply to the connections of the load only, transactions are read-only, and nothing is created or
     changed. Ctrl-C keeps finished trials; `pgdyno run --resume latest` continues.
     """
-    from pgdyno.commands.ab import ab as answer
-    from pgdyno.commands.run import How, Output, when_busy
+    from pgdyno.commands.comparison.ab_answer import measure_and_answer
+    from pgdyno.commands.support.carry_out import How, Output, when_busy
     from pgdyno.plan.ab_plan import Question
 
     asked = Question(
@@ -125,7 +117,7 @@ def ab(
     )
     output = Output(html=html, csv=None, quiet=quiet, json=json)
     busy = when_busy(wait=wait, alongside=alongside)
-    raise typer.Exit(answer(asked, How(runs, output, save, budget, busy, not no_preflight)))
+    return measure_and_answer(asked, How(runs, output, save, budget, busy, not no_preflight))
 
 
 def _listed(values: list[str] | None) -> list[str]:

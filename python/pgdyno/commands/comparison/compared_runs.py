@@ -26,7 +26,7 @@ from pgdyno.audit.pairing import (
     trials_of,
     words_of,
 )
-from pgdyno.commands.arguments.options import MetricName
+from pgdyno.commands.support.options import MetricName
 from pgdyno.commands.support.report_files import read_prices
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint.differences import Difference, topic_of
@@ -109,6 +109,19 @@ class ComparedRuns:
             for runs in ((first, second), one_unit)
         ]
         return cls(what, *one_unit, floor, is_by_new_orders=units[0] != units[1] == {NEW_ORDERS})
+
+    @classmethod
+    def with_trials(cls, what: Compared) -> ComparedRuns:
+        """Reads the runs' records. Raises StoreError, UsageError also if one of them has no finished trial."""
+        runs = cls.of(what)
+        for run in (runs.first, runs.second):
+            if run is not None and not any(trial.outcome is Outcome.FINISHED for trial in run.trials):
+                name, planned = run.manifest.run, run.manifest.trials_planned
+                raise UsageError(
+                    f"run {name} has no finished trials to compare ({len(run.trials)} of {planned} ran)",
+                    hint=f"to see why: pgdyno show {name}",
+                )
+        return runs
 
     def arms(self) -> list[Arms]:
         """Arms to compare, with what confounds them; trials that are invalid are left out, unless forced."""

@@ -49,19 +49,26 @@ def _paths(beginning: str, suffix: str | None) -> list[str]:
 _PLAN: Any = typer.Argument(
     metavar="PLAN", help="Plan file, or name from `pgdyno plan list`.", autocompletion=complete_plans
 )
-PlanArgument = Annotated[str, _PLAN]
-OptionalPlanArgument = Annotated[str | None, _PLAN]
-SetOption = Annotated[
+Plan = Annotated[str, _PLAN]
+OptionalPlan = Annotated[str | None, _PLAN]
+Dsn = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="DSN",
+        help="Database, connection string or URI, as for psql. No passwords: use PGPASSWORD or ~/.pgpass.",
+    ),
+]
+Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Override a key of the plan, e.g. trial.duration=5s. Repeatable."),
 ]
-AllowRestartOption = Annotated[
+AllowRestart = Annotated[
     bool,
     typer.Option(
         "--allow-restart", help="Let a search change the configuration of your own server, restart it and restore it."
     ),
 ]
-OnOption = Annotated[
+On = Annotated[
     str | None,
     typer.Option(
         "--on",
@@ -81,11 +88,11 @@ def _local_folder(folder: Path) -> Path:
     return folder
 
 
-RunsOption = Annotated[
+Runs = Annotated[
     Path,
     typer.Option("--runs", metavar="DIR", envvar="PGDYNO_RUNS", help="Folder of run folders.", callback=_local_folder),
 ]
-RunArgument = Annotated[
+Run = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
@@ -93,7 +100,7 @@ RunArgument = Annotated[
         autocompletion=complete_runs,
     ),
 ]
-RunsArgument = Annotated[
+SomeRuns = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="RUN",
@@ -101,13 +108,13 @@ RunsArgument = Annotated[
         autocompletion=complete_runs,
     ),
 ]
-ClusterOption = Annotated[
+Cluster = Annotated[
     list[str] | None,
     typer.Option(
         metavar="HOSTS", help="Work on these hosts: local:3, ssh://host1,host2, ray://address:10001. Repeatable."
     ),
 ]
-BudgetOption = Annotated[
+Budget = Annotated[
     str | None,
     typer.Option(
         "--budget",
@@ -116,21 +123,19 @@ BudgetOption = Annotated[
     ),
 ]
 MetricName = Literal["tps", "p99", "mean", "composite"]
-ComparedOption = Annotated[
+Metric = Annotated[
     MetricName | None,
     typer.Option(help="Metric to compare.  [default: tps; p99 at a fixed rate; composite for tpch]"),
 ]
-ByOption = Annotated[
+By = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
         help="Dimension to compare: target, version, settings.NAME, a parameter; for two runs: hardware.",
     ),
 ]
-BaseOption = Annotated[
-    str | None, typer.Option(metavar="VALUE", help="With --by: baseline value.  [default: the first]")
-]
-FloorOption = Annotated[
+Base = Annotated[str | None, typer.Option(metavar="VALUE", help="With --by: baseline value.  [default: the first]")]
+Floor = Annotated[
     str | None,
     typer.Option(
         "--floor-from",
@@ -139,27 +144,27 @@ FloorOption = Annotated[
         autocompletion=complete_runs,
     ),
 ]
-ForceOption = Annotated[bool, typer.Option("--force", help="Compare despite a refusal; the output names the reasons.")]
-PriceOption = Annotated[
+Force = Annotated[bool, typer.Option("--force", help="Compare despite a refusal; the output names the reasons.")]
+Price = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Read each target's price from this file.  [default: prices of the plan]"),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-RunJsonOption = Annotated[
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+RunJson = Annotated[
     bool, typer.Option("--json", help='Print no table; the last line is {"run": path, "trials": n, "failed": n}.')
 ]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Rent without asking for confirmation.")]
-WaitOption = Annotated[bool, typer.Option("--wait", help="Wait while another pgdyno measures on this host.")]
-AlongsideOption = Annotated[
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Rent without asking for confirmation.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait while another pgdyno measures on this host.")]
+Alongside = Annotated[
     bool, typer.Option("--alongside", help="Measure while another pgdyno measures; recorded in the run.")
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Hide progress.")]
-NoPreflightOption = Annotated[bool, typer.Option("--no-preflight", help="Skip the checks of `pgdyno doctor`.")]
-HtmlOption = Annotated[
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Hide progress.")]
+NoPreflight = Annotated[bool, typer.Option("--no-preflight", help="Skip the checks of `pgdyno doctor`.")]
+Html = Annotated[
     Path | None,
     typer.Option("--html", metavar="FILE", help="Write the HTML report to this file.  [default: in the run folder]"),
 ]
-MaxCostOption = Annotated[
+MaxCost = Annotated[
     float | None,
     typer.Option("--max-cost", metavar="USD", min=0, help="Rent only if the cost is known and at most this."),
 ]
@@ -199,6 +204,13 @@ class Command(TyperCommand):
                 unknown.message += f"; the plan sets this: --set {PLAN_KEYS[unknown.option_name]}"
                 unknown.possibilities = None
             raise
+
+    def invoke(self, ctx: Any) -> None:  # noqa: ANN401 - likewise
+        done = super().invoke(ctx)
+        # a command with many options is a class, whose fields they are
+        code = done() if callable(done) else done
+        if code:
+            raise typer.Exit(code)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ANN401 - of click, or of Typer's copy of it
         return ["[OPTIONS]", *(_in_usage(each) for each in self.get_params(ctx) if _is_argument(each))]

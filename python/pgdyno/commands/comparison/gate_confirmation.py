@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgdyno.analyse.gate import Gate, GateVerdict, gate
-from pgdyno.commands.run import How, Output, carry_out, exit_code, experiment_of
-from pgdyno.commands.support.compared_runs import Compared, ComparedRuns
+from pgdyno.commands.comparison.compared_runs import Compared, ComparedRuns
+from pgdyno.commands.support.carry_out import How, Output, carry_out, exit_code, experiment_of
 from pgdyno.errors import ExitCode, PgdynoError, UsageError
 from pgdyno.experiment.resume import loaded_of, refuse_changed_scripts
 from pgdyno.messages import Message

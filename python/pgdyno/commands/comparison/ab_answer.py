@@ -1,4 +1,4 @@
-"""`pgdyno ab`: one question, one answer."""
+"""What `pgdyno ab` measures and answers: one question, one answer."""
 
 from __future__ import annotations
 
@@ -13,17 +13,10 @@ from rich.text import Text
 
 from pgdyno.analyse.comparison import Comparison, Verdict, compare
 from pgdyno.analyse.pairs import usual_metric, usual_split, within
-from pgdyno.commands.compare import print_comparisons
-from pgdyno.commands.plan import within_budget
-from pgdyno.commands.run import (
-    How,
-    carry_out,
-    check_folder,
-    check_reports,
-    exit_code,
-    experiment_of,
-)
-from pgdyno.commands.support.compared_runs import Compared, ComparedRuns
+from pgdyno.commands.comparison.compared_runs import Compared, ComparedRuns
+from pgdyno.commands.comparison.print_comparisons import print_comparisons
+from pgdyno.commands.support.carry_out import How, carry_out, check_folder, check_reports, exit_code, experiment_of
+from pgdyno.commands.support.plan_budget import within_budget
 from pgdyno.commands.support.report_files import raise_first, unwritten
 from pgdyno.console import Console
 from pgdyno.errors import ExitCode, PgdynoError, PlanError, StoreError, UsageError
@@ -101,7 +94,7 @@ class NarrowingView(LiveView):
                 self._shown.event(Noted(text))
 
 
-def ab(asked: Question, how: How) -> ExitCode:
+def measure_and_answer(asked: Question, how: How) -> ExitCode:
     """Runs the plan of the question and prints its answer; returns the exit code.
 
     Raises PgdynoError if nothing could be run, StoreError also after the answer if a file could not be written.

@@ -1,0 +1,1 @@
+"""`pgdyno ab`, `compare` and `gate`."""

@@ -1,0 +1,1 @@
+"""`pgdyno target` and `reap`: servers that pgdyno rents, and settings that it must restore."""
