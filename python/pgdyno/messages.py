@@ -6,7 +6,7 @@ The package that detects something creates a `Message`; its consumer chooses the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from string import Formatter
 from typing import Any
@@ -83,3 +83,9 @@ def filled(template: str, values: Mapping[str, object]) -> str:
 def message_json(message: Message) -> Mapping[str, Any]:
     """Returns `{"id", "message", "parameters"}`."""
     return {"id": message.id, "message": str(message), "parameters": message.parameters}
+
+
+def messages_json(name: str, messages: Iterable[Message]) -> dict[str, list[Any]]:
+    """Returns the sentences as `name`, and `message_json` of each: `notes` and `note_details`."""
+    each = list(messages)
+    return {name: [str(one) for one in each], f"{name.removesuffix('s')}_details": [message_json(one) for one in each]}

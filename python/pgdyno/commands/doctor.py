@@ -7,7 +7,7 @@ import typer
 
 from pgdyno.commands.support import options
 from pgdyno.errors import ExitCode, UsageError
-from pgdyno.messages import message_json
+from pgdyno.messages import message_json, messages_json
 
 if TYPE_CHECKING:
     from pgdyno.records import Check
@@ -73,8 +73,7 @@ def doctor(
         document = {
             "format": FORMAT,
             "plan": plan,
-            "gave_up": [str(each) for each in gave_up],
-            "gave_up_details": [message_json(each) for each in gave_up],
+            **messages_json("gave_up", gave_up),
             "worst": found.value,
             "checks": [_check_json(check) for check in checks],
         }

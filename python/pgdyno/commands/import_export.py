@@ -50,7 +50,7 @@ def import_(
     from pgdyno.console import Console
     from pgdyno.importers.csv_tables import mapping_of
     from pgdyno.importers.write import OF_LISTS, import_files
-    from pgdyno.messages import message_json
+    from pgdyno.messages import messages_json
     from pgdyno.safe_output import print_json
     from pgdyno.store.object_storage.address import is_remote
     from pgdyno.store.object_storage.find_remote import matching_objects
@@ -68,8 +68,7 @@ def import_(
             # a line that is shown verbatim has no id
             "unread": [line.model_dump(mode="json", exclude_defaults=True) for line in result.unread],
             "left_out": [line.model_dump(mode="json", exclude_defaults=True) for line in result.left_out],
-            "notes": [str(note) for note in result.notes],
-            "note_details": [message_json(note) for note in result.notes],
+            **messages_json("notes", result.notes),
         }
         print_json(said)
         return

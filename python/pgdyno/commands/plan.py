@@ -80,7 +80,7 @@ def check(
 def _check_json(
     source: str, problems: Sequence[Problem], loaded: "LoadedPlan | None" = None, runs: Path | None = None
 ) -> dict[str, Any]:
-    from pgdyno.messages import message_json
+    from pgdyno.messages import messages_json
     from pgdyno.plan.output.executed_code import executed
 
     noise = None
@@ -94,8 +94,7 @@ def _check_json(
         "problems": [asdict(each) for each in problems],
         "warnings": [] if loaded is None else [asdict(each) for each in loaded.warnings],
         "executes": [] if loaded is None else [asdict(each) for each in executed(loaded)],
-        "gave_up": [] if loaded is None else [str(each) for each in loaded.gave_up],
-        "gave_up_details": [] if loaded is None else [message_json(each) for each in loaded.gave_up],
+        **messages_json("gave_up", () if loaded is None else loaded.gave_up),
         "expected_noise": noise,
     }
 

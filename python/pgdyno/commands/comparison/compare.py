@@ -9,7 +9,7 @@ import typer
 
 from pgdyno.commands.support import options
 from pgdyno.errors import ExitCode, UsageError
-from pgdyno.messages import Message
+from pgdyno.messages import Message, messages_json
 
 if TYPE_CHECKING:
     from pgdyno.analyse.gate import Gate
@@ -69,7 +69,7 @@ def compare(
     notes = compared.notes()
     if json:
         found = {
-            **show.notes_json(notes),
+            **messages_json("notes", notes),
             "removed": compared.removed_json(),
             "comparisons": [show.comparison_with_prices(each, compared) for each in comparisons],
             "query_plans": [asdict(each) for each in compared.changed_plans()],
@@ -167,7 +167,7 @@ def gate(
     files = ((junit, gate_junit), (md, gate_markdown))
     errors = [unwritten(path, text(judged, notes)) for path, text in files if path is not None]
     if json:
-        found = {"invalid": reasons_json(reasons), **show.notes_json(notes), "removed": compared.removed_json()}
+        found = {"invalid": reasons_json(reasons), **messages_json("notes", notes), "removed": compared.removed_json()}
         noise = noise_json(grade_against_none(judged.comparison))
         print_json({**found, **gate_json(judged), "noise": noise}, indent=2)
     else:

@@ -12,7 +12,7 @@ from pgdyno.analyse.gate import Gate, GateVerdict
 from pgdyno.analyse.noise_floor import NoiseFloor
 from pgdyno.commands.comparison.compared_runs import ComparedRuns
 from pgdyno.console import Console
-from pgdyno.messages import Message, message_json
+from pgdyno.messages import Message
 from pgdyno.report.answers.comparison import comparison_lines, confounded_line, noise_lines, stopping_line
 from pgdyno.report.answers.comparison_export import comparison_json, noise_json
 from pgdyno.report.answers.gate_export import gate_verdict_words, gate_words, power_line
@@ -52,10 +52,6 @@ def print_comparisons(
         for line in table_lines(table, min(max(console.width, NARROWEST), WIDEST)):
             console.print(line, soft_wrap=True)
     _print_notes([*_warnings(comparisons), *notes], console, _confounders(comparisons))
-
-
-def notes_json(notes: Sequence[Message]) -> dict[str, object]:
-    return {"notes": [str(each) for each in notes], "note_details": [message_json(each) for each in notes]}
 
 
 def comparison_with_prices(of: Comparison, runs: ComparedRuns) -> dict[str, object]:

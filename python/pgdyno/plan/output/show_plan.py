@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from pgdyno.messages import message_json
+from pgdyno.messages import messages_json
 from pgdyno.plan.loaded_plan import LoadedPlan
 from pgdyno.plan.model import Plan, TargetSpec
 from pgdyno.plan.output.executed_code import executed
@@ -78,8 +78,7 @@ def show_json(loaded: LoadedPlan) -> str:
         "measuring_s": time_needed_s(plan),
         "around_s": around_s(plan, plan.points()),
         "order": plan.order(),
-        "gave_up": [str(each) for each in loaded.gave_up],
-        "gave_up_details": [message_json(each) for each in loaded.gave_up],
+        **messages_json("gave_up", loaded.gave_up),
         "warnings": [asdict(warning) for warning in loaded.warnings],
         "executes": [asdict(each) for each in executed(loaded)],
         "trials": trials,

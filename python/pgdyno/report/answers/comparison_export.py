@@ -8,7 +8,7 @@ from typing import Any
 from pgdyno.analyse.comparison import Comparison, PointComparison
 from pgdyno.analyse.intervals import Interval
 from pgdyno.analyse.noise_floor import FloorRefusal, NoiseFloor
-from pgdyno.messages import message_json
+from pgdyno.messages import message_json, messages_json
 
 
 def comparison_json(of: Comparison) -> dict[str, Any]:
@@ -26,8 +26,7 @@ def comparison_json(of: Comparison) -> dict[str, Any]:
         "confounders": [
             {"topic": each.topic, "field": each.field, **message_json(each.message)} for each in of.confounders
         ],
-        "warnings": [str(each) for each in of.warnings],
-        "warning_details": [message_json(each) for each in of.warnings],
+        **messages_json("warnings", of.warnings),
     }
 
 
@@ -82,8 +81,7 @@ def noise_json(of: NoiseFloor) -> dict[str, Any]:
         "delta": of.delta,
         "refused": None if (refused := of.refusal) is None else _refused_json(refused),
         "points": points,
-        "warnings": [str(each) for each in of.warnings],
-        "warning_details": [message_json(each) for each in of.warnings],
+        **messages_json("warnings", of.warnings),
     }
 
 
