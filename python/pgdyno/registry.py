@@ -29,12 +29,12 @@ KINDS = {
     "build": Kind("pgdyno.targets.build.schema:BuildTarget", "here"),
     "dsn": Kind("pgdyno.targets.dsn.schema:DsnTarget", "elsewhere"),
     "pool": Kind("pgdyno.targets.pool.schema:PoolTarget", "borrowed"),
-    "ec2": Kind("pgdyno.targets.aws.schema:Ec2Target", "rented"),
-    "rds": Kind("pgdyno.targets.aws.schema:RdsTarget", "rented"),
-    "aurora": Kind("pgdyno.targets.aws.schema:AuroraTarget", "rented"),
+    "ec2": Kind("pgdyno.targets.aws.hosts.schema:Ec2Target", "rented"),
+    "rds": Kind("pgdyno.targets.aws.databases.schema:RdsTarget", "rented"),
+    "aurora": Kind("pgdyno.targets.aws.databases.schema:AuroraTarget", "rented"),
 }
 """By the name in plans, in the order in which errors list them."""
-GENERATORS = {"ec2": "pgdyno.targets.aws.schema:Ec2Generator"}
+GENERATORS = {"ec2": "pgdyno.targets.aws.hosts.schema:Ec2Generator"}
 """Module and class of rented generators (`pgdyno.plan.targets.RentedHosts`), by kind."""
 PROVIDERS = {"aws": "pgdyno.targets.aws.provider", "pool": "pgdyno.targets.pool.provider"}
 """Modules with an object `PROVIDER` (`pgdyno.targets.provider.Provider`)."""
@@ -75,5 +75,5 @@ def kinds_that_are(where: str) -> tuple[str, ...]:
 
 def loaded(module: str) -> ModuleType | None:
     """Imports `module`; returns None if its package is missing."""
-    package = module.rpartition(".")[0]
+    package = ".".join(module.split(".")[:3])
     return import_module(module) if find_spec(package) is not None else None

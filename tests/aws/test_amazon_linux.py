@@ -11,8 +11,8 @@ import pytest
 
 from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
+from pgdyno.targets.aws.hosts.schema import Ec2Target
 from pgdyno.targets.aws.hosts.user_data import Host, _config, new_nonce, server
-from pgdyno.targets.aws.schema import Ec2Target
 from tests.aws.account import amazon, rental, without_hosts
 from tests.aws.plans import ec2, write_plan
 from tests.aws.simulator import Simulator

@@ -14,6 +14,7 @@ from pgdyno.plan import Plan, load_plan, planned_trials
 from pgdyno.plan.model import rented_targets
 from pgdyno.plan.time_budget.time_and_disk import loading_s, overhead_s
 from pgdyno.plan.workload import trial_s
+from pgdyno.targets.aws.databases.schema import AuroraTarget
 from pgdyno.targets.aws.pricing.duration import hours_of
 from pgdyno.targets.aws.pricing.metering import accrued_cost
 from pgdyno.targets.aws.pricing.prices import Prices
@@ -27,7 +28,6 @@ from pgdyno.targets.aws.pricing.rental_costs import (
     io_usage,
     items_of,
 )
-from pgdyno.targets.aws.schema import AuroraTarget
 from pgdyno.targets.estimate import RESERVE
 from pgdyno.targets.rental import GENERATOR, Load
 from tests.aws.account import amazon, plan, rental, root

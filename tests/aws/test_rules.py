@@ -153,7 +153,7 @@ def test_parameters_at_the_wrong_level_and_with_wrong_values_create_nothing(
     amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # a name that is known only to the service
-    monkeypatch.setattr("pgdyno.targets.aws.checks.CLUSTER_LEVEL", frozenset())
+    monkeypatch.setattr("pgdyno.targets.aws.databases.schema.CLUSTER_LEVEL", frozenset())
     error = failed(tmp_path, aurora(root, parameters='{ autovacuum = "off", work_mem = "4MB" }'))
     assert "has no parameter autovacuum" in error.message
     assert "put those of the cluster under cluster_parameters" in (error.hint or "")

@@ -13,6 +13,7 @@ from pgdyno.records import Outcome, TrialRecord
 from pgdyno.store import RunFolder, load_run
 from pgdyno.targets import Home, LagWatch, SilentProgress, open_target
 from pgdyno.targets.cluster.processes import servers_in
+from pgdyno.targets.cluster.reconfigure import reconfigure
 from tests.postgres.runs import pgdyno, the_run
 from tests.postgres.test_target_replicas import QUICK, SMALL, on_replica, preparer, spec, step
 from tests.present import present
@@ -196,10 +197,10 @@ def test_standbys_live_through_settings_that_they_must_not_have_lower(home: Home
         trials = preparer(server)
         trials.prepare(SMALL)
         for connections in ("150", "60"):
-            server.configure({**server.plan_settings, "max_connections": connections})
+            reconfigure(server, {**server.plan_settings, "max_connections": connections})
             assert step(trials.prepare(SMALL), "replicas").startswith("1 by ")
             assert on_replica(server, "SHOW max_connections") == connections
-        server.configure({**server.plan_settings, "work_mem": "9MB"})
+        reconfigure(server, {**server.plan_settings, "work_mem": "9MB"})
         assert step(trials.prepare(SMALL), "replicas") == "they were there"
         assert on_replica(server, "SHOW work_mem") == "9MB"
 
@@ -213,7 +214,7 @@ def test_a_standby_that_replays_nothing_is_behind_by_what_was_written(
     with open_target("t", wanted, home=home, progress=SilentProgress()) as server:
         preparer(server).prepare(SMALL)
         on_replica(server, "SELECT pg_wal_replay_pause()::text")
-        with LagWatch(server) as watch, server.connect() as connection:
+        with LagWatch(server.address, server.replica_names()) as watch, server.connect() as connection:
             row = connection.execute("SELECT pg_current_wal_lsn()::text").fetchone()
             connection.execute("CREATE TABLE filled AS SELECT repeat('x', 1000) FROM generate_series(1, 3000)")
             written = connection.execute("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), %s)::bigint", row).fetchone()
@@ -229,6 +230,6 @@ def test_a_standby_that_replays_nothing_is_behind_by_what_was_written(
 
 def test_without_standbys_no_lag_is_sampled(home: Home) -> None:
     with open_target("t", spec().model_copy(update={"replicas": None}), home=home, progress=SilentProgress()) as server:
-        with LagWatch(server) as watch:
+        with LagWatch(server.address, server.replica_names()) as watch:
             server.connect().close()
         assert watch.lags() == []

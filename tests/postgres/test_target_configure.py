@@ -8,6 +8,7 @@ import pytest
 
 from pgdyno.errors import TargetError
 from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets.cluster.reconfigure import reconfigure
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 
 BASE = {"fsync": "off", "shared_buffers": "16MB", "work_mem": "4MB"}
@@ -35,16 +36,16 @@ def started(server: Server) -> str:
 
 
 def test_nothing_is_done_for_settings_that_are_in_force(own: Server) -> None:
-    own.configure(BASE)
+    reconfigure(own, BASE)
     before = started(own)
-    assert own.configure({**BASE, "Work_Mem": "4MB"}) is None
+    assert reconfigure(own, {**BASE, "Work_Mem": "4MB"}) is None
     assert started(own) == before
 
 
 def test_reloadable_settings_are_reloaded(own: Server) -> None:
-    own.configure(BASE)
+    reconfigure(own, BASE)
     before = started(own)
-    done = own.configure({**BASE, "work_mem": "8192kB", "checkpoint_timeout": "7min"})
+    done = reconfigure(own, {**BASE, "work_mem": "8192kB", "checkpoint_timeout": "7min"})
     assert done is not None
     assert (done.restarted, done.values) == (False, {"work_mem": "8MB", "checkpoint_timeout": "7min"})
     assert started(own) == before
@@ -52,9 +53,9 @@ def test_reloadable_settings_are_reloaded(own: Server) -> None:
 
 
 def test_settings_that_need_a_restart_get_one(own: Server) -> None:
-    own.configure(BASE)
+    reconfigure(own, BASE)
     before = started(own)
-    done = own.configure({**BASE, "shared_buffers": "32MB"})
+    done = reconfigure(own, {**BASE, "shared_buffers": "32MB"})
     assert done is not None
     assert (done.restarted, done.values) == (True, {"shared_buffers": "32MB"})
     assert started(own) != before
@@ -62,14 +63,14 @@ def test_settings_that_need_a_restart_get_one(own: Server) -> None:
 
 
 def test_settings_that_are_left_out_return_to_the_server_s_own(own: Server) -> None:
-    own.configure({**BASE, "random_page_cost": "1.1"})
-    done = own.configure(BASE)
+    reconfigure(own, {**BASE, "random_page_cost": "1.1"})
+    done = reconfigure(own, BASE)
     assert done is not None
     assert (done.restarted, show(own, "random_page_cost")) == (False, "4")
 
 
 def test_a_restart_by_others_keeps_them(own: Server) -> None:
-    own.configure({**BASE, "work_mem": "6MB"})
+    reconfigure(own, {**BASE, "work_mem": "6MB"})
     own.restart()
     assert show(own, "work_mem") == "6MB"
 
@@ -84,31 +85,31 @@ def test_a_restart_by_others_keeps_them(own: Server) -> None:
     ],
 )
 def test_refused_settings_are_reported_and_withdrawn(own: Server, name: str, value: str, said: str) -> None:
-    own.configure(BASE)
+    reconfigure(own, BASE)
     with pytest.raises(TargetError) as caught:
-        own.configure({**BASE, name: value})
+        reconfigure(own, {**BASE, name: value})
     assert said in caught.value.message
     if not own.alive():
         own.restart()
     assert (show(own, "work_mem"), show(own, "shared_buffers")) == ("4MB", "16MB")
-    assert own.configure(BASE) is None
+    assert reconfigure(own, BASE) is None
 
 
 def test_settings_with_which_no_session_begins_are_withdrawn(own: Server) -> None:
-    own.configure(BASE)
+    reconfigure(own, BASE)
     with pytest.raises(TargetError, match="nowhere"):
-        own.configure({**BASE, "session_preload_libraries": "nowhere"})
+        reconfigure(own, {**BASE, "session_preload_libraries": "nowhere"})
     assert show(own, "work_mem") == "4MB"
-    assert own.configure(BASE) is None
+    assert reconfigure(own, BASE) is None
 
 
 def test_a_setting_that_something_else_overrides_is_not_taken_for_ours(own: Server) -> None:
-    own.configure(BASE)
+    reconfigure(own, BASE)
     with own.connect() as connection:
         connection.execute("ALTER SYSTEM SET work_mem = '5MB'")
     try:
         with pytest.raises(TargetError, match=r"cannot set work_mem = 7MB: 5MB is in effect"):
-            own.configure({**BASE, "work_mem": "7MB"})
+            reconfigure(own, {**BASE, "work_mem": "7MB"})
     finally:
         with own.connect() as connection:
             connection.execute("ALTER SYSTEM RESET work_mem")

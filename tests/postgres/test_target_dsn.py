@@ -21,6 +21,7 @@ from pgdyno.report.terminal.progress import live_view
 from pgdyno.run import find_engine
 from pgdyno.store import RunFolder
 from pgdyno.targets import Home, Server, SilentProgress, Use, WhenBusy, fetch_target, open_target
+from pgdyno.targets.cluster.reconfigure import reconfigure
 from pgdyno.targets.connection import Address
 from pgdyno.targets.dsn.reach import Reached
 from pgdyno.targets.dsn.schema import DsnTarget
@@ -171,7 +172,7 @@ def test_another_database_is_used_when_the_plan_allows_it(theirs: Server, home: 
     with open_target("far", allowed, home=home, progress=SilentProgress()) as server:
         assert preparer(server, method="reload").prepare(SMALL).method == "reload"
         with pytest.raises(TargetError, match="cannot change settings of the database measured"):
-            server.configure({"work_mem": "9MB"})
+            reconfigure(server, {"work_mem": "9MB"})
     with theirs.connect("measured") as connection:
         assert connection.execute("SELECT n FROM precious").fetchone() == (1,)
     changed = allowed.model_copy(update={"settings": {"work_mem": "7MB"}})
@@ -200,13 +201,13 @@ def test_settings_are_the_databases_and_go_with_the_run(theirs: Server, home: Ho
 
 def test_settings_of_a_point_are_the_databases_too(theirs: Server, home: Home) -> None:
     with open_target("far", spec(theirs, settings={"work_mem": "7MB"}), home=home, progress=SilentProgress()) as server:
-        done = server.configure({"work_mem": "8192kB", "random_page_cost": "2"})
+        done = reconfigure(server, {"work_mem": "8192kB", "random_page_cost": "2"})
         assert done is not None
         assert (done.restarted, done.values) == (False, {"work_mem": "8MB", "random_page_cost": "2"})
-        assert server.configure({"work_mem": "8192kB", "random_page_cost": "2"}) is None
+        assert reconfigure(server, {"work_mem": "8192kB", "random_page_cost": "2"}) is None
         with pytest.raises(TargetError, match="cannot set shared_buffers"):
-            server.configure({"shared_buffers": "1GB"})
-        server.configure({"work_mem": "7MB"})
+            reconfigure(server, {"shared_buffers": "1GB"})
+        reconfigure(server, {"work_mem": "7MB"})
         with server.connect() as connection:
             assert connection.execute("SHOW random_page_cost").fetchone() == ("4",)
             assert connection.execute("SHOW work_mem").fetchone() == ("7MB",)
@@ -240,7 +241,7 @@ def test_a_value_that_the_server_refuses_leaves_the_settings_as_they_were(theirs
     before = {"work_mem": "7MB", "random_page_cost": "2"}
     with open_target("far", spec(theirs, settings=before), home=home, progress=SilentProgress()) as server:
         with pytest.raises(TargetError, match="cannot change settings: invalid value"):
-            server.configure({"work_mem": "9MB", "jit_above_cost": "much"})
+            reconfigure(server, {"work_mem": "9MB", "jit_above_cost": "much"})
         assert server.plan_settings == before
         with server.connect() as connection:
             assert connection.execute("SHOW work_mem").fetchone() == ("7MB",)
@@ -260,7 +261,7 @@ def test_a_setting_of_the_role_is_not_taken_for_the_plans(theirs: Server, home: 
             pass
         with open_target("far", spec(theirs), home=home, progress=SilentProgress()) as server:
             with pytest.raises(TargetError, match=said):
-                server.configure({"work_mem": "7MB"})
+                reconfigure(server, {"work_mem": "7MB"})
             assert server.plan_settings == {}
     finally:
         with theirs.connect("postgres") as connection:

@@ -20,6 +20,7 @@ from pgdyno.errors import ExitCode, TargetError
 from pgdyno.records import Outcome, Stage
 from pgdyno.store import RunFolder
 from pgdyno.targets import Home, Server, SilentProgress, fetch_target, open_target, response_limits
+from pgdyno.targets.cluster.reconfigure import reconfigure
 from pgdyno.targets.connection import Address
 from pgdyno.targets.dsn.reach import Reached
 from pgdyno.targets.dsn.schema import DsnTarget
@@ -138,7 +139,7 @@ def test_a_time_limit_of_the_plan_is_in_force(home: Home) -> None:
     own = EmbeddedTarget(kind="embedded", version="18", settings={"statement_timeout": "20s"})
     with open_target("t", own, home=home, progress=SilentProgress()) as server:
         assert server.facts().settings_changed["statement_timeout"] == "20s"
-        done = server.configure({"statement_timeout": "25s", "lock_timeout": "26s"})
+        done = reconfigure(server, {"statement_timeout": "25s", "lock_timeout": "26s"})
         assert done is not None
         assert done.values == {"statement_timeout": "25s", "lock_timeout": "26s"}
 

@@ -221,7 +221,7 @@ def test_replicas_that_could_not_be_made_are_made_anew(
     def fail_at_the_second(*given: Any) -> str:  # noqa: ANN401 - passed on
         copies.append(given)
         if len(copies) == 2:
-            Path(given[3]).mkdir()
+            Path(given[4]).mkdir()
             raise TargetError("cannot copy the cluster: the disk is full")
         return copy_cluster(*given)
 

@@ -8,7 +8,7 @@ import pytest
 
 from pgdyno.errors import PlanError, Problem
 from pgdyno.plan import Plan, load_plan
-from pgdyno.targets.aws.databases.parameters import in_own_unit
+from pgdyno.targets.aws.databases.parameter_rules import in_own_unit
 from tests.aws.plans import aurora, ec2, rds, write_plan
 
 

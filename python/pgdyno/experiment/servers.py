@@ -30,7 +30,7 @@ from pgdyno.records import Consistency, Manifest, Preparation, PrepareStep, Rent
 from pgdyno.records.base import target_of
 from pgdyno.records.price import PriceList
 from pgdyno.targets import Server, fetch_target, open_target
-from pgdyno.targets.cluster.settings import Configured
+from pgdyno.targets.cluster.reconfigure import Configured, reconfigure
 from pgdyno.targets.estimate import CURRENCY
 from pgdyno.targets.rental import Rental, is_generator
 from pgdyno.units import parse_bytes
@@ -249,7 +249,7 @@ class Servers:
         asked = plan.server_settings(trial.target, trial.point)
         server.session_settings = plan.session_settings(trial.target, trial.point)
         if asked != server.plan_settings:
-            steps.do("configure", "changing settings", lambda: _in_words(server.configure(asked)))
+            steps.do("configure", "changing settings", lambda: _in_words(reconfigure(server, asked)))
         if theirs is not None and not theirs.is_in_force(system := plan.system_settings(trial.point)):
             steps.do("configure", "changing the server's settings", lambda: _in_words(theirs.configure(system)))
         if self._resources.rental is not None:

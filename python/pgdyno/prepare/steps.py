@@ -21,6 +21,7 @@ from pgdyno.plan.time_budget.time_and_disk import BYTES_A_SCALE, pgbench_scale
 from pgdyno.prepare.dataset import Dataset
 from pgdyno.records import PrepareStep
 from pgdyno.targets import Progress, Server
+from pgdyno.targets.cluster.reconfigure import reconfigure
 
 T = TypeVar("T")
 
@@ -108,7 +109,7 @@ def _begin(server: Server, planned: Mapping[str, str]) -> str:
         rows = connection.execute("SELECT name FROM pg_settings WHERE name = ANY(%s)", [list(SETTINGS)]).fetchall()
     known = {name for (name,) in rows}
     try:
-        done = server.configure({**planned, **{name: SETTINGS[name] for name in SETTINGS if name in known}})
+        done = reconfigure(server, {**planned, **{name: SETTINGS[name] for name in SETTINGS if name in known}})
     except TargetError as error:
         # replication slots or a library of the plan may need more than minimal
         if not server.alive():
@@ -121,7 +122,7 @@ def _end(server: Server, planned: Mapping[str, str]) -> str | None:
     # before the restart: unlike the stop of a server, a checkpoint has no time limit
     with server.connect() as connection:
         connection.execute("CHECKPOINT")
-    done = server.configure(planned)
+    done = reconfigure(server, planned)
     return None if done is None else done.in_words()
 
 

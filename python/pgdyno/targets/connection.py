@@ -38,6 +38,8 @@ _STATES = """
 """Returns no row while a session of this role in the database is active."""
 
 
+MAINTENANCE = "postgres"
+"""The database for creating, dropping and querying others, unless an address names another one."""
 USE_FILE = ""
 """A password with which libpq ignores PGPASSWORD, and looks in the password file."""
 
@@ -79,6 +81,15 @@ class Address:
     """libpq's parameters without database and password."""
     password: str | None = field(default=None, repr=False)
     """None if libpq finds the password itself, or none is needed; see `USE_FILE`, too."""
+
+    @property
+    def host(self) -> str:
+        """The folder of the socket, or a name or address; commas separate several."""
+        return self.parameters.get("host", "")
+
+    @property
+    def port(self) -> int:
+        return int(self.parameters.get("port", "5432").partition(",")[0] or 5432)
 
     def environment(self, dbname: str) -> dict[str, str]:
         """Returns the variables with which libpq programs and pgdrive connect."""

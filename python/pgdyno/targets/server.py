@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import psycopg
 from psycopg import sql
@@ -20,14 +20,11 @@ from pgdyno.processors import pin
 from pgdyno.records import ServerFacts
 from pgdyno.targets.cluster.postmaster import CORRECT_SETTINGS, log_size
 from pgdyno.targets.cluster.processes import servers_in
-from pgdyno.targets.cluster.settings import Configured, configure, set_settings
+from pgdyno.targets.cluster.settings import set_settings
 from pgdyno.targets.cluster.snapshots.cluster_copy import ClusterCopy
-from pgdyno.targets.connection import USE_FILE, Address
+from pgdyno.targets.cluster.standbys import ReplicaSet
+from pgdyno.targets.connection import MAINTENANCE, USE_FILE, Address
 from pgdyno.targets.response_limits import Look, Quiet
-
-if TYPE_CHECKING:
-    from pgdyno.targets.cluster.standbys import ReplicaSet
-
 
 DRAWN = ("port", "unix_socket_directories")
 """Settings that pgdyno chooses anew for every server: they would make all servers differ."""
@@ -144,8 +141,6 @@ class Machine:
 
 
 _T = TypeVar("_T")
-MAINTENANCE = "postgres"
-"""The database for creating, dropping and querying others, unless an address names another one."""
 
 
 @dataclass(slots=True)
@@ -175,12 +170,11 @@ class Server:
 
     @property
     def host(self) -> str:
-        """The folder of the socket, or a name or address; commas separate several."""
-        return self.address.parameters.get("host", "")
+        return self.address.host
 
     @property
     def port(self) -> int:
-        return int(self.address.parameters.get("port", "5432").partition(",")[0] or 5432)
+        return self.address.port
 
     @property
     def user(self) -> str:
@@ -253,10 +247,6 @@ class Server:
     def plan_settings(self) -> Mapping[str, str]:
         """Returns the plan's settings that it has now."""
         return self.settings if self.machine is None else self.machine.control.settings
-
-    def configure(self, settings: Mapping[str, str]) -> Configured | None:
-        """Makes `settings` the plan's settings; see `settings.configure`. Raises TargetError."""
-        return configure(self, settings)
 
     def facts(self) -> ServerFacts:
         """Reads version, settings and size as they are now. Raises TargetError."""
@@ -371,7 +361,7 @@ class Server:
         """
         machine = self.own("make replicas")
         assert machine.replicas is not None
-        made = machine.replicas.create(self, machine.control.settings)
+        made = machine.replicas.create(self.address, machine.control.settings)
         if made is None:
             return "they were there"
         if machine.replicas.primary_settings():
@@ -391,7 +381,7 @@ class Server:
         """Waits until they show all that it has committed; returns the initial lag. Raises TargetError."""
         machine = self.own("wait for replicas")
         assert machine.replicas is not None
-        return machine.replicas.wait(self)
+        return machine.replicas.wait(self.address)
 
     def replica_environments(self) -> list[dict[str, str]]:
         """Returns the variables with which programs connect to each standby; none before the standbys exist."""

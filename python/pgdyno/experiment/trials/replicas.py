@@ -40,7 +40,7 @@ def with_replicas(
     """
     replica_loads = _loads(context, trial, server, writer)
     result: TrialResult | None = None
-    watch = LagWatch(server)
+    watch = LagWatch(server.address, server.replica_names())
     with ExitStack() as stack:
         for each, _ in replica_loads:
             stack.enter_context(each)

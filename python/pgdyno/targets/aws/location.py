@@ -16,8 +16,8 @@ from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import TargetError
 from pgdyno.mounts import expanded
+from pgdyno.targets.aws.databases.schema import DatabaseTarget
 from pgdyno.targets.aws.rental_journal import FOLDER
-from pgdyno.targets.aws.schema import DatabaseTarget
 from pgdyno.targets.home import ensure_folder, storing, write_whole
 from pgdyno.targets.http_requests import Patience, fetch_text
 

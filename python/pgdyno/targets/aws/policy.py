@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pgdyno.targets.aws.databases.schema import DEAD_MAN_ROLE
 from pgdyno.targets.aws.rental_journal import EXPIRES, RUN
-from pgdyno.targets.aws.schema import DEAD_MAN_ROLE
 
 LOOK = {
     "cloudwatch": ("GetMetricData",),

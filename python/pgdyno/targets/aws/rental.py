@@ -20,8 +20,10 @@ from pgdyno.targets.aws.boto3_clients import AwsError, Cloud
 from pgdyno.targets.aws.databases.aurora import Aurora
 from pgdyno.targets.aws.databases.dead_man import move
 from pgdyno.targets.aws.databases.rds import Rds
+from pgdyno.targets.aws.databases.schema import AuroraTarget, DatabaseTarget, RdsTarget
 from pgdyno.targets.aws.databases.service import new_password
 from pgdyno.targets.aws.hosts.instances import KeyRing
+from pgdyno.targets.aws.hosts.schema import Ec2Target
 from pgdyno.targets.aws.inventory import Maker, Search, Stop, by_name, resources_of_name, side_by_side
 from pgdyno.targets.aws.location import Place, keep_password, tls_root
 from pgdyno.targets.aws.network import placement_group, wait_until_it_answers
@@ -38,7 +40,7 @@ from pgdyno.targets.aws.pricing.rental_costs import (
 )
 from pgdyno.targets.aws.removal import GOING, Left, begin_removal, remove_all
 from pgdyno.targets.aws.rental_journal import EXPIRES, Journal, Kind, Resource, journals
-from pgdyno.targets.aws.schema import AuroraTarget, AwsTarget, DatabaseTarget, Ec2Target, RdsTarget
+from pgdyno.targets.aws.schema import AwsTarget
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.estimate import Estimate
 from pgdyno.targets.home import storing

@@ -151,7 +151,7 @@ class Instance:
         )
         server.prepare(set_password=self._has_other_password)
         if reused:
-            drop_slots(server)
+            drop_slots(server.address)
         return server
 
     def close(self) -> None:

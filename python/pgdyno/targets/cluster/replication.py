@@ -25,8 +25,8 @@ from pgdyno.errors import TargetError
 from pgdyno.records import ReplicaLag
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.cluster.subprocesses import run_program
+from pgdyno.targets.connection import MAINTENANCE, Address
 from pgdyno.targets.home import storing
-from pgdyno.targets.server import Server
 from pgdyno.targets.server_user import Account
 
 PROGRAM = "pg_basebackup"
@@ -48,9 +48,10 @@ _RENAMED_MAJOR = 15
 
 
 def copy_cluster(
-    server: Server, installation: Installation, account: Account, to: Path, slot: str, passfile: Path
+    primary: Address, source: Path, installation: Installation, account: Account, to: Path, slot: str, passfile: Path
 ) -> str:
-    """Copies the cluster of `server` to the new folder `to`; returns the method in words.
+    """Copies the cluster of `primary`, whose data directory is `source`, to the new folder `to`; returns the method in
+    words.
 
     `passfile` is a password file for `account`. Raises TargetError.
     """
@@ -58,16 +59,16 @@ def copy_cluster(
         to.mkdir(0o700)
         account.take(to)
     if Path(installation.program(PROGRAM)).is_file():
-        _by_program(server, installation, account, to, slot, passfile)
+        _by_program(primary, installation, account, to, slot, passfile)
         return PROGRAM
-    _by_functions(server, installation, account, to)
+    _by_functions(primary, source, installation, account, to)
     return BY_HAND
 
 
 def _by_program(
-    server: Server, installation: Installation, account: Account, to: Path, slot: str, passfile: Path
+    primary: Address, installation: Installation, account: Account, to: Path, slot: str, passfile: Path
 ) -> None:
-    where = ["-h", str(server.socket_directory), "-p", str(server.port), "-U", server.user, "-w"]
+    where = ["-h", primary.host, "-p", str(primary.port), "-U", primary.parameters["user"], "-w"]
     how = ["-D", str(to), "-X", "stream", "-S", slot, "-c", "fast", "-N"]
     environment = {**installation.environment(), "PGPASSFILE": str(passfile)}
     status, output = run_program([installation.program(PROGRAM), *where, *how], account, environment)
@@ -76,7 +77,7 @@ def _by_program(
         raise TargetError(f"cannot copy the cluster: {said[-1] if said else f'{PROGRAM} ended with {status}'}")
 
 
-def _by_functions(server: Server, installation: Installation, account: Account, to: Path) -> None:
+def _by_functions(primary: Address, source: Path, installation: Installation, account: Account, to: Path) -> None:
     renamed = installation.major >= _RENAMED_MAJOR
     start, stop = (
         ("SELECT pg_backup_start({}, true)", "SELECT labelfile FROM pg_backup_stop(false)")
@@ -84,9 +85,9 @@ def _by_functions(server: Server, installation: Installation, account: Account, 
         else ("SELECT pg_start_backup({}, true, false)", "SELECT labelfile FROM pg_stop_backup(false, false)")
     )
     # one session for start and end: the backup belongs to it
-    with server.connect(server.maintenance) as connection:
+    with primary.connect(MAINTENANCE) as connection:
         connection.execute(sql.SQL(start).format(sql.Literal("pgdyno")))
-        _copy_files(server.data_directory, to)
+        _copy_files(source, to)
         row = connection.execute(sql.SQL(stop)).fetchone()
     assert row is not None
     with storing(to, "cannot write"):
@@ -162,9 +163,10 @@ class LagWatch:
     It tolerates a primary that stops, restarts or is replaced by a standby, and queries it again when it is back.
     """
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._names = server.replica_names()
+    def __init__(self, primary: Address, standbys: Sequence[str]) -> None:
+        """`standbys` are their names in pg_stat_replication."""
+        self._primary = primary
+        self._names = list(standbys)
         self._rows: list[_Row] = []
         self._last: Mapping[str, _Row] = {}
         self._over = threading.Event()
@@ -199,7 +201,7 @@ class LagWatch:
         self._last = {}
         try:
             if self._connection is None:
-                self._connection = self._server.connect(self._server.maintenance)
+                self._connection = self._primary.connect(MAINTENANCE)
             rows: Sequence[Any] = self._connection.execute(_QUERY, [self._names]).fetchall()
         except (psycopg.Error, TargetError):
             # the primary is down, or a standby has replaced it: there is no lag to record

@@ -28,9 +28,8 @@ from pgdyno.targets.cluster.postmaster import Deadlines, Postmaster, start_at_fr
 from pgdyno.targets.cluster.replication import copy_cluster
 from pgdyno.targets.cluster.settings import own_settings, write_settings
 from pgdyno.targets.cluster.snapshots.cluster_copy import folder_bytes
-from pgdyno.targets.connection import Address
+from pgdyno.targets.connection import MAINTENANCE, Address
 from pgdyno.targets.home import Home, Progress, ensure_folder, storing, write_private
-from pgdyno.targets.server import Server
 from pgdyno.units import format_bytes
 
 PREFIX = "pgdyno_"
@@ -122,32 +121,32 @@ class ReplicaSet:
 
     # ---- creation ----
 
-    def create(self, server: Server, settings: Mapping[str, str]) -> str | None:
-        """Creates the standbys of the primary `server` unless they exist; returns the method and its duration in words.
+    def create(self, primary: Address, settings: Mapping[str, str]) -> str | None:
+        """Creates the standbys of `primary` unless they exist; returns the method and its duration in words.
 
         `settings` are the plan's. Raises TargetError; the end of the run then removes what was created.
         """
         if self._standbys:
-            self.follow(server.port, settings)
+            self.follow(primary.port, settings)
             return None
-        self._settings, self._primary_port = dict(settings), server.port
+        self._settings, self._primary_port = dict(settings), primary.port
         try:
-            return self._create_all(server)
+            return self._create_all(primary)
         except Exception:
             # what is there would be in the way of the next attempt, and synchronous commits would wait for it
             with suppress(TargetError):
                 self.discard()
             raise
 
-    def _create_all(self, server: Server) -> str:
-        drop_slots(server)
+    def _create_all(self, primary: Address) -> str:
+        drop_slots(primary)
         started = time.monotonic()
-        methods = [self._make_one(server, number) for number in range(1, self._spec.count + 1)]
+        methods = [self._make_one(primary, number) for number in range(1, self._spec.count + 1)]
         copied_s = time.monotonic() - started
         size = sum(folder_bytes(directory) for directory in self.data_directories)
         for standby in self._standbys:
             self._start(standby, None)
-        with server.connect(server.maintenance) as connection:
+        with primary.connect(MAINTENANCE) as connection:
             self._wait_for_all(connection, _STREAMING, self._names(), "do not stream")
         rate = f"{format_bytes(round(size / copied_s))}/s"
         return f"{len(methods)} by {methods[0]}: {format_bytes(size)} in {copied_s:.1f} s, {rate}"
@@ -169,14 +168,14 @@ class ReplicaSet:
         for standby in self._standbys:
             with signals_deferred():
                 standby.postmaster.stop(Deadlines())
-            self._start(standby, int(standby.address.parameters["port"]))
+            self._start(standby, standby.address.port)
 
-    def wait(self, server: Server) -> str:
-        """Waits until all standbys stream and show what `server` has committed so far; returns the initial lag.
+    def wait(self, primary: Address) -> str:
+        """Waits until all standbys stream and show what `primary` has committed so far; returns the initial lag.
 
         Raises TargetError if one does not within `CATCH_UP_S`.
         """
-        with server.connect(server.maintenance) as connection:
+        with primary.connect(MAINTENANCE) as connection:
             row = connection.execute("SELECT pg_current_wal_flush_lsn()").fetchone()
             assert row is not None
             behind = 0
@@ -213,12 +212,12 @@ class ReplicaSet:
         self._write(standby.postmaster.data_directory / PROMOTE_FILE, "")
         process.send(signal.SIGUSR1)
         end = time.monotonic() + deadline_s
-        with standby.address.connect("postgres") as connection:
+        with standby.address.connect(MAINTENANCE) as connection:
             while connection.execute("SELECT pg_is_in_recovery()").fetchone() != (False,):
                 if not standby.postmaster.is_alive() or time.monotonic() > end:
                     raise TargetError(f"replica {standby.name} did not become the primary", hint=self._logs())
                 time.sleep(_POLL_S)
-        return int(standby.address.parameters["port"])
+        return standby.address.port
 
     def discard(self) -> None:
         """Stops the standbys and removes their clusters; the next `create` creates them again. Raises TargetError."""
@@ -237,7 +236,7 @@ class ReplicaSet:
 
     # ---- a single standby ----
 
-    def _make_one(self, server: Server, number: int) -> str:
+    def _make_one(self, primary: Address, number: int) -> str:
         """Copies the primary's cluster for a standby; returns the method in words."""
         name = f"{PREFIX}{number}"
         folder = self._folder / f"replica-{number}"
@@ -247,15 +246,21 @@ class ReplicaSet:
             # recorded before it exists, so that a sweep finds it
             self._claim.note(replicas=[*self._claim.record.replicas, str(data)])
             ensure_folder(folder)
-        assert server.password is not None
+        socket = self._claim.record.socket_directory
+        assert primary.password is not None
+        assert socket is not None
         log = self._claim.folder / f"replica-{number}.log"
         postmaster = Postmaster(self._installation, data, log, self._home.account)
-        self._standbys.append(Standby(name, postmaster, Address({"host": server.host, "user": USER}, server.password)))
-        with server.connect(server.maintenance) as connection:
+        self._standbys.append(
+            Standby(name, postmaster, Address({"host": primary.host, "user": USER}, primary.password))
+        )
+        with primary.connect(MAINTENANCE) as connection:
             connection.execute("SELECT pg_create_physical_replication_slot(%s, true)", [name])
         passfile = folder / PASSWORD_FILE
-        write_password_file(passfile, server.password, self._home.account)
-        return copy_cluster(server, self._installation, self._home.account, data, name, passfile)
+        write_password_file(passfile, primary.password, self._home.account)
+        through_socket = Address({**primary.parameters, "host": socket}, primary.password)
+        source = Path(self._claim.record.data_directory)
+        return copy_cluster(through_socket, source, self._installation, self._home.account, data, name, passfile)
 
     def _start(self, standby: Standby, wanted_port: int | None) -> None:
         def launch() -> None:
@@ -319,7 +324,7 @@ class ReplicaSet:
         query = sql.SQL("SELECT pg_wal_lsn_diff({}, coalesce(pg_last_wal_replay_lsn(), '0/0'))::bigint")
         end = time.monotonic() + CATCH_UP_S
         first: int | None = None
-        with standby.address.connect("postgres") as connection:
+        with standby.address.connect(MAINTENANCE) as connection:
             while True:
                 row = connection.execute(query.format(sql.Literal(lsn))).fetchone()
                 assert row is not None
@@ -344,9 +349,9 @@ class ReplicaSet:
         return f"their logs are in {self._claim.folder} until the run ends"
 
 
-def drop_slots(server: Server) -> None:
+def drop_slots(primary: Address) -> None:
     """Drops slots of standbys that are gone, as in a kept cluster: they would retain WAL for ever."""
-    with server.connect(server.maintenance) as connection:
+    with primary.connect(MAINTENANCE) as connection:
         connection.execute(
             "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"
             " WHERE slot_type = 'physical' AND NOT active AND left(slot_name, length(%s)) = %s",

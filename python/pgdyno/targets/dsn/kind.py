@@ -10,7 +10,8 @@ import psycopg
 from psycopg import sql
 
 from pgdyno.errors import TargetError
-from pgdyno.targets.cluster.settings import database_values, refuse_others_database, reset_settings
+from pgdyno.targets.cluster.reconfigure import database_values, refuse_others_database
+from pgdyno.targets.cluster.settings import reset_settings
 from pgdyno.targets.dsn.reach import Reached, check_signed, reach, sign
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.home import Home, Progress

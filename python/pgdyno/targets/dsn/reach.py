@@ -21,11 +21,10 @@ from pgdyno.plan.checks.targets import Abilities
 from pgdyno.records.capture import ServerIdentity
 from pgdyno.targets.cluster.installation import OLDEST_MAJOR
 from pgdyno.targets.cluster.settings import check_contexts
-from pgdyno.targets.connection import USE_FILE, Address, variables_of_libpq
+from pgdyno.targets.connection import MAINTENANCE, USE_FILE, Address, variables_of_libpq
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.lock import HINT, Use, WhenBusy, server_holder
 from pgdyno.targets.response_limits import answering
-from pgdyno.targets.server import MAINTENANCE
 from pgdyno.targets.server_identity import server_identity
 
 SCHEMA = "pgdyno"

@@ -41,7 +41,7 @@ from pgdyno.plan.values import RESOLVED
 from pgdyno.remote.remote_host import RemoteError
 from pgdyno.run import Hook, HookError, run_hook
 from pgdyno.targets import Home, Progress, Server, Use, WhenBusy
-from pgdyno.targets.cluster.settings import Configured, reload
+from pgdyno.targets.cluster.reconfigure import Configured, reload
 from pgdyno.targets.dsn.reach import given_address
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.lock import server_in_use

@@ -13,10 +13,10 @@ from typing import Any
 
 from pgdyno.messages import Message
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, ThereAlreadyError
+from pgdyno.targets.aws.databases.schema import DEAD_MAN_ROLE
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.policy import dead_man_policy, dead_man_trust
 from pgdyno.targets.aws.rental_journal import Kind
-from pgdyno.targets.aws.schema import DEAD_MAN_ROLE
 
 EVERY = "rate(15 minutes)"
 REPEATS_FOR = timedelta(days=1)

@@ -11,6 +11,7 @@ from typing import Any
 from pgdyno.targets.aws.boto3_clients import ThereAlreadyError, retry_until_settled
 from pgdyno.targets.aws.databases.dead_man import guard
 from pgdyno.targets.aws.databases.parameters import INSTANCE, make_group, values_for
+from pgdyno.targets.aws.databases.schema import RdsTarget
 from pgdyno.targets.aws.databases.service import (
     Release,
     change,
@@ -29,7 +30,6 @@ from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import USER, Place
 from pgdyno.targets.aws.network import allowed_networks, group_named, security_group, vpc_of
 from pgdyno.targets.aws.rental_journal import Kind
-from pgdyno.targets.aws.schema import RdsTarget
 from pgdyno.units import parse_bytes
 
 ENGINE = "postgres"

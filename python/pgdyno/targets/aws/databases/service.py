@@ -20,10 +20,10 @@ from pgdyno.targets.aws.boto3_clients import (
     retry_until_settled,
 )
 from pgdyno.targets.aws.databases.dead_man import NONE, guard
+from pgdyno.targets.aws.databases.schema import DatabaseTarget
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import Place
 from pgdyno.targets.aws.rental_journal import Kind
-from pgdyno.targets.aws.schema import DatabaseTarget
 from pgdyno.units import duration_words, parse_duration_s
 
 

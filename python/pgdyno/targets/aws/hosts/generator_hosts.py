@@ -15,12 +15,12 @@ from pgdyno.remote.remote_host import CommandError, RemoteError, RemoteHost
 from pgdyno.targets.aws.boto3_clients import Cloud
 from pgdyno.targets.aws.hosts.ec2 import HostKeys, place_of_host, wait_until_reachable
 from pgdyno.targets.aws.hosts.instances import KeyRing, Order, architecture_of, image_of, launch, network_of
+from pgdyno.targets.aws.hosts.schema import Architecture, Ec2Generator
 from pgdyno.targets.aws.hosts.user_data import generator, user_data
 from pgdyno.targets.aws.inventory import Maker, Stop
 from pgdyno.targets.aws.location import Place
 from pgdyno.targets.aws.network import allowed_networks, security_group
 from pgdyno.targets.aws.rental_journal import RUN, Journal
-from pgdyno.targets.aws.schema import Architecture, Ec2Generator
 from pgdyno.targets.rental import GENERATOR, Note, generator_names, is_generator
 
 Say = Callable[[str], None]

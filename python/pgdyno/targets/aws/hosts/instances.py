@@ -12,11 +12,12 @@ from pgdyno.plan.hosts import SshSpec
 from pgdyno.targets.aws.boto3_clients import AwsError, CapacityError, Cloud, NotThereError, retry_until_settled
 from pgdyno.targets.aws.databases.rds import gibibytes
 from pgdyno.targets.aws.databases.service import wait_for, with_choices, without_none
+from pgdyno.targets.aws.hosts.schema import Architecture, Host, System
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import Place
 from pgdyno.targets.aws.network import vpc_of
 from pgdyno.targets.aws.rental_journal import Journal, Kind
-from pgdyno.targets.aws.schema import Architecture, Host, System, Volume
+from pgdyno.targets.aws.volumes import Volume
 from pgdyno.targets.home import ensure_folder, storing
 
 IMAGES: Mapping[System, str] = {

@@ -24,9 +24,10 @@ from typing import Any
 
 from pgdyno.errors import TargetError
 from pgdyno.targets.aws.boto3_clients import AwsError, NotThereError, Patience
+from pgdyno.targets.aws.hosts.schema import DATA_DEVICE, WAL_DEVICE, Ec2Target
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.location import USER
-from pgdyno.targets.aws.schema import DATA_DEVICE, WAL_DEVICE, DataVolume, Ec2Target
+from pgdyno.targets.aws.volumes import DataVolume
 
 REACHED_WITHIN_S = 600.0
 """The time limit for a running instance to boot until it has printed its key, and again until SSH answers."""

@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import Any
 
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud, NotThereError
-from pgdyno.targets.aws.schema import DATA_DEVICE, WAL_DEVICE
+from pgdyno.targets.aws.hosts.schema import DATA_DEVICE, WAL_DEVICE
 from pgdyno.targets.rental import SECOND_US, Figure, Observed, Span, is_complete, missing
 
 PERIOD_S = 60

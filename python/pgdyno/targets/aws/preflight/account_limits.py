@@ -16,8 +16,9 @@ from pgdyno.targets.aws.databases.aurora import ENGINE as AURORA
 from pgdyno.targets.aws.databases.aurora import STORAGE as AURORA_STORAGE
 from pgdyno.targets.aws.databases.rds import ENGINE as POSTGRES
 from pgdyno.targets.aws.databases.rds import gibibytes
+from pgdyno.targets.aws.databases.schema import AuroraTarget, DatabaseTarget, RdsTarget
 from pgdyno.targets.aws.databases.service import Release
-from pgdyno.targets.aws.schema import AuroraTarget, DatabaseTarget, RdsTarget, Volume
+from pgdyno.targets.aws.volumes import Volume
 from pgdyno.targets.rental import is_generator
 
 ABORT = {"NoCredentials", "NoRegion", "Configuration", "Unreachable", "NoBoto3"}

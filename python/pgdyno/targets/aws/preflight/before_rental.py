@@ -11,6 +11,7 @@ from pgdyno.targets.aws.boto3_clients import ROLE_HINT, AwsError, Cloud, DeniedE
 from pgdyno.targets.aws.databases.aurora import Aurora
 from pgdyno.targets.aws.databases.parameters import CLUSTER, INSTANCE, values_for
 from pgdyno.targets.aws.databases.rds import Rds, gibibytes
+from pgdyno.targets.aws.databases.schema import AuroraTarget, RdsTarget
 from pgdyno.targets.aws.hosts.ec2 import Ec2
 from pgdyno.targets.aws.hosts.generator_hosts import RentedGenerator
 from pgdyno.targets.aws.hosts.instances import (
@@ -22,6 +23,7 @@ from pgdyno.targets.aws.hosts.instances import (
     image_of,
     network_of,
 )
+from pgdyno.targets.aws.hosts.schema import Ec2Generator, Ec2Target
 from pgdyno.targets.aws.inventory import Maker
 from pgdyno.targets.aws.network import vpc_of
 from pgdyno.targets.aws.preflight.account_limits import (
@@ -33,7 +35,7 @@ from pgdyno.targets.aws.preflight.account_limits import (
     zones_of_host,
 )
 from pgdyno.targets.aws.preflight.storage_limits import Limit, attached_limit, instance_limit, volume_limit
-from pgdyno.targets.aws.schema import AuroraTarget, Ec2Generator, Ec2Target, RdsTarget, Volume
+from pgdyno.targets.aws.volumes import Volume
 from pgdyno.targets.rental import GENERATOR, Note
 from pgdyno.units import duration_words
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pgdyno.messages import Message
 from pgdyno.targets.aws.boto3_clients import Cloud
-from pgdyno.targets.aws.schema import Ec2Target, RdsTarget, Volume
+from pgdyno.targets.aws.databases.schema import RdsTarget
+from pgdyno.targets.aws.hosts.schema import Ec2Target
+from pgdyno.targets.aws.volumes import GB, GP3_IOPS, GP3_MBS, Volume, space_unit
 from pgdyno.units import parse_bytes
 
-GB = 1024**3
 STRIPED_FROM_GB = 400
 """The size from which RDS for PostgreSQL stripes a volume over four."""
-GP3, GP3_STRIPED = (3_000, 125), (12_000, 500)
+GP3, GP3_STRIPED = (GP3_IOPS, GP3_MBS), (12_000, 500)
 """IOPS and MB/s of a volume for which the plan requests no others."""
 IO2_MB_S_AN_IOPS, IO2_MOST_MB_S = 0.256, 4_000
 """The throughput of io2 Block Express: 256 kB for each of the IOPS, up to this."""
@@ -59,47 +58,6 @@ def attached_limit(volume: Volume) -> Limit:
     return Limit(iops, min(iops * IO2_MB_S_AN_IOPS, IO2_MOST_MB_S) if volume.type == "io2" else None)
 
 
-@dataclass(frozen=True, slots=True)
-class Most:
-    """The largest values that EBS accepts for a volume of one type."""
-
-    size_gb: int
-    iops: int
-    iops_a_gb: int
-    mb_s: float = 0
-    mb_s_an_iops: float = 0
-
-
-MOST = {
-    "gp3": Most(65_536, 80_000, 500, 2_000, 0.25),
-    "io1": Most(16_384, 64_000, 50),
-    "io2": Most(65_536, 256_000, 1_000),
-}
-"""By type, as Amazon documents them for EBS since September 2025; io2 is Block Express on all current instances."""
-
-
-def refused_by_ebs(volume: Volume) -> Iterator[tuple[str, str, str]]:
-    """Yields what EBS would refuse of `volume`: the key, the reason and the remedy."""
-    most, size_gb = MOST[volume.type], parse_bytes(volume.size) / GB
-    if size_gb > most.size_gb:
-        yield "size", f"{volume.type} has at most {most.size_gb // 1024} TiB", "use less"
-    by_size = most.iops_a_gb * size_gb
-    if volume.iops is not None and volume.iops > most.iops:
-        yield "iops", f"{volume.type} has at most {most.iops:,} IOPS", f"use iops = {most.iops}"
-    elif volume.iops is not None and volume.iops > max(by_size, GP3[0] if volume.type == "gp3" else 0):
-        size = _space_unit(volume.size)
-        message = f"{volume.type} of {size} has at most {by_size:,.0f} IOPS: {most.iops_a_gb:,} for each GiB"
-        yield "iops", message, f"use a size of {-(-volume.iops // most.iops_a_gb)}GB or more, or fewer IOPS"
-    if volume.type != "gp3" or volume.throughput is None:
-        return
-    iops = volume.iops or GP3[0]
-    if volume.throughput > most.mb_s:
-        yield "throughput", f"gp3 has at most {most.mb_s:,.0f} MB/s", f"use throughput = {most.mb_s:.0f}"
-    elif volume.throughput > most.mb_s_an_iops * iops:
-        message = f"gp3 with {iops:,} IOPS has at most {most.mb_s_an_iops * iops:,.0f} MB/s"
-        yield "throughput", message, f"use iops = {volume.throughput * 4} or more"
-
-
 def instance_limit(cloud: Cloud, instance: str) -> Limit | None:
     """Returns the EBS limit of an instance class such as `db.m7g.large`; None if EC2 does not report it.
 
@@ -128,13 +86,9 @@ def limits_of(spec: RdsTarget | Ec2Target, instance: str, limit: Limit | None) -
     ]
 
 
-def _space_unit(size: str) -> str:
-    return re.sub(r"(?<=[0-9])(?=[A-Za-z])", " ", size)
-
-
 def _lower(what: str, kind: str, size: str, of_volume: Limit, instance: str, of_instance: Limit | None) -> Message:
     """Describes a volume; `what` is stored on it, empty for everything."""
-    values = {"what": what, "type": kind, "size": _space_unit(size), "instance_type": instance}
+    values = {"what": what, "type": kind, "size": space_unit(size), "instance_type": instance}
     volume = _of_volume(of_volume)
     if of_instance is None:
         return Message(

@@ -15,8 +15,10 @@ from pgdyno.plan.time_budget.time_and_disk import (
     visits,
 )
 from pgdyno.plan.workload import trial_s
-from pgdyno.targets.aws.checks import GP3_MBS, STRIPED_FROM
-from pgdyno.targets.aws.schema import RESTORE_S, AwsTarget, DatabaseTarget, Ec2Target, RdsTarget
+from pgdyno.targets.aws.databases.schema import RESTORE_S, STRIPED_FROM, DatabaseTarget, RdsTarget
+from pgdyno.targets.aws.hosts.schema import Ec2Target
+from pgdyno.targets.aws.schema import AwsTarget
+from pgdyno.targets.aws.volumes import GP3_MBS
 from pgdyno.units import parse_bytes
 
 COMING_H = 0.5

@@ -12,8 +12,9 @@ from pgdyno.plan.model import Plan, servers_of
 from pgdyno.plan.time_budget.time_and_disk import data_bytes, trial_count, visits
 from pgdyno.plan.workload import trial_s
 from pgdyno.targets.aws.boto3_clients import AwsError, Cloud
-from pgdyno.targets.aws.checks import GP3_IOPS, GP3_MBS, extended_year
 from pgdyno.targets.aws.databases.rds import gibibytes
+from pgdyno.targets.aws.databases.schema import AuroraTarget, DatabaseTarget, RdsTarget, extended_year
+from pgdyno.targets.aws.hosts.schema import Ec2Generator, Ec2Target
 from pgdyno.targets.aws.pricing.duration import (
     copies_data,
     hours_of,
@@ -23,15 +24,8 @@ from pgdyno.targets.aws.pricing.duration import (
 )
 from pgdyno.targets.aws.pricing.prices import CLOUDWATCH, EC2, HOSTS, INSTANCES, METRIC, VPC, Prices, Usage
 from pgdyno.targets.aws.rental_journal import FREE, Kind, Resource
-from pgdyno.targets.aws.schema import (
-    AuroraTarget,
-    AwsTarget,
-    DatabaseTarget,
-    Ec2Generator,
-    Ec2Target,
-    RdsTarget,
-    Volume,
-)
+from pgdyno.targets.aws.schema import AwsTarget
+from pgdyno.targets.aws.volumes import GP3_IOPS, GP3_MBS, Volume
 from pgdyno.targets.estimate import CURRENCY, ONCE, RESERVE, Estimate, Item
 from pgdyno.targets.rental import generator_names
 
