@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from string import Formatter
-from typing import Annotated
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
@@ -38,6 +39,16 @@ class Record(BaseModel):
 
     # most commands read a few of them: a validator is built when its record is first used
     model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
+
+    @classmethod
+    def of_event(cls, event: Mapping[str, Any], **others: object) -> Self:
+        """Returns the record of the fields of a pgdrive event that are called as its own, and `others`.
+
+        Raises KeyError, ValueError.
+        """
+        own = {name: each for name, each in cls.model_fields.items() if name not in others}
+        found = {name: event[name] for name, each in own.items() if name in event or each.is_required()}
+        return cls.model_validate(found | others)
 
 
 def server_name(target: str, instance: int | None) -> str:

@@ -10,13 +10,10 @@ from pathlib import Path
 from pgdyno.errors import EngineError
 from pgdyno.programs import Engine
 from pgdyno.records import (
-    ErrorCount,
     EventRecord,
     Failure,
     FailureId,
     Generator,
-    GeneratorHost,
-    Latency,
     Outcome,
     PhaseFigures,
     ScriptSummary,
@@ -236,70 +233,33 @@ def _where_aborted(hosts: Sequence[Event]) -> str:
 
 def _generator(start: Event, connected: Event | None, end: Event | None, exit_code: int) -> Generator:
     cpu = (end or {}).get("cpu_us") or {}
-    return Generator(
+    return Generator.of_event(
+        start,
         version=start["pgdrive"],
-        workers=start["workers"],
         io=(connected or {}).get("io", "unknown"),
-        seed=start["seed"],
         exit_code=exit_code,
         cpu_user_us=cpu.get("user"),
         cpu_system_us=cpu.get("system"),
-        hosts=[GeneratorHost.model_validate(host) for host in (end or {}).get("generators") or ()],
+        hosts=list((end or {}).get("generators") or ()),
     )
 
 
 def _summary(start: Event, connected: Event | None, end: Event) -> Summary:
     names = {script["id"]: script for script in start["scripts"]}
+    # imported scripts alone have counts of retries
     scripts = [
-        ScriptSummary(
-            id=script["script"],
-            name=names[script["script"]]["name"],
-            weight=names[script["script"]]["weight"],
-            succeeded=script["succeeded"],
-            failed=script["failed"],
-            skipped=script["skipped"],
-            latency_ns=_latency(script["latency_ns"]),
-        )
-        for script in end["scripts"]
+        ScriptSummary.of_event(each | names[each["script"]], retried=None, retries=None) for each in end["scripts"]
     ]
-    return Summary(
-        measured_s=end["measured_s"],
-        scheduled=end["scheduled"],
-        succeeded=end["succeeded"],
-        failed=end["failed"],
-        skipped=end["skipped"],
-        in_flight=end["in_flight"],
-        retried=end["retried"],
-        retries=end["retries"],
-        clients_aborted=end["clients_aborted"],
-        unstarted=end.get("unstarted", 0),
-        tps=end["tps"],
-        latency_ns=_latency(end["latency_ns"]),
+    return Summary.of_event(
+        end,
         connect_us=(connected or {}).get("connect_us", 0),
         scripts=scripts,
-        errors=[ErrorCount(**error) for error in end["errors"]],
         statements=statement_counts(end),
         tpcc=tpcc_figures(end),
         tpch=tpch_figures(end),
         replay=replay_figures(end),
-        phases=[_phase(phase) for phase in end.get("phases") or ()],
+        phases=[PhaseFigures.of_event(phase) for phase in end.get("phases") or ()],
     )
-
-
-def _phase(phase: Event) -> PhaseFigures:
-    counts = ("scheduled", "succeeded", "failed", "skipped", "unstarted")
-    return PhaseFigures(
-        name=phase["name"],
-        result=phase["result"],
-        measured_s=phase["measured_s"],
-        **{name: phase[name] for name in counts},
-        tps=phase["tps"],
-        latency_ns=_latency(phase["latency_ns"]),
-    )
-
-
-def _latency(value: Event | None) -> Latency | None:
-    return None if value is None else Latency.model_validate(value)
 
 
 def _last_line(log: Path) -> str:

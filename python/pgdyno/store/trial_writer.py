@@ -108,6 +108,15 @@ ROWS_AT_ONCE = 5_000
 """Rows of a trial that are in memory at once while it is stored; with their histograms, some 20 MB."""
 _OF_EVENT = frozenset({"event", "t_us", "client", "script", "command", "sqlstate", "message"})
 """Fields with columns of their own."""
+_COUNTS = ("succeeded", "failed", "skipped", "retried", "retries")
+_LATENCIES = {
+    "latency_sum_ns": "sum",
+    "latency_mean_ns": "mean",
+    "latency_min_ns": "min",
+    **{f"{name}_ns": name for name in ("p50", "p95", "p99", "p999")},
+    "latency_max_ns": "max",
+}
+"""Columns, and the figures of `latency_ns` that they have."""
 _ELSEWHERE = {"start": frozenset({"scripts"}), "end": frozenset({"scripts", "histogram", "phases", "ledger"})}
 """Fields that the other tables contain."""
 
@@ -165,29 +174,14 @@ def _interval(tables: TrialTables, trial: int, event: Event, known: Sequence[int
     by_script |= {script["script"]: script for script in event["scripts"]}
     cpu_us = sum(worker["cpu_us"] for worker in event["workers"])
     for number, script in by_script.items():
-        latency = script.get("latency_ns") or {}
         tables.intervals.append(
             IntervalRow(
                 trial=trial,
                 second=event["seq"],
-                from_us=event["from_us"],
-                to_us=event["to_us"],
-                phase=event["phase"],
                 script=number,
-                succeeded=script.get("succeeded", 0),
-                failed=script.get("failed", 0),
-                skipped=script.get("skipped", 0),
-                retried=script.get("retried", 0),
-                retries=script.get("retries", 0),
-                in_flight=event["in_flight"],
-                clients=event["clients"],
-                latency_sum_ns=latency.get("sum"),
-                latency_min_ns=latency.get("min"),
-                p50_ns=latency.get("p50"),
-                p95_ns=latency.get("p95"),
-                p99_ns=latency.get("p99"),
-                p999_ns=latency.get("p999"),
-                latency_max_ns=latency.get("max"),
+                **{name: event[name] for name in ("from_us", "to_us", "phase", "in_flight", "clients")},
+                **{name: script.get(name, 0) for name in _COUNTS},
+                **_latencies(IntervalRow, script),
                 worker_cpu_us=cpu_us,
                 phase_name=_text(event.get("phase_name")),
             )
@@ -220,7 +214,6 @@ def _end(tables: TrialTables, trial: int, event: Event, scripts: Sequence[Event]
 
 
 def _statement(trial: int, script: int, statement: Event, done: Event) -> StatementRow:
-    latency = done.get("latency_ns") or {}
     return StatementRow(
         trial=trial,
         script=script,
@@ -229,12 +222,14 @@ def _statement(trial: int, script: int, statement: Event, done: Event) -> Statem
         text=_text(statement["text"]) or "",
         executions=done.get("executions", 0),
         failures=done.get("failures", 0),
-        latency_mean_ns=latency.get("mean"),
-        p50_ns=latency.get("p50"),
-        p95_ns=latency.get("p95"),
-        p99_ns=latency.get("p99"),
-        latency_max_ns=latency.get("max"),
+        **_latencies(StatementRow, done),
     )
+
+
+def _latencies(row: type[Row], measured: Event) -> dict[str, Any]:
+    """Returns the columns of `row` with figures of `latency_ns`."""
+    latency = measured.get("latency_ns") or {}
+    return {column: latency.get(name) for column, name in _LATENCIES.items() if column in row.__dataclass_fields__}
 
 
 def _event(trial: int, event: Event) -> EventRow:
