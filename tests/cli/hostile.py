@@ -56,7 +56,7 @@ def refusal(text: bytes, severity: str = "ERROR", sqlstate: str = "XX000") -> by
     return message("E", head + text + b"\0\0")
 
 
-POOLER = b"select (pid operator("
+POOLER = b"select /* pgdyno */ (pid operator("
 """Part of the question by which pgdrive recognises a connection pooler."""
 READY = message("Z", b"I")
 DONE = message("C", b"SELECT 1\0") + READY

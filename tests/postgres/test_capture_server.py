@@ -389,7 +389,8 @@ def test_a_server_that_stays_away_leaves_what_was_read(installed: Installation, 
 
 def test_sessions_are_sampled_by_wait_and_pgdynos_own_are_not(logging_server: OwnServer) -> None:
     samples = WaitSamples(reached(logging_server))
-    with application(logging_server) as holder, application(logging_server) as waiter:
+    probe = psycopg.connect(dsn(logging_server), application_name="pgprobe")
+    with probe, application(logging_server) as holder, application(logging_server) as waiter:
         holder.execute("SELECT pg_advisory_lock(1)")
         thread = threading.Thread(target=lambda: waiter.execute("SELECT pg_advisory_lock(1)"))
         thread.start()
@@ -463,6 +464,13 @@ def test_statistics_are_what_ran_and_each_remedy_works(counting_server: OwnServe
             connection.execute(f"INSERT INTO item VALUES ({number}, 'a')".encode())
         for number in range(5):
             connection.execute(f"SELECT count(*) FROM item WHERE id = {number}".encode())
+        for own in (
+            "PREPARE pgprobe_1 AS SELECT 1",
+            "EXECUTE pgprobe_1",
+            "SELECT /* pgprobe */ 2",
+            "select /* pgdyno */ 3",
+        ):
+            connection.execute(own.encode())
         connection.execute("/* user='a secret' */ SELECT id FROM item -- a secret")
         connection.execute("SET application_name = 'a secret'")
         if server.installation.major >= 14:

@@ -437,10 +437,16 @@ def test_lines_of_other_processes_are_counted(tmp_path: Path) -> None:
         [done("SET /* pgdyno */ default_transaction_read_only = on", pid=9), done("SELECT 2", pid=9)],
         [done("SHOW lock_timeout", pid=9), done("\n    SELECT /* pgdyno */ 'active'", pid=9)],
         [Entry("connection authorized: user=a database=b application_name=pgdyno capture", pid=9), done("A", pid=9)],
+        [
+            Entry("connection authorized: user=a database=b application_name=pgprobe SSL enabled", pid=9),
+            done("A", pid=9),
+        ],
+        [done("select /* pgdyno */ (pid = 7)::int4", pid=9), done("set application_name = 'pgdrive'", pid=9)],
+        [done("BEGIN", pid=9), done("EXECUTE pgprobe_3", pid=9)],
     ],
-    ids=["a setting", "a sample", "a connection"],
+    ids=["a setting", "a sample", "a connection", "the probe connects", "a pooler", "the probe"],
 )
-def test_the_captures_own_sessions_are_left_out_where_the_log_has_no_application_names(
+def test_pgdynos_own_sessions_are_left_out_where_the_log_has_no_application_names(
     own: list[Entry], tmp_path: Path
 ) -> None:
     log = [done("SELECT 1"), *(replace(each, ms=ms) for ms, each in enumerate(own, 5000))]

@@ -18,12 +18,12 @@ const ATTEMPTS: u32 = 20;
 /// How much older than its connection a session may seem, when the server's clock is being set, or
 /// when several attempts at the query take time.
 const CLOCKS: Duration = Duration::from_secs(2);
-const SERVER: &str = "select pg_catalog.pg_backend_pid(), \
+const SERVER: &str = "select /* pgdyno */ pg_catalog.pg_backend_pid(), \
     coalesce('at ' || pg_catalog.host(pg_catalog.inet_server_addr()), 'through a socket on its own host'), \
     pg_catalog.current_setting('port')";
 /// The name of a statement that is closed before it can stay in a session.
 const NAME: &str = "pgdyno_pooler";
-const IS_THERE: &str = "select pg_catalog.count(*) from pg_catalog.pg_prepared_statements \
+const IS_THERE: &str = "select /* pgdyno */ pg_catalog.count(*) from pg_catalog.pg_prepared_statements \
     where name operator(pg_catalog.=) 'pgdyno_pooler'";
 
 impl Session {
@@ -40,9 +40,9 @@ impl Session {
         }
         let reported = self.backend_pid();
         let age = self.opened.elapsed() + CLOCKS;
-        // pgnull recognises the query by its beginning
+        // pgnull recognises the query by its beginning, and captures leave out its session by the comment
         let is_own = format!(
-            "select (pid operator(pg_catalog.=) {reported} and pg_catalog.clock_timestamp() \
+            "select /* pgdyno */ (pid operator(pg_catalog.=) {reported} and pg_catalog.clock_timestamp() \
              operator(pg_catalog.-) backend_start operator(pg_catalog.<) pg_catalog.make_interval(secs => {}))\
              ::pg_catalog.int4 from pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid())",
             age.as_secs_f64()

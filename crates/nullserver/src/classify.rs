@@ -87,7 +87,7 @@ impl Keyword {
 
 /// Beginnings of select lists whose answer is more than a number.
 const SELECTS: [(&[u8], RowSet); 6] = [
-    (b"(pid operator(pg_catalog.=)", RowSet::OwnSession),
+    (b"/* pgdyno */ (pid operator(pg_catalog.=)", RowSet::OwnSession),
     (b"c from sbtest", RowSet::Characters),
     (b"distinct c from sbtest", RowSet::Characters),
     (b"count(*) from pgbench_branches", RowSet::Branches),

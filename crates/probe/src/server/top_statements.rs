@@ -77,13 +77,13 @@ impl Asking {
         let (metrics, figures): (Vec<_>, Vec<_>) = figures.unzip();
         let figures = figures.join(", ");
         let schema = schema.as_deref()?;
-        // the probe's own statements are recognized by their text where its role may not exclude
-        // them
+        // the statements of the probe and of pgdyno are recognized by their text where no role
+        // excludes them
         let counters = format!(
             "SELECT /* pgprobe */ s.queryid AS query_id, pg_get_userbyid(s.userid) AS user, d.datname AS database, {figures}
              FROM {schema}.pg_stat_statements(true) AS s LEFT JOIN pg_database AS d ON d.oid = s.dbid
              WHERE s.queryid IS NULL OR (s.query NOT LIKE 'PREPARE pgprobe%'
-               AND s.query NOT LIKE '% /* pgprobe */ %') GROUP BY 1, 2, 3"
+               AND s.query NOT LIKE '% /* pgprobe */ %' AND s.query NOT LIKE '% /* pgdyno */ %') GROUP BY 1, 2, 3"
         );
         let texts = format!(
             "SELECT /* pgprobe */ queryid, CASE WHEN query ILIKE '%password%' THEN '(a statement with a password)'

@@ -78,7 +78,9 @@ class Kind(StrEnum):
 
 OWN_SESSIONS = "pgdyno capture"
 """Application name of the sessions of a capture, whose statements are no part of it."""
-_OWN_STATEMENT = r"^\s*(?:SELECT|SET) /\* pgdyno \*/"
+OWN_NAMES = "(pgdyno|pgprobe)( |$)"
+"""Begins the application names of sessions that are pgdyno's own, and no load."""
+OWN_STATEMENT = r"^\s*[A-Za-z]+ (/\* pg(dyno|probe) \*/|pgprobe_)"
 """Begins their statements: a log of text may have no application names."""
 _OWN = "own"
 _PARAMETER = r"\$[0-9]+ = (NULL|''(?:[^'']|'''')*'')"
@@ -146,12 +148,12 @@ SELECT line, logged_us, key, pid, started, process_number, kind, us,
        CASE WHEN kind IN ('{Kind.WAITING}', '{Kind.ACQUIRED}')
             THEN (TRY_CAST(regexp_extract(message, ' after ([0-9.]+) ms', 1) AS DECIMAL(15, 3)) * 1000)::BIGINT
        END AS lock_us,
-       coalesce(regexp_matches(sql, {quote_text(_OWN_STATEMENT)}), false)
-       OR (kind = '{Kind.CONNECT}' AND contains(message, ' application_name={OWN_SESSIONS}')) AS is_own,
+       coalesce(regexp_matches(sql, {quote_text(OWN_STATEMENT)}), false)
+       OR (kind = '{Kind.CONNECT}' AND regexp_matches(message, ' application_name={OWN_NAMES}')) AS is_own,
        CASE WHEN kind = '{Kind.PLAN}' THEN {{plan_rows}} END AS rows,
        CASE WHEN backend = 'walsender' THEN 'replication'
             WHEN backend NOT IN ('client backend', 'not initialized') OR leader IS NOT NULL THEN 'background'
-            WHEN application = '{OWN_SESSIONS}' THEN '{_OWN}'
+            WHEN regexp_matches(application, '^{OWN_NAMES}') THEN '{_OWN}'
             WHEN starts_with(tail, 'execute fetch from ') THEN 'portal-fetch'
             WHEN starts_with(tail, 'fastpath function call: ') THEN 'function-call'
             WHEN starts_with(message, 'received replication command: ') THEN 'replication'

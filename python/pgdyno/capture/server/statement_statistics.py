@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from pgdyno.capture.logs.log_events import OWN_STATEMENT
 from pgdyno.capture.server.server_session import CapturedServer, Connection
 from pgdyno.capture.server.server_settings import Setting, read_settings, remedy
 from pgdyno.capture.sql_constants import DOLLARS, has_values, is_unclear, without_comments
@@ -26,9 +27,6 @@ STEPS_BETWEEN = 10
 MOST_TEXT = 100_000
 """The longest text that is read, in characters."""
 TEXTS_AT_ONCE = 200
-OWN = "/* pgdyno */"
-"""In every statement of pgdyno's that runs while a capture lasts."""
-
 _EXTENSION = """
     SELECT /* pgdyno */ n.nspname FROM pg_catalog.pg_extension AS e
     JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace WHERE e.extname = 'pg_stat_statements'
@@ -152,7 +150,7 @@ class StatementStatistics:
         left: Counter[str] = Counter()
         for query_id, counts in sorted(self._counts.items(), key=lambda item: -item[1].total_ms):
             text = self._texts.get(query_id)
-            if text is not None and OWN in text:
+            if text is not None and re.match(OWN_STATEMENT, text):
                 continue
             reason = reason_to_leave_out(text)
             if reason is not None or text is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 
-from pgdyno.capture.logs.log_events import OWN_SESSIONS
+from pgdyno.capture.logs.log_events import OWN_NAMES
 from pgdyno.capture.server.server_session import CapturedServer, Connection
 from pgdyno.errors import TargetError
 from pgdyno.messages import Message
@@ -26,7 +26,7 @@ _SAMPLE = """
                 ELSE wait_event_type || ':' || wait_event END,
            count(*), count(*) FILTER (WHERE backend_type = 'client backend')
     FROM pg_catalog.pg_stat_activity
-    WHERE datname = current_database() AND application_name IS DISTINCT FROM %s
+    WHERE datname = current_database() AND coalesce(application_name, '') !~ %s
       AND backend_type IN ('client backend', 'parallel worker')
     GROUP BY 1
 """
@@ -94,6 +94,6 @@ class WaitSamples:
         assert self._connection is not None
         try:
             with answering(self._connection):
-                return list(self._connection.execute(query, {"name": OWN_SESSIONS}).fetchall())
+                return list(self._connection.execute(query, {"name": f"^{OWN_NAMES}"}).fetchall())
         except psycopg.Error as error:
             raise TargetError(f"cannot read the sessions of the server: {str(error).strip()}") from error
