@@ -19,6 +19,12 @@ MICROSECONDS = {"us": 1, "ms": 10**3, "s": 10**6, "min": 60 * 10**6, "h": 3600 *
 """PostgreSQL's units, each in the smallest of its kind."""
 
 
+Value = float | str
+"""Of a setting: a number of bytes, milliseconds or nothing, or a text."""
+_NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)\s*(.*)")
+_UNITS = {**BYTES, **{unit: size / 1000 for unit, size in MICROSECONDS.items()}}
+
+
 def parse_duration_s(text: str) -> float:
     """Returns the seconds in `text`: "10s", "1.5m", "1h 30m". Raises ValueError with the correct format."""
     at, total = 0, 0.0
@@ -111,6 +117,22 @@ def setting_size(count: int) -> str:
     """Formats `count` bytes as a setting, in the largest unit that needs no fraction: 50GB, 1536MB."""
     unit = max((unit for unit in BYTES if count % BYTES[unit] == 0), key=BYTES.__getitem__)
     return f"{count // BYTES[unit]}{unit}"
+
+
+def setting_value(text: str, unit: str | None = None) -> Value:
+    """Return `text` as bytes, milliseconds or a plain number; other text as it is.
+
+    `unit` is the unit in pg_settings, such as 8kB, for a number without one.
+    """
+    found = _NUMBER.fullmatch(text.strip())
+    if found is None:
+        return text
+    number, own = float(found[1]), found[2] or unit or ""
+    times, name = (float(many[1]), many[2]) if (many := _NUMBER.fullmatch(own)) else (1.0, own)
+    if not own:
+        return number
+    size = _UNITS.get(name)
+    return text if size is None else number * times * size
 
 
 def counted(count: int, noun: str, nouns: str | None = None) -> str:

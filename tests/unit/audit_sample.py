@@ -520,9 +520,33 @@ def on_disks(a: str, b: str | None) -> Fingerprint:
 
 def indexes_of_b(b: str) -> Fingerprint:
     """A fingerprint of targets a and b; b's table has the indexes `b`."""
-    server = ServerPrint(version="18.6", version_full="PostgreSQL 18.6", indexes={"public.t": "btree (a)"})
-    servers = {"a": server, "b": server.model_copy(update={"indexes": {"public.t": b}})}
+    return print_of_b(indexes={"public.t": b})
+
+
+def print_of_b(**fields: object) -> Fingerprint:
+    """A fingerprint of targets a and b, of which b has other `fields`."""
+    server = ServerPrint(
+        version="18.6",
+        version_full="PostgreSQL 18.6",
+        configure="--with-icu",
+        collation="C",
+        dataset_marks=["pgbench scale 10"],
+        indexes={"public.t": "btree (a)"},
+    )
+    servers = {"a": server, "b": server.model_copy(update=fields)}
     return on_disks("ext4", "ext4").model_copy(update={"servers": servers})
+
+
+def threaded(b: int) -> FakeRun:
+    """A run in which the generator had 2 threads in trials of a, and `b` in those of b."""
+    return changed(
+        own(),
+        lambda trial: {
+            "generator": trial.generator and trial.generator.model_copy(
+                update={"workers": b if trial.target == "b" else 2}
+            )
+        },
+    )  # fmt: skip
 
 
 def dipping(seconds: int, rate: float = 3_000.0) -> list[float]:

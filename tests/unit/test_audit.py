@@ -33,10 +33,12 @@ from tests.unit.audit_sample import (
     of,
     on_disks,
     own,
+    print_of_b,
     printed,
     probed,
     quiet_looks,
     steady_probe,
+    threaded,
     way,
 )
 
@@ -450,7 +452,9 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
         probed(own(changed_b={"shared_buffers": "2GB"}), lambda trial: hits(0.96 if trial.target == "b" else 0.99)),
     ),
     ("dataset-differs", CAUTION, sized(1.06), sized(1.04)),
-    ("indexes-differ", CAUTION, own(fingerprint=indexes_of_b("btree (b)")), own(fingerprint=indexes_of_b("btree (a)"))),
+    ("arms-differ", CAUTION, own(fingerprint=indexes_of_b("btree (b)")), own(fingerprint=indexes_of_b("btree (a)"))),
+    ("arms-differ", CAUTION, own(fingerprint=print_of_b(data_checksums=True)), own(fingerprint=print_of_b())),
+    ("arms-differ", CAUTION, threaded(4), threaded(2)),
     ("maintenance-one-arm", CAUTION, probed(own(), ran("checkpoints", "timed", "b")), probed(own(), ran())),
     (
         "maintenance-one-arm",

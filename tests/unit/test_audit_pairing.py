@@ -10,12 +10,23 @@ import pytest
 
 from pgdyno.analyse.pairs import Metric
 from pgdyno.audit import Severity, audit
-from pgdyno.audit.pairing import Pairing, pairing_between, pairing_of_arms, pairing_within
-from pgdyno.audit.setting_values import setting_value
-from pgdyno.records import NetworkPathRecord, TrialRecord
+from pgdyno.audit.pairing import PAIR_RULES, Pairing, pairing_between, pairing_of_arms, pairing_within
+from pgdyno.records import NetworkPathRecord, ServerPrint, TrialRecord
 from pgdyno.store.trial_tables import SeriesRow, SettingRow
-from tests.unit.audit_disturbed import hits, on_host
-from tests.unit.audit_sample import ROW, FakeRun, changed, own, printed, probed, way
+from pgdyno.units import setting_value
+from tests.unit.audit_disturbed import failing, hits, on_host, ran, sized
+from tests.unit.audit_sample import (
+    ROW,
+    FakeRun,
+    changed,
+    each_second,
+    own,
+    print_of_b,
+    printed,
+    probed,
+    threaded,
+    way,
+)
 from tests.unit.test_fingerprint import BASE, SERVER
 
 
@@ -291,3 +302,49 @@ def test_the_defaults_of_another_version_belong_to_it() -> None:
     assert (found.brought, [each.topic for each in found.confounders]) == (["effective_io_concurrency 16 (1)"], [])
     of_machines = pairing_within(replace(own(), server=settings), "protocol", ["a"], ["b"])
     assert (of_machines.brought, [each.topic for each in of_machines.confounders]) == ([], ["effective_io_concurrency"])
+
+
+FACTS = {
+    "configure": "--enable-cassert",
+    "data_checksums": True,
+    "collation": "de_DE.UTF-8",
+    "dataset_marks": ["pgbench scale 20"],
+    "indexes": {"public.t": "btree (b)"},
+    "settings_changed": {"fsync": "off"},
+    "version": "16.9",
+    "version_full": "PostgreSQL 18.6 with assertions",
+}
+"""Another value for each fact of a server."""
+FOUND = {
+    "workers": threaded(4),
+    "way": own(ways=lambda _, target: way(200, "eu-1a", "eu-1a", f"Xeon of {target}"), fingerprint=BASE),
+    "swapping": probed(own(), lambda each: each_second(60.0, "paging", swapped_in=1e6 * (each.target == "b"))),
+    "errors": failing(b=700),
+    "maintenance": probed(own(), ran("checkpoints", "timed", "b")),
+    "other load": probed(own(), lambda trial: on_host(steal=0.04 if trial.target == "b" else 0.0)),
+    "cache contents": cached("one", 0.99, 0.96),
+    "dataset size": sized(1.06),
+    "network path": own(kind_b="dsn", ways=lambda _, name: way(100.0 if name == "a" else 2_500.0)),
+    "placement": own(asked_b={"connect": "tcp"}),
+}
+"""Two arms of a run that differ in each fact of trials, and in what each rule about arms finds."""
+
+
+def differing_in(field: str) -> FakeRun:
+    taken, versions = print_of_b(**{field: FACTS[field]}), ("18.6", "16.9" if field == "version" else "18.6")
+    return own(fingerprint=taken, versions=versions, changed_b={"fsync": "off"} if field == "settings_changed" else {})
+
+
+@pytest.mark.parametrize("fact", [*FACTS, *FOUND])
+def test_a_fact_is_seen_by_the_audit_and_by_the_comparison(fact: str) -> None:
+    run = differing_in(fact) if fact in FACTS else FOUND[fact]
+    passed = {each.message for each in audit(own(fingerprint=print_of_b())) if each.checked}
+    assert [each for each in audit(run) if each.checked and each.message not in passed]
+    found = pairing_within(run, "protocol", ["a"], ["b"])
+    assert found.refused or found.invalid or found.confounders
+
+
+def test_no_fact_is_without_a_case() -> None:
+    assert ServerPrint.model_fields.keys() - FACTS.keys() == {"loaded_without_wal"}
+    of_prints = {"hardware", "setting", "version"}
+    assert {rule.topic for rule in PAIR_RULES} - FOUND.keys() == of_prints

@@ -102,6 +102,8 @@ class Rule:
     """Where reports show it: rules with a lower number come first."""
     needs_rate: bool = False
     """Whether it judges a stream of many transactions, as tpch has none."""
+    topic: str = ""
+    """What may confound a comparison, in a word or two, if the rule compares arms: `compare` applies it to two runs."""
 
     def findings(self, subject: Subject) -> list[Finding]:
         try:

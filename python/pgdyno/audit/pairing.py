@@ -7,13 +7,22 @@ targets of one run (`audit.pair_run`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from pgdyno.analyse.comparison import Comparison
 from pgdyno.analyse.pairs import VERSION, Arms, Confounder, Metric, arm_name
 from pgdyno.audit.arms import PairRun, Side
+from pgdyno.audit.facts import (
+    CHANGED,
+    CLASS,
+    fingerprint_of_run,
+    server_differences,
+    target_differences,
+    without_alike,
+    words_of,
+)
 from pgdyno.audit.finding import Finding, Severity
 from pgdyno.audit.latency_differences import latency_differences
 from pgdyno.audit.load_differences import load_differences, unit_differences, worker_differences
@@ -23,15 +32,16 @@ from pgdyno.audit.rules import (
     default_differs,
     drift,
     durability,
-    hardware_differs,
-    indexes_differ,
+    errors_one_arm,
+    maintenance_one_arm,
     network_floor,
     other_load,
     placement_differs,
     settings_differ,
+    swapping,
     version_differs,
 )
-from pgdyno.audit.setting_values import alike, values_at, with_session_settings
+from pgdyno.audit.run_rules import RULES
 from pgdyno.audit.subject import AuditRun, Subject
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint.differences import (
@@ -39,41 +49,19 @@ from pgdyno.fingerprint.differences import (
     Difference,
     Weight,
     comparable,
-    print_of,
     topic_of,
     unknown_of,
 )
 from pgdyno.messages import Message
-from pgdyno.records import Fingerprint, Manifest
+from pgdyno.records import Manifest
 
-TOPICS = {
-    durability.RULE.id: "setting",
-    settings_differ.RULE.id: "setting",
-    network_floor.RULE.id: "network path",
-    placement_differs.RULE.id: "placement",
-    hardware_differs.RULE.id: "hardware",
-    version_differs.RULE.id: VERSION,
-    cache_differs.RULE.id: "cache contents",
-    dataset_differs.RULE.id: "dataset size",
-    indexes_differ.RULE.id: "indexes",
-    other_load.RULE.id: "other load",
-}
+PAIR_RULES = tuple(rule for rule in RULES if rule.topic)
+TOPICS = {rule.id: rule.topic for rule in PAIR_RULES}
 """Rules about pairs, whose findings concern the comparison and no single trial, with the topic of each."""
 ABOUT_ARMS = frozenset([*TOPICS, drift.RULE.id])
 """Rules that judge how the trials of the arms relate to each other: leaving out the trials that they name would leave
 no arm.
 """
-PAIR_RULES = (
-    durability.RULE,
-    settings_differ.RULE,
-    network_floor.RULE,
-    placement_differs.RULE,
-    hardware_differs.RULE,
-    version_differs.RULE,
-    cache_differs.RULE,
-    dataset_differs.RULE,
-    other_load.RULE,
-)
 GROUPS = {
     "hardware": frozenset(["processor", "memory", "hypervisor", "storage"]),
     "placement": frozenset(["network path"]),
@@ -133,7 +121,7 @@ def pairing_between(base: AuditRun, other: AuditRun, by: str | None = None, metr
         *(() if metric.is_latency else unit_differences(base.trials, other.trials)),
         *(latency_differences(base.trials, other.trials) if metric.is_latency else ()),
     ]
-    prints = [_print_of(run) for run in (base, other)]
+    prints = [fingerprint_of_run(run) for run in (base, other)]
     if prints[0] is not None and prints[1] is not None:
         # the points contain the scale: the plan's differs if the sweep sets it
         of_prints = without_alike(comparable(prints[0], prints[1]), sides)
@@ -141,7 +129,7 @@ def pairing_between(base: AuditRun, other: AuditRun, by: str | None = None, metr
     _sort(differences, factor, found)
     for pair in sides:
         _add_findings(pair, factor, found)
-        _sort(_of_servers(*pair), factor, found)
+        _sort(server_differences(*pair), factor, found)
     found.cautions.extend(_unknown(base.manifest, other.manifest))
     return found
 
@@ -161,14 +149,12 @@ def pairing_within(run: AuditRun, by: str, base: Iterable[str], other: Iterable[
         versions = {known[name] for name in (a, b) if name in known}
         if by == "target" and len(versions) < 2:
             factor = "settings"
-        prints = [_of_target(_print_of(run), name) for name in (a, b)]
-        if prints[0] is not None and prints[1] is not None:
-            _sort(without_alike(comparable(prints[0], prints[1]), [sides]), factor, found)
-        _add_findings(sides, factor, found)
-        machines = list(_of_servers(*sides))
-        if all(each.field != CLASS for each in machines):
+        differences = target_differences(*sides)
+        if any(each.field == CLASS for each in differences):
             # of one class, which the plan chose, servers may have other processors, which it did not
-            _sort(machines, factor, found)
+            differences = [each for each in differences if not each.field.startswith("way.")]
+        _sort(differences, factor, found)
+        _add_findings(sides, factor, found)
     # the plan chose the lesser differences within one run, and the audit names them
     found.cautions.clear()
     return found
@@ -201,9 +187,7 @@ def _pairing_of_servers(run: AuditRun, by: str, base: str, other: str) -> Pairin
 def inequalities(run: AuditRun, base: str, other: str) -> list[Message]:
     """Return in what two targets of a run differ that are to be equal; figures of their trials do not count."""
     sides = (Side(run, base), Side(run, other))
-    a, b = (_of_target(_print_of(run), name) for name in (base, other))
-    differences = without_alike(comparable(a, b), [sides]) if a is not None and b is not None else []
-    differences = [each for each in differences if _makes_unequal(each)]
+    differences = [each for each in target_differences(*sides) if _makes_unequal(each)]
     found = Pairing()
     _add_findings(sides, "", found)
     known = {topic_of(each.field) for each in differences} | CHANGING
@@ -214,7 +198,15 @@ def inequalities(run: AuditRun, base: str, other: str) -> list[Message]:
     ]
 
 
-_CHANGING = (cache_differs.RULE, dataset_differs.RULE, network_floor.RULE, other_load.RULE)
+_CHANGING = (
+    cache_differs.RULE,
+    dataset_differs.RULE,
+    errors_one_arm.RULE,
+    maintenance_one_arm.RULE,
+    network_floor.RULE,
+    other_load.RULE,
+    swapping.RULE,
+)
 CHANGING = {TOPICS[rule.id] for rule in _CHANGING}
 """Topics of rules that judge by the trials' figures, which differ by chance between equal targets."""
 
@@ -223,7 +215,7 @@ def _makes_unequal(difference: Difference) -> bool:
     topic = topic_of(difference.field)
     if difference.severity in (Weight.REFUSED, Weight.CONFOUNDER) or topic == VERSION:
         return difference.why != UNKNOWN
-    return _CHANGED in difference.field and topic not in settings_differ.ITS_OWN
+    return CHANGED in difference.field and topic not in settings_differ.ITS_OWN
 
 
 def _factor(by: str | None) -> str:
@@ -237,7 +229,7 @@ def _factor(by: str | None) -> str:
 
 def _covers(factor: str, topic: str, where: str) -> bool:
     if factor == "settings" or factor.startswith("settings."):
-        is_setting = _CHANGED in where or where.startswith("settings.") or where in _OF_SETTINGS
+        is_setting = CHANGED in where or where.startswith("settings.") or where in _OF_SETTINGS
         return is_setting and factor in ("settings", f"settings.{topic}")
     return topic == factor or topic in GROUPS.get(factor, ())
 
@@ -264,36 +256,6 @@ def _sort(differences: Iterable[Difference], factor: str, found: Pairing) -> Non
 def sides_of(base: AuditRun, other: AuditRun) -> list[tuple[Side, Side]]:
     """Return the matched targets of two runs."""
     return [(Side(base, a), Side(other, b)) for a, b in _matched(base, other)]
-
-
-def without_alike(differences: Sequence[Difference], sides: Sequence[tuple[Side, Side]]) -> list[Difference]:
-    """Return `differences` without settings of equal value: a default and its explicit value, 1GB and 1024MB.
-
-    `sides` are the matched targets; the first of a pair gives its name to the fields.
-    """
-    names = {topic_of(each.field) for each in differences if _CHANGED in each.field}
-    kept = [[values_at(side.run, names).get(side.target, {}) for side in pair] for pair in sides]
-
-    def is_alike(each: Difference) -> bool:
-        target, changed, name = each.field.removeprefix("servers.").partition(_CHANGED)
-        return bool(changed) and any(
-            alike([each.a, each.b], [values.get(name) for values in of])
-            for pair, of in zip(sides, kept, strict=True)
-            if pair[0].target == target
-        )
-
-    return [each for each in differences if not is_alike(each)]
-
-
-_CHANGED = ".settings_changed."
-
-
-def words_of(difference: Difference) -> Message:
-    """Describe a difference in one sentence."""
-    is_setting = "settings" in difference.field
-    absent = Message("default-value", "default") if is_setting else Message("no-value", "none")
-    a, b = (absent if text is None else text for text in (difference.a, difference.b))
-    return Message("difference", "{field}: {a} vs {b}: {why}", field=difference.field, a=a, b=b, why=difference.why)
 
 
 def _add(found: Pairing, confounder: Confounder) -> None:
@@ -366,8 +328,8 @@ def _is_of_pair(finding: Finding) -> bool:
         return finding.severity is Severity.INVALID
     if finding.rule == version_differs.RULE.id:
         return True
-    if finding.rule == other_load.RULE.id:
-        return finding.id == "other-load-differs"
+    if finding.rule in (other_load.RULE.id, swapping.RULE.id):
+        return finding.id in ("other-load-differs", "swapping-one-arm")
     if finding.rule in (network_floor.RULE.id, placement_differs.RULE.id):
         named = {str(each.figures["target"]) for each in finding.evidence if "target" in each.figures}
         return len(named) > 1
@@ -378,47 +340,11 @@ def _is_of_pair(finding: Finding) -> bool:
     return finding.severity is not Severity.NOTE
 
 
-CLASS = "way.instance"
-"""The field of differences between the classes of rented servers."""
-
-
-def _of_servers(base: Side, other: Side) -> Iterator[Difference]:
-    seen = [[trial.way for trial in side.trials() if trial.way is not None] for side in (base, other)]
-    for name, why in (
-        ("instance", Message("other-class", "different server classes")),
-        ("cpu_model", Message("other-server-processor", "different server processors")),
-    ):
-        known = [sorted({str(value) for way in ways if (value := getattr(way, name)) is not None}) for ways in seen]
-        if all(known) and known[0] != known[1]:
-            yield Difference(f"way.{name}", ", ".join(known[0]), ", ".join(known[1]), Weight.CONFOUNDER, why)
-
-
 def _matched(base: AuditRun, other: AuditRun) -> list[tuple[str, str]]:
     names = [list(dict.fromkeys(trial.target for trial in run.trials)) for run in (base, other)]
     if [len(each) for each in names] == [1, 1]:
         return [(names[0][0], names[1][0])]
     return [(name, name) for name in names[0] if name in names[1]]
-
-
-def _print_of(run: AuditRun) -> Fingerprint | None:
-    taken = print_of(run.manifest)
-    if taken is None:
-        return None
-    servers = {
-        name: server.model_copy(
-            update={"settings_changed": with_session_settings(run.trials, name, server.settings_changed)}
-        )
-        for name, server in taken.servers.items()
-    }
-    return taken.model_copy(update={"servers": servers})
-
-
-def _of_target(taken: Fingerprint | None, name: str) -> Fingerprint | None:
-    if taken is None or name not in taken.servers:
-        return None
-    disks = {role: disk for role, disk in taken.host.disks.items() if role.endswith(f" of {name}")}
-    host = taken.host.model_copy(update={"disks": disks})
-    return taken.model_copy(update={"host": host, "servers": {name: taken.servers[name]}})
 
 
 def _unknown(base: Manifest, other: Manifest) -> list[Message]:

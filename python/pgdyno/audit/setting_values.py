@@ -8,30 +8,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pgdyno.audit.subject import AuditRun
 from pgdyno.records import TrialRecord
 from pgdyno.store.trial_tables import SettingRow
-from pgdyno.units import BYTES, MICROSECONDS
+from pgdyno.units import Value, setting_value
 
-Value = float | str
 ReportedSettings = Mapping[str, Mapping[str, str]]
 """Settings that are not the default, as SHOW prints them, by target and name."""
-
-_NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)\s*(.*)")
-_UNITS = {**BYTES, **{unit: size / 1000 for unit, size in MICROSECONDS.items()}}
-
-
-def setting_value(text: str, unit: str | None = None) -> Value:
-    """Return `text` as bytes, milliseconds or a plain number; other text as it is.
-
-    `unit` is the unit in pg_settings, such as 8kB, for a number without one.
-    """
-    found = _NUMBER.fullmatch(text.strip())
-    if found is None:
-        return text
-    number, own = float(found[1]), found[2] or unit or ""
-    times, name = (float(many[1]), many[2]) if (many := _NUMBER.fullmatch(own)) else (1.0, own)
-    if not own:
-        return number
-    size = _UNITS.get(name)
-    return text if size is None else number * times * size
 
 
 def is_off(line: str) -> bool:

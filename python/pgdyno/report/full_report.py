@@ -14,9 +14,10 @@ from pgdyno.analyse.pairs import between, differing_parameters, usual_metric
 from pgdyno.analyse.price import PriceList, prices_of
 from pgdyno.analyse.series import Series
 from pgdyno.audit import Finding, judged
+from pgdyno.audit.facts import without_alike
 from pgdyno.audit.latency_differences import overloaded
 from pgdyno.audit.load_differences import measures_otherwise
-from pgdyno.audit.pairing import sides_of, without_alike
+from pgdyno.audit.pairing import sides_of
 from pgdyno.audit.setting_values import alike_settings
 from pgdyno.audit.subject import Subject
 from pgdyno.errors import UsageError

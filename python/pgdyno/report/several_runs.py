@@ -10,6 +10,7 @@ from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.pairs import Arms, Confounder, Metric, between, usual_metric, usual_split, within
 from pgdyno.analyse.series import Series, text
 from pgdyno.audit import Finding
+from pgdyno.audit.facts import words_of
 from pgdyno.audit.latency_differences import overloaded
 from pgdyno.audit.pairing import (
     of_single_trials,
@@ -17,7 +18,6 @@ from pgdyno.audit.pairing import (
     pairing_of_arms,
     topic_of_pair,
     trials_of,
-    words_of,
 )
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint.differences import topic_of

@@ -80,4 +80,5 @@ RULE = Rule(
     "https://www.postgresql.org/docs/current/monitoring-stats.html, pg_stat_database",
     _check,
     place=190,
+    topic="cache contents",
 )

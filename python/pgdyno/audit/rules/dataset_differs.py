@@ -85,4 +85,5 @@ RULE = Rule(
     "docs/design/method.md, Order",
     _check,
     place=200,
+    topic="dataset size",
 )

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
 from pgdyno.audit.rules.settings_differ import ITS_OWN
-from pgdyno.audit.setting_values import rows_of_targets, setting_value, with_session_settings
+from pgdyno.audit.setting_values import rows_of_targets, with_session_settings
 from pgdyno.audit.subject import AuditRun, Subject
 from pgdyno.fingerprint.differences import HEAVY_SETTINGS
 from pgdyno.messages import Message
 from pgdyno.store.trial_tables import SettingRow
-from pgdyno.units import first_names, setting_size
+from pgdyno.units import first_names, setting_size, setting_value
 
 CHANGE_SPEED = HEAVY_SETTINGS | frozenset(
     [

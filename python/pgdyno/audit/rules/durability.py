@@ -121,4 +121,5 @@ RULE = Rule(
     "https://www.postgresql.org/docs/current/non-durability.html",
     _check,
     place=160,
+    topic="setting",
 )

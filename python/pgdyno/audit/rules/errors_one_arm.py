@@ -113,4 +113,5 @@ RULE = Rule(
     "docs/design/method.md, Gates",
     _check,
     place=330,
+    topic="errors",
 )

@@ -147,4 +147,5 @@ RULE = Rule(
     "docs/design/method.md, Gates",
     _check,
     place=130,
+    topic="hardware",
 )

@@ -87,4 +87,5 @@ RULE = Rule(
     "docs/reference/probe.md, checkpoints; tables",
     _check,
     place=230,
+    topic="maintenance",
 )

@@ -250,4 +250,5 @@ RULE = Rule(
     _check,
     place=50,
     needs_rate=True,
+    topic="network path",
 )

@@ -171,4 +171,5 @@ RULE = Rule(
     "docs/reference/probe.md, cpu",
     _check,
     place=110,
+    topic="other load",
 )

@@ -145,4 +145,5 @@ RULE = Rule(
     "docs/design/method.md, Gates",
     _check,
     place=120,
+    topic="placement",
 )

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
-from pgdyno.audit.setting_values import Value, alike_settings, values_at, with_session_settings
+from pgdyno.audit.setting_values import alike_settings, values_at, with_session_settings
 from pgdyno.audit.subject import Subject
 from pgdyno.fingerprint.differences import HEAVY_SETTINGS
 from pgdyno.messages import Message
+from pgdyno.units import Value
 
 ITS_OWN = frozenset(
     [
@@ -100,4 +101,5 @@ RULE = Rule(
     "pgdyno.fingerprint.differences",
     _check,
     place=140,
+    topic="setting",
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
+from pgdyno.audit.arms import Arms, compared_arms
 from pgdyno.audit.finding import Evidence, MissingError, Rule, RuleFinding, Severity
+from pgdyno.audit.rules.maintenance_one_arm import MANY
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
 from pgdyno.units import format_size
@@ -35,6 +37,28 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             [Evidence(at=each.at(), figures={"swapped_bytes": round(swapped[each.number])}) for each in samples],
             "lower shared_buffers or work_mem, stop other programs, or use a host with more memory",
         )
+        yield from _in_one_arm(compared_arms(subject), {sample.number for sample in samples})
+
+
+def _in_one_arm(arms: Arms, swapped: Set[int]) -> Iterator[RuleFinding]:
+    numbers = {name: [each.number for each in samples] for name, samples in arms.items()}
+    without = [name for name, some in numbers.items() if not swapped & set(some)]
+    for name, some in numbers.items():
+        met = [number for number in some if number in swapped]
+        if without and len(met) >= MANY * len(some):
+            yield RuleFinding(
+                Severity.CAUTION,
+                Message(
+                    "swapping-one-arm",
+                    "the host swapped in {trials} of {all} trials of {at}, and in none of {others}",
+                    trials=len(met),
+                    all=len(some),
+                    at=name,
+                    others=", ".join(without),
+                ),
+                met,
+                advice="compare both on a host with enough memory, unless memory is what is compared",
+            )
 
 
 RULE = Rule(
@@ -45,4 +69,5 @@ RULE = Rule(
     "docs/reference/probe.md, paging",
     _check,
     place=115,
+    topic="swapping",
 )

@@ -47,4 +47,5 @@ RULE = Rule(
     "pgdyno.fingerprint.differences",
     _check,
     place=150,
+    topic="version",
 )

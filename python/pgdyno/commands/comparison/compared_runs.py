@@ -13,6 +13,7 @@ from pgdyno.analyse.pairs import Arms, Metric, between, usual_metric, usual_spli
 from pgdyno.analyse.price import PriceComparison, PriceList, compare_prices, prices_of
 from pgdyno.analyse.series import Series, varying
 from pgdyno.audit import Finding, Severity, audit
+from pgdyno.audit.facts import words_of
 from pgdyno.audit.latency_differences import overloaded
 from pgdyno.audit.load_differences import UNIT
 from pgdyno.audit.pairing import (
@@ -24,7 +25,6 @@ from pgdyno.audit.pairing import (
     pairing_between,
     pairing_of_arms,
     trials_of,
-    words_of,
 )
 from pgdyno.commands.support.options import MetricName
 from pgdyno.commands.support.report_files import read_prices
