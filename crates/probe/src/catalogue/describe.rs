@@ -6,7 +6,7 @@ use super::{Side, Source, sources};
 use crate::server::of_version;
 
 /// Major versions with a column in the table.
-const MAJORS: std::ops::RangeInclusive<i32> = 10..=18;
+const MAJORS: std::ops::RangeInclusive<i32> = 10..=19;
 
 /// Markdown with a heading, a line and a table for each source.
 pub fn markdown() -> String {

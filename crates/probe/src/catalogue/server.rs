@@ -3,7 +3,7 @@
 use super::{Metric, Side, Source, amount, gauge};
 
 pub(super) const SOURCES: &[&Source] =
-    &[&SESSIONS, &WAL_POSITION, &WAL, &CHECKPOINTS, &CONTROL, &BGWRITER, &IO, &DATABASE];
+    &[&SESSIONS, &WAL_POSITION, &WAL, &CHECKPOINTS, &CONTROL, &BGWRITER, &IO, &LOCKS, &DATABASE];
 
 pub(super) const fn of(name: &'static str, read_from: &'static str, metrics: &'static [Metric]) -> Source {
     Source { name, side: Side::Server, read_from, labels: &[], sparse: false, from_zero: false, metrics }
@@ -120,6 +120,20 @@ const IO: Source = Source {
             amount("reuses", "count", "buffers of a ring used again"),
             amount("fsyncs", "count", "files synced"),
             amount("fsync_time", "ms", "of these"),
+        ],
+    )
+};
+
+const LOCKS: Source = Source {
+    labels: &[("type", "relation, tuple, transactionid, …")],
+    sparse: true,
+    ..of(
+        "locks",
+        "`pg_stat_lock` (from 19)",
+        &[
+            amount("waits", "count", "locks granted after a wait of more than deadlock_timeout"),
+            amount("wait_time", "ms", "of these"),
+            amount("fastpath_exceeded", "count", "weak locks for which a session had no fast-path slot left"),
         ],
     )
 };

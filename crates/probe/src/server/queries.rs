@@ -188,6 +188,7 @@ const QUERIES: &[Query] = &[
            extend_bytes AS extended, extend_time, hits, evictions, reuses, fsyncs, fsync_time
          FROM pg_stat_io",
     ),
+    query("locks", 19, NEWEST, "SELECT locktype AS type, waits, wait_time, fastpath_exceeded FROM pg_stat_lock"),
     query("database", OLDEST, 11, concat!(database!(), of_this_database!())),
     query("database", 12, 13, concat!(database!(), ", checksum_failures", of_this_database!())),
     query("database", 14, 17, concat!(database!(), ", checksum_failures", sessions!(), of_this_database!())),
@@ -284,7 +285,7 @@ mod tests {
 
     #[test]
     fn every_source_of_the_server_has_a_statement_for_the_newest_version() {
-        let asked: HashSet<_> = of_version(18).map(|query| query.source).collect();
+        let asked: HashSet<_> = of_version(19).map(|query| query.source).collect();
         let known = sources().into_iter().filter(|source| source.side == Side::Server);
         // its statement depends on the extension's version instead of the server's
         let known = known.filter(|source| source.name != "statements");
