@@ -70,6 +70,34 @@ def test_own_tables_are_not_in_a_database_that_pgdyno_creates(plan: Path, more: 
     assert (("target.db", message, remedy) in warned(plan)) is warns
 
 
+def test_a_load_shorter_than_a_second_is_named(plan: Path) -> None:
+    ((path, message, _),) = warned(plan, "trial.duration=30ms")
+    assert (path, message.split(" are")[0]) == ("trial.duration", "30 ms")
+
+
+@pytest.mark.parametrize(
+    ("statement", "warns"),
+    [
+        ("SET work_mem = '8MB';", True),
+        ("BEGIN; set local Work_Mem to '8MB';", True),
+        ("SELECT set_config('work_mem', '8MB', false);", True),
+        ("-- SET work_mem = '8MB'\nSET jit = off;", False),
+    ],
+)
+def test_a_script_that_overrides_a_setting_of_the_plan_is_named(plan: Path, statement: str, warns: bool) -> None:
+    (plan.parent / "q.sql").write_text(f"{statement}\nSELECT 1;\n")
+    plan.write_text(TWO.replace("select-only", "q.sql"))
+    found = warned(plan, "sweep.settings.work_mem=['4MB', '64MB']")
+    expected = ("sweep.settings.work_mem", "q.sql sets work_mem itself, which overrides this value")
+    assert (expected in [each[:2] for each in found]) is warns
+
+
+@pytest.mark.parametrize(("key", "scale"), [("workload.scale", "10000000"), ("sweep.scale", "[10, 10000000]")])
+def test_a_scale_that_no_disk_holds_is_named(plan: Path, key: str, scale: str) -> None:
+    message = "the dataset would have about 150 TB, more than any disk"
+    assert (key, message) in [each[:2] for each in warned(plan, f"{key}={scale}")]
+
+
 @pytest.mark.parametrize("name", ["aurora-sysbench", "graviton-pgbench", "pgecons-queries", "pgecons-tprocc"])
 def test_a_plan_of_the_catalogue_on_this_machine_has_no_warning(name: str) -> None:
     assert [(each.path, each.message) for each in load_plan(name, (), "embedded").warnings] == []

@@ -97,10 +97,10 @@ def test_points_beside_the_product_and_in_its_place(tmp_path: Path) -> None:
 def test_an_expression_in_a_setting_needs_a_parameter(tmp_path: Path) -> None:
     (found,) = points(
         tmp_path,
-        'clients = 8\nsettings.max_connections = "clients + 10"\nsettings.work_mem = "scale"\n'
+        'clients = 8\nsettings.max_connections = "clients + 10"\nsettings.lc_messages = "scale"\n'
         'settings.search_path = "a, b"\nvariables.rows = "variables.range * scale / 3"\nvariables.sum = "1 + 1"',
     )
-    assert found.settings == {"max_connections": "18", "search_path": "a, b", "work_mem": "scale"}
+    assert found.settings == {"max_connections": "18", "search_path": "a, b", "lc_messages": "scale"}
     assert found.variables == {"rows": "166.66666666666666", "sum": "1 + 1"}
 
 
@@ -149,6 +149,18 @@ WRONG = [
     ('clients = 1\n"settings.port" = 1', "settings.port", 2, "chooses a free one", "remove"),
     ("clients = 1\nsettings.Port = [1, 2]", "settings.Port", 2, "chooses a free one", "remove"),
     ('clients = 1\nsettings.work_mem = ["1MB",\n"1MB"]', "settings.work_mem[1]", 3, "1MB is listed twice", "repeats"),
+    (
+        'clients = 1\nsettings.work_mem = ["4MB",\n"4096kB"]',
+        "settings.work_mem[1]", 3, "4096kB is the same value as 4MB", "repeats",
+    ),
+    ('clients = 1\nsettings.work_mem = "4M"', "settings.work_mem", 2, "no unit of PostgreSQL", "write 4MB"),
+    ('clients = 1\nsettings.shared_buffers = "25%"', "settings.shared_buffers", 2, "no unit", "512MB"),
+    ('clients = 1\nsettings.checkpoint_timeout = "5m"', "settings.checkpoint_timeout", 2, "no unit", "write 5min"),
+    ('clients = 1\nsettings.max_wal_size = "big"', "settings.max_wal_size", 2, "not a number", "512MB"),
+    (
+        "clients = 1\nsettings.effective_io_concurency = 4",
+        "settings.effective_io_concurency", 2, "is no setting of PostgreSQL", "effective_io_concurrency?",
+    ),
     ('clients = 1\nsettings.a = "1"\n"settings.a" = "2"', "settings.a", 3, "given twice", "remove one of them"),
     ('clients = 1\nsettings.max_connections = "client + 9"', "settings.max_connections", 2, "not exist", "clients"),
     ("clients = 90\nsettings.max_connections = [99, 50]", "clients", 1, "max_connections is 50", None),

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import re
 
+from pgdyno.units import BYTES, MICROSECONDS
+
 _AT_START = """
     archive_mode autovacuum_freeze_max_age autovacuum_multixact_freeze_max_age autovacuum_worker_slots
     bonjour bonjour_name cluster_name commit_timestamp_buffers config_file data_directory data_sync_retry
@@ -203,6 +205,89 @@ def why_unknown(name: str, major: int) -> str | None:
         return f"since {first}"
     if last is not None and major > last:
         return f"until {last}"
+    return None
+
+
+_EVERYWHERE = """
+    allow_in_place_tablespaces allow_system_table_mods application_name array_nulls backend_flush_after
+    backslash_quote block_size bytea_output check_function_bodies client_encoding client_min_messages
+    commit_delay commit_siblings constraint_exclusion cpu_index_tuple_cost cpu_operator_cost cpu_tuple_cost
+    cursor_tuple_fraction data_checksums datestyle deadlock_timeout debug_assertions debug_pretty_print
+    debug_print_parse debug_print_plan debug_print_rewritten default_statistics_target default_tablespace
+    default_text_search_config default_transaction_deferrable default_transaction_isolation
+    default_transaction_read_only dynamic_library_path effective_cache_size effective_io_concurrency
+    enable_bitmapscan enable_gathermerge enable_hashagg enable_hashjoin enable_indexonlyscan enable_indexscan
+    enable_material enable_mergejoin enable_nestloop enable_seqscan enable_sort enable_tidscan exit_on_error
+    extra_float_digits from_collapse_limit geqo geqo_effort geqo_generations geqo_pool_size geqo_seed
+    geqo_selection_bias geqo_threshold gin_fuzzy_search_limit gin_pending_list_limit
+    idle_in_transaction_session_timeout ignore_checksum_failure ignore_system_indexes integer_datetimes
+    intervalstyle is_superuser join_collapse_limit lc_messages lc_monetary lc_numeric lc_time
+    lo_compat_privileges local_preload_libraries lock_timeout log_btree_build_stats log_connections
+    log_disconnections log_duration log_error_verbosity log_executor_stats log_lock_waits
+    log_min_duration_statement log_min_error_statement log_min_messages log_parser_stats log_planner_stats
+    log_replication_commands log_statement log_statement_stats log_temp_files maintenance_work_mem
+    max_function_args max_identifier_length max_index_keys max_parallel_workers max_parallel_workers_per_gather
+    max_stack_depth min_parallel_index_scan_size min_parallel_table_scan_size output_plugin_libraries
+    parallel_setup_cost parallel_tuple_cost password_encryption post_auth_delay quote_all_identifiers
+    random_page_cost restrict_nonsystem_relation_kind role row_security search_path seed segment_size
+    seq_page_cost server_encoding server_version server_version_num session_authorization
+    session_preload_libraries session_replication_role standard_conforming_strings statement_timeout
+    synchronize_seqscans synchronous_commit tcp_keepalives_count tcp_keepalives_idle tcp_keepalives_interval
+    temp_buffers temp_file_limit temp_tablespaces timezone timezone_abbreviations trace_locks trace_lwlocks
+    trace_notify trace_sort track_activities track_counts track_functions track_io_timing transaction_deferrable
+    transaction_isolation transaction_read_only transform_null_equals update_process_title vacuum_cost_delay
+    vacuum_cost_limit vacuum_cost_page_dirty vacuum_cost_page_hit vacuum_cost_page_miss vacuum_freeze_min_age
+    vacuum_freeze_table_age vacuum_multixact_freeze_min_age vacuum_multixact_freeze_table_age wal_block_size
+    wal_compression wal_consistency_checking wal_debug wal_segment_size wal_sender_timeout work_mem xmlbinary
+    xmloption zero_damaged_pages
+"""
+_SIZES = """
+    autovacuum_work_mem backend_flush_after bgwriter_flush_after checkpoint_flush_after commit_timestamp_buffers
+    effective_cache_size gin_pending_list_limit huge_page_size io_combine_limit io_max_combine_limit
+    log_parameter_max_length log_parameter_max_length_on_error log_rotation_size log_temp_files
+    logical_decoding_work_mem maintenance_work_mem max_slot_wal_keep_size max_stack_depth max_wal_size
+    min_dynamic_shared_memory min_parallel_index_scan_size min_parallel_table_scan_size min_wal_size
+    multixact_member_buffers multixact_offset_buffers notify_buffers serializable_buffers shared_buffers
+    subtransaction_buffers temp_buffers temp_file_limit track_activity_query_size transaction_buffers
+    vacuum_buffer_usage_limit wal_buffers wal_decode_buffer_size wal_keep_size wal_skip_threshold
+    wal_writer_flush_after work_mem
+"""
+_TIMES = """
+    archive_timeout authentication_timeout autovacuum_naptime autovacuum_vacuum_cost_delay bgwriter_delay
+    checkpoint_timeout checkpoint_warning client_connection_check_interval deadlock_timeout
+    idle_in_transaction_session_timeout idle_replication_slot_timeout idle_session_timeout lock_timeout
+    log_autovacuum_min_duration log_min_duration_sample log_min_duration_statement log_rotation_age
+    log_startup_progress_interval max_standby_archive_delay max_standby_streaming_delay post_auth_delay
+    pre_auth_delay recovery_min_apply_delay statement_timeout tcp_keepalives_idle tcp_keepalives_interval
+    tcp_user_timeout transaction_timeout vacuum_cost_delay wal_receiver_status_interval wal_receiver_timeout
+    wal_retrieve_retry_interval wal_sender_timeout wal_summary_keep_time wal_writer_delay
+"""
+KNOWN = frozenset([*NEEDS_START, *NEEDS_RELOAD, *SINCE, *UNTIL, *_EVERYWHERE.split()])
+"""Settings of any of these versions, in lower case; extensions have others, with a dot in their names."""
+_NUMBER = re.compile(r"([-+]?(?:0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?))\s*(.*)", re.DOTALL)
+_QUANTITIES = (
+    (frozenset(_SIZES.split()), BYTES, "a size, such as 512MB", dict(zip("bkmgt", BYTES, strict=True))),
+    (
+        frozenset(_TIMES.split()),
+        MICROSECONDS,
+        "a time, such as 30s",
+        {"u": "us", "s": "s", "m": "min", "h": "h", "d": "d"},
+    ),
+)
+
+
+def wrong_unit(name: str, value: str) -> tuple[str, str] | None:
+    """Returns why no version accepts `value` for the size or time `name`, and the remedy; None if one may."""
+    for names, units, words, letters in _QUANTITIES:
+        if name.lower() not in names:
+            continue
+        found = _NUMBER.fullmatch(value.strip())
+        if found is None:
+            return f"{value!r} is not a number", f"write {words}"
+        number, unit = found[1], found[2].strip()
+        if unit and unit not in units:
+            meant = "ms" if unit.lower().startswith(("ms", "mil")) else letters.get(unit[0].lower())
+            return f"{value!r} has no unit of PostgreSQL", f"write {number}{meant}" if meant else f"write {words}"
     return None
 
 

@@ -22,8 +22,9 @@ from pgdyno.plan.reading.extends import EXTENDS, moved_in_plan, one_form, read_w
 from pgdyno.plan.reading.plan_files import PlanFile, find_plan
 from pgdyno.plan.reading.problems import schema_problems
 from pgdyno.plan.reading.replayed_capture import with_capture
+from pgdyno.plan.time_budget.time_and_disk import data_bytes
 from pgdyno.plan.values import refuse_undecodable
-from pgdyno.units import counted
+from pgdyno.units import counted, format_size
 
 if TYPE_CHECKING:
     from pgdyno.plan.time_budget.budget import Budget
@@ -142,7 +143,20 @@ class LoadedPlan:
     @property
     def warnings(self) -> list[Problem]:
         """Why the plan may not answer its question, in file order."""
-        return in_order(answer_warnings(self.plan, self.document, self.folder))
+        warnings = answer_warnings(self.plan, self.document, self.folder)
+        return in_order([*warnings, *_too_large(self.plan, self.document)])
+
+
+LARGEST_BYTES = 64 << 40
+"""The largest volume that Amazon rents. `pgdyno doctor` and each run compare the size with the disk."""
+
+
+def _too_large(plan: Plan, document: Document) -> Iterator[Problem]:
+    needed = max((data_bytes(plan, point.scale or plan.workload.size) for point in plan.points()), default=0)
+    if needed > LARGEST_BYTES:
+        section = "workload" if document.at(("sweep", "scale")) is None else "sweep"
+        message = f"the dataset would have about {format_size(needed)}, more than any disk"
+        yield document.problem((section, "scale"), message, "use a smaller scale")
 
 
 def load_plan(source: str | Path, overrides: Sequence[str] = (), on: str | None = None) -> LoadedPlan:

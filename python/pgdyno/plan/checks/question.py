@@ -7,7 +7,8 @@ latency at a rate, or the effect of phases; it needs points around a peak, and r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from pgdyno.effect import Effect
@@ -15,10 +16,10 @@ from pgdyno.errors import Problem
 from pgdyno.plan.checks.duet_and_stopping import compared_parameters
 from pgdyno.plan.known_settings import why_unknown
 from pgdyno.plan.model import Plan
-from pgdyno.plan.plan_document import Document
+from pgdyno.plan.plan_document import Document, KeyPath
 from pgdyno.plan.sweeps.spec import SESSION
 from pgdyno.plan.targets import NetworkTarget, RentedTarget
-from pgdyno.plan.workload import effect_of_plan, phases_s
+from pgdyno.plan.workload import effect_of_plan, phases_s, script_files
 from pgdyno.records import Point
 from pgdyno.records.base import FEWEST_PAIRS
 from pgdyno.units import MICROSECONDS, format_duration
@@ -27,6 +28,7 @@ FEWEST_TRIALS = 3
 """The minimum for a useful interval: with two trials, it extends 12.7 standard errors to each side."""
 FEWEST_POINTS = 3
 """The minimum of client counts to locate a peak."""
+SHORTEST_S = 1.0
 CHECKPOINT_TIMEOUT_S = 300.0
 """PostgreSQL's default."""
 _PERIOD = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d)?")
@@ -41,6 +43,10 @@ def answer_warnings(plan: Plan, document: Document, folder: Path) -> Iterator[Pr
         yield from _one_arm(plan, points, document)
     yield from _databases(plan, document)
     yield from _settings(plan, points, document)
+    yield from _set_by_scripts(plan, document, folder)
+    if plan.trial.duration is not None and plan.trial.duration < SHORTEST_S:
+        message = f"{plan.trial.duration * 1000:g} ms are too short for any figure: pgdyno counts by the second"
+        yield document.problem(("trial", "duration"), message, "use 10s or more")
     yield from _checkpoints(plan, points, document, folder)
 
 
@@ -127,6 +133,32 @@ def _settings(plan: Plan, points: list[Point], document: Document) -> Iterator[P
                     hint = f"remove it to compare only versions, or add a target of version {major} without it"
                     yield document.problem(path, message, hint)
                     break
+
+
+_SET = re.compile(
+    r"(?:^|;)\s*set\s+(?:session\s+|local\s+)?([a-z_][\w.]*)\s*(?:=|\bto\b)|\bset_config\s*\(\s*'([^']+)'",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def _set_by_scripts(plan: Plan, document: Document, folder: Path) -> Iterator[Problem]:
+    tables: list[tuple[KeyPath, Iterable[str]]] = [
+        (("sweep", "settings"), plan.sweep.settings),
+        (("sweep", SESSION), plan.sweep.session_settings),
+    ]
+    for target, spec in plan.target.items():
+        tables += [
+            (("target", target, "settings"), spec.settings),
+            (("target", target, SESSION), spec.session_settings),
+        ]
+    places = {name.lower(): (*path, name) for path, names in reversed(tables) for name in names}
+    for script in script_files(plan) if places else ():
+        with suppress(OSError, UnicodeDecodeError):
+            text = (folder / script).read_text(encoding="utf-8")
+            for name in dict.fromkeys((set_ or configured).lower() for set_, configured in _SET.findall(text)):
+                if name in places:
+                    message = f"{script} sets {name} itself, which overrides this value"
+                    yield document.problem(places[name], message, "remove the statement from the script")
 
 
 def _unknown(

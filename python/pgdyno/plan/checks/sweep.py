@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno.errors import Problem
 from pgdyno.plan.checks.targets import check_session, check_spelling, not_of_database, swept_remedy
+from pgdyno.plan.checks.wrong_settings import check_settings
 from pgdyno.plan.known_settings import network_refusal, refusal
 from pgdyno.plan.model import TargetSpec
 from pgdyno.plan.plan_document import Document, KeyPath
@@ -14,7 +15,7 @@ from pgdyno.plan.sweeps.points import Space
 from pgdyno.plan.sweeps.spec import SESSION, Place, PointSpec, Sweep, expand_range, is_range
 from pgdyno.plan.targets import NetworkTarget
 from pgdyno.records import Point
-from pgdyno.units import counted
+from pgdyno.units import counted, setting_value
 
 DEFAULT_CONNECTIONS = 100
 """initdb's default of max_connections."""
@@ -51,6 +52,14 @@ def check_sweep(
     if not duplicates:
         for each in space.problems:
             yield document.problem(_in_file(each.place, document), each.message, each.hint)
+    values: dict[str, list[str]] = {}
+    for point in space.points:
+        for name, value in point.settings.items():
+            values.setdefault(name, []).append(value)
+    of_postgresql = all(target.kind == "embedded" for target in targets.values())
+    for name, of_name in values.items():
+        group = SESSION if name in sweep.session_names else "settings"
+        yield from check_settings(("sweep", group), {name: of_name}, document, of_postgresql=of_postgresql)
     yield from _workers(space, document)
     for name, target in targets.items():
         yield from _connections(name, target, space, document)
@@ -90,13 +99,15 @@ def _duplicates(sweep: Sweep, document: Document) -> Iterator[Problem]:
     lists |= {(SESSION, name): items for name, items in sweep.session_settings.items()}
     lists |= {("variables", name): items for name, items in sweep.variables.items()}
     for place, items in lists.items():
-        seen: set[object] = set()
+        seen: dict[object, object] = {}
         for number, item in enumerate(items):
-            if item in seen:
-                message = f"{_value_text(item)} is listed twice"
+            value = setting_value(item) if isinstance(item, str) and place[0] in ("settings", SESSION) else item
+            if value in seen:
+                same = "listed twice" if seen[value] == item else f"the same value as {_value_text(seen[value])}"
+                message = f"{_value_text(item)} is {same}"
                 hint = "trial.repeats measures every point several times"
                 yield document.problem(_in_file((*place, number), document), message, hint)
-            seen.add(item)
+            seen.setdefault(value, item)
 
 
 _LISTED = ("clients", "workers", "protocol", "scale", "rate", "exclude")

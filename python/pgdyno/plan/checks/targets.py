@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pgdyno.effect import Effect, effect_of_scripts, weighted_name
 from pgdyno.errors import Problem
+from pgdyno.plan.checks.wrong_settings import check_settings
 from pgdyno.plan.known_settings import network_refusal, refusal, session_refusal
 from pgdyno.plan.model import MOST_ROWS, Plan, TrialSpec, Workload
 from pgdyno.plan.optional_sections import ReplicaLoad
@@ -58,6 +59,9 @@ def _settings(name: str, target: TargetSpec, document: Document) -> Iterator[Pro
     yield from check_spelling(("target", name, "settings"), target.settings, {}, document)
     yield from check_spelling(("target", name, SESSION), target.session_settings, {}, document)
     yield from check_session(("target", name, SESSION), target.session_settings, target.settings, document)
+    for group, settings in (("settings", target.settings), (SESSION, target.session_settings)):
+        of_postgresql = target.kind == "embedded"
+        yield from check_settings(("target", name, group), settings, document, of_postgresql=of_postgresql)
 
 
 _PER_SESSION = "write it as {place}.session_settings.{name}, which applies to each connection of the load"
