@@ -26,7 +26,12 @@ from pgdyno.analyse.comparison import LEAST_DELTA, Verdict, compare
 from pgdyno.analyse.history import change_points
 from pgdyno.analyse.intervals import instances_interval, paired_interval, t_quantile
 from pgdyno.analyse.over_time.dips import dips
-from pgdyno.analyse.over_time.steady_state import SteadyClass, steady_state
+from pgdyno.analyse.over_time.steady_state import (
+    VISIBLE_DRIFTS,
+    SteadyClass,
+    spread_around_line,
+    steady_state,
+)
 from pgdyno.analyse.over_time.timeline import RunSource, trial_timeline
 from pgdyno.analyse.scaling import UslFit, fit_usl, knee, usl
 from pgdyno.experiment.search.capacity_search import Capacity, RateSpan, next_rate
@@ -194,6 +199,26 @@ def steadiness(times: int = 300) -> Iterator[Row]:
         yield (correlation, seconds, *cells)
 
 
+def drifts(times: int = 200) -> Iterator[Row]:
+    """Yields the drift that 80 % of trials show, in standard deviations of a second around the line of a trial."""
+    correlations = (0.0, 0.5, 0.8)
+    yield ("seconds", *(f"correlation {each:g}" for each in correlations))
+    for seconds, _ in VISIBLE_DRIFTS:
+        yield (seconds, *(f"{_visible_drift(seconds, each, times):.1f}" for each in correlations))
+
+
+def _visible_drift(seconds: int, correlation: float, times: int) -> float:
+    noises = [noise(seed, seconds, correlation) for seed in range(times)]
+    spread = float(np.median([spread_around_line(each) for each in noises]))
+    low, high = 0.0, 1_000.0
+    while high - low > 0.02 * high:
+        drift = (low + high) / 2
+        found = [steady_state(list(1_000 + each + np.linspace(-drift / 2, drift / 2, seconds))) for each in noises]
+        seen = sum(each is not None and each.kind is not SteadyClass.FLAT for each in found)
+        low, high = (low, drift) if seen >= 0.8 * times else (drift, high)
+    return high / spread
+
+
 def cycles(times: int = 50) -> Iterator[Row]:
     """Yields the share of trials that are called periodic: saw-teeth of four cycles, and shapes without a cycle."""
     shapes: dict[str, Callable[[int], Array]] = {
@@ -334,6 +359,7 @@ def main(runs: Sequence[str]) -> None:
         ("Knees", knees()),
         ("Scalability law", usl_intervals()),
         ("Steadiness", steadiness()),
+        ("Drifts", drifts()),
         ("Cycles", cycles()),
         ("Change points", steps()),
         ("Endurance", endurance()),

@@ -17,6 +17,7 @@ from pgdyno.analyse.over_time.steady_state import (
     steady_start,
     steady_state,
     trial_steady_state,
+    visible_drift,
 )
 from pgdyno.store.seconds import MEASURE
 from tests.unit.comparison_sample import Array
@@ -242,3 +243,14 @@ def test_blocks_have_the_length_that_was_asked_for() -> None:
     breaks = np.mean((np.diff(drawn, axis=1) % 200) != 1)
     assert breaks == pytest.approx(1 / 8, rel=0.1)
     assert np.bincount(drawn.ravel(), minlength=200).min() > 100
+
+
+@pytest.mark.parametrize("seconds", [30, 60, 120])
+@pytest.mark.parametrize("correlation", [0.0, 0.8])
+def test_four_of_five_trials_show_the_drift_that_is_said_to_be_visible(seconds: int, correlation: float) -> None:
+    noises = [noise(seed, seconds, correlation) for seed in range(1_000, 1_040)]
+    drift = 1_000 * float(np.median([visible_drift(1_000 + each) for each in noises]))
+    found = [steady_state(list(1_000 + each + np.linspace(-drift / 2, drift / 2, seconds))) for each in noises]
+    seen = sum(each is not None and each.kind is not SteadyClass.FLAT for each in found)
+    # 80 % in the worst case, within what chance does to 40 trials
+    assert seen >= 28

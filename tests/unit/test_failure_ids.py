@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pgdyno.records import Failure, FailureId, Stage
-from pgdyno.run.run_trial import judge
+from pgdyno.run.run_trial import OF_TIMEOUT, judge
 from tests.unit.events_sample import SampleError, sample_events
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "run-folder.md"
@@ -54,6 +54,27 @@ def test_clients_that_gave_up_and_engines_without_an_end_have_their_ids(tmp_path
         FailureId.ENGINE_ENDED,
         FailureId.CLIENTS_ABORTED,
     ]
+
+
+@pytest.mark.parametrize(
+    ("sqlstate", "message", "is_timeout"),
+    [
+        ("57014", "ERROR:  canceling statement due to statement timeout", True),
+        ("57014", "ERROR:  canceling statement due to user request", False),
+        ("40001", "ERROR:  could not serialize access", False),
+    ],
+)
+def test_a_timeout_of_the_role_is_named_as_the_cause(
+    sqlstate: str, message: str, is_timeout: bool, tmp_path: Path
+) -> None:
+    events = sample_events(2, 1, 300, 900, errors=[SampleError(second=0, consequence="client aborted")])
+    for event in events:
+        if event["event"] == "error":
+            event |= {"sqlstate": sqlstate, "message": message}
+    events[-1] |= {"outcome": "aborted", "clients_aborted": 1, "exit_code": 2}
+    failure = judge(events, 2, tmp_path / "engine.log").failure
+    assert failure is not None
+    assert (failure.hint or "").startswith(OF_TIMEOUT) is is_timeout
 
 
 def test_records_of_earlier_versions_have_none() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from pgdyno.analyse.over_time.steady_state import SteadyClass
 from pgdyno.records.price import latency_limit
-from pgdyno.report.analysis import analyse_run, analysis_json, analysis_lines
+from pgdyno.report.analysis import analyse_run, analysis_json, analysis_lines, meets_latency
 from tests.unit.report_sample import SampleRun, add_trial, manifest, sweep
 
 
@@ -20,8 +21,9 @@ def test_a_slowdown_and_a_dip_are_named_with_their_trial() -> None:
     add_trial(run, "pg18", 4, 1_000, 900, repeat=2, seconds=60, dips=[40, 41, 42])
     lines = list(analysis_lines(analyse_run(run)))
     assert lines[0] == "steady state: 2 flat"
-    assert lines[1].startswith("dips: 1, ")
-    assert lines[2].startswith("  trial 2, pg18, 4 clients: 42 to 45 s, down by 5")
+    assert re.fullmatch(r"  flat: a drift of .+ % would show in 80 % of such trials", lines[1])
+    assert lines[2].startswith("dips: 1, ")
+    assert lines[3].startswith("  trial 2, pg18, 4 clients: 42 to 45 s, down by 5")
 
 
 def test_the_levels_of_a_trial_have_the_times_of_its_dips() -> None:
@@ -54,6 +56,14 @@ def test_the_interval_of_a_capacity_is_that_of_the_report(rates: tuple[float, fl
         add_trial(run, "pg18", 4, tps, 900, repeat=repeat, seconds=2)
     found = analyse_run(run, latency=latency_limit("p99 < 10ms"))
     assert [line for line in analysis_lines(found) if said in line]
+
+
+@pytest.mark.parametrize(("limit", "meets"), [("p99 < 10s", True), ("p99 < 1us", False)])
+def test_a_curve_meets_a_latency_target_at_a_point_or_not(limit: str, meets: bool) -> None:
+    run = SampleRun(manifest(trials_planned=2))
+    for repeat in (1, 2):
+        add_trial(run, "pg18", 4, 1_000, 900, repeat=repeat, seconds=2)
+    assert meets_latency(analyse_run(run, latency=latency_limit(limit))) is meets
 
 
 def test_a_whole_curve_has_its_law() -> None:

@@ -45,19 +45,23 @@ def analyse(
     with over(cluster or ()) as way:
         if not found.is_one:
             return _print_all(each_run(way, work, found.places), json=json)
-        (said,) = way(work, found.places)
-        if isinstance(said, Lost):
-            raise EngineError(f"cannot analyse {found.places[0]}: {said.why}")
+        (analysed,) = way(work, found.places)
+        if isinstance(analysed, Lost):
+            raise EngineError(f"cannot analyse {found.places[0]}: {analysed.why}")
+    said, is_met = analysed
     if json:
         print_json(said, indent=2)
     else:
         _print(said)
-    return ExitCode.OK
+    return ExitCode.OK if is_met else ExitCode.REGRESSION
 
 
-def _analysed(prices: "PriceList | None", limit: "LatencyLimit | None", json: bool, place: str) -> Any:  # noqa: ANN401
-    """Returns the analysis of the run at `place` as JSON or as lines. Raises StoreError."""
-    from pgdyno.report.analysis import analyse_run, analysis_json, analysis_lines
+def _analysed(prices: "PriceList | None", limit: "LatencyLimit | None", json: bool, place: str) -> tuple[Any, bool]:
+    """Returns the analysis of the run at `place` as JSON or as lines, and whether each curve meets the limit.
+
+    Raises StoreError.
+    """
+    from pgdyno.report.analysis import analyse_run, analysis_json, analysis_lines, meets_latency
     from pgdyno.report.report_content import digest
     from pgdyno.report.terminal.published import published_lines
     from pgdyno.store import load_run
@@ -66,7 +70,8 @@ def _analysed(prices: "PriceList | None", limit: "LatencyLimit | None", json: bo
     with open_run(place, SUMMARIES) as folder:
         data = load_run(folder)
         found = analyse_run(data, prices, limit)
-        return analysis_json(found) if json else [*analysis_lines(found), *published_lines(digest(data))]
+        said = analysis_json(found) if json else [*analysis_lines(found), *published_lines(digest(data))]
+        return said, limit is None or meets_latency(found)
 
 
 def _print(lines: Sequence[str], indent: str = "") -> None:
@@ -85,14 +90,15 @@ def _print_all(found: Iterator[tuple[str, Any]], *, json: bool) -> ExitCode:
 
     console = Console(soft_wrap=True)
     unread: list[Unread] = []
-    count = 0
+    count, are_met = 0, True
     if json:
         print('{"runs": [', end="")
-    for place, said in found:
-        if isinstance(said, Unread):
-            unread.append(said)
+    for place, analysed in found:
+        if isinstance(analysed, Unread):
+            unread.append(analysed)
             continue
-        count += 1
+        said, is_met = analysed
+        count, are_met = count + 1, are_met and is_met
         if json:
             one = json_text({"run": place, "analysis": said})
             print(",\n" if count > 1 else "\n", one, sep="", end="")
@@ -105,7 +111,9 @@ def _print_all(found: Iterator[tuple[str, Any]], *, json: bool) -> ExitCode:
     else:
         console.print(f"{counted(count, 'run')} analysed" + (f", {len(unread)} not" if unread else ""))
     say_unread(unread)
-    return unread[0].exit_code if unread else ExitCode.OK
+    if unread:
+        return unread[0].exit_code
+    return ExitCode.OK if are_met else ExitCode.REGRESSION
 
 
 def audit(

@@ -138,6 +138,10 @@ def _steady_lines(found: RunAnalysis) -> Iterator[str]:
     counts = Counter(steady.kind for _, steady in known)
     if counts:
         yield "steady state: " + ", ".join(f"{counts[kind]} {kind.value}" for kind in SteadyClass if counts[kind])
+    drifts = [100 * steady.visible_drift for _, steady in known if steady.kind is SteadyClass.FLAT]
+    if drifts:
+        low, high = (f"{each:.{0 if each >= 9.5 else 1}f}" for each in (min(drifts), max(drifts)))
+        yield f"  flat: a drift of {low if low == high else f'{low} to {high}'} % would show in 80 % of such trials"
     for trial, steady in known:
         if steady.kind is not SteadyClass.FLAT:
             measured = trial_timeline(found.of.run, trial.number).measured_part
@@ -217,6 +221,13 @@ def _capacity_lines(found: RunAnalysis) -> Iterator[str]:
             f"{name}: {numbers.estimate(tps)} tps{half} at {found.latency.text}, with "
             f"{where} and {numbers.ms(of.latency_ns)} ms ({loop})"
         )
+
+
+def meets_latency(found: RunAnalysis) -> bool:
+    """Return whether each curve meets the latency target of the analysis at one of its points."""
+    first = first_of_rates(found.of)
+    drawn = zip(found.curves, found.of.curves, strict=True)
+    return all(curve.capacity is not None for curve, of in drawn if of.series in first)
 
 
 def _price_lines(found: RunAnalysis) -> Iterator[str]:

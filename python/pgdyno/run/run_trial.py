@@ -127,8 +127,21 @@ def _too_many_errors(result: TrialResult, failed: int, max_errors: int) -> Failu
     if not errors:
         return Failure(stage=Stage.RUN, id=FailureId.TOO_MANY_ERRORS, message=message)
     most = errors[0]
-    message = f"{message}; most often: {most.message}"
-    return Failure(stage=Stage.RUN, id=FailureId.TOO_MANY_ERRORS, message=message, sqlstate=most.sqlstate)
+    message, hint = f"{message}; most often: {most.message}", timeout_hint(most.sqlstate, most.message)
+    return Failure(stage=Stage.RUN, id=FailureId.TOO_MANY_ERRORS, message=message, hint=hint, sqlstate=most.sqlstate)
+
+
+OF_TIMEOUT = "statement_timeout of the role"
+
+
+def timeout_hint(sqlstate: str | None, message: str | None) -> str | None:
+    """Returns where the timeout that canceled a statement may come from; None if none did."""
+    if sqlstate != "57014" or message is None or "user request" in message:
+        return None
+    return (
+        f"{OF_TIMEOUT}, the database or PGOPTIONS applies to the load, too: reset it there, or set "
+        'session_settings.statement_timeout = "0" of the target'
+    )
 
 
 _PHASES = {"measure": "measuring", "drain": "draining"}
@@ -217,7 +230,7 @@ def aborted(events: Sequence[Event], end: Event) -> Failure:
         stage=Stage.RUN,
         id=FailureId.CLIENTS_ABORTED,
         message=message,
-        hint=first.get("hint"),
+        hint=first.get("hint") or timeout_hint(first.get("sqlstate"), first.get("message")),
         sqlstate=first.get("sqlstate"),
     )
 

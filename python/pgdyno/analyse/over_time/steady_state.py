@@ -36,6 +36,11 @@ WAVE_PENALTY = 6.0
 """Penalty of a wave, times log n: a frequency, a slope and two harmonics."""
 MOST_VALUES = 1_000
 """Longer series are averaged before a wave is fitted."""
+VISIBLE_DRIFTS = ((20, 11.0), (30, 11.5), (60, 9.5), (120, 8.5), (300, 5.0))
+"""By the length of a trial: the drift from its start to its end, in standard deviations of a second around the line,
+that 80 % of simulated trials show, at the worst of the correlations 0, 0.5 and 0.8 (`make simulations`, Drifts). A
+memory estimated from so short a trial would be too small, so none is.
+"""
 
 
 class SteadyClass(StrEnum):
@@ -70,6 +75,8 @@ class SteadyState:
     segments: tuple[Segment, ...]
     period_s: float | None = None
     """Length of a cycle; None unless periodic."""
+    visible_drift: float = 0.0
+    """The smallest drift that 80 % of trials of this length and noise would show, relative to the mean."""
 
 
 def steady_state(series: Sequence[float]) -> SteadyState | None:
@@ -83,7 +90,7 @@ def steady_state(series: Sequence[float]) -> SteadyState | None:
     segments = without_memory(filled, segments_of(filled))
     period = cycle_of(filled, segments)
     kind = _kind(values, segments) if period is None else SteadyClass.PERIODIC
-    return SteadyState(kind, start, effective, segments, period)
+    return SteadyState(kind, start, effective, segments, period, visible_drift(filled))
 
 
 def trial_steady_state(run: RunSource, trial: int) -> SteadyState | None:
@@ -101,6 +108,22 @@ def steady_start(values: Array) -> tuple[int, float]:
     found = [(len(values[at:]) / statistical_inefficiency(values[at:]), -at) for at in range(0, half + 1, step)]
     effective, start = max(found)
     return -start, effective
+
+
+def visible_drift(values: Array) -> float:
+    """Return the smallest drift that 80 % of trials with the length and noise of `values` would show, relative to their
+    mean; a longer trial shows smaller ones than the longest of `VISIBLE_DRIFTS`.
+    """
+    times = next(times for seconds, times in reversed(VISIBLE_DRIFTS) if len(values) >= seconds)
+    mean = float(values.mean())
+    return max(times * spread_around_line(values) / mean, LEAST_DIFFERENCE) if mean > 0 else math.inf
+
+
+def spread_around_line(values: Array) -> float:
+    """Return the standard deviation of `values` around their least-squares line."""
+    seconds = np.arange(len(values), dtype=np.float64)
+    rest = values - np.polynomial.Polynomial.fit(seconds, values, 1)(seconds)
+    return math.sqrt(float(rest @ rest) / (len(values) - 2))
 
 
 def segments_of(values: Array, penalty: float = PENALTY) -> tuple[Segment, ...]:

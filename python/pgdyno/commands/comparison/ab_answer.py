@@ -34,6 +34,7 @@ from pgdyno.report.full_report import whole_report
 from pgdyno.report.run_events import Noted, RunBegan, RunEvent, TrialEnded
 from pgdyno.report.terminal.progress import LiveView
 from pgdyno.report.terminal.text_drawing import printable
+from pgdyno.run.run_trial import OF_TIMEOUT
 from pgdyno.safe_output import print_json
 from pgdyno.store import load_run
 from pgdyno.targets import Use
@@ -242,6 +243,8 @@ def _hints(finished: Finished, asked: Question) -> list[str]:
     if any(is_correction(each.hint) for each in failures):
         # the run's plan has the wrong setting, too
         return ["correct --set, and run the command again"]
+    if any((each.hint or "").startswith(OF_TIMEOUT) for each in failures):
+        return ["reset the timeout, and run the command again"]
     if any((each.sqlstate or "").startswith(SYNTAX_OR_ACCESS) for each in failures):
         # a run whose script has changed cannot be resumed
         return ["correct the script, or what it needs in the database, and run the command again"]

@@ -142,7 +142,8 @@ def gate_words(of: Gate, point: GatePoint) -> str:
         needed = new_run_words(
             point.compared, point.new_run_pairs, point.new_run_instances, paired=of.comparison.paired
         )
-        return f"{seen}, {allowed}; {needed}"
+        # a comparison without a limit says another number for the same figures
+        return f"{seen}, {allowed}; against this limit, {needed}"
     return f"{seen}, {allowed}"
 
 
