@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pgdyno.errors import ExitCode
+from pgdyno.store import load_run
 from pgdyno.targets import Home
 from tests.postgres.runs import pgdyno, the_run
 
@@ -125,3 +126,41 @@ def test_a_standby_that_does_not_replay_is_seen(home: Home, tmp_path: Path, stat
     (behind,) = found(home, tmp_path, "standby-lag")
     assert (behind["severity"], behind["trials"]) == ("caution", [1]), lag
     assert "of WAL left to replay at the end of 1 trial" in behind["message"]
+
+
+NO_ROWS = """\
+name = "nothing"
+[target.a]
+kind = "embedded"
+version = "18"
+settings.fsync = "off"
+[workload]
+scripts = ["own.sql"]
+dataset = "pgbench"
+scale = 1
+[sweep]
+clients = 2
+protocol = ["simple", "prepared"]
+[trial]
+transactions = 100
+[probe]
+enabled = false
+"""
+NOTHING = """\
+\\set aid random(900000, 999999)
+BEGIN;
+SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
+SELECT bid, bbalance FROM pgbench_branches;
+END;
+"""
+
+
+def test_a_statement_that_finds_nothing_is_named(warm_home: Home, tmp_path: Path) -> None:
+    (tmp_path / "own.sql").write_text(NOTHING)
+    (tmp_path / "plan.toml").write_text(NO_ROWS)
+    done = pgdyno(warm_home, tmp_path, "run", "plan.toml")
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    (finding,) = found(warm_home, tmp_path, "no-rows")
+    assert (finding["id"], finding["parameters"]["line"], finding["parameters"]["executions"]) == ("no-rows", 3, 400)
+    rows = [each.rows for each in load_run(the_run(tmp_path)).statements()]
+    assert rows == [None, 0, 200, None] * 2

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -516,6 +516,27 @@ def on_disks(a: str, b: str | None) -> Fingerprint:
     disks = {"data and WAL of a": a} | ({"data and WAL of b": b} if b is not None else {})
     host = HostPrint(cpu_model="x", cores=4, memory_bytes=1 << 34, architecture="x", kernel="x", os="x", disks=disks)
     return Fingerprint(host=host, pgdyno="0", pgdrive="0", generator="the same machine", seed=1)
+
+
+@dataclass(frozen=True)
+class Counting(FakeRun):
+    """A run whose trials counted the rows of statements."""
+
+    counts: tuple[int, int] = (0, 0)
+    """Executions of a statement in each trial, and the rows that they returned."""
+
+    def statements(self) -> Sequence[StatementRow]:
+        executions, rows = self.counts
+        return [
+            StatementRow(each.number, 0, at, at + 1, text, executions, 0, 1e6, 1, 1, 1, 1, of_rows)
+            for each in self.trials
+            for at, (text, of_rows) in enumerate((("BEGIN;", None), ("SELECT 1 FROM t WHERE id = 7;", rows)))
+        ]
+
+
+def counting(rows: int, executions: int = 1_000) -> Counting:
+    run = own()
+    return Counting(**{each.name: getattr(run, each.name) for each in fields(run)}, counts=(executions, rows))
 
 
 def indexes_of_b(b: str) -> Fingerprint:

@@ -27,6 +27,7 @@ from tests.unit.audit_sample import (
     Row,
     by_hosts,
     changed,
+    counting,
     dipping,
     each_second,
     indexes_of_b,
@@ -513,6 +514,9 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
         changed(own(), lambda trial: {"outcome": Outcome.FAILED} if trial.number == 4 else {}),
         changed(own(), lambda trial: {"outcome": Outcome.FAILED} if trial.number in (3, 4) else {}),
     ),
+    ("no-rows", CAUTION, counting(0), counting(1)),
+    # the server counts no rows of BEGIN, and rare statements are no evidence
+    ("no-rows", CAUTION, counting(0, executions=17), counting(0, executions=16)),
     ("standby-lag", CAUTION, lagging(bytes_last=80 << 20, replay_lag_last_s=9.0), lagging()),
     ("standby-lag", CAUTION, lagging(samples=0, bytes_last=None), lagging(bytes_last=15 << 20, replay_lag_last_s=9.0)),
     ("standby-lag", NOTE, lagging(replay_lag_max_s=1.4), lagging(replay_lag_max_s=0.9)),

@@ -11,6 +11,21 @@ const EXACT_BITS: u32 = 11;
 const HALF: usize = 1 << (EXACT_BITS - 1);
 const BUCKETS: usize = bucket(HIGHEST_LATENCY) + 1;
 
+/// The results whose tags say a number of rows, and their rows: returned or changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RowCounts {
+    pub results: u64,
+    pub rows: u64,
+}
+
+impl RowCounts {
+    #[inline]
+    pub fn add(&mut self, other: Self) {
+        self.results += other.results;
+        self.rows += other.rows;
+    }
+}
+
 /// One command's executions since measuring began.
 #[derive(Debug, Clone, Default)]
 pub struct CommandRecord {
@@ -22,6 +37,8 @@ pub struct CommandRecord {
     pub failures: u64,
     /// Executions that failed and were retried.
     pub retries: u64,
+    /// None of executions within an explicit pipeline, whose results come later.
+    pub row_counts: RowCounts,
 }
 
 impl CommandRecord {
@@ -65,6 +82,7 @@ impl CommandRecord {
         self.moments.add(&other.moments);
         self.failures += other.failures;
         self.retries += other.retries;
+        self.row_counts.add(other.row_counts);
     }
 
     /// Empties the record without releasing memory.
@@ -74,6 +92,7 @@ impl CommandRecord {
         self.moments = Moments::default();
         self.failures = 0;
         self.retries = 0;
+        self.row_counts = RowCounts::default();
     }
 
     fn occupied(&self) -> std::ops::Range<usize> {

@@ -4,7 +4,7 @@
 use pgdyno_wire::SqlState;
 
 use crate::clock::Nanos;
-use crate::command_record::CommandRecord;
+use crate::command_record::{CommandRecord, RowCounts};
 use crate::error_counts::ErrorCounts;
 use crate::latencies::{Latencies, Moments};
 
@@ -225,9 +225,10 @@ impl Recorder {
 
     /// Counts one execution of a command, if it is timed.
     #[inline]
-    pub fn command(&mut self, script: usize, command: usize, latency: Nanos) {
+    pub fn command(&mut self, script: usize, command: usize, latency: Nanos, row_counts: RowCounts) {
         if let Some(record) = &mut self.commands[script][command] {
             record.record(latency);
+            record.row_counts.add(row_counts);
         }
     }
 
@@ -258,10 +259,10 @@ mod tests {
     #[test]
     fn a_warm_up_leaves_no_command_behind() {
         let mut recorder = Recorder::new(&[vec![true, false]], 1);
-        recorder.command(0, 0, 5);
-        recorder.command(0, 1, 5);
+        recorder.command(0, 0, 5, RowCounts::default());
+        recorder.command(0, 1, 5, RowCounts::default());
         recorder.begin_measuring();
-        recorder.command(0, 0, 7);
+        recorder.command(0, 0, 7, RowCounts::default());
         let record = recorder.commands[0][0].as_ref().expect("it is timed");
         assert_eq!(record.moments.sum, 7.0);
         assert!(recorder.commands[0][1].is_none());

@@ -5,12 +5,14 @@ use pgdyno_wire::Reply;
 
 use crate::answer::Answer;
 use crate::client_abort::{Abort, Form};
+use crate::command_record::RowCounts;
 
 /// What happens to the rows of the current statement.
 #[derive(Debug, Default)]
 pub struct RowReader {
     expected: ExpectedRows,
     results: usize,
+    row_counts: RowCounts,
     /// None for a client whose scripts read no rows: there may be many thousand of these.
     captured: Option<Box<CapturedRows>>,
     /// The answer for the driver; None for a client without one.
@@ -56,6 +58,7 @@ impl RowReader {
             Capture::Aset { .. } => ExpectedRows::Any,
         };
         self.results = 0;
+        self.row_counts = RowCounts::default();
         if let Capture::Gset { prefix } | Capture::Aset { prefix } = capture {
             let captured = self.captured.get_or_insert_default();
             captured.prefix.clear();
@@ -71,6 +74,7 @@ impl RowReader {
     pub fn begin_answer(&mut self) {
         self.expected = ExpectedRows::None;
         self.results = 0;
+        self.row_counts = RowCounts::default();
         self.answer.get_or_insert_default().clear();
     }
 
@@ -96,12 +100,22 @@ impl RowReader {
         refused_in.unwrap_or(self.results.saturating_sub(1))
     }
 
+    /// Takes the rows of the results since the statement began.
+    pub fn take_row_counts(&mut self) -> RowCounts {
+        std::mem::take(&mut self.row_counts)
+    }
+
     pub fn query(&self) -> usize {
         self.results
     }
 
     pub fn take(&mut self, reply: &Reply<'_>, symbols: &Symbols) {
         self.results += usize::from(matches!(reply, Reply::Complete(_) | Reply::EmptyQuery));
+        if let Reply::Complete(tag) = reply
+            && let Some(rows) = tag.rows()
+        {
+            self.row_counts.add(RowCounts { results: 1, rows });
+        }
         if let Some(answer) = &mut self.answer {
             answer.take(reply);
         }

@@ -18,8 +18,6 @@ pub struct Session {
     out: Vec<u8>,
     /// Whether the exchange reports rows.
     reports_rows: bool,
-    /// Whether the exchange reports every result.
-    reports_results: bool,
     tx_status: TxStatus,
     /// How many ReadyForQuery messages are still to come.
     awaited: usize,
@@ -54,10 +52,9 @@ impl Session {
     /// A session before its first message, for scripts with this many statements.
     pub fn new(statements: usize) -> Self {
         Self {
-            exchange: Exchange::new(wire::Capture::None, false),
+            exchange: Exchange::new(wire::Capture::None, true),
             out: Vec::new(),
             reports_rows: false,
-            reports_results: false,
             tx_status: TxStatus::Idle,
             awaited: 0,
             prepared: vec![Parsed::No; statements].into(),
@@ -71,9 +68,8 @@ impl Session {
     /// Resets the session for another connection, for which nothing of the old state holds.
     pub fn reset(&mut self) {
         self.prepared.fill(Parsed::No);
-        self.exchange = Exchange::new(wire::Capture::None, false);
+        self.exchange = Exchange::new(wire::Capture::None, true);
         self.reports_rows = false;
-        self.reports_results = false;
         self.out.clear();
         self.confirm_prepared();
         self.awaited = 0;
@@ -206,22 +202,17 @@ impl Session {
 
     // -- answers ----------------------------------------------------------------------------------
 
-    /// Chooses what happens to rows from here on; `counts` says whether results are counted even if no rows are read.
-    pub fn capture(&mut self, capture: &Capture, counts: bool) {
+    /// Chooses what happens to rows from here on.
+    pub fn capture(&mut self, capture: &Capture) {
         self.rows.begin(capture);
-        self.report(self.rows.reads_rows(), counts);
+        self.report(self.rows.reads_rows());
     }
 
-    /// Sets whether the exchange reports rows and every result from here on.
-    pub fn report(&mut self, rows: bool, counts: bool) {
+    /// Sets whether the exchange reports rows from here on.
+    pub fn report(&mut self, rows: bool) {
         if rows != self.reports_rows {
             self.reports_rows = rows;
             self.exchange.set_capture(if rows { wire::Capture::Rows } else { wire::Capture::None });
-        }
-        let results = rows || counts;
-        if results != self.reports_results {
-            self.reports_results = results;
-            self.exchange.set_completions(results);
         }
     }
 

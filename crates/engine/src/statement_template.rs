@@ -1,6 +1,6 @@
 //! Statements formatted as bytes once: only parameters are written while the load runs.
 
-use pgdyno_script::{Capture, Op, Piece, Program, QueryMode, SlotId, Sql, Statement, Vars};
+use pgdyno_script::{Capture, Op, Program, QueryMode, SlotId, Sql, Statement, Vars};
 use pgdyno_wire::{BindTemplate, Columns, EncodeError, frontend};
 
 use crate::spec::WeightedProgram;
@@ -29,8 +29,6 @@ pub enum Template {
 #[derive(Debug)]
 pub struct Simple {
     statement: Statement,
-    /// Whether it consists of several statements joined by `\;`.
-    compound: bool,
 }
 
 /// The constant parts of Parse, Bind and Execute.
@@ -74,10 +72,6 @@ impl Template {
 
     pub fn is_prepared(&self) -> bool {
         matches!(self, Self::Bound(bound) if bound.prepared)
-    }
-
-    pub fn is_compound(&self) -> bool {
-        matches!(self, Self::Simple(simple) if simple.compound)
     }
 
     /// The text that the server received, given the bytes that were sent.
@@ -162,23 +156,9 @@ fn captured(program: &Program) -> Vec<bool> {
     wanted
 }
 
-/// Whether there is a semicolon before the end. One within quotes counts too, which does no harm.
-fn is_compound(pieces: &[Piece]) -> bool {
-    let text: String = pieces
-        .iter()
-        .map(|piece| match piece {
-            Piece::Text(text) => text.as_ref(),
-            Piece::Var { source, .. } => source.as_ref(),
-        })
-        .collect();
-    text.trim_end().trim_end_matches(';').contains(';')
-}
-
 fn template(first: usize, statement: &Statement, mode: QueryMode, captured: bool) -> Result<Template, EncodeError> {
     let (sql, params) = match &statement.sql {
-        Sql::Simple(pieces) => {
-            return Ok(Template::Simple(Simple { statement: statement.clone(), compound: is_compound(pieces) }));
-        }
+        Sql::Simple(_) => return Ok(Template::Simple(Simple { statement: statement.clone() })),
         Sql::Extended { sql, params } => (sql, params),
     };
     let prepared = mode == QueryMode::Prepared;

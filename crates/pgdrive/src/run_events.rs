@@ -211,6 +211,7 @@ fn script_end(spec: &Spec, report: &Report, number: usize, events: &mut Events) 
                 "executions": record.moments.count,
                 "failures": record.failures,
                 "retries": record.retries,
+                "rows": (record.row_counts.results > 0).then_some(record.row_counts.rows),
                 "latency_ns": events::latency(&latencies),
             });
             // percentiles of shares, and of several statements of one class, cannot be merged, but

@@ -48,8 +48,12 @@ impl<'a> CommandTag<'a> {
 
     /// Rows returned or affected, for commands that report it.
     pub fn rows(self) -> Option<u64> {
-        let number = self.0.rsplit(|&b| b == b' ').next()?;
-        std::str::from_utf8(number).ok()?.parse().ok()
+        let digits = self.0.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+        let (before, number) = self.0.split_at(self.0.len() - digits);
+        if digits == 0 || before.last() != Some(&b' ') {
+            return None;
+        }
+        number.iter().try_fold(0u64, |sum, digit| sum.checked_mul(10)?.checked_add(u64::from(digit - b'0')))
     }
 }
 

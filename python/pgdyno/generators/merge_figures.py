@@ -127,7 +127,8 @@ def _id(statement: Event) -> int:
 
 def _statement(id_: int, same: Sequence[Event]) -> Event:
     statement = {"id": id_, **sum_parts(same, ("executions", "failures", "retries"))}
-    statement |= latencies(same, PERCENTILES)
+    rows = [each["rows"] for each in same if each.get("rows") is not None]
+    statement |= {"rows": sum(rows) if rows else None, **latencies(same, PERCENTILES)}
     return statement | {key: same[0][key] for key in ("text",) if key in same[0]}
 
 

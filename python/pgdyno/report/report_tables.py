@@ -137,11 +137,16 @@ def statement_table(of: Digest) -> Table | None:
     rows = []
     for each in of.run.statements(number):
         latencies = (each.latency_mean_ns, each.p50_ns, each.p95_ns, each.p99_ns, each.latency_max_ns)
-        counts = (numbers.format_count(each.executions), numbers.format_count(each.failures))
+        each_rows = each.rows / each.executions if each.rows is not None and each.executions else None
+        counts = (
+            numbers.format_count(each.executions),
+            numbers.format_count(each.failures),
+            numbers.NOTHING if each_rows is None else numbers.rounded(each_rows),
+        )
         name = scripts.get(each.script, str(each.script))
         line = str(each.line) if each.line else ""
         rows.append((name, line, each.text, *counts, *(numbers.ms(latency) for latency in latencies)))
-    headings = gettext_each("script", "line", "statement", "executions", "failures", "mean, ms")
+    headings = gettext_each("script", "line", "statement", "executions", "failures", "rows each", "mean, ms")
     caption = gettext(
         "Statements of trial {number}: {point}, the median trial of the peak", number=number, point=of.point_name(point)
     )

@@ -87,6 +87,8 @@ class StatementRow:
     p95_ns: BigInt | None = None
     p99_ns: BigInt | None = None
     latency_max_ns: BigInt | None = None
+    rows: BigInt | None = None
+    """Returned or changed by all executions; None if the server does not say it, and in an explicit pipeline."""
 
 
 @dataclass(frozen=True, slots=True)

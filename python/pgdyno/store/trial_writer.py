@@ -223,6 +223,7 @@ def _statement(trial: int, script: int, statement: Event, done: Event) -> Statem
         executions=done.get("executions", 0),
         failures=done.get("failures", 0),
         **_latencies(StatementRow, done),
+        rows=done.get("rows"),
     )
 
 

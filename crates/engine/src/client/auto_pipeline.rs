@@ -85,13 +85,11 @@ impl Client {
         batch.statement = Some(batched.statement);
         self.transaction.command = batched.op;
         self.transaction.command_started = batch.sent_at;
-        let template = &shared.run.templates[self.transaction.script][batched.statement];
-        let counts = !batched.synced || template.is_compound();
         let capture = match &shared.run.spec.programs[self.transaction.script].program.ops[batched.op] {
             Op::Sql { capture, .. } => capture,
             _ => &Capture::None,
         };
-        self.session.capture(capture, counts);
+        self.session.capture(capture);
     }
 
     pub(super) fn end_batched_result(&mut self, is_ready: bool, now: &mut Option<Nanos>, shared: &mut Shared<'_>) {

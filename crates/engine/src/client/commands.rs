@@ -13,7 +13,6 @@ use crate::interval::Consequence;
 use crate::poller::Next;
 use crate::recorder::Ending;
 use crate::shared::Shared;
-use crate::statement_template::Template;
 
 impl Client {
     pub(super) fn run(&mut self, mut now: Nanos, shared: &mut Shared<'_>) -> Next {
@@ -162,7 +161,7 @@ impl Client {
             return Err(Abort::command("startpipeline", "already in pipeline mode"));
         }
         self.transaction.mode.open_pipeline();
-        self.session.capture(&Capture::None, true);
+        self.session.capture(&Capture::None);
         let mut anything = false;
         for op in &program.ops[self.transaction.next_op..] {
             match op {
@@ -264,19 +263,19 @@ impl Client {
         if shared.run.auto_pipeline && !self.transaction.mode.is_in_pipeline() {
             return self.batch_statement(statement, capture, shared);
         }
-        let template = self.write_statement(statement, shared)?;
+        self.write_statement(statement, shared)?;
         if self.transaction.mode.is_in_pipeline() {
             self.transaction.mode.add_to_pipeline(statement);
             return Ok(None);
         }
         self.transaction.mode.send_alone(statement);
-        self.session.capture(capture, template.is_compound());
+        self.session.capture(capture);
         self.session.end_statement(shared.run.is_simple);
         self.enter(State::Running(Awaited::Answer));
         Ok(Some(Next::Send))
     }
 
-    pub(super) fn write_statement<'a>(&mut self, statement: usize, shared: &Shared<'a>) -> Result<&'a Template, Abort> {
+    pub(super) fn write_statement(&mut self, statement: usize, shared: &Shared<'_>) -> Result<(), Abort> {
         let template = &shared.run.templates[self.transaction.script][statement];
         if let (Some(own), Some(ledger)) = (&mut self.ledger, &shared.run.spec.ledger)
             && ledger.is_written_by(self.transaction.script, statement)
@@ -296,10 +295,11 @@ impl Client {
             let shown = template.debug_name(&self.session.outgoing()[start..]);
             format!("client {} sending {shown}", self.id)
         });
-        Ok(template)
+        Ok(())
     }
 
-    pub(super) fn end_command(&self, now: Nanos, shared: &mut Shared<'_>) {
+    pub(super) fn end_command(&mut self, now: Nanos, shared: &mut Shared<'_>) {
+        let row_counts = self.session.rows_mut().take_row_counts();
         if !shared.starts.counts(self.transaction.record) {
             return;
         }
@@ -308,6 +308,7 @@ impl Client {
             self.transaction.script,
             number,
             now.saturating_sub(self.transaction.command_started),
+            row_counts,
         );
     }
 }

@@ -151,7 +151,7 @@ impl Client {
             };
         }
         self.session.rows_mut().begin_answer();
-        self.session.report(asked.rows, true);
+        self.session.report(asked.rows);
         self.enter(State::Running(Awaited::Answer));
         shared.run.debug(|| format!("client {} sending", self.id));
         Next::Send

@@ -353,6 +353,23 @@ fn a_compound_counts_its_results() {
     assert_eq!((note.command, note.query), (1, 1));
 }
 
+fn tag(text: &str) -> Vec<u8> {
+    let length = text.len() as u32 + 5;
+    [b"C", &length.to_be_bytes()[..], text.as_bytes(), b"\0"].concat()
+}
+
+#[test]
+fn rows_are_those_of_the_statement_that_had_them() {
+    bench!(bench, auto("AAA;\nBBB;\nCCC\\;DDD;\nEEE;\n", QueryMode::Simple));
+    bench.begin();
+    let tags = [&["SELECT 2"][..], &["UPDATE 0"], &["INSERT 0 1", "DELETE 3"], &["BEGIN"]];
+    let answers = tags.map(|tags| [tags.iter().flat_map(|text| tag(text)).collect(), READY.to_vec()].concat());
+    bench.answer(&answers.concat());
+    let records = bench.shared.results.recorder.commands[0].iter().flatten();
+    let found: Vec<_> = records.map(|record| (record.row_counts.results, record.row_counts.rows)).collect();
+    assert_eq!(found, [(1, 2), (1, 0), (2, 4), (0, 0)]);
+}
+
 #[test]
 fn the_connections_end_is_said_of_the_statement_under_way() {
     for mode in MODES {
