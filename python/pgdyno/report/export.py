@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rich.cells import cell_len
@@ -23,7 +24,7 @@ from pgdyno.report.answers.comparison import comparison_sentence, comparison_tab
 from pgdyno.report.answers.noise import noise_grade
 from pgdyno.report.answers.tpch_figures import queries_json, query_tables
 from pgdyno.report.report_content import Digest, Extras, notes
-from pgdyno.report.report_tables import PointRow, Table, parameter_heading, point_rows, table_lines
+from pgdyno.report.report_tables import PointRow, Table, parameter_heading, peak_statements, point_rows, table_lines
 from pgdyno.report.sections.comparison import settling
 from pgdyno.report.sections.function_shares import function_tables, profile_lines
 from pgdyno.report.sections.key_figures import noise_number, peak_numbers
@@ -150,6 +151,7 @@ def to_json(of: Digest, extras: Extras) -> str:
         "curves": [_curve(curve) for curve in of.curves],
         "points": [_point(point) for point in of.points],
         "queries": queries_json(of),
+        "statements": [asdict(each) for each in peak_statements(of)],
         "trials": [trial.model_dump(mode="json") for trial in of.run.trials],
     }
     return json_text(document, indent=2) + "\n"

@@ -19,6 +19,7 @@ from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest
 from pgdyno.report.terminal.text_drawing import set_cell, wrapped
 from pgdyno.report.translation import gettext, gettext_each
+from pgdyno.store.trial_tables import StatementRow
 
 PERCENTILES = ("p50, ms", "p95, ms", "p99, ms")
 
@@ -125,17 +126,25 @@ def spectrum_table(of: Digest) -> Table:
     return Table(gettext("Latency by percentile"), headings, tuple(rows))
 
 
-def statement_table(of: Digest) -> Table | None:
+def peak_statements(of: Digest) -> list[StatementRow]:
     """Return the statements of the median trial of the highest peak, because percentiles are not averaged."""
     if of.best is None:
-        return None
+        return []
     point = of.best.peak.summary
     by_tps = sorted(zip(point.tps_by_trial, point.finished, strict=True))
-    number = by_tps[(len(by_tps) - 1) // 2][1]
+    return list(of.run.statements(by_tps[(len(by_tps) - 1) // 2][1]))
+
+
+def statement_table(of: Digest) -> Table | None:
+    """Return `peak_statements` in a table."""
+    found = peak_statements(of)
+    if of.best is None or not found:
+        return None
+    point, number = of.best.peak.summary, found[0].trial
     trial = next(trial for trial in of.run.trials if trial.number == number)
     scripts = {each.id: each.name for each in trial.summary.scripts} if trial.summary is not None else {}
     rows = []
-    for each in of.run.statements(number):
+    for each in found:
         latencies = (each.latency_mean_ns, each.p50_ns, each.p95_ns, each.p99_ns, each.latency_max_ns)
         each_rows = each.rows / each.executions if each.rows is not None and each.executions else None
         counts = (
@@ -150,7 +159,7 @@ def statement_table(of: Digest) -> Table | None:
     caption = gettext(
         "Statements of trial {number}: {point}, the median trial of the peak", number=number, point=of.point_name(point)
     )
-    return Table(caption, (*headings, *PERCENTILES, gettext("max, ms")), tuple(rows), 3) if rows else None
+    return Table(caption, (*headings, *PERCENTILES, gettext("max, ms")), tuple(rows), 3)
 
 
 def trial_table(of: Digest) -> Table:
