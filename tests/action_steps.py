@@ -1,7 +1,5 @@
 """Executes the steps of action.yml as GitHub's runner does, with a client of GitHub that keeps comments in a file."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

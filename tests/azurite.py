@@ -1,7 +1,5 @@
 """Azure's object storage on the loopback address: Microsoft's emulator, which npm installs once."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """Folders as `pgdyno capture` writes them, from lists of statements."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field

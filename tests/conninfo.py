@@ -1,7 +1,5 @@
 """The connection string of a server that a test started."""
 
-from __future__ import annotations
-
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.targets import Server

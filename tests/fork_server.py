@@ -4,8 +4,6 @@ A start of pgdyno takes up to a second of CPU for imports, and the tests start i
 runs the same entry point; tests/unit/test_start_up.py starts real ones.
 """
 
-from __future__ import annotations
-
 import array
 import atexit
 import contextlib

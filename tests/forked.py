@@ -1,7 +1,5 @@
 """Runs pgdyno as a forked process, which saves the CPU time of its imports (`tests.fork_server`)."""
 
-from __future__ import annotations
-
 import atexit
 import json
 import os

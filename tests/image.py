@@ -4,8 +4,6 @@ A Debian of mmdebstrap stands in for both base images, which are of that release
 what `make dist` ran: its wheel comes from dist/. All other instructions are carried out as they are written, by chroot.
 """
 
-from __future__ import annotations
-
 import platform
 import re
 import shlex

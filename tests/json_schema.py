@@ -1,7 +1,5 @@
 """Reads what commands print with --json, and validates it against `pgdyno/json-output.schema.json`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from importlib import resources

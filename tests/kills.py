@@ -10,8 +10,6 @@ resumes the run, kills it again in the same way, and then resumes it to its end.
 The program prints its seed. The same seed gives the same signals, at the same fractions of a run's duration.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The end of a listener whose connections a thread accepts."""
 
-from __future__ import annotations
-
 import socket
 import threading
 

@@ -7,8 +7,6 @@ each test file is in `target/tap`.
 Exits with 1 if a test fails that is not in `DELIBERATE`, if one of these passes, or if a file ends early.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

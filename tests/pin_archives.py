@@ -5,8 +5,6 @@ the SHA-256 of the file, which must equal the one that the repository publishes.
 arguments ("17.4.0"). It never changes a digest in the list: if the repository now has another one, that is an error.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

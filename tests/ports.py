@@ -5,8 +5,6 @@ PostgreSQL and sshd can still listen on them, because they set SO_REUSEADDR, and
 other programs.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import weakref

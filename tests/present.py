@@ -1,7 +1,5 @@
 """Figures that an imported trial may lack, but pgdyno's own trials always have."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 T = TypeVar("T")

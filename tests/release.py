@@ -5,8 +5,6 @@ installed into an empty environment whose path has nothing else on it: no Rust, 
 There `pgdyno run quick --budget 1m` must come to its answer.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -1,7 +1,5 @@
 """Object storage on the loopback address: moto's server, which answers as S3 does."""
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Iterator, Mapping

@@ -5,8 +5,6 @@ no inode again for minutes, and reads all of these before it finds another one n
 takes ten times as long as elsewhere. In `spread` folders, each subfolder begins in another part of the disk.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile

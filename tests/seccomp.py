@@ -5,8 +5,6 @@
 `refusing` returns the beginning of that command.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

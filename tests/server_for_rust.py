@@ -1,7 +1,5 @@
 """Runs a command with what the crates' tests need: PostgreSQL 18's programs, a server, and a real pgbench."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Signals to processes of programs under test, which may end them at any moment."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from contextlib import suppress

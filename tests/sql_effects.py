@@ -1,7 +1,5 @@
 """Statements for a table `t` (a int, b text), by what they do to the server's data."""
 
-from __future__ import annotations
-
 READING = [
     "",
     ";",

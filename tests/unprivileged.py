@@ -1,7 +1,5 @@
 """Code that may not read every folder, also where the tests run as root."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 from collections.abc import Iterator

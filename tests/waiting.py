@@ -1,7 +1,5 @@
 """Waits for a condition however slow the machine is, so that no test depends on a sleep."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """A simulated account for tests of rentals, and helpers for these tests."""
 
-from __future__ import annotations
-
 import functools
 import os
 import signal

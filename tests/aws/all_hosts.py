@@ -1,7 +1,5 @@
 """Real database servers and hosts at the addresses of one simulated account."""
 
-from __future__ import annotations
-
 from tests.aws.ec2 import Machine
 from tests.aws.ec2_hosts import Ec2Hosts
 from tests.aws.postgres_hosts import PostgresHosts

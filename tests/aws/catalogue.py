@@ -1,7 +1,5 @@
 """Versions and prices of the simulated services, which are a selection of the real ones."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

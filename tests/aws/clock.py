@@ -1,7 +1,5 @@
 """Time in the simulated account, which tests control."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ JSON say ExpiredTokenException, all others ExpiredToken. Sources: "Common Errors
 CloudWatch, and boto3's own list of codes of expired tokens.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import dataclass, field

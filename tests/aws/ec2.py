@@ -1,7 +1,5 @@
 """EC2 and Systems Manager of the simulated account: instances, types, images and volumes."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable, Iterator

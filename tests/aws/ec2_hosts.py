@@ -1,7 +1,5 @@
 """A real sshd and a real PostgreSQL for every simulated host, configured by its user data."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The simulator's HTTP server on the loopback address."""
 
-from __future__ import annotations
-
 import socket
 import sys
 import threading

@@ -1,7 +1,5 @@
 """The interface between the simulator and real servers at the addresses of simulated ones."""
 
-from __future__ import annotations
-
 from tests.aws.ec2 import Machine
 
 

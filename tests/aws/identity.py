@@ -6,8 +6,6 @@ sets tags on what it creates needs the permission to tag as well; RunInstances i
 that it creates or uses.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """Database instances that exist without a plan."""
 
-from __future__ import annotations
-
 from pgdyno.targets.aws.boto3_clients import Cloud
 from tests.aws.simulator import REGION
 

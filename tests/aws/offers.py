@@ -6,8 +6,6 @@ codes and defaults of "Amazon EC2 endpoints and quotas" and "Amazon EBS endpoint
 figures from moto, which has them from DescribeInstanceTypes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Rules for parameter groups: which level has a parameter, which values it takes, and how a change applies."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """Plans with rented servers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 ALLOW = '["203.0.113.7/32"]'

@@ -1,7 +1,5 @@
 """A real PostgreSQL with TLS at the addresses of simulated servers."""
 
-from __future__ import annotations
-
 from psycopg import sql
 
 from tests.aws.host_interface import Hosts

@@ -1,7 +1,5 @@
 """Errors that the simulator returns itself, without moto."""
 
-from __future__ import annotations
-
 
 class RefusedError(Exception):
     """The simulator refuses a request as Amazon does."""

@@ -1,7 +1,5 @@
 """EventBridge Scheduler of the simulated account: schedules, and their actions when they are due."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field

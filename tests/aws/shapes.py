@@ -3,8 +3,6 @@
 What the models do not allow is a bug of pgdyno in a request, and of the simulator in a response.
 """
 
-from __future__ import annotations
-
 import json
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator

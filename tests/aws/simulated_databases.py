@@ -4,8 +4,6 @@ A server is "creating" before it is "available", and "deleting" before it is gon
 keeps the servers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

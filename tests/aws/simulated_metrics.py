@@ -1,7 +1,5 @@
 """Metrics, sessions and logs that the simulated CloudWatch, Performance Insights and RDS return."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping

@@ -7,8 +7,6 @@ CreateDBSnapshot, DeleteDBSnapshot, RestoreDBInstanceFromDBSnapshot and their co
 model: only an available server can be copied, and only an available snapshot be deleted or restored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any

@@ -5,8 +5,6 @@ and operations that moto does not have. It checks every request and response aga
 service (`shapes`).
 """
 
-from __future__ import annotations
-
 import os
 import re
 import threading

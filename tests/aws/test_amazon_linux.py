@@ -1,7 +1,5 @@
 """setup.sh on Amazon Linux: the test records its commands, because no image of Amazon Linux boots on this machine."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from importlib.resources import files

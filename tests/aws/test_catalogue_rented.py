@@ -1,7 +1,5 @@
 """Every catalogue plan with rented servers: they come up and are removed in the simulated account, in its region."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The cost limit of a run: the run stops before it reaches the limit, with every instance type and trial length."""
 
-from __future__ import annotations
-
 import itertools
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

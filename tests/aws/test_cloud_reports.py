@@ -1,7 +1,5 @@
 """Late data from Amazon: pgdyno waits for it, places it by one clock, and asks again for what is missing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The estimated cost of rented servers: by the Pricing API, its earlier answer, the package's list, or unknown."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """Schedules at Amazon remove databases that outlive pgdyno; removal survives errors and expired credentials."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """EC2 hosts from creation to removal: requests, user data, and errors."""
 
-from __future__ import annotations
-
 import base64
 import os
 import re

@@ -1,7 +1,5 @@
 """Errors while servers are rented: each has its own message, and leaves no resource behind."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

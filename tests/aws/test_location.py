@@ -1,7 +1,5 @@
 """The zone of this machine: asked of Amazon's metadata service, version 2, and of nothing else."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer

@@ -1,7 +1,5 @@
 """Amazon's data about a server under load: read, aligned in time, with gaps left as gaps."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Snapshots that pgdyno takes of a loaded server: taken once, restored before each trial, found and deleted."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Checks before the first create: all that Amazon would refuse is reported at once, with remedies, at no cost."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rented servers from creation to removal, in the simulator: what pgdyno creates, journals, refuses and finds again."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

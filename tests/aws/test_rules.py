@@ -2,8 +2,6 @@
 them before anything costs money.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

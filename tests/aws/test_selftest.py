@@ -1,7 +1,5 @@
 """The checks of a selftest: the reference lists them; a failed one has a reason and skips those that depend on it."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

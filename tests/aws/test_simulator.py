@@ -1,7 +1,5 @@
 """The simulator of AWS, while tests kill its clients."""
 
-from __future__ import annotations
-
 import socket
 import struct
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """A generator that does not reach a server: how packets end in a real network, and the messages about it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ requests just after the creation), the error lists of botocore's models of RDS (
 users for RDS's text about security groups, which has no code of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Debian's Chromium, driven by Playwright: it is offline, and every request and error is recorded."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field

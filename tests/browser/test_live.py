@@ -1,7 +1,5 @@
 """The live page and the archive in Debian's chromium: what users see, and that hostile names do nothing."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

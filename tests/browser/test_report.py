@@ -1,7 +1,5 @@
 """The report in a browser: from disk, offline, at every width, by keyboard, printed, and checked by axe."""
 
-from __future__ import annotations
-
 import io
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Runs of the installed programs in an empty folder."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A copy of the package that a test changes and then runs."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Servers that misbehave on purpose, and pgdrive as their client with its exit code, output and memory."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """`pgdyno analyse` over a stored run."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from pathlib import Path

@@ -3,8 +3,6 @@
 Against pgnull, which takes so little that one thread of pgdrive is soon at its ceiling.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The programs of benchmarks/ still run and write their results; such short runs give no figures worth reading."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -3,8 +3,6 @@
 One cluster for all: its nodes take seconds to start.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

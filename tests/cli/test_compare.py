@@ -1,7 +1,5 @@
 """`pgdyno compare` and `pgdyno gate` over stored runs: output, files, exit codes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from itertools import product

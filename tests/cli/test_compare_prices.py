@@ -1,7 +1,5 @@
 """`pgdyno compare` with prices: what they are based on, and when they are not compared."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

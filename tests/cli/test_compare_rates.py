@@ -1,7 +1,5 @@
 """`pgdyno compare` and `pgdyno gate` by latency in an open loop: transactions that never started have no latency."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

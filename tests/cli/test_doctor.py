@@ -1,7 +1,5 @@
 """`pgdyno doctor` on the machine that runs the tests."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

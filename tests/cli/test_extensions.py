@@ -4,8 +4,6 @@ Kinds of targets and providers are packages with a line in the registry, rules o
 are one file, everything else is a module and one line.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Outputs that cannot be written: the message names the file and the reason, and other output is still printed."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

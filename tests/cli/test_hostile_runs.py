@@ -1,7 +1,5 @@
 """Hostile run folders: commands report what is wrong with them, and terminals show their content as text."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """pgdrive against servers that misbehave: it may fail, but must not hang, crash or grow without bound."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

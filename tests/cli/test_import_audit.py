@@ -1,7 +1,5 @@
 """`pgdyno import`, and audit, show and report of imported runs."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from contextlib import closing

@@ -1,7 +1,5 @@
 """The output of commands with --json matches `pgdyno/json-output.schema.json`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -6,8 +6,6 @@ that does not stall shows that these starts are the schedule's, and that the sta
 of the stall, so they test the shape of the distribution and not the speed of the machine.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

@@ -1,7 +1,5 @@
 """What `plan check` runs of a Lua script, and how pgdrive stops a script that does not end."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The divisor of throughput: the measured time as planned; under pgbench's name, the time to the last transaction."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

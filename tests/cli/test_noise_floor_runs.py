@@ -1,7 +1,5 @@
 """`--floor-from` and `--noise-floor`: only two equal arms, on the same machine, show what noise is."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

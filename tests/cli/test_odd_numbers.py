@@ -1,7 +1,5 @@
 """Unrepresentable and malformed numbers: every option accepts or refuses them with a message, and nothing panics."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

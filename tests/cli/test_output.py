@@ -1,7 +1,5 @@
 """Where output goes: a closed pipe, a full disk, devices, and messages next to data."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Keying and think time against pgnull: counts, messages, refusals."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

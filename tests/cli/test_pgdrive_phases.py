@@ -1,7 +1,5 @@
 """Loads that change over time, against a server that answers immediately; and errors in phase files."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

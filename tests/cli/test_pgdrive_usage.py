@@ -1,7 +1,5 @@
 """pgdrive before it connects: usage, scripts with syntax errors, unreachable servers."""
 
-from __future__ import annotations
-
 import json
 import socket
 from pathlib import Path

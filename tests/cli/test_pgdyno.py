@@ -1,7 +1,5 @@
 """pgdyno without a server: help, versions, invalid plans, missing runs."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """pgnull, the null server: its answers, and the faults that it makes on demand."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

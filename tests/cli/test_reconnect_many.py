@@ -1,7 +1,5 @@
 """`pgdrive --reconnect` with many clients: few lines of output, and no client forgotten."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

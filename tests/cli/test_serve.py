@@ -1,7 +1,5 @@
 """`pgdyno serve` as a process: where it listens, and who learns its token."""
 
-from __future__ import annotations
-
 import re
 import signal
 import socket

@@ -2,8 +2,6 @@
 system calls.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import statistics

@@ -1,7 +1,5 @@
 """The package without its cloud provider: everything that needs no provider works, and the rest gives the reason."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

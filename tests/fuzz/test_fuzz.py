@@ -5,8 +5,6 @@ which `make fuzz` sets; `make test-long` takes an hour for each. A failure print
 found.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import os

@@ -5,8 +5,6 @@ differences from EC2: the kernel is this machine's, the network exists before th
 controllers. Only root can create these hosts.
 """
 
-from __future__ import annotations
-
 import base64
 import os
 import subprocess

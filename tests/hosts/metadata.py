@@ -3,8 +3,6 @@
 It does not use pgdyno. Changes in the folder take effect at the next request.
 """
 
-from __future__ import annotations
-
 import sys
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A proxy for apt on the hosts, which caches packages and can block hosts."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import threading

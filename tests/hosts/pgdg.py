@@ -4,8 +4,6 @@ It has Debian's packages of PostgreSQL 15 with a version that Debian does not ha
 the place of the project's, whose private half is not available.
 """
 
-from __future__ import annotations
-
 import hashlib
 import ssl
 import subprocess

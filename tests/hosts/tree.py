@@ -1,7 +1,5 @@
 """The root file system of a new host, like Debian's images for EC2; it is built once, and stays in the tests' home."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 import subprocess

@@ -4,8 +4,6 @@ Downloads go to `PGDYNO_HOME`, or else to the user's cache, and stay there: late
 for the newest version.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os

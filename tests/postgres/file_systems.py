@@ -1,7 +1,5 @@
 """A file system in a file, mounted for one test."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

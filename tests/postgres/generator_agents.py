@@ -1,7 +1,5 @@
 """Generators without Ray, as agents in this process, for tests of the engine and of merging results."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path

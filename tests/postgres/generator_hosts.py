@@ -1,7 +1,5 @@
 """Hosts for a driver, a server and generators with an sshd each: network namespaces, whose connections can be cut."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

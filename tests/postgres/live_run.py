@@ -1,7 +1,5 @@
 """A run with its live page: `pgdyno run --live`."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

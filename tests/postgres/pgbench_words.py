@@ -5,8 +5,6 @@ reword messages: 15.20 says `-c/--client` where 15.18 said `-c/--clients`. So al
 messages, and versions whose wording is known here must agree in the wording, too.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

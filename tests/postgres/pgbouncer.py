@@ -1,7 +1,5 @@
 """PgBouncer from Debian in front of a server, and what its clients leave in its sessions."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

@@ -1,7 +1,5 @@
 """Runs pgprobe during a test, and reads its output by kind and time."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

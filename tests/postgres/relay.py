@@ -1,7 +1,5 @@
 """A relay between clients and a server that can stop answering."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import struct

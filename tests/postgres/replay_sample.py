@@ -1,7 +1,5 @@
 """Replay files for tests: `docs/reference/replay-file.md`."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from pathlib import Path

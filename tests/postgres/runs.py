@@ -1,7 +1,5 @@
 """Runs of the installed pgdyno on servers of a separate home, and the processes that they start."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """A proxy that stops answering once a client sends a given text."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`pgdyno ab` on an existing server: the answer, and what the comparison leaves on the server."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

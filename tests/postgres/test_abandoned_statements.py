@@ -1,7 +1,5 @@
 """A load that ends early leaves no statement running in the server."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import resource

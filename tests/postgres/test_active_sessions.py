@@ -1,7 +1,5 @@
 """Mean active sessions of a saturated server, checked against throughput and statement latency (Little's law)."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

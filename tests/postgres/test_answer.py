@@ -1,7 +1,5 @@
 """The answer at the end of whole runs of small plans, and at the top of their reports."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

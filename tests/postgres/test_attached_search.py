@@ -1,7 +1,5 @@
 """A search that changes the configuration of a server that pgdyno did not start, and restores it after any end."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal

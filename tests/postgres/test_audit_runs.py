@@ -1,7 +1,5 @@
 """Rules of the audit on real runs: disturbances of one arm only, and standbys that fall behind."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

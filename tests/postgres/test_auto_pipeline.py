@@ -1,7 +1,5 @@
 """--auto-pipeline compared with one statement per round trip: same script and seed, same rows, errors and counts."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Whole plans on "EC2": the simulator, with a real sshd and a real PostgreSQL behind each host's address."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import os

@@ -3,8 +3,6 @@
 Only root can create them (namespaces, loop devices, mounts): other users skip these tests, with a message. CI is root.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

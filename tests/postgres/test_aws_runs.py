@@ -1,7 +1,5 @@
 """Whole plans on "RDS" and "Aurora": the simulator, with a real PostgreSQL behind its addresses."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import os

@@ -1,7 +1,5 @@
 """Runs within a time budget, on a clock of their own: what does not fit is left out, and the run says so."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

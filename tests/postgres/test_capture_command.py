@@ -1,7 +1,5 @@
 """`pgdyno capture` as a user runs it: over SSH, from files, with a password, and ended in every way."""
 
-from __future__ import annotations
-
 import os
 import pty
 import shutil

@@ -1,7 +1,5 @@
 """Captures of what a real PostgreSQL logs: every statement that was sent, in the order of its session."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Captures of real servers: what they must log, how the log is read while it grows, and what statistics say."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

@@ -1,7 +1,5 @@
 """A load from a capture is refused where it was captured, and runs on copies, however these are reached."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

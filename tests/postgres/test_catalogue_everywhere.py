@@ -3,8 +3,6 @@
 Only root can boot the pool's host: for others this test is left out, and says so. CI is root.
 """
 
-from __future__ import annotations
-
 import getpass
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The search for the cheapest target on real servers: planted speeds, a failed target, a kill, a budget."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 test_generators.py tests the engines and the merging without Ray, whose nodes take seconds to start.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """TPC-B's balances after a trial: consistent ones pass, and inconsistent ones are reported."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Every transaction is counted once, with its outcome: reports compared with logs and with the server's own tables."""
 
-from __future__ import annotations
-
 import signal
 import tempfile
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ other hosts, and installers and containers are not called: `make dist-check` and
 NOT_RUN and ELSEWHERE_RUN name the pages and the commands of pgdyno that do not run here, with the tests that do it.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

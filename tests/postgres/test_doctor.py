@@ -1,7 +1,5 @@
 """`pgdyno doctor` while a server runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

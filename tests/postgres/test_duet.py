@@ -1,7 +1,5 @@
 """Two targets at the same time: halves of the processors, a common start, Ctrl-C, resuming, and refused plans."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

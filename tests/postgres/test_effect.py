@@ -1,7 +1,5 @@
 """Whether a load writes, compared with what PostgreSQL lets it do and whether it needs a transaction's number."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

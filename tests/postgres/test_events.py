@@ -1,7 +1,5 @@
 """Events during trials of a real server, and the commit ledger compared with the server's rows."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

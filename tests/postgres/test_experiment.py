@@ -1,7 +1,5 @@
 """Whole runs of small plans: stored files, messages, and what is left after errors."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable

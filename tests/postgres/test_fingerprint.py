@@ -1,7 +1,5 @@
 """The recorded conditions of a run: preflight and fingerprint."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

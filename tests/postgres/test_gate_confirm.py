@@ -1,7 +1,5 @@
 """`pgdyno gate --confirm` with real servers: a planted regression is measured again and confirmed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

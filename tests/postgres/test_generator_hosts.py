@@ -1,7 +1,5 @@
 """Runs with generators on hosts over SSH, while connections or hosts fail."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import signal

@@ -1,7 +1,5 @@
 """Several generators as one, on a real server: the same transactions as from one."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal

@@ -1,7 +1,5 @@
 """A run on an existing Ray cluster: `--generators ray://…`."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The steps of action.yml, executed as a runner would, for a simulated pull request."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Hooks around a run and its trials, and limits that end a trial or a run early."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable

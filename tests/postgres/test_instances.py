@@ -1,7 +1,5 @@
 """Targets of several instances with real servers: clusters of pgdyno's own, and servers that are there already."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`pgdrive --ledger`: the results that clients received, compared with rows that SQL counts."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """No trial is measured alongside statements of an earlier one."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

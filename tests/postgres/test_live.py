@@ -1,7 +1,5 @@
 """A real run, watched and stopped through HTTP."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterator

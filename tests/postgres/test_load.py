@@ -4,8 +4,6 @@ A trigger stops every chunk after the first few at an advisory lock, so that the
 on the speed of the machine.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

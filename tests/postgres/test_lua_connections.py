@@ -1,7 +1,5 @@
 """Lua scripts with several connections, with reports of their own, and without prepared statements."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

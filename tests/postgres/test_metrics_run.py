@@ -1,7 +1,5 @@
 """A run's figures for Prometheus: at an HTTP address during the run, as text afterwards, and in a line of `show`."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import urllib.request

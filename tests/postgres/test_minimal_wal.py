@@ -1,7 +1,5 @@
 """Loads without WAL give the same data as others, and nothing that counts as loaded if they are interrupted."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Whole runs while another pgdyno measures on the same host."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

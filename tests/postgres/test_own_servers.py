@@ -1,7 +1,5 @@
 """The own server of a test keeps its port while it is down, and reports why it does not start."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 

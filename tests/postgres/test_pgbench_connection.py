@@ -1,7 +1,5 @@
 """Under the name `pgbench`, pgdrive connects to the database that pgbench chooses, and text keeps its encoding."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Under the name `pgbench`, pgdrive does what pgbench does: both run on one server."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

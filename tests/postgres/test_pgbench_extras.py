@@ -1,7 +1,5 @@
 """Features beyond pgbench's, under either name: percentiles, histograms, JSON, COPY, continuing after errors."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

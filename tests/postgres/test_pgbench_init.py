@@ -9,8 +9,6 @@ pgbench create different objects, pgdrive follows 18:
 - Lines of progress: pgbench before 17 does not name the table in them.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import re

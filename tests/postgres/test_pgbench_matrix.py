@@ -1,7 +1,5 @@
 """Under the name `pgbench`, pgdrive compared with pgbench over combinations of options: values, logs, summary."""
 
-from __future__ import annotations
-
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,7 +1,5 @@
 """pgdrive against a real server: scripts, counts, files and messages."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

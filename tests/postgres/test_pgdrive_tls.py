@@ -1,7 +1,5 @@
 """TLS as in libpq: pgdrive compared with the real pgbench, and the content of encrypted sessions."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -3,8 +3,6 @@
 Only root can create such a host (namespaces, mounts): other users skip this test, with a message. CI is root.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """PgBouncer in front of a server: every command but a load refuses it, and none leaves anything in its sessions."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

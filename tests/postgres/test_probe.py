@@ -1,7 +1,5 @@
 """pgprobe against real servers: it reports what the test provokes, in the right second, with process and wait."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import threading

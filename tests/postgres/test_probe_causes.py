@@ -1,7 +1,5 @@
 """Full page images, autovacuum, a killed backend, a lagging standby: the probe attributes each to its source."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Which active sessions wait for their clients, and which had just ended a statement when they were sampled."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """pgprobe's figures of the host compared with other interfaces of the kernel in the same seconds."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

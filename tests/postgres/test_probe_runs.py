@@ -1,7 +1,5 @@
 """A probe during trials: its figures are aligned with the load's, and its failure does not end the trial."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Runs against a server on another host: its activity is in the generator's seconds, or the run gives the reason."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -4,8 +4,6 @@ The programs sample at different moments. So the figures of sysstat must lie bet
 that are entirely within their time, and those in all samples that overlap it. This holds for any load.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Every major version from 10 to 18: the probe reads each of its sources without an error."""
 
-from __future__ import annotations
-
 import pytest
 
 from pages import describe_probe

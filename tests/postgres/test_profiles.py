@@ -1,7 +1,5 @@
 """Profiles of a run's arms by perf; where this machine has none, the run says so in one line."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

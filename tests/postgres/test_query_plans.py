@@ -1,7 +1,5 @@
 """Query plans that runs keep: EXPLAIN before every trial, never executed, on servers of several versions."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

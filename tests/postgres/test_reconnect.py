@@ -1,7 +1,5 @@
 """`pgdrive --reconnect` against servers that stop and restart."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """`pgdrive --replay` on a real server: order, protocols, errors, locks, and the ends of sessions and of the load."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Callable, Iterator

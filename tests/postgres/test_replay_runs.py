@@ -3,8 +3,6 @@
 The replay is logged, too, and captured again: both captures must say the same.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

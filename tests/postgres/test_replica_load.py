@@ -1,7 +1,5 @@
 """A load on real standbys during a trial's own: both in the same seconds, with separate figures."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

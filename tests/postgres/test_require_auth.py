@@ -1,7 +1,5 @@
 """require_auth: pgdrive and libpq itself against a server with several ways to authenticate."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import psycopg

@@ -1,7 +1,5 @@
 """The reset before a trial: each method restores the same dataset, and reports what it did."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections import namedtuple

@@ -1,7 +1,5 @@
 """Whole runs with [reset]: the steps stored with a trial, what a later run reuses, and interrupted runs."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

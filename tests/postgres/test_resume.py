@@ -1,7 +1,5 @@
 """Interrupted and resumed runs: no trial is lost or repeated, and nothing is left behind."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

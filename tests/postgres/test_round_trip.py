@@ -1,7 +1,5 @@
 """The round-trip time to a server, and that all pages of a restored server are read."""
 
-from __future__ import annotations
-
 import platform
 
 from pgdyno.host import describe_host

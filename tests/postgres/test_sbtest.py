@@ -1,7 +1,5 @@
 """Trials on sysbench's tables: the engine loads them, pgdyno restores them, and each trial's rows are counted."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

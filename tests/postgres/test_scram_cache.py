@@ -1,7 +1,5 @@
 """SCRAM's keys: derived once per run, or for every connection as in libpq."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Iterator

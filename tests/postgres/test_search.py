@@ -1,7 +1,5 @@
 """A search on a real server: its trials are ordinary ones, and it continues where it was killed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

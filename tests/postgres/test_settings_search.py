@@ -1,7 +1,5 @@
 """A search for settings on a real server: what it finds is confirmed, also after a kill, and nonsense is refused."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -5,8 +5,6 @@ The tests create btrfs and XFS in files and mount them, which needs root and a k
 instead that pgdyno refuses the method.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Iterator

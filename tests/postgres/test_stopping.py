@@ -1,7 +1,5 @@
 """A run that stops when decided: its trials, its messages, and its continuation after an interruption."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

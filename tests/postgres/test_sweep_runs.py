@@ -1,7 +1,5 @@
 """Runs of sweeps: every trial gets its own rate, variables and place in the order."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

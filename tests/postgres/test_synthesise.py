@@ -1,7 +1,5 @@
 """Models of captured loads on real servers: the values that pgdrive draws, and loads that are captured and modelled."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

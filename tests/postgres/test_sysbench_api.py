@@ -3,8 +3,6 @@
 pgdrive is compared with Debian's sysbench 1.0.20; what only 1.1 has is tested in pgdrive alone.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -3,8 +3,6 @@
 The server provides the figures: pg_stat_statements after a run of each program on a dataset of its own.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import shutil

@@ -3,8 +3,6 @@
 It contains nothing specific to pgdrive: the real sysbench runs it, too.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Who may connect to a server that pgdyno starts."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ The tree in this test is small: its configure writes a Makefile that installs li
 result is a real server.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import threading

@@ -1,7 +1,5 @@
 """Changes of a running server's settings: it reloads or restarts as they require, and only then."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """kind = "dsn": an existing server, and what pgdyno may do to it."""
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The location of a server's files: on a path of the plan, in memory, WAL elsewhere; nothing remains afterwards."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

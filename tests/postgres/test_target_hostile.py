@@ -1,7 +1,5 @@
 """Misconfigured and hostile servers and roles over the network: a clear error before the run, or none at all."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

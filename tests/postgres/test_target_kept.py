@@ -1,7 +1,5 @@
 """keep_data: a cluster that the next run reuses."""
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 

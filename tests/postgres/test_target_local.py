@@ -1,7 +1,5 @@
 """kind = "local": an existing installation."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

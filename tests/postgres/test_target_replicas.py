@@ -1,7 +1,5 @@
 """Streaming standbys: created after the load, awaited, and removed with the run."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """A server from its start to its removal: its configuration, and that nothing remains."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """Runs ended by signals, from SIGINT to SIGKILL."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Clusters copied from one that initdb made: equivalent to initdb's, each with its own password."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import psycopg

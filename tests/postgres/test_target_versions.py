@@ -3,8 +3,6 @@
 Each is 10 to 15 MB and is fetched once, which takes a second or two.
 """
 
-from __future__ import annotations
-
 import psycopg
 import pytest
 

@@ -4,8 +4,6 @@ Each transaction adds one amount to an account, a teller and a branch, and write
 equal unless a transaction is applied partially, and the history has a row for every committed transaction.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

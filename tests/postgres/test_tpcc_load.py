@@ -1,7 +1,5 @@
 """TPC-C's tables as loaded by `pgdrive -i --dataset=tpcc`: cardinalities, distributions, conditions, resuming."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """TPC-C in plans: restored before every trial, checked after it."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path

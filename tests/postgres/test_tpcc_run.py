@@ -1,7 +1,5 @@
 """TPC-C under load on a real server: the database confirms the figures of every variant and profile."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A load derived from TPC-H: its tables, its queries and their answers, and its run."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """A plan with the workload tpch: the same queries in every trial on the rows of the load, and what its report says."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

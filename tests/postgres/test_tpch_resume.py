@@ -1,7 +1,5 @@
 """A run of tpch that is killed in the middle of its throughput run, on a server that remains, and resumed."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`pgdyno watch` against real servers: what it shows, what it hides, and that it survives errors."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

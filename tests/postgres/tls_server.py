@@ -1,7 +1,5 @@
 """A server with TLS, and valid and invalid certificates for it, which openssl creates."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Runs `pgdyno watch` as a process, with a pipe or on a terminal of a given size."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """One sshd for all tests that only log in."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """A real sshd on a port of the loopback address with its own keys, which neither reads nor writes ~/.ssh."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import subprocess

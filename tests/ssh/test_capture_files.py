@@ -1,7 +1,5 @@
 """Log files on another host: read from any byte on while they grow, and after a lost connection."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

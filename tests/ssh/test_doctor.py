@@ -1,7 +1,5 @@
 """Findings of the doctor, and notes of a run, about a host over SSH."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Generators over SSH, without Ray: one load from several, and its end when one of them is lost."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """A probe on another host: its lines arrive, its clock is known, and it ends when nobody reads it any more."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """A program on another host as if it ran here: its streams, signals, end, and the files sent with it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Hosts over SSH: which keys are accepted, which files are copied, and the messages about errors."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Run folders for tests of the archive: the records are invented, but the real code writes and reads them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from datetime import timedelta

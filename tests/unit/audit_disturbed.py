@@ -1,7 +1,5 @@
 """Runs with disturbed trials or arms: the probe's samples, and the effect on throughput."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Small logs as PostgreSQL writes them, and what a capture of them has."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """A small capture on disk, as `pgdyno capture` writes it."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Arms with random figures for tests of comparisons, without run folder and server."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Artificial trees of /proc and /sys."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Documents in the formats of published benchmarks, generated from their figures."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import groupby
 

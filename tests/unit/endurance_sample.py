@@ -1,7 +1,5 @@
 """Long trials with known trends: autoregressive noise, a saw-tooth of checkpoints, and a planted slope."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Checks OpenMetrics text with prometheus_client's parser; generates probe lines from the probe's catalogue."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from prometheus_client import Metric

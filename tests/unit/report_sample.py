@@ -1,7 +1,5 @@
 """Runs in memory for tests of analysis and report, without store and server."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Manifests and trial records for tests of the store and of its readers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`pgdyno ab`: the plan that it writes, and questions that it refuses."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

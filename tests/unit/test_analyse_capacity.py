@@ -1,7 +1,5 @@
 """Capacity at a latency target, and prices of two arms compared."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Comparisons: intervals, verdicts, Holm over points, and their mirror images."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

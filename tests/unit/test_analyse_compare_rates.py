@@ -1,7 +1,5 @@
 """How often intervals contain the true value, and how often verdicts are wrong: by simulation, with fixed seeds."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Endurance: slopes of long trials, with planted declines, autocorrelated noise, and checkpoints."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Change points over many runs: planted steps, and noise without any."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 

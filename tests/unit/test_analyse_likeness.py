@@ -1,7 +1,5 @@
 """A load compared with its capture: shares, times and errors by class of statements."""
 
-from __future__ import annotations
-
 import pytest
 
 from pgdyno.analyse.likeness import MOST_CLASSES, likeness, modelled_statements, replayed_statements

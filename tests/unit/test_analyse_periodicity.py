@@ -1,7 +1,5 @@
 """Periods are found where they are, and not in noise, drift or noise with a memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Prices: sums computed by hand, and those printed in the POWER8 report."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A probe's samples on the trial's clock; what coincides with dips; cycles, activity, heatmaps, statements, curves."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

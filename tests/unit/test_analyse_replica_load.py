@@ -1,7 +1,5 @@
 """Which seconds of a load on a standby count, and the figures that they give."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Which points belong to one curve, and how curves and points are told apart."""
 
-from __future__ import annotations
-
 from pgdyno.analyse.scaling import scaling
 from pgdyno.analyse.series import Series, following, heading, label, varying
 from pgdyno.analyse.summary import summarise

@@ -1,7 +1,5 @@
 """Steady state, change points, dips and percentiles, on series with known answers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

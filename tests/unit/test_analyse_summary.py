@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from pgdyno.analyse.over_time.timeline import trial_timeline

@@ -1,7 +1,5 @@
 """The Universal Scalability Law: recovered from synthetic curves, refused where a curve does not determine it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """`pgdyno.open`: a run as tables for programs and notebooks."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

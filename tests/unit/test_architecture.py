@@ -1,7 +1,5 @@
 """The packages of pgdyno: which imports which, how many modules each has, and how these are named."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

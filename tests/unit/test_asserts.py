@@ -1,7 +1,5 @@
 """`python -O` removes assertions: no assertion in pgdyno does any work."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Every rule: a case that triggers it, and one that almost does; no finding on sound trials of pgdyno's own."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

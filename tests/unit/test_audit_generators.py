@@ -1,7 +1,5 @@
 """Findings about several generators name the one that is responsible, with its host."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pgdyno.audit import Finding, Severity, audit

@@ -1,7 +1,5 @@
 """The audit's rules about pairs find the same between two runs as between two arms of one run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from dataclasses import fields as dataclass_fields

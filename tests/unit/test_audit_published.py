@@ -1,7 +1,5 @@
 """The audit of published outputs: it reports no error where the tool itself counts that way."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Special cases of the rules: what they allow for, and on what they give no verdict."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import fields, replace

@@ -1,7 +1,5 @@
 """A finding names exactly the trials that it concerns, because a comparison may leave those out."""
 
-from __future__ import annotations
-
 import pytest
 
 from pgdyno.audit import Finding, audit

@@ -1,7 +1,5 @@
 """A run within its budget: what does not fit is left out, ended or refused."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The anonymiser: equal length, equal kind, distinct values, and nothing of the original."""
 
-from __future__ import annotations
-
 import ipaddress
 import json
 import re

@@ -1,7 +1,5 @@
 """The arguments of `pgdyno capture` that do not go together, what messages advise, and what a server must log."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

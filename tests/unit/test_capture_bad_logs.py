@@ -1,7 +1,5 @@
 """Logs that were cut, damaged or mixed: what is left out is counted with its place, and nothing stays behind."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import lzma

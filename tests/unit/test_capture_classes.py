@@ -1,7 +1,5 @@
 """Classes of statements: however long or many the texts are, capture.json can be read, and memory has a bound."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

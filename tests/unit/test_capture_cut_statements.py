@@ -1,7 +1,5 @@
 """A statement whose text may be cut is never captured, but counted with its place."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

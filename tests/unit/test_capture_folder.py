@@ -1,7 +1,5 @@
 """The folder of a capture: its plan, its README, and what is said of a damaged one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

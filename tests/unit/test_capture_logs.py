@@ -1,7 +1,5 @@
 """Statements, sessions and transactions from small logs of every format."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from collections.abc import Callable

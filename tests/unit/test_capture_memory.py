@@ -1,7 +1,5 @@
 """The memory of a capture does not grow with the log, whatever its format."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The replay file of a capture: its lines, their order, and memory that does not grow with the statements."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A log of several files is one log, in the order of their times, with each statement once."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

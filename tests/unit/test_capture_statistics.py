@@ -1,7 +1,5 @@
 """Texts of pg_stat_statements: what a capture keeps of them."""
 
-from __future__ import annotations
-
 import pytest
 
 from pgdyno.capture.server.statement_statistics import reason_to_leave_out

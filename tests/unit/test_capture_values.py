@@ -1,7 +1,5 @@
 """Values in statements: what a capture replaces, keeps and leaves out."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """Logs as services, containers and log daemons export them: the wrapper is taken off, and named."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

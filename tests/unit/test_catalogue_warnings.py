@@ -1,7 +1,5 @@
 """Plans of the catalogue, also those on rented servers, cause no warnings."""
 
-from __future__ import annotations
-
 import pytest
 
 from pgdyno.plan import catalogue

@@ -1,7 +1,5 @@
 """The order in which the search for the cheapest target measures, against brute force over random families."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections import Counter

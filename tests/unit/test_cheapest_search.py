@@ -1,7 +1,5 @@
 """The search for the cheapest target: its plan, what trials show about a target, and the answer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Waiting for several generators."""
 
-from __future__ import annotations
-
 import pytest
 
 from pgdyno.errors import EngineError

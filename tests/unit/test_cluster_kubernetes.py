@@ -1,7 +1,5 @@
 """The guide's manifest for KubeRay: the fields that RayCluster of ray.io/v1 requires, and those that pgdyno needs."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which generators a load counts as lost, and that all of its processes know when to end."""
 
-from __future__ import annotations
-
 import io
 import json
 import threading

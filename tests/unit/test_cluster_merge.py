@@ -1,7 +1,5 @@
 """Events of several generators, merged into those of one."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from itertools import zip_longest

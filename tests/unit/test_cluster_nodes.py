@@ -1,7 +1,5 @@
 """Nodes end with the process that started them, here and over SSH; pgdyno repeats trials after it lost a generator."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Certificates of a Ray cluster on several hosts."""
 
-from __future__ import annotations
-
 import json
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """Final reports of workloads from several generators."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

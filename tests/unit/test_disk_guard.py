@@ -1,7 +1,5 @@
 """A run stops before a disk is full."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

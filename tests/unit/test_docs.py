@@ -1,7 +1,5 @@
 """The examples, links, commands and paths in the documentation are valid."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from importlib import import_module

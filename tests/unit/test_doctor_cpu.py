@@ -1,7 +1,5 @@
 """Checks of processors and of the clock, on artificial trees."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

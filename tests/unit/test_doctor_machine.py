@@ -1,7 +1,5 @@
 """Checks of other programs, of limits, and of the generator's ceiling."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

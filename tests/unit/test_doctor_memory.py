@@ -1,7 +1,5 @@
 """Checks of memory, on artificial trees."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Checks as messages: with ids for programs, kept in the manifest, and translated."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import cast
 

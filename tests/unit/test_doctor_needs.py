@@ -1,7 +1,5 @@
 """What a plan needs of the machine, the order of checks, and their page in the docs."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

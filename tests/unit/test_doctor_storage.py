@@ -1,7 +1,5 @@
 """Checks of file systems, free space and syncs: on artificial trees, and the measurement itself on this machine."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

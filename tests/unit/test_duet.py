@@ -1,7 +1,5 @@
 """Two trials at the same time: halves of the processors, order, refusals, ratios, and permitted comparisons."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import os

@@ -1,7 +1,5 @@
 """Whether a load writes: one answer for SQL, for every name, and in every caller."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

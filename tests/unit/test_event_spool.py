@@ -1,7 +1,5 @@
 """Events of a trial on disk: they are read back as they came, and memory does not grow with the trial."""
 
-from __future__ import annotations
-
 import json
 import os
 import tracemalloc

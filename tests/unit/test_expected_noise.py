@@ -1,7 +1,5 @@
 """The noise grade that a plan can expect from the last run on this machine."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

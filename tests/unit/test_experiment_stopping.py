@@ -1,7 +1,5 @@
 """Which trials a run that stops when decided still needs, computed from the stored trials."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

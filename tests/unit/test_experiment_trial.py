@@ -1,7 +1,5 @@
 """A trial whose generator was lost: pgdyno repeats it, and trusts no remains of the lost load."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """The number of engine threads with which later trials of a load begin."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pgdyno.experiment.generators import KnownWorkers

@@ -1,7 +1,5 @@
 """The failure of a trial has an ID for programs, which the reference lists."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

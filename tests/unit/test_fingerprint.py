@@ -1,7 +1,5 @@
 """Fingerprints: their fields on an artificial machine, and which differences count."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

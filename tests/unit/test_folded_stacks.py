@@ -1,7 +1,5 @@
 """The stacks of perf's output, counted in the folded form."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

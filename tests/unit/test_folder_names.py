@@ -1,7 +1,5 @@
 """Files are read by their names, whatever these mean to DuckDB: patterns, and folders that would be columns."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Profiles in reports: the functions that differ, flame graphs, and stored stacks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`pgdyno gate --confirm`: a second measurement decides about suspected regressions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

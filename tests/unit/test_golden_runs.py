@@ -1,7 +1,5 @@
 """Runs that earlier versions wrote, one of each format, stay readable permanently."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Change points of histories with realistic noise: outliers, and runs that resemble the run before."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Commands of a plan: a Ctrl-C at any moment ends them."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Malformed events of an engine: an error of pgdyno's own, never a traceback."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Malformed journals, probe lines and requests: the live page and the archive continue."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

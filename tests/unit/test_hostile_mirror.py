@@ -1,7 +1,5 @@
 """Mirrors with malformed answers: the download ends with an error of pgdyno's own."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Lines, fields and files are limited, with errors that name them; reading takes time in proportion to the length."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable

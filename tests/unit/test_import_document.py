@@ -1,7 +1,5 @@
 """Documents that contain outputs of other tools: every output, its figures, its line."""
 
-from __future__ import annotations
-
 import pytest
 
 from pgdyno.importers.documents.prose import claims_in, evaluate

@@ -1,7 +1,5 @@
 """HammerDB's job store and JSON report, written by hand from their documented tables and keys."""
 
-from __future__ import annotations
-
 import json
 import re
 import sqlite3

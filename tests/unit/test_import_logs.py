@@ -1,7 +1,5 @@
 """Logs of pgbench: which of them are one run, and what their columns show about rate, retries and skipped ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

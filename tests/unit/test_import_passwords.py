@@ -1,7 +1,5 @@
 """Passwords of command lines and configurations are neither stored nor printed, and the figures around them are."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Published outputs: the trials, warm-up runs and unread lines of each were counted by hand."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

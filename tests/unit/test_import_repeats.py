@@ -1,7 +1,5 @@
 """Outputs count as repeats only if nothing between them names a different measurement."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

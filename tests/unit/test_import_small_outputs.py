@@ -1,7 +1,5 @@
 """Small outputs that once imported wrongly: every trial, and every line that is listed."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Tables of figures in documents: shapes, notes, units and numbers; unread lines are listed."""
 
-from __future__ import annotations
-
 import pytest
 
 from pgdyno.importers.documents.read_document import read_document

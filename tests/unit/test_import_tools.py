@@ -1,7 +1,5 @@
 """Less common outputs of tools: rates, aborted runs, parts of scripts, quotes, other versions."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

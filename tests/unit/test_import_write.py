@@ -1,7 +1,5 @@
 """Documents, tables and logs become ordinary run folders, with every output and figure, and nothing invented."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Targets of several instances: the plan, the order of trials, the intervals, the audit."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import json

@@ -1,7 +1,5 @@
 """JSON on standard output: UTF-8 in any locale, and exact."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Notes in run folders: translated by the report, as they were kept, and whoever wrote them."""
 
-from __future__ import annotations
-
 from string import Formatter
 
 import pytest

@@ -1,7 +1,5 @@
 """The archive: listing, searching, comparing and downloading runs over HTTP."""
 
-from __future__ import annotations
-
 import fcntl
 import re
 from collections.abc import Iterator

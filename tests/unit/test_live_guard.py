@@ -1,7 +1,5 @@
 """Which requests may read, and which may change something."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from pathlib import Path

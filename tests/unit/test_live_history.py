@@ -1,7 +1,5 @@
 """A metric over the runs of a folder, as the archive shows it."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Iterator

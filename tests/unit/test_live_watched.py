@@ -1,7 +1,5 @@
 """The page of a running experiment: the journal, the probe's lines, and requests."""
 
-from __future__ import annotations
-
 import asyncio
 import fcntl
 import json

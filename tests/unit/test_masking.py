@@ -1,7 +1,5 @@
 """Passwords in `options` of a connection string appear in no output."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """OpenMetrics: names with units, the export of a stored run; the bottleneck of a trial."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

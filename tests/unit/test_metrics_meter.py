@@ -1,7 +1,5 @@
 """The metrics of a running experiment, and the address that serves them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The noise grade: the smallest difference that a run could have detected."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 

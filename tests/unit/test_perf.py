@@ -1,7 +1,5 @@
 """perf as a process: what fails is an error with its remedy, and nothing is left running."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import threading

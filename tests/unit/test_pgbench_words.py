@@ -1,7 +1,5 @@
 """Which outputs the comparison of pgdrive with an installed pgbench treats as equal, and which not."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.postgres.pgbench_words import KNOWN, assert_same_words

@@ -1,7 +1,5 @@
 """Warnings about valid plans that cannot answer their question."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

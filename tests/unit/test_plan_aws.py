@@ -1,7 +1,5 @@
 """Plans with servers rented from Amazon: whatever the service would refuse is refused immediately."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

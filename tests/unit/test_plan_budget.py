@@ -1,7 +1,5 @@
 """A plan under a budget: it fits, is reduced in a fixed order, and lists the reductions."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

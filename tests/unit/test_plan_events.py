@@ -1,7 +1,5 @@
 """[[event]], trial.reconnect and trial.ledger of a plan: errors with their lines, and resolved values."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The code that a plan runs, as `plan check` lists it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

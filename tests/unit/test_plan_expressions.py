@@ -1,7 +1,5 @@
 """Expressions on parameters: their values, and errors."""
 
-from __future__ import annotations
-
 import ast
 from fractions import Fraction
 

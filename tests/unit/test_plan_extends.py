@@ -1,7 +1,5 @@
 """Plans that extend others: merged and replaced keys, and the file and line in messages."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Line numbers of keys: checked by hand, and against tomllib on documents in every style."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Finding and reading plans; overrides."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Plans whose transactions a Lua script decides: keys, errors, and the engine's options."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

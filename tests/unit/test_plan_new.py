@@ -1,7 +1,5 @@
 """`pgdyno plan new`: the plan is valid as written, and its comments explain the rest."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`--on NAME`: other targets instead of the plan's."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The order of trials: each once, balanced arms, and few changes of what is expensive to change."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from itertools import groupby, pairwise

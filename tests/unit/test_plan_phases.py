@@ -1,7 +1,5 @@
 """Phases of a plan: errors with their lines, their length, and the engine's file."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Targets on a pool of hosts: keys of the plan, and cost."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 

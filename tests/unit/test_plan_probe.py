@@ -1,7 +1,5 @@
 """`[probe]` of a plan: permitted values, and the resulting options of pgprobe."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Messages about invalid plans: every mistake, with its line, in plain words."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

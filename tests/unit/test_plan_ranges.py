@@ -1,7 +1,5 @@
 """Ranges of a sweep."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from itertools import pairwise
 

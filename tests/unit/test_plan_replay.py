@@ -1,7 +1,5 @@
 """Plans that replay a capture, or compare their load with one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`[replica_load]` in a plan: permitted values, and the resulting loads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

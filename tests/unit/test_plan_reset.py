@@ -1,7 +1,5 @@
 """[reset] of a plan: defaults, errors with their lines, and descriptions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A plan written to a manifest and read again is equal: resuming relies on that."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 

@@ -1,7 +1,5 @@
 """Plans on sysbench's tables: keys, errors with their lines, and the engine's options."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

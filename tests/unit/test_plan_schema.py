@@ -1,7 +1,5 @@
 """The JSON Schema for editors: it accepts valid plans, and refuses invalid ones."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from importlib import resources

@@ -1,7 +1,5 @@
 """A plan with `find = "settings"`: what it may say, and what pgdyno tune adds to a plan without a search."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Plans and their problems as text."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Plans whose number of repeats depends on results: keys, errors, and reductions by a budget."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

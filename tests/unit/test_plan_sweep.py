@@ -1,7 +1,5 @@
 """Sweeps: their points, and errors in them."""
 
-from __future__ import annotations
-
 import tomllib
 from pathlib import Path
 

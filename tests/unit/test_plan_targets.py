@@ -1,7 +1,5 @@
 """Targets of a plan: impossible ones are refused immediately, with the line and a remedy."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

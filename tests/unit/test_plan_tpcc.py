@@ -1,7 +1,5 @@
 """`name = "tpcc"` in a plan: its defaults, and the keys that it permits."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Order, names and length of the trials of a plan."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Messages that count trials have a sentence for one of them."""
 
-from __future__ import annotations
-
 import ast
 import re
 

@@ -1,7 +1,5 @@
 """The journal of borrowed hosts after one was given back before the others."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 

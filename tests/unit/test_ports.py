@@ -1,7 +1,5 @@
 """A port that the server of a test has reserved belongs to that server alone until the server ends."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

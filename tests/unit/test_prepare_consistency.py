@@ -1,7 +1,5 @@
 """The rules of TPC-B's balances, without a server."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

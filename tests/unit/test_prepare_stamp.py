@@ -1,7 +1,5 @@
 """The dataset stamp in the comment of a database."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 

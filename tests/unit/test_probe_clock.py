@@ -1,7 +1,5 @@
 """Times of another host: the offset from round trips, and its uncertainty."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

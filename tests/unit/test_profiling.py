@@ -1,7 +1,5 @@
 """Which loads get a profile after the trials of a run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Published figures: complete, and consistent or flawed as their source is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Query plans: the shape that is compared, the statements that have a plan, and the changes between arms."""
 
-from __future__ import annotations
-
 import pytest
 
 from pgdyno.effect import has_plan

@@ -1,7 +1,5 @@
 """What an imported throughput counts, also in runs that earlier versions imported."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Which machines `make dist-check` looks at."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

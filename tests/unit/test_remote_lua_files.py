@@ -1,7 +1,5 @@
 """Which files are copied to another host with a Lua script."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

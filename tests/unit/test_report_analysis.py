@@ -1,7 +1,5 @@
 """Sentences about unsteady trials, dips and curves."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The answer to the plan's question: its content for each kind of run, and its place in reports."""
 
-from __future__ import annotations
-
 import io
 import json
 import math

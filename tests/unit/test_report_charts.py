@@ -1,7 +1,5 @@
 """Charts: well formed, within their frames, labels that do not overlap, marks at the right values."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The doctor's table at every width."""
 
-from __future__ import annotations
-
 import pytest
 
 from pgdyno.doctor import CHECKS

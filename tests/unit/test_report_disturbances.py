@@ -1,7 +1,5 @@
 """Reports about events, commit ledgers and searches."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

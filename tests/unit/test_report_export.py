@@ -1,7 +1,5 @@
 """CSV, JSON, Markdown; their golden texts, and that of the terminal, are in tests/golden."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Findings in the report of a run: the serious ones, a line each."""
 
-from __future__ import annotations
-
 from pgdyno.audit import audit
 from pgdyno.report.run_notes import finding_lines
 from tests.unit.audit_sample import ROW, own, printed

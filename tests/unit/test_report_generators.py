@@ -1,7 +1,5 @@
 """Reports about several generators."""
 
-from __future__ import annotations
-
 from pgdyno.records import GeneratorHost, TrialRecord
 from pgdyno.report.numbers import NOTHING
 from pgdyno.report.report_content import Extras, digest

@@ -1,7 +1,5 @@
 """The page: one file that requests no other, escapes its input, and contains every section."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """The section "Your load" of a report, and the audit of loads from a capture."""
 
-from __future__ import annotations
-
 import csv
 import io
 from typing import Any

@@ -1,7 +1,5 @@
 """The output of a running trial: preparation before it, checks after it."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

@@ -1,7 +1,5 @@
 """Open loop compared with closed loop: the chart, its sentence, its table, and when there is none."""
 
-from __future__ import annotations
-
 import pytest
 
 from pgdyno.records import Point

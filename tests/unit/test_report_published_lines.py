@@ -1,7 +1,5 @@
 """Published figures next to measured ones, in a terminal."""
 
-from __future__ import annotations
-
 from pgdyno.records import Point
 from pgdyno.report.report_content import digest
 from pgdyno.report.terminal.published import MOST_ROWS, published_lines

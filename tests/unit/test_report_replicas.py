@@ -1,7 +1,5 @@
 """Standbys in reports: a row per trial and standby, apart from the figures of the primary."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from pgdyno.records import Outcome, Point, ProbeRecord, ReplicaFigures, ReplicaLag, StandbyProbeRecord, TrialRecord

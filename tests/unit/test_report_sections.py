@@ -1,7 +1,5 @@
 """Sections of the report: their content for a known run."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """A run written and read by the store: reports get the same values."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Reports of runs whose points differ in more than clients."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

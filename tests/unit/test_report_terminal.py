@@ -1,7 +1,5 @@
 """The terminal output of finished and running runs."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Every text of the report in every language: complete, with the same placeholders, chosen by one switch."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shutil

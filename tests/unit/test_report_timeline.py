@@ -1,7 +1,5 @@
 """A trial over time in a terminal: drawings that fit, and plain lines where drawings are not visible."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

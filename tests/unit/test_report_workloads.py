@@ -1,7 +1,5 @@
 """sysbench's sweep and TPC-C's orders: which fields of a trial's `end` event become tables."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

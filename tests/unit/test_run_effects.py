@@ -1,7 +1,5 @@
 """The effect of an event on the load, derived from the engine's intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

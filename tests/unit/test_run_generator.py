@@ -1,7 +1,5 @@
 """The record of the engine that generated a load."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pgdyno.records import Outcome

@@ -1,7 +1,5 @@
 """Events start at their times, whatever they do and however the trial ends."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The commit ledger compared with its table: a slow method and pgdyno's count every row and number once."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import groupby
 

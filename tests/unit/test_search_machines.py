@@ -1,7 +1,5 @@
 """Searches on simulated servers: they end, and find the planted value."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable

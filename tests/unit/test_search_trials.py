@@ -1,7 +1,5 @@
 """Searches of a plan: which trials meet the target, which trial belongs to which search, and the next value."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

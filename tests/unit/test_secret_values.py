@@ -1,7 +1,5 @@
 """Server settings that may contain passwords: neither records nor tables of a run have them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

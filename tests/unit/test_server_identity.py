@@ -1,7 +1,5 @@
 """Which server counts as one that was captured: itself after a restart or under another name, but no copy of it."""
 
-from __future__ import annotations
-
 import datetime
 import socket
 

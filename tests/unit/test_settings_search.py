@@ -1,7 +1,5 @@
 """A search for settings: proposals, stages, the space on a server, and simulated servers with noise."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from decimal import Decimal
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The end of a process while a thread still connects, or still works."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

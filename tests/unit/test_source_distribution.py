@@ -1,7 +1,5 @@
 """A wheel built from the source distribution has the same files as one built from a clone."""
 
-from __future__ import annotations
-
 import subprocess
 import tarfile
 import zipfile

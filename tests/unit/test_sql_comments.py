@@ -1,7 +1,5 @@
 """White space and comments before the words of a statement."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Commands load what they need: `pgdyno --version` does not load a numerical library."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

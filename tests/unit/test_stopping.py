@@ -2,8 +2,6 @@
 trials.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Runs on Azure's object storage, which Azurite replaces; `make test-long`, because npm downloads 186 MB for it."""
 
-from __future__ import annotations
-
 import secrets
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Cloud metrics of a rented server: stored after the trial, aligned with its seconds, with gaps left as gaps."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Run folders: created, read, and refused."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """Events become rows."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

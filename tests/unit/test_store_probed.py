@@ -1,7 +1,5 @@
 """Lines of the probe become tables, in the engine's time."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Tables read back, by method and by SQL."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

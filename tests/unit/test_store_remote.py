@@ -1,7 +1,5 @@
 """Runs on object storage, for which moto's server replaces S3."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

@@ -1,7 +1,5 @@
 """Runs listed and found."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A trial is stored completely or not at all, whatever happens during the write."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

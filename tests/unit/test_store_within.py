@@ -1,7 +1,5 @@
 """A probe's samples within parts of trials: sums and rows by DuckDB, of many trials at once."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

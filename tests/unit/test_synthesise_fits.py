@@ -1,7 +1,5 @@
 """Planted distributions are recovered from samples, and bad samples are fitted by something."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings

@@ -1,7 +1,5 @@
 """Scripts of captures whose transactions, values and times are known."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

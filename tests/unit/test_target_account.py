@@ -1,7 +1,5 @@
 """Users under which servers run, and the ways in which they are chosen."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from pathlib import Path

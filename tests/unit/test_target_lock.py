@@ -1,7 +1,5 @@
 """Two pgdyno processes on one host: the second reports the first, waits for it, or measures alongside it."""
 
-from __future__ import annotations
-
 import os
 import stat
 import threading

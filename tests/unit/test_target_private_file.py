@@ -1,7 +1,5 @@
 """Files that only the server's user may read."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

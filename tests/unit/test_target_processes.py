@@ -1,7 +1,5 @@
 """Processes identified, signals deferred, passwords kept out of addresses."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

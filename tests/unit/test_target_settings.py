@@ -1,7 +1,5 @@
 """postgresql.conf, arguments of initdb, and reasons found in a log."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

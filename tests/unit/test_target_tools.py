@@ -1,7 +1,5 @@
 """Programs of others, whose output may be in any encoding."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Archives, valid and invalid."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 import zipfile

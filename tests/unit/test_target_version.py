@@ -1,7 +1,5 @@
 """Which published build a version in a plan means."""
 
-from __future__ import annotations
-
 import pytest
 
 from pgdyno.errors import TargetError

@@ -1,7 +1,5 @@
 """Signals that arrive while Python drops exceptions: none is lost."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Third-party notices in the wheel: all crates of the programs, all scripts of the pages, each with its text."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import zipfile

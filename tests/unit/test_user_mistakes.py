@@ -1,7 +1,5 @@
 """Mistakes of new users: each gets a message that names the remedy."""
 
-from __future__ import annotations
-
 import json
 import os
 import pwd

@@ -1,7 +1,5 @@
 """Each class of waits has a colour wherever waits are drawn, and the page and its printed form have the same."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

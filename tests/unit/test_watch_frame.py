@@ -1,7 +1,5 @@
 """From a probe's lines to the figures of a frame."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import fields, replace

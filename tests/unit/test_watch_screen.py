@@ -1,7 +1,5 @@
 """Screens of a frame: their size, their figures, and that no control character reaches a terminal."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """GitHub's workflows and action agree with the Makefile, the fuzz targets and the commands of pgdyno."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Lines in pgprobe's format about an invented server."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pgdyno.watch.buckets import Bucket, Fold

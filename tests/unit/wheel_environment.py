@@ -1,7 +1,5 @@
 """For tests of what a wheel carries beside its programs."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
