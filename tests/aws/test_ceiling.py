@@ -31,6 +31,7 @@ from pgdyno.targets.rental import GENERATOR, Load
 from tests.aws.account import amazon, plan, rental, root
 from tests.aws.plans import aurora, ec2, generator, rds, write_plan
 from tests.aws.simulator import REGION, Fault, Simulator
+from tests.present import present
 
 __all__ = ["amazon", "root"]
 CATALOGUE = ("graviton-pgbench", "aurora-sysbench", "pgecons-queries", "pgecons-tprocc")
@@ -63,8 +64,7 @@ class Dearest:
 
     def without_requests(self, now: datetime, load: Load) -> tuple[float, float]:
         since = dict.fromkeys([*self.plan.target, GENERATOR], self.began)
-        found = accrued_cost(self.items, since, {}, now, load, {})
-        assert found is not None
+        found = present(accrued_cost(self.items, since, {}, now, load, {}))
         return found
 
     @property
@@ -84,9 +84,8 @@ def test_a_run_with_the_dearest_choices_stops_before_its_most(amazon: Simulator,
     amazon.denied = {"pricing:GetProducts"}
     rented, prices = load_plan(name).plan, Prices(tmp_path)
     found = estimate(rented, prices, "")
-    assert found.total is not None
     assert found.most is not None
-    assert found.total < found.most
+    assert present(found.total) < found.most
     for slower, io in ((1.0, IO), (1.0, MOST_IO), (RESERVE, MOST_IO)):
         done, cost = run_on(Dearest(rented, prices, io), found.most, slower)
         assert cost <= found.most
@@ -125,10 +124,9 @@ def test_a_run_that_goes_as_planned_is_not_stopped(tmp_path: Path, root: Path, d
     file = write_plan(tmp_path / "plan", aurora(root), rds(root, instead='["db.m8g.large"]'), repeats=repeats)
     rented, prices = load_plan(file, [f"trial.duration={duration}"]).plan, Prices(tmp_path)
     found = estimate(rented, prices, REGION)
-    assert found.most is not None
-    done, cost = run_on(Dearest(rented, prices, IO, REGION), found.most, 1.0)
+    done, cost = run_on(Dearest(rented, prices, IO, REGION), present(found.most), 1.0)
     assert done >= 2 * repeats
-    assert cost <= found.most
+    assert cost <= present(found.most)
 
 
 def test_servers_outlast_the_planned_run() -> None:
@@ -152,8 +150,7 @@ def test_the_dearest_of_instead_counts(tmp_path: Path, root: Path) -> None:
     assert found.items[0].what == "db.m7g.large"
     dearest = items_of(rented, prices, "", dearest=True)
     assert dearest[0].what == "db.m8g.large"
-    assert found.hours is not None
-    assert found.most == highest_cost(dearest, 1.5 * found.hours)
+    assert found.most == highest_cost(dearest, 1.5 * present(found.hours))
 
 
 def test_accrued_cost_uses_the_price_of_the_instance_that_was_created(
@@ -167,8 +164,7 @@ def test_accrued_cost_uses_the_price_of_the_instance_that_was_created(
     rented = rental(tmp_path, rds(root, instead='["db.m8g.large"]', public="false"), aurora(root, public="false"))
     rented.up()
     now = datetime.now(UTC) + timedelta(hours=2)
-    found = rented.accrued(now, Load(rented.journal.begun, 3600.0, 0.0))
-    assert found is not None
+    found = present(rented.accrued(now, Load(rented.journal.begun, 3600.0, 0.0)))
     rates = 0.3 + 0.1 * 20 / 730 + 0.3 + 0.12 / 730
     requests = 0.2e-6 * 301_000 * 24
     # CloudWatch has counted all but the last minutes of two hours
@@ -227,7 +223,6 @@ def test_a_copy_takes_as_long_as_the_volume_lets_it(tmp_path: Path, root: Path) 
         target, reset = rds(root, region='"eu-central-1"', **more), '[reset]\nmethod = "template"\n'
         file = write_plan(tmp_path / kind, target, generator(instance='"t4g.micro"'), repeats=10, more=reset)
         found = estimate(load_plan(file, ["workload.scale=1000"]).plan, Prices(tmp_path), "")
-        assert found.hours is not None
-        hours[kind] = found.hours
+        hours[kind] = present(found.hours)
     # ten copies of 15 GB, read and written at 125 MB/s or at 500 MB/s, where a local disk's 300 MB/s are assumed
     assert hours["slow"] - hours["fast"] > 10 * 15_000 * (2 / 125 - 1 / 300) / 3600 * 0.9

@@ -29,6 +29,7 @@ from tests.aws.instances import make_instance
 from tests.aws.plans import rds, write_plan
 from tests.aws.simulator import REGION, Simulator, simulated
 from tests.aws.visibility import HIDDEN_S
+from tests.present import present
 from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record
 
@@ -85,8 +86,7 @@ def run_of(
 
 def kept(recorder: Recorder, record: TrialRecord) -> dict[CloudSource, list[CloudGap]]:
     """Gaps by source."""
-    found = stored_cloud(recorder.folder.trials_path / record.slug)
-    assert found is not None
+    found = present(stored_cloud(recorder.folder.trials_path / record.slug))
     assert [each.message for each in found.sources] == [None] * 3
     return {each.source: each.gaps for each in found.sources}
 
@@ -173,8 +173,7 @@ def test_times_are_the_generators_whatever_this_machines_clock_says(amazon: Simu
     epoch_s = sample_events(4, LENGTH_S, 500, 900)[0]["epoch_us"] / SECOND_US
     begin, end = (_seconds(asked[each]) for each in ("StartTime", "EndTime"))
     assert (begin, end) == (epoch_s + 7, epoch_s + 7 + LENGTH_S)
-    found = stored_cloud(recorder.folder.trials_path / record.slug)
-    assert found is not None
+    found = present(stored_cloud(recorder.folder.trials_path / record.slug))
     assert found.shift_us == 7 * SECOND_US
 
 

@@ -19,6 +19,7 @@ from pgdyno.targets.aws.pricing.rental_costs import estimate
 from pgdyno.targets.estimate import HOURS_A_MONTH, Origin, price_list
 from tests.aws.plans import aurora, rds, write_plan
 from tests.aws.simulator import REGION, Simulator, simulated
+from tests.present import present
 
 
 @pytest.fixture
@@ -56,8 +57,7 @@ def test_instances_and_storage_by_the_hour(amazon: Simulator, tmp_path: Path) ->
     monthly = 500 * 0.1 + 1000 * 0.02 + 100 * 0.08 + 0.25
     assert found.hourly == pytest.approx(0.2 + 0.4 + 2 * 0.005 + monthly / HOURS_A_MONTH)
     assert found.total == pytest.approx(2 * found.hourly)
-    listed = price_list(both, found)
-    assert listed is not None
+    listed = present(price_list(both, found))
     assert listed.target["rds"].total(1.0) == pytest.approx(8760 * 0.205 + 12 * (50 + 20 + 8))
     # asked once for each line
     assert amazon.calls.count("pricing:GetProducts") == 7
@@ -76,8 +76,7 @@ def test_a_serverless_instance_costs_its_most_capacity(amazon: Simulator, tmp_pa
         (item,) = [each for each in found.items if each.what == "db.serverless"]
         assert item.words == "64 ACU of db.serverless"
         assert item.hourly == pytest.approx(64 * amount)
-        assert found.most is not None
-        assert found.most >= 2 * 64 * amount
+        assert present(found.most) >= 2 * 64 * amount
 
 
 def test_each_instance_of_a_target_is_paid_for(amazon: Simulator, tmp_path: Path) -> None:
@@ -89,13 +88,10 @@ def test_each_instance_of_a_target_is_paid_for(amazon: Simulator, tmp_path: Path
     found = estimate(three, Prices(tmp_path), REGION, 2.0)
     assert {each.target for each in found.items} == {"rds.1", "rds.2", "rds.3"}
     assert amazon.calls.count("pricing:GetProducts") == asked
-    assert one.hourly is not None
-    assert found.hourly == pytest.approx(3 * one.hourly)
+    assert found.hourly == pytest.approx(3 * present(one.hourly))
     # a trial runs on one of them
     listed, listed_one = price_list(three, found), price_list(plan(tmp_path, rds(root)), one)
-    assert listed is not None
-    assert listed_one is not None
-    assert listed.target == listed_one.target
+    assert present(listed).target == present(listed_one).target
     assert hours_of(three) == pytest.approx(hours_of(three.from_resolved(three.as_resolved())))
 
 
@@ -175,8 +171,7 @@ def test_the_newer_of_what_was_asked_and_the_package_counts(amazon: Simulator, t
     for days, amount in ((-1, listed.amount), (1, 7.0)):
         kept = {usage.key: {"amount": 7.0, "asked": (listed.asked + timedelta(days=days)).isoformat()}}
         (tmp_path / "aws" / "prices.json").write_text(json.dumps(kept))
-        rate = Prices(tmp_path).rate(usage)
-        assert rate is not None
+        rate = present(Prices(tmp_path).rate(usage))
         assert rate.amount == amount
     # a line that Amazon says it has not
     amazon.denied = set()
@@ -192,10 +187,8 @@ def test_the_plan_says_for_how_long(amazon: Simulator, tmp_path: Path) -> None:
     each = rds(root, snapshot='"s"', restore='"each-trial"')
     file = write_plan(tmp_path / "plan", each, repeats=3)
     often = estimate(load_plan(file).plan, Prices(tmp_path), REGION)
-    assert once.hours is not None
-    assert often.hours is not None
-    assert 1.0 < once.hours < 1.2
-    assert 3.0 < often.hours < 3.2
+    assert 1.0 < present(once.hours) < 1.2
+    assert 3.0 < present(often.hours) < 3.2
 
 
 def test_a_volume_by_its_size_and_one_by_its_iops_as_in_a_published_report(amazon: Simulator, tmp_path: Path) -> None:

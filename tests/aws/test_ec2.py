@@ -83,8 +83,7 @@ def test_a_host_comes_up_as_asked_and_goes_without_a_trace(amazon: Simulator, tm
     assert (keys / "ec2.crt").read_text() == CERTIFICATE
     connection = rented.connection("ec2")
     assert "sslmode=verify-ca" in connection.dsn
-    assert connection.ssh is not None
-    assert (connection.ssh.host, connection.ssh.user) == (machine.address, "pgdyno")
+    assert (present(connection.ssh).host, present(connection.ssh).user) == (machine.address, "pgdyno")
     # opened to this machine and to its own members
     *_, opened = [each for each in amazon.parameters if "IpPermissions" in each]
     assert [(each.get("FromPort"), each.get("IpRanges")) for each in opened["IpPermissions"]] == [
@@ -175,8 +174,7 @@ def test_generators_on_spot_instances(amazon: Simulator, tmp_path: Path, monkeyp
     rented = rental(tmp_path, ec2(instance=f'"{here}"'), generator(instance=f'"{here}"', spot="true"))
     rented.up()
     rented.journal.release()
-    found = standing(rented.plan, tmp_path / "home", SAID.append)
-    assert found is not None
+    found = present(standing(rented.plan, tmp_path / "home", SAID.append))
     found.journal.release()
     markets = [each.asked.get("InstanceMarketOptions") for each in amazon.machines.all.values()]
     # a one-time request ends with its instance; the server is never on one
@@ -395,8 +393,7 @@ def test_what_a_host_and_its_volumes_cost(amazon: Simulator, tmp_path: Path) -> 
         ("io2", 8000, 0.05),
         ("detailed monitoring", 7, 0.4),
     ]
-    listed = price_list(plan(tmp_path, ec2(**VOLUMES)), found)
-    assert listed is not None
+    listed = present(price_list(plan(tmp_path, ec2(**VOLUMES)), found))
     assert [(each.count, each.unit) for each in listed.target["ec2"].monthly][-1] == (7, "metrics")
 
 

@@ -22,6 +22,7 @@ from pgdyno.targets.rental import stamp
 from tests.aws.account import PAUSES, SAID, amazon, failed, failed_blindly, plan, rental, root
 from tests.aws.plans import aurora, rds, write_plan
 from tests.aws.simulator import Fault, Simulator
+from tests.present import present
 
 __all__ = ["amazon", "root"]
 
@@ -55,8 +56,7 @@ def test_servers_of_another_account_are_let_alone_and_those_that_are_gone_forgot
     with pytest.raises(AwsError, match="belongs to account 210987654321, but these credentials belong to 123456789012"):
         standing(asked, home, SAID.append)
     rented.journal.path.write_text(text)
-    found = standing(asked, home, SAID.append)
-    assert found is not None
+    found = present(standing(asked, home, SAID.append))
     found.journal.release()
     # by tags alone, from another machine
     assert Reaper(tmp_path / "another home").reap(Wanted(), SAID.append).left == []
@@ -134,8 +134,7 @@ def note(message: Message) -> None:
 def test_servers_that_stay_shorter_than_asked_for_say_so(amazon: Simulator, tmp_path: Path, root: Path) -> None:
     asked, home = plan(tmp_path, rds(root)), tmp_path / "home"
     with rented(asked, home, SAID.append, note, Renting(keep_s=48 * 3600.0)) as found:
-        assert found is not None
-        until = stamp(found.journal.expires)
+        until = stamp(present(found).journal.expires)
         amazon.denied = {"rds:AddTagsToResource"}
     assert f"the servers stay only until {until}, not for 48 h" in SAID[-1]
     assert "the permission rds:AddTagsToResource is missing" in SAID[-1]
@@ -158,9 +157,8 @@ def test_a_run_prolongs_servers_that_would_expire_before_its_end(amazon: Simulat
     there = up_for(20.0, tmp_path, rds(root))
     before, began = stamp(there.journal.expires), datetime.now(UTC)
     with rented(there.plan, tmp_path / "home", SAID.append, note, Renting()) as found:
-        assert found is not None
-        until = found.journal.expires
-        assert {each.expires for each in found.existing()} == {until.replace(microsecond=0)}
+        until = present(found).journal.expires
+        assert {each.expires for each in present(found).existing()} == {until.replace(microsecond=0)}
     planned_s = lasts_s(there.plan) - MARGIN_S
     assert until - began >= timedelta(seconds=planned_s)
     assert f"the servers expire at {stamp(until)}, not at {before}: the run may take that long" in SAID[-1]
@@ -217,8 +215,7 @@ def test_a_run_of_unknown_length_says_when_servers_expire(amazon: Simulator, tmp
     there.up()
     there.journal.release()
     with rented(there.plan, tmp_path / "home", SAID.append, note, Renting()) as found:
-        assert found is not None
-        assert stamp(found.journal.expires) in SAID[-1]
+        assert stamp(present(found).journal.expires) in SAID[-1]
     assert "the plan does not say how long the run takes" in SAID[-1]
     assert found.down() == []
     assert amazon.left() == []

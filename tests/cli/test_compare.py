@@ -47,12 +47,11 @@ def stored(
             share = 0.5 if number in idle else busy
             events = sample_events(4, 2, rate, 0.9 * 4e6 / rate, seed=number)
             record = sample_record(number, events, target=target, repeat=repeat)
-            assert record.summary is not None
             reached = rate * (1 + 0.001 * (number % 3)) * (1 - decline) ** number
-            latency = present(record.summary.latency_ns).model_copy(
+            latency = present(present(record.summary).latency_ns).model_copy(
                 update={"mean": share * point.planned_clients * 1e9 / reached}
             )
-            summary = record.summary.model_copy(update={"tps": reached, "latency_ns": latency})
+            summary = present(record.summary).model_copy(update={"tps": reached, "latency_ns": latency})
             record = record.model_copy(update={"summary": summary, "point": point, "slug": f"{number:04d}-{target}"})
             folder.begin_trial(record.slug).commit(record, events=events, settings=SETTINGS)
     return str(folder.path)

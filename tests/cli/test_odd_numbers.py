@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.conftest import BIN
 from tests.cli.test_pgnull import Null, null
+from tests.present import present
 
 __all__ = ["null"]
 
@@ -93,9 +94,7 @@ def ends(line: Sequence[str], server: Null, folder: Path) -> str | None:
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        begun = next((event for event in map(json.loads, process.stdout) if event["event"] in EVENTS), None)
+        begun = next((event for event in map(json.loads, present(process.stdout)) if event["event"] in EVENTS), None)
         if begun is not None and begun["event"] != "end":
             process.send_signal(signal.SIGINT)
         try:
@@ -103,7 +102,7 @@ def ends(line: Sequence[str], server: Null, folder: Path) -> str | None:
         except subprocess.TimeoutExpired:
             process.kill()
             return f"{line}: does not end"
-        said = process.stderr.read()
+        said = present(process.stderr).read()
     if "panicked" in said or code not in ENDS or (code == 1 and "error: " not in said):
         return f"{line}: ends with {code}: {said[-2000:]}"
     return None

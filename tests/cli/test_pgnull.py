@@ -21,6 +21,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.load_recount import start_load
+from tests.present import present
 
 SCALE = 7
 PORT = 5432
@@ -59,9 +60,8 @@ class Null:
 def null_server(folder: Path, *args: str) -> Iterator[Null]:
     command = [str(find_pgnull()), f"--socket-dir={folder}", f"--port={PORT}", f"--scale={SCALE}", *args]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         try:
-            yield Null(process, folder, process.stdout.readline())
+            yield Null(process, folder, present(process.stdout).readline())
         finally:
             process.kill()
 
@@ -127,8 +127,7 @@ def test_tables_are_loaded_and_rows_of_copy_counted(run: Run, null: Callable[...
             copy.write("3\n")
         assert cursor.rowcount == 3
         assert connection.execute("SELECT count(*) FROM pgbench_branches").fetchone() == (SCALE,)
-        row = connection.execute("SELECT c FROM sbtest1 WHERE id = %s", ["5"]).fetchone()
-        assert row is not None
+        row = present(connection.execute("SELECT c FROM sbtest1 WHERE id = %s", ["5"]).fetchone())
         assert len(row[0]) == 120
         with pytest.raises(psycopg.errors.SyntaxError):
             connection.execute("SELEKT 1")
@@ -323,8 +322,7 @@ def test_pgnull_ends_at_ctrl_c_and_with_its_parent(tmp_path: Path) -> None:
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait(timeout=60) == 0
     with null_server(tmp_path, "--parent-lease", "--threads=2") as server:
-        assert server.process.stdin is not None
-        server.process.stdin.close()
+        present(server.process.stdin).close()
         assert server.process.wait(timeout=60) == 0
         assert not server.socket_file.exists()
 

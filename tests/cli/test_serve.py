@@ -15,6 +15,7 @@ import pytest
 
 from pgdyno.errors import ExitCode
 from tests.cli.conftest import BIN
+from tests.present import present
 from tests.waiting import wait_until
 
 PATIENCE_S = 120
@@ -31,11 +32,10 @@ def serving(folder: Path, listen: str) -> Iterator[tuple[subprocess.Popen[str], 
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
-    assert process.stdout is not None
     try:
         said = ""
         while "http://" not in said:
-            line = process.stdout.readline()
+            line = present(process.stdout).readline()
             assert line, said
             said += line
         yield process, said
@@ -43,7 +43,7 @@ def serving(folder: Path, listen: str) -> Iterator[tuple[subprocess.Popen[str], 
         if process.poll() is None:
             process.kill()
         process.wait(PATIENCE_S)
-        process.stdout.close()
+        present(process.stdout).close()
 
 
 def ended(process: subprocess.Popen[str]) -> str:
@@ -55,8 +55,7 @@ def ended(process: subprocess.Popen[str]) -> str:
 
 
 def address_in(said: str) -> str:
-    found = re.search(r"http://\S+", said)
-    assert found is not None
+    found = present(re.search(r"http://\S+", said))
     return found[0]
 
 
@@ -112,9 +111,8 @@ def test_it_ends_while_a_report_is_in_progress_and_prints_nothing(tmp_path: Path
     process = subprocess.Popen(
         [sys.executable, "-c", ENDLESS], cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
-    assert process.stdout is not None
     try:
-        port = urlsplit(address_in(process.stdout.readline())).port or 0
+        port = urlsplit(address_in(present(process.stdout).readline())).port or 0
         with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as asking:
             asking.sendall(f"GET /run/x/report HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
             wait_until((tmp_path / "asked").exists)
@@ -122,4 +120,4 @@ def test_it_ends_while_a_report_is_in_progress_and_prints_nothing(tmp_path: Path
     finally:
         process.kill()
         process.wait(PATIENCE_S)
-        process.stdout.close()
+        present(process.stdout).close()

@@ -21,6 +21,7 @@ from tests.aws.host_interface import Hosts
 from tests.hosts.metadata import ADDRESS as METADATA
 from tests.hosts.mirror import Mirror, mirror
 from tests.hosts.tree import Image, image
+from tests.present import present
 
 HERE = Path(__file__).parent
 GIB = 1 << 30
@@ -128,9 +129,8 @@ class BootedHosts(Hosts):
         self.known[machine.id] = host
         self._connect(host, machine.number)
         self.tagged(machine)
-        assert process.stdin is not None
-        process.stdin.write(b"go\n")
-        process.stdin.close()
+        present(process.stdin).write(b"go\n")
+        present(process.stdin).close()
         return address
 
     def console(self, machine: Machine) -> str:
@@ -219,8 +219,7 @@ class BootedHosts(Hosts):
             _do(*within, "ip", *command.split())
         program = [*within, sys.executable, str(HERE / "metadata.py"), str(host.metadata)]
         host.telling = subprocess.Popen(program, stdout=subprocess.PIPE)
-        assert host.telling.stdout is not None
-        assert host.telling.stdout.readline() == b"listening\n"
+        assert present(host.telling.stdout).readline() == b"listening\n"
 
 
 @contextmanager

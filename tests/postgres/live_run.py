@@ -17,6 +17,7 @@ import httpx2
 from pgdyno.targets import Home
 from tests.forked import PGDYNO
 from tests.postgres.runs import environment
+from tests.present import present
 
 PLAN = """\
 name = "watched"
@@ -57,8 +58,7 @@ class LiveRun:
 
     def form(self) -> str:
         """The token in the page's `data-form`, which its requests must contain."""
-        found = re.search(r'data-form="([^"]+)"', httpx2.get(self.url, timeout=PATIENCE_S).text)
-        assert found is not None
+        found = present(re.search(r'data-form="([^"]+)"', httpx2.get(self.url, timeout=PATIENCE_S).text))
         return found[1]
 
     def ask(self, what: str, text: str = "", **headers: str) -> httpx2.Response:
@@ -103,8 +103,7 @@ def live_run(home: Home, folder: Path, plan: Path, *options: str) -> Iterator[Li
     known = threading.Event()
 
     def listen() -> None:
-        assert process.stderr is not None
-        for line in process.stderr:
+        for line in present(process.stderr):
             said.append(line.strip())
             if line.startswith("live: "):
                 known.set()
@@ -122,8 +121,7 @@ def live_run(home: Home, folder: Path, plan: Path, *options: str) -> Iterator[Li
             process.send_signal(signal.SIGTERM)
             process.wait(60)
         thread.join(10)
-        assert process.stderr is not None
-        process.stderr.close()
+        present(process.stderr).close()
         for pid in background_servers(folder):
             os.kill(pid, signal.SIGTERM)
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.present import present
 from tests.waiting import PATIENCE_S, wait_until
 
 Line = dict[str, Any]
@@ -34,8 +35,7 @@ class Probe:
         self._reader.start()
 
     def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
+        for line in present(self.process.stdout):
             self.lines.append(json.loads(line))
 
     def end(self) -> int:
@@ -129,7 +129,5 @@ def probing(environment: Mapping[str, str] | None = None, options: Sequence[str]
         if process.poll() is None:
             process.kill()
             probe.end()
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.close()
-        process.stdout.close()
+        present(process.stdin).close()
+        present(process.stdout).close()

@@ -25,6 +25,7 @@ from pgdyno.store import load_run, query
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.json_schema import SCHEMA, validated
+from tests.present import present
 
 LEFT = """
     SELECT (SELECT count(*) FROM pg_namespace), (SELECT count(*) FROM pg_class), (SELECT count(*) FROM pg_database),
@@ -82,8 +83,7 @@ def test_answers_with_session_settings_and_leaves_nothing(
     assert found["comparisons"][0]["points"][0]["pairs"] == 6
     run = load_run(Path(found["run"]))
     for trial in run.trials:
-        assert trial.prepare is not None
-        assert trial.prepare.method == "none"
+        assert present(trial.prepare).method == "none"
         assert trial.session_settings == {
             "default_transaction_read_only": "on",
             "work_mem": trial.point.settings["work_mem"],
@@ -93,8 +93,7 @@ def test_answers_with_session_settings_and_leaves_nothing(
         trial.number: ("4096" if trial.point.settings["work_mem"] == "4MB" else "65536", "client")
         for trial in run.trials
     }
-    facts = run.manifest.targets[0].facts
-    assert facts is not None
+    facts = present(run.manifest.targets[0].facts)
     assert facts.settings_changed["default_transaction_read_only"] == "on"
     assert json.loads(json.dumps(run.manifest.plan))["sweep"]["session_settings"] == {"work_mem": ["4MB", "64MB"]}
     with theirs.connect() as connection:
@@ -114,8 +113,7 @@ def standby(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         with psycopg.connect("", autocommit=True) as connection:
-            conninfo = connection.execute("SELECT current_setting('primary_conninfo')").fetchone()
-            assert conninfo is not None
+            conninfo = present(connection.execute("SELECT current_setting('primary_conninfo')").fetchone())
             connection.execute(
                 sql.SQL("ALTER SYSTEM SET primary_conninfo = {}").format(f"{conninfo[0]} application_name=x {SECRET}")
             )
@@ -138,8 +136,7 @@ def test_a_hot_standby_answers_and_its_passwords_are_nowhere(
     found = answered(capsys)
     assert (code, found["trials"], found["failures"]) == (ExitCode.OK, 12, [])
     run = load_run(Path(found["run"]))
-    facts = run.manifest.targets[0].facts
-    assert facts is not None
+    facts = present(run.manifest.targets[0].facts)
     assert facts.settings_changed["primary_conninfo"] == "***"
     assert {row.setting for row in run.settings(names=["primary_conninfo"])} == {"***"}
     (kept,) = query("SELECT list(DISTINCT setting) FROM settings WHERE name = 'primary_conninfo'", [run.folder]).rows

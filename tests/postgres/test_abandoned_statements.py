@@ -20,6 +20,7 @@ from pgdyno.targets import Server
 from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.relay import Relay
 from tests.postgres.tls_server import PASSWORD, TlsServer, running_tls_server
+from tests.present import present
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
 GUARD_S = 90
@@ -56,8 +57,7 @@ class Load:
         row = self._observer.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND state = 'active'", [self.name]
         ).fetchone()
-        assert row is not None
-        count = row[0]
+        count = present(row)[0]
         assert isinstance(count, int)
         return count
 
@@ -191,9 +191,8 @@ def test_a_lease_that_runs_out_ends_them_whoever_reads_the_events(
 ) -> None:
     args = ("-n", "-f", sleeping, "-c", "2", "-T", "600", "--lease=3", "--events=-")
     with load(server.environment(), observer, *args) as running:
-        assert running.process.stdout is not None
         # so little room that the engine soon waits for a reader
-        fcntl.fcntl(running.process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        fcntl.fcntl(present(running.process.stdout), fcntl.F_SETPIPE_SZ, 4096)
         running.await_active(2)
         # nobody writes to its input or reads its output
         until(lambda: running.process.poll() is not None, "end of the process")

@@ -24,6 +24,7 @@ from pgdyno.targets.dsn.schema import DsnTarget
 from tests.forked import PGDYNO
 from tests.postgres.own_servers import OwnServer, running_server
 from tests.postgres.runs import environment, pgdyno, the_run
+from tests.present import present
 from tests.ssh.sshd import running_sshd
 from tests.waiting import wait_until
 
@@ -276,8 +277,7 @@ def test_a_server_that_does_not_start_gets_its_settings_back(
         with pytest.raises(TargetError, match="it has its original ones again"):
             found.configure({"wal_level": "minimal", "shared_buffers": "24MB"})
         assert state(theirs) == before
-        done = found.configure({"shared_buffers": "24MB"})
-        assert done is not None
+        done = present(found.configure({"shared_buffers": "24MB"}))
         assert (done.restarted, done.values) == (True, {"shared_buffers": "24MB"})
         assert found.configure({"shared_buffers": "24MB"}) is None
         found.restore()
@@ -328,7 +328,6 @@ def test_missing_rights_are_named_as_statements(fresh_home: Home, tmp_path: Path
                 for statement in (refused.value.hint or "").split("; "):
                     superuser.execute(statement.encode())
                 check_rights(connection, ["bgwriter_delay"])
-            done = found.configure({"bgwriter_delay": "210ms"})
-            assert done is not None
+            done = present(found.configure({"bgwriter_delay": "210ms"}))
             assert (done.restarted, done.values) == (False, {"bgwriter_delay": "210ms"})
             found.restore()

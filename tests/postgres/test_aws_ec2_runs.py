@@ -25,6 +25,7 @@ from tests.aws.simulator import Simulator, simulated
 from tests.forked import run_pgdyno
 from tests.ports import EVERYWHERE, reserve_port
 from tests.postgres.runs import environment, the_run
+from tests.present import present
 from tests.scratch import scratch_folder
 from tests.unit.store_sample import read_cloud
 
@@ -168,13 +169,9 @@ def test_the_load_comes_from_a_host_of_its_own(rented: Rented) -> None:
     run = the_run(rented.folder)
     (record,) = run.trials()
     assert (record.outcome, record.failure) == ("finished", None)
-    assert record.summary is not None
-    assert {each.name for each in record.summary.scripts} == {"own.sql", "<builtin: select only>"}
-    assert record.probe is not None
-    assert record.probe.server
-    assert record.probe.over_ssh is not None
-    assert record.probe.over_ssh.clock is not None
-    assert record.probe.over_ssh.clock.aligned
+    assert {each.name for each in present(record.summary).scripts} == {"own.sql", "<builtin: select only>"}
+    assert present(record.probe).server
+    assert present(present(present(record.probe).over_ssh).clock).aligned
     # what a transaction waits for is measured from there
     assert record.way is not None
     assert (record.way.generator_zone, record.way.server_zone) == ("eu-central-1a", "eu-central-1a")
@@ -189,8 +186,7 @@ def test_the_load_comes_from_a_host_of_its_own(rented: Rented) -> None:
     copied = {each.name.rpartition("-")[0] for each in rented.hosts.kept(generator) if each.is_file()}
     assert {"pgdrive", "pgprobe"} <= copied
     # CloudWatch reported the server, and how far its volume limited it
-    told = read_cloud(load_run(run), record.number)
-    assert told is not None
+    told = present(read_cloud(load_run(run), record.number))
     assert [(each.source, each.message, each.gaps) for each in told.sources] == [("cloudwatch", None, [])]
     assert any("volume root reached its IOPS limit" in each for each in run.manifest.notes)
     # and none of its processes continues
@@ -224,8 +220,7 @@ def test_the_load_comes_from_two_hosts_and_one_is_lost(rented: Rented) -> None:
     assert [(each.name, each.clients) for each in record.generator.hosts] == [("generator-1", 2), ("generator-2", 1)]
     assert record.summary is not None
     assert [each.name for each in record.summary.scripts] == ["own.lua"]
-    assert record.summary.statements is not None
-    assert record.summary.statements.reads == record.summary.succeeded
+    assert present(record.summary.statements).reads == record.summary.succeeded
     assert record.summary.succeeded == sum(each.succeeded or 0 for each in record.generator.hosts)
     for each in record.generator.hosts:
         assert each.start_late_us is not None
@@ -235,8 +230,7 @@ def test_the_load_comes_from_two_hosts_and_one_is_lost(rented: Rented) -> None:
         assert (each.zone, each.instance) == ("eu-central-1a", HERE)
         assert each.cpu_model
         assert each.round_trips
-        assert each.round_trip_median_us is not None
-        assert 0 < (each.round_trip_us or 0) <= each.round_trip_median_us
+        assert 0 < (each.round_trip_us or 0) <= present(each.round_trip_median_us)
     # the farthest is what the trial's way is from
     assert record.way is not None
     farthest = max(record.generator.hosts, key=lambda each: each.round_trip_us or 0)
@@ -245,8 +239,7 @@ def test_the_load_comes_from_two_hosts_and_one_is_lost(rented: Rented) -> None:
     # each was driven against a server that answers at once, and went to the server and back
     looked = [check.id for check in run.manifest.preflight]
     assert (looked.count("generator.ceiling"), looked.count("network.round-trip")) == (2, 2)
-    assert record.probe is not None
-    assert record.probe.server
+    assert present(record.probe).server
     assert [each.target for each in run.manifest.rented] == ["ec2", "generator", "generator"]
     groups = {
         each.asked["NetworkInterfaces"][0]["Groups"][0] for each in list(rented.simulator.machines.all.values())[1:]

@@ -33,6 +33,7 @@ from tests.forked import PGDYNO, run_pgdyno
 from tests.ports import EVERYWHERE, reserve_port
 from tests.postgres.runs import environment, the_run
 from tests.postgres.tls_server import TlsServer
+from tests.present import present
 from tests.scratch import scratch_folder
 from tests.ssh.sshd import FAKETIME
 from tests.unit.store_sample import read_cloud
@@ -168,11 +169,8 @@ def _was_told(amazon: Amazon, run: RunData) -> None:
     assert (trial.way.server_zone, trial.way.instance) == ("eu-central-1a", "db.m7g.large")
     assert 0 < trial.way.least_us <= trial.way.median_us
     # both are of this machine's clock
-    assert trial.way.clock_ahead_us is not None
-    assert trial.way.clock_uncertainty_us is not None
-    assert abs(trial.way.clock_ahead_us) < trial.way.clock_uncertainty_us + 1_000_000
-    told = read_cloud(run, 1)
-    assert told is not None
+    assert abs(present(trial.way.clock_ahead_us)) < present(trial.way.clock_uncertainty_us) + 1_000_000
+    told = present(read_cloud(run, 1))
     assert {each.source: (each.gaps, each.message) for each in told.sources} == dict.fromkeys(CloudSource, ([], None))
     rows = run.query("SELECT source, metric, min(t_us), max(t_us), max(value) FROM cloud_series GROUP BY ALL").rows
     values = {(source, metric): value for source, metric, _, _, value in rows}
@@ -203,8 +201,7 @@ def test_a_run_on_aurora_is_gone_behind_it_and_its_password_nowhere(amazon: Amaz
     _is_placed_by_the_servers_clock(amazon)
     # without one source the others are stored, with a note
     assert "CloudWatch's figures: the permission cloudwatch:GetMetricData is missing" in said
-    told = read_cloud(load_run(the_run(amazon.folder)), 1)
-    assert told is not None
+    told = present(read_cloud(load_run(the_run(amazon.folder)), 1))
     assert sorted((each.source, each.figures > 0) for each in told.sources) == [
         ("cloudwatch", False),
         ("insights", True),
@@ -240,24 +237,19 @@ def _load_came_from_elsewhere(amazon: Amazon) -> None:
         assert (record.outcome, record.failure) == ("finished", None)
         assert record.way is not None
         assert record.way.generator_zone == record.way.server_zone == "eu-central-1a"
-        assert record.way.clock_ahead_us is not None
         assert record.way.clock_uncertainty_us is not None
-        told = read_cloud(load_run(run), record.number)
-        assert told is not None
-        assert told.shift_us == record.way.clock_ahead_us
+        told = present(read_cloud(load_run(run), record.number))
+        assert told.shift_us == present(record.way.clock_ahead_us)
 
 
 def _is_placed_by_the_servers_clock(amazon: Amazon) -> None:
     """The generator's clock is ahead by SKEW_S: data of its trial is requested by the server's clock."""
     (record,) = the_run(amazon.folder).trials()
-    assert record.way is not None
-    assert record.way.clock_ahead_us is not None
-    assert record.started_at is not None
-    assert abs(record.way.clock_ahead_us / 1e6 + SKEW_S) < SKEW_S / 4
+    assert abs(present(present(record.way).clock_ahead_us) / 1e6 + SKEW_S) < SKEW_S / 4
     calls = zip(amazon.simulator.calls, amazon.simulator.parameters, strict=True)
     begin = next(asked["StartTime"] for name, asked in calls if name == "pi:GetResourceMetrics")
     at_s = begin if isinstance(begin, int | float) else datetime.fromisoformat(begin).timestamp()
-    assert abs(at_s - record.started_at.timestamp()) < SKEW_S / 4
+    assert abs(at_s - present(record.started_at).timestamp()) < SKEW_S / 4
 
 
 def test_a_run_is_stopped_before_a_trial_that_could_cost_too_much(amazon: Amazon) -> None:
@@ -354,8 +346,7 @@ def test_a_run_that_is_terminated_takes_its_servers_down_and_keep_keeps_them(ama
 
 def _gaps(run: RunFolder, trial: int) -> dict[str, bool]:
     """Whether something is missing, by source."""
-    told = read_cloud(load_run(RunFolder.open(run.path)), trial)
-    assert told is not None
+    told = present(read_cloud(load_run(RunFolder.open(run.path)), trial))
     return {each.source.value: bool(each.gaps) for each in told.sources}
 
 

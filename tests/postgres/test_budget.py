@@ -20,6 +20,7 @@ from pgdyno.report.terminal.progress import LiveView
 from pgdyno.store import RunFolder
 from pgdyno.targets import Home
 from tests.postgres.runs import engines, pgdyno, postmasters, the_run
+from tests.present import present
 
 PLAN = """\
 name = "within"
@@ -101,10 +102,9 @@ def test_points_that_do_not_fit_are_left_out_named_and_measured_by_a_resume(
     manifest, trials = RunFolder.open(finished.folder.path).manifest, finished.folder.trials()
     assert manifest.outcome is Outcome.FINISHED
     assert manifest.attempts[-1].ended == "completed within its budget"
-    assert manifest.budget is not None
-    assert manifest.budget.seconds == 90
+    assert present(manifest.budget).seconds == 90
     assert [trial.point.clients for trial in trials] == [1, 4, 1, 4]
-    assert sorted([*(trial.slug for trial in trials), *manifest.budget.dropped]) == manifest.order
+    assert sorted([*(trial.slug for trial in trials), *present(manifest.budget).dropped]) == manifest.order
     left_out = "completed within the budget of 1 min 30 s; 1 point is not measured: 2 clients"
     assert left_out in manifest.notes
     assert RunEnded("completed within its budget", Outcome.FINISHED) in view.events
@@ -124,8 +124,7 @@ def test_repeats_that_do_not_fit_are_counted(tmp_path: Path, run: Callable[..., 
     assert len(finished.records) == 2
     manifest = RunFolder.open(finished.folder.path).manifest
     assert "completed within the budget of 50 s, without 1 repeat of its points" in manifest.notes
-    assert manifest.budget is not None
-    assert manifest.budget.dropped == manifest.order[2:]
+    assert present(manifest.budget).dropped == manifest.order[2:]
 
 
 @pytest.mark.long
@@ -140,8 +139,7 @@ def test_a_trial_of_tpch_that_exceeds_the_budget_is_ended_and_left_out(
     assert (finished.stopped, finished.failed) == (None, [])
     manifest = RunFolder.open(finished.folder.path).manifest
     assert [trial.slug for trial in finished.folder.trials()] == manifest.order[:1]
-    assert manifest.budget is not None
-    assert manifest.budget.dropped == manifest.order[1:]
+    assert present(manifest.budget).dropped == manifest.order[1:]
     assert RunEnded("completed within its budget", Outcome.FINISHED) in view.events
     assert (engines(warm_home), postmasters(warm_home)) == (set(), [])
 
@@ -159,8 +157,7 @@ def test_a_load_that_is_too_slow_for_the_budget_ends_the_run_and_the_next_one_kn
 
     monkeypatch.setattr(BudgetLeft, "check_load", slow)
     finished, view = run(60, lambda: passed["s"])
-    assert finished.stopped is not None
-    assert finished.stopped.startswith("loading would take about ")
+    assert present(finished.stopped).startswith("loading would take about ")
     assert finished.records == []
     assert RunFolder.open(finished.folder.path).manifest.outcome is Outcome.INTERRUPTED
     assert any(note.startswith("hint: run the same command again") for note in view.notes)

@@ -21,6 +21,7 @@ from pgdyno.programs import find_engine
 from pgdyno.targets import Server
 from tests.postgres.generator_agents import generators_here, run_load
 from tests.postgres.test_generators import sessions, wait_for_no_sessions
+from tests.present import present
 from tests.signals import send_signal
 from tests.waiting import wait_until
 
@@ -189,8 +190,7 @@ def test_a_killed_head_ends_the_load_with_its_reason(
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert driver.stdout is not None
-    assert any(line.startswith("interval") for line in driver.stdout)
+    assert any(line.startswith("interval") for line in present(driver.stdout))
     send_signal(signal.SIGKILL, [pid for pid, command in marked(tmp_path.name).items() if "/gcs_server " in command])
     rest, _ = driver.communicate()
     assert driver.returncode == 0
@@ -243,14 +243,13 @@ def test_a_driver_that_is_killed_leaves_nothing(
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert driver.stdout is not None
-    for line in driver.stdout:
+    for line in present(driver.stdout):
         if line.strip() == "interval":
             break
     assert sessions(tables) > 0
     driver.kill()
     driver.wait()
-    driver.stdout.close()
+    present(driver.stdout).close()
     wait_for_no_sessions(tables)
     wait_until(lambda: not marked(tmp_path.name))
 

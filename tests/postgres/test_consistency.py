@@ -10,6 +10,7 @@ from pgdyno.prepare import Dataset, Preparer
 from pgdyno.run import find_engine
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.present import present
 
 SMALL = Dataset("pgbench", 1)
 
@@ -54,8 +55,7 @@ def test_balances_hold_after_pgbench_s_scripts(loaded: Server, scripts: tuple[st
     for _ in range(2):
         prepare.prepare(SMALL)
         run(loaded, *scripts)
-        checked = prepare.check()
-        assert checked is not None
+        checked = present(prepare.check())
         assert (checked.scope, checked.violations) == ("full", [])
         assert checked.counts["pgbench_accounts"] == 100_000
         assert (checked.counts["pgbench_history"] > 0) == (scripts != ("select-only",))
@@ -79,8 +79,7 @@ def test_a_write_of_somebody_else_is_found(loaded: Server, statement: str, said:
     prepare.prepare(SMALL)
     run(loaded, "tpcb-like")
     execute(loaded, statement)
-    checked = prepare.check()
-    assert checked is not None
+    checked = present(prepare.check())
     (violation,) = checked.violations
     assert said in violation
 
@@ -92,8 +91,7 @@ def test_a_history_that_goes_on_is_counted_from_where_it_was(loaded: Server) -> 
     for _ in range(2):
         prepare.prepare(SMALL)
         run(loaded, "tpcb-like")
-        checked = prepare.check()
-        assert checked is not None
+        checked = present(prepare.check())
         assert checked.violations == []
         rows.append(checked.counts["pgbench_history"])
     assert rows == [100, 200]
@@ -106,8 +104,7 @@ def test_a_write_between_two_trials_is_found_behind_the_next_and_only_there(load
     for number in range(3):
         prepare.prepare(SMALL)
         run(loaded, "tpcb-like")
-        checked = prepare.check()
-        assert checked is not None
+        checked = present(prepare.check())
         found.append(len(checked.violations))
         if number == 0:
             execute(loaded, "UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = 7")
@@ -118,8 +115,7 @@ def test_select_only_may_write_nothing(loaded: Server) -> None:
     prepare = preparer(loaded, "select-only", method="template")
     prepare.prepare(SMALL)
     execute(loaded, "INSERT INTO pgbench_history (tid, bid, aid, delta) VALUES (1, 1, 1, 0)")
-    checked = prepare.check()
-    assert checked is not None
+    checked = present(prepare.check())
     assert checked.violations == ["the history has 1 new row, although the scripts write none"]
 
 
@@ -127,14 +123,12 @@ def test_counts_alone_see_rows_and_not_sums(loaded: Server) -> None:
     prepare = preparer(loaded, "tpcb-like", method="template", consistency="counts")
     prepare.prepare(SMALL)
     execute(loaded, "UPDATE pgbench_accounts SET abalance = 1 WHERE aid = 7")
-    checked = prepare.check()
-    assert checked is not None
+    checked = present(prepare.check())
     assert (checked.scope, checked.violations, checked.changes) == ("counts", [], {})
     assert "pgbench_accounts" not in checked.counts
     prepare.prepare(SMALL)
     execute(loaded, "DELETE FROM pgbench_branches")
-    checked = prepare.check()
-    assert checked is not None
+    checked = present(prepare.check())
     assert checked.violations == ["pgbench_branches has 0 rows, not 1"]
 
 
@@ -155,6 +149,5 @@ def test_unknown_sums_are_read_before_the_next_trial(loaded: Server) -> None:
     done = prepare.prepare(SMALL)
     assert "read sums" in [step.name for step in done.steps]
     run(loaded, "tpcb-like")
-    checked = prepare.check()
-    assert checked is not None
+    checked = present(prepare.check())
     assert checked.violations == []

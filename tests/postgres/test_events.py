@@ -23,6 +23,7 @@ from pgdyno.targets.cluster.processes import PROC, descendants, servers_in, star
 from pgdyno.targets.event_actions import pause_server
 from tests.postgres.own_servers import UNHURRIED
 from tests.postgres.runs import pgdyno, the_run
+from tests.present import present
 from tests.waiting import wait_until
 
 PLAN = """\
@@ -98,8 +99,7 @@ def counted(folder: RunFolder) -> tuple[int, int, int]:
 
 def assert_it_balances(trial: TrialRecord, folder: RunFolder) -> None:
     """Every row belongs to a transaction that was acknowledged or is unknown; and the history has as many rows."""
-    ledger = trial.ledger
-    assert ledger is not None
+    ledger = present(trial.ledger)
     rows, history, distinct = counted(folder)
     assert (ledger.present, ledger.duplicates, ledger.strange) == (distinct, 0, 0)
     assert rows == distinct == history
@@ -113,9 +113,8 @@ def assert_it_balances(trial: TrialRecord, folder: RunFolder) -> None:
 def the_event(trial: TrialRecord) -> EventRecord:
     (event,) = trial.events
     assert event.outcome is EventOutcome.DONE, event
-    assert event.began_s is not None
     # a busy machine may be late, and begins no event before its time
-    assert event.began_s > 0.99
+    assert present(event.began_s) > 0.99
     return event
 
 
@@ -134,8 +133,7 @@ def test_a_crash_takes_away_only_what_was_not_yet_on_disk(warm_home: Home, tmp_p
     assert event.effect.nobody_served_s > 0
     assert event.effect.first_success_s is not None
     assert 1 <= event.effect.lost <= event.effect.connections_lost == 4
-    assert trial.summary is not None
-    assert trial.summary.failed == event.effect.failed
+    assert present(trial.summary).failed == event.effect.failed
     assert f"{ledger.acknowledged:,} acknowledged, {ledger.missing:,} of them missing" in shown
     assert f"kill at {event.began_s or 0.0:.1f}" in shown
     kinds = [row.kind for row in load_run(folder).events(trial.number)]
@@ -149,25 +147,21 @@ def test_a_restart_loses_nothing_that_was_acknowledged(warm_home: Home, tmp_path
     assert trial.outcome is Outcome.FINISHED, trial.failure
     assert_it_balances(trial, folder)
     event = the_event(trial)
-    assert trial.ledger is not None
-    assert trial.ledger.missing == 0
-    assert event.effect is not None
-    assert event.effect.connections_lost == 4
+    assert present(trial.ledger).missing == 0
+    assert present(event.effect).connections_lost == 4
     # clients have no server until the restart ends
     assert event.seconds is not None
-    assert event.effect.all_away_s > 0
+    assert present(event.effect).all_away_s > 0
 
 
 def test_a_pause_is_a_stretch_without_service_and_no_connection_is_lost(warm_home: Home, tmp_path: Path) -> None:
     trial, folder, _ = run(warm_home, tmp_path, '[[event]]\nat = "1s"\ndo = "pause"\nfor = "1500ms"')
     assert trial.outcome is Outcome.FINISHED, trial.failure
     assert_it_balances(trial, folder)
-    effect = the_event(trial).effect
-    assert effect is not None
+    effect = present(the_event(trial).effect)
     assert effect.nobody_served_s > 1.4
     assert (effect.lost, effect.connections_lost) == (0, 0)
-    assert trial.ledger is not None
-    assert (trial.ledger.missing, trial.ledger.refused) == (0, 0)
+    assert (present(trial.ledger).missing, present(trial.ledger).refused) == (0, 0)
 
 
 def test_a_command_that_fails_makes_the_trial_none(warm_home: Home, tmp_path: Path) -> None:
@@ -205,15 +199,13 @@ def test_clients_follow_a_replica_that_takes_over(home: Home, tmp_path: Path, ve
     assert [trial.outcome for trial in trials] == [Outcome.FINISHED] * 2
     for trial in trials:
         assert_work_went_on(trial)
-        ledger = trial.ledger
-        assert ledger is not None
+        ledger = present(trial.ledger)
         # commits waited for the standby: it has all that was answered, and more went on there
         assert (ledger.missing, ledger.duplicates, ledger.strange, ledger.refused_present) == (0, 0, 0, 0)
         assert ledger.present == ledger.acknowledged + ledger.unknown_present
         counted_rows = (folder.trials_path / trial.slug / "counted").read_text().split()
         assert [int(count) for count in counted_rows] == [ledger.present] * 3
-        assert trial.prepare is not None
-        (made,) = [step.detail for step in trial.prepare.steps if step.name == "replicas"]
+        (made,) = [step.detail for step in present(trial.prepare).steps if step.name == "replicas"]
         assert str(made).startswith("2 by ")
         assert [lag.name for lag in trial.replication] == ["pgdyno_1", "pgdyno_2"]
     assert any("starts the original primary again" in note for note in folder.manifest.notes)
@@ -227,8 +219,7 @@ def assert_work_went_on(trial: TrialRecord) -> None:
     promote, checkpoint = trial.events
     assert (promote.outcome, checkpoint.outcome) == (EventOutcome.DONE, EventOutcome.DONE)
     assert "processes killed, the replica took over after " in (promote.message or "")
-    effect = promote.effect
-    assert effect is not None
+    effect = present(promote.effect)
     assert effect.connections_lost == 4
     assert effect.all_away_s > 0
     assert effect.first_success_s is not None
@@ -277,8 +268,7 @@ def cutting(cut: Cutoff, when: Callable[[], bool]) -> Iterator[None]:
 def somebody_waits(server: Server) -> bool:
     with server.connect() as connection:
         row = connection.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone()
-    assert row is not None
-    return bool(row[0])
+    return bool(present(row)[0])
 
 
 def test_a_trial_that_is_over_is_no_time_for_a_statement(acts: Acts) -> None:
@@ -315,15 +305,13 @@ def test_a_command_gets_the_password_only_when_it_asks(
 
 
 def states(server: Server) -> set[str]:
-    postmaster = find_postmaster(server.data_directory)
-    assert postmaster is not None
+    postmaster = present(find_postmaster(server.data_directory))
     stats = [(PROC / str(each.pid) / "stat").read_text() for each in [postmaster, *descendants(postmaster)]]
     return {stat.rpartition(")")[2].split()[0] for stat in stats}
 
 
 def test_a_paused_server_goes_on_whatever_ends_the_pause(server: Server) -> None:
-    postmaster = find_postmaster(server.data_directory)
-    assert postmaster is not None
+    postmaster = present(find_postmaster(server.data_directory))
 
     def interrupted() -> None:
         with pause_server(postmaster):
@@ -336,8 +324,7 @@ def test_a_paused_server_goes_on_whatever_ends_the_pause(server: Server) -> None
 
 
 def test_a_paused_server_goes_on_when_pgdyno_is_killed(server: Server, child_environment: dict[str, str]) -> None:
-    postmaster = find_postmaster(server.data_directory)
-    assert postmaster is not None
+    postmaster = present(find_postmaster(server.data_directory))
     code = (
         "import sys, time; from pgdyno.targets.event_actions import pause_server\n"
         "from pgdyno.targets.cluster.processes import identify\n"
@@ -346,8 +333,7 @@ def test_a_paused_server_goes_on_when_pgdyno_is_killed(server: Server, child_env
     child = subprocess.Popen(
         [sys.executable, "-c", code, str(postmaster.pid)], env=child_environment, stdout=subprocess.PIPE, text=True
     )
-    assert child.stdout is not None
-    assert child.stdout.readline() == "stopped\n"
+    assert present(child.stdout).readline() == "stopped\n"
     try:
         wait_until(lambda: states(server) == {"T"})
     finally:

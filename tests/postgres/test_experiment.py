@@ -72,14 +72,12 @@ def test_a_run_stores_every_trial_and_reports(warm_home: Home, tmp_path: Path, p
     manifest, trials = folder.manifest, folder.trials()
     assert (manifest.outcome, manifest.trials_planned) == (Outcome.FINISHED, 4)
     assert [(t.number, t.point.clients, t.repeat) for t in trials] == [(1, 1, 1), (2, 2, 1), (3, 1, 2), (4, 2, 2)]
-    facts = manifest.targets[0].facts
-    assert facts is not None
+    facts = present(manifest.targets[0].facts)
     assert facts.version.startswith("18.")
     assert facts.settings_changed["fsync"] == "off"
     assert facts.data_checksums
     for trial in trials:
-        summary = trial.summary
-        assert summary is not None
+        summary = present(trial.summary)
         assert trial.outcome is Outcome.FINISHED
         assert summary.scheduled == sum(
             present(each) for each in (summary.succeeded, summary.failed, summary.skipped, summary.in_flight)
@@ -88,8 +86,7 @@ def test_a_run_stores_every_trial_and_reports(warm_home: Home, tmp_path: Path, p
     run = load_run(folder)
     for trial in trials:
         measured = sum(row.succeeded for row in run.intervals(trial.number) if row.phase != "warm-up")
-        assert trial.summary is not None
-        assert measured == trial.summary.succeeded
+        assert measured == present(trial.summary).succeeded
     assert "duration_s" not in done.stdout
     assert "clients" in done.stdout
     assert f"report: pgdyno-runs/{folder.name}/report.html" in done.stdout
@@ -129,8 +126,7 @@ def test_a_server_killed_in_a_trial_fails_the_trial_and_the_run_goes_on(
     assert code == ExitCode.TRIALS_FAILED, err
     first, second = the_run(tmp_path).trials()
     assert (first.outcome, second.outcome) == (Outcome.FAILED, Outcome.FINISHED)
-    assert first.failure is not None
-    assert first.failure.stage is Stage.RUN
+    assert present(first.failure).stage is Stage.RUN
     assert "trial 1 failed" in err
     assert "went down" in err
     assert "failed: trial 1" in out
@@ -142,9 +138,8 @@ def test_a_run_may_end_at_its_first_failure(warm_home: Home, tmp_path: Path, pla
     done = pgdyno(warm_home, tmp_path, "run", str(plan(scripts='"fails.sql"', on_failure="stop")))
     assert done.returncode == ExitCode.TRIALS_FAILED
     (trial,) = the_run(tmp_path).trials()
-    assert trial.failure is not None
-    assert trial.failure.sqlstate == "22012"
-    assert trial.failure.message == "division by zero (client 0, command 0 of script 0, line 1)"
+    assert present(trial.failure).sqlstate == "22012"
+    assert present(trial.failure).message == "division by zero (client 0, command 0 of script 0, line 1)"
     assert 'on_failure = "stop"' in done.stderr
 
 

@@ -13,6 +13,7 @@ from pgdyno.store import RunFolder, list_runs
 from pgdyno.targets import Home
 from tests.forked import run_pgdyno
 from tests.postgres.runs import environment
+from tests.present import present
 from tests.unit.doctor_sample import ONLY_WHERE_ASKED
 
 PLAN = """\
@@ -47,8 +48,7 @@ def latest(folder: Path) -> RunFolder:
 
 
 def fingerprint(folder: Path) -> Fingerprint:
-    found = latest(folder).manifest.fingerprint
-    assert found is not None
+    found = present(latest(folder).manifest.fingerprint)
     return found
 
 
@@ -63,8 +63,7 @@ def test_a_run_keeps_its_conditions(home: Home, folder: Path) -> None:
     found = fingerprint(folder)
     server = found.servers["pg18"]
     assert server.version.startswith("18.")
-    assert server.configure is not None
-    assert "--with-" in server.configure
+    assert "--with-" in present(server.configure)
     assert server.settings_changed["shared_buffers"] == "32MB"
     assert server.settings_changed["fsync"] == "off"
     assert server.dataset_marks == ["pgbench scale 1", "pgbench scale 2"]

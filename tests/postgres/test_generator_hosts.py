@@ -21,6 +21,7 @@ from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.generator_hosts import Hosts, generator_hosts, generators_of, seconds_until, with_ssh
 from tests.postgres.namespaces import LanHost
 from tests.postgres.runs import the_run
+from tests.present import present
 from tests.signals import send_signal
 from tests.ssh.sshd import keygen, running_sshd
 from tests.unit.archive_sample import run_of
@@ -187,9 +188,8 @@ def test_pgdyno_detects_each_fault_and_repeats_the_trial(hosts: Hosts, warm_home
     *whole, cut_off = folder.trials()
     assert [(trial.number, trial.outcome) for trial in whole] == [(1, Outcome.FINISHED), (2, Outcome.FINISHED)]
     for trial in (*whole, cut_off):
-        assert trial.generator is not None
-        assert [host.clients for host in trial.generator.hosts] == [trial.number, trial.number]
-        assert all(host.heard_late_us > 0 for host in trial.generator.hosts)
+        assert [host.clients for host in present(trial.generator).hosts] == [trial.number, trial.number]
+        assert all(host.heard_late_us > 0 for host in present(trial.generator).hosts)
     late = [
         trial.number
         for trial in whole
@@ -204,9 +204,8 @@ def test_pgdyno_detects_each_fault_and_repeats_the_trial(hosts: Hosts, warm_home
     assert "a client of generator-2 (" in unequal.message
     # and so is the one whose clients had no way to the server
     assert (cut_off.number, cut_off.outcome) == (3, Outcome.FAILED)
-    assert cut_off.failure is not None
-    assert ": 3 of 3 clients of generator-2 (" in cut_off.failure.message
-    assert "of generator-1" not in cut_off.failure.message
+    assert ": 3 of 3 clients of generator-2 (" in present(cut_off.failure).message
+    assert "of generator-1" not in present(cut_off.failure).message
     # messages of Ray's daemons about each other are not shown
     assert "raylet" not in watch.said().lower()
 
@@ -235,11 +234,9 @@ def test_a_host_that_cannot_be_one_says_why(
     within = load.within
     if what in ("bare", "rayless"):
         # found, and not imported: a process keeps the way to its first cluster, and others of these tests have theirs
-        ray = importlib.util.find_spec("ray")
-        assert ray is not None
-        assert ray.origin is not None
+        ray = present(importlib.util.find_spec("ray"))
         script = (BARE if what == "bare" else RAYLESS).format(
-            bin=Path(sys.executable).parent, site=Path(ray.origin).parent.parent
+            bin=Path(sys.executable).parent, site=Path(present(ray.origin)).parent.parent
         )
         within = (*within, "unshare", "-m", "sh", "-c", script, "sh")
     with ExitStack() as stack:

@@ -18,6 +18,7 @@ from pgdyno.programs import find_engine
 from pgdyno.run import check_ledger, pages
 from pgdyno.targets import Server
 from tests.postgres.generator_agents import Here, generators_here, run_load
+from tests.present import present
 from tests.waiting import wait_until
 
 OPTIONS = ["--events=-", "--no-vacuum", "--random-seed=7", "--protocol=prepared"]
@@ -40,8 +41,7 @@ def drawn(server: Server) -> tuple[object, ...]:
     with server.connect() as connection:
         row = connection.execute(DRAWN).fetchone()
         connection.execute("TRUNCATE drawn")
-    assert row is not None
-    return tuple(row)
+    return tuple(present(row))
 
 
 def test_three_draw_what_one_draws(tables: Server, tmp_path: Path) -> None:
@@ -63,8 +63,7 @@ def test_three_draw_what_one_draws(tables: Server, tmp_path: Path) -> None:
         by_script = {script["script"]: script["succeeded"] for script in end["scripts"]}
         assert sum(by_script.values()) == CLIENTS * TRANSACTIONS
         for script in end["scripts"]:
-            histogram = merge([script["histogram"]])
-            assert histogram is not None
+            histogram = present(merge([script["histogram"]]))
             assert histogram.count == script["succeeded"]
             assert script["latency_ns"]["p50"] == histogram.percentile_ns(50)
             assert [each["executions"] for each in script["statements"]] == [script["succeeded"]]
@@ -99,9 +98,8 @@ def test_generators_with_different_clocks_start_together(tables: Server, tmp_pat
         ).fetchone()
         connection.execute("DROP TABLE begun")
     assert events[-1]["outcome"] == "finished", (tmp_path / "engine.log").read_text()
-    assert row is not None
-    assert row[0] == 2
-    assert row[1] < NEAR_S
+    assert present(row)[0] == 2
+    assert present(row)[1] < NEAR_S
     for host, ahead_us in zip(events[-1]["generators"], aheads_us, strict=True):
         # far less than a second, which one of them is ahead
         assert host["clock_ahead_us"] == pytest.approx(ahead_us, abs=500_000)
@@ -191,8 +189,7 @@ def test_an_engine_that_was_killed_ends_the_load(tables: Server, tmp_path: Path)
         def listen(self, wait_s: float) -> EngineOutput:
             heard = super().listen(wait_s)
             if any(b'"interval"' in line for line in heard.lines):
-                assert self._process is not None
-                os.kill(self._process.pid, signal.SIGKILL)
+                os.kill(present(self._process).pid, signal.SIGKILL)
             return heard
 
     killed = Killed("killed")
@@ -217,8 +214,7 @@ def test_a_server_that_refuses_is_said_by_the_generator_that_asked(tables: Serve
 def sessions(server: Server) -> int:
     with server.connect() as connection:
         row = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name ~ '^pgdrive'").fetchone()
-    assert row is not None
-    return int(row[0])
+    return int(present(row)[0])
 
 
 def wait_for_no_sessions(server: Server) -> None:
@@ -307,8 +303,7 @@ def test_a_ledger_and_clients_that_come_back(tables: Server, tmp_path: Path) -> 
     assert 0 <= outage["all_away_us"] <= outage["length_us"]
     assert {event["generator"] for event in events if event["event"] == "outage"} == {1, 2}
     assert [page["client"] for page in end["ledger"]["clients"]] == [0, 1, 2, 3, 4]
-    heard = pages(events)
-    assert heard is not None
+    heard = present(pages(events))
     with tables.connect() as connection:
         found = check_ledger(heard, connection)
     assert found.acknowledged == end["ledger"]["acknowledged"] >= end["succeeded"]

@@ -20,6 +20,7 @@ from pgdyno.targets import Home, Server
 from tests.forked import PGDYNO
 from tests.postgres.runs import environment, the_run
 from tests.postgres.test_generators import sessions
+from tests.present import present
 from tests.signals import send_signal
 
 pytestmark = pytest.mark.long
@@ -185,8 +186,7 @@ def test_a_cluster_that_is_there_makes_the_load(server: Server, warm_home: Home,
     drop(server)
     (trial,) = the_run(tmp_path).trials()
     assert trial.outcome is Outcome.FINISHED
-    assert trial.generator is not None
-    (host,) = trial.generator.hosts
+    (host,) = present(trial.generator).hosts
     assert (host.name, host.host, host.clients) == ("theirs", os.uname().nodename, 3)
     assert (host.succeeded, host.clients_aborted) == (60, 0)
     assert host.clock_ahead_after_us is not None
@@ -231,8 +231,7 @@ def wait_for_load(server: Server) -> None:
 def transactions(server: Server) -> int:
     with server.connect() as connection:
         row = connection.execute("SELECT sum(xact_commit) FROM pg_stat_database").fetchone()
-    assert row is not None
-    return int(row[0])
+    return int(present(row)[0])
 
 
 def said(folder: Path) -> str:

@@ -78,8 +78,7 @@ def test_hooks_are_told_what_runs_and_their_output_is_kept(
     assert "PGDYNO_OUTCOME=finished" in (trial / "log" / "after_trial.log").read_text()
     assert "PGDYNO_ATTEMPT=1" in (folder.path / "log" / "before_run-1.log").read_text()
     assert "PGDYNO_OUTCOME=finished" in (folder.path / "log" / "after_run-1.log").read_text()
-    steps = folder.trials()[1].prepare
-    assert steps is not None
+    steps = present(folder.trials()[1].prepare)
     assert [step.detail for step in steps.steps if step.name == "hook"] == ["before_trial"]
 
 
@@ -121,9 +120,8 @@ def test_a_hook_that_takes_too_long_is_ended_with_its_children(
     done = pgdyno(warm_home, tmp_path, "run", str(plan(hooks=hooks)), "--set", "sweep.clients=1")
     assert done.returncode == ExitCode.TRIALS_FAILED
     (trial,) = the_run(tmp_path).trials()
-    assert trial.failure is not None
-    assert trial.failure.message.startswith("the hook before_trial exceeded 4 s and was terminated")
-    assert trial.failure.hint == "give it more time with hooks.timeout"
+    assert present(trial.failure).message.startswith("the hook before_trial exceeded 4 s and was terminated")
+    assert present(trial.failure).hint == "give it more time with hooks.timeout"
     pids = [int(line) for line in (tmp_path / "pids").read_text().split()]
     assert len(pids) == 2
     # they were sent their signal by then, and die in their own time
@@ -169,12 +167,11 @@ def test_a_trial_with_too_many_errors_is_stopped_and_stored(
     assert done.returncode == ExitCode.TRIALS_FAILED, done.stderr
     for trial in the_run(tmp_path).trials():
         assert trial.failure is not None
-        assert trial.summary is not None
         assert (trial.outcome, trial.failure.stage) == (Outcome.FAILED, Stage.RUN)
         assert "failed transactions; trial.max_errors is 9; most often: division by zero" in trial.failure.message
         assert trial.failure.sqlstate == "22012"
-        assert present(trial.summary.failed) > 9
-        assert present(trial.summary.succeeded) > 0
+        assert present(present(trial.summary).failed) > 9
+        assert present(present(trial.summary).succeeded) > 0
     assert not engines(warm_home)
 
 
@@ -184,8 +181,7 @@ def test_a_trial_with_fewer_errors_is_a_result(warm_home: Home, tmp_path: Path, 
     assert done.returncode == ExitCode.INVALID, done.stderr
     assert "Not valid: " in done.stdout
     trial = the_run(tmp_path).trials()[0]
-    assert trial.summary is not None
-    assert present(trial.summary.failed) > 0
+    assert present(present(trial.summary).failed) > 0
 
 
 def test_too_little_disk_ends_the_run_before_it_begins(
@@ -237,8 +233,7 @@ def test_a_trial_that_cannot_be_stored_ends_the_run_and_is_made_again(
     assert [trial.number for trial in folder.trials()] == [1]
     assert (folder.partials(), folder.manifest.outcome) == ([], Outcome.INTERRUPTED)
     (last,) = folder.manifest.attempts
-    assert last.ended is not None
-    assert "is a directory" in last.ended
+    assert "is a directory" in present(last.ended)
     assert postmasters(warm_home) == []
     (tmp_path / "room").touch()
     resumed = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")

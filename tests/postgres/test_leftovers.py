@@ -21,6 +21,7 @@ from pgdyno.records import Manifest, Outcome
 from pgdyno.targets import Home, Server
 from pgdyno.targets.connection import Address
 from tests.postgres.runs import active_sessions, engines, running, the_run
+from tests.present import present
 from tests.waiting import PATIENCE_S, wait_until
 
 PLAN = """\
@@ -64,8 +65,7 @@ def test_statements_of_a_killed_engine_end_before_the_next_trial(warm_home: Home
     assert first.outcome is Outcome.FAILED
     assert first.leftovers is None
     assert second.outcome is Outcome.FINISHED, said
-    left = second.leftovers
-    assert left is not None
+    left = present(second.leftovers)
     assert (left.sessions, left.canceled, left.terminated) == (2, 2, 1)
     # both of them had their time to end by themselves
     assert left.seconds > 2 * earlier_sessions.WAIT_S
@@ -151,8 +151,7 @@ def test_a_role_without_privileges_can_end_its_own(server: Server) -> None:
 def test_an_idle_session_is_terminated(server: Server) -> None:
     name = sessions_name(MANIFEST, FIRST)
     with closing(server.address.connect(server.dbname, application_name=name)) as idle:
-        left = end_leftovers(MANIFEST, SECOND, server, PROGRESS)
-        assert left is not None
+        left = present(end_leftovers(MANIFEST, SECOND, server, PROGRESS))
         assert (left.sessions, left.canceled, left.terminated) == (1, 0, 1)
         with pytest.raises(psycopg.OperationalError):
             idle.execute("SELECT 1")

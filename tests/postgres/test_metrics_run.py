@@ -52,10 +52,9 @@ def test_a_run_is_served_exported_and_shown(warm_home: Home, tmp_path: Path) -> 
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        assert process.stderr is not None
         address = None
         while address is None:
-            line = process.stderr.readline()
+            line = present(process.stderr).readline()
             assert line, process.wait()
             address = re.search(r"metrics: (http://127\.0\.0\.1:\d+/metrics)", line)
         met: dict[str, Metric] = {}
@@ -84,17 +83,14 @@ def test_a_run_is_served_exported_and_shown(warm_home: Home, tmp_path: Path) -> 
     assert done.returncode == 0, done.stderr
     families = parsed(done.stdout)
     record = folder.trials()[0]
-    assert record.summary is not None
-    succeeded = present(record.summary.succeeded)
+    succeeded = present(present(record.summary).succeeded)
     by_outcome = {sample.labels["outcome"]: sample.value for sample in families["pgdyno_transactions"].samples}
     # those of the warm-up are among them
     assert by_outcome["succeeded"] >= succeeded
     inserted = families["pgdyno_database_rows_inserted"].samples[-1].value
     assert 0.5 * succeeded < inserted <= by_outcome["succeeded"]
-    assert record.started_at is not None
     for sample in families["pgdyno_cpu_user_ratio"].samples:
-        assert sample.timestamp is not None
-        assert abs(float(sample.timestamp) - record.started_at.timestamp()) < PATIENCE_S
+        assert abs(float(present(sample.timestamp)) - present(record.started_at).timestamp()) < PATIENCE_S
 
     shown = pgdyno(warm_home, tmp_path, "show", "latest").stdout
     (line,) = re.findall(r"^3 clients .*$", shown, re.MULTILINE)

@@ -26,6 +26,7 @@ from pgdyno.targets.cluster.instance_record import RECORD
 from pgdyno.targets.cluster.processes import servers_in
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.postgres.runs import connect_by
+from tests.present import present
 from tests.waiting import wait_until
 
 SMALL = Dataset("pgbench", 1)
@@ -86,8 +87,7 @@ def number(server: Server, query: str) -> int:
 
 
 def wal_level_of_load(server: Server) -> str | None:
-    mark = read_stamp(read_comment(server))
-    assert mark is not None
+    mark = present(read_stamp(read_comment(server)))
     return mark.wal_level
 
 
@@ -146,11 +146,9 @@ def test_a_load_leaves_the_same_with_and_without_wal(
     with_wal = left_by_load(running)
     monkeypatch.delenv(VARIABLE)
     begin, end = configured(reload(running, dataset))
-    assert begin is not None
-    assert begin.startswith("restarted: archive_mode = off, ")
-    assert begin.endswith(", wal_level = minimal")
-    assert end is not None
-    assert end.endswith(", wal_level = logical")
+    assert present(begin).startswith("restarted: archive_mode = off, ")
+    assert present(begin).endswith(", wal_level = minimal")
+    assert present(end).endswith(", wal_level = logical")
     assert wal_level_of_load(running) == "minimal"
     assert in_force(running) == planned
     for what, found in left_by_load(running).items():
@@ -254,8 +252,7 @@ def on_replica(server: Server, query: str) -> object:
         dbname=variables["PGDATABASE"],
     ) as connection:
         row = connection.execute(query.encode()).fetchone()
-    assert row is not None
-    return row[0]
+    return present(row)[0]
 
 
 # ---- interrupted ----

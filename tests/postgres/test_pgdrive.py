@@ -14,6 +14,7 @@ from hdrh.histogram import HdrHistogram
 
 from pgdyno.targets import Server
 from tests.load_recount import assert_p99_of
+from tests.present import present
 from tests.waiting import PATIENCE_S
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
@@ -41,8 +42,7 @@ def drive_events(server: Server, tmp_path: Path, *args: str) -> tuple[subprocess
 def value(server: Server, query: str) -> Any:  # noqa: ANN401 - a column of any type
     with server.connect() as connection:
         row = connection.execute(query.encode()).fetchone()
-    assert row is not None
-    return row[0]
+    return present(row)[0]
 
 
 @pytest.fixture(scope="module")
@@ -259,9 +259,8 @@ def test_a_signal_ends_the_load_with_its_summary(loaded: Server, number: int, co
     process = subprocess.Popen(
         command, env=environment(loaded), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    assert process.stdout is not None
     lines = []
-    for line in process.stdout:
+    for line in present(process.stdout):
         lines.append(json.loads(line))
         if lines[-1]["event"] == "interval":
             break
@@ -279,23 +278,19 @@ def test_a_lease_ends_with_the_parent(loaded: Server) -> None:
     with subprocess.Popen(
         command, env=environment(loaded), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
         # it runs while there is a parent
-        assert any(json.loads(line)["event"] == "interval" for line in process.stdout)
+        assert any(json.loads(line)["event"] == "interval" for line in present(process.stdout))
         assert process.poll() is None
-        process.stdin.close()
-        process.stdout.read()
+        present(process.stdin).close()
+        present(process.stdout).read()
         assert process.wait(PATIENCE_S) == 129
 
 
 def test_a_reader_that_goes_away_ends_the_load(loaded: Server) -> None:
     command = [str(PGDRIVE), "-S", "-T", "60", "-R", "300", "-n", "--events=-"]
     process = subprocess.Popen(command, env=environment(loaded), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.readline()
-    process.stdout.close()
+    present(process.stdout).readline()
+    present(process.stdout).close()
     assert process.wait(PATIENCE_S) != 0
-    assert process.stderr is not None
-    assert b"could not write events" in process.stderr.read()
-    process.stderr.close()
+    assert b"could not write events" in present(process.stderr).read()
+    present(process.stderr).close()

@@ -18,6 +18,7 @@ from tests.forked import PGDYNO
 from tests.postgres.namespaces import ip, namespace
 from tests.postgres.own_servers import OwnServer
 from tests.postgres.runs import environment, the_run
+from tests.present import present
 from tests.scratch import scratch_folder
 from tests.ssh.sshd import FAKETIME, Sshd, running_sshd
 
@@ -135,12 +136,10 @@ def stage(installed: Installation, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_activity_of_the_host_is_in_the_generator_s_seconds(stage: Stage, warm_home: Home, tmp_path: Path) -> None:
     trial, _ = stage.run(warm_home, tmp_path)
     assert trial.probe is not None
-    far = trial.probe.over_ssh
-    assert far is not None
+    far = present(trial.probe.over_ssh)
     assert (far.host, far.connections, far.message) == (stage.database.address, 1, None)
     assert (trial.probe.host, trial.probe.server, trial.probe.waits_hz) == (True, True, 1)
-    clock = far.clock
-    assert clock is not None
+    clock = present(far.clock)
     assert abs(clock.offset_us - SKEW_S * 1_000_000) <= clock.uncertainty_us
     data = load_run(the_run(tmp_path))
     succeeded = sum(row.succeeded for row in data.intervals())
@@ -149,8 +148,7 @@ def test_activity_of_the_host_is_in_the_generator_s_seconds(stage: Stage, warm_h
     first_us, last_us, wall_us = data.query(span).rows[0]
     assert first_us < SKEW_S * 1e6 / 10
     assert 2e6 < last_us < SKEW_S * 1e6 / 10
-    assert trial.started_at is not None
-    assert abs(wall_us / 1e6 - trial.started_at.timestamp()) < 600
+    assert abs(wall_us / 1e6 - present(trial.started_at).timestamp()) < 600
     # the load's own backends worked in the load's seconds and in no others, by the cluster's name
     busy = (
         "SELECT min(t_us), max(t_us - span_us), sum(value) FROM series WHERE source = 'process' AND metric = 'cpu'"
@@ -159,8 +157,7 @@ def test_activity_of_the_host_is_in_the_generator_s_seconds(stage: Stage, warm_h
     # the end of the first such sample, and the begin of the last one, however late they were taken
     begin_us, end_us, cpu_us = data.query(busy).rows[0]
     assert -clock.uncertainty_us < begin_us
-    assert trial.summary is not None
-    assert end_us < (trial.summary.measured_s or 0.0) * 1e6 + 1e6 + clock.uncertainty_us
+    assert end_us < (present(trial.summary).measured_s or 0.0) * 1e6 + 1e6 + clock.uncertainty_us
     assert cpu_us > 0
     assert succeeded > 0
     # SQL was asked from here, and each probe tells its own cost
@@ -176,8 +173,7 @@ def test_a_host_whose_key_nobody_knows_keeps_no_trial_from_running(
     trial, said = stage.run(warm_home, tmp_path, tmp_path / "known", "2s")
     assert trial.outcome == "finished"
     assert trial.probe is not None
-    assert trial.probe.over_ssh is not None
-    assert "unknown host key of" in (trial.probe.over_ssh.message or "")
+    assert "unknown host key of" in (present(trial.probe.over_ssh).message or "")
     # the server was asked all the same, and the run says what is missing
     assert (trial.probe.host, trial.probe.server, trial.probe.message) == (False, True, None)
     assert "figures of the database's host are incomplete: unknown host key of" in said

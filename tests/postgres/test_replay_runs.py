@@ -18,6 +18,7 @@ from pgdyno.records.capture import LeftOut
 from pgdyno.store import RunFolder, read_capture_of
 from pgdyno.targets import Home
 from tests.postgres.runs import pgdyno, the_run
+from tests.present import present
 from tests.unit.capture_sample import write_capture
 
 PREFIX = "%m:%r:%u@%d:[%p]:%l:%e:%s:%v:%x:%c:%q%a:"
@@ -145,20 +146,16 @@ def test_a_captured_load_is_the_same_load_again(warm_home: Home, tmp_path: Path,
     replayed = of_load(captured(warm_home, tmp_path, folder, "replayed"))
     assert replayed == load
     assert not list(folder.path.glob(".replay*"))
-    kept = read_capture_of(folder.path)
-    assert kept is not None
+    kept = present(read_capture_of(folder.path))
     assert kept.calls == sum(map(len, load))
 
 
 def agrees(trial: TrialRecord, statements: int) -> None:
-    assert trial.summary is not None
-    replay = trial.summary.replay
-    assert replay is not None
+    replay = present(present(trial.summary).replay)
     assert replay.disagreed == 0, replay
     assert (replay.statements, replay.done, replay.not_started, replay.sessions_lost) == (statements, statements, 0, 0)
-    assert trial.likeness is not None
-    assert trial.likeness.calls == statements
-    assert trial.likeness.largest_difference == 0
+    assert present(trial.likeness).calls == statements
+    assert present(trial.likeness).largest_difference == 0
 
 
 def only(source: Path, into: Path, text: str) -> None:
@@ -180,10 +177,9 @@ def only(source: Path, into: Path, text: str) -> None:
         found = connection.execute(
             f"SELECT count(DISTINCT session), max(at_us), count(statement) FROM {written}"
         ).fetchone()
-    assert found is not None
     for number, each in enumerate(capture["statements"]):
         each["calls"] = calls.get(number, 0)
-    sessions, span_us, statements = found
+    sessions, span_us, statements = present(found)
     capture |= {"sessions": sessions, "most_sessions": sessions, "span_us": span_us, "calls": statements}
     (into / "capture.json").write_text(json.dumps(capture))
 
@@ -216,12 +212,9 @@ def test_a_run_keeps_its_capture_and_is_resumed_and_compared_only_with_the_same(
     (first, second) = run.trials()
     # there is no table t: errors are disagreements, and no failures of the trial
     assert first.outcome is Outcome.FINISHED
-    assert first.summary is not None
-    assert first.summary.replay is not None
-    assert first.summary.replay.disagreements["new_errors"] > 0
+    assert present(present(first.summary).replay).disagreements["new_errors"] > 0
     assert first.duration_s == 0.005
-    assert run.manifest.capture is not None
-    assert run.manifest.capture.name == "shop"
+    assert present(run.manifest.capture).name == "shop"
     assert run.manifest.notes.count("capture: COPY from the client: a log does not have its rows (3)") == 1
 
     shown = pgdyno(warm_home, tmp_path, "show", run.path.name)
@@ -274,5 +267,4 @@ def test_a_model_is_compared_with_its_capture(warm_home: Home, tmp_path: Path) -
     assert [each for each in trial.likeness.classes if not each.calls] == []
     # also where several scripts have the same statement
     assert all(each.p50_us and each.p99_us for each in trial.likeness.classes if each.calls > each.errors)
-    assert trial.summary is not None
-    assert trial.summary.replay is None
+    assert present(trial.summary).replay is None

@@ -97,9 +97,8 @@ def test_standbys_are_loaded_while_the_primary_is_measured(home: Home, tmp_path:
     (tmp_path / "read.sql").write_text("SELECT count(*) FROM pgbench_branches;\nSELECT pg_sleep(0.005);\n")
     trial, folder, shown = run(home, tmp_path, version, "read.sql")
     assert trial.outcome is Outcome.FINISHED, trial.failure
-    assert trial.summary is not None
     # the primary's figures are its own
-    assert [script.name for script in trial.summary.scripts] == ["<builtin: simple update>"]
+    assert [script.name for script in present(trial.summary).scripts] == ["<builtin: simple update>"]
     assert [(each.name, each.clients) for each in trial.replica_load] == [("pgdyno_1", 2), ("pgdyno_2", 1)]
     for place, each in enumerate(trial.replica_load, start=1):
         events = said(folder, trial, place)
@@ -121,9 +120,7 @@ def test_standbys_are_loaded_while_the_primary_is_measured(home: Home, tmp_path:
     for lag in lags.values():
         assert lag.samples > 0
         assert lag.sync_state == "async"
-        assert lag.bytes_last is not None
-        assert lag.bytes_max is not None
-        assert 0 <= lag.bytes_last <= lag.bytes_max
+        assert 0 <= present(lag.bytes_last) <= present(lag.bytes_max)
         assert lag.replay_lag_max_s is not None
     standbys_are_sampled(trial, folder)
     logs = folder.trials_path / trial.slug / "log"
@@ -178,9 +175,8 @@ def test_clients_that_cannot_connect_fail_the_trial_before_its_load(home: Home, 
     done = pgdyno(home, tmp_path, "run", str(tmp_path / "spread.toml"))
     assert done.returncode == ExitCode.TRIALS_FAILED, done.stderr
     (trial,) = the_run(tmp_path).trials()
-    assert trial.failure is not None
-    assert trial.failure.message.startswith("the load on pgdyno_")
-    assert "too many clients" in trial.failure.message
+    assert present(trial.failure).message.startswith("the load on pgdyno_")
+    assert "too many clients" in present(trial.failure).message
     assert trial.summary is None
 
 
@@ -216,13 +212,11 @@ def test_a_standby_that_replays_nothing_is_behind_by_what_was_written(
             row = connection.execute("SELECT pg_current_wal_lsn()::text").fetchone()
             connection.execute("CREATE TABLE filled AS SELECT repeat('x', 1000) FROM generate_series(1, 3000)")
             written = connection.execute("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), %s)::bigint", row).fetchone()
-            assert written is not None
             # it looks at what is there ten times a second
-            wait_until(lambda: (watch.lags()[0].bytes_last or 0) > 0.95 * written[0])
+            wait_until(lambda: (watch.lags()[0].bytes_last or 0) > 0.95 * present(written)[0])
         (lag,) = watch.lags()
-        assert lag.bytes_last is not None
-        assert lag.bytes_last == pytest.approx(written[0], rel=0.05)
-        assert lag.bytes_last > 3_000_000
+        assert present(lag.bytes_last) == pytest.approx(written[0], rel=0.05)
+        assert present(lag.bytes_last) > 3_000_000
         on_replica(server, "SELECT pg_wal_replay_resume()::text")
 
 

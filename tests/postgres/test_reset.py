@@ -20,6 +20,7 @@ from pgdyno.prepare.dataset_copies import find_template
 from pgdyno.run import find_engine
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.present import present
 
 SETTINGS = {"fsync": "off", "shared_buffers": "64MB", "autovacuum": "off"}
 SMALL = Dataset("pgbench", 1)
@@ -145,8 +146,7 @@ def test_a_table_that_a_script_dropped_is_passed_over(own_server: Server) -> Non
     steps = {step.name: step.detail for step in prepare.prepare(SMALL).steps}
     assert steps["vacuum"] == "missing tables: TRUNCATE pgbench_history"
     assert steps["verify"] == "its dataset stamp"
-    checked = prepare.check()
-    assert checked is not None
+    checked = present(prepare.check())
     assert (checked.scope, checked.violations) == ("none", [])
 
 
@@ -175,8 +175,7 @@ def test_a_user_s_own_comment_stays_beside_the_mark(own_server: Server) -> None:
     prepare = preparer(own_server, method="template")
     prepare.prepare(SMALL)
     prepare.prepare(SMALL)
-    comment = read_comment(own_server)
-    assert comment is not None
+    comment = present(read_comment(own_server))
     assert comment.startswith("mine\n[pgdyno-dataset ")
 
 
@@ -211,16 +210,12 @@ def test_prewarmed_and_cold(own_server: Server) -> None:
     assert warm.shared_buffers_share == pytest.approx(1.0, abs=0.02)
     assert warm.page_cache_share == pytest.approx(1.0, abs=0.02)
     cold = preparer(own_server, restart=True, drop_cache="files").prepare(SMALL)
-    assert cold.shared_buffers_share is not None
-    assert cold.page_cache_share is not None
-    assert cold.shared_buffers_share < 0.05
-    assert cold.page_cache_share < 0.05
+    assert present(cold.shared_buffers_share) < 0.05
+    assert present(cold.page_cache_share) < 0.05
     # reading fills the page cache, and of shared buffers what its ring lets it
     read = preparer(own_server, restart=True, drop_cache="files", prewarm="read").prepare(SMALL)
     heap = sum(relation.main_bytes for relation in dataset_relations(own_server) if relation.is_table)
-    assert read.dataset_bytes is not None
-    assert read.page_cache_share is not None
-    assert read.page_cache_share >= heap / read.dataset_bytes - 0.02
+    assert present(read.page_cache_share) >= heap / present(read.dataset_bytes) - 0.02
 
 
 def test_the_machine_s_cache_is_dropped_where_the_kernel_is_told(

@@ -19,6 +19,7 @@ from pgdyno.store import RunFolder, list_runs
 from pgdyno.targets import Home
 from tests.forked import PGDYNO, run_pgdyno
 from tests.postgres import runs
+from tests.present import present
 from tests.waiting import PATIENCE_S, wait_until
 
 PLAN = """\
@@ -83,8 +84,7 @@ def trials(folder: Path) -> list[TrialRecord]:
 
 
 def steps(trial: TrialRecord) -> list[str]:
-    assert trial.prepare is not None
-    return [step.name for step in trial.prepare.steps]
+    return [step.name for step in present(trial.prepare).steps]
 
 
 @pytest.mark.long
@@ -97,8 +97,7 @@ def test_a_later_run_finds_what_an_earlier_one_made(
     first, second = trials(tmp_path)
     assert steps(first)[0] == "load"
     assert "load" not in steps(second)
-    assert second.consistency is not None
-    assert second.consistency.violations == []
+    assert present(second.consistency).violations == []
     assert f"reset: {method}" in out
     page = next(tmp_path.glob("pgdyno-runs/*/report.html")).read_text()
     assert "Preparing 2 trials took " in page
@@ -146,11 +145,9 @@ def test_a_write_of_somebody_else_fails_the_trial(
     # on a busy machine the write may be in the third one
     failed, other = sorted(later, key=lambda trial: trial.outcome is Outcome.FINISHED)
     assert (failed.outcome, other.outcome) == (Outcome.FAILED, Outcome.FINISHED)
-    assert failed.failure is not None
-    assert failed.failure.stage is Stage.VERIFY
-    assert "the sums changed by accounts" in failed.failure.message
-    assert failed.consistency is not None
-    assert failed.consistency.changes["accounts"] == failed.consistency.changes["history"] + 1
+    assert present(failed.failure).stage is Stage.VERIFY
+    assert "the sums changed by accounts" in present(failed.failure).message
+    assert present(failed.consistency).changes["accounts"] == present(failed.consistency).changes["history"] + 1
     # its figures were taken, and are kept
     assert failed.summary is not None
     for text in (err, " ".join(out.split())):
@@ -160,8 +157,7 @@ def test_a_write_of_somebody_else_fails_the_trial(
 
 
 def read_until(process: subprocess.Popen[str], beginning: str) -> None:
-    assert process.stderr is not None
-    for line in process.stderr:
+    for line in present(process.stderr):
         if line.startswith(beginning):
             return
     raise AssertionError(f"the run ended before it said {beginning!r}")
@@ -276,5 +272,4 @@ def assert_the_next_run_is_well(environment: Environment, plan: Path, tmp_path: 
     for trial in trials(tmp_path):
         assert trial.outcome is Outcome.FINISHED
         # rows and sums, from a dataset in which nothing had been changed
-        assert trial.consistency is not None
-        assert (trial.consistency.scope, trial.consistency.violations) == ("full", [])
+        assert (present(trial.consistency).scope, present(trial.consistency).violations) == ("full", [])

@@ -25,6 +25,7 @@ from pgdyno.targets.cluster.snapshots.btrfs import is_subvolume
 from pgdyno.targets.cluster.snapshots.cluster_copy import WORDS, best_method, refusal_of
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.postgres.file_systems import MountError, file_system
+from tests.present import present
 
 SETTINGS = {"fsync": "off", "shared_buffers": "32MB", "autovacuum": "off", "max_wal_size": "64MB"}
 SMALL = Dataset("pgbench", 1)
@@ -58,8 +59,7 @@ def preparer(server: Server, way: SnapshotMethod | None) -> Preparer:
 def balances(server: Server) -> tuple[int, int]:
     with server.connect() as connection:
         row = connection.execute("SELECT count(*), sum(abalance) FROM pgbench_accounts").fetchone()
-    assert row is not None
-    return row[0], row[1]
+    return present(row)[0], present(row)[1]
 
 
 def spoil(server: Server) -> None:
@@ -131,8 +131,7 @@ MEMORY = Path("/dev/shm")
 
 @pytest.mark.parametrize("way", ["btrfs", "reflink", "zfs"])
 def test_memory_can_do_none_of_them(way: SnapshotMethod) -> None:
-    mount = mounted_at(MEMORY)
-    assert mount is not None
+    mount = present(mounted_at(MEMORY))
     assert mount.kind == "tmpfs"
     assert refusal_of(way, MEMORY, kept=False) is not None
     assert best_method(MEMORY, kept=False) == "copy"

@@ -30,6 +30,7 @@ from tests.captured_load import BEGAN
 from tests.conninfo import conninfo
 from tests.postgres.conftest import FAST
 from tests.postgres.runs import pgdyno
+from tests.present import present
 
 DRAWN = 3_000
 DISTRIBUTIONS: dict[str, Distribution] = {
@@ -144,14 +145,12 @@ def test_a_known_mix_is_captured_modelled_and_run(logging: Server, warm_home: Ho
     assert done.returncode == 0, done.stderr
     (entry,) = list_runs(tmp_path / "pgdyno-runs")
     (trial,) = RunFolder.open(entry.path).trials()
-    likeness = trial.likeness
-    assert likeness is not None
+    likeness = present(trial.likeness)
     assert likeness.outside == 0
     assert all(each.calls for each in likeness.classes if each.captured_share > SHARE)
     # as many transactions as a slow machine makes in 6 s decide by chance: five standard deviations of a share
     chance = 5 * (0.25 / max(1, likeness.calls / 4)) ** 0.5
-    assert likeness.largest_difference is not None
-    assert likeness.largest_difference < SHARE + chance
+    assert present(likeness.largest_difference) < SHARE + chance
 
 
 @pytest.mark.long
@@ -172,8 +171,7 @@ def test_a_model_of_tpcc_sends_what_tpcc_sent(logging: Server, warm_home: Home, 
     found = likeness(capture, modelled_statements(start, end, capture.commands))
     assert (found.outside, sum(each.errors for each in found.classes)) == (0, 0)
     assert len([each for each in found.classes if each.calls]) > 20
-    assert found.largest_difference is not None
-    assert found.largest_difference < SHARE
+    assert present(found.largest_difference) < SHARE
     with logging.connect() as connection:
         connection.execute("DROP DATABASE tpcc")
 

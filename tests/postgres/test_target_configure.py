@@ -8,6 +8,7 @@ from pgdyno.errors import TargetError
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.cluster.reconfigure import reconfigure
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.present import present
 
 BASE = {"fsync": "off", "shared_buffers": "16MB", "work_mem": "4MB"}
 
@@ -22,15 +23,13 @@ def own(home: Home) -> Iterator[Server]:
 def show(server: Server, name: str) -> str:
     with server.connect() as connection:
         row = connection.execute("SELECT current_setting(%s)", [name]).fetchone()
-    assert row is not None
-    return str(row[0])
+    return str(present(row)[0])
 
 
 def started(server: Server) -> str:
     with server.connect() as connection:
         row = connection.execute("SELECT pg_postmaster_start_time()::text").fetchone()
-    assert row is not None
-    return str(row[0])
+    return str(present(row)[0])
 
 
 def test_nothing_is_done_for_settings_that_are_in_force(own: Server) -> None:

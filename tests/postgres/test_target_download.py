@@ -20,6 +20,7 @@ from pgdyno.targets.cluster.installation import Installation, Release, classifie
 from pgdyno.targets.embedded.kind import find_embedded
 from pgdyno.targets.embedded.maven_repository import Mirror, read_pins
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.present import present
 
 if TYPE_CHECKING:
     from tests.postgres.conftest import LocalMirror
@@ -416,13 +417,11 @@ def test_two_processes_download_an_archive_once(
     with start() as first:
         mirror.wait_for(path)
         with start() as second:
-            assert first.stdout is not None
-            assert second.stdout is not None
-            while (line := second.stdout.readline()) and not line.startswith("waiting"):
+            while (line := present(second.stdout).readline()) and not line.startswith("waiting"):
                 pass
             go.set()
             assert line == "waiting for another pgdyno, which downloads PostgreSQL 18.99\n"
-            assert second.stdout.read() == "found 18.99\n"
-            assert first.stdout.read().endswith("found 18.99\n")
+            assert present(second.stdout).read() == "found 18.99\n"
+            assert present(first.stdout).read().endswith("found 18.99\n")
     assert (first.returncode, second.returncode) == (0, 0)
     assert mirror.count(path) == 1

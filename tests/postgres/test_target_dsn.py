@@ -25,6 +25,7 @@ from pgdyno.targets.dsn.reach import Reached
 from pgdyno.targets.dsn.schema import DsnTarget
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.targets.lock import LOCK_KEY, server_in_use
+from tests.present import present
 
 PASSWORD = "only in the environment"
 SMALL = Dataset("pgbench", 1)
@@ -429,13 +430,11 @@ def test_all_that_a_trial_may_have_is_possible_over_the_network(theirs: Server, 
     trials = sorted(RunFolder.open(folder).trials(), key=lambda trial: trial.point.settings["work_mem"])
     for trial, work_mem in zip(trials, ("5MB", "6MB"), strict=True):
         assert [event.outcome for event in trial.events] == [EventOutcome.DONE] * 2
-        assert trial.ledger is not None
-        assert (trial.ledger.missing, trial.replication, trial.replica_load) == (0, [], [])
+        assert (present(trial.ledger).missing, trial.replication, trial.replica_load) == (0, [], [])
         assert trial.point.settings == {"work_mem": work_mem}
     # chance decides which of the two comes second
     second = RunFolder.open(folder).trials()[1]
-    assert second.prepare is not None
-    changed = [step.detail for step in second.prepare.steps if step.name == "configure"]
+    changed = [step.detail for step in present(second.prepare).steps if step.name == "configure"]
     assert changed == [f"reloaded: work_mem = {second.point.settings['work_mem']}"]
 
 

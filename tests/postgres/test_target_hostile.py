@@ -41,6 +41,7 @@ from tests.cli.hostile import (
     row,
 )
 from tests.postgres.silent_proxy import silent_proxy
+from tests.present import present
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -251,8 +252,7 @@ def wants_many_iterations(peer: Peer) -> None:
     """A proof of the password that takes minutes to compute."""
     peer.receive()
     peer.send(auth(10, b"SCRAM-SHA-256\0\0"))
-    nonce = re.search(rb"r=([\w+/=]+)", peer.receive())
-    assert nonce is not None
+    nonce = present(re.search(rb"r=([\w+/=]+)", peer.receive()))
     peer.send(auth(11, b"r=" + nonce[1] + b"x,s=c2FsdA==,i=2000000000"))
     peer.hear()
 
@@ -344,14 +344,12 @@ def forking_pgdyno() -> Iterator[subprocess.Popen[str]]:
 
 def met(forking_pgdyno: subprocess.Popen[str], server: Hostile) -> tuple[str, float]:
     """Returns the output of a pgdyno that connects to this server, and its highest memory use in MiB."""
-    assert forking_pgdyno.stdin is not None
-    assert forking_pgdyno.stdout is not None
-    forking_pgdyno.stdin.write(spec(server.port).model_dump_json() + "\n")
-    pid = int(forking_pgdyno.stdout.readline())
+    present(forking_pgdyno.stdin).write(spec(server.port).model_dump_json() + "\n")
+    pid = int(present(forking_pgdyno.stdout).readline())
     guard = threading.Timer(GUARD_S, os.kill, (pid, signal.SIGKILL))
     guard.start()
     lines = []
-    while not (line := forking_pgdyno.stdout.readline()).startswith("ended "):
+    while not (line := present(forking_pgdyno.stdout).readline()).startswith("ended "):
         assert line, "the process that forks has ended"
         lines.append(line)
     guard.cancel()
@@ -454,9 +452,8 @@ def test_a_server_that_falls_silent_fails_its_trial(theirs: Server, tmp_path: Pa
     (folder,) = (tmp_path / "runs").iterdir()
     far, near = sorted(RunFolder.open(folder).trials(), key=lambda trial: trial.target)
     assert near.outcome is Outcome.FINISHED
-    assert far.failure is not None
-    assert far.failure.stage is at
-    assert re.match(r"target far: .* within 4 s", far.failure.message)
+    assert present(far.failure).stage is at
+    assert re.match(r"target far: .* within 4 s", present(far.failure).message)
 
 
 def test_a_server_that_works_for_long_is_waited_for(theirs: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -493,8 +490,7 @@ def test_ctrl_c_cancels_the_statement_that_is_waited_for(
 ) -> None:
     """Also while pgdyno asks the server whether it still works on it."""
     pressed = threading.Event()
-    main = threading.main_thread().ident
-    assert main is not None
+    main = present(threading.main_thread().ident)
 
     def press() -> None:
         pressed.set()

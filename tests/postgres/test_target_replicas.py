@@ -22,6 +22,7 @@ from pgdyno.targets.cluster.replication import copy_cluster
 from pgdyno.targets.cluster.standbys import ReplicaSet
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.targets.local.schema import LocalTarget
+from tests.present import present
 
 QUICK = {"fsync": "off", "shared_buffers": "16MB", "work_mem": "7MB"}
 SMALL = Dataset("pgbench", 1)
@@ -52,15 +53,13 @@ def on_replica(server: Server, query: str, number: int = 0) -> object:
         dbname=environment["PGDATABASE"],
     ) as connection:
         row = connection.execute(query.encode()).fetchone()
-    assert row is not None
-    return row[0]
+    return present(row)[0]
 
 
 def on_primary(server: Server, query: str) -> object:
     with server.connect() as connection:
         row = connection.execute(query.encode()).fetchone()
-    assert row is not None
-    return row[0]
+    return present(row)[0]
 
 
 @pytest.mark.long_cases("[10]", "[13]")

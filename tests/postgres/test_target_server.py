@@ -17,6 +17,7 @@ from pgdyno.targets.cluster.postmaster import Deadlines, free_port
 from pgdyno.targets.cluster.processes import ProcessId, descendants, identify, servers_in
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.conninfo import conninfo
+from tests.present import present
 from tests.waiting import wait_until
 
 QUICK = {"fsync": "off", "shared_buffers": "16MB"}
@@ -42,8 +43,7 @@ def postmaster_pid(server: Server) -> int:
 
 def test_nothing_is_left_after_the_block(home: Home) -> None:
     with open_target("t", spec(), home=home, progress=SilentProgress()) as server:
-        postmaster = identify(postmaster_pid(server))
-        assert postmaster is not None
+        postmaster = present(identify(postmaster_pid(server)))
         family = [postmaster, *descendants(postmaster)]
         assert len(family) > 3
         # a session that is busy does not hold up the end
@@ -79,8 +79,7 @@ def test_a_child_that_ignores_the_end_is_ended(home: Home) -> None:
     with patched.context(), open_target("t", spec(settings=settings), home=home, progress=SilentProgress()) as server:
         with server.connect() as connection:
             connection.execute("SELECT pg_switch_wal()")
-        postmaster = identify(postmaster_pid(server))
-        assert postmaster is not None
+        postmaster = present(identify(postmaster_pid(server)))
 
         def stubborn_children() -> list[ProcessId]:
             return [each for each in descendants(postmaster) if b"trap" in command_line(each.pid)]
@@ -97,17 +96,15 @@ def test_pgdyno_does_not_wait_for_orphans_of_a_killed_postmaster(home: Home) -> 
     with open_target("t", spec(), home=home, progress=SilentProgress()) as server:
         session = server.connect()
         orphan = identify(session.info.backend_pid)
-        postmaster = identify(postmaster_pid(server))
-        assert orphan is not None
-        assert postmaster is not None
-        orphan.halt()
+        postmaster = present(identify(postmaster_pid(server)))
+        present(orphan).halt()
         postmaster.send(signal.SIGKILL)
         wait_until(lambda: not postmaster.is_alive())
         with pytest.MonkeyPatch.context() as patched:
             # a fast stop, which it would never end by
             patched.setattr(instance_module, "KEPT_DEADLINES", Deadlines(fast_s=1e9, immediate_s=0.2))
             server.restart()
-        assert not orphan.is_alive()
+        assert not present(orphan).is_alive()
         session.close()
         with server.connect() as connection:
             assert connection.execute("SELECT 1").fetchone() == (1,)

@@ -20,6 +20,7 @@ from pgdyno.targets import Home, SilentProgress, open_target, sweep_leftovers
 from pgdyno.targets.cluster.instance_record import RECORD
 from pgdyno.targets.cluster.processes import PROC, ProcessId, descendants, identify, servers_in
 from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.present import present
 from tests.waiting import wait_until
 
 HOLDER = """
@@ -66,8 +67,7 @@ class Holder:
 
     def wait_for(self, beginning: str) -> str:
         """Reads until a line begins with the text, and returns the rest of that line."""
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
+        for line in present(self.process.stdout):
             if line.startswith(beginning):
                 return line.removeprefix(beginning)
         raise AssertionError(f"the holder ended before it said {beginning!r}")
@@ -116,8 +116,7 @@ def hold(warm_home: Home, temporary: Path, child_environment: dict[str, str]) ->
 
 def family_of(data: str) -> list[ProcessId]:
     """All processes of the server in `data`."""
-    postmaster = identify(int((Path(data) / "postmaster.pid").read_text().splitlines()[0]))
-    assert postmaster is not None
+    postmaster = present(identify(int((Path(data) / "postmaster.pid").read_text().splitlines()[0])))
     return [postmaster, *descendants(postmaster)]
 
 

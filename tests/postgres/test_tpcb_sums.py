@@ -20,6 +20,7 @@ from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.load_recount import PGDRIVE, Load, run_load, start_load
 from tests.postgres.conftest import FAST, MAJOR
 from tests.postgres.test_pgdrive import environment
+from tests.present import present
 from tests.waiting import PATIENCE_S, wait_until
 
 DATABASE = "balances"
@@ -67,8 +68,7 @@ class Balances:
         """Transactions that were committed since the last check."""
         with self.server.connect(self.database) as connection:
             row = connection.execute("SELECT count(*) FROM pgbench_history").fetchone()
-        assert row is not None
-        return int(row[0]) - self.history
+        return int(present(row)[0]) - self.history
 
     def check(self) -> int:
         """Asserts that the balances add up after all sessions ended; returns the transactions since the last call."""
@@ -218,8 +218,7 @@ def test_after_the_server_was_killed(
     args = (*transactions(tmp_path, kind), "-c", "8", "-j", "2", "-T", "60", "-M", protocol, f"--io={io}")
     running = start_load(balances.environment, tmp_path / "load", *args)
     wait_until(lambda: balances.transactions() > 50)
-    postmaster = find_postmaster(balances.server.data_directory)
-    assert postmaster is not None
+    postmaster = present(find_postmaster(balances.server.data_directory))
     # what `pg_ctl stop -m immediate` sends: no checkpoint, recovery at the next start
     postmaster.send(signal.SIGQUIT)
     load = running.finish()

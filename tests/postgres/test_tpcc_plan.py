@@ -16,6 +16,7 @@ from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.forked import run_pgdyno
 from tests.postgres.runs import environment
+from tests.present import present
 
 SMALL = Dataset("tpcc", 1, profile="spec")
 
@@ -58,8 +59,7 @@ def run(server: Server) -> None:
 def orders(server: Server) -> int:
     with server.connect() as connection:
         row = connection.execute("SELECT count(*) FROM orders").fetchone()
-    assert row is not None
-    return int(row[0])
+    return int(present(row)[0])
 
 
 @pytest.mark.long
@@ -71,8 +71,7 @@ def test_every_trial_begins_with_the_rows_of_the_load(server: Server, method: st
         assert orders(server) == 30_000
         run(server)
         assert orders(server) > 30_000
-        checked = prepare.check()
-        assert checked is not None
+        checked = present(prepare.check())
         assert (checked.scope, checked.violations) == ("full", [])
 
 
@@ -82,8 +81,7 @@ def test_a_condition_that_is_broken_is_told(server: Server) -> None:
     prepare.prepare(SMALL)
     with server.connect() as connection:
         connection.execute("UPDATE warehouse SET w_ytd = w_ytd + 1")
-    checked = prepare.check()
-    assert checked is not None
+    checked = present(prepare.check())
     assert checked.scope == "counts"
     (violation,) = checked.violations
     assert violation.startswith("condition 1 (")
@@ -105,12 +103,9 @@ def test_a_plan_runs_it(warm_home: Home, tmp_path: Path) -> None:
     assert len(trials) == 2
     for trial in trials:
         assert trial.outcome is Outcome.FINISHED
-        assert trial.prepare is not None
-        assert trial.prepare.method == "template"
-        assert trial.consistency is not None
-        assert trial.consistency.violations == []
-        assert trial.summary is not None
-        assert [script.name for script in trial.summary.scripts][:3] == [
+        assert present(trial.prepare).method == "template"
+        assert present(trial.consistency).violations == []
+        assert [script.name for script in present(trial.summary).scripts][:3] == [
             "New-Order",
             "New-Order rolled back",
             "Payment",

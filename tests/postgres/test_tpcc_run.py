@@ -16,6 +16,7 @@ from pgdyno.targets import Server
 from tests.postgres.generator_agents import generators_here, run_load
 from tests.postgres.test_load import PGDRIVE, Place
 from tests.postgres.test_tpcc_load import check, place_of
+from tests.present import present
 from tests.waiting import PATIENCE_S, wait_until
 
 CLIENTS = 8
@@ -81,8 +82,7 @@ def one_warehouse(server: Server) -> Iterator[Place]:
 def hammerdb(server: Server, one_warehouse: Place) -> Iterator[Loaded]:
     """One warehouse of one test."""
     for place in place_of(server, "pgdyno_tpcc_own", template="pgdyno_tpcc_one"):
-        stamp = one_warehouse.comment()
-        assert stamp is not None
+        stamp = present(one_warehouse.comment())
         with place.connect() as connection:
             connection.execute(sql.SQL("COMMENT ON DATABASE pgdyno_tpcc_own IS {}").format(sql.Literal(stamp)))
         yield Loaded(place, "hammerdb")
@@ -192,8 +192,7 @@ def test_earlier_releases_treat_an_unused_item_in_their_way(server: Server, prof
 def test_a_database_without_a_release_is_one_of_6_1(server: Server) -> None:
     for place in place_of(server, "pgdyno_tpcc_release"):
         place.load("--dataset=tpcc", "--tpcc-profile=hammerdb-6.1")
-        stamp = place.comment()
-        assert stamp is not None
+        stamp = present(place.comment())
         unnamed = stamp.replace('"hammerdb-6.1"', '"hammerdb"')
         assert unnamed != stamp
         with place.connect() as connection:

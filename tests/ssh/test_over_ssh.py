@@ -24,6 +24,7 @@ from pgdyno.remote.connect import Connection
 from pgdyno.remote.install import Installed, install
 from tests.postgres.probe_process import program
 from tests.postgres.relay import Relay
+from tests.present import present
 from tests.ssh.sshd import FAKETIME, Sshd, running_sshd
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -62,15 +63,12 @@ def seconds(probe: OverSsh) -> float:
 
 def placed_us(file: PlacedLines, t_us: int) -> float:
     """Returns this machine's time since 1970 of a time of the probe."""
-    assert file.epoch_us is not None
-    return file.offset_us + file.rate * t_us + file.epoch_us
+    return file.offset_us + file.rate * t_us + present(file.epoch_us)
 
 
 def the_clock(said: ProbeOutput) -> ClockRecord:
-    assert said.record.over_ssh is not None
-    assert said.record.over_ssh.message is None
-    assert said.record.over_ssh.clock is not None
-    return said.record.over_ssh.clock
+    assert present(said.record.over_ssh).message is None
+    return present(present(said.record.over_ssh).clock)
 
 
 def kinds(said: ProbeOutput) -> list[str]:
@@ -86,14 +84,12 @@ def test_lines_come_and_the_clock_is_known(sshd: Sshd, tmp_path: Path) -> None:
     assert probe.problem is None
     assert not probes_of(sshd)
     said = with_far(None, probe, [])
-    record = said.record.over_ssh
-    assert record is not None
+    record = present(said.record.over_ssh)
     assert (record.host, record.connections, record.message) == ("127.0.0.1", 1, None)
     assert (said.record.host, said.record.gaps) == (True, 0)
     assert (record.cpu_us or 0) > 0
     assert (kinds(said)[0], kinds(said)[-1]) == ("probe_start", "probe_end")
-    clock = record.clock
-    assert clock is not None
+    clock = present(record.clock)
     # the same clock, read over the wire
     assert abs(clock.offset_us) <= clock.uncertainty_us
     assert clock.round_trip_us <= 2 * clock.uncertainty_us
@@ -116,8 +112,7 @@ def test_a_connection_that_is_cut_is_a_gap_and_made_anew(sshd: Sshd, tmp_path: P
     finally:
         relay.close()
     said = with_far(None, probe, [])
-    record = said.record.over_ssh
-    assert record is not None
+    record = present(said.record.over_ssh)
     assert record.connections == 2
     assert "lost the connection" in (record.message or "")
     assert record.cpu_us is None
@@ -134,8 +129,7 @@ def test_a_probe_that_dies_is_said_with_its_code_and_not_started_again(sshd: Ssh
         os.kill(pid, signal.SIGTERM)
         wait_until(lambda: probe.problem)
     said = with_far(None, probe, [])
-    assert said.record.over_ssh is not None
-    assert "the probe ended with exit code 0" in (said.record.over_ssh.message or "")
+    assert "the probe ended with exit code 0" in (present(said.record.over_ssh).message or "")
     assert said.record.gaps == 1
     assert len(probe.sessions) == 1
 
@@ -148,8 +142,7 @@ def test_a_host_that_cannot_be_had_is_no_obstacle(sshd: Sshd, tmp_path: Path) ->
         pass
     for probe, message in ((unknown, "unknown host key"), (closed, "cannot reach 127.0.0.1 over SSH")):
         said = with_far(None, probe, [])
-        assert said.record.over_ssh is not None
-        assert message in (said.record.over_ssh.message or "")
+        assert message in (present(said.record.over_ssh).message or "")
         assert (said.files, said.record.host) == ([], False)
 
 
@@ -186,8 +179,7 @@ def test_a_lease_that_is_not_renewed_ends_the_probe(tmp_path: Path) -> None:
         process = subprocess.Popen([program(), "--no-server", "--lease=1"], stdin=subprocess.PIPE, stdout=lines)
         assert process.wait(PATIENCE_S) == 0
     assert json.loads((tmp_path / "lines").read_text().splitlines()[-1])["event"] == "end"
-    assert process.stdin is not None
-    process.stdin.close()
+    present(process.stdin).close()
 
 
 def test_a_lease_ends_a_probe_whose_lines_nobody_takes() -> None:
@@ -202,8 +194,7 @@ def test_a_lease_ends_a_probe_whose_lines_nobody_takes() -> None:
             os.write(filling, b"x")
     assert process.wait(PATIENCE_S) == 1
     os.close(filling)
-    assert process.stdin is not None
-    process.stdin.close()
+    present(process.stdin).close()
     os.close(read)
     os.close(write)
 
@@ -239,8 +230,7 @@ def test_samples_of_a_skewed_clock_are_placed_within_the_uncertainty(tmp_path: P
     said = with_far(None, probe, [])
     clock = the_clock(said)
     assert abs(clock.offset_us - 3_600_000_000) <= clock.uncertainty_us
-    assert clock.drift_ppm is not None
-    assert abs(clock.drift_ppm) <= (clock.drift_uncertainty_ppm or 0)
+    assert abs(present(clock.drift_ppm)) <= (clock.drift_uncertainty_ppm or 0)
     (file,) = said.files
     for line in samples(file.path):
         true_us = line["wall_us"] - 3_600_000_000
@@ -273,8 +263,7 @@ def test_samples_of_a_drifting_clock_are_placed_within_the_uncertainty(
         wait_until(lambda: seconds(probe) > 3)
     said = with_far(None, probe, [])
     clock = the_clock(said)
-    assert clock.drift_ppm is not None
-    assert abs(clock.drift_ppm - 20_000) <= (clock.drift_uncertainty_ppm or 0) + 1
+    assert abs(present(clock.drift_ppm) - 20_000) <= (clock.drift_uncertainty_ppm or 0) + 1
     (file,) = said.files
     lines = samples(file.path)
     for line in lines:

@@ -17,6 +17,7 @@ from pgdyno.remote.connect import connect_host
 from pgdyno.remote.install import put
 from pgdyno.remote.program_files import pack
 from pgdyno.remote.remote_host import RemoteHost, relay_command
+from tests.present import present
 from tests.ssh.sshd import Sshd, running_sshd
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -75,9 +76,8 @@ def relayed(
 
 def until(process: subprocess.Popen[str], begin: str) -> list[str]:
     """Returns the lines up to the one that begins with the text."""
-    assert process.stdout is not None
     lines: list[str] = []
-    for line in process.stdout:
+    for line in present(process.stdout):
         lines.append(line.rstrip("\n"))
         if line.startswith(begin):
             return lines
@@ -104,8 +104,7 @@ def test_streams_files_variables_and_the_exit_code(sshd: Sshd, tmp_path: Path, p
         process.stdin.close()
         assert until(process, "closed")
         assert process.wait(PATIENCE_S) == 3
-        assert process.stderr is not None
-        assert "on standard error" in process.stderr.read()
+        assert "on standard error" in present(process.stderr).read()
     assert "PGHOST=10.0.0.7" in lines
     assert not [line for line in lines if "secret" in line or "PGDYNO" in line]
     assert "--lease=60 -f own.sql@2 -c 1" in lines
@@ -150,8 +149,7 @@ def test_files_of_a_start_that_fails_are_removed(sshd: Sshd, tmp_path: Path, pro
     (tmp_path / ("b" * 250)).write_text("SELECT 1;\n")
     with relayed(sshd, tmp_path, program, "-f", "b" * 250, PGPASSFILE="a") as process:
         assert process.wait(PATIENCE_S) == 2
-        assert process.stderr is not None
-        assert "cannot copy" in process.stderr.read()
+        assert "cannot copy" in present(process.stderr).read()
     assert left_files(sshd) == []
 
 

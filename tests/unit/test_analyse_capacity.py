@@ -14,6 +14,7 @@ from pgdyno.records.price import latency_limit
 from pgdyno.report.analysis import analyse_run, analysis_lines
 from pgdyno.report.costs import price_comparison_lines, price_lines, priced_curves
 from pgdyno.report.report_content import digest
+from tests.present import present
 from tests.unit.comparison_sample import arms_of
 from tests.unit.report_sample import SampleRun, add_trial, manifest
 
@@ -25,8 +26,7 @@ def test_the_highest_throughput_that_meets_the_target() -> None:
     points = summarise(run)
     found = {limit: capacity_at(points, latency_limit(limit)) for limit in ("p50 < 5ms", "p50 < 100 ms", "p50 < 10us")}
     assert [each and each.point.clients for each in found.values()] == [2, 4, None]
-    met = found["p50 < 5ms"]
-    assert met is not None
+    met = present(found["p50 < 5ms"])
     assert met.closed_loop
     assert met.tps.mean == pytest.approx(1_800, rel=0.02)
 
@@ -36,8 +36,7 @@ def test_a_rate_that_was_not_served_meets_no_target() -> None:
     for rate, tps, skipped in ((500.0, 500.0, 0), (4_000.0, 600.0, 6_800)):
         point = Point(clients=8, protocol="prepared", rate=rate)
         add_trial(run, "pg18", 8, tps, 900, seconds=2, skipped=skipped, point=point)
-    found = capacity_at(summarise(run), latency_limit("p99 < 100ms"))
-    assert found is not None
+    found = present(capacity_at(summarise(run), latency_limit("p99 < 100ms")))
     assert found.point.point.rate == 500
 
 
@@ -101,8 +100,7 @@ def test_prices_have_throughputs_intervals(ratio: float, totals: tuple[float, fl
     assert found.verdict is verdict
     assert found.change == pytest.approx(totals[1] / totals[0] / ratio - 1, abs=1e-3)
     assert found.low <= found.change <= found.high
-    interval = comparison.points[0].interval
-    assert interval is not None
+    interval = present(comparison.points[0].interval)
     assert math.log1p(found.high) - math.log1p(found.low) == pytest.approx(interval.high - interval.low)
     assert found.base_per_tps == pytest.approx(totals[0] / 1_001, rel=1e-3)
     (line,) = price_comparison_lines("a", "b", [found])

@@ -30,8 +30,7 @@ FIGURES = st.floats(min_value=1.0, max_value=1e6)
 def test_a_paired_t_interval_is_scipys() -> None:
     """Nine of the ten differences of Student's sleep data (1908): ten would be bootstrapped."""
     differences = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6]
-    found = paired_interval(differences, 0.95)
-    assert found is not None
+    found = present(paired_interval(differences, 0.95))
     assert found.method is Method.T
     expected = stats.ttest_1samp(differences, 0.0).confidence_interval(0.95)
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
@@ -41,8 +40,7 @@ def test_an_unpaired_interval_is_welchs() -> None:
     """Student's sleep data as two samples of nine, by scipy."""
     a = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0]
     b = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6]
-    found = unpaired_interval(a, b, 0.95)
-    assert found is not None
+    found = present(unpaired_interval(a, b, 0.95))
     assert found.method is Method.WELCH
     expected = stats.ttest_ind(b, a, equal_var=False)
     assert found.freedom == pytest.approx(expected.df)
@@ -53,9 +51,7 @@ def test_an_unpaired_interval_is_welchs() -> None:
 def test_ten_pairs_are_bootstrapped_and_a_level_that_resamples_cannot_resolve_is_not() -> None:
     values = list(np.random.default_rng(1).normal(0.02, 0.01, 10))
     usual, strict = paired_interval(values, 0.95), paired_interval(values, 0.9999)
-    assert usual is not None
-    assert strict is not None
-    assert (usual.method, strict.method) == (Method.BCA, Method.T)
+    assert (present(usual).method, present(strict).method) == (Method.BCA, Method.T)
     assert paired_interval(values[:9], 0.95).method is Method.T  # type: ignore[union-attr]
 
 
@@ -63,14 +59,11 @@ def test_ten_pairs_are_bootstrapped_and_a_level_that_resamples_cannot_resolve_is
 def test_figures_that_are_all_alike_have_a_finite_interval(other: float) -> None:
     base, others = [math.log(8.437759)] * 12, [math.log(other)] * 12
     for found in (unpaired_interval(base, others, 0.95), paired_interval([others[0] - base[0]] * 12, 0.95)):
-        assert found is not None
-        assert found.low == pytest.approx(found.high) == pytest.approx(math.log(other / 8.437759))
+        assert present(found).low == pytest.approx(present(found).high) == pytest.approx(math.log(other / 8.437759))
     # one arm that is always the same, and figures that differ by rounding
     mixed = unpaired_interval(base, [each + at / 100 for at, each in enumerate(others)], 0.95)
-    rounded = unpaired_interval([1.0] * 11 + [1.0 + 2e-16], [2.0] * 12, 0.95)
-    assert mixed is not None
-    assert rounded is not None
-    assert all(math.isfinite(end) for each in (mixed, rounded) for end in (each.low, each.high))
+    rounded = present(unpaired_interval([1.0] * 11 + [1.0 + 2e-16], [2.0] * 12, 0.95))
+    assert all(math.isfinite(end) for each in (present(mixed), rounded) for end in (each.low, each.high))
 
 
 def test_fewer_than_two_have_no_interval() -> None:
@@ -141,9 +134,8 @@ def test_a_new_run_of_as_many_pairs_as_said_settles_it_four_times_in_five() -> N
     (found,) = compare([arms_of((base, [1000 * math.exp(0.025 + each) for each in noise]))])
     (point,) = found.points
     assert point.verdict is Verdict.INCONCLUSIVE
-    assert point.interval is not None
     # of runs whose spread is at most the upper end
-    n, spread = point.new_run_pairs, upper_spread(point.interval.error * math.sqrt(8), 7)
+    n, spread = point.new_run_pairs, upper_spread(present(point.interval).error * math.sqrt(8), 7)
     assert n is not None
     runs = random.normal(0.025, spread, (20_000, n))
     lows = runs.mean(axis=1) - t_quantile(0.95, n - 1) * runs.std(axis=1, ddof=1) / math.sqrt(n)
@@ -156,8 +148,7 @@ def test_equal_arms_are_called_so_by_a_new_run_of_as_many_pairs_as_said(
 ) -> None:
     """Both ends of the interval must be within the limits, which takes more pairs than one end does."""
     interval = Interval(mean, -1.0, 1.0, spread, 5, 0.95, Method.T)
-    n = new_run_pairs(interval, spread, delta, paired=True)
-    assert n is not None
+    n = present(new_run_pairs(interval, spread, delta, paired=True))
     random = np.random.default_rng(3)
     runs = random.normal(mean, upper_spread(spread, 5), (20_000, n))
     half = t_quantile(0.95, n - 1) * runs.std(axis=1, ddof=1) / math.sqrt(n)
@@ -191,10 +182,8 @@ def test_b_beside_a_is_the_inverse_of_a_beside_b(
     (there,) = compare([arms_of((a, b), metric=metric, paired=paired)])
     (back,) = compare([arms_of((b, a), metric=metric, paired=paired)])
     first, second = there.points[0], back.points[0]
-    assert first.interval is not None
-    assert second.interval is not None
     # log(b) - log(a) and log(a) - log(b) are exact negatives, and so is all that follows
-    assert second.interval == first.interval.negated()
+    assert present(second.interval) == present(first.interval).negated()
     assert second.verdict is MIRROR.get(first.verdict, first.verdict)
     assert (second.detectable, second.new_run_pairs) == (first.detectable, first.new_run_pairs)
 
@@ -208,14 +197,12 @@ def test_the_order_of_pairs_does_not_matter(figures: list[tuple[float, float]], 
         a, b = (list(values) for values in zip(*each, strict=True))
         intervals.append(compare([arms_of((a, b))])[0].points[0].interval)
     first, second = intervals
-    assert first is not None
     assert second is not None
-    assert (second.low, second.high) == pytest.approx((first.low, first.high), rel=1e-9, abs=1e-12)
+    assert (second.low, second.high) == pytest.approx((present(first).low, present(first).high), rel=1e-9, abs=1e-12)
 
 
 def test_verdicts_touching_the_edge_are_none() -> None:
-    found = paired_interval([0.0, 0.0, 0.0], 0.95)
-    assert found is not None
+    found = present(paired_interval([0.0, 0.0, 0.0], 0.95))
     at_edge = replace(found, low=math.log1p(0.01), high=0.5)
     assert verdict_of(at_edge, 6, 0.01, 1) is Verdict.INCONCLUSIVE
     assert verdict_of(replace(found, low=-1, high=math.log1p(0.01)), 6, 0.01, 1) is Verdict.INCONCLUSIVE
@@ -237,9 +224,8 @@ def test_targets_of_a_run_are_paired_by_repeat_so_that_drift_cancels() -> None:
     assert (found.base, found.other, found.paired) == ("pg17", "pg18", True)
     assert [str(point.label) for point in found.points] == ["1 client", "8 clients"]
     for point in (*found.points, found.overall):
-        assert point is not None
-        assert point.change == pytest.approx(0.04)
-        assert point.verdict is Verdict.FASTER
+        assert present(point).change == pytest.approx(0.04)
+        assert present(point).verdict is Verdict.FASTER
 
 
 def test_a_trial_that_failed_takes_its_pair_with_it() -> None:
@@ -339,8 +325,7 @@ def without_work(run: SampleRun, clients: int, repeats: range) -> None:
     """Makes the trials of these repeats complete no transaction, and of each second one of them fail."""
     for at, trial in enumerate(run.trials):
         if trial.point.clients == clients and trial.repeat in repeats:
-            assert trial.summary is not None
-            idle = trial.summary.model_copy(update={"tps": 0.0, "latency_ns": None})
+            idle = present(trial.summary).model_copy(update={"tps": 0.0, "latency_ns": None})
             outcome = Outcome.FAILED if trial.repeat % 2 else trial.outcome
             run.trials[at] = trial.model_copy(update={"summary": idle, "outcome": outcome})
 
@@ -476,7 +461,6 @@ def test_equal_arms_that_differ_are_warned_of_and_refused_beyond_delta() -> None
 
 
 def test_pairs_for_an_effect() -> None:
-    needed = pairs_for(0.05, 0.03)
-    assert needed is not None
+    needed = present(pairs_for(0.05, 0.03))
     assert pairs_for(0.02, 0.03) > needed  # type: ignore[operator]
     assert pairs_for(0.01, 0.03) is None

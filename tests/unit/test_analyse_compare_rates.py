@@ -9,6 +9,7 @@ import pytest
 from pgdyno.analyse.comparison import Verdict, compare
 from pgdyno.analyse.gate import Gate, GateVerdict, gate
 from pgdyno.analyse.intervals import paired_interval, unpaired_interval
+from tests.present import present
 from tests.unit.comparison_sample import Array, arms_of, checkpointed, pair_of_arms
 
 pytestmark = pytest.mark.slow
@@ -34,8 +35,7 @@ def test_95_of_100_intervals_hold_the_truth(n: int, noise: object) -> None:
     draw = checkpoints if noise is checkpoints else normal
     held = 0
     for _ in range(TRIALS[n]):
-        found = paired_interval(list(draw(random, n)), 0.95, RESAMPLES)
-        assert found is not None
+        found = present(paired_interval(list(draw(random, n)), 0.95, RESAMPLES))
         held += found.low <= 0 <= found.high
     # 95 % ± 1.5, and twice the error that so many simulations have themselves
     assert held / TRIALS[n] == pytest.approx(0.95, abs=0.015 + 2 * math.sqrt(0.95 * 0.05 / TRIALS[n]))
@@ -45,8 +45,7 @@ def test_welchs_intervals_hold_the_truth_with_unequal_spread() -> None:
     random = np.random.default_rng(3)
     held = 0
     for _ in range(4_000):
-        found = unpaired_interval(list(random.normal(0, 0.01, 6)), list(random.normal(0, 0.04, 8)), 0.95)
-        assert found is not None
+        found = present(unpaired_interval(list(random.normal(0, 0.01, 6)), list(random.normal(0, 0.04, 8)), 0.95))
         held += found.low <= 0 <= found.high
     assert held / 4_000 == pytest.approx(0.95, abs=0.015)
 

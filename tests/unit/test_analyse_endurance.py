@@ -12,6 +12,7 @@ from pgdyno.audit import Severity
 from pgdyno.report.answers.endurance import endurance_json, endurance_lines
 from pgdyno.report.report_content import Extras, LongTrial, digest
 from pgdyno.store.probe_queries import TableSum
+from tests.present import present
 from tests.unit.audit_sample import of, own
 from tests.unit.endurance_sample import minutes_of, rows_of, seconds_of
 from tests.unit.report_sample import SampleRun, add_trial, interval_row, manifest
@@ -62,18 +63,15 @@ def test_latency_that_rises_is_a_decline_of_a_load_that_keeps_up() -> None:
     noise = np.exp(random.normal(0, 0.1, 3_600))
     latency = 4 * np.exp(np.log(3) * np.arange(3_600) / 3_600) * noise
     run = SampleRun(manifest(), rows={1: rows_of([50.0] * 3_600, list(latency))})
-    found = trial_endurance(run, 1)
-    assert found is not None
-    assert found.latency is not None
-    assert (found.tps.verdict, found.latency.verdict, found.verdict) == (HOLDS, DECLINES, DECLINES)
-    assert found.latency.per_hour == pytest.approx(2.0, rel=0.1)
+    found = present(trial_endurance(run, 1))
+    assert (found.tps.verdict, present(found.latency).verdict, found.verdict) == (HOLDS, DECLINES, DECLINES)
+    assert present(found.latency).per_hour == pytest.approx(2.0, rel=0.1)
 
 
 def test_a_minute_without_a_transaction_is_no_error() -> None:
     seconds = [100.0] * 3_600
     seconds[600:690] = [0.0] * 90
-    found = trial_endurance(SampleRun(manifest(), rows={1: rows_of(seconds, [5.0] * 3_600)}), 1)
-    assert found is not None
+    found = present(trial_endurance(SampleRun(manifest(), rows={1: rows_of(seconds, [5.0] * 3_600)}), 1))
     assert found.verdict is not DECLINES
 
 
@@ -86,15 +84,13 @@ def test_below_an_hour_there_is_no_verdict(length: int) -> None:
 def test_several_scripts_are_one_load() -> None:
     one = rows_of([100.0] * 3_600, [5.0] * 3_600)
     both = [row for each in one for row in (each, replace(each, script=1))]
-    found = trial_endurance(SampleRun(manifest(), rows={1: both}), 1)
-    assert found is not None
+    found = present(trial_endurance(SampleRun(manifest(), rows={1: both}), 1))
     assert found.hours == pytest.approx(1.0)
 
 
 def test_an_import_without_latencies_has_throughput_only() -> None:
     rows = [interval_row(1, second, "measure", 100) for second in range(3_600)]
-    found = trial_endurance(SampleRun(manifest(), rows={1: rows}), 1)
-    assert found is not None
+    found = present(trial_endurance(SampleRun(manifest(), rows={1: rows}), 1))
     assert found.latency is None
     assert found.verdict is HOLDS
 
@@ -109,8 +105,7 @@ def test_the_report_says_verdict_figures_and_dead_rows() -> None:
     add_trial(run, "pg18", 4, 1_000, 5_000)
     random = np.random.default_rng(1)
     run.rows[1] = rows_of(list(seconds_of(random, 1, memory_s=5, slope=-0.2)), [5.0] * 3_600)
-    endurance = trial_endurance(run, 1)
-    assert endurance is not None
+    endurance = present(trial_endurance(run, 1))
     tables = [TableSum("branches", 30e6, 29e6, 19_500, 10, 0, 19_500, 100, 0, 3)]
     extras = Extras(long_trials=[LongTrial(1, endurance, tables)])
     (line,) = endurance_lines(digest(run), extras)

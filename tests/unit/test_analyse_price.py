@@ -27,6 +27,7 @@ from pgdyno.plan.model import Plan
 from pgdyno.published import published
 from pgdyno.published.figures import PublishedTarget
 from pgdyno.records import StoppingRule
+from tests.present import present
 from tests.unit.comparison_sample import arms_of
 from tests.unit.report_sample import manifest
 
@@ -34,22 +35,20 @@ from tests.unit.report_sample import manifest
 def costs_of(target: PublishedTarget, *, supported: bool = True) -> tuple[Costs, float]:
     """Returns the price of a published target, and its years."""
     hardware, subscription = target.hardware_price, target.subscription
-    assert hardware is not None
     assert subscription is not None
-    bought = Purchase(amount=hardware.amount)
+    bought = Purchase(amount=present(hardware).amount)
     per_socket = subscription.sockets is not None
     yearly = Subscription(
         amount=subscription.amount,
         count=subscription.sockets or subscription.cores or 1,
         per="socket" if per_socket else "core",
     )
-    return Costs(purchase=(bought,), subscription=(yearly,) if supported else ()), float(hardware.years or 1)
+    return Costs(purchase=(bought,), subscription=(yearly,) if supported else ()), float(present(hardware).years or 1)
 
 
 def at(target: str, tps: float, *, supported: bool = True) -> Price:
     costs, years = costs_of(published("power8-select-only").source.target[target], supported=supported)
-    found = price_of(costs, years, Estimate(tps, None, 1))
-    assert found is not None
+    found = present(price_of(costs, years, Estimate(tps, None, 1)))
     return found
 
 
@@ -88,8 +87,7 @@ def test_all_parts_are_added_up() -> None:
 
 def test_a_million_transactions() -> None:
     """1 an hour and 1,000 tps: 3.6 million transactions for 1."""
-    found = price_of(Costs(hourly=(Hourly(amount=1.0),)), 2, Estimate(1_000, 100, 6))
-    assert found is not None
+    found = present(price_of(Costs(hourly=(Hourly(amount=1.0),)), 2, Estimate(1_000, 100, 6)))
     assert found.per_million == pytest.approx(1 / 3.6)
     assert found.per_million_low == pytest.approx(1 / 3.6 / 1.1)
     assert found.per_million_high == pytest.approx(1 / 3.6 / 0.9)
@@ -97,8 +95,7 @@ def test_a_million_transactions() -> None:
 
 def test_nothing_served_has_no_price_and_an_interval_to_zero_no_end() -> None:
     assert price_of(Costs(), 1, Estimate(0, None, 1)) is None
-    found = price_of(Costs(purchase=(Purchase(amount=1),)), 1, Estimate(10, 20, 3))
-    assert found is not None
+    found = present(price_of(Costs(purchase=(Purchase(amount=1),)), 1, Estimate(10, 20, 3)))
     assert found.per_tps_high == math.inf
 
 

@@ -48,12 +48,10 @@ def main_load() -> list[dict[str, Any]]:
 def test_only_whole_seconds_within_the_measured_part_count() -> None:
     # at 8.4, 9.4, ... 15.4 s; 11.4 to 12.4 and 12.4 to 13.4 lie within 11 to 14
     replica = engine(8_400_000, [interval(at, [(1000 * (at + 1), 100)], failed=at) for at in range(8)])
-    found = figures("pgdyno_1", 3, replica, main_load())
-    assert found is not None
+    found = present(figures("pgdyno_1", 3, replica, main_load()))
     assert (found.name, found.clients, found.seed, found.workers) == ("pgdyno_1", 3, 5, 2)
     assert (found.measured_s, found.succeeded, found.failed, found.tps) == (2.0, 200, 7, 100.0)
-    latency = found.latency_ns
-    assert latency is not None
+    latency = present(found.latency_ns)
     assert (latency.min, latency.max, latency.mean, latency.stddev) == (4000, 5000, 4500, 500)
     assert latency.p50 == pytest.approx(4000, rel=0.001)
     assert latency.p99 == pytest.approx(5000, rel=0.001)
@@ -63,21 +61,18 @@ def test_only_whole_seconds_within_the_measured_part_count() -> None:
 def test_a_phase_without_a_result_is_a_gap() -> None:
     phases = ["measure", "warm-up", "measure"]
     trial = engine(0, [interval(at, [(1, 1)], phase) for at, phase in enumerate(phases)])
-    found = figures("a", 1, engine(0, [interval(at, [(9, 10**at)]) for at in range(3)]), trial)
-    assert found is not None
+    found = present(figures("a", 1, engine(0, [interval(at, [(9, 10**at)]) for at in range(3)]), trial))
     assert (found.measured_s, found.succeeded) == (2.0, 101)
 
 
 def test_a_trial_too_short_for_a_whole_second_has_no_figures() -> None:
     trial = engine(0, [interval(0, [(1, 1)])])
-    found = figures("a", 1, engine(500_000, [interval(0, [(1, 1)])]), trial)
-    assert found is not None
+    found = present(figures("a", 1, engine(500_000, [interval(0, [(1, 1)])]), trial))
     assert (found.measured_s, found.tps, found.latency_ns) == (0, None, None)
 
 
 def test_a_standstill_is_no_throughput_and_no_latency() -> None:
-    found = figures("a", 1, engine(0, [interval(0, [])]), engine(0, [interval(0, [(1, 1)])]))
-    assert found is not None
+    found = present(figures("a", 1, engine(0, [interval(0, [])]), engine(0, [interval(0, [(1, 1)])])))
     assert (found.tps, found.latency_ns) == (0, None)
 
 

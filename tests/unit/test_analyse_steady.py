@@ -18,6 +18,7 @@ from pgdyno.analyse.over_time.steady_state import (
     visible_drift,
 )
 from pgdyno.store.seconds import MEASURE
+from tests.present import present
 from tests.unit.comparison_sample import Array
 from tests.unit.report_sample import SampleRun, add_trial, interval_row, manifest
 
@@ -106,8 +107,7 @@ def test_large_changes_are_found_in_noise(correlation: float) -> None:
 def test_classes(levels: list[float], kind: SteadyClass) -> None:
     lengths = [40, 40, 60, 20]
     for seed in range(5):
-        found = steady_state(list(np.repeat(levels, lengths) + noise(seed, 160)))
-        assert found is not None
+        found = present(steady_state(list(np.repeat(levels, lengths) + noise(seed, 160))))
         assert found.kind is kind
 
 
@@ -115,8 +115,7 @@ def test_classes(levels: list[float], kind: SteadyClass) -> None:
 @pytest.mark.parametrize(("seconds", "period"), [(60, 12), (120, 30), (300, 80), (2_400, 300)])
 def test_a_saw_tooth_is_periodic(seconds: int, period: int, correlation: float) -> None:
     teeth = 300 * (np.arange(seconds) / period % 1)
-    found = steady_state(list(1_000 + teeth + noise(1, seconds, correlation)))
-    assert found is not None
+    found = present(steady_state(list(1_000 + teeth + noise(1, seconds, correlation))))
     assert found.kind is SteadyClass.PERIODIC
     assert found.period_s == pytest.approx(period, rel=0.1)
 
@@ -136,8 +135,7 @@ def a_trial(seconds: list[float]) -> SampleRun:
 
 def test_a_trial_is_read_from_its_intervals() -> None:
     run = a_trial(list(np.concatenate([np.full(30, 500.0), np.full(60, 1_000.0)]) + noise(1, 90)))
-    found = trial_steady_state(run, 1)
-    assert found is not None
+    found = present(trial_steady_state(run, 1))
     assert found.kind is SteadyClass.WARM_UP
     assert found.start == pytest.approx(30, abs=2)
 
@@ -156,8 +154,7 @@ def test_planted_dips_are_found_with_their_loss() -> None:
 def test_a_dip_in_the_midst_is_no_other_level() -> None:
     values = 1_000 + noise(3, 120, spread=10)
     values[60:66] = 300
-    found = steady_state(list(values))
-    assert found is not None
+    found = present(steady_state(list(values)))
     assert (found.kind, len(found.segments)) == (SteadyClass.FLAT, 1)
 
 
@@ -222,16 +219,14 @@ def test_percentile_intervals_hold_the_truth_although_seconds_are_alike() -> Non
     for seed in range(times):
         scale = np.exp(noise(seed, seconds, 0.6, 0.1))
         drawn = [histogram_of(100 * each * random.exponential(1.0, 200)) for each in scale]
-        found = percentile_interval(drawn, 90, resamples=399)
-        assert found is not None
+        found = present(percentile_interval(drawn, 90, resamples=399))
         held += int(found.low_ns <= truth <= found.high_ns)
     assert held / times == pytest.approx(0.95, abs=0.05)
 
 
 def test_the_whole_percentile_is_hdrs() -> None:
     seconds = [histogram_of(np.arange(1.0, 101.0)) for _ in range(20)]
-    found = percentile_interval(seconds, 99)
-    assert found is not None
+    found = present(percentile_interval(seconds, 99))
     assert (found.latency_ns, found.low_ns, found.high_ns) == (99, 99, 99)
     assert percentile_interval(seconds[:19], 99) is None
 

@@ -19,10 +19,9 @@ def test_trials_of_a_point_become_a_mean_and_an_interval() -> None:
     for repeat, tps in enumerate((990.0, 1000.0, 1010.0), start=1):
         add_trial(run, "pg18", 4, tps, 900, repeat=repeat)
     (point,) = summarise(run)
-    assert point.tps is not None
-    assert point.tps.mean == pytest.approx(1000)
+    assert present(point.tps).mean == pytest.approx(1000)
     # s = 10, t = 4.3027
-    assert point.tps.half == pytest.approx(4.3027 * 10 / 3**0.5, abs=1e-2)
+    assert present(point.tps).half == pytest.approx(4.3027 * 10 / 3**0.5, abs=1e-2)
     assert (point.clients, point.finished, point.failed) == (4, (1, 2, 3), ())
     assert point.warnings == ()
 
@@ -52,16 +51,13 @@ def test_percentiles_are_those_of_the_merged_histogram() -> None:
     assert point.latency.p50_ns == pytest.approx(1_000_000, rel=1e-3)
     # the end of its bucket is above the largest latency
     assert point.latency.p99_ns == point.latency.p999_ns == point.latency.max_ns == 50_000_000
-    assert point.histogram is not None
-    assert point.histogram.percentile_ns(99.99) == 50_000_000
+    assert present(point.histogram).percentile_ns(99.99) == 50_000_000
 
 
 def bounded(trial: TrialRecord, least_ns: int, most_ns: int) -> TrialRecord:
     """The trial with these smallest and largest latencies."""
-    assert trial.summary is not None
-    assert trial.summary.latency_ns is not None
-    latency = trial.summary.latency_ns.model_copy(update={"min": least_ns, "max": most_ns})
-    return trial.model_copy(update={"summary": trial.summary.model_copy(update={"latency_ns": latency})})
+    latency = present(present(trial.summary).latency_ns).model_copy(update={"min": least_ns, "max": most_ns})
+    return trial.model_copy(update={"summary": present(trial.summary).model_copy(update={"latency_ns": latency})})
 
 
 def test_histograms_of_all_scripts_count_and_those_of_seconds_do_not() -> None:
@@ -73,8 +69,7 @@ def test_histograms_of_all_scripts_count_and_those_of_seconds_do_not() -> None:
         HistogramRow(1, 3, MEASURE, 0, blob_of(((9_000_000, 1000),))),
     ]
     (point,) = summarise(run)
-    assert point.histogram is not None
-    assert point.histogram.count == 12
+    assert present(point.histogram).count == 12
 
 
 def test_the_mean_latency_weighs_trials_by_their_transactions() -> None:
@@ -85,8 +80,7 @@ def test_the_mean_latency_weighs_trials_by_their_transactions() -> None:
     means = [
         present(trial.summary.latency_ns.mean) for trial in (small, large) if trial.summary and trial.summary.latency_ns
     ]
-    assert point.latency is not None
-    assert point.latency.mean_ns == pytest.approx((means[0] * 100 + means[1] * 10_000) / 10_100)
+    assert present(point.latency).mean_ns == pytest.approx((means[0] * 100 + means[1] * 10_000) / 10_100)
 
 
 def test_failed_and_interrupted_trials_count_for_nothing_but_are_named() -> None:
@@ -95,8 +89,7 @@ def test_failed_and_interrupted_trials_count_for_nothing_but_are_named() -> None
     add_failure(run, "pg18", 4, repeat=2)
     add_failure(run, "pg18", 4, repeat=3, outcome=Outcome.INTERRUPTED)
     (point,) = summarise(run)
-    assert point.tps is not None
-    assert (point.tps.mean, point.tps.half, point.failed) == (1000, None, (2, 3))
+    assert (present(point.tps).mean, present(point.tps).half, point.failed) == (1000, None, (2, 3))
     assert codes(point) == {"failed-trials", "interrupted-trials", "one-trial"}
     assert "1 of 3 trials failed and does not count" in [str(warning) for warning in point.warnings]
 

@@ -15,6 +15,7 @@ import pgdyno
 from pgdyno.api import Run
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.store import RunFolder, load_run
+from tests.present import present
 from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import add_trial, sample_manifest, sample_record
 
@@ -83,8 +84,7 @@ def test_tables_are_the_same_in_every_form(run: Run) -> None:
 
 def test_latencies_are_those_of_the_record(run: Run) -> None:
     [first, _] = run.trials.rows()
-    histogram = run.histogram(1)
-    assert histogram is not None
+    histogram = present(run.histogram(1))
     assert histogram.count == first["succeeded"]
     assert histogram.percentile_ns(99) == pytest.approx(first["p99_ns"], rel=0.002)
     buckets = run.histograms.rows()
@@ -126,8 +126,7 @@ def test_a_notebook_shows_what_differs_between_trials(
 def test_a_notebook_shows_slow_throughput_with_its_digits(folder: RunFolder) -> None:
     events = sample_events(4, 2, 500, 900, seed=3)
     record = sample_record(3, events)
-    assert record.summary is not None
-    slow = record.model_copy(update={"summary": record.summary.model_copy(update={"tps": 0.041234})})
+    slow = record.model_copy(update={"summary": present(record.summary).model_copy(update={"tps": 0.041234})})
     folder.begin_trial(slow.slug).commit(slow, events=events, settings=[])
     assert "<td>0.0412</td>" in pgdyno.open(folder.path)._repr_html_()
 

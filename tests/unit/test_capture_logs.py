@@ -13,6 +13,7 @@ from pgdyno.capture.logs.log_prefix import COMMON, LinePrefix, recognise_prefix
 from pgdyno.capture.logs.log_times import logged_time_us
 from pgdyno.errors import UsageError
 from pgdyno.records.capture import UNKNOWN_SQLSTATE, Source, Values
+from tests.present import present
 from tests.unit.capture_log_sample import KEPT, START, Entry, captured, csvlog, done, error, jsonlog, rows_of, stderr
 
 pytestmark = pytest.mark.slow
@@ -467,15 +468,12 @@ def test_each_usual_prefix_is_recognised(text: str) -> None:
     line = text
     for letter, value in values.items():
         line = line.replace(f"%{letter}", value)
-    found = recognise_prefix(f"{line}LOG:  duration: 1.0 ms  statement: SELECT 1\n" * 3)
-    assert found is not None
+    found = present(recognise_prefix(f"{line}LOG:  duration: 1.0 ms  statement: SELECT 1\n" * 3))
     # the first of several that say the same of such a line
     groups = LinePrefix.of(text).groups
     header = re.match(found.first_line(), f"{line}LOG:  duration: 1.0 ms  statement: SELECT 1")
-    own = re.match(LinePrefix.of(text).first_line(), f"{line}LOG:  duration: 1.0 ms  statement: SELECT 1")
-    assert header is not None
-    assert own is not None
-    assert {name: header[found.groups.index(name) + 1] for name in groups} == {
+    own = present(re.match(LinePrefix.of(text).first_line(), f"{line}LOG:  duration: 1.0 ms  statement: SELECT 1"))
+    assert {name: present(header)[found.groups.index(name) + 1] for name in groups} == {
         name: own[groups.index(name) + 1] for name in groups
     }
 

@@ -77,9 +77,8 @@ def searched(plan: Plan, p99_ms: Mapping[str, Sequence[float]]) -> tuple[Cheapes
     """Run a search whose trials of a target have these p99; return its end, and the targets in order."""
     records: list[TrialRecord] = []
     order: list[str] = []
-    assert plan.price is not None
     while True:
-        search = CheapestSearch.of(plan, plan.price, records)
+        search = CheapestSearch.of(plan, present(plan.price), records)
         target = search.next()
         if target is None:
             return search, order

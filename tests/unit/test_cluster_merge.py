@@ -16,6 +16,7 @@ from pgdyno.generators.merge_events import Event, Merger
 from pgdyno.generators.merge_figures import one_histogram
 from pgdyno.records import Outcome
 from pgdyno.run.run_trial import judge
+from tests.present import present
 from tests.unit.events_sample import SampleError, sample_events
 from tests.unit.store_sample import ingested
 
@@ -69,22 +70,18 @@ def test_three_generators_are_one_trial(tmp_path: Path) -> None:
     assert result.summary.succeeded == sum(end["succeeded"] for end in ends)
     assert result.summary.failed == sum(end["failed"] for end in ends) == 6
     assert [error.count for error in result.summary.errors] == [6]
-    assert result.summary.latency_ns is not None
-    of_all = merge([end["histogram"] for end in ends])
-    assert of_all is not None
-    assert result.summary.latency_ns.p99 == of_all.percentile_ns(99)
-    assert result.summary.latency_ns.mean == pytest.approx(
+    of_all = present(merge([end["histogram"] for end in ends]))
+    assert present(result.summary.latency_ns).p99 == of_all.percentile_ns(99)
+    assert present(result.summary.latency_ns).mean == pytest.approx(
         sum(end["latency_ns"]["sum"] for end in ends) / sum(end["succeeded"] for end in ends)
     )
-    assert result.generator is not None
-    assert [host.heard_late_us for host in result.generator.hosts] == [2000] * 3
-    assert result.generator.workers == 3
+    assert [host.heard_late_us for host in present(result.generator).hosts] == [2000] * 3
+    assert present(result.generator).workers == 3
     assert ingested(1, events).intervals
 
 
 def counts(blobs: Sequence[str]) -> list[tuple[int, int]]:
-    histogram = merge(blobs)
-    assert histogram is not None
+    histogram = present(merge(blobs))
     return list(zip(histogram.highest_ns.tolist(), histogram.counts.tolist(), strict=True))
 
 
@@ -182,12 +179,10 @@ def test_the_first_that_fails_is_the_reason(tmp_path: Path) -> None:
     list(
         another.add(0, {"event": "end", "t_us": 9, "outcome": "failed", "exit_code": 1, "message": "no such database"})
     )
-    early = another.failure([HOST] * 3)
-    assert early is not None
+    early = present(another.failure([HOST] * 3))
     assert early["message"] == "generator 1 of 3 (load1): no such database"
     assert [each["outcome"] for each in early["generators"]] == ["failed", None, None]
-    failure = judge([streams[0][0], end], 1, tmp_path / "log").failure
-    assert failure is not None
+    failure = present(judge([streams[0][0], end], 1, tmp_path / "log").failure)
     assert failure.message == end["message"]
 
 
@@ -201,10 +196,8 @@ def test_clients_that_gave_up_are_told_by_host(tmp_path: Path) -> None:
     assert result.outcome is Outcome.FAILED
     assert result.failure is not None
     assert result.failure.message.endswith(", and 3 more clients aborted: 4 of 4 clients of generator-2 (load2)")
-    assert result.generator is not None
-    assert [host.clients_aborted for host in result.generator.hosts] == [0, 4, 0]
-    assert result.summary is not None
-    assert result.summary.clients_aborted == 4
+    assert [host.clients_aborted for host in present(result.generator).hosts] == [0, 4, 0]
+    assert present(result.summary).clients_aborted == 4
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from pgdyno.plan import PlannedTrial
 from pgdyno.plan.hosts import SshNode, generators
 from pgdyno.records import Failure, FailureId, Outcome, Stage
 from pgdyno.run import TrialResult
+from tests.present import present
 from tests.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
@@ -46,9 +47,8 @@ def begun(**changes: object) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(
         local_command(), cwd=str(folder), stdin=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     ) as process:
-        assert process.stdin is not None
-        process.stdin.write(an_order(**changes) + GO)
-        process.stdin.flush()
+        present(process.stdin).write(an_order(**changes) + GO)
+        present(process.stdin).flush()
         yield process
 
 
@@ -72,13 +72,12 @@ def test_an_abandoned_node_leaves_nothing(tmp_path: Path, why: str) -> None:
         mode, token, pid, child, folder = wait_for(tmp_path / "told")
         assert (mode, token) == ("token", "secret")
         assert folder.startswith("/tmp/pgdyno-ray-")
-        assert process.stdin is not None
         if why == "frozen":
             os.kill(int(pid), signal.SIGSTOP)
         if why == "signal":
             process.terminate()
         if why in ("closed", "frozen"):
-            process.stdin.close()
+            present(process.stdin).close()
         process.wait(PATIENCE_S)
     # one that takes no notice of SIGTERM, and what it left without a parent
     wait_until(lambda: not lives(pid) and not lives(child))
@@ -116,8 +115,7 @@ def test_a_host_that_does_not_suit_says_why(tmp_path: Path, changes: dict[str, A
     node = Node(
         "generator-1", "192.0.2.7:6379", None, is_head=False, makes_load=True, host=SshNode("load1", None, None)
     )
-    why = refusal(node, process.returncode, said)
-    assert why is not None
+    why = present(refusal(node, process.returncode, said))
     assert f"load1 cannot be a generator: {message.format(**wanted_versions())}" in why.message
     assert hint in (why.hint or "")
     assert not (tmp_path / "told").exists()

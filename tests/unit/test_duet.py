@@ -154,18 +154,15 @@ def seconds(*counts: int, phase: str = "measure", first: int = 0, length_us: int
 def test_the_ratio_is_that_of_the_seconds_which_both_measured() -> None:
     base = [{"event": "start"}, *seconds(7, phase="warm-up"), *seconds(100, 50, 200, first=1)]
     other = [*seconds(9, phase="warm-up"), *seconds(110, 55, 220, 5, first=1)]
-    found = duet_ratio(base, other)
-    assert found is not None
+    found = present(duet_ratio(base, other))
     assert math.exp(found.log) == pytest.approx(1.1)
     assert found.seconds == 3
-    mirrored = duet_ratio(other, base)
-    assert mirrored is not None
+    mirrored = present(duet_ratio(other, base))
     assert mirrored.log == pytest.approx(-found.log)
 
 
 def test_a_stall_of_one_of_them_counts() -> None:
-    found = duet_ratio(seconds(100, 100, 100, 100), seconds(100, 0, 100, 0))
-    assert found is not None
+    found = present(duet_ratio(seconds(100, 100, 100, 100), seconds(100, 0, 100, 0)))
     # two of four seconds, and both stalls: 100/100, then 100/200 over two seconds with the last stall
     assert found.seconds == 4
     assert math.exp(found.log) == pytest.approx((1.0 * (100 / 300) ** 3) ** 0.25)
@@ -176,8 +173,7 @@ def test_a_stall_of_one_of_them_counts() -> None:
 def test_an_interval_of_another_length_is_left_out() -> None:
     base = [*seconds(100), *seconds(10, first=1, length_us=100_000)]
     other = [*seconds(200), *seconds(1, first=1, length_us=10_000)]
-    found = duet_ratio(base, other)
-    assert found is not None
+    found = present(duet_ratio(base, other))
     assert math.exp(found.log) == pytest.approx(2.0)
     assert found.seconds == 1
 
@@ -194,9 +190,8 @@ def test_a_trial_whose_partner_failed_has_failed(tmp_path: Path) -> None:
     first, second = judged_together(trials, [failed, stopped])
     assert first is failed
     assert second.outcome is Outcome.FAILED
-    assert second.failure is not None
-    assert second.failure.id == FailureId.PARTNER_FAILED
-    assert second.failure.message == "trial 1 of the same pair failed: the server is gone"
+    assert present(second.failure).id == FailureId.PARTNER_FAILED
+    assert present(second.failure).message == "trial 1 of the same pair failed: the server is gone"
     finished = [result(Outcome.FINISHED)] * 2
     assert judged_together(trials, finished) == finished
 
@@ -240,8 +235,7 @@ def test_the_servers_of_a_duet_are_its_unit_if_there_are_several() -> None:
     # three pairs of servers, of which one is 6 % slower: six pairs of trials are three values
     (found,) = compare([disturbed([1.0, 1.0, 0.94] * 2, instances=3)])
     point = found.points[0]
-    assert point.interval is not None
-    assert (point.instances, point.pairs, point.interval.freedom) == (3, 6, 2)
+    assert (point.instances, point.pairs, present(point.interval).freedom) == (3, 6, 2)
 
 
 def duet_run(name: str = "run", ratio: float = 1.1) -> SampleRun:

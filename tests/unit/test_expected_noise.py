@@ -15,6 +15,7 @@ from pgdyno.host import describe_host
 from pgdyno.plan.loaded_plan import load_text
 from pgdyno.records import Host, TargetRecord
 from pgdyno.store import RunFolder
+from tests.present import present
 from tests.unit.comparison_sample import arms_of
 from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record
@@ -70,17 +71,13 @@ def test_noise_of_pairs_gives_the_grade_of_other_numbers_of_repeats() -> None:
     points = [[100.0, 104.0, 98.0, 101.0]]
     pairs = [[(100.0, 101.0), (104.0, 103.0), (98.0, 99.5), (101.0, 100.0)]]
     few, many = (expected_grade(points, pairs, (n, n), compares=True) for n in (6, 40))
-    ranged = expected_grade(points, pairs, (6, 40), compares=True)
-    assert few is not None
-    assert many is not None
-    assert ranged is not None
+    ranged = present(expected_grade(points, pairs, (6, 40), compares=True))
     # more pairs detect smaller differences, and looks widen the interval
-    assert many.detectable < ranged.detectable < few.detectable
+    assert present(many).detectable < ranged.detectable < present(few).detectable
     assert (ranged.repeats, ranged.is_compared) == (40, True)
     assert expected_grade([[100.0]], [], (6, 6), compares=True) is None
-    single = expected_grade(points, [], (6, 6), compares=True)
-    assert single is not None
-    assert single.detectable > few.detectable
+    single = present(expected_grade(points, [], (6, 6), compares=True))
+    assert single.detectable > present(few).detectable
 
 
 def test_the_grade_of_a_gate_is_that_of_a_difference_from_none() -> None:
@@ -101,8 +98,7 @@ def test_the_last_such_run_on_this_machine_counts(tmp_path: Path) -> None:
     assert expected_noise(plan, tmp_path) is None
     assert "has no run of select-only on this machine with repeats yet" in expected_noise_line(plan, tmp_path, None)
     name = stored(tmp_path)
-    found = expected_noise(plan, tmp_path)
-    assert found is not None
+    found = present(expected_noise(plan, tmp_path))
     assert (found.run, found.trial_s, found.grade.repeats, found.grade.is_compared) == (name, 10.0, 10, True)
     line = expected_noise_line(plan, tmp_path, found)
     assert line.startswith(f"expected noise grade {found.grade.letter}: smallest detectable difference ")
@@ -115,8 +111,7 @@ def test_several_instances_are_as_noisy_as_the_instances_of_an_earlier_run(tmp_p
     stored(tmp_path)
     assert expected_noise(three, tmp_path) is None
     assert "on this machine with several instances yet" in expected_noise_line(three, tmp_path, None)
-    calm = expected_noise(one, tmp_path)
-    assert calm is not None
+    calm = present(expected_noise(one, tmp_path))
     later = tmp_path / "later"
     name = stored(later, instances=(1.0, 0.8, 0.6))
     of_three, of_one = expected_noise(three, later), expected_noise(one, later)
@@ -133,8 +128,7 @@ def test_several_instances_are_as_noisy_as_the_instances_of_an_earlier_run(tmp_p
     assert "with 10 pairs on 3 instances, as noisy as run " in line
     single = load_text(PLAN[: PLAN.index("[target.b]")] + PLAN[PLAN.index("[workload]") :], tmp_path, "plan.toml").plan
     target = single.target["a"].model_copy(update={"instances": 3})
-    alone = expected_noise(single.model_copy(update={"target": {"a": target}}), later)
-    assert alone is not None
+    alone = present(expected_noise(single.model_copy(update={"target": {"a": target}}), later))
     assert (alone.grade.is_compared, alone.grade.instances) == (False, 3)
     assert alone.grade.detectable == pytest.approx(of_three.grade.detectable)
 

@@ -6,6 +6,7 @@ from pgdyno.experiment.generators import KnownWorkers
 from pgdyno.plan import load_plan
 from pgdyno.records import GeneratorHost, Outcome, Point, TrialRecord
 from pgdyno.run.engine import trial_options
+from tests.present import present
 from tests.unit.audit_sample import own
 
 POINT = Point(clients=4, scale=10)
@@ -13,8 +14,7 @@ POINT = Point(clients=4, scale=10)
 
 def trial(workers: int, point: Point = POINT, outcome: Outcome = Outcome.FINISHED) -> TrialRecord:
     record = own().trials[0]
-    assert record.generator is not None
-    generator = record.generator.model_copy(update={"workers": workers})
+    generator = present(record.generator).model_copy(update={"workers": workers})
     return record.model_copy(update={"generator": generator, "point": point, "outcome": outcome})
 
 
@@ -31,9 +31,8 @@ def test_the_first_trial_that_finished_decides_for_its_load() -> None:
 
 def test_several_generators_have_no_common_number() -> None:
     record = trial(4)
-    assert record.generator is not None
     host = GeneratorHost.model_construct(name="a")
-    several = record.model_copy(update={"generator": record.generator.model_copy(update={"hosts": [host]})})
+    several = record.model_copy(update={"generator": present(record.generator).model_copy(update={"hosts": [host]})})
     assert KnownWorkers([several]).of(POINT) is None
 
 

@@ -13,6 +13,7 @@ from pgdyno.errors import StoreError
 from pgdyno.importers import hammerdb_jobs
 from pgdyno.importers.write import import_files
 from pgdyno.store import RunData, load_run
+from tests.present import present
 
 TABLES = """
 CREATE TABLE JOBMAIN (jobid TEXT PRIMARY KEY, db TEXT, bm TEXT, jobdict TEXT, timestamp DATETIME);
@@ -59,8 +60,7 @@ def test_a_job_store_gives_a_trial_for_each_job_with_a_result(tmp_path: Path) ->
     assert trial.imported is not None
     assert (trial.imported.figures["nopm"], trial.imported.figures["tpm"]) == (60_000, 138_000)
     assert (trial.imported.line, trial.imported.words["job"], trial.imported.printed["nopm"].line) == (1, "AA", 1)
-    assert trial.summary is not None
-    assert trial.summary.tps == 2_300
+    assert present(trial.summary).tps == 2_300
     assert [(row.text, row.latency_mean_ns) for row in run.statements(1)] == [("NEWORD", 5e6), ("PAYMENT", 1.5e6)]
 
 
@@ -220,10 +220,8 @@ def test_a_report_is_one_trial(tmp_path: Path) -> None:
     result = import_files([tmp_path / "job.json"], tmp_path / "runs")
     (trial,) = load_run(result.run).trials
     assert (trial.point.clients, trial.point.scale, trial.duration_s) == (16, 100, 300)
-    assert trial.summary is not None
-    assert trial.summary.tps == 3_450
-    assert trial.imported is not None
-    assert (trial.imported.tool, trial.imported.version) == ("hammerdb", "6.0")
+    assert present(trial.summary).tps == 3_450
+    assert (present(trial.imported).tool, present(trial.imported).version) == ("hammerdb", "6.0")
 
 
 @pytest.mark.parametrize(
@@ -239,8 +237,7 @@ def test_a_report_that_says_nothing_of_ours_is_no_run(tmp_path: Path, text: str,
     (tmp_path / "job.json").write_text(text)
     with pytest.raises(StoreError, match=said) as caught:
         import_files([tmp_path / "job.json"], tmp_path / "runs")
-    assert caught.value.hint is not None
-    assert caught.value.hint.startswith("1 line ")
+    assert present(caught.value.hint).startswith("1 line ")
 
 
 @pytest.mark.parametrize("value", ["NaN", "-60000"])
@@ -295,8 +292,7 @@ def test_a_release_says_what_became_of_an_unused_item(
     tmp_path: Path, version: str, setting: str, unused_item: str | None
 ) -> None:
     (trial,) = imported(tmp_path, log(tmp_path, version, setting)).trials
-    assert trial.imported is not None
-    assert (trial.imported.version, trial.imported.unused_item) == (version, unused_item)
+    assert (present(trial.imported).version, present(trial.imported).unused_item) == (version, unused_item)
 
 
 def test_a_session_has_its_own_settings(tmp_path: Path) -> None:
@@ -370,8 +366,7 @@ def test_releases_that_do_different_work_are_not_imported_into_one_run(tmp_path:
     old, new = log(tmp_path, "6.0"), log(tmp_path, "6.1")
     with pytest.raises(StoreError, match=r"HammerDB 6\.0 \(.*\) commits and HammerDB 6\.1 \(.*\) rolls back") as caught:
         import_files([old, new], tmp_path / "runs")
-    assert caught.value.hint is not None
-    assert caught.value.hint.startswith("import them separately")
+    assert present(caught.value.hint).startswith("import them separately")
     assert len(imported(tmp_path, old, log(tmp_path, "6.1.1", FUNCTIONS)).trials) == 2
 
 

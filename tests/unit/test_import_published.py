@@ -9,6 +9,7 @@ import pytest
 from pgdyno.errors import StoreError
 from pgdyno.importers.write import import_files
 from pgdyno.store import load_run
+from tests.present import present
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "published-outputs"
 CASES = tomllib.loads((GOLDEN / "cases.toml").read_text(encoding="utf-8"))["case"]
@@ -34,14 +35,12 @@ def test_a_published_output_has_the_trials_that_a_reader_counts(
     result = import_files([file], tmp_path)
     run = load_run(result.run)
     assert (len(run.trials), len(result.left_out), len(result.unread)) == (
-        case["trials"], case["left_out"], case["unread"],
+        case["trials"], case.get("left_out", 0), case.get("unread", 0),
     ), result.unread  # fmt: skip
     assert len(run.manifest.targets) == case["targets"], [target.name for target in run.manifest.targets]
-    first = run.trials[0].imported
-    assert first is not None
+    first = present(run.trials[0].imported)
     if "tps" in case:
         assert first.figures["tps"] == case["tps"]
     for trial in run.trials:
-        assert trial.imported is not None
         # every figure says where it stood
-        assert set(trial.imported.figures) <= set(trial.imported.printed)
+        assert set(present(trial.imported).figures) <= set(present(trial.imported).printed)

@@ -8,6 +8,7 @@ import pytest
 from pgdyno.audit import audit
 from pgdyno.importers.write import ImportResult, import_files
 from pgdyno.store import load_run
+from tests.present import present
 
 
 @pytest.fixture(autouse=True)
@@ -185,8 +186,7 @@ def test_what_precedes_a_command_names_targets_even_if_a_target_is_given(
     text = f"{first} -c 8 -T 60 bench\n{output(900.5)}\n{output(901.5)}\n{second} -c 8 -T 60 bench\n{output(1200.5)}\n"
     assert targets(imported(tmp_path, text, target="pg")) == {names[0]: 2, names[1]: 1}
     trial = load_run(imported(tmp_path, text).run).trials[0]
-    assert trial.imported is not None
-    assert trial.imported.command == f"{first.removeprefix('$ ')} -c 8 -T 60 bench"
+    assert present(trial.imported).command == f"{first.removeprefix('$ ')} -c 8 -T 60 bench"
 
 
 @pytest.mark.parametrize(
@@ -410,13 +410,11 @@ def test_the_load_is_kept_if_nothing_varies(tmp_path: Path) -> None:
     text = f"$ pgbench -c 8 -j 2 -T 60 -L 100\npgbench (16.1)\n{output(900.5)}\n"
     texts = [text, sysbench("--time=60 --rate=500 --db-driver=pgsql", rate="Target transaction rate: 500/sec")]
     pgbench, other = load_run(imported(tmp_path, *texts).run).trials
-    assert pgbench.imported is not None
-    assert pgbench.imported.load == {
+    assert present(pgbench.imported).load == {
         "duration_s": "60", "options": "-L 100", "scripts": "tpcb-like", "loop": "closed", "connections": "kept",
         "partitions": "none",
     }  # fmt: skip
-    assert other.imported is not None
-    assert other.imported.load == {
+    assert present(other.imported).load == {
         "duration_s": "60", "options": "none", "scripts": "oltp-read-write", "loop": "open", "driver": "pgsql",
     }  # fmt: skip
 

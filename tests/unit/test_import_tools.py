@@ -13,6 +13,7 @@ from pgdyno.importers.parsed import Output
 from pgdyno.importers.write import import_files
 from pgdyno.records import Outcome
 from pgdyno.store import RunData, load_run
+from tests.present import present
 from tests.unit.test_import_document import PGBENCH_11, PGBENCH_17, SYSBENCH
 
 SUMMARY = """\
@@ -134,8 +135,7 @@ def test_progress_without_a_transaction_is_an_interval_without_a_latency(mean: s
 )
 def test_progress_beyond_all_benchmarks_hides_no_result(text: str, tmp_path: Path) -> None:
     (trial,) = imported(tmp_path, text).trials
-    assert trial.summary is not None
-    assert trial.summary.tps > 0
+    assert present(trial.summary).tps > 0
 
 
 def test_progress_without_a_summary_is_listed() -> None:
@@ -157,10 +157,8 @@ def test_an_aborted_run_is_no_result(line: str, tmp_path: Path) -> None:
     run = imported(tmp_path, text)
     (trial,) = run.trials
     assert trial.outcome is Outcome.FAILED
-    assert trial.failure is not None
-    assert "the above results are incomplete" in trial.failure.message
-    assert trial.summary is not None
-    assert (trial.summary.clients_aborted, len(run.intervals(1))) == (1, 3)
+    assert "the above results are incomplete" in present(trial.failure).message
+    assert (present(trial.summary).clients_aborted, len(run.intervals(1))) == (1, 3)
 
 
 GAVE_UP = "pgbench: error: client {} script 0 aborted in command 1 query 0: ERROR:  division by zero\n"
@@ -219,16 +217,14 @@ def test_parts_of_scripts_are_kept(tmp_path: Path) -> None:
         "         12.001           0 SELECT 2;\n"
     )
     run = imported(tmp_path, SUMMARY.replace("<builtin: TPC-B (sort of)>", "multiple scripts") + parts)
-    summary = run.trials[0].summary
-    assert summary is not None
+    summary = present(run.trials[0].summary)
     assert [(each.name, each.weight, each.succeeded, each.failed) for each in summary.scripts] == [
         ("a.sql", 9, 5382, 2),
         ("b.sql", 1, 598, 0),
     ]
     assert [each.latency_ns.mean for each in summary.scripts if each.latency_ns] == [7_100_000, 12_100_000]
     assert [(row.script, row.text) for row in run.statements(1)] == [(0, "SELECT 1;"), (1, "SELECT 2;")]
-    assert run.manifest.imported is not None
-    assert run.manifest.imported.unread == []
+    assert present(run.manifest.imported).unread == []
 
 
 RETRIED = """\
@@ -274,16 +270,13 @@ SQL script 2: b.sql
 def test_parts_of_scripts_with_retries_are_kept(tmp_path: Path) -> None:
     run = imported(tmp_path, RETRIED)
     (trial,) = run.trials
-    assert trial.summary is not None
-    assert [(each.failed, each.retried, each.retries) for each in trial.summary.scripts] == [
+    assert [(each.failed, each.retried, each.retries) for each in present(trial.summary).scripts] == [
         (663, 1162, 2026),
         (0, 0, 0),
     ]
-    assert trial.imported is not None
-    assert trial.imported.load["scripts"] == "a.sql@3, b.sql@1"
+    assert present(trial.imported).load["scripts"] == "a.sql@3, b.sql@1"
     assert [(row.script, row.failures) for row in run.statements(1)] == [(0, 0), (0, 515), (1, 0)]
-    assert run.manifest.imported is not None
-    assert run.manifest.imported.unread == []
+    assert present(run.manifest.imported).unread == []
     # statements of two scripts, and of several tries, do not add up to the mean; failed tries are in no latency
     found = {finding.rule: finding.severity for finding in audit(run) if finding.checked}
     assert "arithmetic" not in found
@@ -326,11 +319,9 @@ tps = 902.453127 (without initial connection time)
 def test_a_mean_that_includes_failures_is_not_that_of_successes(tmp_path: Path) -> None:
     run = imported(tmp_path, WITH_FAILURES)
     (trial,) = run.trials
-    assert trial.summary is not None
-    assert trial.summary.latency_ns is None
-    assert trial.imported is not None
-    assert trial.imported.figures["latency_with_failures_ms"] == 2.678
-    assert "latency_mean_ms" not in trial.imported.figures
+    assert present(trial.summary).latency_ns is None
+    assert present(trial.imported).figures["latency_with_failures_ms"] == 2.678
+    assert "latency_mean_ms" not in present(trial.imported).figures
     # 1,493 transactions a second, with those that failed, take 2.678 ms each
     assert "littles-law" not in {finding.rule for finding in audit(run)}
 
@@ -507,8 +498,7 @@ def test_files_that_end_without_a_line_end_are_read_whole() -> None:
 def test_reconnects_of_sysbench_are_not_failures(tmp_path: Path) -> None:
     text = SYSBENCH.replace("reconnects:                          0 ", "reconnects:                          9 ")
     (trial,) = imported(tmp_path, text).trials
-    assert trial.summary is not None
-    assert (trial.summary.failed, trial.summary.scheduled) == (1, 45619)
+    assert (present(trial.summary).failed, present(trial.summary).scheduled) == (1, 45619)
 
 
 RATE_LIMITED = """\
@@ -573,8 +563,7 @@ def test_sysbench_at_a_rate_keeps_threads_rate_and_intervals(tmp_path: Path) -> 
             (1_000_000, 47, 0),
             (3_000_000, 78, 4),
         ]
-    assert run.manifest.imported is not None
-    assert run.manifest.imported.unread == []
+    assert present(run.manifest.imported).unread == []
 
 
 def test_errors_of_old_intervals_of_sysbench_are_kept() -> None:

@@ -48,8 +48,7 @@ def imported(tmp_path: Path, text: str, name: str = "report.txt", **options: obj
 
 
 def figures(trial: TrialRecord) -> dict[str, float]:
-    assert trial.imported is not None
-    return trial.imported.figures
+    return present(trial.imported).figures
 
 
 @pytest.mark.slow
@@ -69,8 +68,7 @@ def test_a_published_report_imports_whole(
     run = imported(tmp_path, make())
     assert len(synced) == 1, "what was imported is on disk"
     assert len(run.trials) == count
-    assert run.manifest.imported is not None
-    assert run.manifest.imported.unread == []
+    assert present(run.manifest.imported).unread == []
     compared = ("clients", "tps", "tpm", "latency_mean_ms", "latency_p95_ms", "latency_min_ms")
     want = [{column: row[column] for column in compared if column in row} for row in published(name).rows]
     # of pgbench's two rates, the one that later versions print, too
@@ -112,8 +110,7 @@ def test_a_trial_says_where_its_figures_stood(tmp_path: Path) -> None:
     assert trial.imported is not None
     printed = trial.imported.printed["latency_p95_ms"]
     assert text.splitlines()[printed.line - 1].split()[-1] == f"{trial.imported.figures['latency_p95_ms']:g}"
-    assert trial.summary is not None
-    assert trial.summary.latency_ns == Latency(mean=20.41e6, min=19_100_000, max=235_450_000, p95=20_740_000)
+    assert present(trial.summary).latency_ns == Latency(mean=20.41e6, min=19_100_000, max=235_450_000, p95=20_740_000)
 
 
 def test_lengths_of_trials_are_points_not_repeats(tmp_path: Path) -> None:
@@ -137,8 +134,7 @@ def test_tables_of_the_same_names_do_not_collide(tmp_path: Path) -> None:
 
 
 def test_conditions_that_a_document_tells_are_kept(tmp_path: Path) -> None:
-    told = imported(tmp_path, documents.peaks_report()).manifest.imported
-    assert told is not None
+    told = present(imported(tmp_path, documents.peaks_report()).manifest.imported)
     assert [line.text for line in told.facts["sweep"]] == ["-c clients [2..160]"]
     assert told.facts["tmpfs"][0].line == 3
     assert len(told.claims) == 8
@@ -160,8 +156,7 @@ def test_a_file_is_read_once(tmp_path: Path) -> None:
     once = import_files([places[0], places[2]], tmp_path / "runs", target="srv")
     assert found.trials == once.trials
     manifest = load_run(found.run).manifest
-    assert manifest.imported is not None
-    assert [Path(each.path).name for each in manifest.imported.files] == ["a.txt", "other.txt"]
+    assert [Path(each.path).name for each in present(manifest.imported).files] == ["a.txt", "other.txt"]
     (note,) = [note for note in found.notes if note.id == "copies-left-out"]
     assert note.parameters["count"] == 4
     assert str(note).startswith("4 files are copies of others and were left out: ")
@@ -176,8 +171,7 @@ def test_a_log_is_read_once(tmp_path: Path) -> None:
     found = import_files([log, log, str(log)], tmp_path / "runs")
     assert (found.trials, [note.id for note in found.notes]) == (1, ["copies-left-out"])
     (trial,) = load_run(found.run).trials
-    assert trial.summary is not None
-    assert trial.summary.succeeded == 3
+    assert present(trial.summary).succeeded == 3
 
 
 # ---- CSV ----
@@ -188,10 +182,8 @@ def test_our_own_export_comes_back(tmp_path: Path) -> None:
     again = imported(tmp_path, to_csv(first), "export.csv")
     assert [trial.target for trial in again.trials] == [trial.target for trial in first.trials]
     for before, after in zip(first.trials, again.trials, strict=True):
-        assert before.summary is not None
-        assert after.summary is not None
-        assert after.summary.latency_ns == before.summary.latency_ns
-        assert (after.summary.tps, after.point.clients) == (before.summary.tps, before.point.clients)
+        assert present(after.summary).latency_ns == present(before.summary).latency_ns
+        assert (present(after.summary).tps, after.point.clients) == (present(before.summary).tps, before.point.clients)
 
 
 def test_new_orders_of_our_own_export_stay_new_orders(tmp_path: Path) -> None:
@@ -199,8 +191,7 @@ def test_new_orders_of_our_own_export_stay_new_orders(tmp_path: Path) -> None:
     text = to_csv(first)
     assert [row["tps_counts"] for row in csv.DictReader(io.StringIO(text))] == ["new orders"]
     (again,) = imported(tmp_path, text, "export.csv").trials
-    assert again.summary is not None
-    assert (again.summary.tps, rate_unit(again), figures(again)["nopm"]) == (1_000.0, NEW_ORDERS, 60_000.0)
+    assert (present(again.summary).tps, rate_unit(again), figures(again)["nopm"]) == (1_000.0, NEW_ORDERS, 60_000.0)
 
 
 @pytest.mark.parametrize(
@@ -241,8 +232,7 @@ def test_other_words_are_mapped_and_strange_ones_told(tmp_path: Path) -> None:
     )  # fmt: skip
     (trial,) = run.trials
     assert (trial.target, trial.point.clients) == ("a", 8)
-    assert run.manifest.imported is not None
-    assert [line.line for line in run.manifest.imported.unread] == [1, 3]
+    assert [line.line for line in present(run.manifest.imported).unread] == [1, 3]
 
 
 @pytest.mark.parametrize(
@@ -298,8 +288,7 @@ def test_rows_with_the_lengths_or_times_of_runs_are_trials(table: str, tmp_path:
 )
 def test_a_table_has_one_decimal_sign(table: str, figures: tuple[float, float, float], tmp_path: Path) -> None:
     (trial,) = imported(tmp_path, table, "t.csv").trials
-    assert trial.imported is not None
-    found = trial.imported.figures
+    found = present(trial.imported).figures
     assert (found["tps"], found["latency_mean_ms"], found["latency_p95_ms"]) == figures
 
 
@@ -308,10 +297,8 @@ def test_a_column_with_a_dot_is_unknown_unless_it_is_ours(name: str, tmp_path: P
     run = imported(tmp_path, f"target,clients,tps,{name},settings.jit\npg17,8,1000,55,off\n", "t.csv")
     (trial,) = run.trials
     assert trial.point.settings == {"jit": "off"}
-    assert trial.imported is not None
-    assert (trial.imported.words, trial.imported.load) == ({}, {})
-    assert run.manifest.imported is not None
-    assert [line.id for line in run.manifest.imported.unread] == ["column-unknown"]
+    assert (present(trial.imported).words, present(trial.imported).load) == ({}, {})
+    assert [line.id for line in present(run.manifest.imported).unread] == ["column-unknown"]
 
 
 @pytest.mark.parametrize(
@@ -366,12 +353,10 @@ def test_a_transaction_log_gives_exact_counts_and_percentiles_to_three_digits(tm
         log.write("0 2000 skipped 0 1700000080 5\n0 2001 deadlock 0 1700000080 6\n")
     (trial,) = (run := load_run(import_files(files, tmp_path / "runs").run)).trials
     every = sorted(latency for latencies in by_client for latency in latencies)
-    summary = trial.summary
-    assert summary is not None
-    assert summary.latency_ns is not None
+    summary = present(trial.summary)
     assert (summary.succeeded, summary.skipped, summary.failed, summary.scheduled) == (4000, 1, 1, 4002)
     assert (trial.point.clients, trial.point.workers) == (2, 2)
-    latency = summary.latency_ns
+    latency = present(summary.latency_ns)
     assert latency.mean == pytest.approx(statistics.fmean(every) * 1000)
     assert latency.stddev == pytest.approx(statistics.pstdev(every) * 1000)
     assert (latency.min, latency.max) == (every[0] * 1000, every[-1] * 1000)
@@ -388,8 +373,7 @@ def test_aggregate_logs_of_all_versions(more: str, tmp_path: Path) -> None:
     rows = [(1_700_000_000 + 10 * at, 1000 + at, 500_000, 300_000_000, 90, 4000) for at in range(4)]
     (tmp_path / "pgbench_log.7").write_text("".join(" ".join(map(str, row)) + f"{more}\n" for row in rows))
     (trial,) = load_run(import_files([tmp_path / "pgbench_log.7"], tmp_path / "runs").run).trials
-    summary = trial.summary
-    assert summary is not None
+    summary = present(trial.summary)
     assert summary.latency_ns is not None
     # the first interval is shorter than it says, and counts for nothing
     assert (summary.succeeded, summary.measured_s) == (3006, 30)

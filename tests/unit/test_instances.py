@@ -25,6 +25,7 @@ from pgdyno.report.export import to_csv, to_json
 from pgdyno.report.report_content import Extras, digest
 from pgdyno.report.report_tables import point_rows, trial_table
 from pgdyno.report.sentences import conditions
+from tests.present import present
 from tests.unit.comparison_sample import arms_of
 from tests.unit.report_sample import SampleRun, add_trial, manifest
 
@@ -143,11 +144,9 @@ def test_a_noise_floor_takes_an_instance_for_one_value_as_comparisons_do() -> No
 
 def test_the_interval_of_instances_needs_two_of_each() -> None:
     assert instances_interval([0.0], [0.1, 0.2], 0.95) is None
-    found = instances_interval([0.0, 0.02], [0.1, 0.12], 0.95)
-    assert found is not None
+    found = present(instances_interval([0.0, 0.02], [0.1, 0.12], 0.95))
     assert (round(found.mean, 9), found.freedom) == (0.1, 2.0)
-    mirrored = instances_interval([0.1, 0.12], [0.0, 0.02], 0.95)
-    assert mirrored is not None
+    mirrored = present(instances_interval([0.1, 0.12], [0.0, 0.02], 0.95))
     assert (mirrored.low, mirrored.high) == pytest.approx((-found.high, -found.low))
 
 

@@ -37,6 +37,7 @@ from pgdyno.report.run_events import (
     TrialStarted,
 )
 from pgdyno.report.terminal.progress import QuietView
+from tests.present import present
 from tests.unit.archive_sample import MARKUP
 from tests.waiting import wait_until
 
@@ -104,13 +105,11 @@ def test_only_what_is_new_is_told_again(run: Path) -> None:
     with JournalView(QuietView()) as view:
         view.event(RunBegan(run, TRIALS))
         view.event(TrialStarted(1, 4, "trial 1", 2.0, later=3))
-        first = watched.poll()
-        assert first is not None
+        first = present(watched.poll())
         assert first["reset"]
         assert watched.poll() is None
         view.event(IntervalEnded(100.0, None, "warm-up"))
-        second = watched.poll()
-        assert second is not None
+        second = present(watched.poll())
         assert not second["reset"]
         assert [each["tps"] for each in second["seconds"]] == [100.0]
 
@@ -122,8 +121,7 @@ def test_the_page_sees_how_the_interval_narrows(run: Path) -> None:
         for pairs, verdict in ((6, None), (7, None), (7, None), (8, "faster")):
             half = 0.3 / pairs
             view.event(Looked("b", "a", MARKUP, "throughput", pairs, 20, 0.05, 0.05 - half, 0.05 + half, 0.01, verdict))
-    new = watched.poll()
-    assert new is not None
+    new = present(watched.poll())
     (seen,) = new["looks"]
     assert watched.complete_state()["looks"] == [seen]
     # a resumed run looks again at the pairs that it has
@@ -139,8 +137,7 @@ def test_the_best_configuration_is_that_of_the_last_line(run: Path) -> None:
         view.event(RunBegan(run, TRIALS))
         view.event(BestSeen(100.0, None, "tps", None, 1, {}))
         view.event(BestSeen(120.0, 100.0, "tps", 0.02, 2, {"jit": MARKUP}))
-    new = watched.poll()
-    assert new is not None
+    new = present(watched.poll())
     seen = {"figure": 120.0, "start": 100.0, "unit": "tps", "noise": 0.02, "trials": 2, "settings": [["jit", MARKUP]]}
     assert new["now"]["best"] == seen
     line = '{"e":"best","t":1,"figure":1,"start":null,"unit":"tps","noise":null,"trials":1,"settings":SETTINGS}\n'

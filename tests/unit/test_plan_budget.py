@@ -21,6 +21,7 @@ from pgdyno.plan.time_budget.budget_reductions import thin
 from pgdyno.plan.time_budget.time_and_disk import estimated_s, loading_s, needed_s, trial_count
 from pgdyno.records import Point
 from pgdyno.units import parse_duration_s
+from tests.present import present
 
 GIB = 1024**3
 
@@ -42,8 +43,7 @@ def plan(**changes: object) -> Plan:
 
 
 def seconds(plan: Plan) -> float:
-    needed = estimated_s(plan, plan.points())
-    assert needed is not None
+    needed = present(estimated_s(plan, plan.points()))
     return needed
 
 
@@ -62,8 +62,7 @@ def test_pauses_count() -> None:
 def test_duration_goes_first() -> None:
     wanted = plan()
     fitted = fit(wanted, room(seconds(wanted) / 2)).plan
-    assert fitted.trial.duration is not None
-    assert 5 <= fitted.trial.duration < 60
+    assert 5 <= present(fitted.trial.duration) < 60
     assert (fitted.trial.repeats, len(fitted.points()), fitted.workload.scale) == (5, 8, 10)
 
 
@@ -106,8 +105,7 @@ def test_points_go_before_a_verdict_between_arms_does(changes: dict[str, object]
 
 def needed(hint: str) -> float:
     """Returns the seconds that a refusal names."""
-    found = re.search(r"about (\w+)", hint)
-    assert found is not None
+    found = present(re.search(r"about (\w+)", hint))
     return parse_duration_s(found[1])
 
 
@@ -349,8 +347,7 @@ def test_a_slow_machine_gets_a_smaller_dataset() -> None:
     assert fit(wanted, room(300)).plan.workload.scale == 100
     fitted = fit(wanted, slow).plan
     assert loading_s(fitted, fitted.points(), 2.0) <= 75
-    needed = needed_s(fitted, fitted.points(), 2.0)
-    assert needed is not None
+    needed = present(needed_s(fitted, fitted.points(), 2.0))
     assert needed <= 300
 
 

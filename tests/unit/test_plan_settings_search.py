@@ -12,6 +12,7 @@ from pgdyno.plan.output.executed_code import executed
 from pgdyno.plan.output.plan_output import search_lines
 from pgdyno.plan.sweeps.settings_space import read_choice
 from pgdyno.records import Point
+from tests.present import present
 
 PLAN = """\
 name = "tuned"
@@ -61,9 +62,8 @@ def test_pairs_and_a_fresh_instance_are_the_default(tmp_path: Path) -> None:
 def test_a_condition_is_part_of_the_plan(tmp_path: Path) -> None:
     over = JIT + 'over.auto_explain.log_min_duration = "1..9"\nwhen.auto_explain.log_min_duration = \'jit == "on"\'\n'
     plan = plan_of(tmp_path, PLAN + SEARCH + over)
-    assert plan.search is not None
-    assert plan.search.when == {"auto_explain.log_min_duration": 'jit == "on"'}
-    assert Plan.from_resolved(plan.as_resolved()).search == plan.search
+    assert present(plan.search).when == {"auto_explain.log_min_duration": 'jit == "on"'}
+    assert Plan.from_resolved(plan.as_resolved()).search == present(plan.search)
     assert 'auto_explain.log_min_duration 1..9 when jit == "on"; 8 pairs' in search_lines(plan)[0]
 
 
@@ -167,8 +167,7 @@ def test_a_reload_needs_no_restart_command(tmp_path: Path) -> None:
 def test_a_budget_shortens_no_trial_of_the_search(tmp_path: Path) -> None:
     loaded = within_budget(load_plan(written(tmp_path, PLAN + SEARCH)), "2h")
     assert loaded.budget is None
-    assert loaded.plan.search is not None
-    assert (loaded.plan.search.budget, loaded.plan.trial.duration) == ("2h", 1.0)
+    assert (present(loaded.plan.search).budget, loaded.plan.trial.duration) == ("2h", 1.0)
 
 
 @pytest.mark.parametrize("budget", ["soon", "0s"])
@@ -182,8 +181,7 @@ def test_tune_adds_a_search_to_a_plan_without_one(tmp_path: Path, dsn: bool) -> 
     path = written(tmp_path, PLAN.replace(*DSN) if dsn else PLAN)
     given = search_overrides(str(path), ["sweep.clients=2"], None)
     plan = load_plan(path, given).plan
-    assert plan.search is not None
-    assert ("shared_buffers" in plan.search.over) is not dsn
+    assert ("shared_buffers" in present(plan.search).over) is not dsn
     assert plan.points()[0].clients == 2
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from pgdyno.plan.model import Workload
 from pgdyno.prepare.dataset import Dataset, StampedTable, read_stamp
+from tests.present import present
 
 
 def marked(**changes: object) -> str:
@@ -28,8 +29,7 @@ def marked(**changes: object) -> str:
 
 
 def test_a_mark_says_what_was_loaded() -> None:
-    stamp = read_stamp(f"my own [text]\n{marked()}")
-    assert stamp is not None
+    stamp = present(read_stamp(f"my own [text]\n{marked()}"))
     assert stamp.dataset == Dataset("pgbench", 2)
     assert stamp.tables == (
         StampedTable("pgbench_branches", 2, 17001),
@@ -39,19 +39,16 @@ def test_a_mark_says_what_was_loaded() -> None:
 
 def test_a_mark_may_say_the_wal_level_of_its_load() -> None:
     old, new = read_stamp(marked()), read_stamp(marked(wal_level="minimal"))
-    assert old is not None
-    assert new is not None
-    assert (old.wal_level, new.wal_level) == (None, "minimal")
+    assert (present(old).wal_level, present(new).wal_level) == (None, "minimal")
     # the same rows
-    assert old.dataset == new.dataset
+    assert present(old).dataset == present(new).dataset
 
 
 def test_the_number_of_tables_is_part_of_sbtest_s_stamp() -> None:
     lines = "sbtest 1 500\nsbtest1 500\nsbtest2 500\n"
     tables = [{"name": f"sbtest{number}", "rows": 500, "oid": 17000 + number} for number in (1, 2)]
     checksum = hashlib.sha256(lines.encode()).hexdigest()
-    stamp = read_stamp(marked(dataset="sbtest", scale=500, tables=tables, checksum=checksum))
-    assert stamp is not None
+    stamp = present(read_stamp(marked(dataset="sbtest", scale=500, tables=tables, checksum=checksum)))
     assert stamp.dataset == Dataset("sbtest", 500, 2) != Dataset("sbtest", 500, 3)
     assert str(stamp.dataset) == "sbtest with 2 tables of 500 rows"
 

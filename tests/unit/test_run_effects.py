@@ -7,6 +7,7 @@ import pytest
 
 from pgdyno.records import EventOutcome, EventRecord
 from pgdyno.run.event_effects import with_effects
+from tests.present import present
 
 Event = dict[str, Any]
 WARMUP_S = 2
@@ -55,8 +56,7 @@ def test_the_stretch_without_service_is_joined_over_seconds() -> None:
     # the kill comes 4 s into measuring, 6 s into the load; no client is served from 6.0 to 8.3
     tps = [*STEADY, 0, 0, 60, 99, 101, 100, 100]
     (found,) = with_effects([record(4.0)], stream(tps, [(5.2, 5.21), (6.0, 8.3)], {4: 4}))
-    effect = found.effect
-    assert effect is not None
+    effect = present(found.effect)
     assert effect.nobody_served_s == pytest.approx(2.3)
     assert effect.first_success_s == pytest.approx(2.3)
     assert (effect.failed, effect.lost, effect.connections_lost, effect.all_away_s) == (4, 4, 4, 0.2)
@@ -68,8 +68,7 @@ def test_the_stretch_without_service_is_joined_over_seconds() -> None:
 def test_catching_up_does_not_hide_the_stretch() -> None:
     tps = [*STEADY, 50, 150, 100, 100, 100]
     (found,) = with_effects([record(4.2)], stream(tps, [(6.2, 6.7)]))
-    assert found.effect is not None
-    assert found.effect.recovered_s == pytest.approx(0.8)
+    assert present(found.effect).recovered_s == pytest.approx(0.8)
 
 
 def test_an_event_without_effect_is_recorded_as_such() -> None:
@@ -100,8 +99,7 @@ def test_an_event_ends_where_the_next_begins() -> None:
 @pytest.mark.parametrize(("began_s", "phases"), [(4.0, [{"name": "a"}]), (2.0, None)])
 def test_too_few_seconds_before_an_event_give_no_recovery_time(began_s: float, phases: object) -> None:
     (found,) = with_effects([record(began_s)], stream([*STEADY, 0, 100, 100, 100], phases=phases))
-    assert found.effect is not None
-    assert (found.effect.before_tps, found.effect.recovered_s) == (None, None)
+    assert (present(found.effect).before_tps, present(found.effect).recovered_s) == (None, None)
 
 
 def test_an_event_that_never_came_has_no_effect() -> None:

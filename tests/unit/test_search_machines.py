@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pgdyno.analyse.capacity import CapacityInterval, capacity_interval
 from pgdyno.experiment.search.capacity_search import Capacity, RateSpan, next_rate
 from pgdyno.experiment.search.peak_search import Peak, PeakEnd, PeakSpan, has_fallen, next_clients
+from tests.present import present
 
 pytestmark = pytest.mark.slow
 
@@ -46,11 +47,10 @@ def test_the_peak_of_a_server_without_noise_is_found(span: PeakSpan, peak: float
     curve = usl(peak, contention)
     found, measured = climb(span, curve)
     assert found.clients is not None
-    assert found.tps is not None
     best = max(curve(n) for n in range(span.fewest, span.most + 1))
-    assert found.tps.mean >= 0.98 * best
+    assert present(found.tps).mean >= 0.98 * best
     highest = max(tps for trials in measured.values() for tps in trials if tps is not None)
-    assert found.tps.mean == pytest.approx(highest)
+    assert present(found.tps).mean == pytest.approx(highest)
     # a curve so flat that it falls by less than what counts as nothing has not fallen
     if found.end is PeakEnd.LIMIT:
         assert curve(span.most) >= 0.97 * best
@@ -62,13 +62,11 @@ def test_with_noise_it_ends_near_the_peak(
 ) -> None:
     curve, chance = usl(peak, contention), random.Random(seed)
     found, measured = climb(span, lambda n: curve(n) * (1 + chance.uniform(-noise, noise)))
-    assert found.clients is not None
-    assert found.alike is not None
     assert found.knee is None or found.knee in measured
-    assert found.alike[0] <= found.clients <= found.alike[1]
+    assert present(found.alike)[0] <= present(found.clients) <= present(found.alike)[1]
     best = max(curve(n) for n in range(span.fewest, span.most + 1))
     # both the climb's end and the choice may be off by the noise, the grid by what it leaves out
-    assert curve(found.clients) >= (1 - 2 * noise) ** 2 * 0.97 * best
+    assert curve(present(found.clients)) >= (1 - 2 * noise) ** 2 * 0.97 * best
     steps = math.log2(span.most / span.fewest) + 14
     assert sum(map(len, measured.values())) <= steps * span.repeats
 
@@ -81,9 +79,8 @@ def test_a_server_that_fails_above_some_clients_is_not_asked_twice(span: PeakSpa
         assert found == Peak(PeakEnd.FAILED)
         return
     assert found.end is (PeakEnd.LIMIT if limit >= span.most else PeakEnd.FAILED)
-    assert found.clients is not None
     best = min(limit, span.most)
-    assert found.clients <= best < found.clients * 1.25 + 1
+    assert present(found.clients) <= best < present(found.clients) * 1.25 + 1
 
 
 def test_when_throughput_has_fallen() -> None:
@@ -126,11 +123,9 @@ def test_the_capacity_of_a_server_without_noise_lies_in_the_interval(span: RateS
     elif true >= span.highest:
         assert found == Capacity(span.highest, None)
     else:
-        assert found.met is not None
-        assert found.missed is not None
-        assert found.met <= true < found.missed
+        assert present(found.met) <= true < present(found.missed)
         # rates have four digits
-        assert found.missed <= found.met * (1 + span.precision) * 1.002
+        assert present(found.missed) <= present(found.met) * (1 + span.precision) * 1.002
 
 
 @given(RATE_SPANS, st.floats(0.5, 20000), st.integers(0, 2**32), st.floats(0, 0.3))

@@ -9,14 +9,14 @@ import pytest
 from pgdyno.plan.sql_comments import BLANKS
 from pgdyno.synthesise.transactions import Kind, statement_kind
 from pgdyno.synthesise.variables import is_insert
+from tests.present import present
 
 COMMENTS = ["", " \n\t", "-- a\n", "--\n", "/**/", "/***/", "/* * / ** */", "/*a*//*b*/ -- c\n ", "/* a /* b */ c */"]
 
 
 @pytest.mark.parametrize("comments", COMMENTS)
 def test_comments_are_matched_as_a_whole(comments: str) -> None:
-    match = re.match(BLANKS, f"{comments}INSERT")
-    assert match is not None
+    match = present(re.match(BLANKS, f"{comments}INSERT"))
     assert match[0] == comments
     assert is_insert(f"{comments}INSERT INTO t")
     assert statement_kind(f"{comments}COMMIT") is Kind.END
@@ -24,8 +24,7 @@ def test_comments_are_matched_as_a_whole(comments: str) -> None:
 
 @pytest.mark.parametrize("text", ["/*", "/* a", "/* /* */", "- a", "/ a"])
 def test_what_is_no_comment_is_not_matched(text: str) -> None:
-    match = re.match(BLANKS, text)
-    assert match is not None
+    match = present(re.match(BLANKS, text))
     assert match[0] == ""
 
 

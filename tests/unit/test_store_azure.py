@@ -13,6 +13,7 @@ from pgdyno.store.object_storage.address import Address
 from pgdyno.store.object_storage.runs import copy_run, open_run, upload
 from pgdyno.targets import Home
 from tests.azurite import azurite
+from tests.present import present
 from tests.s3 import environment
 from tests.unit.archive_sample import run_of
 
@@ -32,14 +33,12 @@ def test_runs_on_azure(tmp_path: Path) -> None:
         # two that begin at once: the service lets one manifest in
         with pytest.raises(StoreError, match=r"cannot write az://bench/runs/.*: it already exists"):
             objects.write(b"{}", at / "manifest.json", only_new=True)
-        found = objects.find_object(at / "manifest.json")
-        assert found is not None
+        found = present(objects.find_object(at / "manifest.json"))
         objects.write(b"{}", at / "manifest.json")
         with pytest.raises(StoreError, match="it was changed while the run was read"):
             objects.fetch(found, tmp_path / "x")
         objects.write(secrets.token_bytes(12 << 20), Address.of("az://bench/large"))
-        large = objects.find_object(Address.of("az://bench/large"))
-        assert large is not None
+        large = present(objects.find_object(Address.of("az://bench/large")))
         objects.fetch(large, tmp_path / "large")
         assert (tmp_path / "large").stat().st_size == 12 << 20
         with pytest.raises(StoreError, match="cannot list az://nowhere/x: there is no bucket nowhere"):

@@ -21,6 +21,7 @@ from pgdyno.store import RunFolder, load_run
 from pgdyno.store.run_folder import SPOOL
 from pgdyno.store.safe_files import write_durably
 from pgdyno.store.trial_tables import TABLES
+from tests.present import present
 from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import SETTINGS, add_trial, sample_manifest, sample_record
 
@@ -260,18 +261,16 @@ for first in sys.stdin:
         text=True,
         bufsize=1,
     ) as parent:
-        assert parent.stdin is not None
-        assert parent.stdout is not None
         for first in range(1, 6001, 1000):
-            parent.stdin.write(f"{first}\n")
-            pid, number = parent.stdout.readline().split()
+            present(parent.stdin).write(f"{first}\n")
+            pid, number = present(parent.stdout).readline().split()
             assert int(number) == first
             time.sleep(moments.uniform(0, 0.15))
             os.kill(int(pid), signal.SIGKILL)
-            while parent.stdout.readline() != "killed\n":
+            while present(parent.stdout).readline() != "killed\n":
                 pass
             read_all(folder)
-        parent.stdin.close()
+        present(parent.stdin).close()
     numbers = {record.number for record in folder.trials()}
     assert {1, 1001, 2001, 3001, 4001, 5001} <= numbers
 

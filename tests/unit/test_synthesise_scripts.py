@@ -23,6 +23,7 @@ from pgdyno.synthesise.scripts import has_command
 from pgdyno.synthesise.transactions import Left, Loop, Statement, fold, repeats
 from tests.captured_load import CapturedLoad
 from tests.forked import run_pgdyno
+from tests.present import present
 
 pytestmark = pytest.mark.slow
 
@@ -546,8 +547,7 @@ def test_a_folded_sequence_unfolds(sequence: tuple[int, ...]) -> None:
 def test_constants_are_read_as_they_were_written(texts: list[str]) -> None:
     sql = "SELECT * FROM t WHERE " + " AND ".join(f"a = {literal(each, Form.TEXT)}" for each in texts)
     found = ConstantReader("SELECT * FROM t WHERE " + " AND ".join(f"a = ${place}" for place, _ in enumerate(texts, 1)))
-    read = found.read(sql, ())
-    assert read is not None
+    read = present(found.read(sql, ()))
     # a text with a colon is written with escapes
     plain = [place for place, form in enumerate(read.forms) if form is Form.TEXT]
     assert [read.values[place] for place in plain] == [texts[place] for place in plain]
@@ -556,8 +556,7 @@ def test_constants_are_read_as_they_were_written(texts: list[str]) -> None:
 def test_a_list_of_many_constants_is_read_at_once() -> None:
     count = 20_000
     listed = ", ".join(f"${number}" for number in range(1, count + 1))
-    found = ConstantReader(f"SELECT {listed}").read(f"SELECT {', '.join(map(str, range(count)))}", ())
-    assert found is not None
+    found = present(ConstantReader(f"SELECT {listed}").read(f"SELECT {', '.join(map(str, range(count)))}", ()))
     assert found.values == tuple(map(str, range(count)))
 
 
@@ -571,8 +570,7 @@ def test_a_list_of_many_constants_is_read_at_once() -> None:
     ],
 )
 def test_all_kinds_of_constants(sql: str, values: tuple[str | None, ...]) -> None:
-    read = ConstantReader("select $1, $2, $3").read(sql.replace(" ,", ","), ())
-    assert read is not None
+    read = present(ConstantReader("select $1, $2, $3").read(sql.replace(" ,", ","), ()))
     assert read.values == values
 
 

@@ -15,18 +15,17 @@ from pgdyno.targets.cluster.processes import ProcessId, descendants, identify, s
 from pgdyno.targets.cluster.subprocesses import clean_environment, run_program
 from pgdyno.targets.http_requests import public_url
 from pgdyno.targets.server_user import Account, Relation
+from tests.present import present
 
 OWN = Account("own", os.geteuid(), os.getegid(), Relation.SAME)
 
 
 def test_a_process_and_its_end() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    process = identify(child.pid)
-    assert process is not None
+    process = present(identify(child.pid))
     assert process.is_alive()
     assert ProcessId(child.pid, process.start_ticks + 1).is_alive() is False
-    own = identify(os.getpid())
-    assert own is not None
+    own = present(identify(os.getpid()))
     assert process in descendants(own)
     process.send(signal.SIGKILL)
     while process.is_alive():

@@ -7,6 +7,7 @@ from pgdyno.records.wait_classes import WAIT_CLASSES
 from pgdyno.report.charts.palette import TIMELINE_COLOURS
 from pgdyno.report.terminal import timeline
 from pgdyno.watch import chart
+from tests.present import present
 
 PYTHON = Path(__file__).parents[2] / "python" / "pgdyno"
 
@@ -21,14 +22,12 @@ def test_terminals_have_a_colour_and_a_letter_for_each_class_of_waits() -> None:
 
 def test_the_page_of_a_report_has_the_colours_of_its_printed_form() -> None:
     script = (PYTHON / "report" / "page" / "timeline.js").read_text()
-    table = re.search(r"COLOUR = \{(.*?)\}", script, re.DOTALL)
-    assert table is not None
+    table = present(re.search(r"COLOUR = \{(.*?)\}", script, re.DOTALL))
     assert dict(re.findall(r'"([^"]+)": "([^"]+)"', table[1])) == TIMELINE_COLOURS
     assert set(TIMELINE_COLOURS) >= set(WAIT_CLASSES)
 
 
 def test_the_live_page_has_a_colour_for_each_class_of_waits() -> None:
     script = (PYTHON / "live" / "static" / "charts.js").read_text()
-    table = re.search(r"WAITS = \[(.*)\];", script)
-    assert table is not None
+    table = present(re.search(r"WAITS = \[(.*)\];", script))
     assert re.findall(r'\["([^"]+)",', table[1]) == list(WAIT_CLASSES)

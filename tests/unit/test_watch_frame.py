@@ -11,6 +11,7 @@ from pgdyno.watch.buckets import Bucket, Fold, Row
 from pgdyno.watch.chart import class_of
 from pgdyno.watch.frame import Blocker, Cpu, Disk, Frame, Point, Process, Statement, frame_of, stepped
 from pgdyno.watch.polling import Session, Totals
+from tests.present import present
 from tests.unit.watch_sample import CPU, buckets, connected, history, line, row, sample, second, session, start, waits
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "watch.md"
@@ -26,12 +27,10 @@ def test_a_second_holds_its_looks_and_the_samples_at_its_end() -> None:
     assert frame.tps == pytest.approx(1000 - 13 + 2)
     assert frame.cache_hit == pytest.approx(0.9)
     assert frame.wal_bytes_per_s == pytest.approx(2e6)
-    assert frame.cpu is not None
-    assert frame.cpu.busy == pytest.approx(0.7)
-    assert frame.cpu.steal == pytest.approx(0.05)
+    assert present(frame.cpu).busy == pytest.approx(0.7)
+    assert present(frame.cpu).steal == pytest.approx(0.05)
     # that of the data directory, though another is busier
-    assert frame.disk is not None
-    assert (frame.disk.device, frame.disk.written_bytes_per_s) == ("vda", 3e6)
+    assert (present(frame.disk).device, present(frame.disk).written_bytes_per_s) == ("vda", 3e6)
     assert (frame.processes[0].pid, frame.processes[0].cpu, frame.processes[0].who) == (4711, 0.5, "alice@shop")
     assert (frame.sessions, frame.oldest_transaction_s) == (40, 1.5)
 
@@ -92,8 +91,7 @@ def test_missing_data_is_reported_once() -> None:
 def test_counters_that_went_back_give_no_rate() -> None:
     told = buckets(3)
     assert told[-1].polled is not None
-    before = told[0].polled
-    assert before is not None
+    before = present(told[0].polled)
     assert frame_of(told[-1:], replace(before, commits=1e9), queries=False).tps is None
 
 
@@ -200,7 +198,6 @@ def test_busy_cores_are_not_busier_than_all_of_the_time() -> None:
     bucket = Bucket(1.0)
     # as the kernel counted on two busy cores
     bucket.samples["cpu"] = [Row(1.000016, {}, CPU | {"user": 0.995, "system": 0.01, "iowait": 0.0, "steal": 0.0})]
-    cpu = frame_of([bucket], None, queries=False).cpu
-    assert cpu is not None
+    cpu = present(frame_of([bucket], None, queries=False).cpu)
     assert cpu.busy == pytest.approx(1.0)
     assert cpu.busy <= 1.0
