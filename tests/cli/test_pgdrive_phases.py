@@ -229,8 +229,7 @@ def test_errors_in_a_phases_file_are_reported_before_connecting(
     (tmp_path / "phases.toml").write_text(text)
     for check in ((), ("--check",)):
         done = run("pgdrive", *ARGS, "--phases=phases.toml", *check, env={"PGHOST": "/nowhere"})
-        assert done.returncode == 1
-        assert done.stdout == ""
+        assert (done.returncode, done.stdout) == (1, "")
         if said is None:
             assert done.stderr.startswith("pgdrive: error: phases.toml:2: is not TOML: ")
         else:

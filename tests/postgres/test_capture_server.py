@@ -398,9 +398,7 @@ def test_sessions_are_sampled_by_wait_and_pgdynos_own_are_not(logging_server: Ow
             samples.sample()
         holder.execute("SELECT pg_advisory_unlock(1)")
         thread.join()
-    assert samples.now == "2 sessions"
-    assert samples.most_sessions == 2
-    assert samples.transactions == 4
+    assert (samples.now, samples.most_sessions, samples.transactions) == ("2 sessions", 2, 4)
     assert [(each.wait, each.sessions) for each in samples.waits()] == [("Lock:advisory", 1.0)]
     samples.close()
 

@@ -315,8 +315,7 @@ def test_a_client_that_gives_up_leaves_the_others_counted(
 def test_the_first_to_give_up_may_end_all(ledger: Ledger, tmp_path: Path, io: str) -> None:
     args = (*scripts(tmp_path, "aborts"), "-c", "6", "-j", "3", "-T", "60", "--exit-on-abort", f"--io={io}")
     load = run_load(ledger.environment, tmp_path / "load", *args)
-    assert load.exit_code == 2
-    assert load.end["outcome"] == "aborted"
+    assert (load.exit_code, load.end["outcome"]) == (2, "aborted")
     counts = load.verify()
     assert counts.failed == load.end["clients_aborted"] == 1
     check_rows(load, ledger.rows())
@@ -347,9 +346,7 @@ def test_sessions_that_the_server_ends_are_counted(ledger: Ledger, tmp_path: Pat
     load = running.finish()
     assert load.exit_code == 2
     load.verify()
-    assert load.end["clients_aborted"] == 3
-    assert load.ended_with_client == 3
-    assert load.end["in_flight"] == 0
+    assert (load.end["clients_aborted"], load.ended_with_client, load.end["in_flight"]) == (3, 3, 0)
     check_rows(load, ledger.rows(), killed=True)
 
 

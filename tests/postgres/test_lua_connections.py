@@ -65,8 +65,7 @@ def test_a_client_has_several_connections(server: Server, tmp_path: Path, io: st
     done = drive(server, given, f"--lua-opt=db-ps-mode={mode}", f"--io={io}", "-c", "3", "-t", "3", "--events=-")
     assert done.returncode == 0, done.stderr
     end = json.loads(done.stdout.splitlines()[-1])
-    assert end["succeeded"] == 9
-    assert end["statements"]["reconnects"] == 9
+    assert (end["succeeded"], end["statements"]["reconnects"]) == (9, 9)
 
 
 CAUGHT = """

@@ -74,8 +74,7 @@ def test_a_run_is_served_exported_and_shown(warm_home: Home, tmp_path: Path) -> 
         assert process.returncode == 0, said
     (trial,) = met["pgdyno_trial"].samples
     folder = the_run(tmp_path)
-    assert trial.labels["run"] == folder.name
-    assert trial.labels["slug"] == "0001-a-c3"
+    assert (trial.labels["run"], trial.labels["slug"]) == (folder.name, "0001-a-c3")
     assert met["pgdyno_clients"].samples[0].value == 3
     assert any(sample.labels.get("kind") == "client backend" for sample in met["pgdyno_processes_number"].samples)
 

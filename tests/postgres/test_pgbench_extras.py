@@ -51,8 +51,7 @@ def test_the_histogram_log_is_read_by_other_tools(loaded: Server, tmp_path: Path
         pass
     reader.close()
     end = json.loads(results.read_text())
-    assert end["outcome"] == "finished"
-    assert end["exit_code"] == 0
+    assert (end["outcome"], end["exit_code"]) == ("finished", 0)
     assert whole.get_total_count() == end["succeeded"] > 0
     assert_p99_of(whole, end["latency_ns"]["p99"])
     lines = [line for line in log.read_text().splitlines() if not line.startswith(("#", '"'))]

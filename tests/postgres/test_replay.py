@@ -44,8 +44,7 @@ def test_sessions_keep_their_order_and_have_connections_of_their_own(
     done = replay(table, tmp_path, sample, f"--pace={pace}", f"--io={io}", "-j", "2")
     assert (done.code, done.disagreements) == (0, {}), done.errors
     assert (done.replay["done"], done.replay["not_started"]) == (1000, 0)
-    assert done.end["succeeded"] == 1000
-    assert done.events[0]["clients"] == 4
+    assert (done.end["succeeded"], done.events[0]["clients"]) == (1000, 4)
     order = "SELECT session, array_agg(n ORDER BY id) AS n, count(DISTINCT pid) AS pids FROM replayed GROUP BY 1"
     expected = "SELECT array_agg(n ORDER BY n) FROM generate_series(0, 49) AS n"
     assert value(table, f"SELECT count(*) FROM ({order}) s WHERE n = ({expected}) AND pids = 1") == 20
@@ -132,8 +131,7 @@ def test_a_message_with_a_value_does_not_make_endless_errors(table: Server, tmp_
     errors = replay(table, tmp_path, sample).end["errors"]
     counts = {(each["sqlstate"], each["message"]): each["count"] for each in errors}
     assert sum(counts.values()) == 151
-    assert counts["42703", "(other messages)"] == 50
-    assert counts["22012", "(other messages)"] == 1
+    assert (counts["42703", "(other messages)"], counts["22012", "(other messages)"]) == (50, 1)
     assert len(counts) == 102
 
 
@@ -271,9 +269,7 @@ def test_an_interrupted_replay_leaves_no_statement_running(table: Server, tmp_pa
         assert load.process.returncode == 130
         load.await_active(0)
     end = json.loads(events.read_text().splitlines()[-1])
-    assert end["outcome"] == "interrupted"
-    assert end["replay"]["not_started"] == 4
-    assert end["in_flight"] == 3
+    assert (end["outcome"], end["replay"]["not_started"], end["in_flight"]) == ("interrupted", 4, 3)
 
 
 @pytest.mark.long

@@ -262,8 +262,7 @@ def test_a_model_is_compared_with_its_capture(warm_home: Home, tmp_path: Path) -
     (trial,) = RunFolder.open(folder).trials()
     assert trial.likeness is not None
     # each command of the scripts is in its class
-    assert trial.likeness.outside == 0
-    assert trial.likeness.not_modelled == 0
+    assert (trial.likeness.outside, trial.likeness.not_modelled) == (0, 0)
     assert [each for each in trial.likeness.classes if not each.calls] == []
     # also where several scripts have the same statement
     assert all(each.p50_us and each.p99_us for each in trial.likeness.classes if each.calls > each.errors)

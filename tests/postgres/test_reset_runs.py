@@ -102,8 +102,7 @@ def test_a_later_run_finds_what_an_earlier_one_made(
     page = next(tmp_path.glob("pgdyno-runs/*/report.html")).read_text()
     assert "Preparing 2 trials took " in page
     stored = json.loads(next(tmp_path.glob("pgdyno-runs/*/trials/0002-*/trial.json")).read_text())
-    assert stored["prepare"]["method"] == method
-    assert stored["consistency"]["scope"] == "full"
+    assert (stored["prepare"]["method"], stored["consistency"]["scope"]) == (method, "full")
     code, _, err = run(environment, plan(method))
     assert code == ExitCode.OK, err
     (third,) = trials(tmp_path)

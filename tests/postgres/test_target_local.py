@@ -30,8 +30,7 @@ def test_a_server_from_a_folder(warm_home: Home, installed: Installation) -> Non
     spec = LocalTarget(kind="local", bin=str(installed.bin), settings={"work_mem": "7MB"})
     with open_target("mine", spec, home=warm_home, progress=SilentProgress()) as server:
         facts = server.facts()
-    assert facts.version == installed.version
-    assert facts.settings_changed["work_mem"] == "7MB"
+    assert (facts.version, facts.settings_changed["work_mem"]) == (installed.version, "7MB")
     assert not server.data_directory.exists()
 
 

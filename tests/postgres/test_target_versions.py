@@ -43,8 +43,7 @@ def test_every_version_is_prepared_and_checked_alike(home: Home, version: str, m
             assert 0.5 < (prepared.page_cache_share or 0) < 1
             found = preparer.check()
             assert found is not None
-            assert found.violations == []
-            assert found.counts["pgbench_accounts"] == 100_000
+            assert (found.violations, found.counts["pgbench_accounts"]) == ([], 100_000)
         facts = server.facts()
     assert facts.version.startswith(f"{version}.")
     assert facts.settings_changed["work_mem"] == "7MB"

@@ -361,8 +361,7 @@ def test_a_wrong_mix_fails_the_trial(hammerdb: Loaded) -> None:
     assert "error: the mix is not the one asked for: " in done.stderr
     assert "Payment " in done.stderr
     end = json.loads(done.stdout.splitlines()[-1])
-    assert end["exit_code"] == 3
-    assert end["outcome"] == "refused"
+    assert (end["exit_code"], end["outcome"]) == (3, "refused")
     assert end["message"] == end["tpcc"]["refused"]
     assert "the mix is not" in end["message"]
     assert {one["name"]: one["as_asked"] for one in end["tpcc"]["mix"]}["Payment"] is False

@@ -18,8 +18,7 @@ def test_the_knee_is_the_fewest_clients_shown_to_have_95_percent_of_the_peak() -
     found = curve({4: [500, 501, 502], 8: [978, 980, 982], 16: [998, 1000, 1002], 32: [940, 945, 950]})
     assert found.peak.clients == 16
     assert found.knee is not None
-    assert found.knee.clients == 8
-    assert found.warnings == ()
+    assert (found.knee.clients, found.warnings) == (8, ())
 
 
 def test_a_knee_that_noise_may_have_made_is_not_determined() -> None:

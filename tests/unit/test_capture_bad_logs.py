@@ -138,8 +138,7 @@ def test_nul_bytes_and_other_bytes_that_are_no_text(format_: str, tmp_path: Path
     first, second, rest = log.partition(b"SELECT 3")
     found = captured(tmp_path, first.replace(b"two", b"t\0w\xffo") + b"\0\0\0".join([second, b""]) + rest)
     assert found.texts == ["SELECT 1", "SELECT 'tw\ufffdo\n2'", "SELECT 3"]
-    assert found.left_out["not-utf8"] == (1, "2")
-    assert found.left_out["nul-bytes"][0] == 2
+    assert (found.left_out["not-utf8"], found.left_out["nul-bytes"][0]) == ((1, "2"), 2)
 
 
 @formats
@@ -225,8 +224,7 @@ def test_small_blocks_and_parts_give_the_same_capture(
     monkeypatch.setattr(log_blocks, "BLOCK_BYTES", 1500)
     monkeypatch.setattr(capture_table, "PART_BYTES", 2000)
     small = captured(folders[1], log)
-    assert small.rows == large.rows
-    assert small.capture == large.capture
+    assert (small.rows, small.capture) == (large.rows, large.capture)
     assert len(small.statements) == 18 * 5
     assert {row["transaction"] for row in small.statements if row["session"] == 1} == set(range(6))
 

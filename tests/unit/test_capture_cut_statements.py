@@ -84,8 +84,7 @@ def test_the_last_statement_is_left_out_in_each_file_and_in_each_block_size(
 )
 def test_what_may_be_cut_is_left_out(lines: str, tmp_path: Path) -> None:
     found = captured(tmp_path, log("SELECT 1", f"DELETE FROM cart{lines}", "SELECT 3"))
-    assert found.texts == ["SELECT 1", "SELECT 3"]
-    assert found.left_out["not-whole"] == (1, "2")
+    assert (found.texts, found.left_out["not-whole"]) == (["SELECT 1", "SELECT 3"], (1, "2"))
 
 
 @pytest.mark.parametrize(
@@ -123,8 +122,7 @@ def test_a_log_without_the_lines_that_continue_statements_is_refused(tmp_path: P
 
 def test_a_line_with_spaces_in_a_log_with_tabs_is_of_another_program(tmp_path: Path) -> None:
     found = captured(tmp_path, log("SELECT\n\t1", "SELECT 2\n  of another program", "SELECT 3"))
-    assert found.texts == ["SELECT\n1", "SELECT 3"]
-    assert found.left_out["not-whole"] == (1, "3")
+    assert (found.texts, found.left_out["not-whole"]) == (["SELECT\n1", "SELECT 3"], (1, "3"))
 
 
 def test_lines_that_are_shortened_to_a_limit_are_left_out(tmp_path: Path) -> None:
@@ -194,8 +192,7 @@ def test_the_text_of_an_error_that_may_be_cut_is_left_out(tmp_path: Path) -> Non
     text = log("SELECT 1") + BEGIN.format(5) + "ERROR:  division by zero\n"
     text += BEGIN.format(5) + "STATEMENT:  DELETE FROM cart\nWHERE id = 1/0\n" + log("SELECT 3").replace(":00.", ":01.")
     found = captured(tmp_path, text)
-    assert found.texts == ["SELECT 1", "SELECT 3"]
-    assert found.left_out["not-whole"] == (1, "3")
+    assert (found.texts, found.left_out["not-whole"]) == (["SELECT 1", "SELECT 3"], (1, "3"))
 
 
 def test_json_that_was_written_again_is_whole(tmp_path: Path) -> None:

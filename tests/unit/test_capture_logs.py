@@ -407,8 +407,7 @@ def test_a_session_of_an_unknown_database_is_of_the_only_known_one(tmp_path: Pat
     other.mkdir()
     log += [Entry("connection authorized: user=app database=wiki", pid=6), done("SELECT 3", pid=6)]
     found = captured(other, stderr(log, "{stamp} [{pid}] "), options=replace(KEPT, database="shop"))
-    assert found.texts == ["SELECT 2"]
-    assert found.left_out["other-database"] == (2, "1")
+    assert (found.texts, found.left_out["other-database"]) == (["SELECT 2"], (2, "1"))
 
 
 def test_a_database_that_the_log_does_not_have_is_an_error(tmp_path: Path) -> None:

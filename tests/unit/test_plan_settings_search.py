@@ -48,8 +48,7 @@ def plan_of(folder: Path, text: str) -> Plan:
 
 def test_pairs_and_a_fresh_instance_are_the_default(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, PLAN + SEARCH)
-    assert plan.trial.repeats == 8
-    assert plan.target["pg18"].instance_count == 2
+    assert (plan.trial.repeats, plan.target["pg18"].instance_count) == (8, 2)
     again = Plan.from_resolved(plan.as_resolved())
     assert (again.search, again.target, again.trial.repeats) == (plan.search, plan.target, 8)
     kept = plan_of(tmp_path, (PLAN + SEARCH).replace('"18"', '"18"\nkeep_data = true'))

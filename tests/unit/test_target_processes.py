@@ -80,8 +80,7 @@ def test_programs_see_little_of_our_environment(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     environment = clean_environment("/opt/lib")
     assert set(environment) <= {"PATH", "TZ", "LC_ALL", "LD_LIBRARY_PATH", "LD_PRELOAD"}
-    assert environment["TZ"] == "Asia/Tokyo"
-    assert environment["LD_LIBRARY_PATH"] == "/opt/lib"
+    assert (environment["TZ"], environment["LD_LIBRARY_PATH"]) == ("Asia/Tokyo", "/opt/lib")
     status, output = run_program(["/bin/sh", "-c", "pwd; umask; echo $LC_ALL; exit 3"], OWN, environment)
     assert (status, output) == (3, "/\n0077\nC\n")
 

@@ -63,8 +63,7 @@ def test_the_chart_is_stacked_from_zero_with_a_line_at_the_processors() -> None:
     lines = stacked([{"CPU": 2.0, "Lock": 2.0}] * 3, 12, 8, 2.0)
     assert [line.plain[-3:] for line in lines] == [*["███"] * 4, "╌╌╌", *["███"] * 3]
     styles = [str(line.spans[-1].style) for line in lines]
-    assert styles[0] == "red"
-    assert styles[-1] == "green"
+    assert (styles[0], styles[-1]) == ("red", "green")
     plain = [line.plain[-3:] for line in stacked([{"CPU": 2.0, "Lock": 2.0}] * 3, 12, 8, None, colours=False)]
     assert plain == ["LLL"] * 4 + ["CCC"] * 4
 
