@@ -173,55 +173,6 @@ def logged(folder: Path) -> list[list[str]]:
     return [line.split(" ") for file in files for line in file.read_text().splitlines()]
 
 
-@pytest.mark.parametrize(
-    "extra",
-    [
-        (),
-        ("--log-prefix=some_log",),
-        ("-R", "2000"),
-        ("-R", "2000", "-L", "10000", "--failures-detailed"),
-        ("--max-tries=3",),
-        ("-R", "2000", "--max-tries=3"),
-        ("--sampling-rate=0.5",),
-    ],
-)
-def test_logs_have_the_same_columns(pair: Pair, tmp_path: Path, extra: tuple[str, ...]) -> None:
-    args = ("-S", "-n", "-l", "-c", "2", "-j", "2", "-t", "50", "--random-seed=3", *extra)
-    done = pair.both(*args, folder=tmp_path)
-    assert [one.returncode for one in done] == [0, 0], done
-    logs = [logged(tmp_path / database) for database in DATABASES]
-    # client, transaction and script; the third column is a latency
-    keys = [sorted((int(line[0]), int(line[1]), line[3], len(line)) for line in log) for log in logs]
-    assert keys[0] == keys[1]
-    for log in logs:
-        assert all(int(line[2]) > 0 and int(line[5]) < 10**6 for line in log)
-    names = [
-        sorted(re.sub(r"\.\d+", ".PID", file.name, count=1) for file in (tmp_path / database).iterdir())
-        for database in DATABASES
-    ]
-    assert names[0] == names[1]
-
-
-def test_failed_transactions_are_logged_alike(pair: Pair, tmp_path: Path) -> None:
-    script = tmp_path / "conflict.sql"
-    raises = "DO $$ BEGIN RAISE SQLSTATE '40001'; END $$;"
-    script.write_text(f"\\set odd random(0, 1)\nBEGIN;\n\\if :odd\n{raises}\n\\endif\nEND;\n")
-    for extra in ((), ("--failures-detailed",), ("--failures-detailed", "--max-tries=2")):
-        folder = tmp_path / f"with-{len(extra)}"
-        folder.mkdir()
-        args = ("-f", str(script), "-n", "-l", "-t", "40", "--random-seed=7", "--verbose-errors", *extra)
-        theirs, ours = pair.both(*args, folder=folder)
-        assert_same_words(shape(ours.stdout), shape(theirs.stdout))
-        assert_same_words(normalised(ours.stderr), normalised(theirs.stderr))
-        failed, succeeded = [], []
-        for database in DATABASES:
-            lines = logged(folder / database)
-            failed.append([[*line[:4], *line[6:]] for line in lines if not line[2].isdigit()])
-            succeeded.append([[*line[:2], line[3], *line[6:]] for line in lines if line[2].isdigit()])
-        assert failed[0] == failed[1] != []
-        assert succeeded[0] == succeeded[1] != []
-
-
 def test_aggregates_have_the_same_columns(pair: Pair, tmp_path: Path) -> None:
     script = tmp_path / "pauses.sql"
     script.write_text("SELECT 1;\n\\sleep 5 ms\n")
@@ -235,14 +186,6 @@ def test_aggregates_have_the_same_columns(pair: Pair, tmp_path: Path) -> None:
         # a second of a loaded machine may have nothing
         assert all(int(line[4]) <= int(line[5]) for line in log[1:] if int(line[1]) > 0)
         assert all(line[6:] == ["0"] * 9 for line in log)
-
-
-def test_a_connection_for_each_transaction(pair: Pair, tmp_path: Path) -> None:
-    theirs, ours = pair.both("-S", "-C", "-c", "3", "-j", "2", "-t", "20", folder=tmp_path)
-    assert theirs.returncode == ours.returncode == 0, ours.stderr
-    assert_same_words(shape(ours.stdout), shape(theirs.stdout))
-    assert "average connection time = " in ours.stdout
-    assert "(including reconnection times)" in ours.stdout
 
 
 COMMAND_LINES = [

@@ -117,15 +117,6 @@ def test_a_serializable_pipeline_can_be_prepared(loaded: Server, tmp_path: Path)
     assert done.stderr.count("client 0 executing script ") == 10
 
 
-@pytest.mark.parametrize("io", ["epoll", "io_uring"])
-@pytest.mark.parametrize("protocol", ["simple", "prepared"])
-def test_connections_for_each_transaction(loaded: Server, protocol: str, io: str) -> None:
-    done = drive(loaded, "-S", "-C", "-c", "4", "-j", "2", "-t", "25", "-M", protocol, f"--io={io}")
-    assert done.returncode == 0, done.stderr
-    assert "actually processed: 100/100" in done.stdout
-    assert float(done.stdout.split("average connection time = ")[1].split()[0]) > 0
-
-
 def test_connection_times_add_up_to_the_time_of_the_threads(loaded: Server) -> None:
     done = drive(loaded, "-S", "-C", "-c", "32", "-j", "1", "-T", "2")
     assert done.returncode == 0, done.stderr

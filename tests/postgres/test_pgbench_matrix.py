@@ -63,6 +63,10 @@ LOGS = [
     ("-S", "-c", "4", "-j", "2", "-t", "30", "-L", "10000"),
     ("-S", "-C", "-c", "3", "-j", "3", "-t", "10"),
     ("-b", "select-only@2", "-b", "simple-update@3", "-c", "3", "-j", "3", "-t", "20"),
+    ("-S", "-c", "2", "-j", "2", "-t", "30", "--log-prefix=some_log"),
+    ("-S", "-c", "2", "-t", "30", "-R", "2000", "-L", "10000", "--failures-detailed"),
+    ("-S", "-c", "2", "-t", "30", "--max-tries=3"),
+    ("-S", "-c", "2", "-t", "30", "-R", "2000", "--max-tries=3"),
 ]
 
 
@@ -74,24 +78,48 @@ def test_logs_have_the_same_lines(pair: Pair, tmp_path: Path, args: tuple[str, .
     # client, number, script and the number of columns
     keys = [sorted((int(line[0]), int(line[1]), line[3], len(line)) for line in log) for log in (theirs, ours)]
     assert keys[0] == keys[1] != []
+    assert all(int(line[2]) > 0 and int(line[5]) < 10**6 for line in ours if line[2].isdigit())
+    named = [
+        sorted(re.sub(r"\.\d+", ".PID", file.name, count=1) for file in (tmp_path / database).iterdir())
+        for database in DATABASES
+    ]
+    assert named[0] == named[1]
 
 
-RETRIES = [(), ("--failures-detailed",), ("-R", "2000"), ("-R", "2000", "-L", "60000", "--failures-detailed")]
+TRIES = "--max-tries=3"
+RETRIES = [
+    (TRIES,),
+    (TRIES, "--failures-detailed"),
+    (TRIES, "-R", "2000"),
+    (TRIES, "-R", "2000", "-L", "60000", "--failures-detailed"),
+    # the messages of several clients come in any order
+    ("--verbose-errors", "-c", "1"),
+    ("--verbose-errors", "-c", "1", "--failures-detailed", TRIES),
+]
 
 
 @pytest.mark.parametrize("extra", RETRIES, ids=" ".join)
 def test_retries_are_logged_and_summed_up_alike(pair: Pair, tmp_path: Path, extra: tuple[str, ...]) -> None:
     file = script(tmp_path, CONFLICTS)
     # one thread: those of pgbench count the failures and retries of a command without a lock, and lose some
-    args = ("-n", "-l", "-f", file, "-c", "3", "-j", "1", "-t", "30", "--random-seed=4", "--max-tries=3", "-r", *extra)
+    args = ("-n", "-l", "-f", file, "-c", "3", "-j", "1", "-t", "30", "--random-seed=4", "-r", *extra)
     done = pair.both(*args, folder=tmp_path)
     assert [one.returncode for one in done] == [0, 0], done
     assert_same_words(summary(done[1].stdout), summary(done[0].stdout))
+    if "--verbose-errors" in extra:
+        assert_same_words(normalised(done[1].stderr), normalised(done[0].stderr))
     logs = [logged(tmp_path / database) for database in DATABASES]
     # all but the latency and the instants; the last column has the retries
     said = [
         sorted(
-            (line[0], int(line[1]), "ok" if line[2].isdigit() else line[2], line[3], len(line), line[-1])
+            (
+                line[0],
+                int(line[1]),
+                "ok" if line[2].isdigit() else line[2],
+                line[3],
+                len(line),
+                line[-1] * (TRIES in extra),
+            )
             for line in log
         )
         for log in logs

@@ -52,49 +52,6 @@ def loaded(server: Server) -> Server:
     return server
 
 
-def test_init_makes_pgbenchs_tables(loaded: Server) -> None:
-    assert value(loaded, "SELECT count(*) FROM pgbench_accounts") == 100_000 * SCALE
-    assert value(loaded, "SELECT count(*) FROM pgbench_tellers") == 10 * SCALE
-    assert value(loaded, "SELECT count(*) FROM pgbench_branches") == SCALE
-    assert value(loaded, "SELECT count(*) FROM pgbench_accounts WHERE bid <> (aid - 1) / 100000 + 1") == 0
-    assert value(loaded, "SELECT count(*) FROM pgbench_accounts WHERE length(filler || '|') <> 1") == 0
-    keys = "SELECT string_agg(conrelid::regclass::text, ' ' ORDER BY 1) FROM pg_constraint WHERE contype = 'p'"
-    assert value(loaded, f"{keys} AND conrelid::regclass::text LIKE 'pgbench%'") is not None
-
-
-@pytest.mark.parametrize("protocol", ["simple", "extended", "prepared"])
-@pytest.mark.parametrize("script", ["tpcb-like", "simple-update", "select-only"])
-def test_builtins_run_in_every_protocol(loaded: Server, protocol: str, script: str) -> None:
-    done = drive(loaded, "-b", script, "-M", protocol, "-c", "4", "-t", "25")
-    assert done.returncode == 0, done.stderr
-    assert "number of transactions actually processed: 100/100" in done.stdout
-    assert f"query mode: {protocol}" in done.stdout
-    assert f"scaling factor: {SCALE}" in done.stdout
-
-
-def test_the_books_balance_after_tpcb(loaded: Server) -> None:
-    # simple-update changes accounts alone: begin with fresh balances
-    assert drive(loaded, "-i", "-s", str(SCALE)).returncode == 0
-    done = drive(loaded, "-n", "-c", "8", "-j", "2", "-t", "50", "-M", "prepared")
-    assert done.returncode == 0, done.stderr
-    assert value(loaded, "SELECT count(*) FROM pgbench_history") == 400
-    sums = {
-        value(loaded, f"SELECT sum({column}) FROM {table}")
-        for table, column in [
-            ("pgbench_accounts", "abalance"),
-            ("pgbench_tellers", "tbalance"),
-            ("pgbench_branches", "bbalance"),
-            ("pgbench_history", "delta"),
-        ]
-    }
-    assert len(sums) == 1
-
-
-def test_over_tcp_with_a_password(loaded: Server) -> None:
-    done = drive(loaded, "-S", "-t", "5", PGHOST="127.0.0.1")
-    assert done.returncode == 0, done.stderr
-
-
 def test_a_wrong_password_is_refused_and_never_echoed(loaded: Server) -> None:
     done = drive(loaded, "-S", "-t", "5", PGHOST="127.0.0.1", PGPASSWORD="secret-and-wrong")
     assert done.returncode == 1
@@ -112,14 +69,6 @@ def test_a_duration_ends_the_load_and_tells_progress(loaded: Server, tmp_path: P
     assert progress[0].startswith("progress: 1.0 s, ")
     assert " tps, lat " in progress[0]
     assert progress[0].endswith(", 0 failed")
-
-
-def test_statement_latencies_are_listed(loaded: Server) -> None:
-    done = drive(loaded, "-t", "10", "-r")
-    lines = done.stdout.split("statement latencies in milliseconds and failures:\n")[1].splitlines()
-    assert len(lines) == 11
-    assert lines[0].endswith("\\set aid random(1, 100000 * :scale)")
-    assert lines[5].endswith("UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;")
 
 
 def merged(blobs: list[str]) -> HdrHistogram:
@@ -200,30 +149,6 @@ def test_sql_that_fails_names_state_statement_and_client(loaded: Server, tmp_pat
     assert end["errors"] == [{"sqlstate": "42P01", "message": 'relation "nowhere" does not exist', "count": 2}]
 
 
-def test_a_meta_command_that_fails_aborts_its_client(loaded: Server, tmp_path: Path) -> None:
-    script = tmp_path / "zero.sql"
-    script.write_text("\\set x 1 / 0\nSELECT :x;\n")
-    done = drive(loaded, "-f", str(script), "-n", "-t", "1")
-    assert done.returncode == 2
-    assert "client 0 aborted in command 0 (set) of script 0; " in done.stderr
-
-
-def test_serialization_failures_are_counted_and_retried(loaded: Server, tmp_path: Path) -> None:
-    script = tmp_path / "conflict.sql"
-    raises = "DO $$ BEGIN RAISE SQLSTATE '40001'; END $$;"
-    script.write_text(f"\\set odd random(0, 1)\nBEGIN;\n\\if :odd\n{raises}\n\\endif\nEND;\n")
-    plain = drive(loaded, "-f", str(script), "-n", "-t", "200", "--random-seed=7")
-    assert plain.returncode == 0, plain.stderr
-    failed = int(plain.stdout.split("number of failed transactions: ")[1].split()[0])
-    assert 50 < failed < 150
-    assert f"actually processed: {200 - failed}/200" in plain.stdout
-    # the random state returns with a retry: what failed once fails again, to the last try
-    again = drive(loaded, "-f", str(script), "-n", "-t", "200", "--random-seed=7", "--max-tries=3")
-    retries = int(again.stdout.split("total number of retries: ")[1].split()[0])
-    assert f"number of failed transactions: {failed} " in again.stdout
-    assert retries == 2 * failed
-
-
 def test_gset_variables_and_pipelines(loaded: Server, tmp_path: Path) -> None:
     script = tmp_path / "variables.sql"
     script.write_text(
@@ -235,15 +160,6 @@ def test_gset_variables_and_pipelines(loaded: Server, tmp_path: Path) -> None:
         done = drive(loaded, "-f", str(script), "-n", "-t", "20", "-M", protocol)
         assert done.returncode == 0, done.stderr
         assert "actually processed: 20/20" in done.stdout
-
-
-def test_a_rate_is_kept_and_lag_is_told(loaded: Server, tmp_path: Path) -> None:
-    done, events = drive_events(loaded, tmp_path, "-S", "-c", "4", "-T", "3", "-R", "200", "-n")
-    assert done.returncode == 0, done.stderr
-    # Poisson: 600 arrivals, standard deviation 24.5; a busy machine may not come to all of them
-    assert 500 < events[-1]["succeeded"] + events[-1]["unstarted"] < 700
-    assert events[-1]["succeeded"] > 0
-    assert "rate limit schedule lag: avg " in done.stdout
 
 
 def test_a_script_of_meta_commands_alone_ends_at_its_deadline(loaded: Server, tmp_path: Path) -> None:
@@ -271,19 +187,6 @@ def test_a_signal_ends_the_load_with_its_summary(loaded: Server, number: int, co
     assert end["outcome"] == "interrupted"
     assert end["scheduled"] == end["succeeded"] + end["failed"] + end["skipped"] + end["in_flight"]
     assert "tps = " in said
-
-
-def test_a_lease_ends_with_the_parent(loaded: Server) -> None:
-    command = [str(PGDRIVE), "-S", "-T", "300", "-R", "300", "-n", "--parent-lease", "--events=-"]
-    with subprocess.Popen(
-        command, env=environment(loaded), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        # it runs while there is a parent
-        assert any(json.loads(line)["event"] == "interval" for line in present(process.stdout))
-        assert process.poll() is None
-        present(process.stdin).close()
-        present(process.stdout).read()
-        assert process.wait(PATIENCE_S) == 129
 
 
 def test_a_reader_that_goes_away_ends_the_load(loaded: Server) -> None:
