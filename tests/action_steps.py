@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
+from tests.run_program import run_program
 
 ACTION = Path(__file__).parents[1] / "action.yml"
 PULL_REQUEST = {"github.token": "t", "github.event.pull_request.number": "7"}
@@ -106,11 +107,11 @@ class PullRequest:
         }
         of_the_runner = {"RUNNER_TEMP": str(self.folder), "GITHUB_REPOSITORY": "owner/name"}
         of_the_runner |= {name: str(path) for name, path in files.items()}
-        done = subprocess.run(
+        done = run_program(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
-            cwd=self.folder, env={**self.environment, **of_the_runner, **variables},
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            env={**self.environment, **of_the_runner, **variables},
+            cwd=self.folder,
+        )
         self.output += done.stdout + done.stderr
         self.summary += files["GITHUB_STEP_SUMMARY"].read_text()
         for line in files["GITHUB_OUTPUT"].read_text().splitlines():

@@ -64,8 +64,7 @@ class Dearest:
 
     def without_requests(self, now: datetime, load: Load) -> tuple[float, float]:
         since = dict.fromkeys([*self.plan.target, GENERATOR], self.began)
-        found = present(accrued_cost(self.items, since, {}, now, load, {}))
-        return found
+        return present(accrued_cost(self.items, since, {}, now, load, {}))
 
     @property
     def per_request(self) -> dict[str, float]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.forked import run_pgdyno
+from tests.run_program import run_program
 
 BIN = Path(sys.executable).parent
 
@@ -28,15 +29,6 @@ def run(tmp_path: Path) -> Run:
         env = {**clean, "COLUMNS": "80", **(env or {})}
         if program == "pgdyno":
             return run_pgdyno(args, cwd=tmp_path, env=env, stdin=stdin)
-        return subprocess.run(
-            [str(BIN / program), *args],
-            cwd=tmp_path,
-            env=env,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        return run_program([str(BIN / program), *args], env=env, cwd=tmp_path, input=stdin)
 
     return call

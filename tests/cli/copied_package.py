@@ -2,9 +2,10 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
+
+from tests.run_program import run_program
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,13 +26,10 @@ def python(folder: Path, *arguments: str, code: int = 0, cwd: Path = ROOT, **var
 
     What generates pages can be imported, too.
     """
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, *arguments],
-        cwd=cwd,
         env=os.environ | variables | {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT / 'tools'}"},
-        capture_output=True,
-        text=True,
-        check=False,
+        cwd=cwd,
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr

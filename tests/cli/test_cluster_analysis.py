@@ -6,7 +6,6 @@ One cluster for all: its nodes take seconds to start.
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -32,6 +31,7 @@ from pgdyno.store.find_runs import named_runs
 from pgdyno.store.object_storage.address import Address
 from pgdyno.store.object_storage.runs import open_run, upload
 from pgdyno.targets.cluster.processes import identify
+from tests.run_program import run_program
 from tests.s3 import Bucket, object_storage
 from tests.unit import documents_sample as documents
 from tests.unit.archive_sample import run_of
@@ -247,14 +247,7 @@ with spread(Places(local=1), print) as way:
 def test_a_task_killed_for_lack_of_memory_is_not_repeated_for_ever() -> None:
     # a node that ends what runs on it as soon as it looks
     limits = {"RAY_memory_usage_threshold": "0.01", "RAY_memory_monitor_refresh_ms": "100"}
-    done = subprocess.run(
-        [sys.executable, "-c", SLEEPING],
-        env=os.environ | limits,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=True,
-    )
+    done = run_program([sys.executable, "-c", SLEEPING], env=os.environ | limits, check=True)
     assert "each of 3 times" in done.stdout
     assert "low on memory" in done.stdout
 

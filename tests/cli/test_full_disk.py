@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.conftest import BIN, Run
 from tests.cli.test_pgnull import Null, null, processed
+from tests.run_program import run_program
 
 __all__ = ["null"]
 
@@ -103,13 +104,9 @@ def test_a_log_that_cannot_be_written(null: NullServer, tmp_path: Path) -> None:
     )
     prefix = tmp_path / "log"
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, "-c", code, str(prefix), str(BIN / "pgdrive"), *LOAD, "-l", f"--log-prefix={prefix}", "-t500"],
         env={**clean, **null().env},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
     )
     assert done.returncode == UNWRITTEN
     assert f'pgdrive: error: could not write the log to "{prefix}.' in done.stderr

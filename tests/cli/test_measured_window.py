@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.conftest import BIN
 from tests.cli.test_pgnull import Null, null
+from tests.run_program import run_program
 
 __all__ = ["null"]
 
@@ -27,15 +28,7 @@ def load(folder: Path, server: Null, program: str, *options: str) -> tuple[list[
         link.symlink_to(BIN / "pgdrive")
     events = [] if program == "pgbench" else [f"--events={folder}/events"]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-    done = subprocess.run(
-        [str(link), "-n", "-S", *options, *events],
-        cwd=folder,
-        env={**clean, **server.env},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
+    done = run_program([str(link), "-n", "-S", *options, *events], env={**clean, **server.env}, cwd=folder, check=True)
     lines = (folder / "events").read_text().splitlines() if events else []
     return [json.loads(line) for line in lines], done.stdout
 

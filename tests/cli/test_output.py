@@ -15,6 +15,7 @@ import pytest
 from pgdyno.errors import ExitCode
 from pgdyno.records import TargetRecord
 from pgdyno.store import RunFolder
+from tests.run_program import run_program
 from tests.unit.store_sample import add_trial, sample_manifest
 
 BIN = Path(sys.executable).parent
@@ -36,10 +37,7 @@ duration = "1s"
 def ran(shell: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     environment["PATH"] = f"{BIN}:{environment['PATH']}"
-    return subprocess.run(
-        ["bash", "-o", "pipefail", "-c", shell],
-        capture_output=True, text=True, cwd=cwd, check=False, env=environment,
-    )  # fmt: skip
+    return run_program(["bash", "-o", "pipefail", "-c", shell], env=environment, cwd=cwd)
 
 
 @pytest.mark.parametrize("command", ["pgdyno plan list", "pgdyno plan show quick"])

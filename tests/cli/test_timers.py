@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.test_pgnull import null_server
 from tests.load_recount import PGDRIVE, start_load
+from tests.run_program import run_program
 from tests.seccomp import refusing
 
 ROUNDS = 12
@@ -53,14 +54,7 @@ def test_transactions_begin_equally_late_by_every_poller(tmp_path: Path) -> None
 def run_refused(tmp_path: Path, error: str, calls: tuple[str, ...], io: str) -> subprocess.CompletedProcess[str]:
     with null_server(tmp_path) as server:
         command = (*refusing(error, *calls), str(PGDRIVE), "-n", "-S", "-c", "3", "-t", "20", f"--io={io}")
-        return subprocess.run(
-            [*command, f"--events={tmp_path / 'e.jsonl'}"],
-            env=os.environ | server.env,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        return run_program([*command, f"--events={tmp_path / 'e.jsonl'}"], env=os.environ | server.env)
 
 
 @pytest.mark.parametrize("error", ["EPERM", "ENOSYS"])

@@ -22,6 +22,7 @@ from tests.forked import PGDYNO
 from tests.json_schema import validated
 from tests.postgres.own_servers import LOGS_STATEMENTS, OwnServer, running_server
 from tests.postgres.runs import environment, pgdyno
+from tests.run_program import run_program
 from tests.ssh.sshd import running_sshd
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -194,10 +195,11 @@ def test_a_full_disk_ends_a_capture_and_leaves_no_part_of_it(
     finally:
         recording.kill()
         recording.wait()
-    of_files = subprocess.run(
+    of_files = run_program(
         [*words, "--log", logs(server), "--database", "shop", "--into", str(folder / "shop")],
-        cwd=tmp_path, env=environment(home), capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env=environment(home),
+        cwd=tmp_path,
+    )
     assert of_files.returncode == ExitCode.STORE, of_files.stderr
     for said in (errors.read_text(), of_files.stderr):
         assert f"cannot write {folder}/shop" in said
@@ -221,10 +223,7 @@ def test_a_log_is_read_over_ssh(server: OwnServer, home: Home, tmp_path: Path) -
             assert capture.ended(signal.SIGINT) == ExitCode.INTERRUPTED, capture.errors.read_text()
         recorded = validated("capture", capture.output.read_text())
         words = ["--log", logs(server), "--database", "shop", "--ssh", place, "--json", "--into", "files"]
-        done = subprocess.run(
-            [PGDYNO, "capture", *words],
-            cwd=tmp_path, env=environment(home) | here, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        done = run_program([PGDYNO, "capture", *words], env=environment(home) | here, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         copied = validated("capture", done.stdout)
         assert f"of log from {place}" in done.stderr

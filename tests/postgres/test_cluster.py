@@ -22,6 +22,7 @@ from pgdyno.targets import Server
 from tests.postgres.generator_agents import generators_here, run_load
 from tests.postgres.test_generators import sessions, wait_for_no_sessions
 from tests.present import present
+from tests.run_program import run_program
 from tests.signals import send_signal
 from tests.waiting import wait_until
 
@@ -206,13 +207,8 @@ def test_a_cluster_wants_its_token(cluster: Cluster) -> None:
     address = ray.get_runtime_context().gcs_address
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     program = f"import ray; ray.init(address={address!r}, logging_level='ERROR')"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=environment | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+    done = run_program(
+        [sys.executable, "-c", program], env=environment | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64}
     )
     assert done.returncode != 0
     assert "InvalidAuthToken" in done.stderr

@@ -7,7 +7,6 @@ NOT_RUN and ELSEWHERE_RUN name the pages and the commands of pgdyno that do not 
 
 import re
 import shlex
-import subprocess
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from tests.forked import PGDYNO
 from tests.postgres.conftest import FAST
 from tests.postgres.own_servers import LOGS_STATEMENTS, OwnServer, running_server
 from tests.postgres.runs import environment
+from tests.run_program import run_program
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 PAGES = (
@@ -193,11 +193,7 @@ def run_page(
         for theirs, ours in (builds or {}).items():
             typed = typed.replace(theirs, ours)
         name, *rest = shlex.split(typed, comments=True)
-        done = subprocess.run(
-            ["bash", "-c", typed],
-            cwd=folder, env={**variables, "PATH": path, "COLUMNS": "120"},
-            capture_output=True, text=True, check=False, timeout=240,
-        )  # fmt: skip
+        done = run_program(["bash", "-c", typed], env={**variables, "PATH": path, "COLUMNS": "120"}, cwd=folder)
         expected = EXPECTED_CODES.get(rest[0], {0}) if name == "pgdyno" else {0}
         assert done.returncode in expected, f"$ {typed}\n{done.stdout}\n{done.stderr}"
 

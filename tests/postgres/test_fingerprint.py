@@ -48,8 +48,7 @@ def latest(folder: Path) -> RunFolder:
 
 
 def fingerprint(folder: Path) -> Fingerprint:
-    found = present(latest(folder).manifest.fingerprint)
-    return found
+    return present(latest(folder).manifest.fingerprint)
 
 
 def test_a_run_keeps_its_conditions(home: Home, folder: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from pgdyno.run.commit_ledger import check_ledger, pages
 from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.own_servers import OwnServer
+from tests.run_program import run_program
 from tests.scratch import scratch_folder
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -28,7 +29,7 @@ def own(installed: Installation) -> Iterator[OwnServer]:
     folder = scratch_folder()
     server = OwnServer.make(installed, folder / "one")
     server.start()
-    done = subprocess.run([PGDRIVE, "-i", "-q"], env=server.environment(), capture_output=True, text=True, check=False)
+    done = run_program([PGDRIVE, "-i", "-q"], env=server.environment())
     assert done.returncode == 0, done.stderr
     yield server
     server.stop("immediate")
@@ -38,15 +39,7 @@ def own(installed: Installation) -> Iterator[OwnServer]:
 def drive(server: OwnServer, folder: Path, *args: str) -> tuple[Result, str]:
     """Runs a load with a ledger; returns its results and its output."""
     json_file = folder / "result.json"
-    done = subprocess.run(
-        [PGDRIVE, "-n", "--ledger", f"--json={json_file}", *args],
-        env=server.environment(),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    done = run_program([PGDRIVE, "-n", "--ledger", f"--json={json_file}", *args], env=server.environment(), cwd=folder)
     result = json.loads(json_file.read_text()) if json_file.exists() else {}
     return result, done.stderr
 

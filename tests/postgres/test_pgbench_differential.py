@@ -14,6 +14,7 @@ from psycopg import sql
 from pgdyno.targets import Server
 from tests.postgres.pgbench_words import assert_same_words, installed_pgbench
 from tests.postgres.test_pgdrive import environment
+from tests.run_program import run_program
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
 DATABASES = ("pgbench_theirs", "pgbench_ours")
@@ -37,16 +38,7 @@ class Pair:
         # the name that a program knows itself by must be the same
         command = ["pgbench", *args]
         env = {**environment(self.server), "PGDATABASE": database, "LC_ALL": "C"}
-        return subprocess.run(
-            command,
-            executable=self.programs[database],
-            env=env,
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        return run_program(command, executable=self.programs[database], env=env, cwd=folder)
 
     def both(self, *args: str, folder: Path) -> list[subprocess.CompletedProcess[str]]:
         """Runs both programs, pgbench first, each in its own folder."""
@@ -422,13 +414,9 @@ def test_a_full_disk_is_said_once(pair: Pair, tmp_path: Path) -> None:
         "os.execv(sys.argv[2], ['pgbench', *sys.argv[3:]])"
     )
     ours = pair.programs[DATABASES[1]]
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, "-c", code, str(prefix), ours, "-S", "-n", "-l", f"--log-prefix={prefix}", "-t", "10000"],
         env={**environment(pair.server), "PGDATABASE": DATABASES[1], "PATH": os.environ["PATH"]},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
     )
     assert done.returncode == 1
     assert re.search(rf'could not write the log to "{prefix}\.\d+": No space left on device', done.stderr)

@@ -13,6 +13,7 @@ import pytest
 from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.pgbench_words import has_known_words, installed_pgbench, version_of
 from tests.postgres.tls_server import PASSWORD, TlsServer, running_tls_server
+from tests.run_program import run_program
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
 POLLERS = ["epoll", "io_uring"]
@@ -45,11 +46,10 @@ def run(
     home = server.folder / "home"
     home.mkdir(exist_ok=True)
     at = "" if "host=" in target else "host=127.0.0.1 "
-    return subprocess.run(
+    return run_program(
         [program, *args, f"{at}port={server.port} dbname=postgres {target}"],
         env={**clean, "LC_ALL": "C", "HOME": str(home), "PGPASSWORD": PASSWORD, **env},
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    )
 
 
 def drive(server: TlsServer, target: str, *args: str, **env: str) -> subprocess.CompletedProcess[str]:

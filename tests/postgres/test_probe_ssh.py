@@ -19,6 +19,7 @@ from tests.postgres.namespaces import ip, namespace
 from tests.postgres.own_servers import OwnServer
 from tests.postgres.runs import environment, the_run
 from tests.present import present
+from tests.run_program import run_program
 from tests.scratch import scratch_folder
 from tests.ssh.sshd import FAKETIME, Sshd, running_sshd
 
@@ -102,15 +103,7 @@ class Stage:
 
     def pgdyno(self, home: Home, folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
         """A command on the generator's host."""
-        return subprocess.run(
-            [*self.generator.within, str(PGDYNO), *args],
-            cwd=folder,
-            env=environment(home),
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
+        return run_program([*self.generator.within, str(PGDYNO), *args], env=environment(home), cwd=folder)
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ import pytest
 from pgdyno.targets.cluster.installation import Installation
 from tests.postgres.own_servers import UNHURRIED, OwnServer
 from tests.postgres.relay import Relay
+from tests.run_program import run_program
 from tests.scratch import scratch_folder
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -34,7 +35,7 @@ def loaded(installed: Installation) -> Iterator[OwnServer]:
     folder = scratch_folder()
     server = OwnServer.make(installed, folder / "loaded")
     server.start()
-    done = subprocess.run([PGDRIVE, "-i", "-q"], env=server.environment(), capture_output=True, text=True, check=False)
+    done = run_program([PGDRIVE, "-i", "-q"], env=server.environment())
     assert done.returncode == 0, done.stderr
     server.stop()
     yield server
@@ -380,14 +381,7 @@ def test_a_signal_ends_waiting(own: OwnServer, tmp_path: Path) -> None:
 
 def test_a_start_without_a_server_fails_at_once(own: OwnServer) -> None:
     own.stop("immediate")
-    done = subprocess.run(
-        [PGDRIVE, "-S", "-n", "-T", "60", "--reconnect"],
-        env=own.environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_program([PGDRIVE, "-S", "-n", "-T", "60", "--reconnect"], env=own.environment())
     assert done.returncode == 1
     assert "Is the server running locally" in done.stderr
     own.start()

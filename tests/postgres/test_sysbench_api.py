@@ -16,6 +16,7 @@ import pytest
 from pgdyno.targets import Server
 from tests.postgres.test_pgdrive import drive, environment, value
 from tests.present import present
+from tests.run_program import run_program
 
 SCRIPTS = Path(__file__).parent / "sysbench_api"
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "sysbench.md"
@@ -32,15 +33,7 @@ def sysbench(server: Server, script: Path, command: str, *options: str) -> subpr
         pytest.fail("there is no sysbench to compare with: `make test-packages` installs it")
     env = environment(server)
     given = [f"--{option}" for option in ("db-driver=pgsql", *of_connection(server))]
-    return subprocess.run(
-        [program, *given, *options, script.name, command],
-        cwd=script.parent,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return run_program([program, *given, *options, script.name, command], env=env, cwd=script.parent)
 
 
 def pgdrive(
@@ -49,14 +42,8 @@ def pgdrive(
     """The connection comes from the same options as sysbench's."""
     clean = {name: value for name, value in environment(server).items() if not name.startswith("PG")}
     given = [f"--lua-opt={option}" for option in (*of_connection(server), *options)]
-    return subprocess.run(
-        [PGDRIVE, "--lua", script.name, f"--lua-command={command}", *given, *args],
-        cwd=script.parent,
-        env=clean,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+    return run_program(
+        [PGDRIVE, "--lua", script.name, f"--lua-command={command}", *given, *args], env=clean, cwd=script.parent
     )
 
 

@@ -6,7 +6,6 @@ The server provides the figures: pg_stat_statements after a run of each program 
 import math
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.postgres.conftest import FAST, MAJOR
 from tests.postgres.test_pgdrive import environment
+from tests.run_program import run_program
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
 INSTALLED = Path("/usr/share/sysbench")
@@ -77,7 +77,7 @@ def connect(server: Server, database: str) -> psycopg.Connection[tuple[object, .
 def pgdrive(server: Server, *args: str) -> str:
     """Runs pgdrive, and returns its output."""
     command = [str(PGDRIVE), *args, DATABASE]
-    done = subprocess.run(command, env=environment(server), capture_output=True, text=True, timeout=120, check=False)
+    done = run_program(command, env=environment(server))
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -98,14 +98,7 @@ def sysbench(
         f"--pgsql-password={env.get('PGPASSWORD', '')}",
         f"--pgsql-db={database}",
     ]
-    done = subprocess.run(
-        [program, *given, *options, script, command],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_program([program, *given, *options, script, command], cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -289,7 +282,7 @@ def test_a_script_that_runs_on_is_ended_after_the_deadline(watched: Server, tmp_
     script = tmp_path / "endless.lua"
     script.write_text(text)
     command = [str(PGDRIVE), "--lua", str(script), "-T", "1", DATABASE]
-    done = subprocess.run(command, env=environment(watched), capture_output=True, text=True, timeout=60, check=False)
+    done = run_program(command, env=environment(watched))
     assert done.returncode == 2
     assert f'script "{script}" is still running without a statement' in done.stderr
 
@@ -305,7 +298,7 @@ def test_many_clients_that_compute_one_after_the_other_are_no_endless_loop(watch
     )
     # its only worker begins the clients one after the other, for 6 s
     command = [str(PGDRIVE), "--lua", str(script), "-c", "30", "-j", "1", "-T", "1", DATABASE]
-    done = subprocess.run(command, env=environment(watched), capture_output=True, text=True, timeout=60, check=False)
+    done = run_program(command, env=environment(watched))
     assert done.returncode == 0, done.stderr
     assert "number of transactions actually processed: 30" in done.stdout
 
@@ -318,7 +311,7 @@ def test_errors_say_where_in_the_script_they_are(watched: Server, tmp_path: Path
         "function event()\n  look()\nend\n"
     )
     command = [str(PGDRIVE), "--lua", str(script), "-t", "1", DATABASE]
-    done = subprocess.run(command, env=environment(watched), capture_output=True, text=True, timeout=60, check=False)
+    done = run_program(command, env=environment(watched))
     assert done.returncode == 2
     assert "SQL error, SQLSTATE 42P01" in done.stderr
     assert f"{script}:3" in done.stderr

@@ -6,7 +6,6 @@ equal unless a transaction is applied partially, and the history has a row for e
 
 import json
 import signal
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from tests.load_recount import PGDRIVE, Load, run_load, start_load
 from tests.postgres.conftest import FAST, MAJOR
 from tests.postgres.test_pgdrive import environment
 from tests.present import present
+from tests.run_program import run_program
 from tests.waiting import PATIENCE_S, wait_until
 
 DATABASE = "balances"
@@ -88,14 +88,7 @@ class Balances:
 
 def load_tables(server: Server, database: str, folder: Path) -> Balances:
     balances = Balances(server, database)
-    done = subprocess.run(
-        [PGDRIVE, "-i", "-s", "1", "-q"],
-        env=balances.environment,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_program([PGDRIVE, "-i", "-s", "1", "-q"], env=balances.environment, cwd=folder)
     assert done.returncode == 0, done.stderr
     return balances
 

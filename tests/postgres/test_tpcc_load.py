@@ -2,7 +2,6 @@
 
 import json
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from typing import Any, LiteralString, NamedTuple
@@ -12,6 +11,7 @@ import pytest
 
 from pgdyno.targets import Server
 from tests.postgres.test_load import PGDRIVE, Place, clean_environment
+from tests.run_program import run_program
 from tests.waiting import PATIENCE_S
 
 WAREHOUSES = 2
@@ -60,14 +60,7 @@ def place(server: Server) -> Iterator[Place]:
 
 
 def check(place: Place, *args: str) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [PGDRIVE, "--tpcc-check", *args],
-        env=place.environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_program([PGDRIVE, "--tpcc-check", *args], env=place.environment)
     return done.returncode, done.stdout, done.stderr
 
 

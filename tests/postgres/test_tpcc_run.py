@@ -17,6 +17,7 @@ from tests.postgres.generator_agents import generators_here, run_load
 from tests.postgres.test_load import PGDRIVE, Place
 from tests.postgres.test_tpcc_load import check, place_of
 from tests.present import present
+from tests.run_program import run_program
 from tests.waiting import PATIENCE_S, wait_until
 
 CLIENTS = 8
@@ -40,14 +41,7 @@ class Loaded:
         return [str(PGDRIVE), "--workload=tpcc", f"--tpcc-profile={self.profile}", f"--client={CLIENTS}", *args]
 
     def run(self, *args: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(*args),
-            env=self.place.environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        return run_program(self.command(*args), env=self.place.environment)
 
     def end(self, *args: str) -> dict[str, Any]:
         """Runs a load, which must succeed; returns its `end` event."""

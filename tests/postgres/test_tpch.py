@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import subprocess
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -16,6 +15,7 @@ from psycopg import sql
 from pgdyno.targets import Server
 from tests.postgres.test_load import PGDRIVE, Place
 from tests.postgres.test_tpcc_load import place_of
+from tests.run_program import run_program
 
 ROWS = {
     "region": 5,
@@ -81,7 +81,7 @@ def copy_to(duck: duckdb.DuckDBPyConnection, place: Place, file: Path) -> None:
 
 def queries(*args: str) -> dict[int, str]:
     """The queries that pgdrive prints, by number, in its order."""
-    printed = subprocess.run([PGDRIVE, *args], capture_output=True, text=True, check=True).stdout
+    printed = run_program([PGDRIVE, *args], check=True).stdout
     found = re.findall(r"^-- Q(\d+)\n(.*?);\n", printed, re.MULTILINE | re.DOTALL)
     return {int(number): text for number, text in found}
 
@@ -158,14 +158,7 @@ def as_printed(cell: str, answer: str) -> bool:
 
 def run(place: Place, *args: str) -> tuple[int, dict[str, Any], str]:
     """Runs the load; returns the exit code, the last event, and standard error."""
-    done = subprocess.run(
-        [PGDRIVE, "--workload=tpch", "--events=-", *args],
-        env=place.environment,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    done = run_program([PGDRIVE, "--workload=tpch", "--events=-", *args], env=place.environment)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     return done.returncode, lines[-1] if lines else {}, done.stderr
 
@@ -222,6 +215,6 @@ def test_a_database_without_the_tables_is_refused(server: Server) -> None:
     ],
 )
 def test_wrong_options_are_refused(args: tuple[str, ...], message: str) -> None:
-    done = subprocess.run([PGDRIVE, *args], capture_output=True, text=True, check=False)
+    done = run_program([PGDRIVE, *args])
     assert done.returncode == 1
     assert message in done.stderr

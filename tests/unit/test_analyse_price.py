@@ -48,8 +48,7 @@ def costs_of(target: PublishedTarget, *, supported: bool = True) -> tuple[Costs,
 
 def at(target: str, tps: float, *, supported: bool = True) -> Price:
     costs, years = costs_of(published("power8-select-only").source.target[target], supported=supported)
-    found = present(price_of(costs, years, Estimate(tps, None, 1)))
-    return found
+    return present(price_of(costs, years, Estimate(tps, None, 1)))
 
 
 @pytest.mark.parametrize(

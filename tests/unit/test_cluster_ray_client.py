@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ from pgdyno.generators import ray_actors, ray_start
 from pgdyno.generators.generator_lifecycle import open_cluster
 from pgdyno.generators.ray_tasks import open_task_pool
 from pgdyno.plan.hosts import generators
+from tests.run_program import run_program
 
 pytestmark = pytest.mark.slow
 
@@ -126,17 +126,13 @@ def test_a_token_that_is_not_theirs() -> None:
 def test_a_token_that_is_nowhere(tmp_path: Path) -> None:
     # Ray reads it once a process
     with proxy(lets_in=False) as address:
-        done = subprocess.run(
+        done = run_program(
             [
                 sys.executable,
                 "-c",
                 f"from pgdyno.generators import ray_start as ray_client\nray_client.look({address!r})",
             ],
             env={"HOME": str(tmp_path), "PATH": os.environ["PATH"], "RAY_AUTH_MODE": "token"},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
         )
     assert "EngineError: cannot join the Ray cluster at " in done.stderr
     assert ": RAY_AUTH_MODE is token, but no token is set" in done.stderr

@@ -43,8 +43,7 @@ def plan(**changes: object) -> Plan:
 
 
 def seconds(plan: Plan) -> float:
-    needed = present(estimated_s(plan, plan.points()))
-    return needed
+    return present(estimated_s(plan, plan.points()))
 
 
 def test_a_plan_that_fits_is_not_reduced() -> None:
