@@ -1,7 +1,6 @@
 """pgdrive against servers that misbehave: it may fail, but must not hang, crash or grow without bound."""
 
 import json
-import re
 import time
 from pathlib import Path
 
@@ -9,10 +8,8 @@ import pytest
 
 from tests.cli.hostile import (
     DONE,
-    HELLO,
     READY,
     Drive,
-    Hostile,
     Misdeed,
     Peer,
     auth,
@@ -137,13 +134,6 @@ def test_a_claim_of_1_gb_takes_no_memory(drive: Drive, script: str) -> None:
     assert done.peak_mib < PEAK_MIB
 
 
-def test_a_claim_beyond_the_protocol_is_refused(drive: Drive) -> None:
-    with hostile(in_the_load(answering(b"D\x7f\xff\xff\xff" + bytes(100)))) as server:
-        done = drive(server, *ONCE)
-    assert done.code == 2
-    assert 'lost synchronization with server: got message type "D", length 2147483647' in done.said
-
-
 def test_a_row_of_100_mb_is_passed_over(drive: Drive) -> None:
     def misdeed(peer: Peer) -> None:
         peer.greet()
@@ -198,59 +188,6 @@ def test_a_storm_of_parameters_in_the_start_takes_no_time_of_its_own(drive: Driv
         done = drive(server, *ONCE)
     assert done.code == 0, done.said
     assert done.peak_mib < PEAK_MIB
-
-
-def test_an_endless_start_is_refused(drive: Drive) -> None:
-    def misdeed(peer: Peer) -> None:
-        peer.receive()
-        peer.send(auth(0))
-        while True:
-            peer.send(parameter("name", "value" * 1000) * 10)
-
-    with hostile(misdeed) as server:
-        done = drive(server, *ONCE)
-    assert done.code == 1
-    assert "server sent too much before it was ready for a query" in done.said
-    assert done.peak_mib < PEAK_MIB
-
-
-@pytest.mark.parametrize(
-    ("start", "said"),
-    [
-        (HELLO + b"garbage", "lost synchronization with server"),
-        (auth(0) + b"HTTP/1.1 400 Bad Request\r\n", "lost synchronization with server"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "lost synchronization with server"),
-        (READY, "it came before authentication was done"),
-        (auth(0) + auth(0), "authentication request out of turn"),
-        (auth(12, b"v=AAAA"), "authentication request out of turn"),
-        (b"", "server closed the connection unexpectedly"),
-        (auth(0), "server closed the connection unexpectedly"),
-    ],
-)
-def test_starts_out_of_order(drive: Drive, start: bytes, said: str) -> None:
-    def misdeed(peer: Peer) -> None:
-        peer.receive()
-        peer.send(start)
-
-    with hostile(misdeed) as server:
-        done = drive(server, *ONCE)
-    assert done.code == 1
-    assert said in done.said
-
-
-def test_what_follows_a_whole_start_is_part_of_it(drive: Drive) -> None:
-    """As for libpq, which expects nothing and answers to nothing while it is idle."""
-
-    def misdeed(peer: Peer) -> None:
-        peer.receive()
-        peer.send(HELLO + parameter("name") + READY)
-        while True:
-            peer.receive()
-            peer.send(columns("int4") + row(b"1") + DONE)
-
-    with hostile(in_the_load(misdeed)) as server:
-        done = drive(server, *ONCE)
-    assert done.code == 0, done.said
 
 
 @pytest.mark.parametrize("unasked", [READY, READY * 1000, message("G", b"\0\0\0") * 1000, DONE + READY])
@@ -371,70 +308,6 @@ def test_a_trickle_is_an_answer_when_it_is_whole(drive: Drive) -> None:
     assert done.code == 0, done.said
 
 
-# -- authentication -------------------------------------------------------------------------------
-
-
-def scram(first: str) -> Misdeed:
-    """Offers SCRAM and continues with this message; `{nonce}` is the client's."""
-
-    def misdeed(peer: Peer) -> None:
-        peer.receive()
-        peer.send(auth(10, b"SCRAM-SHA-256\0\0"))
-        nonce = re.search(rb"r=([\w+/=]+)", peer.receive())
-        assert nonce is not None
-        peer.send(auth(11, first.format(nonce=nonce[1].decode()).encode()))
-        peer.hear()
-
-    return misdeed
-
-
-@pytest.mark.parametrize(
-    ("first", "said"),
-    [
-        ("r={nonce}x,s=c2FsdA==,i=1000000000", "iteration count 1000000000 is over 2000000"),
-        ("r={nonce}x,s=c2FsdA==,i=99999999999999999999", "invalid iteration count"),
-        ("r=another,s=c2FsdA==,i=4096", "nonce mismatch"),
-        ("r={nonce},s=c2FsdA==,i=4096", "nonce mismatch"),
-        ("r={nonce}x,s=,i=4096", "invalid salt"),
-    ],
-)
-def test_absurd_scram_is_refused(drive: Drive, first: str, said: str) -> None:
-    with hostile(scram(first)) as server:
-        done = drive(server, *ONCE, env={"PGPASSWORD": "pencil"})
-    assert done.code == 1
-    assert said in done.said
-    assert b"p=" not in server.received
-
-
-def test_a_server_that_cannot_prove_the_password_is_left(drive: Drive) -> None:
-    def misdeed(peer: Peer) -> None:
-        peer.receive()
-        peer.send(auth(10, b"SCRAM-SHA-256\0\0"))
-        peer.receive()
-        peer.send(auth(0))
-        peer.send(READY)
-        peer.hear()
-
-    with hostile(misdeed) as server:
-        done = drive(server, *ONCE, env={"PGPASSWORD": "pencil"})
-    assert done.code == 1
-    assert "did not finish SCRAM" in done.said
-
-
-def test_require_auth_keeps_the_password_from_a_server_that_asks_for_it(drive: Drive) -> None:
-    def misdeed(peer: Peer) -> None:
-        peer.receive()
-        peer.send(auth(3))
-        peer.hear()
-
-    with hostile(misdeed) as server:
-        env = {"PGPASSWORD": "correct-horse", "PGREQUIREAUTH": "scram-sha-256"}
-        done = drive(server, *ONCE, env=env)
-    assert done.code == 1
-    assert b"correct-horse" not in server.received
-    assert "correct-horse" not in done.said
-
-
 # -- words ----------------------------------------------------------------------------------------
 
 STEERING = b"\x1b]0;owned\x07\x1b[2J\rover\x08\x7f \xc2\x9b2J \xff\xfe end\nnext\tline"
@@ -510,43 +383,3 @@ def test_a_reset_in_the_midst(drive: Drive, io: str) -> None:
         done = drive(server, *ONCE, f"--io={io}")
     assert done.code == 2
     assert "perhaps the backend died while processing" in done.said
-
-
-def test_half_a_notice_behind_an_answer_is_not_lost(drive: Drive) -> None:
-    notice = message("N", b"SNOTICE\0VNOTICE\0C00000\0Mhello\0\0")
-
-    def misdeed(peer: Peer) -> None:
-        peer.greet()
-        while True:
-            peer.receive()
-            peer.send(DONE + notice[:9])
-            time.sleep(0.01)
-            peer.send(notice[9:])
-
-    with hostile(in_the_load(misdeed)) as server:
-        done = drive(server, "-t", "10")
-    assert done.code == 0, done.said
-
-
-def test_the_reason_of_a_server_that_closes_is_reported(drive: Drive) -> None:
-    """The server announces it after an answer, and closes the connection."""
-    farewell = refusal(b"terminating connection due to administrator command", "FATAL", "57P01")
-
-    def misdeed(peer: Peer) -> None:
-        peer.greet()
-        peer.receive()
-        peer.send(DONE + farewell)
-
-    with hostile(in_the_load(misdeed)) as server:
-        done = drive(server, "-t", "10")
-    assert done.code == 2
-    assert "57P01: terminating connection due to administrator command" in done.said
-
-
-def test_hostile_servers_are_counted(drive: Drive) -> None:
-    """Tests the fixture itself: a load of a sound server runs to its end."""
-    server: Hostile
-    with hostile(answering(DONE)) as server:
-        done = drive(server, "-t", "5", "-c", "3", "-j", "2")
-    assert done.code == 0, done.said
-    assert len(server.peers) == 4

@@ -107,15 +107,6 @@ def test_pgbenchs_scripts_run_in_every_protocol(run: Run, null: Callable[..., Nu
         assert "partition" not in done.stdout
 
 
-def test_a_pipeline_is_answered_whole(run: Run, null: Callable[..., Null], tmp_path: Path) -> None:
-    (tmp_path / "pipeline.sql").write_text(
-        "\\startpipeline\nBEGIN;\nUPDATE t SET a = a + 1;\nSELECT a FROM t;\nEND;\n\\endpipeline\n"
-    )
-    done = run("pgdrive", "-n", "-f", "pipeline.sql", "-M", "prepared", "-c", "3", "-t", "20", env=null().env)
-    assert done.returncode == 0, done.stderr
-    assert processed(done) == "60/60"
-
-
 def test_tables_are_loaded_and_rows_of_copy_counted(run: Run, null: Callable[..., Null]) -> None:
     server = null()
     done = run("pgdrive", "-i", "-s", "1", env=server.env)
@@ -162,18 +153,6 @@ def test_a_client_that_does_not_read_is_answered_in_the_end(null: Callable[..., 
         assert read_to_the_end(connection) == b""
 
 
-def test_input_that_is_not_the_protocol_is_refused(null: Callable[..., Null]) -> None:
-    server = null()
-    for hostile in (b"\xff" * 8, b"GET / HTTP/1.1\r\n\r\n"):
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(str(server.socket_file))
-            connection.sendall(hostile)
-            assert read_to_the_end(connection).startswith(b"E")
-    with session(server) as connection:
-        connection.sendall(b"Q\x7f\xff\xff\xff")
-        assert b"C08P01\0" in read_to_the_end(connection)
-
-
 def test_pgnull_accepts_again_when_descriptors_are_free(null: Callable[..., Null]) -> None:
     server = null()
     resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (20, 20))
@@ -216,21 +195,6 @@ def test_an_error_in_a_transaction_is_rolled_back(run: Run, null: Callable[..., 
     assert "number of transactions retried: " in done.stdout
 
 
-def test_an_error_that_is_not_retried_aborts_the_client(run: Run, null: Callable[..., Null]) -> None:
-    server = null("--error-every=50", "--error-sqlstate=22012")
-    done = run("pgdrive", "-S", "-c", "1", "-t", "100", env=server.env)
-    assert done.returncode == 2
-    assert processed(done) == "49/100"
-    assert "22012" in done.stderr
-
-
-def test_a_closed_connection_aborts_its_client(run: Run, null: Callable[..., Null]) -> None:
-    server = null("--close-every=50")
-    done = run("pgdrive", "-S", "-c", "1", "-t", "100", env=server.env)
-    assert done.returncode == 2
-    assert processed(done) == "49/100"
-
-
 def test_a_stall_is_seen_and_survived(run: Run, null: Callable[..., Null], tmp_path: Path) -> None:
     # it counts from the first query of the set-up, and begins while the clients send theirs
     server = null("--stall-at=1", "--stall-for=0.3")
@@ -258,15 +222,6 @@ def test_nothing_is_answered_in_a_stall(null: Callable[..., Null]) -> None:
             late.settimeout(0.2)
             with pytest.raises(TimeoutError):
                 late.recv(1)
-
-
-def test_every_answer_is_delayed(run: Run, null: Callable[..., Null], tmp_path: Path) -> None:
-    server = null("--delay-us=5000")
-    done = run("pgdrive", "-n", "-S", "-c", "4", "-t", "10", "--events=e.jsonl", env=server.env)
-    assert done.returncode == 0, done.stderr
-    end = end_event(tmp_path / "e.jsonl")
-    assert end["succeeded"] == 40
-    assert end["latency_ns"]["min"] >= 5_000_000
 
 
 def test_latency_follows_the_delay(tmp_path: Path) -> None:
@@ -338,13 +293,6 @@ def test_two_cannot_have_one_socket_but_a_dead_ones_is_taken(null: Callable[...,
     assert first.socket_file.is_socket()
     with null_server(tmp_path) as third:
         assert third.ready.startswith("pgnull: ready on ")
-
-
-def test_usage_errors_exit_with_1() -> None:
-    done = subprocess.run([find_pgnull(), "--nosuch"], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 1
-    assert "pgnull: unrecognized option '--nosuch'" in done.stderr
-    assert done.stdout == ""
 
 
 def test_the_reference_names_every_option() -> None:

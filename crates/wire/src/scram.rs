@@ -356,6 +356,7 @@ mod tests {
             "r=rOprNGfwEbeRWgbNEkqOx,s=%,i=1",
             "r=rOprNGfwEbeRWgbNEkqOx,s=AAAA,i=0",
             "r=rOprNGfwEbeRWgbNEkqOx,s=AAAA,i=-1",
+            "r=rOprNGfwEbeRWgbNEkqOx,s=AAAA,i=99999999999999999999",
             "r=rOprNGfwEbeRWgbNEkqOx,i=1,s=AAAA",
         ] {
             assert!(matches!(refused(challenge), ScramError::Malformed(_)));
