@@ -27,6 +27,8 @@ from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.json_schema import SCHEMA, validated
 from tests.present import present
 
+Capture = pytest.CaptureFixture[str]
+
 LEFT = """
     SELECT (SELECT count(*) FROM pg_namespace), (SELECT count(*) FROM pg_class), (SELECT count(*) FROM pg_database),
            (SELECT count(*) FROM pg_db_role_setting), (SELECT count(*) FROM pg_file_settings)
@@ -48,7 +50,7 @@ def dsn(theirs: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"host={theirs.host} port={theirs.port} user={theirs.user} dbname={theirs.dbname}"
 
 
-def answered(capsys: pytest.CaptureFixture[str]) -> Any:  # noqa: ANN401 - any JSON
+def answered(capsys: Capture) -> Any:  # noqa: ANN401 - any JSON
     """The last line of standard output, which matches the schema."""
     found = validated("ab", capsys.readouterr().out.splitlines()[-1])
     assert found.keys() == SCHEMA["$defs"]["ab"]["properties"].keys()
@@ -61,7 +63,7 @@ def how(tmp_path: Path, **more: object) -> How:
 
 
 def test_answers_with_session_settings_and_leaves_nothing(
-    theirs: Server, dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    theirs: Server, dsn: str, tmp_path: Path, capsys: Capture
 ) -> None:
     (tmp_path / "q.sql").write_text("SELECT current_setting('work_mem');\n")
     with theirs.connect() as connection:
@@ -125,9 +127,7 @@ SECRET = "sslpassword=hunter2"
 
 
 @pytest.mark.long
-def test_a_hot_standby_answers_and_its_passwords_are_nowhere(
-    standby: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_hot_standby_answers_and_its_passwords_are_nowhere(standby: str, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "q.sql").write_text("SELECT pg_is_in_recovery();\n")
     asked = Question(
         dsn=[standby], settings=["jit=on,off"], scripts=["q.sql"], clients=1, duration="200ms", warmup="0s", pairs="6"
@@ -170,7 +170,7 @@ def test_what_a_hot_standby_cannot_do_is_said_before_the_first_trial(standby: st
 @pytest.mark.long_cases("True")
 @pytest.mark.parametrize("writes", [False, True])
 def test_a_script_that_writes_on_a_standby_names_the_primary(
-    writes: bool, standby: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    writes: bool, standby: str, tmp_path: Path, capsys: Capture
 ) -> None:
     (tmp_path / "w.sql").write_text("UPDATE pgbench_branches SET bbalance = 0;\n")
     asked = Question(
@@ -187,7 +187,7 @@ def test_a_script_that_writes_on_a_standby_names_the_primary(
 
 
 def test_a_script_that_writes_fails_once_and_names_the_option(
-    theirs: Server, dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    theirs: Server, dsn: str, tmp_path: Path, capsys: Capture
 ) -> None:
     with theirs.connect() as connection:
         connection.execute("DROP TABLE IF EXISTS kept; CREATE TABLE kept AS SELECT 1 AS x")
@@ -203,7 +203,7 @@ def test_a_script_that_writes_fails_once_and_names_the_option(
 
 
 def test_a_setting_that_the_server_does_not_know_is_corrected_not_run_again(
-    dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    dsn: str, tmp_path: Path, capsys: Capture
 ) -> None:
     (tmp_path / "q.sql").write_text("SELECT 1;\n")
     asked = Question(dsn=[dsn], settings=["wrk_mem=4MB,64MB"], scripts=["q.sql"], clients=1, duration="500ms")
@@ -214,9 +214,7 @@ def test_a_setting_that_the_server_does_not_know_is_corrected_not_run_again(
     assert "redo-failed" not in said
 
 
-def test_a_statement_that_is_wrong_is_corrected_not_run_again(
-    dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_statement_that_is_wrong_is_corrected_not_run_again(dsn: str, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "q.sql").write_text("SELCT 1;\n")
     asked = Question(dsn=[dsn], settings=["work_mem=4MB,64MB"], scripts=["q.sql"], clients=1, duration="500ms")
     shown = Output(html=None, csv=None, quiet=True, json=False)
@@ -234,9 +232,7 @@ def test_a_value_that_the_server_refuses_is_reported_before_any_trial(theirs: Se
     theirs.check_session({"search_path": "a, pg_catalog", "app.note": "it's  a\\b"})
 
 
-def test_json_has_failures_and_hints(
-    dsn: str, theirs: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_has_failures_and_hints(dsn: str, theirs: Server, tmp_path: Path, capsys: Capture) -> None:
     with theirs.connect() as connection:
         connection.execute("DROP TABLE IF EXISTS kept; CREATE TABLE kept AS SELECT 1 AS x")
     (tmp_path / "w.sql").write_text("UPDATE kept SET x = 2;\n")
@@ -248,7 +244,7 @@ def test_json_has_failures_and_hints(
 
 
 def test_on_other_servers_no_hint_names_writes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "w.sql").write_text("BEGIN READ ONLY;\nUPDATE pgbench_accounts SET abalance = 0;\nEND;\n")
@@ -272,7 +268,7 @@ def test_on_other_servers_no_hint_names_writes(
 @pytest.mark.long_cases("[work_mem=abc,4MB]", "wrk_mem")
 @pytest.mark.parametrize("setting", ["work_mem=4MB,abc", "work_mem=abc,4MB", "shared_buffers=abc,64MB", "wrk_mem=1,2"])
 def test_a_value_that_a_server_of_pgdyno_refuses_is_corrected_not_run_again(
-    setting: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    setting: str, tmp_path: Path, capsys: Capture
 ) -> None:
     asked = Question(versions=["18"], settings=[setting], clients=1, duration="500ms", warmup="0s", scale=1)
     shown = Output(html=None, csv=None, quiet=False, json=False)
@@ -289,9 +285,7 @@ def test_a_value_that_a_server_of_pgdyno_refuses_is_corrected_not_run_again(
 
 
 @pytest.mark.long
-def test_an_answer_is_printed_although_its_report_cannot_be_written(
-    dsn: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_answer_is_printed_although_its_report_cannot_be_written(dsn: str, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "q.sql").write_text("SELECT 1;\n")
     asked = Question(
         dsn=[dsn], settings=["jit=on,off"], scripts=["q.sql"], clients=1, duration="200ms", warmup="0s", pairs="6"

@@ -22,6 +22,8 @@ from tests.postgres.relay import Relay
 from tests.postgres.tls_server import PASSWORD, TlsServer, running_tls_server
 from tests.present import present
 
+Observer = psycopg.Connection[tuple[object, ...]]
+
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
 GUARD_S = 90
 """For what takes seconds: a busy machine may need longer."""
@@ -36,7 +38,7 @@ class Load:
     def __init__(
         self,
         environment: Mapping[str, str],
-        observer: psycopg.Connection[tuple[object, ...]],
+        observer: Observer,
         *args: str | Path,
         program: Path = PGDRIVE,
     ) -> None:
@@ -77,6 +79,14 @@ class Load:
         self.process.send_signal(number)
         return self.finish()
 
+    def assert_interrupt_ends(self, count: int) -> None:
+        """Interrupts it while so many statements run: when it ends, none of them runs."""
+        self.await_active(count)
+        said = self.stop(signal.SIGINT)
+        assert self.process.returncode == 130, said
+        assert self.active() == 0
+        assert "may still run" not in said
+
     def finish(self) -> str:
         """Waits for its end; what it says on standard error."""
         return self.process.communicate(timeout=GUARD_S)[1]
@@ -97,7 +107,7 @@ def until(holds: Callable[[], bool], what: str) -> None:
 @contextmanager
 def load(
     environment: Mapping[str, str],
-    observer: psycopg.Connection[tuple[object, ...]],
+    observer: Observer,
     *args: str | Path,
     program: Path = PGDRIVE,
 ) -> Iterator[Load]:
@@ -137,7 +147,7 @@ def by(server: Server, way: str) -> dict[str, str]:
 @pytest.mark.parametrize("io", POLLERS)
 @pytest.mark.parametrize(("number", "way"), [(signal.SIGINT, "socket"), (signal.SIGTERM, "tcp")])
 def test_a_signal_ends_the_statements_too(
-    server: Server, observer: psycopg.Connection[tuple[object, ...]], sleeping: Path, number: int, way: str, io: str
+    server: Server, observer: Observer, sleeping: Path, number: int, way: str, io: str
 ) -> None:
     with load(by(server, way), observer, "-n", "-f", sleeping, "-c", "3", "-T", "600", f"--io={io}") as running:
         running.await_active(3)
@@ -149,20 +159,7 @@ def test_a_signal_ends_the_statements_too(
         running.assert_nothing_left()
 
 
-@pytest.mark.parametrize("name", ["-Msimple", "-Mextended", "-Mprepared"])
-def test_no_protocol_leaves_a_statement(
-    server: Server, observer: psycopg.Connection[tuple[object, ...]], sleeping: Path, name: str
-) -> None:
-    with load(server.environment(), observer, "-n", "-f", sleeping, "-c", "2", "-T", "600", name) as running:
-        running.await_active(2)
-        said = running.stop(signal.SIGINT)
-        assert running.process.returncode == 130, said
-        assert running.active() == 0
-
-
-def test_the_drain_limit_ends_the_statements_too(
-    server: Server, observer: psycopg.Connection[tuple[object, ...]], sleeping: Path
-) -> None:
+def test_the_drain_limit_ends_the_statements_too(server: Server, observer: Observer, sleeping: Path) -> None:
     args = ("-n", "-f", sleeping, "-c", "2", "-T", "1", "--drain-limit=1")
     with load(server.environment(), observer, *args) as running:
         said = running.finish()
@@ -172,9 +169,7 @@ def test_the_drain_limit_ends_the_statements_too(
         running.assert_nothing_left()
 
 
-def test_the_end_of_the_parent_ends_the_statements_too(
-    server: Server, observer: psycopg.Connection[tuple[object, ...]], sleeping: Path
-) -> None:
+def test_the_end_of_the_parent_ends_the_statements_too(server: Server, observer: Observer, sleeping: Path) -> None:
     args = ("-n", "-f", sleeping, "-c", "2", "-T", "600", "--parent-lease")
     with load(server.environment(), observer, *args) as running:
         running.await_active(2)
@@ -187,7 +182,7 @@ def test_the_end_of_the_parent_ends_the_statements_too(
 
 
 def test_a_lease_that_runs_out_ends_them_whoever_reads_the_events(
-    server: Server, observer: psycopg.Connection[tuple[object, ...]], sleeping: Path
+    server: Server, observer: Observer, sleeping: Path
 ) -> None:
     args = ("-n", "-f", sleeping, "-c", "2", "-T", "600", "--lease=3", "--events=-")
     with load(server.environment(), observer, *args) as running:
@@ -199,52 +194,38 @@ def test_a_lease_that_runs_out_ends_them_whoever_reads_the_events(
         until(lambda: running.active() == 0, "end of the statements")
 
 
-@pytest.mark.parametrize("io", POLLERS)
-def test_every_statement_of_a_pipeline_is_ended(
-    server: Server, observer: psycopg.Connection[tuple[object, ...]], tmp_path: Path, io: str
+SLEEP = f"SELECT pg_sleep({SLEEP_S});\n"
+LUA = f"""
+function thread_init() drv = sysbench.sql.driver() con = drv:connect() end
+function event() con:query("SELECT pg_sleep({SLEEP_S})") end
+"""
+# the first transaction is over at once: the connection that counts is the second one
+SECOND = f"\\set n :n + 1\nSELECT pg_sleep(CASE WHEN :n > 1 THEN {SLEEP_S} ELSE 0 END);\n"
+PIPELINE = f"\\startpipeline\n{SLEEP}\\syncpipeline\n{SLEEP}{SLEEP}\\endpipeline\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "args"),
+    [
+        (SLEEP, ("-n", "-f", "script", "-Msimple")),
+        (SLEEP, ("-n", "-f", "script", "-Mextended")),
+        (SLEEP, ("-n", "-f", "script", "-Mprepared")),
+        (PIPELINE, ("-n", "-f", "script", "-Mextended", "--io=epoll")),
+        (PIPELINE, ("-n", "-f", "script", "-Mextended", "--io=io_uring")),
+        (SECOND, ("-n", "-f", "script", "-C", "-D", "n=0")),
+        (LUA, ("--lua=script",)),
+    ],
+)
+def test_no_kind_of_script_leaves_a_statement(
+    server: Server, observer: Observer, tmp_path: Path, text: str, args: tuple[str, ...]
 ) -> None:
-    script = tmp_path / "pipeline.sql"
-    sleep = f"SELECT pg_sleep({SLEEP_S});\n"
-    script.write_text(f"\\startpipeline\n{sleep}\\syncpipeline\n{sleep}{sleep}\\endpipeline\n")
-    args = ("-n", "-f", script, "-c", "2", "-T", "600", "-Mextended", f"--io={io}")
-    with load(server.environment(), observer, *args) as running:
-        running.await_active(2)
-        said = running.stop(signal.SIGINT)
-        assert running.process.returncode == 130, said
-        assert running.active() == 0
-        assert "may still run" not in said
+    (tmp_path / "script").write_text(text)
+    named = [arg.replace("script", str(tmp_path / "script")) for arg in args]
+    with load(server.environment(), observer, *named, "-c", "3", "-T", "600") as running:
+        running.assert_interrupt_ends(3)
 
 
-def test_a_connection_for_each_transaction(
-    server: Server, observer: psycopg.Connection[tuple[object, ...]], tmp_path: Path
-) -> None:
-    script = tmp_path / "second.sql"
-    # the first transaction is over at once: the connection that counts is the second one
-    script.write_text(f"\\set n :n + 1\nSELECT pg_sleep(CASE WHEN :n > 1 THEN {SLEEP_S} ELSE 0 END);\n")
-    args = ("-n", "-f", script, "-c", "3", "-T", "600", "-C", "-D", "n=0")
-    with load(server.environment(), observer, *args) as running:
-        running.await_active(3)
-        said = running.stop(signal.SIGINT)
-        assert running.process.returncode == 130, said
-        assert running.active() == 0
-
-
-def test_a_script_in_lua(server: Server, observer: psycopg.Connection[tuple[object, ...]], tmp_path: Path) -> None:
-    script = tmp_path / "sleep.lua"
-    script.write_text(f"""
-        function thread_init() drv = sysbench.sql.driver() con = drv:connect() end
-        function event() con:query("SELECT pg_sleep({SLEEP_S})") end
-    """)
-    with load(server.environment(), observer, f"--lua={script}", "-c", "3", "-T", "600") as running:
-        running.await_active(3)
-        said = running.stop(signal.SIGINT)
-        assert running.process.returncode == 130, said
-        assert running.active() == 0
-
-
-def test_a_client_that_reconnected_leaves_no_statement(
-    server: Server, observer: psycopg.Connection[tuple[object, ...]], sleeping: Path
-) -> None:
+def test_a_client_that_reconnected_leaves_no_statement(server: Server, observer: Observer, sleeping: Path) -> None:
     args = ("-n", "-f", sleeping, "-c", "3", "-T", "600", "--reconnect")
     with load(server.environment(), observer, *args) as running:
         running.await_active(3)
@@ -255,15 +236,11 @@ def test_a_client_that_reconnected_leaves_no_statement(
         until(
             lambda: len({*observer.execute(pids, [running.name]).fetchall()} - {*before}) == 3, "three other sessions"
         )
-        said = running.stop(signal.SIGINT)
-        assert running.process.returncode == 130, said
-        assert running.active() == 0
+        running.assert_interrupt_ends(3)
 
 
 @pytest.mark.parametrize("workers", ["1", "4"])
-def test_many_clients(
-    server: Server, observer: psycopg.Connection[tuple[object, ...]], tmp_path: Path, workers: str
-) -> None:
+def test_many_clients(server: Server, observer: Observer, tmp_path: Path, workers: str) -> None:
     # some sleep in the server, the others between two statements
     script = tmp_path / "mixed.sql"
     script.write_text(
@@ -273,17 +250,12 @@ def test_many_clients(
     assert limit > 200
     args = ("-n", "-f", script, "-c", "80", "-j", workers, "-T", "600")
     with load(server.environment(), observer, *args) as running:
-        running.await_active(60)
-        said = running.stop(signal.SIGINT)
-        assert running.process.returncode == 130, said
-        assert running.active() == 0
+        running.assert_interrupt_ends(60)
         running.assert_nothing_left()
 
 
 @pytest.mark.parametrize("name", ["pgdrive", "pgbench"])
-def test_a_statement_that_is_only_prepared(
-    server: Server, observer: psycopg.Connection[tuple[object, ...]], tmp_path: Path, name: str
-) -> None:
+def test_a_statement_that_is_only_prepared(server: Server, observer: Observer, tmp_path: Path, name: str) -> None:
     program = tmp_path / name
     program.symlink_to(PGDRIVE)
     script = tmp_path / "locked.sql"
@@ -296,17 +268,13 @@ def test_a_statement_that_is_only_prepared(
         args = ("-n", "-f", script, "-c", "2", "-T", "600", "-Mprepared")
         with load(server.environment(), observer, *args, program=program) as running:
             # Parse waits for the lock
-            running.await_active(2)
             running.await_blocked()
-            said = running.stop(signal.SIGINT)
-            assert running.process.returncode == 130, said
-            assert running.active() == 0
-            assert "may still run" not in said
+            running.assert_interrupt_ends(2)
         blocker.execute("DROP TABLE abandoned")
         blocker.execute("COMMIT")
 
 
-def test_a_vacuum_of_the_set_up(server: Server, observer: psycopg.Connection[tuple[object, ...]]) -> None:
+def test_a_vacuum_of_the_set_up(server: Server, observer: Observer) -> None:
     environment = server.environment()
     made = subprocess.run([PGDRIVE, "-i", "-q"], env={**os.environ, **environment}, capture_output=True, check=False)
     assert made.returncode == 0, made.stderr
@@ -322,9 +290,7 @@ def test_a_vacuum_of_the_set_up(server: Server, observer: psycopg.Connection[tup
         blocker.execute("ROLLBACK")
 
 
-def test_a_load_of_rows_does_not_wait_for_a_server_that_takes_no_requests(
-    server: Server, observer: psycopg.Connection[tuple[object, ...]]
-) -> None:
+def test_a_load_of_rows_does_not_wait_for_a_server_that_takes_no_requests(server: Server, observer: Observer) -> None:
     environment = {**server.environment(), "PGHOST": "127.0.0.1"}
     made = subprocess.run([PGDRIVE, "-i", "-q"], env={**os.environ, **environment}, capture_output=True, check=False)
     assert made.returncode == 0, made.stderr
@@ -371,10 +337,7 @@ def test_cancel_requests_are_encrypted_over_tls(secure: TlsServer, sleeping: Pat
             secure.connect() as observer,
             load(environment, observer, "-n", "-f", sleeping, "-c", "3", "-T", "600", target) as running,
         ):
-            running.await_active(3)
-            said = running.stop(signal.SIGINT)
-            assert running.process.returncode == 130, said
-            assert running.active() == 0
+            running.assert_interrupt_ends(3)
             running.assert_nothing_left()
     # the clients' sessions, that of the set-up, and a request for each statement
     assert len(relay.firsts) >= 3 + 1 + 3
@@ -382,9 +345,7 @@ def test_cancel_requests_are_encrypted_over_tls(secure: TlsServer, sleeping: Pat
     assert {first[: len(begin)] for first in relay.firsts} == {begin}
 
 
-def test_a_server_that_takes_no_requests_does_not_keep_it(
-    server: Server, observer: psycopg.Connection[tuple[object, ...]], sleeping: Path
-) -> None:
+def test_a_server_that_takes_no_requests_does_not_keep_it(server: Server, observer: Observer, sleeping: Path) -> None:
     environment = {**server.environment(), "PGHOST": "127.0.0.1"}
     with closing(Relay(server.port)) as relay:
         environment["PGPORT"] = str(relay.port)
@@ -402,9 +363,7 @@ def test_a_server_that_takes_no_requests_does_not_keep_it(
             assert "the server may still run 40 statements: they did not end within 5 s of being canceled" in said
 
 
-def test_the_second_signal_ends_it_at_once(
-    server: Server, observer: psycopg.Connection[tuple[object, ...]], sleeping: Path
-) -> None:
+def test_the_second_signal_ends_it_at_once(server: Server, observer: Observer, sleeping: Path) -> None:
     environment = {**server.environment(), "PGHOST": "127.0.0.1"}
     with closing(Relay(server.port)) as relay:
         environment["PGPORT"] = str(relay.port)

@@ -16,6 +16,8 @@ from tests.postgres.runs import Hold, active_sessions, engines, pgdyno, postmast
 from tests.present import present
 from tests.waiting import PATIENCE_S, wait_until
 
+MakePlan = Callable[..., Path]
+
 PLAN = """\
 name = "small"
 [target.pg18]
@@ -65,7 +67,7 @@ def plan(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-def test_a_run_stores_every_trial_and_reports(warm_home: Home, tmp_path: Path, plan: Callable[..., Path]) -> None:
+def test_a_run_stores_every_trial_and_reports(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     done = pgdyno(warm_home, tmp_path, "run", str(plan(repeats=2)), "--csv", "trials.csv")
     assert done.returncode == ExitCode.OK, done.stderr
     folder = the_run(tmp_path)
@@ -102,7 +104,7 @@ def test_a_run_stores_every_trial_and_reports(warm_home: Home, tmp_path: Path, p
 
 
 @pytest.mark.long
-def test_json_ends_with_a_line_for_programs(warm_home: Home, tmp_path: Path, plan: Callable[..., Path]) -> None:
+def test_json_ends_with_a_line_for_programs(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     done = pgdyno(warm_home, tmp_path, "run", str(plan(clients="1")), "--json", "--quiet")
     assert done.returncode == ExitCode.OK, done.stderr
     last = validated("run", done.stdout.splitlines()[-1])
@@ -112,7 +114,7 @@ def test_json_ends_with_a_line_for_programs(warm_home: Home, tmp_path: Path, pla
 
 
 def test_a_server_killed_in_a_trial_fails_the_trial_and_the_run_goes_on(
-    warm_home: Home, tmp_path: Path, scratch: Path, plan: Callable[..., Path]
+    warm_home: Home, tmp_path: Path, scratch: Path, plan: MakePlan
 ) -> None:
     hold = Hold(scratch)
     (tmp_path / "held.sql").write_text(hold.script)
@@ -133,7 +135,7 @@ def test_a_server_killed_in_a_trial_fails_the_trial_and_the_run_goes_on(
     assert the_run(tmp_path).manifest.outcome is Outcome.FAILED
 
 
-def test_a_run_may_end_at_its_first_failure(warm_home: Home, tmp_path: Path, plan: Callable[..., Path]) -> None:
+def test_a_run_may_end_at_its_first_failure(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     (tmp_path / "fails.sql").write_text("SELECT 1 / 0;\n")
     done = pgdyno(warm_home, tmp_path, "run", str(plan(scripts='"fails.sql"', on_failure="stop")))
     assert done.returncode == ExitCode.TRIALS_FAILED
@@ -153,7 +155,7 @@ def test_a_run_may_end_at_its_first_failure(warm_home: Home, tmp_path: Path, pla
     ],
 )
 def test_a_signal_leaves_nothing_but_whole_trials(
-    warm_home: Home, tmp_path: Path, plan: Callable[..., Path], number: int, code: ExitCode
+    warm_home: Home, tmp_path: Path, plan: MakePlan, number: int, code: ExitCode
 ) -> None:
     with running(warm_home, tmp_path, plan(duration="60s")) as process:
         assert engines(warm_home)
@@ -169,9 +171,7 @@ def test_a_signal_leaves_nothing_but_whole_trials(
     assert not engines(warm_home)
 
 
-def test_after_sigkill_the_next_run_removes_what_was_left(
-    warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
-) -> None:
+def test_after_sigkill_the_next_run_removes_what_was_left(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     with running(warm_home, tmp_path, plan(duration="60s")) as process:
         assert engines(warm_home)
         assert postmasters(warm_home)
@@ -186,7 +186,7 @@ def test_after_sigkill_the_next_run_removes_what_was_left(
 
 
 @pytest.mark.long
-def test_kept_data_is_loaded_once(warm_home: Home, tmp_path: Path, plan: Callable[..., Path]) -> None:
+def test_kept_data_is_loaded_once(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     first = pgdyno(warm_home, tmp_path, "run", str(plan(clients="1", keep="true")))
     second = pgdyno(warm_home, tmp_path, "run", str(plan(clients="1", keep="true")))
     assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
@@ -194,9 +194,7 @@ def test_kept_data_is_loaded_once(warm_home: Home, tmp_path: Path, plan: Callabl
     assert "loading pgbench" not in second.stderr
 
 
-def test_a_runs_folder_that_cannot_be_written_is_said(
-    warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
-) -> None:
+def test_a_runs_folder_that_cannot_be_written_is_said(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     (tmp_path / "taken").write_text("")
     done = pgdyno(warm_home, tmp_path, "run", str(plan()), "--runs", "taken")
     assert done.returncode == ExitCode.STORE

@@ -14,6 +14,8 @@ from tests.postgres.runs import engines, pgdyno, postmasters, running, the_run
 from tests.present import present
 from tests.waiting import PATIENCE_S, wait_until
 
+MakePlan = Callable[..., Path]
+
 PLAN = """\
 name = "limits"
 [target.pg18]
@@ -52,9 +54,7 @@ def plan(tmp_path: Path) -> Callable[..., Path]:
 # ---- hooks ----
 
 
-def test_hooks_are_told_what_runs_and_their_output_is_kept(
-    warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
-) -> None:
+def test_hooks_are_told_what_runs_and_their_output_is_kept(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     before_trial = (
         f'before_trial = "{ENV}; pwd; cp limits.toml $PGDYNO_TRIAL_DIR/kept.toml; psql-is-not-needed || true"'
     )
@@ -82,9 +82,7 @@ def test_hooks_are_told_what_runs_and_their_output_is_kept(
     assert [step.detail for step in steps.steps if step.name == "hook"] == ["before_trial"]
 
 
-def test_a_failing_before_trial_fails_that_trial_only(
-    warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
-) -> None:
+def test_a_failing_before_trial_fails_that_trial_only(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     hooks = 'before_trial = "echo cannot do that >&2; test $PGDYNO_CLIENTS = 2"\nafter_trial = "false"'
     done = pgdyno(warm_home, tmp_path, "run", str(plan(hooks=hooks)))
     assert done.returncode == ExitCode.TRIALS_FAILED, done.stderr
@@ -97,7 +95,7 @@ def test_a_failing_before_trial_fails_that_trial_only(
 
 
 def test_a_failing_before_run_ends_the_run_before_anything_is_measured(
-    warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
+    warm_home: Home, tmp_path: Path, plan: MakePlan
 ) -> None:
     done = pgdyno(warm_home, tmp_path, "run", str(plan(hooks='before_run = "exit 3"\nafter_run = "touch after"')))
     assert done.returncode == ExitCode.STOPPED
@@ -113,9 +111,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_a_hook_that_takes_too_long_is_ended_with_its_children(
-    warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
-) -> None:
+def test_a_hook_that_takes_too_long_is_ended_with_its_children(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     hooks = 'before_trial = "sleep 600 & echo $! >> pids; sleep 601 & echo $! >> pids; wait"\ntimeout = "4s"'
     done = pgdyno(warm_home, tmp_path, "run", str(plan(hooks=hooks)), "--set", "sweep.clients=1")
     assert done.returncode == ExitCode.TRIALS_FAILED
@@ -129,7 +125,7 @@ def test_a_hook_that_takes_too_long_is_ended_with_its_children(
 
 
 @pytest.mark.long
-def test_ctrl_c_ends_a_hook_with_its_children(warm_home: Home, tmp_path: Path, plan: Callable[..., Path]) -> None:
+def test_ctrl_c_ends_a_hook_with_its_children(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     hooks = "before_trial = \"trap '' TERM INT; sleep 600 & echo $! > pids; echo ready; wait; sleep 600\""
     with running(warm_home, tmp_path, plan(hooks=hooks), until="log/before_trial.log") as process:
         pids = tmp_path / "pids"
@@ -141,7 +137,7 @@ def test_ctrl_c_ends_a_hook_with_its_children(warm_home: Home, tmp_path: Path, p
     assert postmasters(warm_home) == []
 
 
-def test_a_hook_that_cannot_be_started_is_said(warm_home: Home, tmp_path: Path, plan: Callable[..., Path]) -> None:
+def test_a_hook_that_cannot_be_started_is_said(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     done = pgdyno(warm_home, tmp_path, "run", str(plan(hooks='before_run = ["/nowhere/at-all"]')))
     assert done.returncode == ExitCode.STOPPED
     assert "the hook before_run cannot be started: no such file or directory" in done.stderr
@@ -159,9 +155,7 @@ SELECT 1;
 """
 
 
-def test_a_trial_with_too_many_errors_is_stopped_and_stored(
-    warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
-) -> None:
+def test_a_trial_with_too_many_errors_is_stopped_and_stored(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     # pgdyno does not wait for its end
     done = pgdyno(warm_home, tmp_path, "run", str(plan(script=FAILS_SOMETIMES, duration="1h", trial="max_errors = 9")))
     assert done.returncode == ExitCode.TRIALS_FAILED, done.stderr
@@ -175,7 +169,7 @@ def test_a_trial_with_too_many_errors_is_stopped_and_stored(
     assert not engines(warm_home)
 
 
-def test_a_trial_with_fewer_errors_is_a_result(warm_home: Home, tmp_path: Path, plan: Callable[..., Path]) -> None:
+def test_a_trial_with_fewer_errors_is_a_result(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     done = pgdyno(warm_home, tmp_path, "run", str(plan(script=FAILS_SOMETIMES, trial="max_errors = 1000000")))
     # it is stored, and says that too many transactions failed
     assert done.returncode == ExitCode.INVALID, done.stderr
@@ -184,9 +178,7 @@ def test_a_trial_with_fewer_errors_is_a_result(warm_home: Home, tmp_path: Path, 
     assert present(present(trial.summary).failed) > 0
 
 
-def test_too_little_disk_ends_the_run_before_it_begins(
-    warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
-) -> None:
+def test_too_little_disk_ends_the_run_before_it_begins(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     done = pgdyno(warm_home, tmp_path, "run", str(plan(trial='min_free_disk = "100000TB"')))
     assert done.returncode == ExitCode.STOPPED
     assert "the plan's min_free_disk is 100000TB" in done.stderr
@@ -194,7 +186,7 @@ def test_too_little_disk_ends_the_run_before_it_begins(
 
 
 def test_a_disk_that_fills_up_in_a_trial_ends_the_run_and_what_is_whole_stays(
-    warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
+    warm_home: Home, tmp_path: Path, plan: MakePlan
 ) -> None:
     state = os.statvfs(tmp_path)
     free_mb = state.f_bavail * state.f_frsize >> 20
@@ -222,7 +214,7 @@ def test_a_disk_that_fills_up_in_a_trial_ends_the_run_and_what_is_whole_stays(
 
 
 def test_a_trial_that_cannot_be_stored_ends_the_run_and_is_made_again(
-    warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
+    warm_home: Home, tmp_path: Path, plan: MakePlan
 ) -> None:
     fill = "test $PGDYNO_TRIAL = 1 || test -e room || mkdir $PGDYNO_TRIAL_DIR/log/events.jsonl.gz"
     done = pgdyno(warm_home, tmp_path, "run", str(plan(hooks=f'before_trial = "{fill}"')))
@@ -241,7 +233,7 @@ def test_a_trial_that_cannot_be_stored_ends_the_run_and_is_made_again(
     assert [trial.number for trial in folder.trials()] == [1, 2]
 
 
-def test_trials_are_apart_by_the_pause(warm_home: Home, tmp_path: Path, plan: Callable[..., Path]) -> None:
+def test_trials_are_apart_by_the_pause(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     done = pgdyno(warm_home, tmp_path, "run", str(plan(trial='pause = "2.5s"')))
     assert done.returncode == ExitCode.OK, done.stderr
     assert "pausing 2.5 s" in done.stderr

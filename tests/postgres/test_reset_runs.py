@@ -22,6 +22,8 @@ from tests.postgres import runs
 from tests.present import present
 from tests.waiting import PATIENCE_S, wait_until
 
+MakePlan = Callable[..., Path]
+
 PLAN = """\
 name = "small"
 [target.pg18]
@@ -90,7 +92,7 @@ def steps(trial: TrialRecord) -> list[str]:
 @pytest.mark.long
 @pytest.mark.parametrize("method", ["template", "snapshot"])
 def test_a_later_run_finds_what_an_earlier_one_made(
-    environment: Environment, plan: Callable[..., Path], tmp_path: Path, method: str
+    environment: Environment, plan: MakePlan, tmp_path: Path, method: str
 ) -> None:
     code, out, err = run(environment, plan(method, repeats=2))
     assert code == ExitCode.OK, err
@@ -122,7 +124,7 @@ def connect(home: Home) -> psycopg.Connection[Any]:
 
 
 def test_a_write_of_somebody_else_fails_the_trial(
-    warm_home: Home, environment: Environment, plan: Callable[..., Path], tmp_path: Path
+    warm_home: Home, environment: Environment, plan: MakePlan, tmp_path: Path
 ) -> None:
     written = threading.Event()
 
@@ -173,7 +175,7 @@ MOMENTS = [
 @pytest.mark.parametrize(("method", "moment", "number"), MOMENTS)
 def test_a_run_ended_in_the_midst_loses_nothing(
     environment: Environment,
-    plan: Callable[..., Path],
+    plan: MakePlan,
     tmp_path: Path,
     method: str,
     moment: str,
@@ -199,7 +201,7 @@ def test_a_run_ended_in_the_midst_loses_nothing(
 def test_a_run_ended_while_it_copies_the_cluster_loses_nothing(
     warm_home: Home,
     environment: Environment,
-    plan: Callable[..., Path],
+    plan: MakePlan,
     tmp_path: Path,
     scratch: Path,
     moment: str,

@@ -29,6 +29,8 @@ from tests.s3 import BUCKET, KEYS, Bucket, environment, object_storage
 from tests.unit import documents_sample as documents
 from tests.unit.archive_sample import run_of
 
+Capture = pytest.CaptureFixture[str]
+
 pytestmark = pytest.mark.slow
 
 RUNS = Address(BUCKET, "runs")
@@ -307,9 +309,7 @@ def test_patterns_and_folders(s3: Bucket, run: RunFolder) -> None:
     assert found(str(run.path.parent)) == found("latest") == found(f"{run.path.parent}/*quick*") == [str(run.path)]
 
 
-def test_many_are_analysed_and_the_broken_are_named(
-    s3: Bucket, run: RunFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_many_are_analysed_and_the_broken_are_named(s3: Bucket, run: RunFolder, capsys: Capture) -> None:
     at = upload(run, RUNS)
     s3.put("runs/broken/manifest.json")
     code = analyse(["s3://bench/runs"], json=True)
@@ -325,7 +325,7 @@ def test_many_are_analysed_and_the_broken_are_named(
 
 
 def test_a_fault_of_ours_costs_one_run(
-    s3: Bucket, run: RunFolder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    s3: Bucket, run: RunFolder, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at = upload(run, RUNS)
     s3.put("runs/odd/manifest.json")
@@ -342,7 +342,7 @@ def test_a_fault_of_ours_costs_one_run(
     assert said["unread"][0]["reason"] == "cannot work on s3://bench/runs/odd: ZeroDivisionError: by zero"
 
 
-def test_pages_go_to_the_runs(s3: Bucket, run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pages_go_to_the_runs(s3: Bucket, run: RunFolder, tmp_path: Path, capsys: Capture) -> None:
     at = upload(run, RUNS)
 
     def write(folder: str | None) -> str:
@@ -358,7 +358,7 @@ def test_pages_go_to_the_runs(s3: Bucket, run: RunFolder, tmp_path: Path, capsys
 
 
 def test_imports_come_from_there_and_go_there(
-    s3: Bucket, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    s3: Bucket, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # it would wait for what others on this machine have written, too
     monkeypatch.setattr("os.sync", lambda: None)
