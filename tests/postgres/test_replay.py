@@ -289,31 +289,6 @@ def test_a_server_without_room_for_the_sessions_is_reported(server: Server, tmp_
     assert 'database "no_such_database" does not exist' in done.errors
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (["-c", "4"], "-c/--client cannot be used with --replay"),
-        (["-R", "4"], "-R/--rate cannot be used with --replay"),
-        (["-t", "4"], "-t/--transactions cannot be used with --replay"),
-        (["-f", "x.sql"], "-f/--file cannot be used with --replay"),
-        (["--phases=x.toml"], "--phases cannot be used with --replay"),
-        (["--part=1/2"], "--part cannot be used with --replay"),
-        (["--lua=x.lua"], "--lua cannot be used with --replay"),
-        (["--workload=tpcc"], "--workload cannot be used with --replay"),
-        (["--warmup=1", "-T", "2"], "--warmup cannot be used with --replay"),
-        (["--reconnect"], "--reconnect cannot be used with --replay"),
-        (["--pace=0"], 'invalid argument of --pace: "0"'),
-        (["-i"], "some of the specified options cannot be used in initialization (-i) mode"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused(server: Server, tmp_path: Path, args: list[str], message: str) -> None:
-    sample = Sample()
-    sample.session(0, 10, simple(1, "SELECT 1"))
-    done = replay(server, tmp_path, sample, *args)
-    assert done.code == 1
-    assert done.errors.splitlines()[0] == f"pgdrive: error: {message}"
-
-
 def test_check_reads_every_line_without_a_server(server: Server, tmp_path: Path) -> None:
     sample = Sample()
     sample.session(0, 10, simple(1, "SELECT 1"), simple(2, "SELECT 2"))
@@ -328,22 +303,3 @@ def test_check_reads_every_line_without_a_server(server: Server, tmp_path: Path)
     done = replay(server, tmp_path, sample)
     assert done.code == 2
     assert f"{file}:5: at_us goes back from 1000 to 5" in done.errors
-
-
-def test_a_file_that_is_not_complete_is_refused_before_the_load(server: Server, tmp_path: Path) -> None:
-    sample = Sample()
-    sample.session(0, 10, simple(1, "SELECT 1"), simple(2, "SELECT 2"))
-    path = sample.write(tmp_path / "whole.jsonl")
-    for text, message in [
-        ("", f"{path}: the file is empty"),
-        (path.read_text()[:-12], f"{path}:6: the file ends in the midst of session 0"),
-        (path.read_text().replace('"version": 1', '"version": 9'), f"{path}:1: version 9 of the format"),
-    ]:
-        path.write_text(text)
-        done = replay(server, tmp_path, Sample(), f"--replay={path}")
-        assert done.code == 1
-        assert done.errors.startswith(f"pgdrive: error: {message}"), done.errors
-    done = replay(server, tmp_path, Sample(), "--replay=/nonexistent")
-    assert done.errors.splitlines()[0] == (
-        "pgdrive: error: /nonexistent: could not open the file: No such file or directory"
-    )

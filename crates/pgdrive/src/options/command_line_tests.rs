@@ -322,3 +322,28 @@ fn workloads_of_its_own_have_no_protocol_and_no_variables() {
         }
     }
 }
+
+#[test]
+fn a_replay_takes_its_load_from_its_file() {
+    let others: [&[&str]; 10] = [
+        &["-c", "4"],
+        &["-R", "4"],
+        &["-t", "4"],
+        &["-f", "x.sql"],
+        &["--phases=x.toml"],
+        &["--part=1/2"],
+        &["--lua=x.lua"],
+        &["--workload=tpcc"],
+        &["--warmup=1", "-T", "2"],
+        &["--reconnect"],
+    ];
+    for other in others {
+        let refused = request(&[&["--replay=f"], other].concat()).expect_err("it excludes a replay");
+        assert!(refused.ends_with(" cannot be used with --replay"), "{other:?}: {refused}");
+    }
+    assert_eq!(request(&["--replay=f", "--pace=0"]), Err("invalid argument of --pace: \"0\"".to_owned()));
+    assert_eq!(
+        request(&["-i", "--replay=f"]),
+        Err("some of the specified options cannot be used in initialization (-i) mode".to_owned())
+    );
+}
