@@ -152,9 +152,7 @@ def test_the_dearest_of_instead_counts(tmp_path: Path, root: Path) -> None:
     assert found.most == highest_cost(dearest, 1.5 * present(found.hours))
 
 
-def test_accrued_cost_uses_the_price_of_the_instance_that_was_created(
-    amazon: Simulator, tmp_path: Path, root: Path
-) -> None:
+def test_accrued_cost_uses_the_price_of_the_created_instance(amazon: Simulator, tmp_path: Path, root: Path) -> None:
     amazon.faults = [
         Fault(
             "CreateDBInstance", "InsufficientDBInstanceCapacity", when=lambda asked: "m7g" in asked["DBInstanceClass"]
@@ -178,9 +176,7 @@ def test_accrued_cost_uses_the_price_of_the_instance_that_was_created(
     assert rented.down() == []
 
 
-def test_the_size_of_a_snapshot_counts_and_is_unknown_without_access(
-    amazon: Simulator, tmp_path: Path, root: Path
-) -> None:
+def test_the_size_of_a_snapshot_counts_where_it_is_known(amazon: Simulator, tmp_path: Path, root: Path) -> None:
     amazon.rds.create_db_instance(
         {
             "db_instance_identifier": "origin",
@@ -201,9 +197,7 @@ def test_the_size_of_a_snapshot_counts_and_is_unknown_without_access(
     assert ([each.what for each in found.unknown], found.most) == (["gp3"], None)
 
 
-def test_extended_support_is_refused_unless_asked_for_and_then_priced(
-    amazon: Simulator, tmp_path: Path, root: Path
-) -> None:
+def test_extended_support_is_priced_or_refused(amazon: Simulator, tmp_path: Path, root: Path) -> None:
     amazon.denied = {"pricing:GetProducts"}
     old = {"version": '"12"', "region": '"us-east-1"', "instance": '"db.r5.2xlarge"'}
     with pytest.raises(PlanError) as caught:

@@ -145,9 +145,7 @@ def test_an_interrupted_run_does_not_wait_for_data(amazon: Simulator, tmp_path: 
 
 
 @pytest.mark.parametrize("instance", [None, f"pgdyno-{BEGUN}-1", "pgdyno-another-1"])
-def test_a_later_attempt_asks_again_where_the_server_is_the_same(
-    amazon: Simulator, tmp_path: Path, instance: str | None
-) -> None:
+def test_a_later_attempt_asks_the_same_server_again(amazon: Simulator, tmp_path: Path, instance: str | None) -> None:
     recorder, record, _ = run_of(tmp_path, attempts=2)
     if instance is not None:
         partly = CloudReport(source=CloudSource.METRICS, period_s=60, gaps=[CloudGap(from_s=0, to_s=60)])

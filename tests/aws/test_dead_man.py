@@ -57,9 +57,7 @@ def test_a_switch_moves_with_the_expiry(amazon: Simulator, tmp_path: Path, root:
     assert amazon.left() == []
 
 
-def test_without_its_role_nothing_is_rented_unless_the_plan_says_so(
-    amazon: Simulator, tmp_path: Path, root: Path
-) -> None:
+def test_without_its_role_nothing_is_rented_unasked(amazon: Simulator, tmp_path: Path, root: Path) -> None:
     amazon.schedules.roles = set()
     error = failed_blindly(tmp_path, rds(root))
     assert "the database gets no dead-man switch" in error.message
@@ -75,9 +73,7 @@ def test_without_its_role_nothing_is_rented_unless_the_plan_says_so(
     assert rented.down() == []
 
 
-def test_only_the_role_of_the_policy_may_be_given_to_the_scheduler(
-    amazon: Simulator, tmp_path: Path, root: Path
-) -> None:
+def test_only_the_role_of_the_policy_may_be_passed_on(amazon: Simulator, tmp_path: Path, root: Path) -> None:
     amazon.schedules.roles = {"another-role"}
     other = rds(root, dead_man='"another-role"')
     assert "not authorized to perform: iam:PassRole" in failed_blindly(tmp_path, other).message
@@ -109,7 +105,7 @@ def test_removal_repeats_what_failed_and_goes_on_with_the_rest(amazon: Simulator
     assert Reaper(tmp_path / "home").reap(Wanted(rented.journal.run), SAID.append).left == []
 
 
-def test_removal_waits_for_fresh_credentials(
+def test_removal_awaits_credentials(
     amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in amazon.credentials.environment:

@@ -226,9 +226,7 @@ def test_an_impossible_placement_group_creates_nothing(
     assert not [each for each in amazon.calls if "Create" in each or "Run" in each]
 
 
-def test_killed_at_any_call_of_its_generators_nothing_is_left_that_cannot_be_found(
-    amazon: Simulator, tmp_path: Path
-) -> None:
+def test_killed_at_any_call_of_its_generators_nothing_is_lost(amazon: Simulator, tmp_path: Path) -> None:
     """Their group is made before the server's, they after the server and in parallel, so that a kill at the request for
     the first may come before or after that for the second.
     """
@@ -317,7 +315,7 @@ def test_an_instance_that_ends_while_it_starts_says_why(amazon: Simulator, tmp_p
         ({"parameters": f'{{ search_path = "{"x" * 16_000}" }}'}, "EC2 accepts at most 16,384"),
     ],
 )
-def test_an_unavailable_host_creates_nothing(
+def test_a_missing_host_creates_nothing(
     amazon: Simulator,
     tmp_path: Path,
     more: dict[str, str],
@@ -475,9 +473,7 @@ def test_the_console_is_late_and_on_older_types_later(amazon: Simulator, tmp_pat
         ("", "Amazon shows no console output"),
     ],
 )
-def test_a_host_without_its_key_on_the_console_is_given_up(
-    amazon: Simulator, tmp_path: Path, printed: str, shown: str
-) -> None:
+def test_a_host_without_a_printed_key_is_left(amazon: Simulator, tmp_path: Path, printed: str, shown: str) -> None:
     def console(machine: Machine) -> str:
         return printed.replace("NONCE", machine.console("").split()[-1])
 

@@ -67,9 +67,7 @@ def test_servers_of_another_account_are_let_alone_and_those_that_are_gone_forgot
     assert list(journals(home)) == []
 
 
-def test_a_server_that_has_expired_is_not_taken_for_one_that_is_up(
-    amazon: Simulator, tmp_path: Path, root: Path
-) -> None:
+def test_an_expired_server_is_not_taken_for_one_that_is_up(amazon: Simulator, tmp_path: Path, root: Path) -> None:
     rented = left_up(tmp_path, root)
     asked, home = rented.plan, tmp_path / "home"
     assert is_standing(asked, home)
@@ -255,9 +253,7 @@ def test_without_capacity_the_next_zone_and_class_are_tried(amazon: Simulator, t
     assert isinstance(failed(tmp_path, rds(root)), CapacityError)
 
 
-def test_throttling_is_waited_out_and_a_lost_answer_makes_nothing_twice(
-    amazon: Simulator, tmp_path: Path, root: Path
-) -> None:
+def test_throttling_is_waited_out_and_makes_nothing_twice(amazon: Simulator, tmp_path: Path, root: Path) -> None:
     amazon.faults = [
         Fault("CreateDBInstance", "Throttling", "Rate exceeded", times=2),
         Fault("CreateSecurityGroup", "InternalError", status=500, done=True),
@@ -306,9 +302,7 @@ def test_a_missing_resource_creates_nothing(
     assert not [each for each in amazon.calls if "Create" in each]
 
 
-def test_a_class_without_performance_insights_says_how_to_do_without(
-    amazon: Simulator, tmp_path: Path, root: Path
-) -> None:
+def test_a_class_without_performance_insights_says_so(amazon: Simulator, tmp_path: Path, root: Path) -> None:
     said = "Performance Insights not supported for this configuration, please disable this feature."
     amazon.faults.append(Fault("CreateDBInstance", "InvalidParameterCombination", said))
     error = failed(tmp_path, rds(root))

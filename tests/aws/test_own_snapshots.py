@@ -136,9 +136,7 @@ def test_without_a_dead_man_switch_it_has_none(amazon: Simulator, tmp_path: Path
 
 @pytest.mark.long_cases("[rds]")
 @pytest.mark.parametrize("kind", MADE)
-def test_what_amazon_refuses_for_a_while_is_asked_for_again(
-    amazon: Simulator, tmp_path: Path, root: Path, kind: str
-) -> None:
+def test_what_amazon_refuses_at_first_is_asked_again(amazon: Simulator, tmp_path: Path, root: Path, kind: str) -> None:
     rented = rental(tmp_path, target(root, kind))
     rented.up()
     code = {"rds": "InvalidDBInstanceState", "aurora": "InvalidDBClusterStateFault"}[kind]
@@ -174,9 +172,7 @@ def test_one_that_fails_or_that_the_account_has_no_room_for_is_an_error_that_lea
     assert amazon.left() == []
 
 
-def test_the_quota_of_snapshots_is_checked_before_anything_is_created(
-    amazon: Simulator, tmp_path: Path, root: Path
-) -> None:
+def test_the_quota_of_snapshots_is_checked_first(amazon: Simulator, tmp_path: Path, root: Path) -> None:
     amazon.snapshots.most = 0
     for kind, service in (("rds", "RDS"), ("aurora", "Aurora")):
         error = failed(tmp_path, target(root, kind))

@@ -45,7 +45,7 @@ def snapshot(amazon: Simulator, kind: str) -> None:
 
 @pytest.mark.long_cases("[ec2]", "[rds]")
 @pytest.mark.parametrize("kind", ["ec2", "rds", "aurora"])
-def test_a_resource_that_is_not_visible_yet_is_requested_again(
+def test_a_resource_not_visible_yet_is_requested_again(
     amazon: Simulator, tmp_path: Path, root: Path, kind: str
 ) -> None:
     more = {"parameters": '{ work_mem = "4MB" }'}
@@ -74,9 +74,7 @@ def test_a_group_that_instances_do_not_find_yet(amazon: Simulator, tmp_path: Pat
     assert rented.down() == []
 
 
-def test_a_resource_that_never_becomes_visible_is_an_error_after_two_minutes(
-    amazon: Simulator, tmp_path: Path, root: Path
-) -> None:
+def test_a_resource_that_stays_invisible_is_an_error(amazon: Simulator, tmp_path: Path, root: Path) -> None:
     amazon.visibility.hidden_s = 150.0
     error = failed(tmp_path, rds(root))
     assert isinstance(error, NotThereError)

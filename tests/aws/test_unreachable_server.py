@@ -84,7 +84,7 @@ def test_packets_that_are_dropped_are_the_routes_where_the_group_lets_them_in(
     assert amazon.left() == []
 
 
-def test_packets_that_are_dropped_are_the_groups_where_it_was_changed(
+def test_a_changed_group_is_named_where_packets_are_dropped(
     amazon: Simulator, network: Network, tmp_path: Path
 ) -> None:
     network.ip(f"route add {SERVER}/32 dev card")

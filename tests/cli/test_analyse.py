@@ -54,7 +54,7 @@ def test_prices_come_from_a_file(run: Run, stored_run: str, tmp_path: Path) -> N
         ("currency = 1\n[targt.a]", "line 1: currency: input should be a valid string; date: is missing"),
     ],
 )
-def test_a_price_file_with_mistakes_is_a_usage_error(
+def test_a_wrong_price_file_is_a_usage_error(
     run: Run, stored_run: str, tmp_path: Path, text: str, complaint: str
 ) -> None:
     (tmp_path / "price.toml").write_text(text)

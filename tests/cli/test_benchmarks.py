@@ -56,9 +56,7 @@ PLANTED = ["--searches=1", "--seconds=1", "--shares", "0.5"]
 
 # other machines have no control groups of version 1, by which it limits its servers
 @pytest.mark.parametrize("arguments", [PLANTED] if os.access("/sys/fs/cgroup/cpu", os.W_OK) else [])
-def test_the_search_for_the_cheapest_leaves_out_servers_with_too_little_processor_time(
-    arguments: list[str], tmp_path: Path
-) -> None:
+def test_the_search_for_the_cheapest_leaves_out_slow_servers(arguments: list[str], tmp_path: Path) -> None:
     out = tmp_path / "results.json"
     command = [sys.executable, "benchmarks/cheapest.py", *arguments, f"--out={out}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -99,9 +99,7 @@ def first_of(runs: list[str]) -> str:
     return named_runs(runs, Path()).places[0]
 
 
-def test_pages_are_the_same(
-    runs: list[str], bucket: Bucket, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pages_are_alike(runs: list[str], bucket: Bucket, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     places = {HERE: str(tmp_path / "here"), THERE: str(tmp_path / "there")}
     for cluster, place in places.items():
         for where in (place, None):

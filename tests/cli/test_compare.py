@@ -111,9 +111,7 @@ def two_runs(parent: Path, before: Fingerprint, after: Fingerprint, rate: float 
         (changed(reset={"method": "template"}), "reset.method: vacuum vs template"),
     ],
 )
-def test_runs_that_did_not_measure_the_same_are_refused(
-    run: Run, tmp_path: Path, after: Fingerprint, field: str
-) -> None:
+def test_runs_that_measured_other_things_are_refused(run: Run, tmp_path: Path, after: Fingerprint, field: str) -> None:
     refused = run("pgdyno", "compare", *two_runs(tmp_path, FINGERPRINT, after))
     assert refused.returncode == ExitCode.INVALID, refused.stdout
     assert refused.stdout.startswith("No comparison: the two runs measured different things\ninvalid: ")
@@ -187,9 +185,7 @@ def test_another_protocol_scale_or_load_is_refused_unless_it_is_what_is_compared
         (changed(server_data_checksums=True), "data checksums", None),
     ],
 )
-def test_a_confounder_is_in_the_first_line(
-    run: Run, tmp_path: Path, after: Fingerprint, topic: str, by: str | None
-) -> None:
+def test_a_confounder_comes_first(run: Run, tmp_path: Path, after: Fingerprint, topic: str, by: str | None) -> None:
     runs = two_runs(tmp_path, FINGERPRINT, after)
     compared = run("pgdyno", "compare", *runs)
     assert compared.returncode == ExitCode.OK, compared.stderr
@@ -397,7 +393,7 @@ def test_gate_exits_by_what_it_finds_and_writes_its_files(run: Run, tmp_path: Pa
         (["gate", "{}", "--max-regression", "0.03"], "is not a limit"),
     ],
 )
-def test_senseless_options_are_usage_errors(
+def test_wrong_options_are_refused(
     run: Run, versions: str, tmp_path: Path, arguments: list[str], complaint: str
 ) -> None:
     other = stored(tmp_path / "other", {"pg18": 500.0})

@@ -52,9 +52,7 @@ SKIPPED = {"succeeded": 1200, "skipped": 800, "tps": 600.0}
 
 @pytest.mark.long_cases("of_b1")
 @pytest.mark.parametrize("of_b", [UNSTARTED, SKIPPED])
-def test_an_arm_that_serves_a_part_of_the_load_is_not_faster(
-    run: Run, tmp_path: Path, of_b: Mapping[str, float]
-) -> None:
+def test_an_arm_that_serves_a_part_is_not_faster(run: Run, tmp_path: Path, of_b: Mapping[str, float]) -> None:
     path = paced(tmp_path / "runs", of_b)
     refused = run("pgdyno", "compare", path)
     assert refused.returncode == ExitCode.INVALID

@@ -38,9 +38,7 @@ def main(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("settings", [{"jit": "off"}, {"random_page_cost": "1.1"}])
-def test_targets_of_other_settings_are_no_equal_arms(
-    run: Run, tmp_path: Path, main: str, settings: dict[str, str]
-) -> None:
+def test_other_settings_are_no_equal_arms(run: Run, tmp_path: Path, main: str, settings: dict[str, str]) -> None:
     floor = stored(tmp_path, {"a": 500.0, "b": 530.0}, fingerprint=of_two(settings), targets=targets(**settings))
     refused = run("pgdyno", "compare", main, "--floor-from", floor)
     assert refused.returncode == ExitCode.INVALID
@@ -58,7 +56,7 @@ def test_targets_of_other_settings_are_no_equal_arms(
         ([{"scale": each} for each in (10, 20)], "scale is 10 or 20"),
     ],
 )
-def test_points_of_a_sweep_are_no_equal_arms(
+def test_points_are_no_equal_arms(
     run: Run, tmp_path: Path, main: str, points: list[dict[str, object]], why: str
 ) -> None:
     swept = [Point.model_validate({"clients": 4, **each}) for each in points]

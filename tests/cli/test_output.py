@@ -173,9 +173,7 @@ def test_a_list_in_a_narrow_terminal_has_a_line_for_each_long_name(tmp_path: Pat
     ("lines", "pager", "is_used"),
     [("10", "pager --quiet", True), ("40", "pager --quiet", False), ("10", "nosuch-pager", False)],
 )
-def test_a_list_longer_than_the_terminal_goes_through_the_pager(
-    lines: str, pager: str, *, is_used: bool, tmp_path: Path
-) -> None:
+def test_a_long_list_goes_through_the_pager(lines: str, pager: str, *, is_used: bool, tmp_path: Path) -> None:
     program = tmp_path / "pager"
     program.write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/called\ncat >{tmp_path}/paged\n')
     program.chmod(0o755)

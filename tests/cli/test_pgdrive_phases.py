@@ -121,9 +121,7 @@ def test_regular_starts_are_exact_and_timers_may_be_coarse(run: Run, null: Calla
     assert said[-1]["phases"][1]["lag_ns"]["mean"] > 500_000
 
 
-def test_starts_beyond_what_the_server_does_are_told_in_their_phase(
-    run: Run, null: Callable[..., Null], tmp_path: Path
-) -> None:
+def test_starts_beyond_the_servers_rate_are_told_by_phase(run: Run, null: Callable[..., Null], tmp_path: Path) -> None:
     (tmp_path / "phases.toml").write_text(
         '[[phase]]\nname = "low"\nduration = "500ms"\nrate = 20\n'
         '[[phase]]\nname = "flood"\nduration = "1s"\nrate = 3000\n'

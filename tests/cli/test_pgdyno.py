@@ -115,9 +115,7 @@ def test_a_workload_that_does_not_exist_is_a_problem_of_its_name(run: Run, tmp_p
     )
 
 
-def test_the_catalogue_is_listed_and_can_be_checked(
-    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_catalogue_is_listed_and_checked(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     listed = run("pgdyno", "plan", "list")
     names = [line.split()[0] for line in listed.stdout.splitlines()[1:] if not line.startswith(" ")]
     assert "quick" in names

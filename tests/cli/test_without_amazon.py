@@ -127,9 +127,7 @@ def test_a_kind_that_is_missing_is_refused_with_those_that_are_there(copied: Pat
         (("target", "selftest"), "pgdyno cannot rent targets of kind rds"),
     ],
 )
-def test_commands_that_need_a_provider_report_that_it_is_missing(
-    copied: Path, words: tuple[str, ...], message: str
-) -> None:
+def test_commands_without_their_provider_say_so(copied: Path, words: tuple[str, ...], message: str) -> None:
     assert message in pgdyno(copied, *words, code=4)
 
 

@@ -62,9 +62,7 @@ def how(tmp_path: Path, **more: object) -> How:
     return How(tmp_path / "runs", output, check_first=False, **more)  # type: ignore[arg-type]
 
 
-def test_answers_with_session_settings_and_leaves_nothing(
-    theirs: Server, dsn: str, tmp_path: Path, capsys: Capture
-) -> None:
+def test_answers_by_session_settings_alone(theirs: Server, dsn: str, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "q.sql").write_text("SELECT current_setting('work_mem');\n")
     with theirs.connect() as connection:
         before = connection.execute(LEFT).fetchone()
@@ -169,9 +167,7 @@ def test_what_a_hot_standby_cannot_do_is_said_before_the_first_trial(standby: st
 
 @pytest.mark.long_cases("True")
 @pytest.mark.parametrize("writes", [False, True])
-def test_a_script_that_writes_on_a_standby_names_the_primary(
-    writes: bool, standby: str, tmp_path: Path, capsys: Capture
-) -> None:
+def test_a_script_that_writes_names_the_primary(writes: bool, standby: str, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "w.sql").write_text("UPDATE pgbench_branches SET bbalance = 0;\n")
     asked = Question(
         dsn=[standby], settings=["jit=on,off"], scripts=["w.sql"], clients=1, duration="200ms", writes=writes
@@ -186,9 +182,7 @@ def test_a_script_that_writes_on_a_standby_names_the_primary(
     assert f"{target.facts.version}, standby" in (Path(found["run"]) / "report.html").read_text()
 
 
-def test_a_script_that_writes_fails_once_and_names_the_option(
-    theirs: Server, dsn: str, tmp_path: Path, capsys: Capture
-) -> None:
+def test_a_script_that_writes_names_the_option(theirs: Server, dsn: str, tmp_path: Path, capsys: Capture) -> None:
     with theirs.connect() as connection:
         connection.execute("DROP TABLE IF EXISTS kept; CREATE TABLE kept AS SELECT 1 AS x")
     (tmp_path / "w.sql").write_text("UPDATE kept SET x = 2;\n")
@@ -202,9 +196,7 @@ def test_a_script_that_writes_fails_once_and_names_the_option(
         assert connection.execute("SELECT x FROM kept").fetchone() == (1,)
 
 
-def test_a_setting_that_the_server_does_not_know_is_corrected_not_run_again(
-    dsn: str, tmp_path: Path, capsys: Capture
-) -> None:
+def test_an_unknown_setting_is_corrected_not_run_again(dsn: str, tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "q.sql").write_text("SELECT 1;\n")
     asked = Question(dsn=[dsn], settings=["wrk_mem=4MB,64MB"], scripts=["q.sql"], clients=1, duration="500ms")
     shown = Output(html=None, csv=None, quiet=True, json=False)
@@ -243,9 +235,7 @@ def test_json_has_failures_and_hints(dsn: str, theirs: Server, tmp_path: Path, c
     assert found["hints"] == ["a script writes; to allow that, in transactions that commit: --writes"]
 
 
-def test_on_other_servers_no_hint_names_writes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
+def test_other_servers_hints_name_no_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "w.sql").write_text("BEGIN READ ONLY;\nUPDATE pgbench_accounts SET abalance = 0;\nEND;\n")
     asked = Question(
@@ -267,9 +257,7 @@ def test_on_other_servers_no_hint_names_writes(
 
 @pytest.mark.long_cases("[work_mem=abc,4MB]", "wrk_mem")
 @pytest.mark.parametrize("setting", ["work_mem=4MB,abc", "work_mem=abc,4MB", "shared_buffers=abc,64MB", "wrk_mem=1,2"])
-def test_a_value_that_a_server_of_pgdyno_refuses_is_corrected_not_run_again(
-    setting: str, tmp_path: Path, capsys: Capture
-) -> None:
+def test_a_value_that_our_server_refuses_is_corrected(setting: str, tmp_path: Path, capsys: Capture) -> None:
     asked = Question(versions=["18"], settings=[setting], clients=1, duration="500ms", warmup="0s", scale=1)
     shown = Output(html=None, csv=None, quiet=False, json=False)
     assert measure_and_answer(asked, How(tmp_path / "runs", shown, check_first=False)) is not ExitCode.OK

@@ -181,9 +181,7 @@ def test_the_end_of_the_parent_ends_the_statements_too(server: Server, observer:
         assert running.active() == 0
 
 
-def test_a_lease_that_runs_out_ends_them_whoever_reads_the_events(
-    server: Server, observer: Observer, sleeping: Path
-) -> None:
+def test_a_lease_that_runs_out_ends_them_unread(server: Server, observer: Observer, sleeping: Path) -> None:
     args = ("-n", "-f", sleeping, "-c", "2", "-T", "600", "--lease=3", "--events=-")
     with load(server.environment(), observer, *args) as running:
         # so little room that the engine soon waits for a reader

@@ -134,9 +134,7 @@ def killed(home: Home, folder: Path, server: OwnServer) -> tuple[Path, list[tupl
 
 
 @pytest.mark.long
-def test_a_search_restarts_the_server_and_restores_its_settings(
-    warm_home: Home, tmp_path: Path, theirs: OwnServer
-) -> None:
+def test_a_search_restores_the_servers_settings(warm_home: Home, tmp_path: Path, theirs: OwnServer) -> None:
     space = 'over.shared_buffers = ["16MB", "24MB"]'
     plan = write(tmp_path, theirs, space, ("shared_buffers", "20MB"), restarts=True)
     before = state(theirs)
@@ -166,9 +164,7 @@ def test_ctrl_c_restores_the_settings(warm_home: Home, tmp_path: Path, theirs: O
 
 
 @pytest.mark.long
-def test_a_killed_search_is_restored_by_a_command_or_goes_on(
-    warm_home: Home, tmp_path: Path, theirs: OwnServer
-) -> None:
+def test_a_killed_search_is_restored_or_goes_on(warm_home: Home, tmp_path: Path, theirs: OwnServer) -> None:
     plan, before = killed(warm_home, tmp_path, theirs)
     assert state(theirs) != before
     folder = the_run(tmp_path)
@@ -197,9 +193,7 @@ def test_a_killed_search_is_restored_by_a_command_or_goes_on(
 
 
 @pytest.mark.long
-def test_a_killed_search_that_goes_on_restores_what_was_there_before_it(
-    warm_home: Home, tmp_path: Path, theirs: OwnServer
-) -> None:
+def test_a_resumed_search_restores_what_was_there_before(warm_home: Home, tmp_path: Path, theirs: OwnServer) -> None:
     _, before = killed(warm_home, tmp_path, theirs)
     resumed = pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--allow-restart")
     assert resumed.returncode == ExitCode.OK, resumed.stderr

@@ -108,9 +108,7 @@ def capturing(
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)]
 )
-def test_an_interrupted_capture_keeps_what_it_has(
-    server: OwnServer, home: Home, tmp_path: Path, number: int, code: ExitCode
-) -> None:
+def test_interrupted_captures_stay(server: OwnServer, home: Home, tmp_path: Path, number: int, code: ExitCode) -> None:
     with capturing(home, tmp_path, dsn(server)) as capture:
         work(server)
         capture.wait_copied(f"SELECT {STATEMENTS - 1}")

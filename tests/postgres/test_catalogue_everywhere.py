@@ -77,9 +77,7 @@ def on_amazon(folder: Path, home: Home, hosts: Ec2Hosts, simulator: Simulator) -
 
 
 @pytest.mark.long
-def test_a_plan_runs_on_every_kind_of_server(
-    rack: Rack, hosts: Ec2Hosts, server: Server, warm_home: Home, tmp_path: Path
-) -> None:
+def test_a_plan_runs_everywhere(rack: Rack, hosts: Ec2Hosts, server: Server, warm_home: Home, tmp_path: Path) -> None:
     here = measured(tmp_path / "embedded", warm_home, 'target.here.version="18"', on="embedded")
     # the database of that name is the tests' own
     over_network = measured(

@@ -118,9 +118,7 @@ def after_first_second(act: Callable[[], None]) -> Callable[[Event], None]:
 LONG = ["-b", "select-only", "--client=6", "--rate=300", "--time=120"]
 
 
-def test_a_load_that_is_told_to_stop_does_and_says_what_it_measured(
-    cluster: Cluster, tables: Server, tmp_path: Path
-) -> None:
+def test_a_stopped_load_says_what_it_measured(cluster: Cluster, tables: Server, tmp_path: Path) -> None:
     events: list[Event] = []
     with (
         (tmp_path / "engine.log").open("w+b") as errors,
@@ -181,9 +179,7 @@ with opened(Places(local=1), lambda text: None) as cluster, open("log", "w+b") a
 """
 
 
-def test_a_killed_head_ends_the_load_with_its_reason(
-    tables: Server, tmp_path: Path, child_environment: dict[str, str]
-) -> None:
+def test_a_killed_head_ends_the_load(tables: Server, tmp_path: Path, child_environment: dict[str, str]) -> None:
     driver = subprocess.Popen(
         [sys.executable, "-c", HEADLESS, json.dumps([*OPTIONS, *LONG]), json.dumps(tables.environment())],
         cwd=tmp_path,
@@ -228,9 +224,7 @@ with opened(Places(local=1), lambda text: None) as cluster, open("log", "w+b") a
 """
 
 
-def test_a_driver_that_is_killed_leaves_nothing(
-    tables: Server, tmp_path: Path, child_environment: dict[str, str]
-) -> None:
+def test_a_killed_driver_leaves_nothing(tables: Server, tmp_path: Path, child_environment: dict[str, str]) -> None:
     arguments = [json.dumps([*OPTIONS, *LONG]), json.dumps(tables.environment())]
     driver = subprocess.Popen(
         [sys.executable, "-c", DRIVER, *arguments],

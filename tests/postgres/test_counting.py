@@ -231,7 +231,7 @@ def test_pipelines_fail_and_are_retried_whole(ledger: Ledger, tmp_path: Path, io
 
 @pytest.mark.parametrize(("io", "protocol"), WAYS[:2], ids=NAMES[:2])
 @pytest.mark.parametrize("extra", [(), ("-R", "1500"), ("-C",)], ids=" ".join)
-def test_a_warm_up_is_in_no_figure(
+def test_no_figure_has_a_warm_up(
     ledger: Ledger, tmp_path: Path, io: str, protocol: str, extra: tuple[str, ...]
 ) -> None:
     args = (*scripts(tmp_path, "plain", "block"), "-c", "6", "-j", "2", "--warmup=0.3", "-T", "0.3", *extra)
@@ -300,9 +300,7 @@ def test_a_signal_leaves_no_transaction_uncounted(
 
 
 @pytest.mark.parametrize(("io", "protocol"), WAYS, ids=NAMES)
-def test_a_client_that_gives_up_leaves_the_others_counted(
-    ledger: Ledger, tmp_path: Path, io: str, protocol: str
-) -> None:
+def test_clients_that_give_up_leave_the_others_counted(ledger: Ledger, tmp_path: Path, io: str, protocol: str) -> None:
     args = (*scripts(tmp_path, "aborts"), "-c", "4", "-j", "2", "-t", "20", f"--io={io}", "-M", protocol)
     load = run_load(ledger.environment, tmp_path / "load", *args)
     assert load.exit_code == 2

@@ -169,9 +169,7 @@ def shortened(command: str) -> str:
     "aurora", "cluster", "compare", "github", "latency", "moving", "run]", "sql]", "sweeps", "sysbench", "tutorial"
 )
 @pytest.mark.parametrize("page", PAGES)
-def test_the_commands_of_a_page_run(
-    page: str, theirs: Server, home: Home, installed: Installation, tmp_path: Path
-) -> None:
+def test_commands_of_a_page_run(page: str, theirs: Server, home: Home, installed: Installation, tmp_path: Path) -> None:
     variables = {"PGPASSWORD": PASSWORD, "BENCH_PASSWORD": PASSWORD}
     (*_, debian) = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     builds = {"/usr/lib/postgresql/17/bin": str(debian.parent), "/opt/patched/bin": str(installed.bin)}
@@ -249,9 +247,7 @@ def application(server: OwnServer) -> Iterator[None]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("page", OWN_LOAD_PAGES)
-def test_the_commands_of_a_page_on_captures_run(
-    page: str, captured_server: OwnServer, home: Home, tmp_path: Path
-) -> None:
+def test_commands_of_a_page_on_captures_run(page: str, captured_server: OwnServer, home: Home, tmp_path: Path) -> None:
     variables = environment(home) | {"PGHOST": "127.0.0.1", "PGPORT": str(captured_server.port), "PGUSER": "postgres"}
     with application(captured_server):
         run_page(page, tmp_path, "127.0.0.1", captured_server.port, variables)

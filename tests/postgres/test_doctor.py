@@ -45,9 +45,7 @@ def test_the_way_to_a_server_is_measured(server: Server) -> None:
     assert server.environment()["PGPASSWORD"] not in str(checks)
 
 
-def test_a_plans_server_over_the_network_is_reached(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plans_remote_server_is_reached(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     libpq = server.environment()
     monkeypatch.setenv("SECRET", libpq["PGPASSWORD"])
     dsn = f"host={libpq['PGHOST']} port={libpq['PGPORT']} user={libpq['PGUSER']}"
@@ -59,7 +57,7 @@ def test_a_plans_server_over_the_network_is_reached(
     assert 5 < trips.least_us <= trips.median_us < TOO_LONG_US
 
 
-def test_a_server_that_refuses_what_pgdyno_asks_is_a_stop(
+def test_a_server_that_refuses_pgdyno_is_a_stop(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET", "x")

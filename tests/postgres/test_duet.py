@@ -65,9 +65,7 @@ def starts_us(path: Path) -> list[int]:
 
 
 @pytest.mark.long
-def test_pairs_run_on_halves_and_are_resumed_as_pairs(
-    warm_home: Home, tmp_path: Path, scratch: Path, plan: Path
-) -> None:
+def test_pairs_run_on_halves_and_resume_as_pairs(warm_home: Home, tmp_path: Path, scratch: Path, plan: Path) -> None:
     halves = {frozenset(half) for half in own_halves()}
     hold = Hold(scratch)
     (tmp_path / "one.sql").write_text(hold.script + "\\sleep 2 ms\n")

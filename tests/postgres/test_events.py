@@ -279,7 +279,7 @@ def test_a_trial_that_is_over_is_no_time_for_a_statement(acts: Acts) -> None:
 
 
 @pytest.mark.parametrize("ignores", ["", "trap '' TERM; "])
-def test_a_command_is_ended_with_its_children(
+def test_a_command_ends_with_its_children(
     acts: Acts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ignores: str
 ) -> None:
     monkeypatch.setattr(event_actions, "_END_S", 0.5)
@@ -293,9 +293,7 @@ def test_a_command_is_ended_with_its_children(
     wait_until(lambda: start_ticks(int(child.read_text())) is None)
 
 
-def test_a_command_gets_the_password_only_when_it_asks(
-    acts: Acts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_has_the_password_when_it_asks(acts: Acts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGPASSWORD", "of whoever started pgdyno")
     command = 'echo "${PGPASSWORD-none} $PGUSER" > said'
     acts(spec({"command": command}), Cutoff())

@@ -94,9 +94,7 @@ def test_a_failing_before_trial_fails_that_trial_only(warm_home: Home, tmp_path:
     assert "trial 2: the hook after_trial failed with exit code 1" in the_run(tmp_path).manifest.notes
 
 
-def test_a_failing_before_run_ends_the_run_before_anything_is_measured(
-    warm_home: Home, tmp_path: Path, plan: MakePlan
-) -> None:
+def test_a_failing_before_run_ends_the_run_at_once(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     done = pgdyno(warm_home, tmp_path, "run", str(plan(hooks='before_run = "exit 3"\nafter_run = "touch after"')))
     assert done.returncode == ExitCode.STOPPED
     assert "stopped: the hook before_run failed with exit code 3" in done.stderr
@@ -213,9 +211,7 @@ def test_a_disk_that_fills_up_in_a_trial_ends_the_run_and_what_is_whole_stays(
     assert [trial.number for trial in folder.trials()] == [1, 2]
 
 
-def test_a_trial_that_cannot_be_stored_ends_the_run_and_is_made_again(
-    warm_home: Home, tmp_path: Path, plan: MakePlan
-) -> None:
+def test_a_trial_that_cannot_be_stored_is_made_again(warm_home: Home, tmp_path: Path, plan: MakePlan) -> None:
     fill = "test $PGDYNO_TRIAL = 1 || test -e room || mkdir $PGDYNO_TRIAL_DIR/log/events.jsonl.gz"
     done = pgdyno(warm_home, tmp_path, "run", str(plan(hooks=f'before_trial = "{fill}"')))
     assert done.returncode == ExitCode.STORE, done.stderr

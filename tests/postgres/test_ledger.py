@@ -105,9 +105,7 @@ def test_transactions_in_flight_at_the_end_are_unknown(own: OwnServer, tmp_path:
         (["-b", "tpcb-like", "-D", "ledger_seq=5"], "variable ledger_seq cannot be defined with --ledger"),
     ],
 )
-def test_a_ledger_that_would_record_nothing_is_refused(
-    own: OwnServer, tmp_path: Path, args: list[str], message: str
-) -> None:
+def test_a_ledger_of_nothing_is_refused(own: OwnServer, tmp_path: Path, args: list[str], message: str) -> None:
     result, said = drive(own, tmp_path, *args, "-t", "1")
     assert result == {}
     assert message in said

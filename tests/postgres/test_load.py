@@ -329,9 +329,7 @@ NOTE_WORKERS: tuple[LiteralString, ...] = (
         (("--load-workers=2", "--partitions=2"), ["0", "0", "0", "0", "2"]),
     ],
 )
-def test_indexes_built_at_once_share_the_servers_processes(
-    place: Place, options: tuple[str, ...], workers: list[str]
-) -> None:
+def test_indexes_share_the_servers_processes(place: Place, options: tuple[str, ...], workers: list[str]) -> None:
     place.execute(*NOTE_WORKERS)
     place.load("-s", "1", "-I", "dtgp", *options)
     assert [row[0] for row in place.query("SELECT workers FROM noted ORDER BY workers")] == workers

@@ -136,9 +136,7 @@ def left_by_load(server: Server) -> dict[str, object]:
 
 @pytest.mark.long_cases("sbtest", "tpcc")
 @pytest.mark.parametrize("dataset", DATASETS, ids=[each.name for each in DATASETS])
-def test_a_load_leaves_the_same_with_and_without_wal(
-    running: Server, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_load_leaves_the_same_without_wal(running: Server, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     planned = in_force(running)
     monkeypatch.setenv(VARIABLE, "1")
     assert configured(reload(running, dataset)) == []

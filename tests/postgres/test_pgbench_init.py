@@ -174,9 +174,7 @@ COMBINATIONS = [
 
 @pytest.mark.long_cases("30000", "dtGp", "dtpf", "fast", "keys", "method", "n]", "partitions=0]", "q ")
 @pytest.mark.parametrize("options", COMBINATIONS, ids=" ".join)
-def test_pgbench_and_pgdrive_make_the_same(
-    server: Server, pgbench: str, make_database: MakeDatabase, options: list[str]
-) -> None:
+def test_pgbench_makes_the_same(server: Server, pgbench: str, make_database: MakeDatabase, options: list[str]) -> None:
     sides = []
     for program in (pgbench, PGDRIVE):
         dbname = make_database()
@@ -354,7 +352,7 @@ def test_complaints_are_pgbenchs(server: Server, pgbench: str, make_database: Ma
     assert_same_words(under_pgbenchs_name(ours), theirs)
 
 
-def test_options_of_initialization_are_refused_elsewhere(
+def test_initialization_options_are_refused_elsewhere(
     server: Server, pgbench: str, make_database: MakeDatabase
 ) -> None:
     dbname = make_database()
@@ -400,9 +398,7 @@ def interrupt(process: subprocess.Popen[str], number: int = signal.SIGINT) -> st
     return said
 
 
-def test_an_interrupted_load_leaves_the_rows_of_the_one_before(
-    server: Server, as_pgbench: Path, make_database: MakeDatabase
-) -> None:
+def test_an_interrupted_load_leaves_earlier_rows(server: Server, as_pgbench: Path, make_database: MakeDatabase) -> None:
     dbname = make_database()
     assert run(PGDRIVE, server, dbname, "-i").returncode == 0
     before = made(server, dbname)
@@ -418,9 +414,7 @@ WAITING: LiteralString = "SELECT count(*) FROM pg_locks JOIN pg_stat_activity US
 
 
 @pytest.mark.parametrize("over", [{}, {"PGHOST": "127.0.0.1"}])
-def test_a_load_that_is_killed_leaves_no_session(
-    server: Server, make_database: MakeDatabase, over: dict[str, str]
-) -> None:
+def test_a_killed_load_leaves_no_session(server: Server, make_database: MakeDatabase, over: dict[str, str]) -> None:
     dbname = make_database()
     assert run(PGDRIVE, server, dbname, "-i").returncode == 0
     with server.connect(dbname) as blocker:

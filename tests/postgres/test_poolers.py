@@ -291,9 +291,7 @@ def test_a_command_that_is_killed_while_it_asks_leaves_nothing(
         process.wait(PATIENCE_S)
 
 
-def test_a_run_on_the_server_leaves_a_poolers_sessions(
-    behind: OwnServer, home: Home, scratch: Path, tmp_path: Path
-) -> None:
+def test_a_run_leaves_a_poolers_sessions_alone(behind: OwnServer, home: Home, scratch: Path, tmp_path: Path) -> None:
     """They keep the names that users gave to pgdrive's clients."""
     with pgbouncer(behind, "transaction", scratch / "pooler") as pooler:
         done = program(PGDRIVE, "-n", "-c", "8", "-t", "5", f"{pooler.dsn} application_name='pgdrive 00000000/1'")

@@ -159,9 +159,7 @@ def test_activity_of_the_host_is_in_the_generator_s_seconds(stage: Stage, warm_h
     assert not list(the_run(tmp_path).trials_path.glob("*/probe.jsonl*"))
 
 
-def test_a_host_whose_key_nobody_knows_keeps_no_trial_from_running(
-    stage: Stage, warm_home: Home, tmp_path: Path
-) -> None:
+def test_a_host_with_an_unknown_key_stops_no_trial(stage: Stage, warm_home: Home, tmp_path: Path) -> None:
     (tmp_path / "known").touch()
     trial, said = stage.run(warm_home, tmp_path, tmp_path / "known", "2s")
     assert trial.outcome == "finished"

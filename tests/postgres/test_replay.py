@@ -33,9 +33,7 @@ def insert(session: int, n: int) -> str:
 
 @pytest.mark.parametrize("pace", ["1000", "max"])
 @pytest.mark.parametrize("io", ["epoll", "io_uring"])
-def test_sessions_keep_their_order_and_have_connections_of_their_own(
-    table: Server, tmp_path: Path, pace: str, io: str
-) -> None:
+def test_sessions_have_their_order_and_connections(table: Server, tmp_path: Path, pace: str, io: str) -> None:
     sample = Sample()
     for session in range(20):
         start = session // 4 * S

@@ -200,9 +200,7 @@ enabled = false
 
 
 @pytest.mark.long
-def test_a_run_keeps_its_capture_and_is_resumed_and_compared_only_with_the_same(
-    warm_home: Home, tmp_path: Path
-) -> None:
+def test_a_run_is_resumed_and_compared_with_the_same_capture_only(warm_home: Home, tmp_path: Path) -> None:
     left = [LeftOut(reason="copy-data", count=3)]
     shop = write_capture(tmp_path / "shop", span_us=5000, transactions=2, left_out=left)
     (tmp_path / "plan.toml").write_text(PLAN)

@@ -199,9 +199,7 @@ def test_standbys_live_through_settings_that_they_must_not_have_lower(home: Home
         assert on_replica(server, "SHOW work_mem") == "9MB"
 
 
-def test_a_standby_that_replays_nothing_is_behind_by_what_was_written(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_standby_that_replays_nothing_falls_behind(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pgdyno.targets.cluster.replication.EVERY_S", 0.1)
     # an autovacuum would write, too
     wanted = spec(settings={**QUICK, "autovacuum": "off"})

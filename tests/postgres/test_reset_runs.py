@@ -91,9 +91,7 @@ def steps(trial: TrialRecord) -> list[str]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("method", ["template", "snapshot"])
-def test_a_later_run_finds_what_an_earlier_one_made(
-    environment: Environment, plan: MakePlan, tmp_path: Path, method: str
-) -> None:
+def test_a_later_run_finds_earlier_data(environment: Environment, plan: MakePlan, tmp_path: Path, method: str) -> None:
     code, out, err = run(environment, plan(method, repeats=2))
     assert code == ExitCode.OK, err
     first, second = trials(tmp_path)
@@ -123,7 +121,7 @@ def connect(home: Home) -> psycopg.Connection[Any]:
     return psycopg.connect(host=lines[4], port=int(lines[3]), user="postgres", dbname="pgdyno", autocommit=True)
 
 
-def test_a_write_of_somebody_else_fails_the_trial(
+def test_a_foreign_write_fails_the_trial(
     warm_home: Home, environment: Environment, plan: MakePlan, tmp_path: Path
 ) -> None:
     written = threading.Event()

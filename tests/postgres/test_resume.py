@@ -93,9 +93,7 @@ def whole(folder: RunFolder) -> dict[str, tuple[int, bytes]]:
 
 
 @pytest.mark.long
-def test_killed_thrice_at_random_moments_no_trial_is_lost_or_doubled(
-    warm_home: Home, tmp_path: Path, plan: Path
-) -> None:
+def test_killed_thrice_no_trial_is_lost_or_doubled(warm_home: Home, tmp_path: Path, plan: Path) -> None:
     plan.write_text(PLAN.replace("repeats = 1", "repeats = 2").replace("1s", "400ms"))
     seed = random.SystemRandom().randrange(2**32)
     drawn = random.Random(seed)
@@ -164,9 +162,7 @@ def test_a_run_that_goes_on_cannot_be_resumed_beside_it(warm_home: Home, tmp_pat
 
 
 @pytest.mark.long
-def test_ctrl_c_is_told_from_a_kill_and_the_rest_is_made(
-    warm_home: Home, tmp_path: Path, scratch: Path, plan: Path
-) -> None:
+def test_ctrl_c_is_told_from_a_kill(warm_home: Home, tmp_path: Path, scratch: Path, plan: Path) -> None:
     hold = Hold(scratch)
     (tmp_path / "one.sql").write_text(hold.script)
     with running(warm_home, tmp_path, plan) as process:
@@ -231,9 +227,7 @@ def test_a_script_that_was_changed_is_refused_with_the_difference(warm_home: Hom
 
 
 @pytest.mark.long
-def test_a_script_that_changes_while_the_run_goes_on_ends_it(
-    warm_home: Home, tmp_path: Path, scratch: Path, plan: Path
-) -> None:
+def test_a_script_that_changes_in_a_run_ends_it(warm_home: Home, tmp_path: Path, scratch: Path, plan: Path) -> None:
     hold = Hold(scratch)
     (tmp_path / "one.sql").write_text(hold.script)
     with running(warm_home, tmp_path, plan) as process:

@@ -281,9 +281,7 @@ def test_the_password_may_come_from_the_service_file(
         assert preparer(server).prepare(SMALL).steps[0].detail == "pgbench at scale 1"
 
 
-def test_a_password_from_the_password_file(
-    theirs: Server, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_passwords_from_the_file(theirs: Server, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "pgpass"
     file.write_text(f"*:*:*:bench:{PASSWORD}\n")
     file.chmod(0o600)

@@ -359,9 +359,7 @@ def met(forking_pgdyno: subprocess.Popen[str], server: Hostile) -> tuple[str, fl
 
 
 @pytest.mark.parametrize("start", STARTS)
-def test_a_peer_that_is_no_postgresql_is_reported_in_a_sentence(
-    forking_pgdyno: subprocess.Popen[str], start: str
-) -> None:
+def test_a_peer_that_is_no_postgresql_is_reported(forking_pgdyno: subprocess.Popen[str], start: str) -> None:
     with hostile(STARTS[start]) as server:
         said, peak_mib = met(forking_pgdyno, server)
     assert re.match("target far: cannot connect to .*", said)
@@ -485,9 +483,7 @@ ASLEEP: LiteralString = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 
 
 
 @pytest.mark.parametrize("looking", [False, True])
-def test_ctrl_c_cancels_the_statement_that_is_waited_for(
-    theirs: Server, monkeypatch: pytest.MonkeyPatch, looking: bool
-) -> None:
+def test_ctrl_c_cancels_the_awaited_statement(theirs: Server, monkeypatch: pytest.MonkeyPatch, looking: bool) -> None:
     """Also while pgdyno asks the server whether it still works on it."""
     pressed = threading.Event()
     main = present(threading.main_thread().ident)

@@ -208,9 +208,7 @@ def test_a_promotion_that_fails_halfway_is_undone(home: Home, monkeypatch: pytes
 
 @pytest.mark.long_cases("_STREAMING")
 @pytest.mark.parametrize("failing", ["copy_cluster", "_STREAMING"])
-def test_replicas_that_could_not_be_made_are_made_anew(
-    home: Home, monkeypatch: pytest.MonkeyPatch, failing: str
-) -> None:
+def test_replicas_that_failed_are_made_anew(home: Home, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
     """Nothing of a failed attempt is in the way, and the primary waits for none of its standbys."""
     replicas = {"count": 2, "synchronous": "on"}
     copies = []

@@ -287,9 +287,7 @@ def test_a_port_that_was_taken_is_not_the_end(home: Home, monkeypatch: pytest.Mo
             assert "Address already in use" in server.log_path.read_text()
 
 
-def test_ports_that_are_all_taken_are_an_error_with_the_servers_words(
-    warm_home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_taken_ports_are_an_error_with_the_servers_words(warm_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -156,9 +156,7 @@ def test_a_signal_ends_all(hold: Hold, warm_home: Home, temporary: Path, number:
         (signal.SIGINT, "starting PostgreSQL"),
     ],
 )
-def test_a_signal_in_every_step_ends_all(
-    hold: Hold, warm_home: Home, temporary: Path, number: signal.Signals, step: str
-) -> None:
+def test_signals_in_all_steps(hold: Hold, warm_home: Home, temporary: Path, number: signal.Signals, step: str) -> None:
     # initdb, not a copy of what it made for another
     warm_home.templates.unlink()
     holder = hold()

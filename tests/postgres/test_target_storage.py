@@ -62,9 +62,7 @@ def test_a_home_that_cannot_be_written_to(
     assert hint == "set PGDYNO_HOME to a folder that can be written to"
 
 
-def test_a_home_that_became_closed(
-    as_unprivileged: AsUnprivileged, unprivileged_folder: Path, installed: Installation
-) -> None:
+def test_a_closed_home(as_unprivileged: AsUnprivileged, unprivileged_folder: Path, installed: Installation) -> None:
     def start() -> tuple[str, str | None]:
         home = Home.locate(unprivileged_folder)
         unprivileged_folder.chmod(0o555)

@@ -203,9 +203,7 @@ def fragile_books(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @some_ways
-def test_after_the_server_was_killed(
-    fragile_books: Balances, tmp_path: Path, kind: str, protocol: str, io: str
-) -> None:
+def test_after_the_server_died(fragile_books: Balances, tmp_path: Path, kind: str, protocol: str, io: str) -> None:
     balances = fragile_books
     balances.check()
     args = (*transactions(tmp_path, kind), "-c", "8", "-j", "2", "-T", "60", "-M", protocol, f"--io={io}")

@@ -120,7 +120,7 @@ def test_every_table_has_its_rows_keys_and_statistics(loaded: Place) -> None:
 
 
 @pytest.mark.parametrize("args", [("--tpch-queries=validation", "--scale-factor=0.01"), ("--tpch-queries=3",)])
-def test_another_database_gives_the_same_answers(
+def test_other_data_have_the_same_answers(
     loaded: Place, duck: duckdb.DuckDBPyConnection, args: tuple[str, ...]
 ) -> None:
     texts = queries(*args)

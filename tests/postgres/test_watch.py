@@ -271,9 +271,7 @@ def test_a_standby_shows_the_wal_that_it_receives(installed: Installation, scrat
         own.stop("immediate")
 
 
-def test_statements_that_take_the_time_are_shown_without_what_is_in_them(
-    installed: Installation, scratch: Path
-) -> None:
+def test_statements_that_take_the_time_are_shown_without_values(installed: Installation, scratch: Path) -> None:
     own = OwnServer.make(installed, scratch / "own")
     own.configure("shared_preload_libraries = 'pg_stat_statements'\n")
     own.start()

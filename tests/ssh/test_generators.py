@@ -85,9 +85,7 @@ def wait_for_no_engines(*folders: Path) -> None:
     wait_until(lambda: not any(engines(folder) for folder in folders))
 
 
-def test_two_hosts_are_one_engine(
-    cluster: Cluster, environment: dict[str, str], tmp_path: Path, sshd: Sshd, other: Sshd
-) -> None:
+def test_hosts_are_one(cluster: Cluster, environment: dict[str, str], tmp_path: Path, sshd: Sshd, other: Sshd) -> None:
     events = load(cluster, environment, tmp_path, "--client=5", "--transactions=300")
     end = events[-1]
     assert end["outcome"] == "finished", (tmp_path / "engine.log").read_text()

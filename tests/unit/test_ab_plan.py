@@ -409,7 +409,7 @@ def test_the_service_file_may_name_the_database(folder: Path, monkeypatch: pytes
         ("COMMIT PREPARED 'x';", 1, "COMMIT PREPARED"),
     ],
 )
-def test_a_script_that_would_write_in_spite_of_read_only_is_refused(
+def test_a_script_that_writes_in_spite_of_read_only_is_refused(
     folder: Path, script: str, line: int, words: str
 ) -> None:
     (folder / "w.sql").write_text(script)

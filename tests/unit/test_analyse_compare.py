@@ -143,9 +143,7 @@ def test_a_new_run_of_as_many_pairs_as_said_settles_it_four_times_in_five() -> N
 
 
 @pytest.mark.parametrize(("mean", "spread", "delta"), [(0.0, 0.02, 0.01), (0.0, 0.02, 0.03), (0.02, 0.06, 0.03)])
-def test_equal_arms_are_called_so_by_a_new_run_of_as_many_pairs_as_said(
-    mean: float, spread: float, delta: float
-) -> None:
+def test_equal_arms_are_called_so_by_a_run_of_as_many_pairs_as_said(mean: float, spread: float, delta: float) -> None:
     """Both ends of the interval must be within the limits, which takes more pairs than one end does."""
     interval = Interval(mean, -1.0, 1.0, spread, 5, 0.95, Method.T)
     n = present(new_run_pairs(interval, spread, delta, paired=True))
@@ -175,9 +173,7 @@ def test_a_new_run_has_as_many_trials_of_the_noisy_arm_as_of_the_calm_one() -> N
     paired=st.booleans(),
     metric=st.sampled_from(Metric),
 )
-def test_b_beside_a_is_the_inverse_of_a_beside_b(
-    figures: list[tuple[float, float]], paired: bool, metric: Metric
-) -> None:
+def test_b_vs_a_is_the_inverse_of_a_vs_b(figures: list[tuple[float, float]], paired: bool, metric: Metric) -> None:
     a, b = (list(values) for values in zip(*figures, strict=True))
     (there,) = compare([arms_of((a, b), metric=metric, paired=paired)])
     (back,) = compare([arms_of((b, a), metric=metric, paired=paired)])

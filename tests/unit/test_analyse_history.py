@@ -138,9 +138,7 @@ def test_elapsed_times_of_imported_trials_split_no_history() -> None:
         ({"replay": "folder", "pace": 1.0}, {"replay": "folder", "pace": 2.0}),
     ],
 )
-def test_other_loads_of_the_same_name_have_histories_of_their_own(
-    one: dict[str, object], other: dict[str, object]
-) -> None:
+def test_other_loads_of_a_name_have_their_own_histories(one: dict[str, object], other: dict[str, object]) -> None:
     runs = _Runs()
     for at in range(4):
         runs.add(1_000)

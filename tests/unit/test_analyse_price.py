@@ -63,9 +63,7 @@ def at(target: str, tps: float, *, supported: bool = True) -> Price:
         ("xeon-9.5devel", False, 360_000, 0.17),
     ],
 )
-def test_the_power8_reports_prices_come_out_of_its_inputs(
-    target: str, supported: bool, tps: float, printed: float
-) -> None:
+def test_the_power8_reports_prices_are_computed(target: str, supported: bool, tps: float, printed: float) -> None:
     assert round(at(target, tps, supported=supported).per_tps, 2) == printed
 
 

@@ -161,9 +161,7 @@ def test_points_lie_along_any_parameter() -> None:
     assert curve.values == (8, 16, 64)
 
 
-def test_of_a_long_trial_only_the_series_that_are_needed_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_long_trial_only_needed_series_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, events = RunFolder.create(tmp_path, sample_manifest()), sample_events(4, 2, 500, 900)
     record = sample_record(1, events)
     writer = folder.begin_trial(record.slug)

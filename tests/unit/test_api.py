@@ -48,9 +48,7 @@ def test_a_run_is_found_as_commands_find_it(folder: RunFolder, monkeypatch: pyte
         pgdyno.open("x")
 
 
-def test_the_folder_of_runs_is_that_of_commands(
-    folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_of_runs_is_the_commands(folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "config" / "pgdyno").mkdir(parents=True)
     (tmp_path / "config" / "pgdyno" / "config.toml").write_text(f'runs = "{folder.path.parent}"\n')
     (tmp_path / "elsewhere").mkdir()
@@ -113,9 +111,7 @@ def test_a_notebook_shows_runs_and_tables(run: Run) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_notebook_shows_what_differs_between_trials(
-    folder: RunFolder, changes: dict[str, Any], column: str, cell: str
-) -> None:
+def test_a_notebook_shows_what_trials_vary(folder: RunFolder, changes: dict[str, Any], column: str, cell: str) -> None:
     first = load_run(folder.path).trials[0].point
     add_trial(folder, 3, point=first.model_copy(update=changes))
     shown = pgdyno.open(folder.path)._repr_html_()

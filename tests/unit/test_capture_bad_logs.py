@@ -46,9 +46,7 @@ def test_a_log_that_begins_and_ends_in_the_midst_of_a_line(format_: str, tmp_pat
 
 @pytest.mark.long_cases("csvlog", "jsonlog")
 @formats
-def test_a_log_that_begins_in_the_midst_of_a_long_entry(
-    format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_begins_within_a_long_entry(format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_recognition, "_HEAD_BYTES", 1000)
     monkeypatch.setattr(log_recognition, "PIECE_BYTES", 300)
     log = WRITERS[format_]([done("INSERT INTO t VALUES ('" + f"{'x' * 90}\n" * 25 + "')"), *THREE])
@@ -194,7 +192,7 @@ def test_small_blocks_give_the_same_statements(format_: str, tmp_path: Path, mon
 
 @pytest.mark.long
 @pytest.mark.parametrize("prefix", [None, "{stamp} [{pid}] "], ids=["csvlog", "stderr without session IDs"])
-def test_small_blocks_and_parts_give_the_same_capture(
+def test_small_blocks_give_the_same_capture(
     prefix: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entries: list[Entry] = []
@@ -304,9 +302,7 @@ def test_folders_pipes_and_missing_files_are_errors(tmp_path: Path) -> None:
     assert not (tmp_path / "capture").exists()
 
 
-def test_a_log_that_may_not_be_read_is_no_reason_to_choose_another_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_may_not_be_read_blames_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(path: Path) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 

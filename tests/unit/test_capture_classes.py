@@ -65,9 +65,7 @@ def test_schemas_and_lists_make_classes_of_their_own(one: str, other: str, is_sa
     assert len(found) == (1 if is_same else 2)
 
 
-def test_classes_that_do_not_fit_are_one_which_the_capture_reports(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_classes_that_do_not_fit_are_reported_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statement_classes, "MOST_BYTES", 3 * 500)
     tables = ["a", "b", "c", "d", "e", "a", "d"]
     log = [done("BEGIN"), *(done(f"SELECT {number} FROM {table}") for number, table in enumerate(tables))]

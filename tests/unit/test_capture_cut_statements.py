@@ -50,9 +50,7 @@ def test_the_last_statement_of_a_log_of_text_is_left_out(tmp_path: Path) -> None
         assert not any("SELECT 1" in each or each.startswith("DELETE") for each in found.texts[1:])
 
 
-def test_the_last_statement_is_left_out_in_each_file_and_in_each_block_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_last_statement_is_left_out_for_each_block_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_blocks, "BLOCK_BYTES", 200)
     first = log("SELECT 1", "SELECT 2", "SELECT 3", end="")
     found = captured(tmp_path, first, first.replace("10:00:00", "10:00:01"))

@@ -161,9 +161,7 @@ def test_rented_targets_that_differ_in_size_alone_are_a_family(tmp_path: Path) -
         ((20, 21, 22), (700, 720, 740), Verdict.FAILED, "67.0 to 77.0 % of the transactions due succeeded"),
     ],
 )
-def test_intervals_of_latency_and_share_decide(
-    p99_ms: Sequence[float], served: Sequence[int], verdict: Verdict, words: str
-) -> None:
+def test_intervals_decide(p99_ms: Sequence[float], served: Sequence[int], verdict: Verdict, words: str) -> None:
     found = present(measured(trials("s", *p99_ms, served=served), "p99 < 10ms", ["tpcb-like"], 3))
     assert (found.verdict, found.trials) == (verdict, 3)
     assert words in str(found.why())

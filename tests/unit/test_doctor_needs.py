@@ -106,9 +106,7 @@ def test_the_largest_swept_value_counts(tmp_path: Path) -> None:
         ('huge_pages = "on"', '"settings.huge_pages" = ["off", "try"]', "try"),
     ],
 )
-def test_the_strictest_huge_pages_of_all_points_count(
-    tmp_path: Path, settings: str, swept: str, huge_pages: str
-) -> None:
+def test_the_strictest_huge_pages_of_points_count(tmp_path: Path, settings: str, swept: str, huge_pages: str) -> None:
     path = tmp_path / "huge.toml"
     path.write_text(SWEPT.format(settings=swept) + f"[target.a.settings]\n{settings}\n")
     assert needs_of_plan(load_plan(path), Home.locate(tmp_path / "home"), []).huge_pages == huge_pages

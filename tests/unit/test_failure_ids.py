@@ -29,9 +29,7 @@ def test_the_reference_lists_every_id() -> None:
         ({"lost_generator": 2}, FailureId.GENERATOR_LOST),
     ],
 )
-def test_a_load_that_does_not_begin_has_the_engines_reason(
-    fields: dict[str, Any], expected: FailureId, tmp_path: Path
-) -> None:
+def test_a_load_without_a_begin_has_a_reason(fields: dict[str, Any], expected: FailureId, tmp_path: Path) -> None:
     start = sample_events(2, 1, 300, 900)[0]
     end = {"event": "end", "t_us": 9, "outcome": "failed", "exit_code": 1, "message": "any", **fields}
     failure = judge([start, end], 1, tmp_path / "log").failure

@@ -96,9 +96,7 @@ def changed(**updates: object) -> Fingerprint:
         (("hammerdb-6.1", "functions"), ("spec", "functions"), "refused"),
     ],
 )
-def test_releases_of_hammerdb_compare_if_the_server_does_the_same(
-    a: tuple[str, str], b: tuple[str, str], severity: str
-) -> None:
+def test_releases_of_hammerdb_compare_if_work_is_equal(a: tuple[str, str], b: tuple[str, str], severity: str) -> None:
     prints = [changed(workload={"name": "tpcc", "profile": profile, "variant": of}) for profile, of in (a, b)]
     (found,) = comparable(*prints)
     assert (found.field, found.severity) == ("workload.profile", severity)

@@ -114,9 +114,7 @@ def test_a_store_whose_tables_are_not_ordinary_is_refused(script: str, said: str
         ("MOST_STEPS", 5_000, "reading it takes SQLite more than 5,000 steps"),
     ],
 )
-def test_a_store_beyond_a_limit_is_refused(
-    limit: str, most: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_large_stores(limit: str, most: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hammerdb_jobs, "STEPS_BETWEEN_CHECKS", 1_000)
     path = store(tmp_path / "hammer.DB")
     with closing(sqlite3.connect(path)) as connection:
@@ -288,9 +286,7 @@ def imported(folder: Path, *paths: Path) -> RunData:
         ("3.3", "", None),
     ],
 )
-def test_a_release_says_what_became_of_an_unused_item(
-    tmp_path: Path, version: str, setting: str, unused_item: str | None
-) -> None:
+def test_a_release_tells_unused_items(tmp_path: Path, version: str, setting: str, unused_item: str | None) -> None:
     (trial,) = imported(tmp_path, log(tmp_path, version, setting)).trials
     assert (present(trial.imported).version, present(trial.imported).unused_item) == (version, unused_item)
 

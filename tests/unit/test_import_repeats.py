@@ -200,9 +200,7 @@ def test_what_precedes_a_command_names_targets_even_if_a_target_is_given(
         ("$ pgbench -c 8", "$ pgbench -c 8 postgresql:///?options=-c%20work_mem%3D4MB", "options=-c work_mem=4MB"),
     ],
 )
-def test_other_variables_and_connection_options_are_other_points(
-    first: str, second: str, options: str, tmp_path: Path
-) -> None:
+def test_other_variables_and_options_are_other_points(first: str, second: str, options: str, tmp_path: Path) -> None:
     text = f"{first} -T 60\n{output(900.5)}\n{second} -T 60\n{output(1200.5)}\n"
     trials = load_run(imported(tmp_path, text, target="pg").run).trials
     assert [trial.target for trial in trials] == ["pg", "pg"]
@@ -247,9 +245,7 @@ def test_programs_of_other_folders_and_other_words_part_outputs_unless_a_target_
         ("$ docker exec pg pgbench", "$ docker exec -it pg time pgbench"),
     ],
 )
-def test_clocks_counters_and_programs_that_change_nothing_part_no_outputs(
-    first: str, second: str, tmp_path: Path
-) -> None:
+def test_clocks_counters_and_equal_programs_part_no_outputs(first: str, second: str, tmp_path: Path) -> None:
     text = f"{first} -c 8 -T 60\n{output(900.5)}\n{second} -c 8 -T 60\n{output(901.5)}\n"
     found = imported(tmp_path, text)
     assert targets(found) == {"doc0": 2}
@@ -361,9 +357,7 @@ def sysbench(options: str | None = None, *, elapsed: float = 60.0051, count: int
         ),
     ],
 )  # fmt: skip
-def test_outputs_that_show_other_loads_are_other_points(
-    texts: list[str], key: str, values: list[str], tmp_path: Path
-) -> None:
+def test_outputs_of_other_loads_are_other_points(texts: list[str], key: str, values: list[str], tmp_path: Path) -> None:
     trials = load_run(imported(tmp_path, *texts, target="srv").run).trials
     assert [trial.repeat for trial in trials] == [1, 1]
     varied = [name for name in trials[0].point.variables if name not in ("tables", "table_size")]

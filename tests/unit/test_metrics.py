@@ -50,9 +50,7 @@ def exported(folder: RunFolder, trial: int | None = None) -> str:
         ({"name": "tpch", "scale": 50, "scale_factor": 0.5}, 50, "0.5"),
     ],
 )
-def test_the_scale_of_a_trial_is_that_of_the_csv(
-    workload: dict[str, object], scale: int | None, said: str, tmp_path: Path
-) -> None:
+def test_scales_are_those_of_the_csv(workload: dict[str, object], scale: int | None, said: str, tmp_path: Path) -> None:
     plan = {**sample_manifest().plan, "workload": workload}
     folder = RunFolder.create(tmp_path, sample_manifest(plan=plan))
     add_trial(folder, 1, point=Point(clients=4, scale=scale))

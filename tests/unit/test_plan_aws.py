@@ -100,9 +100,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("kind", "keys", "path", "said"), REFUSED)
-def test_impossible_rentals_are_refused(
-    tmp_path: Path, root: Path, kind: str, keys: dict[str, str], path: str, said: str
-) -> None:
+def test_wrong_rentals(tmp_path: Path, root: Path, kind: str, keys: dict[str, str], path: str, said: str) -> None:
     (problem,) = problems(tmp_path, {"rds": rds, "aurora": aurora}[kind](root, **keys))
     assert problem.path == f"target.{kind}.{path}"
     assert said in problem.message

@@ -100,9 +100,7 @@ def test_events_that_need_only_a_connection_are_possible_over_the_network(tmp_pa
         ('at = "1s"\ndo = "pause"\nfor = "3s"', 'at = "2s"\ndo = "promote"', "event[0].do"),
     ],
 )
-def test_no_event_on_the_primary_may_follow_a_promote(
-    tmp_path: Path, before: str, after: str, wrong: str | None
-) -> None:
+def test_no_event_may_follow_a_promote(tmp_path: Path, before: str, after: str, wrong: str | None) -> None:
     text = f"{FOLLOWED}[[event]]\n{before}\n[[event]]\n{after}\n"
     if wrong is None:
         assert len(load(tmp_path, text).event) == 2

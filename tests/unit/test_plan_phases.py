@@ -96,9 +96,7 @@ def test_a_plan_without_phases_does_not_speak_of_them(tmp_path: Path) -> None:
         ("result = false", "speed = 3", "phase[0].speed", 16, "unknown key"),
     ],
 )
-def test_mistakes_are_said_with_their_lines(
-    tmp_path: Path, old: str, new: str, path: str, line: int, message: str
-) -> None:
+def test_mistakes_have_their_lines(tmp_path: Path, old: str, new: str, path: str, line: int, message: str) -> None:
     assert old in PLAN
     with pytest.raises(PlanError) as caught:
         load(tmp_path, PLAN.replace(old, new, 1))

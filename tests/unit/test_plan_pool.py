@@ -83,9 +83,7 @@ def test_initdb_makes_nothing_that_the_clean_up_would_not_find(tmp_path: Path, a
     assert list(journals(tmp_path)) == []
 
 
-def test_a_host_of_yours_costs_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_your_host_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("PGDYNO_HOME", str(tmp_path / "home"))
     plan = load_plan(write(tmp_path)).plan
     assert provider_of(plan) is provider.PROVIDER

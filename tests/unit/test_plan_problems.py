@@ -147,9 +147,7 @@ CHECKS = [
 
 
 @pytest.mark.parametrize(("old", "new", "path", "line", "message", "hint"), CHECKS)
-def test_checks_beyond_the_schema(
-    folder: Path, old: str, new: str, path: str, line: int, message: str, hint: str | None
-) -> None:
+def test_further_checks(folder: Path, old: str, new: str, path: str, line: int, message: str, hint: str | None) -> None:
     problem = the_problem(folder, changed(old, new))
     assert (problem.path, problem.line) == (path, line)
     assert message in problem.message

@@ -73,9 +73,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("target", "field", "line", "said", "hint"), REFUSED)
-def test_impossible_targets_are_refused(
-    tmp_path: Path, target: str, field: str, line: int, said: str, hint: str
-) -> None:
+def test_wrong_targets_are_refused(tmp_path: Path, target: str, field: str, line: int, said: str, hint: str) -> None:
     (found,) = problems(tmp_path, target)
     assert (found.path, found.line) == (f"target.far{'.' if field else ''}{field}", FIRST + line)
     assert said in found.message

@@ -35,9 +35,7 @@ def test_every_message_that_counts_something_has_a_singular() -> None:
         ({"trials": 2, "count": 1}, "off in 2 trial"),
     ],
 )
-def test_the_number_of_trials_chooses_the_sentence_unless_there_is_a_count(
-    parameters: dict[str, int], said: str
-) -> None:
+def test_the_number_of_trials_chooses_the_sentence_without_a_count(parameters: dict[str, int], said: str) -> None:
     message = Message("off", "off in {trials} trial", "off in {trials} trials", **parameters)
     with use_language(Language.ENGLISH):
         assert (str(message), translated(message)) == (said, said)

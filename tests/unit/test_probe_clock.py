@@ -55,9 +55,7 @@ def test_a_round_that_contradicts_the_line_widens_the_uncertainty() -> None:
     st.lists(st.tuples(st.floats(50, 50_000), st.floats(0, 1)), min_size=2, max_size=5),
     st.floats(0, 1),
 )
-def test_no_sample_is_placed_worse_than_the_uncertainty(
-    rate: float, trips: list[tuple[float, float]], where: float
-) -> None:
+def test_no_sample_is_farther_than_the_uncertainty(rate: float, trips: list[tuple[float, float]], where: float) -> None:
     rounds = [
         asked(10_000_000 * place, rate=rate, trip_us=trip_us, late=late) for place, (trip_us, late) in enumerate(trips)
     ]

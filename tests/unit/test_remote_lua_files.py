@@ -48,9 +48,7 @@ def test_the_engine_gets_its_place_there(tmp_path: Path, monkeypatch: pytest.Mon
     assert list(baggage.files) == ["up/own.lua"]
 
 
-def test_names_without_a_folder_are_found_as_the_engine_finds_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_without_a_folder_are_found_as_by_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, own="", installed__oltp="require('oltp_common')", installed__oltp_common="")
     monkeypatch.setattr(module, "INSTALLED", (tmp_path / "installed",))
     assert lua_files("own", tmp_path).script == "own.lua"

@@ -57,9 +57,7 @@ def test_the_peak_of_a_server_without_noise_is_found(span: PeakSpan, peak: float
 
 
 @given(SPANS, st.floats(1, 300), st.floats(0, 0.5), st.integers(0, 2**32), st.floats(0.001, 0.05))
-def test_with_noise_it_ends_near_the_peak(
-    span: PeakSpan, peak: float, contention: float, seed: int, noise: float
-) -> None:
+def test_noise_moves_it_little(span: PeakSpan, peak: float, contention: float, seed: int, noise: float) -> None:
     curve, chance = usl(peak, contention), random.Random(seed)
     found, measured = climb(span, lambda n: curve(n) * (1 + chance.uniform(-noise, noise)))
     assert found.knee is None or found.knee in measured

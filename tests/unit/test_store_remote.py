@@ -58,7 +58,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_run_comes_back_as_it_went(
+def test_runs_come_back_as_they_went(
     s3: Bucket, run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = []
@@ -324,9 +324,7 @@ def test_many_are_analysed_and_the_broken_are_named(s3: Bucket, run: RunFolder, 
     assert "1 run analysed, 1 not" in capsys.readouterr().out
 
 
-def test_a_fault_of_ours_costs_one_run(
-    s3: Bucket, run: RunFolder, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_our_fault_costs_one_run(s3: Bucket, run: RunFolder, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     at = upload(run, RUNS)
     s3.put("runs/odd/manifest.json")
 
@@ -357,7 +355,7 @@ def test_pages_go_to_the_runs(s3: Bucket, run: RunFolder, tmp_path: Path, capsys
     assert (tmp_path / "pages" / f"{run.name}.html").read_bytes() == page
 
 
-def test_imports_come_from_there_and_go_there(
+def test_imports_go_there_and_back(
     s3: Bucket, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # it would wait for what others on this machine have written, too
@@ -414,9 +412,7 @@ def test_profiles_need_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     assert raised.value.hint == "pip install 'pgdyno[aws]'"
 
 
-def test_a_profile_has_the_credentials_and_the_endpoint(
-    s3: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_profiles_have_credentials_and_endpoints(s3: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = tmp_path / "config"
     config.write_text(
         f"[profile lab]\nregion = {KEYS['AWS_REGION']}\nendpoint_url = {s3.url}\n"

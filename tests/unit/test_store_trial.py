@@ -74,9 +74,7 @@ def interval(second: int, phase: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(("warm_up", "measured", "is_kept"), [(0, 60, True), (30, 59, False)])
-def test_a_trial_that_does_not_end_is_kept_from_a_minute_on(
-    folder: RunFolder, warm_up: int, measured: int, is_kept: bool
-) -> None:
+def test_a_long_trial_without_an_end_is_kept(folder: RunFolder, warm_up: int, measured: int, is_kept: bool) -> None:
     writer = folder.begin_trial("0001-a-c1")
     spool = writer.spool(SPOOL)
     events = [interval(at, "warm-up" if at < warm_up else "measure") for at in range(warm_up + measured)]
@@ -162,9 +160,7 @@ def failing(real: Callable[..., object], at: int, error: int) -> Callable[..., o
 
 
 @pytest.mark.parametrize("what", ["fsync", "open"])
-def test_a_commit_that_fails_anywhere_leaves_no_trial(
-    folder: RunFolder, what: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_that_fails_leaves_no_trial(folder: RunFolder, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     record = sample_record(1, EVENTS)
     failed = 0
     for at in range(100):

@@ -377,7 +377,7 @@ def test_the_protocol_is_that_of_the_statements_that_can_have_parameters(tmp_pat
 
 
 @pytest.mark.parametrize(("reason", "expected"), [("copy-data", Left.COPY), ("no-parameters", Left.CUT)])
-def test_a_transaction_of_which_the_capture_left_out_a_statement_is_not_covered(
+def test_a_transaction_without_one_of_its_statements_is_not_covered(
     reason: str, expected: Left, tmp_path: Path
 ) -> None:
     load = tpcb(300)
@@ -629,9 +629,7 @@ def nothing(folder: Path) -> None:
         (lambda folder: (folder.parent / "shop-model" / "x").mkdir(parents=True), 2, "exists and is not empty"),
     ],
 )
-def test_bad_folders_are_refused_with_a_reason(
-    damage: Callable[[Path], object], code: int, message: str, tmp_path: Path
-) -> None:
+def test_bad_folders_are_refused(damage: Callable[[Path], object], code: int, message: str, tmp_path: Path) -> None:
     damage(tpcb(50).write(tmp_path / "shop"))
     done = synthesise("shop", at=tmp_path)
     assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
