@@ -137,17 +137,6 @@ def share(place: Place, statement: LiteralString) -> float:
     return float(place.query(statement)[0][0])
 
 
-def test_shares_are_the_profiles(spec: Place) -> None:
-    bad = share(spec, "SELECT avg((c_credit = 'BC')::int) FROM customer")
-    # the standard deviation of a tenth of 60,000 is 0.0012
-    assert abs(bad - 0.1) < 0.006
-    for statement in (
-        "SELECT avg((s_data LIKE '%ORIGINAL%')::int) FROM stock",
-        "SELECT avg((i_data LIKE '%ORIGINAL%')::int) FROM item",
-    ):
-        assert abs(share(spec, statement) - 0.1) < 0.005
-
-
 @pytest.mark.long
 def test_half_of_hammerdbs_customers_have_bad_credit(place: Place) -> None:
     place.load("--dataset=tpcc")
