@@ -171,8 +171,7 @@ def test_times_are_the_generators_whatever_this_machines_clock_says(amazon: Simu
     epoch_s = sample_events(4, LENGTH_S, 500, 900)[0]["epoch_us"] / SECOND_US
     begin, end = (_seconds(asked[each]) for each in ("StartTime", "EndTime"))
     assert (begin, end) == (epoch_s + 7, epoch_s + 7 + LENGTH_S)
-    found = present(stored_cloud(recorder.folder.trials_path / record.slug))
-    assert found.shift_us == 7 * SECOND_US
+    assert present(stored_cloud(recorder.folder.trials_path / record.slug)).shift_us == 7 * SECOND_US
 
 
 def _seconds(moment: Any) -> float:

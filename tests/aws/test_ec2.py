@@ -221,8 +221,7 @@ def test_an_impossible_placement_group_creates_nothing(
     amazon: Simulator, tmp_path: Path, instance: str, hosts: int, said: str
 ) -> None:
     targets = [ec2(instance=f'"{instance}"').replace("target.ec2", f"target.host{each}") for each in range(hosts)]
-    error = failed(tmp_path, "".join(targets) + '[cloud]\nplacement = "cluster"\n')
-    assert said in error.message
+    assert said in failed(tmp_path, "".join(targets) + '[cloud]\nplacement = "cluster"\n').message
     assert not [each for each in amazon.calls if "Create" in each or "Run" in each]
 
 
@@ -287,8 +286,7 @@ def test_without_capacity_the_next_zone_and_type_are_tried(amazon: Simulator, tm
     assert rented.journal.ready["ec2"]["instance"] == "m8g.large"
     assert rented.down() == []
     amazon.faults = [Fault("RunInstances", "InsufficientInstanceCapacity", times=9)]
-    error = failed(tmp_path, ec2())
-    assert isinstance(error, CapacityError)
+    assert isinstance(failed(tmp_path, ec2()), CapacityError)
     assert amazon.left() == []
 
 

@@ -316,6 +316,5 @@ def test_a_class_without_performance_insights_says_so(amazon: Simulator, tmp_pat
 
 
 def test_a_rental_that_takes_too_long_is_abandoned(amazon: Simulator, tmp_path: Path, root: Path) -> None:
-    error = failed(tmp_path, rds(root, ready_within='"3s"'))
-    assert "is still creating after" in error.message
+    assert "is still creating after" in failed(tmp_path, rds(root, ready_within='"3s"')).message
     assert amazon.left() == []

@@ -76,8 +76,7 @@ def test_a_group_that_instances_do_not_find_yet(amazon: Simulator, tmp_path: Pat
 
 def test_a_resource_that_stays_invisible_is_an_error(amazon: Simulator, tmp_path: Path, root: Path) -> None:
     amazon.visibility.hidden_s = 150.0
-    error = failed(tmp_path, rds(root))
-    assert isinstance(error, NotThereError)
+    assert isinstance(failed(tmp_path, rds(root)), NotThereError)
     assert amazon.clock.now_s >= boto3_clients.SETTLES_S
 
 
@@ -128,8 +127,7 @@ def test_missing_capacity_is_not_asked_for_ten_times(amazon: Simulator, tmp_path
     assert rented.journal.ready["ec2"]["instance"] == "m8g.large"
     assert rented.down() == []
     fault.times = 99
-    error = failed(tmp_path, ec2())
-    assert isinstance(error, CapacityError)
+    assert isinstance(failed(tmp_path, ec2()), CapacityError)
     # a fault that passes is still repeated
     amazon.faults = [Fault("DescribeVpcs", "InternalError", status=500, times=2)]
     assert list(Cloud(REGION).each("ec2", "describe_vpcs", "Vpcs"))

@@ -55,8 +55,7 @@ def ended(process: subprocess.Popen[str]) -> str:
 
 
 def address_in(said: str) -> str:
-    found = present(re.search(r"http://\S+", said))
-    return found[0]
+    return present(re.search(r"http://\S+", said))[0]
 
 
 def test_by_default_only_this_machine_reaches_it(tmp_path: Path) -> None:

@@ -134,8 +134,7 @@ def test_a_hot_standby_answers_and_its_passwords_are_nowhere(standby: str, tmp_p
     found = answered(capsys)
     assert (code, found["trials"], found["failures"]) == (ExitCode.OK, 12, [])
     run = load_run(Path(found["run"]))
-    facts = present(run.manifest.targets[0].facts)
-    assert facts.settings_changed["primary_conninfo"] == "***"
+    assert present(run.manifest.targets[0].facts).settings_changed["primary_conninfo"] == "***"
     assert {row.setting for row in run.settings(names=["primary_conninfo"])} == {"***"}
     (kept,) = query("SELECT list(DISTINCT setting) FROM settings WHERE name = 'primary_conninfo'", [run.folder]).rows
     assert kept == (["***"],)

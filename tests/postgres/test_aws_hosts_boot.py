@@ -128,8 +128,7 @@ def packages_are_the_projects(host: Booted) -> None:
     assert "Could not get lock /var/lib/apt/lists/lock" in host.log()
     versions = host.run("dpkg-query -W -f '${Version}\\n' postgresql-15 postgresql-client-15").split()
     assert versions == [pgdg.VERSION, pgdg.VERSION]
-    told = host.run("cat /etc/apt/sources.list.d/pgdg.sources")
-    assert f"Signed-By: /{pgdg.KEY}" in told
+    assert f"Signed-By: /{pgdg.KEY}" in host.run("cat /etc/apt/sources.list.d/pgdg.sources")
     # Debian's own cluster was not created next to pgdyno's
     assert host.run("pg_lsclusters --no-header").split()[:3] == ["15", "main", "5432"]
 

@@ -185,8 +185,7 @@ def test_every_way_to_log_all_statements_will_do(logging_server: OwnServer, ways
 
     wait_until(lambda: settings(logging_server) != good)
     wait_until(has_file)
-    found = checked(logging_server)
-    assert found.format == ways.get("log_destination", "csvlog").split(",")[-1]
+    assert checked(logging_server).format == ways.get("log_destination", "csvlog").split(",")[-1]
     with logging_server.connect() as connection:
         connection.execute("ALTER SYSTEM RESET ALL")
         connection.execute("SELECT pg_reload_conf()")

@@ -146,8 +146,6 @@ def test_unknown_sums_are_read_before_the_next_trial(loaded: Server) -> None:
     # as after an interrupted trial: nothing was checked, and other sessions may have written
     prepare.forget()
     execute(loaded, "UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = 7")
-    done = prepare.prepare(SMALL)
-    assert "read sums" in [step.name for step in done.steps]
+    assert "read sums" in [step.name for step in prepare.prepare(SMALL).steps]
     run(loaded, "tpcb-like")
-    checked = present(prepare.check())
-    assert checked.violations == []
+    assert present(prepare.check()).violations == []

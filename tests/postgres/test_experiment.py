@@ -92,8 +92,7 @@ def test_a_run_stores_every_trial_and_reports(warm_home: Home, tmp_path: Path, p
     assert "duration_s" not in done.stdout
     assert "clients" in done.stdout
     assert f"report: pgdyno-runs/{folder.name}/report.html" in done.stdout
-    page = (folder.path / "report.html").read_text()
-    assert "PostgreSQL 18." in page
+    assert "PostgreSQL 18." in (folder.path / "report.html").read_text()
     assert len((tmp_path / "trials.csv").read_text().splitlines()) == 5
     assert not folder.partials()
     assert postmasters(warm_home) == []

@@ -405,8 +405,7 @@ def test_an_interrupted_load_leaves_earlier_rows(server: Server, as_pgbench: Pat
     process = start(server, dbname, "-I", "g", "-s", "500", program=as_pgbench)
     # rows of the new load are on their way
     read_until(process, "200000 of 50000000 tuples")
-    said = interrupt(process)
-    assert said.splitlines()[-1] == "interrupted; the tables are not complete"
+    assert interrupt(process).splitlines()[-1] == "interrupted; the tables are not complete"
     assert made(server, dbname) == before
 
 

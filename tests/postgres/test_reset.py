@@ -204,8 +204,7 @@ def test_without_a_dataset_nothing_is_reset(own_server: Server) -> None:
 
 def test_prewarmed_and_cold(own_server: Server) -> None:
     warm = preparer(own_server, restart=True, drop_cache="files", prewarm="pg_prewarm").prepare(SMALL)
-    names = [step.name for step in warm.steps]
-    assert names[-4:] == ["checkpoint", "restart", "drop cache", "prewarm"]
+    assert [step.name for step in warm.steps][-4:] == ["checkpoint", "restart", "drop cache", "prewarm"]
     assert warm.dataset_bytes == sum(sizes(own_server).values())
     assert warm.shared_buffers_share == pytest.approx(1.0, abs=0.02)
     assert warm.page_cache_share == pytest.approx(1.0, abs=0.02)
@@ -238,8 +237,7 @@ def test_analyze_and_statistics(own_server: Server) -> None:
     prepare = preparer(own_server, analyze=True, statistics=True)
     prepare.prepare(SMALL)
     execute(own_server, "SELECT count(*) FROM pgbench_accounts")
-    done = prepare.prepare(SMALL)
-    assert [step.name for step in done.steps][-2:] == ["analyze", "statistics"]
+    assert [step.name for step in prepare.prepare(SMALL).steps][-2:] == ["analyze", "statistics"]
     with own_server.connect() as connection:
         assert connection.execute(
             "SELECT seq_scan, last_analyze FROM pg_stat_user_tables WHERE relname = 'pgbench_accounts'"

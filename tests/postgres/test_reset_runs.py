@@ -99,8 +99,7 @@ def test_a_later_run_finds_earlier_data(environment: Environment, plan: MakePlan
     assert "load" not in steps(second)
     assert present(second.consistency).violations == []
     assert f"reset: {method}" in out
-    page = next(tmp_path.glob("pgdyno-runs/*/report.html")).read_text()
-    assert "Preparing 2 trials took " in page
+    assert "Preparing 2 trials took " in next(tmp_path.glob("pgdyno-runs/*/report.html")).read_text()
     stored = json.loads(next(tmp_path.glob("pgdyno-runs/*/trials/0002-*/trial.json")).read_text())
     assert (stored["prepare"]["method"], stored["consistency"]["scope"]) == (method, "full")
     code, _, err = run(environment, plan(method))

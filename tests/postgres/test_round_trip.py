@@ -26,7 +26,6 @@ def test_every_page_is_read_and_no_extension_is_left(server: Server) -> None:
         connection.execute("CREATE INDEX ON touched (g)")
         before = connection.execute("SELECT count(*) FROM pg_extension").fetchone()
         blocks = sum(each.main_bytes // 8192 for each in dataset_relations(server))
-        said = read_every_page(server)
-        assert said == f"{server.dbname}: {blocks:,} blocks"
+        assert read_every_page(server) == f"{server.dbname}: {blocks:,} blocks"
         assert connection.execute("SELECT count(*) FROM pg_extension").fetchone() == before
         connection.execute("DROP TABLE touched")

@@ -55,8 +55,7 @@ def test_every_way_brings_the_same_rows_back(running: Server, method: str) -> No
     loaded = content(running)
     assert [rows for rows, _ in loaded] == [2_000] * 3
     execute(running, "UPDATE sbtest1 SET k = k + 1", "DELETE FROM sbtest3 WHERE id > 1990")
-    done = prepare.prepare(SMALL)
-    assert done.steps[-2].detail == "all tables counted"
+    assert prepare.prepare(SMALL).steps[-2].detail == "all tables counted"
     assert content(running) == loaded
     # another size is another dataset
     prepare.prepare(Dataset("sbtest", 50, 3))

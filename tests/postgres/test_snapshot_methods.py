@@ -93,8 +93,7 @@ def comes_back(way: SnapshotMethod, place: Path, home: Home) -> None:
             assert balances(server) == (100_000, 0)
             with server.connect() as connection:
                 assert connection.execute("SELECT 1 FROM pg_database WHERE datname = 'more'").fetchone() is None
-            said = [step.detail for step in second.steps if step.name == "restore"]
-            assert said == [WORDS[way]]
+            assert [step.detail for step in second.steps if step.name == "restore"] == [WORDS[way]]
         assert "copy" not in [step.name for step in first.steps]
         owner = server.copy.account.uid
         assert {path.lstat().st_uid for path in [server.data_directory, *server.data_directory.rglob("*")]} == {owner}

@@ -34,8 +34,7 @@ def shop(server: Server, command: str, *args: str, options: tuple[str, ...] = ("
 
 @pytest.fixture
 def tables(server: Server) -> Iterator[Server]:
-    said = shop(server, "prepare")
-    assert said.count("prepared by pgsql") == CLIENTS
+    assert shop(server, "prepare").count("prepared by pgsql") == CLIENTS
     yield server
     shop(server, "cleanup")
 

@@ -265,8 +265,7 @@ def test_kept_data_outlives_a_killed_run(hold: Hold, warm_home: Home, temporary:
     data = holder.wait_ready()["data"]
     family = family_of(data)
     holder.kill()
-    said = sweep_leftovers(warm_home)
-    assert str(said[0]).endswith(f"; its cluster {data} is kept")
+    assert str(sweep_leftovers(warm_home)[0]).endswith(f"; its cluster {data} is kept")
     assert not [process for process in family if process.is_alive()]
     assert nothing_left(warm_home, temporary)
     assert hold_again(warm_home) == data

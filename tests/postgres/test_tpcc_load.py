@@ -339,8 +339,7 @@ def test_a_load_goes_on_where_it_was_broken_off(place: Place, spec_sums: dict[st
     process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     assert place.comment() is None
-    said = place.load(*options, "--resume", "--tpcc-check")
-    assert "resuming: " in said
+    assert "resuming: " in place.load(*options, "--resume", "--tpcc-check")
     assert sums(place) == spec_sums
 
 

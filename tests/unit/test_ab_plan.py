@@ -203,14 +203,12 @@ def test_a_plan_for_an_existing_database_uses_session_settings(
 ) -> None:
     with pytest.raises(PlanError) as caught:
         load_text(EXISTING.format(target=target, sweep=sweep), folder, "plan")
-    found = {problem.path: problem.hint for problem in caught.value.problems}
-    assert remedy in str(found[path])
+    assert remedy in str({problem.path: problem.hint for problem in caught.value.problems}[path])
 
 
 def test_session_settings_survive_the_manifest(folder: Path) -> None:
     plan = loaded(folder, dsn=[DSN], settings=["work_mem=4MB,64MB"], scripts=["q.sql"]).plan
-    resolved = plan.as_resolved()
-    assert Plan.from_resolved(resolved).sweep == plan.sweep
+    assert Plan.from_resolved(plan.as_resolved()).sweep == plan.sweep
     assert "session_settings" not in loaded(folder, versions=["17", "18"]).plan.as_resolved()["sweep"]
 
 

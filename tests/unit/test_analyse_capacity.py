@@ -36,8 +36,7 @@ def test_a_rate_that_was_not_served_meets_no_target() -> None:
     for rate, tps, skipped in ((500.0, 500.0, 0), (4_000.0, 600.0, 6_800)):
         point = Point(clients=8, protocol="prepared", rate=rate)
         add_trial(run, "pg18", 8, tps, 900, seconds=2, skipped=skipped, point=point)
-    found = present(capacity_at(summarise(run), latency_limit("p99 < 100ms")))
-    assert found.point.point.rate == 500
+    assert present(capacity_at(summarise(run), latency_limit("p99 < 100ms"))).point.point.rate == 500
 
 
 def test_a_target_that_served_nothing_is_not_missing_in_the_price_list() -> None:

@@ -107,8 +107,7 @@ def test_large_changes_are_found_in_noise(correlation: float) -> None:
 def test_classes(levels: list[float], kind: SteadyClass) -> None:
     lengths = [40, 40, 60, 20]
     for seed in range(5):
-        found = present(steady_state(list(np.repeat(levels, lengths) + noise(seed, 160))))
-        assert found.kind is kind
+        assert present(steady_state(list(np.repeat(levels, lengths) + noise(seed, 160)))).kind is kind
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5])

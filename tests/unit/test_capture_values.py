@@ -136,8 +136,7 @@ def test_statements_about_passwords_stay_when_values_are_kept(tmp_path: Path) ->
         "INSERT INTO task VALUES ('Create user groups')",
     ]
     given = Entry("duration: 1.0 ms  execute a: SELECT $1, $2", "Parameters: $1 = 'password', $2 = 'options'")
-    found = captured(tmp_path, csvlog([*map(done, log), given]))
-    assert found.texts == [*log, "SELECT $1, $2"]
+    assert captured(tmp_path, csvlog([*map(done, log), given])).texts == [*log, "SELECT $1, $2"]
 
 
 def test_copy_of_the_client_and_of_files_is_left_out(tmp_path: Path) -> None:

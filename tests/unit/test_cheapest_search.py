@@ -138,8 +138,7 @@ def test_a_plan_without_one_promise_or_prices_is_refused(tmp_path: Path, text: s
 
 
 def test_rented_targets_that_differ_in_size_alone_are_a_family(tmp_path: Path) -> None:
-    found = families_of(load(tmp_path, RENTED))
-    assert found == [["large", "one", "two"], ["more"], ["r"], ["metal"]]
+    assert families_of(load(tmp_path, RENTED)) == [["large", "one", "two"], ["more"], ["r"], ["metal"]]
     # the plan's own families come first, and take their members
     named = RENTED + 'families = [["one", "more"]]\n'
     assert families_of(load(tmp_path, named)) == [["one", "more"], ["large", "two"], ["r"], ["metal"]]

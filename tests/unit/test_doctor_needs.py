@@ -236,8 +236,7 @@ def test_a_stop_is_said_and_raised(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_check_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "doctor.md").read_text()
     table = page.partition("## Checks")[2].partition("## JSON")[0]
-    rows = re.findall(r"^\| `([a-z.-]+)` \| ([^|]+) \|", table, re.MULTILINE)
-    assert dict(rows) == dict(CHECKS)
+    assert dict(re.findall(r"^\| `([a-z.-]+)` \| ([^|]+) \|", table, re.MULTILINE)) == dict(CHECKS)
 
 
 def test_verdicts_are_documented() -> None:

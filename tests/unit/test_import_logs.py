@@ -79,8 +79,7 @@ def test_a_log_belongs_to_a_thread_if_there_is_one_of_the_first_thread(
     names: list[str], trials: dict[str, int], tmp_path: Path
 ) -> None:
     logs = {name: closed(clients=[2, 3] if name.endswith(".1") else [0, 1]) for name in names}
-    run = imported(tmp_path, logs)
-    assert {trial.target: trial.point.workers for trial in run.trials} == trials
+    assert {trial.target: trial.point.workers for trial in imported(tmp_path, logs).trials} == trials
 
 
 def test_logs_with_the_same_client_are_not_of_one_run(tmp_path: Path) -> None:

@@ -43,8 +43,7 @@ def test_instances_that_are_named_are_targets(tmp_path: Path) -> None:
     text = "".join(
         f"Instance: {name}\n\n{output(tps)}\n" for name, tps in (("m5", 900.5), ("m6g", 1200.5), ("r7", 35800))
     )
-    found = imported(tmp_path, text)
-    assert targets(found) == {"m5": 1, "m6g": 1, "r7": 1}
+    assert targets(imported(tmp_path, text)) == {"m5": 1, "m6g": 1, "r7": 1}
 
 
 @pytest.mark.parametrize(

@@ -84,8 +84,7 @@ def test_a_published_report_imports_whole(
     # what `pgdyno show` and `pgdyno report` do
     of, extras = judged_run(run)
     print_report(of, Console(file=io.StringIO()), extras)
-    page = render_html(run, "there")
-    assert "report.txt" in page
+    assert "report.txt" in render_html(run, "there")
     assert len(to_csv(run).splitlines()) == count + 1
 
 

@@ -113,8 +113,7 @@ def test_a_fingerprint_leaves_out_what_is_compared(runs: Path) -> None:
 def test_unreadable_runs_have_a_reason(runs: Path, client: TestClient) -> None:
     folder = run_of(runs)
     (folder.path / "manifest.json").write_text("{")
-    text = client.get("/").text
-    assert "it is not JSON" in text
+    assert "it is not JSON" in client.get("/").text
     assert client.get(f"/run/{folder.name}").status_code == 409
 
 

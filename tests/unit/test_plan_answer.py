@@ -42,8 +42,7 @@ def plan(tmp_path: Path) -> Path:
 
 def warned(plan: str | Path, *overrides: str) -> list[tuple[str, str, str]]:
     """Field, message and remedy of each warning."""
-    found = load_plan(plan, overrides).warnings
-    return [(each.path, each.message, each.hint or "") for each in found]
+    return [(each.path, each.message, each.hint or "") for each in load_plan(plan, overrides).warnings]
 
 
 def test_a_plan_that_can_answer_has_no_warning(plan: Path) -> None:

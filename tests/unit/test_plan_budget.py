@@ -103,8 +103,7 @@ def test_points_go_before_a_verdict_between_arms_does(changes: dict[str, object]
 
 def needed(hint: str) -> float:
     """Returns the seconds that a refusal names."""
-    found = present(re.search(r"about (\w+)", hint))
-    return parse_duration_s(found[1])
+    return parse_duration_s(present(re.search(r"about (\w+)", hint))[1])
 
 
 def test_fewer_pairs_than_a_verdict_needs_stay_where_the_plan_asks_for_them() -> None:

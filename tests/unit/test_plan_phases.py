@@ -53,8 +53,7 @@ def test_a_trial_is_as_long_as_its_phases(tmp_path: Path) -> None:
 
 def test_the_engine_gets_what_the_plan_says(tmp_path: Path) -> None:
     plan = load(tmp_path, PLAN).plan
-    said = tomllib.loads(phases_toml(plan.phase))
-    assert said == {"phase": _with_defaults()}
+    assert tomllib.loads(phases_toml(plan.phase)) == {"phase": _with_defaults()}
     options = trial_options(plan, Point(clients=8, workers=2, protocol="simple", scale=1), 1, Path("/f/phases.toml"))
     assert "--phases=/f/phases.toml" in options
     assert not any(option.startswith(("--time", "--warmup", "--transactions")) for option in options)

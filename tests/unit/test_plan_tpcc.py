@@ -44,8 +44,7 @@ def test_a_name_says_scripts_dataset_and_how_data_is_brought_back(tmp_path: Path
     ]
     options = trial_options(plan, plan.points()[0], seed=1, phases=tmp_path)
     assert not any(option.startswith("--protocol") for option in options)
-    resolved = plan.as_resolved()
-    assert resolved["workload"]["name"] == "tpcc"
+    assert plan.as_resolved()["workload"]["name"] == "tpcc"
 
 
 def test_hammerdb_is_the_newest_release_and_of_an_earlier_run_the_one_that_rolled_back(tmp_path: Path) -> None:

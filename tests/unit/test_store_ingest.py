@@ -188,5 +188,4 @@ def test_a_second_knows_its_phase_of_the_plan() -> None:
     }
     # engines of before there were phases do not speak of them
     older = {name: value for name, value in event.items() if name != "phase_name"}
-    names = [row.phase_name for row in ingested(1, [event, older]).intervals]
-    assert names == ["rise", None]
+    assert [row.phase_name for row in ingested(1, [event, older]).intervals] == ["rise", None]
