@@ -95,7 +95,7 @@ def test_each_instance_of_a_target_is_paid_for(amazon: Simulator, tmp_path: Path
     assert hours_of(three) == pytest.approx(hours_of(three.from_resolved(three.as_resolved())))
 
 
-def test_without_an_answer_the_last_one_counts_with_its_date(
+def test_without_an_answer_the_last_one_counts(
     amazon: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = plan(tmp_path, rds(tmp_path / "root.pem"))
@@ -222,7 +222,7 @@ def test_consent(amazon: Simulator, tmp_path: Path) -> None:
     assert amazon.left() == []
 
 
-def test_the_most_that_it_may_cost_is_held_against_the_packages_prices_which_is_said(
+def test_the_most_that_it_may_cost_is_of_the_packages_prices(
     amazon: Simulator, capsys: pytest.CaptureFixture[str]
 ) -> None:
     amazon.denied = {"pricing:GetProducts"}

@@ -105,9 +105,7 @@ def test_removal_repeats_what_failed_and_goes_on_with_the_rest(amazon: Simulator
     assert Reaper(tmp_path / "home").reap(Wanted(rented.journal.run), SAID.append).left == []
 
 
-def test_removal_awaits_credentials(
-    amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_credentials_come_later(amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in amazon.credentials.environment:
         monkeypatch.delenv(name)
     for name, value in amazon.credentials.profile(tmp_path / "profile", timedelta(hours=5)).items():
@@ -131,7 +129,7 @@ def test_removal_awaits_credentials(
     assert amazon.left() == []
 
 
-def test_every_resource_that_could_not_be_removed_is_named(
+def test_what_was_not_removed_is_named(
     amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rented = rental(tmp_path, aurora(root))

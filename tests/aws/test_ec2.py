@@ -217,7 +217,7 @@ def test_servers_and_generators_are_placed_close_together(
     ("instance", "hosts", "said"),
     [("t4g.large", 2, "t4g.large cannot be in a cluster placement group"), ("m7g.large", 1, "fewer than two")],
 )
-def test_an_impossible_placement_group_creates_nothing(
+def test_a_wrong_placement_makes_nothing(
     amazon: Simulator, tmp_path: Path, instance: str, hosts: int, said: str
 ) -> None:
     targets = [ec2(instance=f'"{instance}"').replace("target.ec2", f"target.host{each}") for each in range(hosts)]

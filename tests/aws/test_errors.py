@@ -46,7 +46,7 @@ def left_up(folder: Path, root: Path) -> Rental:
     return rented
 
 
-def test_servers_of_another_account_are_let_alone_and_those_that_are_gone_forgotten(
+def test_servers_of_another_account_are_let_alone_and_lost_ones_forgotten(
     amazon: Simulator, tmp_path: Path, root: Path
 ) -> None:
     rented = left_up(tmp_path, root)
@@ -188,9 +188,7 @@ def test_a_run_keeps_servers_that_were_up_for_longer_on_request(amazon: Simulato
     assert amazon.left() == []
 
 
-def test_a_run_refuses_servers_that_expire_before_its_end_and_cannot_be_prolonged(
-    amazon: Simulator, tmp_path: Path, root: Path
-) -> None:
+def test_a_run_refuses_servers_that_expire_before_its_end(amazon: Simulator, tmp_path: Path, root: Path) -> None:
     there = up_for(20.0, tmp_path, rds(root))
     amazon.denied = {"rds:AddTagsToResource"}
     renting = rented(there.plan, tmp_path / "home", SAID.append, note, Renting())

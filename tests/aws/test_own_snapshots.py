@@ -50,7 +50,7 @@ def left_elsewhere(tmp_path: Path, rented: Rental) -> set[Kind]:
 
 @pytest.mark.long_cases("[rds]")
 @pytest.mark.parametrize("kind", MADE)
-def test_it_is_taken_once_for_each_dataset_and_deleted_with_the_rest(
+def test_it_is_taken_once_for_each_dataset_and_deleted(
     amazon: Simulator, tmp_path: Path, root: Path, kind: str
 ) -> None:
     rented = rental(tmp_path, target(root, kind))
@@ -95,7 +95,7 @@ def test_servers_that_are_up_keep_it_for_the_next_run(amazon: Simulator, tmp_pat
 
 @pytest.mark.long_cases("[rds]")
 @pytest.mark.parametrize("kind", MADE)
-def test_a_run_that_is_killed_while_it_takes_one_leaves_nothing_unknown(
+def test_a_run_killed_while_it_takes_one_loses_nothing(
     amazon: Simulator, tmp_path: Path, root: Path, kind: str
 ) -> None:
     rented = rental(tmp_path, target(root, kind))
@@ -156,9 +156,7 @@ def test_what_amazon_refuses_at_first_is_asked_again(amazon: Simulator, tmp_path
     assert amazon.left() == []
 
 
-def test_one_that_fails_or_that_the_account_has_no_room_for_is_an_error_that_leaves_nothing(
-    amazon: Simulator, tmp_path: Path, root: Path
-) -> None:
+def test_one_that_fails_or_has_no_room_leaves_nothing(amazon: Simulator, tmp_path: Path, root: Path) -> None:
     rented = rental(tmp_path, target(root, "rds"))
     rented.up()
     amazon.snapshots.most = 0

@@ -146,9 +146,7 @@ def test_without_a_default_network(amazon: Simulator, tmp_path: Path, root: Path
     assert "subnet_group" in (error.hint or "")
 
 
-def test_credentials_must_outlast_the_run_and_its_removal(
-    amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_credentials_must_last(amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SESSION_TOKEN", "a token")
     monkeypatch.setenv("AWS_CREDENTIAL_EXPIRATION", (datetime.now(UTC) + timedelta(minutes=90)).isoformat())
     error = refused(amazon, tmp_path, rds(root))

@@ -67,9 +67,7 @@ def test_both_kinds_come_up_as_asked_and_go_without_a_trace(amazon: Simulator, t
     assert list((tmp_path / "home" / "aws").iterdir()) == []
 
 
-def test_a_released_server_goes_before_the_others_and_is_not_paid_for_any_longer(
-    amazon: Simulator, tmp_path: Path, root: Path
-) -> None:
+def test_a_released_server_goes_first_and_is_paid_no_longer(amazon: Simulator, tmp_path: Path, root: Path) -> None:
     rented = rental(tmp_path, rds(root), aurora(root))
     rented.up()
     calls = len(amazon.calls)
@@ -178,9 +176,7 @@ def test_a_serverless_instance_has_the_capacity_of_the_plan(amazon: Simulator, t
     assert amazon.left() == []
 
 
-def test_storage_is_encrypted_with_the_plans_key(
-    amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_plans_key_encrypts(amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_hosts(monkeypatch)
     key = {"kms_key": '"alias/mine"'}
     rented = rental(tmp_path, rds(root, **key), aurora(root, **key), ec2(**key))
@@ -196,9 +192,7 @@ def test_storage_is_encrypted_with_the_plans_key(
     assert amazon.left() == []
 
 
-def test_running_servers_are_listed_with_their_price(
-    amazon: Simulator, tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_servers_have_prices(amazon: Simulator, tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rented = begin(plan(tmp_path, rds(root)), Home.locate().root, SAID.append, 3600)
     rented.up()
     rented.journal.release()

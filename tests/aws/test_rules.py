@@ -45,9 +45,7 @@ def snapshot(amazon: Simulator, kind: str) -> None:
 
 @pytest.mark.long_cases("[ec2]", "[rds]")
 @pytest.mark.parametrize("kind", ["ec2", "rds", "aurora"])
-def test_a_resource_not_visible_yet_is_requested_again(
-    amazon: Simulator, tmp_path: Path, root: Path, kind: str
-) -> None:
+def test_an_invisible_resource_is_requested_again(amazon: Simulator, tmp_path: Path, root: Path, kind: str) -> None:
     more = {"parameters": '{ work_mem = "4MB" }'}
     targets = {"ec2": ec2(), "rds": rds(root, **more), "aurora": aurora(root, **more)}
     rented = rental(tmp_path, targets[kind])

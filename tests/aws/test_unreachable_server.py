@@ -72,7 +72,7 @@ def said(tmp_path: Path) -> str:
     return failed(tmp_path, ec2(instance=f'"{HERE}"'), generator_of(instance=f'"{HERE}"')).message
 
 
-def test_packets_that_are_dropped_are_the_routes_where_the_group_lets_them_in(
+def test_routes_are_named_where_packets_are_dropped_elsewhere(
     amazon: Simulator, network: Network, tmp_path: Path
 ) -> None:
     # a card eats them: no answer of any kind
@@ -84,9 +84,7 @@ def test_packets_that_are_dropped_are_the_routes_where_the_group_lets_them_in(
     assert amazon.left() == []
 
 
-def test_a_changed_group_is_named_where_packets_are_dropped(
-    amazon: Simulator, network: Network, tmp_path: Path
-) -> None:
+def test_a_changed_group_is_named_for_lost_packets(amazon: Simulator, network: Network, tmp_path: Path) -> None:
     network.ip(f"route add {SERVER}/32 dev card")
 
     def close(action: str, _number: int) -> None:

@@ -54,9 +54,7 @@ def test_prices_come_from_a_file(run: Run, stored_run: str, tmp_path: Path) -> N
         ("currency = 1\n[targt.a]", "line 1: currency: input should be a valid string; date: is missing"),
     ],
 )
-def test_a_wrong_price_file_is_a_usage_error(
-    run: Run, stored_run: str, tmp_path: Path, text: str, complaint: str
-) -> None:
+def test_wrong_price_files_are_refused(run: Run, stored_run: str, tmp_path: Path, text: str, complaint: str) -> None:
     (tmp_path / "price.toml").write_text(text)
     done = run("pgdyno", "analyse", stored_run, "--price", "price.toml")
     assert done.returncode == ExitCode.USAGE

@@ -160,7 +160,7 @@ def test_releases_of_hammerdb_that_do_different_work_are_refused_with_a_remedy(r
         (Point(clients=4, variables={"n": "2"}), "variables.n: none vs 2", "variables.n"),
     ],
 )
-def test_another_protocol_scale_or_load_is_refused_unless_it_is_what_is_compared(
+def test_another_load_is_refused_unless_it_is_compared(
     run: Run, tmp_path: Path, point: Point, field: str, by: str
 ) -> None:
     before = stored(tmp_path / "runs", {"pg18": 500.0})

@@ -32,9 +32,7 @@ def compared(run: Run, *runs: str) -> str:
         ([], "EUR", "currency: USD vs EUR"),
     ],
 )
-def test_prices_of_other_things_are_refused(
-    run: Run, tmp_path: Path, left_out: list[str], currency: str, why: str
-) -> None:
+def test_other_prices_are_refused(run: Run, tmp_path: Path, left_out: list[str], currency: str, why: str) -> None:
     runs = [priced(tmp_path, "2016-01-01", 1000), priced(tmp_path, "2026-01-01", 600, left_out, currency)]
     shown = compared(run, *runs)
     assert f"price per tps: not compared, because the price lists differ; {why}" in shown

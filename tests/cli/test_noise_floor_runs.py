@@ -56,9 +56,7 @@ def test_other_settings_are_no_equal_arms(run: Run, tmp_path: Path, main: str, s
         ([{"scale": each} for each in (10, 20)], "scale is 10 or 20"),
     ],
 )
-def test_points_are_no_equal_arms(
-    run: Run, tmp_path: Path, main: str, points: list[dict[str, object]], why: str
-) -> None:
+def test_points_are_no_arms(run: Run, tmp_path: Path, main: str, points: list[dict[str, object]], why: str) -> None:
     swept = [Point.model_validate({"clients": 4, **each}) for each in points]
     floor = stored(tmp_path, {"a": 500.0}, points=swept)
     refused = run("pgdyno", "compare", main, "--floor-from", floor)

@@ -261,7 +261,7 @@ def ssh(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SshSpec | No
         yield sshd.spec()
 
 
-def test_a_server_that_does_not_start_gets_its_settings_back(
+def test_a_server_that_fails_gets_settings_back(
     fresh_home: Home, tmp_path: Path, theirs: OwnServer, ssh: SshSpec | None
 ) -> None:
     before = state(theirs)

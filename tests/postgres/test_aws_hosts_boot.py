@@ -239,7 +239,7 @@ def it_ends_itself_when_its_tag_says_so(machine: Machine, host: Booted, hosts: B
         ("bad setting", r"the server(\n  .*)*unrecognized configuration parameter .no_such"),
     ],
 )
-def test_a_failed_set_up_is_reported_and_leaves_nothing(
+def test_a_failed_set_up_is_reported(
     amazon: Simulator, hosts: BootedHosts, scratch: Path, trouble: str, said: str
 ) -> None:
     more = {

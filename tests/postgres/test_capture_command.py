@@ -136,7 +136,7 @@ def test_an_interrupted_capture_of_statistics_keeps_what_it_has(server: OwnServe
 
 @pytest.mark.long_cases("statements")
 @pytest.mark.parametrize("source", [(), ("--statements", "--for", "1m")], ids=["log", "statements"])
-def test_a_capture_whose_server_is_killed_says_so(
+def test_a_capture_of_a_lost_server(
     installed: Installation, home: Home, tmp_path: Path, source: tuple[str, ...]
 ) -> None:
     with running_server(installed, CONFIGURATION, "shop") as server:

@@ -108,7 +108,7 @@ def until_settings(server: OwnServer, expected: dict[str, str]) -> None:
     ],
     ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
 )
-def test_the_remedy_of_a_setting_makes_the_capture_possible_and_is_undone(
+def test_the_remedy_of_a_setting_works_and_is_undone(
     logging_server: OwnServer, bad: dict[str, str], missing: str
 ) -> None:
     good = settings(logging_server)

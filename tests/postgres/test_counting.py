@@ -231,9 +231,7 @@ def test_pipelines_fail_and_are_retried_whole(ledger: Ledger, tmp_path: Path, io
 
 @pytest.mark.parametrize(("io", "protocol"), WAYS[:2], ids=NAMES[:2])
 @pytest.mark.parametrize("extra", [(), ("-R", "1500"), ("-C",)], ids=" ".join)
-def test_no_figure_has_a_warm_up(
-    ledger: Ledger, tmp_path: Path, io: str, protocol: str, extra: tuple[str, ...]
-) -> None:
+def test_warm_ups_do_not_count(ledger: Ledger, tmp_path: Path, io: str, protocol: str, extra: tuple[str, ...]) -> None:
     args = (*scripts(tmp_path, "plain", "block"), "-c", "6", "-j", "2", "--warmup=0.3", "-T", "0.3", *extra)
     load = run_load(ledger.environment, tmp_path / "load", *args, f"--io={io}", "-M", protocol)
     assert load.exit_code == 0, load.stderr

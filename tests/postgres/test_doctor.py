@@ -57,9 +57,7 @@ def test_a_plans_remote_server_is_reached(server: Server, tmp_path: Path, monkey
     assert 5 < trips.least_us <= trips.median_us < TOO_LONG_US
 
 
-def test_a_server_that_refuses_pgdyno_is_a_stop(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_refuses_us_is_a_stop(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET", "x")
     (tmp_path / "away.toml").write_text(AWAY.format(dsn=f"host={server.host} port={server.port} user=kept_short"))
     with server.connect("postgres") as connection:

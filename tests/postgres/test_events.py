@@ -279,9 +279,7 @@ def test_a_trial_that_is_over_is_no_time_for_a_statement(acts: Acts) -> None:
 
 
 @pytest.mark.parametrize("ignores", ["", "trap '' TERM; "])
-def test_a_command_ends_with_its_children(
-    acts: Acts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ignores: str
-) -> None:
+def test_commands_end_with_children(acts: Acts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ignores: str) -> None:
     monkeypatch.setattr(event_actions, "_END_S", 0.5)
     cut, child = Cutoff(), tmp_path / "child"
     with (

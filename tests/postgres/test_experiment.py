@@ -112,7 +112,7 @@ def test_json_ends_with_a_line_for_programs(warm_home: Home, tmp_path: Path, pla
     assert done.stderr == ""
 
 
-def test_a_server_killed_in_a_trial_fails_the_trial_and_the_run_goes_on(
+def test_a_server_killed_in_a_trial_fails_that_trial(
     warm_home: Home, tmp_path: Path, scratch: Path, plan: MakePlan
 ) -> None:
     hold = Hold(scratch)
@@ -153,7 +153,7 @@ def test_a_run_may_end_at_its_first_failure(warm_home: Home, tmp_path: Path, pla
         (signal.SIGHUP, ExitCode.HANGUP),
     ],
 )
-def test_a_signal_leaves_nothing_but_whole_trials(
+def test_a_signal_leaves_whole_trials(
     warm_home: Home, tmp_path: Path, plan: MakePlan, number: int, code: ExitCode
 ) -> None:
     with running(warm_home, tmp_path, plan(duration="60s")) as process:

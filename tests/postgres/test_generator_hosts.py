@@ -225,9 +225,7 @@ RAYLESS = 'for each in {site}/ray {site}/ray-*.dist-info; do mount -t tmpfs none
         ("closed", "Connection refused", "try: ssh load1 true"),
     ],
 )
-def test_a_host_that_cannot_be_one_says_why(
-    hosts: Hosts, warm_home: Home, tmp_path: Path, what: str, message: str, hint: str
-) -> None:
+def test_unfit_hosts_say_why(hosts: Hosts, warm_home: Home, tmp_path: Path, what: str, message: str, hint: str) -> None:
     (tmp_path / "paced.sql").write_text(PACED)
     (tmp_path / "plan.toml").write_text(PLAN.format(address=hosts.database.address, port=hosts.server.port))
     load = hosts.loads[0]

@@ -352,9 +352,7 @@ def test_complaints_are_pgbenchs(server: Server, pgbench: str, make_database: Ma
     assert_same_words(under_pgbenchs_name(ours), theirs)
 
 
-def test_initialization_options_are_refused_elsewhere(
-    server: Server, pgbench: str, make_database: MakeDatabase
-) -> None:
+def test_initialization_options_are_refused_in_loads(server: Server, pgbench: str, make_database: MakeDatabase) -> None:
     dbname = make_database()
     for option in ["-q", "-F50", "-Id", "--foreign-keys", "--partitions=2", "--tablespace=x", "--unlogged-tables"]:
         expected = run(pgbench, server, dbname, option)

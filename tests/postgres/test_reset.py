@@ -217,9 +217,7 @@ def test_prewarmed_and_cold(own_server: Server) -> None:
     assert present(read.page_cache_share) >= heap / present(read.dataset_bytes) - 0.02
 
 
-def test_the_machine_s_cache_is_dropped_where_the_kernel_is_told(
-    own_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_machine_s_cache_is_dropped(own_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # the real one would drop the caches of everything else that runs here
     told = tmp_path / "drop_caches"
     monkeypatch.setattr(pgdyno.prepare.cache, "DROP_CACHES", told)
@@ -250,9 +248,7 @@ def test_analyze_and_statistics(own_server: Server) -> None:
 
 @pytest.mark.long_cases("snapshot")
 @pytest.mark.parametrize("method", ["template", "snapshot"])
-def test_too_little_room_is_said_with_sizes_and_harms_nothing(
-    own_server: Server, method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_little_room_harms_nothing(own_server: Server, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     prepare = preparer(own_server, method=method)
     with monkeypatch.context() as patched:
         patched.setattr(shutil, "disk_usage", lambda _: Usage(1 << 30, 1 << 30, 1 << 20))

@@ -120,9 +120,7 @@ def connect(home: Home) -> psycopg.Connection[Any]:
     return psycopg.connect(host=lines[4], port=int(lines[3]), user="postgres", dbname="pgdyno", autocommit=True)
 
 
-def test_a_foreign_write_fails_the_trial(
-    warm_home: Home, environment: Environment, plan: MakePlan, tmp_path: Path
-) -> None:
+def test_a_foreign_write_is_found(warm_home: Home, environment: Environment, plan: MakePlan, tmp_path: Path) -> None:
     written = threading.Event()
 
     def write() -> None:

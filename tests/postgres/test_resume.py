@@ -316,7 +316,7 @@ before_trial = "echo $PGDYNO_SETTINGS_{capitals}"
     ("name", "values", "how"),
     [("work_mem", ("5MB", "6MB"), "reloaded"), ("shared_buffers", ("20MB", "24MB"), "restarted")],
 )
-def test_settings_of_a_point_are_in_force_in_its_trials(
+def test_points_have_their_settings(
     warm_home: Home, tmp_path: Path, name: str, values: tuple[str, str], how: str
 ) -> None:
     plan = tmp_path / "swept.toml"

@@ -116,9 +116,7 @@ def test_nonsense_is_refused_before_the_first_trial(warm_home: Home, tmp_path: P
 
 
 @pytest.mark.long
-def test_a_server_that_pgdyno_did_not_start_keeps_its_settings_also_after_a_kill(
-    warm_home: Home, home: Home, tmp_path: Path
-) -> None:
+def test_a_server_of_others_keeps_its_settings_after_a_kill(warm_home: Home, home: Home, tmp_path: Path) -> None:
     spec = EmbeddedTarget(kind="embedded", version="18", settings={"fsync": "off"}, connect="tcp")
     with open_target("theirs", spec, home=home, progress=SilentProgress()) as server, server.connect() as connection:
         connection.execute("CREATE ROLE bench LOGIN CREATEDB")

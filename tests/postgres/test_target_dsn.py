@@ -104,9 +104,7 @@ def test_pgdyno_creates_and_keeps_its_own_database(theirs: Server, home: Home) -
         assert connection.execute("SELECT count(*) FROM kept").fetchone() == (0,)
 
 
-def test_an_interrupt_leaves_no_database_that_seems_to_be_anothers(
-    theirs: Server, home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_leaves_no_unmarked_database(theirs: Server, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -220,9 +218,7 @@ def test_settings_of_a_point_are_the_databases_too(theirs: Server, home: Home) -
         ({"wrk_mem": "1GB"}, "the server has no such setting"),
     ],
 )
-def test_settings_that_cannot_be_had_are_known_before_anything_runs(
-    theirs: Server, home: Home, settings: dict[str, str], why: str
-) -> None:
+def test_impossible_settings_are_known_at_once(theirs: Server, home: Home, settings: dict[str, str], why: str) -> None:
     with pytest.raises(TargetError, match=why):
         fetch_target("far", spec(theirs, settings=settings), home=home, progress=SilentProgress())
 
@@ -267,7 +263,7 @@ def test_a_setting_of_the_role_is_not_taken_for_the_plans(theirs: Server, home: 
             connection.execute("ALTER ROLE bench RESET work_mem")
 
 
-def test_the_password_may_come_from_the_service_file(
+def test_the_service_file_may_have_it(
     theirs: Server, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "services"

@@ -459,7 +459,7 @@ def test_generators_together_have_the_users_of_one(loaded: Loaded, tmp_path: Pat
     loaded.consistent("--thorough")
 
 
-def test_the_server_counts_until_the_last_generator_has_ended(
+def test_the_server_counts_until_the_last_ends(
     hammerdb: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = hammerdb.command("--events=-", "--transactions=100", "--tpcc-pauses=off", "--think-time=20ms")[1:]

@@ -252,9 +252,7 @@ with subprocess.Popen([{probe!r}, *sys.argv[1:]], stdout=subprocess.PIPE) as pro
 """A probe on a host whose clock goes too fast, or too slowly."""
 
 
-def test_samples_of_a_drifting_clock_are_placed_within_the_uncertainty(
-    sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_samples_of_a_drifting_clock_are_placed(sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drifting = tmp_path / "pgprobe"
     drifting.write_text(DRIFTING.format(python=sys.executable, probe=program(), rate=1.02))
     drifting.chmod(0o755)

@@ -198,7 +198,7 @@ checkpoint = false
         ("", 'session_settings.jit = ["on", "on"]', "sweep.session_settings.jit[1]", "trial.repeats"),
     ],
 )
-def test_a_plan_for_an_existing_database_uses_session_settings(
+def test_an_existing_database_has_session_settings(
     folder: Path, target: str, sweep: str, path: str, remedy: str
 ) -> None:
     with pytest.raises(PlanError) as caught:
@@ -407,9 +407,7 @@ def test_the_service_file_may_name_the_database(folder: Path, monkeypatch: pytes
         ("COMMIT PREPARED 'x';", 1, "COMMIT PREPARED"),
     ],
 )
-def test_a_script_that_writes_in_spite_of_read_only_is_refused(
-    folder: Path, script: str, line: int, words: str
-) -> None:
+def test_a_script_that_writes_despite_read_only_is_refused(folder: Path, script: str, line: int, words: str) -> None:
     (folder / "w.sql").write_text(script)
     asked: dict[str, object] = {"dsn": [DSN], "settings": ["jit=on,off"], "scripts": ["q.sql", "w.sql"]}
     error = refused(folder, **asked)

@@ -186,9 +186,7 @@ def test_lengths_in_transactions_have_histories_of_their_own() -> None:
         ({"figures": {"tpm": 60_000.0, "nopm": 26_000.0}}, {"figures": {"nopm": 60_000.0}}),
     ],
 )
-def test_imported_trials_of_other_loads_or_units_have_histories_of_their_own(
-    one: dict[str, object], other: dict[str, object]
-) -> None:
+def test_imported_trials_of_other_loads_have_their_histories(one: dict[str, object], other: dict[str, object]) -> None:
     runs = _Runs()
     for at in range(4):
         runs.add(1_000)

@@ -155,9 +155,7 @@ def test_strange_characters_in_statements(format_: str, tmp_path: Path) -> None:
 
 @pytest.mark.long_cases("csvlog", "jsonlog")
 @formats
-def test_an_entry_of_many_megabytes_is_left_out_and_the_next_ones_are_not(
-    format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_entry_of_many_megabytes_is_left_out(format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_blocks, "BLOCK_BYTES", 1000)
     monkeypatch.setattr(log_blocks, "LONGEST_BYTES", 5000)
     entries = [
@@ -192,9 +190,7 @@ def test_small_blocks_give_the_same_statements(format_: str, tmp_path: Path, mon
 
 @pytest.mark.long
 @pytest.mark.parametrize("prefix", [None, "{stamp} [{pid}] "], ids=["csvlog", "stderr without session IDs"])
-def test_small_blocks_give_the_same_capture(
-    prefix: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_small_blocks_change_nothing(prefix: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entries: list[Entry] = []
     for number in range(18):
         at, other = 20 * number, 1 + number % 3

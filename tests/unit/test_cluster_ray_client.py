@@ -162,9 +162,7 @@ def test_ray_that_was_loaded_before_there_was_a_token_reads_it(monkeypatch: pyte
 
 
 @pytest.mark.parametrize("comes_up", [True, False])
-def test_our_token_is_in_the_environment_for_as_long_as_we_are_in_the_cluster(
-    monkeypatch: pytest.MonkeyPatch, *, comes_up: bool
-) -> None:
+def test_our_token_is_in_the_environment_only_meanwhile(monkeypatch: pytest.MonkeyPatch, *, comes_up: bool) -> None:
     def init(**_: object) -> None:
         if not comes_up:
             raise ConnectionError("nobody")

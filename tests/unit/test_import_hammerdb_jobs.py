@@ -314,7 +314,7 @@ def test_a_session_has_its_own_settings(tmp_path: Path) -> None:
         ("the pg_host is the same", "pg", None),
     ],
 )
-def test_runs_after_a_changed_setting_are_no_repeats(
+def test_runs_after_a_changed_setting(
     between: str, target: str, variables: dict[str, str] | None, tmp_path: Path
 ) -> None:
     result = (

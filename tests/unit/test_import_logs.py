@@ -75,9 +75,7 @@ def aggregates(line: str) -> str:
         (["pg17.2.47", "pg17.2.47.1", "pg17.2.51"], {"pg17.2.47": 2, "pg17.2.51": 1}),
     ],
 )
-def test_a_log_belongs_to_a_thread_if_there_is_one_of_the_first_thread(
-    names: list[str], trials: dict[str, int], tmp_path: Path
-) -> None:
+def test_a_log_belongs_to_a_thread_beside_a_first_one(names: list[str], trials: dict[str, int], tmp_path: Path) -> None:
     logs = {name: closed(clients=[2, 3] if name.endswith(".1") else [0, 1]) for name in names}
     assert {trial.target: trial.point.workers for trial in imported(tmp_path, logs).trials} == trials
 
@@ -235,9 +233,7 @@ def test_a_seventh_column_that_may_be_lag_or_retries_is_neither(tmp_path: Path) 
         ("5000 20000000 80000000000 3000 9000 0 0 0 0 0 0 0 0 0 0 0", "closed", None),
     ],
 )
-def test_aggregate_logs_of_all_versions_count_those_that_succeeded(
-    line: str, loop: str, lag_ms: float | None, tmp_path: Path
-) -> None:
+def test_aggregate_logs_of_all_versions_are_read(line: str, loop: str, lag_ms: float | None, tmp_path: Path) -> None:
     run = imported(tmp_path, {"log.7": aggregates(line)})
     _, summary, source = only(run)
     assert (summary.succeeded, summary.tps) == (15_000, 1000)

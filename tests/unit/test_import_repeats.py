@@ -179,9 +179,7 @@ def test_servers_of_command_lines_are_targets(tmp_path: Path) -> None:
         ("postgres@pg16:~$ pgbench", "me@pg17:/tmp$ pgbench", ["pg, pg16", "pg, pg17"]),
     ],
 )
-def test_what_precedes_a_command_names_targets_even_if_a_target_is_given(
-    first: str, second: str, names: list[str], tmp_path: Path
-) -> None:
+def test_what_precedes_a_command_names_targets_too(first: str, second: str, names: list[str], tmp_path: Path) -> None:
     text = f"{first} -c 8 -T 60 bench\n{output(900.5)}\n{output(901.5)}\n{second} -c 8 -T 60 bench\n{output(1200.5)}\n"
     assert targets(imported(tmp_path, text, target="pg")) == {names[0]: 2, names[1]: 1}
     trial = load_run(imported(tmp_path, text).run).trials[0]
@@ -217,9 +215,7 @@ def test_other_variables_and_options_are_other_points(first: str, second: str, o
         ("db1:~$ pgbench", "db2:~$ pgbench"),
     ],
 )
-def test_programs_of_other_folders_and_other_words_part_outputs_unless_a_target_is_given(
-    first: str, second: str, tmp_path: Path
-) -> None:
+def test_other_programs_and_words_part_outputs_without_a_target(first: str, second: str, tmp_path: Path) -> None:
     text = f"{first} -c 8 -T 60\n{output(900.5)}\n{second} -c 8 -T 60\n{output(1200.5)}\n"
     found = imported(tmp_path, text)
     assert targets(found) == {"doc0": 1, "doc0 (2)": 1}

@@ -159,9 +159,7 @@ def test_writes_without_their_checkpoints_are_warned_of(plan: Path) -> None:
     assert warned(plan, 'workload.scripts=["own.sql"]') == []
 
 
-def test_check_and_show_print_the_field_the_line_and_the_remedy_and_end_well(
-    plan: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_and_show_print_field_line_and_remedy(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan.write_text(TWO.replace("repeats = 6", "repeats = 2"))
     for command in ("check", "show"):
         done = CliRunner().invoke(app, ["plan", command, str(plan)])

@@ -92,9 +92,7 @@ def test_seconds_without_a_unit_are_for_manifests_only() -> None:
         ('[hooks]\nbefore_trail = "sync"', "unknown key"),
     ],
 )
-def test_errors_in_limits_and_hooks_are_reported_with_their_line(
-    tmp_path_factory: pytest.TempPathFactory, line: str, said: str
-) -> None:
+def test_errors_in_limits_and_hooks_have_lines(tmp_path_factory: pytest.TempPathFactory, line: str, said: str) -> None:
     path = tmp_path_factory.mktemp("plan") / "wrong.toml"
     head = WHOLE.partition("[trial]")[0]
     path.write_text(f'{head}[trial]\nduration = "1s"\n{line}\n')

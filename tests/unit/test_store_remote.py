@@ -58,9 +58,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_runs_come_back_as_they_went(
-    s3: Bucket, run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_runs_come_back(s3: Bucket, run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written = []
 
     def write(content: bytes | IO[bytes], at: Address, *, only_new: bool = False) -> None:
@@ -355,9 +353,7 @@ def test_pages_go_to_the_runs(s3: Bucket, run: RunFolder, tmp_path: Path, capsys
     assert (tmp_path / "pages" / f"{run.name}.html").read_bytes() == page
 
 
-def test_imports_go_there_and_back(
-    s3: Bucket, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_imports_go_and_return(s3: Bucket, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     # it would wait for what others on this machine have written, too
     monkeypatch.setattr("os.sync", lambda: None)
     texts = {"a.txt": documents.pgbench_report(), "b.txt": documents.statements_report()}

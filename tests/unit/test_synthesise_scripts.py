@@ -376,9 +376,7 @@ def test_the_protocol_is_that_of_the_statements_that_can_have_parameters(tmp_pat
 
 
 @pytest.mark.parametrize(("reason", "expected"), [("copy-data", Left.COPY), ("no-parameters", Left.CUT)])
-def test_a_transaction_without_one_of_its_statements_is_not_covered(
-    reason: str, expected: Left, tmp_path: Path
-) -> None:
+def test_a_transaction_without_a_statement_is_not_covered(reason: str, expected: Left, tmp_path: Path) -> None:
     load = tpcb(300)
     for number in range(20):
         load.add(9, number * 10_000, "BEGIN", "COMMIT", us=5_000, left_out=reason)
