@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,8 +14,7 @@ import pytest
 from pgdyno.effect import BUILTIN_SCRIPTS, TPCC_SCRIPTS, Effect, effect_of_name
 from pgdyno.effect.functions import HARMLESS_FUNCTIONS, WRITING_FUNCTIONS
 from pgdyno.targets.cluster.installation import Installation
-from tests.postgres.own_servers import OwnServer
-from tests.scratch import scratch_folder
+from tests.postgres.own_servers import OwnServer, running_server
 from tests.sql_effects import READING, WRITING
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
@@ -29,21 +27,14 @@ READ_ONLY = "-c default_transaction_read_only=on"
 @pytest.fixture(scope="module")
 def own(installed: Installation) -> Iterator[OwnServer]:
     """A server with a database of each dataset, on which nothing else needs numbers of transactions."""
-    folder = scratch_folder()
-    server = OwnServer.make(installed, folder / "one")
-    server.configure("autovacuum = off\n")
-    server.start()
-    with server.connect() as connection:
-        connection.execute("CREATE TABLE t (a int, b text); INSERT INTO t VALUES (1, 'b'); CREATE SEQUENCE s")
-        for name in ("sbtest", "tpcc", "tpch"):
-            connection.execute(f"CREATE DATABASE {name}".encode())
     size = {"sbtest": SBTEST, "tpcc": ("--warehouses=1",), "tpch": ("--scale-factor=0.01",)}
-    drive(server, "postgres", "-i", "-q")
-    for name, options in size.items():
-        drive(server, name, "-i", "-q", f"--dataset={name}", *options)
-    yield server
-    server.stop("immediate")
-    shutil.rmtree(folder, ignore_errors=True)
+    with running_server(installed, "autovacuum = off\n", *size) as server:
+        with server.connect() as connection:
+            connection.execute("CREATE TABLE t (a int, b text); INSERT INTO t VALUES (1, 'b'); CREATE SEQUENCE s")
+        drive(server, "postgres", "-i", "-q")
+        for name, options in size.items():
+            drive(server, name, "-i", "-q", f"--dataset={name}", *options)
+        yield server
 
 
 def drive(server: OwnServer, database: str, *args: str, options: str = "", check: bool = True) -> str:

@@ -1,7 +1,6 @@
 """`pgdrive --ledger`: the results that clients received, compared with rows that SQL counts."""
 
 import json
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,9 +12,8 @@ import pytest
 
 from pgdyno.run.commit_ledger import check_ledger, pages
 from pgdyno.targets.cluster.installation import Installation
-from tests.postgres.own_servers import OwnServer
+from tests.postgres.own_servers import OwnServer, running_server
 from tests.run_program import run_program
-from tests.scratch import scratch_folder
 from tests.waiting import PATIENCE_S, wait_until
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
@@ -25,15 +23,10 @@ Result = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def own(installed: Installation) -> Iterator[OwnServer]:
-    """A server with pgbench's tables for all tests of this file, in a folder that every user can reach."""
-    folder = scratch_folder()
-    server = OwnServer.make(installed, folder / "one")
-    server.start()
-    done = run_program([PGDRIVE, "-i", "-q"], env=server.environment())
-    assert done.returncode == 0, done.stderr
-    yield server
-    server.stop("immediate")
-    shutil.rmtree(folder, ignore_errors=True)
+    """A server with pgbench's tables for all tests of this file."""
+    with running_server(installed, "") as server:
+        run_program([PGDRIVE, "-i", "-q"], env=server.environment(), check=True)
+        yield server
 
 
 def drive(server: OwnServer, folder: Path, *args: str) -> tuple[Result, str]:

@@ -21,7 +21,7 @@ from psycopg import sql
 
 from pgdyno.targets import Server
 from pgdyno.targets.cluster.installation import Installation
-from tests.postgres.own_servers import OwnServer
+from tests.postgres.own_servers import OwnServer, running_server
 from tests.waiting import PATIENCE_S, wait_until
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
@@ -503,14 +503,11 @@ def test_events_tell_of_rows_and_steps(place: Place, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def own_server(installed: Installation, scratch: Path) -> Iterator[OwnServer]:
+def own_server(installed: Installation) -> Iterator[OwnServer]:
     """A server of one test, which may be stopped in any way."""
-    server = OwnServer.make(installed, scratch / "own")
     # small, so that rows are written out while they come
-    server.configure("shared_buffers = '2MB'\n")
-    server.start()
-    yield server
-    server.stop("immediate")
+    with running_server(installed, "shared_buffers = '2MB'\n") as server:
+        yield server
 
 
 @pytest.mark.parametrize("tables", [(), ("--unlogged-tables",)], ids=["logged", "unlogged"])

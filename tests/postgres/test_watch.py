@@ -19,7 +19,7 @@ from pgdyno.targets import Server, response_limits
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.watch.polling import Connection, Polling
 from tests.cli.hostile import Misdeed, Peer, columns, hostile, row
-from tests.postgres.own_servers import OwnServer
+from tests.postgres.own_servers import OwnServer, running_server
 from tests.postgres.relay import Relay
 from tests.postgres.silent_proxy import silent_proxy
 from tests.postgres.watch_process import BIN, clean, load, objects, terminal
@@ -195,26 +195,21 @@ def test_a_statement_cannot_steer_the_terminal(server: Server) -> None:
     assert "\x07" not in shown.written
 
 
-def test_a_server_that_goes_away_comes_back(installed: Installation, scratch: Path) -> None:
-    own = OwnServer.make(installed, scratch / "own")
-    own.start()
-    try:
-        with objects(own.environment()) as told:
-            before = told.wait_for(lambda each: each["away"] is None and each["processes"] and each["tps"] is not None)
-            own.stop("immediate")
-            away = told.wait_for(lambda each: each["away"] is not None)
-            own.start()
-            # with the processes that it has now
-            seen = {each["pid"] for each in before["processes"]}
-            back = told.wait_for(
-                lambda each: (
-                    each["away"] is None
-                    and each["tps"] is not None
-                    and any(process["pid"] not in seen for process in each["processes"])
-                )
-            )
-    finally:
+def test_a_server_that_goes_away_comes_back(installed: Installation) -> None:
+    with running_server(installed, "") as own, objects(own.environment()) as told:
+        before = told.wait_for(lambda each: each["away"] is None and each["processes"] and each["tps"] is not None)
         own.stop("immediate")
+        away = told.wait_for(lambda each: each["away"] is not None)
+        own.start()
+        # with the processes that it has now
+        seen = {each["pid"] for each in before["processes"]}
+        back = told.wait_for(
+            lambda each: (
+                each["away"] is None
+                and each["tps"] is not None
+                and any(process["pid"] not in seen for process in each["processes"])
+            )
+        )
     assert away["active"] is None
     assert away["tps"] is None
     assert back["sessions"] == 0
@@ -271,25 +266,20 @@ def test_a_standby_shows_the_wal_that_it_receives(installed: Installation, scrat
         own.stop("immediate")
 
 
-def test_statements_that_take_the_time_are_shown_without_values(installed: Installation, scratch: Path) -> None:
-    own = OwnServer.make(installed, scratch / "own")
-    own.configure("shared_preload_libraries = 'pg_stat_statements'\n")
-    own.start()
-    try:
-        with own.connect() as connection:
-            connection.execute("CREATE EXTENSION pg_stat_statements")
-            over = threading.Event()
-            working = threading.Thread(target=work_until, args=(connection, over))
-            working.start()
-            try:
-                with objects(own.environment(), "--queries") as told:
-                    # pgprobe requests a text after its statement was seen
-                    frame = told.wait_for(lambda each: any(row["query"] for row in each["statements"]))
-            finally:
-                over.set()
-                working.join()
-    finally:
-        own.stop("immediate")
+def test_statements_that_take_the_time_are_shown_without_values(installed: Installation) -> None:
+    settings = "shared_preload_libraries = 'pg_stat_statements'\n"
+    with running_server(installed, settings) as own, own.connect() as connection:
+        connection.execute("CREATE EXTENSION pg_stat_statements")
+        over = threading.Event()
+        working = threading.Thread(target=work_until, args=(connection, over))
+        working.start()
+        try:
+            with objects(own.environment(), "--queries") as told:
+                # pgprobe requests a text after its statement was seen
+                frame = told.wait_for(lambda each: any(row["query"] for row in each["statements"]))
+        finally:
+            over.set()
+            working.join()
     first = frame["statements"][0]
     assert first["query"] == "SELECT pg_sleep($1), $2 AS secret"
     assert first["calls_per_s"] > 0
