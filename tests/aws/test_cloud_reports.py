@@ -110,9 +110,7 @@ def test_data_that_does_not_arrive_in_time_is_a_gap(amazon: Simulator, tmp_path:
     assert any("trial 1: CloudWatch's figures are missing for" in each for each in said)
 
 
-def test_requests_repeat_until_data_arrives_or_the_wait_ends(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_requests_repeat_until_data_arrives_or_the_wait_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s, waited = [0.0], []
     clock = SimpleNamespace(monotonic=lambda: now_s[0], sleep=lambda s: now_s.__setitem__(0, now_s[0] + s))
     monkeypatch.setattr(boto3_clients, "time", clock)

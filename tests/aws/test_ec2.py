@@ -313,12 +313,7 @@ def test_an_instance_that_ends_while_it_starts_says_why(amazon: Simulator, tmp_p
         ({"parameters": f'{{ search_path = "{"x" * 16_000}" }}'}, "EC2 accepts at most 16,384"),
     ],
 )
-def test_a_missing_host_creates_nothing(
-    amazon: Simulator,
-    tmp_path: Path,
-    more: dict[str, str],
-    said: str,
-) -> None:
+def test_a_missing_host_creates_nothing(amazon: Simulator, tmp_path: Path, more: dict[str, str], said: str) -> None:
     assert said in failed(tmp_path, ec2(**more)).message
     assert not [each for each in amazon.calls if "Create" in each or "Run" in each]
 
@@ -332,12 +327,7 @@ def test_a_missing_host_creates_nothing(
         (Fault("RunInstances", "InvalidParameterValue", "the architecture"), "Amazon refuses ec2:RunInstances"),
     ],
 )
-def test_a_refusal_is_said_and_leaves_nothing(
-    amazon: Simulator,
-    tmp_path: Path,
-    fault: Fault,
-    said: str,
-) -> None:
+def test_a_refusal_is_said_and_leaves_nothing(amazon: Simulator, tmp_path: Path, fault: Fault, said: str) -> None:
     amazon.faults = [fault]
     assert said in failed(tmp_path, ec2()).message
     assert amazon.left() == []
@@ -483,11 +473,7 @@ def test_a_host_without_a_printed_key_is_left(amazon: Simulator, tmp_path: Path,
 
 
 @pytest.mark.long
-def test_a_host_that_cannot_be_set_up(
-    amazon: Simulator,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_host_that_cannot_be_set_up(amazon: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pgdyno.remote import RemoteError
     from pgdyno.targets.aws.hosts import ec2 as host
 

@@ -79,10 +79,7 @@ def test_performance_insights_tells_each_second_by_wait(amazon: Simulator) -> No
     assert {each.value for each in load} == {0.75}
     waits = {each.labels: each.value for each in found.figures if each.metric == "sessions"}
     # waits without sessions are omitted, as by the probe
-    assert waits == {
-        (("wait", ""), ("wait_type", "CPU")): 0.5,
-        (("wait", "WALSync"), ("wait_type", "IO")): 0.25,
-    }
+    assert waits == {(("wait", ""), ("wait_type", "CPU")): 0.5, (("wait", "WALSync"), ("wait_type", "IO")): 0.25}
 
 
 def test_the_documented_figures_are_those_that_are_kept() -> None:

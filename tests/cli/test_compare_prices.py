@@ -27,10 +27,7 @@ def compared(run: Run, *runs: str) -> str:
 
 @pytest.mark.parametrize(
     ("left_out", "currency", "why"),
-    [
-        (["storage", "licences"], "USD", "left out: nothing vs licences, storage"),
-        ([], "EUR", "currency: USD vs EUR"),
-    ],
+    [(["storage", "licences"], "USD", "left out: nothing vs licences, storage"), ([], "EUR", "currency: USD vs EUR")],
 )
 def test_other_prices_are_refused(run: Run, tmp_path: Path, left_out: list[str], currency: str, why: str) -> None:
     runs = [priced(tmp_path, "2016-01-01", 1000), priced(tmp_path, "2026-01-01", 600, left_out, currency)]

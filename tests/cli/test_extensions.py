@@ -214,10 +214,7 @@ ONE_LINES = {
     "registry.py": [
         ('    "dsn": Kind(', f'{LINE}{RACK_LINE}    "dsn": Kind('),
         ('"pgdyno.targets.pool.provider"}', f'"pgdyno.targets.pool.provider"{PROVIDER_LINE}'),
-        (
-            "SEARCHES = {\n",
-            f"SEARCHES = {{\n{SEARCH_LINE}",
-        ),
+        ("SEARCHES = {\n", f"SEARCHES = {{\n{SEARCH_LINE}"),
     ],
 }
 """Lines of files that are there already."""
@@ -291,11 +288,7 @@ def test_a_plan_with_it_is_checked_and_described(copied: Path, tmp_path: Path) -
     [
         ("postgres:18", "postgres", "boxed.toml:5: target.box.image: names no tag"),
         ("image =", "picture =", "target.box.picture: unknown key"),
-        (
-            '"postgres:18"',
-            '"a:b"\nlimits = { core = 2 }',
-            "target.box.limits.core: unknown key did you mean cores?",
-        ),
+        ('"postgres:18"', '"a:b"\nlimits = { core = 2 }', "target.box.limits.core: unknown key did you mean cores?"),
         ('"container"', '"contaner"', 'did you mean "container"?'),
         ('kind = "container"\n', "", '"build" (from a source tree), "container" (in a container), '),
     ],

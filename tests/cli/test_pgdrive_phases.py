@@ -178,10 +178,7 @@ def test_errors_in_a_phases_file_are_reported_before_connecting(run: Run, tmp_pa
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (
-            ("--phases=nowhere.toml",),
-            'pgdrive: error: could not open file "nowhere.toml": No such file or directory\n',
-        ),
+        (("--phases=nowhere.toml",), 'pgdrive: error: could not open file "nowhere.toml": No such file or directory\n'),
         (
             ("--arrivals=regular",),
             "pgdrive: error: --arrivals needs a rate\npgdrive: hint: Give --rate=NUM, or --phases=FILE with rates.\n",

@@ -33,11 +33,7 @@ def another_clock(ahead_us: int) -> dict[str, str]:
     if not ahead_us:
         return {}
     assert FAKETIME is not None, "make test-packages installs libfaketime"
-    return {
-        "LD_PRELOAD": str(FAKETIME),
-        "FAKETIME": f"{ahead_us / 1e6:+.6f}s",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-    }
+    return {"LD_PRELOAD": str(FAKETIME), "FAKETIME": f"{ahead_us / 1e6:+.6f}s", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
 
 
 @contextmanager

@@ -36,11 +36,7 @@ class Load:
     """A pgdrive whose sessions have their own name, by which the server lists them."""
 
     def __init__(
-        self,
-        environment: Mapping[str, str],
-        observer: Observer,
-        *args: str | Path,
-        program: Path = PGDRIVE,
+        self, environment: Mapping[str, str], observer: Observer, *args: str | Path, program: Path = PGDRIVE
     ) -> None:
         self.name = f"abandoned {uuid.uuid4().hex[:8]}"
         self._observer = observer
@@ -106,10 +102,7 @@ def until(holds: Callable[[], bool], what: str) -> None:
 
 @contextmanager
 def load(
-    environment: Mapping[str, str],
-    observer: Observer,
-    *args: str | Path,
-    program: Path = PGDRIVE,
+    environment: Mapping[str, str], observer: Observer, *args: str | Path, program: Path = PGDRIVE
 ) -> Iterator[Load]:
     """Yields the load; neither it nor its statements outlive the block."""
     running = Load(environment, observer, *args, program=program)

@@ -54,12 +54,7 @@ def plan(tmp_path: Path) -> Callable[..., Path]:
         path = tmp_path / "small.toml"
         path.write_text(
             PLAN.format(
-                scripts=scripts,
-                clients=clients,
-                duration=duration,
-                repeats=repeats,
-                on_failure=on_failure,
-                keep=keep,
+                scripts=scripts, clients=clients, duration=duration, repeats=repeats, on_failure=on_failure, keep=keep
             )
         )
         return path
@@ -147,11 +142,7 @@ def test_a_run_may_end_at_its_first_failure(warm_home: Home, tmp_path: Path, pla
 @pytest.mark.long_cases("[1")
 @pytest.mark.parametrize(
     ("number", "code"),
-    [
-        (signal.SIGINT, ExitCode.INTERRUPTED),
-        (signal.SIGTERM, ExitCode.TERMINATED),
-        (signal.SIGHUP, ExitCode.HANGUP),
-    ],
+    [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED), (signal.SIGHUP, ExitCode.HANGUP)],
 )
 def test_a_signal_leaves_whole_trials(
     warm_home: Home, tmp_path: Path, plan: MakePlan, number: int, code: ExitCode

@@ -279,11 +279,7 @@ def test_a_ledger_and_clients_that_come_back(tables: Server, tmp_path: Path) -> 
     options = [*OPTIONS, "-f", "a.sql", "--client=5", "--transactions=100", "--ledger", "--reconnect=60s"]
     ours = "FROM pg_stat_activity WHERE application_name ~ '^pgdrive'"
     events: list[Event] = []
-    with (
-        tables.connect() as blocker,
-        generators_here(2) as generators,
-        (tmp_path / "engine.log").open("w+b") as errors,
-    ):
+    with tables.connect() as blocker, generators_here(2) as generators, (tmp_path / "engine.log").open("w+b") as errors:
         blocker.execute("SELECT pg_advisory_lock(11)")
         load = ClusterLoad(generators, shared_out(options, tmp_path), errors)
         load.begin(tables.environment())

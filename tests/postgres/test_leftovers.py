@@ -121,11 +121,7 @@ def test_sessions_of_others_are_left_alone(server: Server) -> None:
     with server.connect() as admin:
         admin.execute("DROP ROLE IF EXISTS somebody_else")
         admin.execute(f"CREATE ROLE somebody_else LOGIN SUPERUSER PASSWORD '{PASSWORD}'")
-        with (
-            busy(server, "pgdrive"),
-            busy(server, "pgdrive 00000000/1"),
-            busy(server, ours, user="somebody_else"),
-        ):
+        with busy(server, "pgdrive"), busy(server, "pgdrive 00000000/1"), busy(server, ours, user="somebody_else"):
             assert end_leftovers(MANIFEST, SECOND, server, PROGRESS) is None
             for name, user in (("pgdrive", server.user), ("pgdrive 00000000/1", server.user), (ours, "somebody_else")):
                 assert admin.execute(BUSY, [name, user]).fetchone() is not None

@@ -235,9 +235,7 @@ def test_a_load_killed_twice_resumes_with_other_workers(place: Place, unbroken: 
         held.process.kill()
         held.process.communicate()
         # sessions of the killed one hold their chunks; those of the next take others, or wait for them
-        place.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted",
-        )
+        place.execute("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
         held.process = place.start("-s", "2", "-I", STEPS, f"--load-workers={workers}", "--resume")
         wait_for(held.process, lambda: place.query(HELD_CHUNKS) >= [(1,)])
     held.release()

@@ -128,11 +128,7 @@ def test_retries_are_logged_and_summed_up_alike(pair: Pair, tmp_path: Path, extr
     assert {line[2] for line in said[0]} > {"ok"}
 
 
-AGGREGATES = [
-    (),
-    ("-R", "400", "-L", "60000"),
-    ("-R", "400", "--max-tries=2", "--failures-detailed"),
-]
+AGGREGATES = [(), ("-R", "400", "-L", "60000"), ("-R", "400", "--max-tries=2", "--failures-detailed")]
 # the 30th transaction of every other client, one of each worker, waits until the others have left, and then for more
 # than an interval: all but those end in intervals that end;
 # a retry draws the same number again, and is not counted as another transaction

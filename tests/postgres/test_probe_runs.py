@@ -105,12 +105,7 @@ def test_a_bad_probe_never_disturbs_the_trial(how: str, warm_home: Home, tmp_pat
     (trial,) = run(warm_home, tmp_path, program=probe).trials()
     assert trial.outcome == "finished"
     assert trial.probe is not None
-    said = {
-        "dies": "with exit code 3: broken",
-        "hangs": "exit code -9",
-        "babbles": "",
-        "is not there": "executable",
-    }
+    said = {"dies": "with exit code 3: broken", "hangs": "exit code -9", "babbles": "", "is not there": "executable"}
     assert said[how] in (trial.probe.message or "")
     assert trial.probe.cpu_us is None
     if how == "dies":

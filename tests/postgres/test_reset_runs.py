@@ -169,12 +169,7 @@ MOMENTS = [
 @pytest.mark.long_cases("15]", "reload")
 @pytest.mark.parametrize(("method", "moment", "number"), MOMENTS)
 def test_a_run_ended_in_the_midst_loses_nothing(
-    environment: Environment,
-    plan: MakePlan,
-    tmp_path: Path,
-    method: str,
-    moment: str,
-    number: signal.Signals,
+    environment: Environment, plan: MakePlan, tmp_path: Path, method: str, moment: str, number: signal.Signals
 ) -> None:
     process = start(environment, plan(method, scale=2))
     read_until(process, moment)

@@ -15,14 +15,7 @@ from pgdyno.analyse.likeness import likeness, modelled_statements
 from pgdyno.records.capture import CAPTURE_FILE, Capture, Source, StatementClass, Values
 from pgdyno.run import find_engine
 from pgdyno.store import RunFolder, list_runs
-from pgdyno.synthesise.distributions import (
-    Distribution,
-    Histogram,
-    ScatteredZipf,
-    Uniform,
-    Weighted,
-    Zipf,
-)
+from pgdyno.synthesise.distributions import Distribution, Histogram, ScatteredZipf, Uniform, Weighted, Zipf
 from pgdyno.synthesise.fit_values import fit, frequency_distance, tolerance, value_distance
 from pgdyno.targets import Home, Server, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget

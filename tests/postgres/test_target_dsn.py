@@ -128,9 +128,7 @@ def test_options_that_need_the_server_s_machine_are_refused(theirs: Server, home
 def test_a_database_that_it_did_not_make_is_not_touched(theirs: Server, home: Home) -> None:
     with theirs.connect("postgres") as connection:
         connection.execute("CREATE DATABASE measured OWNER bench")
-    with (
-        pytest.raises(TargetError, match="target far: cannot use the database measured: pgdyno did not create it"),
-    ):
+    with pytest.raises(TargetError, match="target far: cannot use the database measured: pgdyno did not create it"):
         # known before anything runs
         fetch_target("far", spec(theirs), home=home, progress=SilentProgress())
     with theirs.connect("measured") as connection:
@@ -249,10 +247,7 @@ def test_a_setting_of_the_role_is_not_taken_for_the_plans(theirs: Server, home: 
     with theirs.connect("postgres") as connection:
         connection.execute("ALTER ROLE bench SET work_mem = '5MB'")
     try:
-        with (
-            pytest.raises(TargetError, match=said),
-            open_target("far", wanted, home=home, progress=SilentProgress()),
-        ):
+        with pytest.raises(TargetError, match=said), open_target("far", wanted, home=home, progress=SilentProgress()):
             pass
         with open_target("far", spec(theirs), home=home, progress=SilentProgress()) as server:
             with pytest.raises(TargetError, match=said):

@@ -292,10 +292,7 @@ def test_taken_ports_are_an_error_with_the_servers_words(warm_home: Home, monkey
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         monkeypatch.setattr(start_module, "free_port", lambda: taken.getsockname()[1])
-        with (
-            pytest.raises(TargetError) as caught,
-            open_target("t", spec(), home=warm_home, progress=SilentProgress()),
-        ):
+        with pytest.raises(TargetError) as caught, open_target("t", spec(), home=warm_home, progress=SilentProgress()):
             pass
     assert "5 ports were taken: could not create any TCP/IP sockets" in caught.value.message
     assert 'could not bind IPv4 address "127.0.0.1": Address already in use' in caught.value.message

@@ -85,10 +85,7 @@ def unknown_to_tables(session: psycopg.Connection[tuple[str]]) -> dict[str, set[
         "wait types": ("SELECT type FROM pg_wait_events", WAIT_TYPES),
         "contexts of settings": ("SELECT context FROM pg_settings", CONTEXTS),
         "views": ("SELECT viewname FROM pg_views WHERE viewname LIKE 'pg\\_stat\\_%'", VIEWS),
-        "settings to start with": (
-            "SELECT name FROM pg_settings WHERE context = 'postmaster'",
-            NEEDS_START,
-        ),
+        "settings to start with": ("SELECT name FROM pg_settings WHERE context = 'postmaster'", NEEDS_START),
         "settings to reload": ("SELECT name FROM pg_settings WHERE context = 'sighup'", NEEDS_RELOAD),
     }
     found = {

@@ -73,11 +73,7 @@ def sample_record(number: int, events: list[Event], *, target: str = "pg18", rep
 
 
 def add_trial(
-    folder: RunFolder,
-    number: int,
-    events: list[Event] | None = None,
-    target: str = "pg18",
-    point: Point | None = None,
+    folder: RunFolder, number: int, events: list[Event] | None = None, target: str = "pg18", point: Point | None = None
 ) -> Path:
     """Commits a trial to `folder`; returns its location."""
     events = sample_events(4, 2, 500, 900, seed=number) if events is None else events

@@ -30,20 +30,7 @@ def test_percentiles_are_those_of_the_merged_histogram() -> None:
     run = SampleRun(manifest())
     add_trial(run, "pg18", 1, 100, 900, repeat=1)
     add_trial(run, "pg18", 1, 100, 900, repeat=2)
-    run.blobs[1] = [
-        HistogramRow(
-            1,
-            TOTAL,
-            MEASURE,
-            0,
-            blob_of(
-                (
-                    (1_000_000, 990),
-                    (2_000_000, 10),
-                )
-            ),
-        )
-    ]
+    run.blobs[1] = [HistogramRow(1, TOTAL, MEASURE, 0, blob_of(((1_000_000, 990), (2_000_000, 10))))]
     run.blobs[2] = [HistogramRow(2, TOTAL, MEASURE, 0, blob_of(((50_000_000, 100),)))]
     run.trials = [bounded(trial, 1_000_000, 50_000_000) for trial in run.trials]
     (point,) = summarise(run)

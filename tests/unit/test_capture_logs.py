@@ -156,11 +156,7 @@ def test_times_without_texts_are_an_error_with_the_remedy(tmp_path: Path) -> Non
 
 
 def test_the_error_of_a_prepared_statement_has_the_values_of_its_bind(tmp_path: Path) -> None:
-    log = [
-        Entry(f"duration: 0.100 ms  bind S_1: {QUERY}", DETAIL),
-        error(QUERY, "22012"),
-        error(QUERY, "42P01"),
-    ]
+    log = [Entry(f"duration: 0.100 ms  bind S_1: {QUERY}", DETAIL), error(QUERY, "22012"), error(QUERY, "42P01")]
     found = captured(tmp_path, csvlog(log))
     (row,) = found.statements
     assert (row["kind"], row["name"], row["parameters"], row["sqlstate"]) == (
@@ -324,11 +320,7 @@ def test_a_transaction_without_its_begin_is_counted(tmp_path: Path) -> None:
 def test_sessions_are_in_the_order_of_their_start_and_statements_in_that_of_the_log(tmp_path: Path) -> None:
     log = [
         done("SELECT 'b'", pid=2, ms=50),
-        done(
-            "SELECT 'a'",
-            pid=1,
-            ms=60,
-        ),
+        done("SELECT 'a'", pid=1, ms=60),
         Entry("disconnection: session time: 0:00:00.012 user=app database=shop host=[local]", pid=2, ms=60),
         done("SELECT 'a2'", pid=1, ms=59),
         done("SELECT 'c'", pid=3, started=-1, ms=1500),

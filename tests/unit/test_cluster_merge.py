@@ -248,7 +248,7 @@ def test_files_go_with_the_options(tmp_path: Path) -> None:
     shared = shared_out(options, tmp_path)
     assert shared.clients == 7
     assert shared.part(2, 3) == [
-        *("--part=2/3", "-f", "0-a.sql@3", "-b", "select-only@2", "--client=7", "--phases=1-phases.toml"),
+        *("--part=2/3", "-f", "0-a.sql@3", "-b", "select-only@2", "--client=7", "--phases=1-phases.toml")
     ]
     assert shared.files == {"0-a.sql": b"SELECT 1;\n", "1-phases.toml": b""}
     assert shared.names["0-a.sql"] == "a.sql"

@@ -41,10 +41,7 @@ def outages(*parts: list[Event]) -> list[Event]:
 
 
 def test_outages_that_touch_are_one() -> None:
-    one, other = outages(
-        [outage(3, 2, (3.5, 4.5)), outage(20, 1)],
-        [outage(3.2, 3, (3.2, 4.0), (4.2, 6.0))],
-    )
+    one, other = outages([outage(3, 2, (3.5, 4.5)), outage(20, 1)], [outage(3.2, 3, (3.2, 4.0), (4.2, 6.0))])
     assert (one["number"], one["began_us"], one["length_us"]) == (1, 3 * SECOND, 3_200_000)
     assert (one["connections_lost"], one["clients"], one["failed_attempts"]) == (4, 4, 6)
     # the first success of anybody who had been away

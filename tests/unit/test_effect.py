@@ -125,9 +125,7 @@ def test_every_caller_has_the_same_answer(tmp_path: Path, workload: str, effect:
     # the audit has the run's record, and its copies of scripts
     scripts = [*FILES, "mine.lua"] if ".sql" in workload or ".lua" in workload else []
     manifest = sample_manifest(
-        plan=plan.plan.as_resolved(),
-        workload=", ".join(plan.plan.workload.scripts),
-        plan_folder=str(tmp_path),
+        plan=plan.plan.as_resolved(), workload=", ".join(plan.plan.workload.scripts), plan_folder=str(tmp_path)
     )
     subject = Subject(load_run(RunFolder.create(tmp_path / "runs", manifest, scripts=scripts).path))
     assert subject.effect is effect

@@ -76,10 +76,7 @@ def changed(**updates: object) -> Fingerprint:
     host = {name.removeprefix("host_"): value for name, value in updates.items() if name.startswith("host_")}
     server = {name.removeprefix("server_"): value for name, value in updates.items() if name.startswith("server_")}
     rest = {name: value for name, value in updates.items() if not name.startswith(("host_", "server_"))}
-    parts = {
-        "host": BASE.host.model_copy(update=host),
-        "servers": {"pg18": SERVER.model_copy(update=server)},
-    }
+    parts = {"host": BASE.host.model_copy(update=host), "servers": {"pg18": SERVER.model_copy(update=server)}}
     return BASE.model_copy(update=parts | rest)
 
 

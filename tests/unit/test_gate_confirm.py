@@ -23,10 +23,7 @@ def suspected(name: str, folder: Path) -> tuple[Gate, Compared, ComparedRuns]:
 
 @pytest.mark.parametrize(
     ("second", "verdict"),
-    [
-        ({"pg17": 600.0, "pg18": 500.0}, GateVerdict.REGRESSION),
-        ({"pg17": 600.0, "pg18": 601.0}, GateVerdict.OK),
-    ],
+    [({"pg17": 600.0, "pg18": 500.0}, GateVerdict.REGRESSION), ({"pg17": 600.0, "pg18": 601.0}, GateVerdict.OK)],
 )
 def test_the_second_measurement_decides(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, second: dict[str, float], verdict: GateVerdict

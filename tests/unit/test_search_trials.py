@@ -203,11 +203,7 @@ def test_a_capacity_is_an_interval(tmp_path: Path) -> None:
         (CAPACITY.replace('latency = "p99 < 10 ms"', ""), "search", "lacks the latency target"),
         (CAPACITY.replace("p99 < 10 ms", "p98 < 10 ms"), "search.latency", "is not a latency target"),
         (CAPACITY.replace("p99 < 10 ms", "p99 < soon"), "search.latency", "is not a duration"),
-        (
-            CAPACITY.replace('"p99 < 10 ms"', '{ other = "p99 < 1s" }'),
-            "search.latency.other",
-            "is not a script of",
-        ),
+        (CAPACITY.replace('"p99 < 10 ms"', '{ other = "p99 < 1s" }'), "search.latency.other", "is not a script of"),
         (CAPACITY.replace("[100, 1000]", "100"), "sweep.rate", "lacks the range of the search"),
         (CAPACITY + 'precision = "0%"\n', "search.precision", "is not a valid share"),
     ],

@@ -121,10 +121,7 @@ def test_a_constant_is_one() -> None:
         (Zipf(1, 10, 1.5), ["\\set v random_zipfian(1, 10, 1.5000)"]),
         (Zipf(1, 10, 1.5, falling=False), ["\\set v 11 - random_zipfian(1, 10, 1.5000)"]),
         (ScatteredZipf(1, 10, 5, 1.5), ["\\set v 1 + permute(random_zipfian(1, 5, 1.5000) - 1, 10, 42)"]),
-        (
-            Weighted((5, 7), (3, 1)),
-            ["\\set v_of random(1, 4)", "\\set v case when :v_of <= 3 then 5 else 7 end"],
-        ),
+        (Weighted((5, 7), (3, 1)), ["\\set v_of random(1, 4)", "\\set v case when :v_of <= 3 then 5 else 7 end"]),
     ],
 )
 def test_the_script_draws_as_pgbench_does(drawn: Distribution, lines: list[str]) -> None:

@@ -584,10 +584,7 @@ def test_the_command_writes_a_plan(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "01-update-pgbench_accounts.sql  200 of 200 transactions (100.0 %)" in done.stdout
     made = tmp_path / "shop-model"
-    assert {each.name for each in made.iterdir()} == {
-        *("plan.toml", CAPTURE_FILE),
-        "01-update-pgbench_accounts.sql",
-    }
+    assert {each.name for each in made.iterdir()} == {*("plan.toml", CAPTURE_FILE), "01-update-pgbench_accounts.sql"}
     capture = Capture.model_validate_json((made / CAPTURE_FILE).read_text())
     assert capture.commands == {"01-update-pgbench_accounts.sql": list(range(7))}
     # an ordinary role may not run CHECKPOINT
