@@ -76,7 +76,6 @@ class PullRequest:
         return [each["body"] for each in json.loads(self._comments.read_text())]
 
     def comment(self, login: str, body: str) -> None:
-        """Adds a comment of another program, or of a person."""
         found = json.loads(self._comments.read_text())
         found.append({"id": len(found) + 1, "user": {"login": login}, "body": body})
         self._comments.write_text(json.dumps(found))

@@ -95,7 +95,6 @@ class Running:
         return [request for _, request in self._found.values()]
 
     def add(self, pid: int, request: socket.socket) -> None:
-        """Tells the PID."""
         request.sendall(f"{pid}\n".encode())
         self._found[os.pidfd_open(pid)] = pid, request
 

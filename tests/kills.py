@@ -153,7 +153,6 @@ class Kills:
             self.tell(f"{number.name} at {moment_s:.2f} s: traceback", said)
 
     def alive(self, family: list[ProcessId]) -> list[ProcessId]:
-        """Returns the processes of the family that still exist, and servers of this home."""
         found = {each for each in family if each.is_alive()}
         for entry in PROC.iterdir():
             if entry.name.isdecimal() and (each := identify(int(entry.name))) and str(self.folder) in said_of(each):
@@ -161,7 +160,6 @@ class Kills:
         return sorted(found, key=lambda each: each.pid)
 
     def start(self, command: list[str]) -> subprocess.Popen[str]:
-        """Starts pgdyno in this home."""
         environment = {**os.environ, "PGDYNO_HOME": str(self.folder / "home"), "PGDYNO_LOCKS": str(self.folder)}
         argv = [str(Path(sys.executable).parent / "pgdyno"), *command]
         return subprocess.Popen(
@@ -187,7 +185,6 @@ def family_of(pid: int) -> list[ProcessId]:
 
 
 def said_of(process: ProcessId) -> str:
-    """Returns its command line."""
     try:
         return (PROC / str(process.pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
@@ -195,7 +192,6 @@ def said_of(process: ProcessId) -> str:
 
 
 def digests(runs: Path) -> dict[str, str]:
-    """Returns digests of the stored trials' records, by name."""
     paths = runs.glob("*/trials/*/trial.json")
     return {str(path.parent.relative_to(runs)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
 

@@ -410,7 +410,6 @@ def start_load(environment: Mapping[str, str], folder: Path, *args: str, launche
 
 
 def run_load(environment: Mapping[str, str], folder: Path, *args: str) -> Load:
-    """Runs a load to its end."""
     return start_load(environment, folder, *args).finish()
 
 

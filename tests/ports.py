@@ -16,7 +16,6 @@ EVERYWHERE = "0.0.0.0"
 
 
 def reserve_port(owner: object, address: str = LOOPBACK) -> int:
-    """Returns a TCP port of that address, reserved for the lifetime of `owner`."""
     with _bound(address) as holder:
         port: int = holder.getsockname()[1]
         weakref.finalize(owner, os.close, holder.detach())

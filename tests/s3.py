@@ -20,7 +20,6 @@ class Bucket:
     """Access to the bucket independent of pgdyno."""
 
     def __init__(self, url: str) -> None:
-        """Connects to the server of `url`."""
         self.url = url
         self._client = boto3.client("s3", endpoint_url=url)
         # moto's memory is that of this process: another server of it may have had one

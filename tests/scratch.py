@@ -25,6 +25,5 @@ def scratch_folder() -> Path:
 
 
 def spread(folder: Path) -> None:
-    """Marks a folder as the top of a hierarchy, where its file system knows such a mark."""
     with suppress(FileNotFoundError):
         subprocess.run(["chattr", "+T", str(folder)], capture_output=True, check=False)

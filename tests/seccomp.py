@@ -52,7 +52,6 @@ def refuse(error: int, numbers: list[int]) -> None:
 
 
 def main() -> None:
-    """Replaces this process by the program."""
     split = sys.argv.index("--")
     error, *calls = sys.argv[1:split]
     known = SYSTEM_CALLS | OF_MACHINES[platform.machine()]

@@ -64,7 +64,6 @@ def without_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A file of root certificates."""
     file = tmp_path / "root.pem"
     file.touch()
     return file

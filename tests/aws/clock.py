@@ -28,6 +28,5 @@ class Clock:
         self.on_sleep(self.now_s)
 
     def request(self) -> None:
-        """Counts a request."""
         with self._lock:
             self.now_s += 1.0

@@ -42,14 +42,12 @@ class Credentials:
         self._counts.clear()
 
     def renew(self) -> dict[str, str]:
-        """Issues another key, which replaces the expired one, and returns its environment variables."""
         self.now = f"AKIA{len(self.expired):016d}"
         self._at = None
         return self.environment
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment variables with the newest key."""
         return {"AWS_ACCESS_KEY_ID": self.now, "AWS_SECRET_ACCESS_KEY": KEY}
 
     def check(self, service: str, operation: str, key_id: str) -> None:
@@ -79,7 +77,6 @@ class Credentials:
 
 
 def expired_code(service: str) -> str:
-    """Returns the error code with which the service refuses an expired token."""
     if service == "ec2":
         return "RequestExpired"
     return "ExpiredTokenException" if is_json(service) else "ExpiredToken"

@@ -59,7 +59,6 @@ class Machine:
 
     @property
     def user_data(self) -> Answer:
-        """Returns the user data as cloud-init parses them."""
         head, _, body = base64.b64decode(self.asked["UserData"]).decode().partition("\n")
         assert head == "#cloud-config"
         read: Answer = json.loads(body)
@@ -67,7 +66,6 @@ class Machine:
 
     @property
     def files(self) -> dict[str, str]:
-        """Returns the contents of the files in the user data, by path."""
         return {each["path"]: each["content"] for each in self.user_data["write_files"]}
 
     def console(self, public: str) -> str:
@@ -77,13 +75,11 @@ class Machine:
 
     @property
     def groups(self) -> list[str]:
-        """Returns the ids of its security groups."""
         groups: list[str] = self.asked["NetworkInterfaces"][0]["Groups"]
         return groups
 
     @property
     def volumes(self) -> dict[str, Answer]:
-        """Returns the requested volumes, by id."""
         asked = self.asked["BlockDeviceMappings"]
         return {f"vol-{self.id[2:-1]}{number}": each["Ebs"] for number, each in enumerate(asked)}
 
@@ -117,15 +113,12 @@ class Machines:
         self.ended(machine)
 
     def there(self) -> list[Machine]:
-        """Returns the instances that cost money."""
         return [each for each in self.all.values() if each.state != "terminated"]
 
     def with_volume(self, volume: str) -> Machine | None:
-        """Returns the instance with a volume."""
         return next((each for each in self.all.values() if volume in each.volumes), None)
 
     def watched(self) -> Iterator[str]:
-        """Yields the ids of instances and volumes with metrics by the minute."""
         for each in self.there():
             if each.asked["Monitoring"]["Enabled"]:
                 yield each.id
@@ -334,7 +327,6 @@ def cores(name: str) -> int:
 
 
 def _passes(machine: Machine, asked: Answer) -> bool:
-    """Returns whether the instance matches the filters of the request."""
     return all(_has(machine, each["Name"], each["Values"]) for each in asked.get("Filters", ()))
 
 

@@ -35,11 +35,9 @@ class RealHost:
 
     @property
     def home(self) -> Path:
-        """The home folder of the SSH account."""
         return self.folder / "home"
 
     def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
-        """Connects as the superuser, whom the server trusts on its own host."""
         return psycopg.connect(host=str(self.folder), port=self.port, user="postgres", autocommit=True)
 
     def stop(self) -> None:

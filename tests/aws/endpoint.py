@@ -29,7 +29,6 @@ class Endpoint(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """The address of the server."""
         return f"http://127.0.0.1:{self.server_port}"
 
     def settle(self) -> None:
@@ -53,14 +52,12 @@ class Endpoint(ThreadingHTTPServer):
             assert self._changed.wait_for(so, _PATIENCE_S)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Notes the connection, and handles it in a thread."""
         with self._changed:
             self._open[request] = str(client_address)
             self._changed.notify_all()
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """Closes the connection."""
         super().shutdown_request(request)
         with self._changed:
             self._open.pop(request, None)

@@ -31,7 +31,6 @@ class Hosts:
         return ""
 
     def booted(self, machine: Machine) -> str:
-        """Is called when a host has started; returns its address."""
         return f"198.51.100.{machine.number}"
 
     def console(self, machine: Machine) -> str:

@@ -84,11 +84,9 @@ class Offers:
 
     @property
     def zones(self) -> list[str]:
-        """The region's zones."""
         return [f"{self.region}{each}" for each in "abc"]
 
     def zones_of(self, name: str) -> list[str]:
-        """Returns the zones that have a class or type."""
         return [each for each in self.zones if (name, each) not in self.missing]
 
     # ---- databases ----
@@ -127,21 +125,18 @@ class Offers:
             raise RefusedError("InvalidParameterCombination", f"{said}DBInstanceClass={name}, Engine={engine}")
 
     def account(self, rented: int, storage_gb: int) -> Answer:
-        """Answers DescribeAccountAttributes."""
         listed = (("DBInstances", rented, self.databases), ("AllocatedStorage", storage_gb, 100_000))
         return {"AccountQuotas": [{"AccountQuotaName": name, "Used": used, "Max": most} for name, used, most in listed]}
 
     # ---- hosts ----
 
     def quota(self, asked: Answer) -> Answer:
-        """Answers GetServiceQuota."""
         code = asked["QuotaCode"]
         if code not in self.quotas:
             raise RefusedError("NoSuchResourceException", f"no quota {code}")
         return {"Quota": {"ServiceCode": asked["ServiceCode"], "QuotaCode": code, "Value": self.quotas[code]}}
 
     def offerings(self, asked: Answer) -> Answer:
-        """Answers DescribeInstanceTypeOfferings by zone."""
         assert asked["LocationType"] == "availability-zone"
         (wanted,) = (each["Values"] for each in asked["Filters"] if each["Name"] == "instance-type")
         found = [{"InstanceType": name, "Location": zone} for name in wanted for zone in self.zones_of(name)]
@@ -174,7 +169,6 @@ def vcpus(name: str) -> int:
 
 
 def is_spot(asked: Answer) -> bool:
-    """Returns whether RunInstances was asked for a Spot instance."""
     return "InstanceMarketOptions" in asked
 
 

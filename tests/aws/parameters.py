@@ -62,7 +62,6 @@ def _listed() -> tuple[Parameter, ...]:
 
 
 def parameters(family: str, *, cluster: bool) -> dict[str, Parameter]:
-    """Returns what a group of `family` has, by name."""
     if not family.startswith("aurora"):
         levels: tuple[str, ...] = ("aurora", "cluster", "rds")
     else:
@@ -71,7 +70,6 @@ def parameters(family: str, *, cluster: bool) -> dict[str, Parameter]:
 
 
 def page(asked: dict[str, Any], *, cluster: bool) -> dict[str, Any]:
-    """Returns one page of the parameters of a family."""
     family = asked["DBParameterGroupFamily"]
     listed = list(parameters(family, cluster=cluster).values())
     at = int(asked.get("Marker", "0"))

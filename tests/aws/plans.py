@@ -6,13 +6,11 @@ ALLOW = '["203.0.113.7/32"]'
 
 
 def rds(root: Path, **more: str) -> str:
-    """Returns a target of kind rds in TOML; `more` are additional keys in TOML."""
     keys = {"version": '"18"', "instance": '"db.m7g.large"', "allow": ALLOW, "tls_root": f'"{root}"'} | more
     return _target("rds", keys)
 
 
 def aurora(root: Path, **more: str) -> str:
-    """Returns a target of kind aurora, likewise."""
     keys = {"version": '"18"', "instance": '"db.r8g.large"', "allow": ALLOW, "tls_root": f'"{root}"'} | more
     return _target("aurora", keys)
 

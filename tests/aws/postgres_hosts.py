@@ -85,7 +85,6 @@ class PostgresHosts(Hosts):
                 connection.execute(sql.SQL("DROP DATABASE {}").format(sql.Identifier(snapshot)))
 
     def _copy(self, source: str, comment: str | None, to: str, owner: str) -> None:
-        """Copies a database with its comment, by which pgdyno knows the dataset."""
         with self._server.connect() as connection:
             names = [sql.Identifier(each) for each in (to, source, owner)]
             connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {} OWNER {}").format(*names))

@@ -39,7 +39,6 @@ class Schedules:
     """Errors of requests that schedules made."""
 
     def understood(self, method: str, path: str, body: str) -> tuple[str, Answer]:
-        """Returns operation and parameters of a request, which has the protocol "rest-json"."""
         split = urlsplit(path)
         name = unquote(split.path.removeprefix("/schedules").removeprefix("/"))
         operation = _OPERATIONS[method] if name else "ListSchedules"

@@ -45,7 +45,6 @@ class Databases:
 
     @property
     def rds(self) -> Any:
-        """moto's RDS backend."""
         return rds_backends[ACCOUNT][self.region]
 
     def before(self, operation: str, parameters: Parameters) -> None:
@@ -99,7 +98,6 @@ class Databases:
             self.hosts.changed(name, known[name].master_username, parameters["MasterUserPassword"])
 
     def _changed(self, group: str | None) -> dict[str, str]:
-        """Returns the values of a parameter group."""
         found = None if group is None else self.rds.db_parameter_groups.get(group)
         return {} if found is None else {name: each["ParameterValue"] for name, each in found.parameters.items()}
 

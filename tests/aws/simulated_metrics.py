@@ -70,7 +70,6 @@ class Telling:
     looks: Counter[str] = field(default_factory=Counter)
 
     def heard(self, operation: str, parameters: Mapping[str, Any]) -> None:
-        """Records from a request whether Performance Insights is on."""
         name = parameters.get("DBInstanceIdentifier")
         if operation in ("CreateDBInstance", "ModifyDBInstance") and "EnablePerformanceInsights" in parameters:
             self.insights[str(name)] = bool(parameters["EnablePerformanceInsights"])
@@ -80,7 +79,6 @@ class Telling:
         instance["PerformanceInsightsEnabled"] = self.insights.get(instance["DBInstanceIdentifier"], False)
 
     def _ends(self, operation: str, parameters: Mapping[str, Any], period_s: int) -> list[int]:
-        """Returns the ends of the requested periods that are available."""
         self.looks[operation] += 1
         begin, end = (_seconds(parameters[each]) for each in ("StartTime", "EndTime"))
         assert begin % period_s == 0, "the start is on the period's grid"

@@ -68,7 +68,6 @@ class Snapshots:
     """How many more descriptions each new snapshot is being taken for."""
 
     def quotas(self, rds: Any) -> list[Answer]:
-        """Returns this part of the response to DescribeAccountAttributes."""
         named = (("ManualSnapshots", INSTANCES), ("ManualClusterSnapshots", CLUSTERS))
         return [
             {"AccountQuotaName": name, "Used": len(list(self.manual(rds, of))), "Max": self.most} for name, of in named
@@ -97,7 +96,6 @@ class Snapshots:
                 found[of.called]["Status"] = self.state(found[of.called][of.key])
 
     def state(self, name: str) -> str:
-        """Returns the state of a snapshot."""
         if name not in self._creating:
             return "available"
         return "failed" if self.fails else "creating"
@@ -127,5 +125,4 @@ class Snapshots:
 
     @staticmethod
     def manual(rds: Any, of: Service) -> Iterator[str]:
-        """Yields the names of snapshots that are no automatic backups."""
         return (each for each in getattr(rds, of.kept) if not each.startswith("rds:"))

@@ -132,12 +132,10 @@ class Simulator:
 
     @property
     def rds(self) -> Any:
-        """moto's RDS backend."""
         return self.databases.rds
 
     @property
     def _groups(self) -> dict[str, Any]:
-        """Security groups by id."""
         return {key: each for of in ec2_backends[ACCOUNT][self.region].groups.values() for key, each in of.items()}
 
     def answer(self, headers: dict[str, str], body: str, method: str = "POST", path: str = "/") -> tuple[int, bytes]:

@@ -85,7 +85,6 @@ def run_of(
 
 
 def kept(recorder: Recorder, record: TrialRecord) -> dict[CloudSource, list[CloudGap]]:
-    """Gaps by source."""
     found = present(stored_cloud(recorder.folder.trials_path / record.slug))
     assert [each.message for each in found.sources] == [None] * 3
     return {each.source: each.gaps for each in found.sources}

@@ -41,7 +41,6 @@ VOLUMES = {
 
 @pytest.fixture(autouse=True)
 def no_hosts(monkeypatch: pytest.MonkeyPatch, amazon: Simulator) -> None:
-    """No real host answers at the addresses."""
     del amazon
     without_hosts(monkeypatch)
 

@@ -144,7 +144,6 @@ def test_servers_that_stay_shorter_than_asked_for_say_so(amazon: Simulator, tmp_
 
 
 def up_for(seconds: float, tmp_path: Path, target: str) -> Rental:
-    """Rents as `pgdyno target up` does, for a plan whose run takes minutes."""
     there = begin(plan(tmp_path, target, repeats=60), tmp_path / "home", SAID.append, seconds)
     there.up()
     there.journal.release()

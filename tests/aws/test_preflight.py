@@ -28,7 +28,6 @@ def no_hosts(monkeypatch: pytest.MonkeyPatch, amazon: Simulator) -> None:
 
 
 def refused(amazon: Simulator, tmp_path: Path, *targets: str) -> TargetError:
-    """Returns the error of `target up`, which created nothing."""
     error = failed(tmp_path, *targets)
     assert not [each for each in amazon.calls if ":Create" in each and not each.startswith("iam:")]
     assert amazon.machines.all == {}

@@ -68,7 +68,6 @@ def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
 
 
 def said(tmp_path: Path) -> str:
-    """How `up` ends; nothing is left."""
     return failed(tmp_path, ec2(instance=f'"{HERE}"'), generator_of(instance=f'"{HERE}"')).message
 
 

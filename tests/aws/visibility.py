@@ -48,7 +48,6 @@ class Visibility:
     _made: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def made(self, operation: str, parameters: Parameters, found: Parameters) -> None:
-        """Notes what a request has created; `found` is the response."""
         if operation == "CreateSecurityGroup":
             self._note("group", found["GroupId"])
         elif operation == "RunInstances":

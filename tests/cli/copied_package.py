@@ -36,5 +36,4 @@ def python(folder: Path, *arguments: str, code: int = 0, cwd: Path = ROOT, **var
 
 
 def pgdyno(folder: Path, *words: str, code: int = 0, cwd: Path = ROOT, **variables: str) -> str:
-    """Returns the output of a command of that pgdyno."""
     return python(folder, "-m", "pgdyno", *words, code=code, cwd=cwd, **variables)

@@ -23,7 +23,6 @@ Misdeed = Callable[["Peer"], None]
 
 
 def find_pgdrive() -> Path:
-    """Returns the program in PGDYNO_PGDRIVE, or the one next to Python."""
     named = os.environ.get("PGDYNO_PGDRIVE")
     return Path(named) if named else Path(sys.executable).parent / "pgdrive"
 

@@ -266,7 +266,6 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def pgdyno(copied: Path, home: Path, *words: str, plan: str = PLAN, code: int = 0) -> str:
-    """Returns the output of a command of the copy about `plan`, on one line."""
     file = home / "boxed.toml"
     file.write_text(plan)
     written = [each.replace("PLAN", str(file)) for each in words]

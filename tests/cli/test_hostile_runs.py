@@ -22,7 +22,6 @@ Edit = Callable[[dict[str, Any]], object]
 
 
 def hostile(runs: Path, edit: Edit, trial: Edit | None = None) -> Path:
-    """A run of one trial whose manifest `edit` has changed, and whose trial's record `trial` has."""
     folder = RunFolder.create(runs, sample_manifest())
     path = add_trial(folder, 1)
     rewrite(folder.path / "manifest.json", edit)

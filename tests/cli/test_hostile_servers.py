@@ -314,7 +314,6 @@ STEERING = b"\x1b]0;owned\x07\x1b[2J\rover\x08\x7f \xc2\x9b2J \xff\xfe end\nnext
 
 
 def steers(text: bytes) -> list[str]:
-    """Control characters of terminals."""
     decoded = text.decode()
     return [c for c in decoded if (ord(c) < 32 and c not in "\n\t") or 127 <= ord(c) < 160]
 

@@ -34,7 +34,6 @@ def load(folder: Path, server: Null, program: str, *options: str) -> tuple[list[
 
 
 def tps(summary: str) -> tuple[int, float]:
-    """Transactions and rate of a summary."""
     count = summary.split("actually processed: ")[1].split(maxsplit=1)[0]
     return int(count), float(summary.split("tps = ")[1].split(maxsplit=1)[0])
 

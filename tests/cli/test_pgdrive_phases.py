@@ -50,7 +50,6 @@ def events(file: Path) -> list[dict[str, Any]]:
 
 
 def near(count: float, expected: float) -> bool:
-    """Within five standard deviations of a Poisson distribution."""
     return abs(count - expected) <= 5 * math.sqrt(expected)
 
 

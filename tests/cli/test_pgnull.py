@@ -30,7 +30,6 @@ ROUNDS = 12
 
 
 def find_pgnull() -> Path:
-    """The path in PGDYNO_PGNULL, else next to Python."""
     named = os.environ.get("PGDYNO_PGNULL")
     return Path(named) if named else Path(sys.executable).parent / "pgnull"
 
@@ -330,14 +329,12 @@ def session(server: Null) -> Iterator[socket.socket]:
 
 
 def answer_to(server: Null, sent: bytes) -> bytes:
-    """Returns the complete answer to one query of a new session."""
     with session(server) as connection:
         connection.sendall(sent + message(b"X", b""))
         return read_to_the_end(connection)
 
 
 def send_some(connection: socket.socket, rest: memoryview) -> memoryview:
-    """Sends what the socket takes; what is left."""
     while rest:
         try:
             rest = rest[connection.send(rest, socket.MSG_DONTWAIT) :]

@@ -14,7 +14,6 @@ CLIENTS = 1000
 
 
 def null_server(folder: Path, port: int) -> subprocess.Popen[str]:
-    """A pgnull whose clients can connect."""
     command = [str(BIN / "pgnull"), f"--socket-dir={folder}", f"--port={port}"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None

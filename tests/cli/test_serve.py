@@ -47,7 +47,6 @@ def serving(folder: Path, listen: str) -> Iterator[tuple[subprocess.Popen[str], 
 
 
 def ended(process: subprocess.Popen[str]) -> str:
-    """Returns the output from now to the end."""
     process.send_signal(signal.SIGINT)
     rest, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == ExitCode.OK

@@ -81,7 +81,6 @@ for plan in sys.argv[1:at]:
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the package, for PYTHONPATH."""
     folder = tmp_path_factory.mktemp("without") / "python"
     shutil.rmtree(copy_package(folder) / AMAZON)
     return folder

@@ -167,7 +167,6 @@ class Uses:
 
 
 def nowhere() -> TextIOWrapper:
-    """The stream into which a command writes."""
     return TextIOWrapper(BytesIO(), "utf-8", "replace")
 
 
@@ -198,7 +197,6 @@ def series(trial: int) -> list[SeriesRow]:
 
 
 def waits(trial: int) -> list[WaitRow]:
-    """Samples of sessions."""
     return [WaitRow(trial, at * 100_000, 0, "client backend", "IO", "DataFileRead", 7, 2) for at in range(40)]
 
 
@@ -277,13 +275,11 @@ def test_bytes_of_a_run(tmp_path: Path, seconds: float) -> None:
 
 
 def names_of(table: Path) -> list[str]:
-    """Its columns."""
     with duckdb.connect() as connection:
         return [row[0] for row in connection.execute(f"DESCRIBE FROM {quote_text(str(table))}").fetchall()]
 
 
 def cut(data: st.DataObject, content: bytes) -> bytes:
-    """Returns `content` with one part replaced."""
     begin = data.draw(st.integers(0, len(content)))
     length = data.draw(st.integers(0, 40))
     return content[:begin] + data.draw(st.binary(max_size=40)) + content[begin + length :]

@@ -64,7 +64,6 @@ class Booted:
 
     @property
     def changed(self) -> Path:
-        """The folder with the files that it has written."""
         return self.folder / "changed"
 
     @property
@@ -74,14 +73,12 @@ class Booted:
         return int(child)
 
     def run(self, command: str, *, check: bool = True) -> str:
-        """Returns the output of a command that root runs on the host."""
         enter = ["nsenter", "-t", str(self.init), "-a", "-r", "-w", "bash", "-c", command]
         done = subprocess.run(enter, capture_output=True, text=True, check=False, timeout=300)
         assert not check or done.returncode == 0, f"{command}: {done.stdout}{done.stderr}\n{self.log()}"
         return (done.stdout + done.stderr).strip()
 
     def log(self) -> str:
-        """Returns the log of setup.sh."""
         file = self.changed / "var/log/pgdyno-setup.log"
         return file.read_text() if file.exists() else ""
 
@@ -151,11 +148,9 @@ class BootedHosts(Hosts):
             _do("losetup", "-d", loop)
 
     def _group(self, id_: str) -> str:
-        """Returns the name of a host's control group."""
         return f"{self.bridge}-{id_}"
 
     def tagged(self, machine: Machine) -> None:
-        """Makes the metadata service serve the host's current tags."""
         place = self.folder / machine.id / "metadata/meta-data/tags/instance"
         place.mkdir(parents=True, exist_ok=True)
         for name, value in machine.tags.items():

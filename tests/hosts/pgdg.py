@@ -95,7 +95,6 @@ def _packages(image: Image, root: Path) -> None:
 
 
 def _signed(suite: Path, folder: Path) -> bytes:
-    """Signs the suite; returns the public key."""
     folder.mkdir(mode=0o700)
     gpg = ["gpg", "--homedir", str(folder), "--batch", "--quiet"]
     _do(*gpg, "--passphrase", "", "--quick-generate-key", "repository@localhost", "rsa2048", "sign", "never")

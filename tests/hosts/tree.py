@@ -33,7 +33,6 @@ locale: C.UTF-8
 
 
 def sources(release: str) -> str:
-    """Returns the apt sources of Debian's images."""
     listed = ((f"{MIRROR}/debian", release), (f"{MIRROR}/debian", f"{release}-updates"))
     lines = [f"deb [signed-by={KEYRING}] {url} {suite} main" for url, suite in listed]
     return "\n".join([*lines, f"deb [signed-by={KEYRING}] {MIRROR}/debian-security {release}-security main", ""])
@@ -47,12 +46,10 @@ class Image:
 
     @property
     def tree(self) -> Path:
-        """The root file system."""
         return self.place / "tree"
 
     @property
     def packages(self) -> list[Path]:
-        """The folder with the packages of `SERVER`."""
         return sorted(self.place.glob("*.deb"))
 
 

@@ -70,7 +70,6 @@ def installed(home: Home) -> Iterator[Installation]:
 
 @pytest.fixture(scope="session")
 def installed_release(installed: Installation) -> Release:
-    """The release of `installed`."""
     release = parse_release(installed.bin.parent.name.removesuffix(f"-{classifier()}"))
     assert release is not None
     return release
@@ -86,7 +85,6 @@ def scratch() -> Iterator[Path]:
 
 @pytest.fixture
 def fresh_home(scratch: Path) -> Home:
-    """An empty home for one test."""
     return Home.locate(scratch / "home")
 
 
@@ -102,7 +100,6 @@ def warm_home(fresh_home: Home, home: Home, installed: Installation) -> Home:
 
 @pytest.fixture
 def child_environment() -> dict[str, str]:
-    """Returns the current environment for Python programs that use this copy of pgdyno."""
     package = Path(pgdyno.targets.__file__).parent.parent
     return {**os.environ, "PYTHONPATH": str(package.parent)}
 
@@ -112,7 +109,6 @@ def child_environment() -> dict[str, str]:
 
 @pytest.fixture
 def as_unprivileged() -> Callable[[Callable[[], Any]], Any]:
-    """Runs a function as an unprivileged user."""
     return _as_unprivileged
 
 
@@ -161,7 +157,6 @@ def _report(function: Callable[[], Any], writer: int) -> None:
 
 @pytest.fixture
 def unprivileged_folder(scratch: Path) -> Path:
-    """An empty folder that belongs to the user of `as_unprivileged`."""
     folder = scratch / "own"
     folder.mkdir()
     if os.geteuid() == 0:
@@ -211,16 +206,13 @@ class LocalMirror:
 
     @property
     def environ(self) -> dict[str, str]:
-        """Variables that direct pgdyno to this mirror."""
         return {"PGDYNO_MAVEN_URL": self.url}
 
     def path(self, release: str) -> str:
-        """Returns the path of a release's archive."""
         name = f"embedded-postgres-binaries-{classifier()}"
         return f"/{GROUP}/{name}/{release}/{name}-{release}.jar"
 
     def publish(self, release: str, archive: bytes, checksums: tuple[str, ...] = ("sha512", "sha256", "sha1")) -> str:
-        """Adds a release and lists its version; returns its path."""
         path = self.path(release)
         self.files[path] = archive
         for kind in checksums:
@@ -230,13 +222,11 @@ class LocalMirror:
         return path
 
     def list_versions(self, *releases: str) -> None:
-        """Writes the list of versions."""
         named = "".join(f"<version>{release}</version>" for release in releases)
         text = f"<metadata><versioning><versions>{named}</versions></versioning></metadata>"
         self.files[f"/{GROUP}/embedded-postgres-binaries-{classifier()}/maven-metadata.xml"] = text.encode()
 
     def count(self, path: str) -> int:
-        """Returns the number of requests of that path so far."""
         return sum(1 for asked, _ in self.requests if asked == path)
 
     def wait_for(self, path: str) -> None:
@@ -245,7 +235,6 @@ class LocalMirror:
             assert self.seen.wait_for(lambda: self.count(path) > 0, timeout=60), f"nobody asked for {path}"
 
     def next_answer(self, path: str, asked_range: str | None) -> Answer:
-        """Records a request, and returns the answer to it."""
         with self.seen:
             self.requests.append((path, asked_range))
             self.seen.notify_all()
@@ -308,7 +297,6 @@ def mirror() -> Iterator[LocalMirror]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Removes the pauses between attempts."""
     monkeypatch.setattr(Patience, "pause", lambda *_: None)
 
 
@@ -325,7 +313,6 @@ def real_archive(home: Home, installed_release: Release) -> bytes:
 
 @pytest.fixture(scope="session")
 def small_archive() -> Callable[..., bytes]:
-    """Creates archives in the format of the published ones."""
     return _small_archive
 
 

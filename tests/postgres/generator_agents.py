@@ -15,7 +15,6 @@ class Here(Agent):
     """A generator whose methods the test calls directly."""
 
     def __init__(self, name: str, ahead_us: int = 0) -> None:
-        """Sets its clock and that of its engine ahead by `ahead_us`."""
         super().__init__()
         self.name = name
         self.ahead_us = ahead_us

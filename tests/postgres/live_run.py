@@ -53,7 +53,6 @@ class LiveRun:
 
     @property
     def host(self) -> str:
-        """Scheme and host of the page."""
         return self.url.partition("/live/")[0]
 
     def form(self) -> str:

@@ -60,7 +60,6 @@ def _template(installation: Installation) -> Path:
 
 
 def copy_cluster(installation: Installation, data: Path) -> None:
-    """Creates a cluster, as initdb does, in a folder of the user that runs servers."""
     _run(installation, "cp", "-a", str(_template(installation)), str(data))
 
 
@@ -71,7 +70,6 @@ def remove_templates() -> None:
 
 
 def _own(folder: Path) -> None:
-    """Makes the user that runs servers the owner of a folder."""
     if os.geteuid() == 0:
         nobody = pwd.getpwnam("nobody")
         os.chown(folder, nobody.pw_uid, nobody.pw_gid)
@@ -124,11 +122,9 @@ class OwnServer:
         return server
 
     def __post_init__(self) -> None:
-        """Reserves a port for the lifetime of the object."""
         self.port = reserve_port(self)
 
     def configure(self, lines: str) -> None:
-        """Adds lines to the configuration."""
         with (self.data / "postgresql.conf").open("a") as file:
             file.write(lines)
 
@@ -137,7 +133,6 @@ class OwnServer:
         return self.folder / "data"
 
     def start(self, within: Sequence[str] = ()) -> None:
-        """Starts the server; `within` is a command prefix, such as a namespace's `nsenter`."""
         self._control("start", within=within)
 
     def stop(self, mode: str = "fast") -> None:
@@ -147,7 +142,6 @@ class OwnServer:
         self._control("restart", "-m", mode)
 
     def _control(self, action: str, *args: str, within: Sequence[str] = ()) -> None:
-        """Runs pg_ctl; an error includes the server's log since the start of the command."""
         log = self.folder / "log"
         logged = log_size(log)
         try:
@@ -170,7 +164,6 @@ class OwnServer:
         }
 
     def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
-        """Returns a new connection in autocommit mode."""
         return psycopg.connect(
             host=str(self.folder), port=self.port, user="postgres", dbname="postgres", autocommit=True
         )
@@ -183,7 +176,6 @@ class OwnServer:
         return row[0]
 
     def admits(self, user: str, password: str) -> bool:
-        """Returns whether that user can connect over TCP."""
         try:
             psycopg.connect(host="127.0.0.1", port=self.port, user=user, password=password, dbname="postgres").close()
         except psycopg.OperationalError:

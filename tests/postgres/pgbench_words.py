@@ -22,7 +22,6 @@ Meaning = tuple[str, Counter[str]]
 
 
 def installed_pgbench() -> str:
-    """Returns the path of the pgbench to compare with."""
     found = shutil.which("pgbench")
     assert found is not None, "no pgbench on PATH to compare with: make test-packages installs the package postgresql"
     if Path(found).resolve().name != "pg_wrapper":
@@ -34,7 +33,6 @@ def installed_pgbench() -> str:
 
 @cache
 def version_of(program: str) -> tuple[int, int]:
-    """Returns major and minor version of a pgbench."""
     printed = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
     found = re.search(r"\(PostgreSQL\) (\d+)(?:\.(\d+))?", printed)
     assert found is not None, printed
@@ -43,7 +41,6 @@ def version_of(program: str) -> tuple[int, int]:
 
 
 def has_known_words(version: tuple[int, int]) -> bool:
-    """Returns whether the wording of that version is known here."""
     return version[1] <= KNOWN.get(version[0], -1)
 
 
@@ -60,7 +57,6 @@ def assert_same_words(ours: str, theirs: str, version: tuple[int, int] | None = 
 
 
 def newest_words(text: str) -> str:
-    """Returns the text in the wording of the newest pgbench."""
     for old, new in REWORDED.items():
         text = re.sub(rf"{re.escape(old)}(?!\w)", new, text)
     return text

@@ -53,7 +53,6 @@ class PgBouncer:
     port: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Reserves a port for the lifetime of the object."""
         self.port = reserve_port(self)
 
     @property
@@ -92,12 +91,10 @@ class PgBouncer:
         return psycopg.connect(host="127.0.0.1", port=self.port, user="admin", dbname="pgbouncer", autocommit=True)
 
     def waiting(self) -> int:
-        """Returns how many clients wait for a session."""
         return sum(int(row["cl_waiting"]) for row in self.ask("SHOW POOLS"))
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Makes clients wait for the answers to their statements within the block."""
         self.ask("PAUSE")
         try:
             yield

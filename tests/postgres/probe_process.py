@@ -20,7 +20,6 @@ Values = dict[str, float]
 
 
 def program() -> str:
-    """The pgprobe under test."""
     return os.environ.get("PGDYNO_PGPROBE") or str(Path(sys.executable).parent / "pgprobe")
 
 
@@ -45,7 +44,6 @@ class Probe:
         return code
 
     def of(self, event: str, source: str | None = None) -> list[Line]:
-        """Returns the lines of a kind."""
         return [
             line for line in self.lines if line["event"] == event and (source is None or line.get("source") == source)
         ]
@@ -81,7 +79,6 @@ class Probe:
         return inner, outer
 
     def total(self, source: str, metric: str, **labels: str) -> float:
-        """Returns the sum of an amount."""
         return sum(values.get(metric, 0.0) for _, values in self.rows(source, **labels))
 
     def gained(self, source: str, metric: str, began: float, ended: float, **labels: str) -> float:

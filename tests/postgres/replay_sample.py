@@ -15,12 +15,10 @@ MS = 1000
 
 
 def simple(at_ms: float, sql: str, **keys: object) -> Statement:
-    """A statement in the simple protocol."""
     return {"at_us": int(at_ms * MS), "sql": sql, "of": 0, **keys}
 
 
 def prepared(at_ms: float, sql: str, *params: str | None, name: str = "", **keys: object) -> Statement:
-    """A statement in the extended protocol."""
     return {"at_us": int(at_ms * MS), "sql": sql, "of": 0, "name": name, "params": list(params), **keys}
 
 
@@ -33,7 +31,6 @@ class Sample:
     texts: list[tuple[int, str]] = field(default_factory=list)
 
     def session(self, from_ms: float, until_ms: float, *statements: Statement) -> None:
-        """Adds a session; sessions come in the order of their begins."""
         self.sessions.append((int(from_ms * MS), int(until_ms * MS), list(statements)))
 
     def write(self, path: Path) -> Path:
@@ -86,7 +83,6 @@ class Replayed:
 
 
 def replay(server: Server, folder: Path, sample: Sample, *args: str) -> Replayed:
-    """Replays the sessions."""
     file = sample.write(folder / "replay.jsonl")
     events = folder / "events.jsonl"
     done = drive(server, f"--replay={file}", f"--events={events}", *args)

@@ -51,7 +51,6 @@ class Load:
         )
 
     def active(self) -> int:
-        """Returns the load's statements that run in the server."""
         row = self._observer.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND state = 'active'", [self.name]
         ).fetchone()
@@ -60,18 +59,15 @@ class Load:
         return count
 
     def await_active(self, count: int) -> None:
-        """Returns when so many statements run."""
         until(lambda: self.active() == count, f"{count} statements")
 
     def await_blocked(self) -> None:
-        """Returns when one of its statements waits for a lock."""
         sql = "SELECT 1 FROM pg_stat_activity WHERE application_name = %s AND wait_event_type = 'Lock'"
         until(
             lambda: self._observer.execute(sql, [self.name]).fetchone() is not None, "statement that waits for a lock"
         )
 
     def stop(self, number: int) -> str:
-        """Sends a signal; what it says on standard error."""
         self.process.send_signal(number)
         return self.finish()
 
@@ -84,11 +80,9 @@ class Load:
         assert "may still run" not in said
 
     def finish(self) -> str:
-        """Waits for its end; what it says on standard error."""
         return self.process.communicate(timeout=GUARD_S)[1]
 
     def assert_nothing_left(self) -> None:
-        """Waits for the end of the load's idle sessions."""
         sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
         until(lambda: self._observer.execute(sql, [self.name]).fetchone() == (0,), "the end of its sessions")
 
@@ -130,7 +124,6 @@ def sleeping(tmp_path: Path) -> Path:
 
 
 def by(server: Server, way: str) -> dict[str, str]:
-    """The server's unix socket, or its port."""
     environment = server.environment()
     if way == "tcp":
         environment["PGHOST"] = "127.0.0.1"

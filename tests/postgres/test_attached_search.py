@@ -63,7 +63,6 @@ STATE = """
 
 @pytest.fixture
 def theirs(installed: Installation) -> Iterator[OwnServer]:
-    """A server with two settings by ALTER SYSTEM, of which the tests search one."""
     with running_server(installed, "") as server:
         with server.connect() as connection:
             connection.execute("ALTER SYSTEM SET shared_buffers = '20MB'")
@@ -73,7 +72,6 @@ def theirs(installed: Installation) -> Iterator[OwnServer]:
 
 
 def restart_command(server: OwnServer) -> str:
-    """Returns a shell command, as a DBA has one."""
     as_nobody = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"] if os.geteuid() == 0 else []
     variables = [f"{name}={value}" for name, value in server.installation.environment().items() if "LIBRARY" in name]
     control = [server.installation.program("pg_ctl"), "-D", server.data, "-l", server.folder / "log", "-w"]
@@ -253,7 +251,6 @@ def attached(
 
 @pytest.fixture(params=["here", "over SSH"])
 def ssh(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SshSpec | None]:
-    """How pgdyno reaches the server's host."""
     if request.param == "here":
         yield None
         return

@@ -19,8 +19,6 @@ Write = Callable[[str], str]
 
 @pytest.fixture
 def script(tmp_path: Path) -> Write:
-    """Writes a script; its path."""
-
     def write(text: str) -> str:
         path = tmp_path / "script.sql"
         path.write_text(text)

@@ -45,14 +45,12 @@ class Rented:
     port: int
 
     def pgdyno(self, *args: str, code: int = 0, **more: str) -> str:
-        """Returns the output; `code` is the expected exit code, `more` are further variables."""
         own = {**self.simulator.environment, "PGDYNO_ADDRESS": "203.0.113.7", **more}
         done = run_pgdyno(args, cwd=self.folder, env=environment(self.home) | own)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
 
     def target(self, **more: str) -> str:
-        """A target with the SSH account and ports of this machine."""
         own = {"login": f'"{getpass.getuser()}"', "ssh_port": str(self.ssh_port), "port": str(self.port)}
         return ec2(**own, **more)
 

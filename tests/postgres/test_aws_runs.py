@@ -78,11 +78,9 @@ class Amazon:
         return Path(self.behind.certificates["root.crt"])
 
     def generator(self) -> str:
-        """The generator: this machine."""
         return generator(instance=f'"{HERE}"', login=f'"{getpass.getuser()}"', ssh_port=str(self.ssh_port))
 
     def pgdyno(self, *args: str, code: int = 0) -> str:
-        """Returns the output; `code` is the expected exit code."""
         done = run_pgdyno(args, cwd=self.folder, env=self.environment)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
@@ -345,7 +343,6 @@ def test_a_run_that_is_terminated_takes_its_servers_down_and_keep_keeps_them(ama
 
 
 def _gaps(run: RunFolder, trial: int) -> dict[str, bool]:
-    """Whether something is missing, by source."""
     told = present(read_cloud(load_run(RunFolder.open(run.path)), trial))
     return {each.source.value: bool(each.gaps) for each in told.sources}
 

@@ -34,7 +34,6 @@ PASSWORD = "it's a secret of 1"
 
 @pytest.fixture(scope="module")
 def server(installed: Installation) -> Iterator[OwnServer]:
-    """A server that logs and counts statements."""
     with running_server(installed, CONFIGURATION, "shop") as server:
         with application(server) as connection:
             connection.execute("CREATE EXTENSION pg_stat_statements")
@@ -50,7 +49,6 @@ def application(server: OwnServer) -> psycopg.Connection[tuple[Any, ...]]:
 
 
 def work(server: OwnServer) -> None:
-    """Sends the statements of an application, and one to another database."""
     server.value("SELECT 'elsewhere'")
     with application(server) as connection:
         for number in range(STATEMENTS):
@@ -76,7 +74,6 @@ class Capturing:
         wait_until(lambda: any(text.encode() in path.read_bytes() for path in self.folder.glob(".log/*")))
 
     def ended(self, number: int | None = None) -> int:
-        """Sends a signal, and returns the exit code."""
         if number is not None:
             self.process.send_signal(number)
         return self.process.wait(PATIENCE_S)
@@ -289,7 +286,6 @@ class Terminal:
         wait_until(lambda: text.encode() in self.written)
 
     def close(self) -> None:
-        """Reads what is left."""
         self._reader.join(PATIENCE_S)
         os.close(self.descriptor)
 

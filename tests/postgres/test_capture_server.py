@@ -31,7 +31,6 @@ BIG = 1 << 40
 
 @pytest.fixture(scope="module")
 def logging_server(installed: Installation) -> Iterator[OwnServer]:
-    """A server that logs what a capture needs; tests restore what they change."""
     with running_server(installed, LOGS_STATEMENTS, "shop") as server:
         yield server
 

@@ -28,7 +28,6 @@ def preparer(server: Server, *scripts: str, **reset: object) -> Preparer:
 
 
 def run(server: Server, *scripts: str) -> None:
-    """Runs a hundred transactions."""
     options = [option for script in scripts for option in ("-b", script)]
     subprocess.run(
         [find_engine().path, "--no-vacuum", "--client=2", "--transactions=50", *options],

@@ -50,13 +50,11 @@ class Ledger:
             return dict(connection.execute("SELECT script, count(*) FROM ledger GROUP BY script").fetchall())
 
     def waiting(self) -> int:
-        """Sessions of a load that wait for a lock."""
         with self.server.connect(DATABASE) as connection:
             query = "SELECT FROM pg_stat_activity WHERE datname = %s AND wait_event_type = 'Lock'"
             return len(connection.execute(query, [DATABASE]).fetchall())
 
     def terminate(self, count: int) -> int:
-        """Terminates sessions of a load; returns how many there were."""
         with self.server.connect(DATABASE) as connection:
             ended = connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"

@@ -38,7 +38,6 @@ def own(installed: Installation) -> Iterator[OwnServer]:
 
 
 def drive(server: OwnServer, database: str, *args: str, options: str = "", check: bool = True) -> str:
-    """Runs pgdrive with PGOPTIONS; returns its standard error."""
     environment = server.environment() | {"PGDATABASE": database, "PGOPTIONS": options}
     done = subprocess.run([PGDRIVE, *args], env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert not check or done.returncode == 0, done.stderr
@@ -46,7 +45,6 @@ def drive(server: OwnServer, database: str, *args: str, options: str = "", check
 
 
 def next_number(server: OwnServer) -> int:
-    """Returns the number that the next transaction that writes gets."""
     return int(server.value("SELECT pg_snapshot_xmax(pg_current_snapshot())::text"))
 
 

@@ -84,7 +84,6 @@ class Theirs:
             yield
 
     def processes(self, name: str) -> dict[int, str]:
-        """Returns the processes of a node."""
         found = {}
         for pid in descendants(self.nodes[name].pid):
             with suppress(OSError):
@@ -106,7 +105,6 @@ def wait_until(what: Callable[[], bool]) -> None:
 
 @contextmanager
 def cluster(folder: Path, *, makes_load: bool) -> Iterator[tuple[Theirs, str]]:
-    """Starts a head, which may generate load itself; yields the cluster and the address of its server for clients."""
     port = free_port(HERE)
     theirs = Theirs(folder, f"{HERE}:{free_port(HERE)}")
     with theirs.node("theirs", f"--ray-client-server-port={port}", is_head=True, makes_load=makes_load):

@@ -30,7 +30,6 @@ def own(installed: Installation) -> Iterator[OwnServer]:
 
 
 def drive(server: OwnServer, folder: Path, *args: str) -> tuple[Result, str]:
-    """Runs a load with a ledger; returns its results and its output."""
     json_file = folder / "result.json"
     done = run_program([PGDRIVE, "-n", "--ledger", f"--json={json_file}", *args], env=server.environment(), cwd=folder)
     result = json.loads(json_file.read_text()) if json_file.exists() else {}

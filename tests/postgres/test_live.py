@@ -135,7 +135,6 @@ def test_stop_now(warm_home: Home, tmp_path: Path) -> None:
 
 
 def current_trial(run: LiveRun) -> int:
-    """Returns the number of the trial that the page shows."""
     number: int = next(messages(run.url))[1]["now"]["trial"]["n"]
     return number
 
@@ -148,7 +147,6 @@ def wait_for_a_second(run: LiveRun) -> None:
 
 
 def closing(found: Iterator[tuple[str, dict[str, list[object]]]]) -> Iterator[tuple[str, dict[str, list[object]]]]:
-    """Yields `found`, and closes its connection afterwards."""
     try:
         yield from found
     finally:

@@ -111,7 +111,6 @@ def clean_environment(**variables: str) -> dict[str, str]:
 
 @pytest.fixture
 def place(server: Server) -> Iterator[Place]:
-    """An empty database of one test."""
     name = "pgdyno_load"
     with server.connect() as connection:
         connection.execute("DROP DATABASE IF EXISTS pgdyno_load WITH (FORCE)")
@@ -502,7 +501,6 @@ def test_events_tell_of_rows_and_steps(place: Place, tmp_path: Path) -> None:
 
 @pytest.fixture
 def own_server(installed: Installation) -> Iterator[OwnServer]:
-    """A server of one test, which may be stopped in any way."""
     # small, so that rows are written out while they come
     with running_server(installed, "shared_buffers = '2MB'\n") as server:
         yield server

@@ -34,7 +34,6 @@ class Pair:
         self.server = server
 
     def run(self, database: str, *args: str, folder: Path) -> subprocess.CompletedProcess[str]:
-        """One program with its own database."""
         # the name that a program knows itself by must be the same
         command = ["pgbench", *args]
         env = {**environment(self.server), "PGDATABASE": database, "LC_ALL": "C"}

@@ -41,7 +41,6 @@ def pgbench() -> str:
 
 @pytest.fixture(scope="session")
 def as_pgbench(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """pgdrive under pgbench's name."""
     link = tmp_path_factory.mktemp("as-pgbench") / "pgbench"
     link.symlink_to(PGDRIVE)
     return link

@@ -197,7 +197,6 @@ def test_progress_lines_have_the_same_words(pair: Pair, tmp_path: Path) -> None:
 
 
 def summary(text: str) -> str:
-    """Lines with the figures of time blanked; counts stay."""
     return re.sub(r"(?<=[ (])\d+\.\d{3}(?=[ )]|$)", "#", shape(text), flags=re.MULTILINE)
 
 

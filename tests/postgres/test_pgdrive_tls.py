@@ -31,7 +31,6 @@ def secure(installed: Installation, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="module")
 def loaded(secure: TlsServer) -> TlsServer:
-    """A server with pgbench's tables, loaded by COPY over TLS."""
     secure.use("server")
     done = drive(secure, "user=only_tls sslmode=require", "-i", "-s", "2")
     assert done.returncode == 0, done.stderr

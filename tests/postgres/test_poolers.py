@@ -113,7 +113,6 @@ REFUSED = {
 
 
 def filled(words: Sequence[str], pooler: PgBouncer, folder: Path) -> list[str]:
-    """Returns a command with the addresses and the names of files that its words ask for."""
     server = pooler.dsn.replace(str(pooler.port), str(pooler.server.port))
     plan, script = folder / "plan.toml", folder / "q.sql"
     plan.write_text(PLAN.format(dsn=pooler.dsn))

@@ -49,7 +49,6 @@ def more(probe: Probe, source: str, number: int = 2) -> None:
 
 
 def vacuums(probe: Probe, table: str) -> dict[str, str]:
-    """Returns the processes that were sampled while they vacuumed the table."""
     rows = [row["labels"] for line in probe.of("sample", "vacuum") for row in line["rows"]]
     return {labels["pid"]: labels["by"] for labels in rows if labels["table"] == table}
 

@@ -38,7 +38,6 @@ def seen(probe: Probe, since: float) -> Counter[tuple[str, str | None]]:
 
 
 def is_waiting(server: Server, pid: int) -> bool:
-    """Whether `pgdyno watch` shows the session as one that waits for its client."""
     with server.connect() as connection:
         polling = Polling(connection, server.connect, lambda _: None)
         with polling:

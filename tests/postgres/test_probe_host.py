@@ -87,7 +87,6 @@ def cpu_time_s() -> float:
 
 
 def cpu_seconds(metrics: Sequence[str], line: Line) -> float:
-    """Returns the processor time of the sample's states, of the whole host."""
     (row,) = line["rows"]
     share: float = sum(row["values"].get(metric, 0.0) for metric in metrics)
     return share * (line["span_us"] or 0) / 1e6

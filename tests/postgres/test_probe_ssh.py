@@ -102,7 +102,6 @@ class Stage:
         return trial, done.stderr + done.stdout
 
     def pgdyno(self, home: Home, folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
-        """A command on the generator's host."""
         return run_program([*self.generator.within, str(PGDYNO), *args], env=environment(home), cwd=folder)
 
 

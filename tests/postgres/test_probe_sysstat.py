@@ -30,7 +30,6 @@ def within(probe: Probe, source: str, metric: str, began: float, ended: float, *
 
 
 def reported(*command: str) -> tuple[str, float, float]:
-    """Output of one of sysstat's programs, and the times between which it sampled."""
     began = time.time()
     environment = {**os.environ, "LC_ALL": "C", "S_TIME_FORMAT": "ISO"}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=60)

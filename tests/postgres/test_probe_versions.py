@@ -22,7 +22,6 @@ WHILE_IT_LASTS = {"vacuum", "replication"}
 
 
 def documented(major: int) -> set[str]:
-    """Returns the server's sources of a version, by `pgprobe --describe`."""
     _, table = describe_probe().split("### Sources by version of the server\n\n")
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line]
     place = lines[0].index(str(major))

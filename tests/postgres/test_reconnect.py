@@ -44,7 +44,6 @@ def loaded(installed: Installation) -> Iterator[OwnServer]:
 
 @pytest.fixture
 def own(loaded: OwnServer, scratch: Path) -> Iterator[OwnServer]:
-    """A server with pgbench's tables, running."""
     server = loaded.copy(scratch / "one")
     server.start()
     yield server

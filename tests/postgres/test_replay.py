@@ -18,7 +18,6 @@ S = 1000
 
 @pytest.fixture
 def table(server: Server) -> Iterator[Server]:
-    """A server with an empty table `replayed`."""
     with server.connect() as connection:
         connection.execute("DROP TABLE IF EXISTS replayed")
         connection.execute("CREATE TABLE replayed (id serial PRIMARY KEY, session int, n int, pid int)")

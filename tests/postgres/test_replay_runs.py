@@ -88,7 +88,6 @@ pathlib.Path(sys.argv[1]).write_text(repr(hashes))
 
 
 def write_plan(tmp_path: Path, name: str, text: str, **values: str) -> None:
-    """Write the plan `name`, whose hook puts the hashes of its tables into `name`.hashes."""
     (tmp_path / "tables.py").write_text(TABLES)
     hook = json.dumps([sys.executable, str(tmp_path / "tables.py"), str(tmp_path / f"{name}.hashes")])
     (tmp_path / f"{name}.toml").write_text(text.format(logged=LOGGED, hook=hook, **values))

@@ -45,7 +45,6 @@ def conninfo(server: TlsServer, user: str, more: str) -> str:
 
 
 def libpqs(target: str) -> str:
-    """Returns libpq's error for a connection; empty if it connects."""
     connection = PGconn.connect(target.encode())
     try:
         return "" if connection.status == ConnStatus.OK else connection.error_message.decode().strip()

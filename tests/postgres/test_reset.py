@@ -38,7 +38,6 @@ def running(home: Home) -> Iterator[Server]:
 
 @pytest.fixture
 def own_server(running: Server) -> Server:
-    """A server whose cluster can be copied and replaced; data of earlier tests is removed."""
     execute(running, "DROP TABLE IF EXISTS more", f"COMMENT ON DATABASE {running.dbname} IS NULL")
     for template in (TEMPLATE, f"{TEMPLATE}_2"):
         execute(running, f"DROP DATABASE IF EXISTS {template}")
@@ -72,7 +71,6 @@ def sizes(server: Server) -> dict[str, int]:
 
 
 def spoil(server: Server) -> None:
-    """Changes the dataset as trials do, and in worse ways."""
     execute(
         server,
         "UPDATE pgbench_accounts SET abalance = abalance + 7, filler = 'spoilt' WHERE aid % 3 = 0",

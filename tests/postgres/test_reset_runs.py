@@ -74,7 +74,6 @@ def start(environment: Environment, plan: Path) -> subprocess.Popen[str]:
 
 
 def run(environment: Environment, plan: Path) -> tuple[int, str, str]:
-    """Exit code, standard output, standard error."""
     done = run_pgdyno(["run", str(plan), "--no-preflight"], cwd=plan.parent, env=environment)
     return done.returncode, done.stdout, done.stderr
 
@@ -220,7 +219,6 @@ def test_a_run_ended_while_it_copies_the_cluster_loses_nothing(
 
 
 def half_there(home: Home, place: str) -> bool:
-    """Tells whether the copy has reached the point at which it stops."""
     try:
         return any(home.clusters.glob(f"*/{place}/**/half"))
     except FileNotFoundError:

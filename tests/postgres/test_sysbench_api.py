@@ -207,7 +207,6 @@ class Row:
 
     @property
     def name(self) -> str:
-        """The code with which a script uses it."""
         return self.item.split("(")[0]
 
 

@@ -75,7 +75,6 @@ def connect(server: Server, database: str) -> psycopg.Connection[tuple[object, .
 
 
 def pgdrive(server: Server, *args: str) -> str:
-    """Runs pgdrive, and returns its output."""
     command = [str(PGDRIVE), *args, DATABASE]
     done = run_program(command, env=environment(server))
     assert done.returncode == 0, done.stderr

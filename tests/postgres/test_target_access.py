@@ -21,7 +21,6 @@ def spec(**fields: object) -> EmbeddedTarget:
 
 @contextmanager
 def as_server_user(home: Home) -> Iterator[None]:
-    """Within the block, this process has the identity of the user under which servers run."""
     os.seteuid(home.account.uid)
     try:
         yield

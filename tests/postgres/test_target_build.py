@@ -68,7 +68,6 @@ def spec(tree: Path, **fields: object) -> BuildTarget:
 
 
 def builds(tree: Path) -> int:
-    """Returns how often configure ran."""
     return (tree.parent / "count").read_text().count("once")
 
 

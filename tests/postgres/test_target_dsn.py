@@ -54,7 +54,6 @@ method = "template"
 
 @pytest.fixture(scope="module")
 def theirs(home: Home) -> Iterator[Server]:
-    """An existing server with a role for pgdyno, which may create databases."""
     settings = {"fsync": "off", "shared_buffers": "16MB"}
     spec = EmbeddedTarget(kind="embedded", version="18", settings=settings, connect="tcp")
     with open_target("theirs", spec, home=home, progress=SilentProgress()) as server:
@@ -65,7 +64,6 @@ def theirs(home: Home) -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def clean(theirs: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Removes databases of earlier tests and the variables that name a server."""
     for name in [name for name in os.environ if name.startswith("PG") and not name.startswith("PGDYNO")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("BENCH_PASSWORD", PASSWORD)

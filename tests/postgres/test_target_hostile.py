@@ -61,7 +61,6 @@ ROLE_SETTINGS = {
 
 @pytest.fixture(scope="module")
 def theirs(home: Home) -> Iterator[Server]:
-    """An existing server."""
     spec = EmbeddedTarget(kind="embedded", version="18", settings={"fsync": "off"}, connect="tcp")
     with open_target("theirs", spec, home=home, progress=SilentProgress()) as server:
         yield server

@@ -73,7 +73,6 @@ class Holder:
         raise AssertionError(f"the holder ended before it said {beginning!r}")
 
     def wait_ready(self) -> dict[str, Any]:
-        """Returns facts about its server."""
         facts: dict[str, Any] = json.loads(self.wait_for("ready "))
         return facts
 
@@ -88,7 +87,6 @@ Hold = Callable[..., Holder]
 
 @pytest.fixture
 def temporary(scratch: Path) -> Path:
-    """A folder for the sockets of one test."""
     folder = scratch / "tmp"
     folder.mkdir()
     folder.chmod(0o1777)

@@ -66,7 +66,6 @@ def loaded(request: pytest.FixtureRequest, server: Server) -> Iterator[Loaded]:
 
 @pytest.fixture(scope="module")
 def one_warehouse(server: Server) -> Iterator[Place]:
-    """One warehouse, which tests copy."""
     for place in place_of(server, "pgdyno_tpcc_one"):
         place.load("--dataset=tpcc")
         yield place
@@ -108,7 +107,6 @@ def wait_for_orders(place: Place, load: subprocess.Popen[Any], number: int, sinc
 
 
 def next_orders(place: Place) -> int:
-    """Returns the sum of the districts' next order numbers."""
     total: int = place.query("SELECT sum(d_next_o_id)::int FROM district")[0][0]
     return total
 

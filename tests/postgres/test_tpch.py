@@ -80,7 +80,6 @@ def copy_to(duck: duckdb.DuckDBPyConnection, place: Place, file: Path) -> None:
 
 
 def queries(*args: str) -> dict[int, str]:
-    """The queries that pgdrive prints, by number, in its order."""
     printed = run_program([PGDRIVE, *args], check=True).stdout
     found = re.findall(r"^-- Q(\d+)\n(.*?);\n", printed, re.MULTILINE | re.DOTALL)
     return {int(number): text for number, text in found}

@@ -159,7 +159,6 @@ class TlsServer:
         self.certificate = name
 
     def use(self, name: str) -> None:
-        """Makes the server present this certificate from now on."""
         if name == self.certificate:
             return
         self._name_certificate(name)
@@ -178,7 +177,6 @@ class TlsServer:
         wait_until(is_there)
 
     def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
-        """Connects through the unix socket, which has no TLS."""
         return psycopg.connect(
             host=str(self.folder), port=self.port, user="postgres", dbname="postgres", autocommit=True
         )

@@ -133,7 +133,6 @@ class Terminal:
             self._read(0.2)
 
     def type(self, keys: str) -> None:
-        """Sends key presses."""
         os.write(self.ours, keys.encode())
 
     def resize(self, columns: int, rows: int) -> None:
@@ -163,7 +162,6 @@ class Terminal:
             seconds = 0
 
     def close(self) -> None:
-        """Kills the process if it still runs."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()

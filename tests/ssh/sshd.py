@@ -20,7 +20,6 @@ FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
 
 
 def keygen(file: Path) -> None:
-    """Generates a key pair."""
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "test", "-f", str(file)], check=True)
 
 
@@ -35,7 +34,6 @@ class Sshd:
 
     @property
     def config(self) -> Path:
-        """A client's configuration file, which names its key and ignores ~/.ssh."""
         return self.folder / "config"
 
     @property
@@ -44,7 +42,6 @@ class Sshd:
 
     @property
     def cache(self) -> Path:
-        """The folder to which programs are copied."""
         return self.folder / "cache"
 
     def spec(self, **changes: object) -> SshSpec:
@@ -59,7 +56,6 @@ class Sshd:
         return SshSpec.model_validate(given | changes)
 
     def know(self, port: int) -> None:
-        """Adds the host key for another port, such as a relay's."""
         key = (self.folder / "host.pub").read_text()
         with self.known_hosts.open("a") as file:
             file.write(f"[{self.address}]:{port} {key}")

@@ -26,7 +26,6 @@ TCP = {"PGHOST": "db.example"}
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
-    """A second host, which may be frozen."""
     with running_sshd(tmp_path_factory.mktemp("other")) as running:
         yield running
 
@@ -123,7 +122,6 @@ def test_a_killed_engine_fails_the_load_and_the_next_one_is_whole(
 
 
 def sessions(sshd: Sshd) -> list[int]:
-    """Returns sshd's processes for its connections."""
     found = [sshd.process.pid]
     for pid in found:
         for task in Path(f"/proc/{pid}/task").glob("*/children"):

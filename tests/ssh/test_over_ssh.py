@@ -39,7 +39,6 @@ def samples(file: Path) -> list[dict[str, Any]]:
 
 
 def last_file(probe: OverSsh, number: int = 1) -> bool:
-    """Tells whether so many connections have delivered samples."""
     return len(probe.sessions) >= number and probe.sessions[-1].lines.exists() and bool(probe.sessions[-1].rounds)
 
 

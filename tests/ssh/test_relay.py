@@ -75,7 +75,6 @@ def relayed(
 
 
 def until(process: subprocess.Popen[str], begin: str) -> list[str]:
-    """Returns the lines up to the one that begins with the text."""
     lines: list[str] = []
     for line in present(process.stdout):
         lines.append(line.rstrip("\n"))

@@ -15,7 +15,6 @@ MARKUP = "<script>alert(1)</script>\"'&amp;"
 
 
 def fingerprint(cpu_model: str = "Fast CPU", seed: int = 1) -> Fingerprint:
-    """Returns the fingerprint of a machine with four cores and no other peculiarities."""
     host = HostPrint(
         cpu_model=cpu_model, cores=4, memory_bytes=8 << 30, architecture="x86_64", kernel="6.1", os="Debian 12"
     )

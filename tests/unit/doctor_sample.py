@@ -12,7 +12,6 @@ CGROUP_1 = {"proc/self/cgroup": "3:cpu,cpuacct:/x\n2:memory:/x\n1:pids:/\n0::/\n
 
 
 def tree(root: Path, files: Mapping[str, str]) -> System:
-    """Creates the tree of a system with these files."""
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -36,12 +36,10 @@ def seconds_of(
 
 
 def minutes_of(seconds: Array) -> list[float]:
-    """Returns the means of minutes."""
     return [float(each) for each in seconds.reshape(-1, 60).mean(axis=1)]
 
 
 def rows_of(seconds: Sequence[float], latency_ms: Sequence[float], trial: int = 1) -> list[IntervalRow]:
-    """Returns the rows of a trial with one script."""
     rows = []
     for second, (tps, mean) in enumerate(zip(seconds, latency_ms, strict=True)):
         succeeded = round(tps)

@@ -75,7 +75,6 @@ def sample_record(number: int, events: list[Event], *, target: str = "pg18", rep
 def add_trial(
     folder: RunFolder, number: int, events: list[Event] | None = None, target: str = "pg18", point: Point | None = None
 ) -> Path:
-    """Commits a trial to `folder`; returns its location."""
     events = sample_events(4, 2, 500, 900, seed=number) if events is None else events
     record = sample_record(number, events, target=target)
     if point is not None:
@@ -130,7 +129,6 @@ def read_cloud(run: RunData, trial: int) -> CloudRecord | None:
 
 
 def seconds_of_rows(rows: Iterable[IntervalRow]) -> Seconds:
-    """Returns the rows of one trial as the store reads them."""
     by_second: dict[int, list[IntervalRow]] = {}
     for row in rows:
         by_second.setdefault(row.second, []).append(row)

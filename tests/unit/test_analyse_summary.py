@@ -42,7 +42,6 @@ def test_percentiles_are_those_of_the_merged_histogram() -> None:
 
 
 def bounded(trial: TrialRecord, least_ns: int, most_ns: int) -> TrialRecord:
-    """The trial with these smallest and largest latencies."""
     latency = present(present(trial.summary).latency_ns).model_copy(update={"min": least_ns, "max": most_ns})
     return trial.model_copy(update={"summary": present(trial.summary).model_copy(update={"latency_ns": latency})})
 

@@ -153,7 +153,6 @@ def test_plans_name_no_kind_of_target() -> None:
 
 
 def imported(file: Path) -> set[str]:
-    """Top packages that `file` imports anywhere."""
     found: set[str] = set()
     for node in import_nodes(file):
         if isinstance(node, ast.ImportFrom):
@@ -211,7 +210,6 @@ has on another floor is listed by itself.
 
 
 def modules_of(package: str) -> dict[str, Path]:
-    """The modules within `package` by their dotted names; the package itself is ""."""
     folder = ROOT / package
     names = {path: path.relative_to(folder).with_suffix("").parts for path in folder.rglob("*.py")}
     return {".".join(parts).removesuffix("__init__").removesuffix("."): path for path, parts in names.items()}

@@ -22,7 +22,6 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 @pytest.fixture(scope="module")
 def generated() -> dict[Path, str]:
-    """The generated pages, by the paths that they have on the site."""
     return {ROOT / "docs" / path: text for path, text in pages.pages().items()}
 
 
@@ -71,7 +70,6 @@ def test_links_of_generated_pages_lead_to_files_that_exist(generated: dict[Path,
 
 
 def targets_of(text: str) -> list[str]:
-    """The files of the repository to which links in `text` lead."""
     return re.findall(r"\]\((?!https?:|mailto:|#)([^)#]+)[^)]*\)", text)
 
 

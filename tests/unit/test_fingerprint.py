@@ -72,7 +72,6 @@ BASE = Fingerprint(
 
 
 def changed(**updates: object) -> Fingerprint:
-    """Returns BASE with other fields: of the host by `host_`, of the server by `server_`."""
     host = {name.removeprefix("host_"): value for name, value in updates.items() if name.startswith("host_")}
     server = {name.removeprefix("server_"): value for name, value in updates.items() if name.startswith("server_")}
     rest = {name: value for name, value in updates.items() if not name.startswith(("host_", "server_"))}

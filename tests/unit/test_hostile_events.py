@@ -22,7 +22,6 @@ class Ended:
         """Ignores the signal."""
 
     def wait(self) -> int:
-        """Returns the exit code."""
         return 0
 
 

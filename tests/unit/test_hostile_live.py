@@ -38,8 +38,6 @@ def client(tmp_path: Path) -> Iterator[TestClient]:
 
 
 def whole(run: Path) -> dict[str, object]:
-    """Returns the messages to the page, parsed as strict JSON."""
-
     def refuse(text: str) -> None:
         raise AssertionError(f"{text} is no JSON")
 

@@ -41,7 +41,6 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def imported(tmp_path: Path, text: str, name: str = "report.txt", **options: object) -> RunData:
-    """`text` as a run."""
     file = tmp_path / name
     file.write_text(text, encoding="utf-8")
     return load_run(import_files([file], tmp_path / "runs", **options).run)  # type: ignore[arg-type]

@@ -58,7 +58,6 @@ def run(tmp_path: Path) -> Path:
 
 @contextmanager
 def running(run: Path) -> Iterator[None]:
-    """Holds the run as a working pgdyno does."""
     with (run / ".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

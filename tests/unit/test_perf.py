@@ -14,7 +14,6 @@ from pgdyno.probe.perf import PerfError, read_stacks, recording
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A program `perf` on the PATH, whose script a test writes."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")

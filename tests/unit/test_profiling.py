@@ -57,7 +57,6 @@ class Context:
 
 
 def profiled(folder: Path, plan: str, points: list[Point]) -> list[tuple[Point, float]]:
-    """The points that a run of `plan` profiles, with their tps."""
     loaded, run = stored(folder, plan, points)
     return [(arm.trial.point, arm.tps) for arm in arms_to_profile(loaded.plan, run)]
 

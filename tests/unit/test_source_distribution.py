@@ -15,7 +15,6 @@ UV = ROOT / ".venv" / "bin" / "uv"
 
 
 def wheel_files(source: Path, folder: Path, environment: dict[str, str]) -> dict[str, int]:
-    """Returns the sizes of the files in a wheel of the project in `source`."""
     subprocess.run([UV, "build", "--quiet", "--wheel", f"--out-dir={folder}"], cwd=source, env=environment, check=True)
     (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:

@@ -44,7 +44,6 @@ def server() -> Iterator[Bucket]:
 
 @pytest.fixture
 def s3(server: Bucket) -> Bucket:
-    """A service with an empty bucket."""
     server.empty()
     return server
 

@@ -28,7 +28,6 @@ def sample(of: Distribution, seed: int, count: int = COUNT) -> Integers:
 
 
 def fitted(of: Distribution, seed: int) -> Distribution:
-    """What fits a sample, checked to be close to it."""
     found = fit(sample(of, seed))
     assert found.distance <= tolerance(COUNT)
     return found.distribution

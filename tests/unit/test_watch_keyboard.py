@@ -12,7 +12,6 @@ from pgdyno.watch.views import Keys
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """A terminal as standard input; what is written to the descriptor is typed."""
     ours, theirs = pty.openpty()
     with os.fdopen(theirs, encoding="utf-8") as terminal:
         monkeypatch.setattr(sys, "stdin", terminal)

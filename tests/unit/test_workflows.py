@@ -73,7 +73,6 @@ def test_the_action_calls_pgdyno_as_it_is() -> None:
 
 @pytest.fixture
 def pull_request(tmp_path: Path) -> PullRequest:
-    """A pull request for which pgdyno measures nothing."""
     program = tmp_path / "bin" / "pgdyno"
     program.parent.mkdir()
     program.write_text(PGDYNO)
