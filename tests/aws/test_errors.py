@@ -136,7 +136,7 @@ def test_servers_that_stay_shorter_than_asked_for_say_so(amazon: Simulator, tmp_
         amazon.denied = {"rds:AddTagsToResource"}
     assert f"the servers stay only until {until}, not for 48 h" in SAID[-1]
     assert "the permission rds:AddTagsToResource is missing" in SAID[-1]
-    assert f"pgdyno reap --run {found.journal.run}" in SAID[-1]
+    assert f"pgdyno reap --run {present(found).journal.run}" in SAID[-1]
     # the journal promises no more than the tags
     (journal,) = journals(home)
     assert stamp(journal.expires) == until
@@ -212,7 +212,7 @@ def test_a_run_of_unknown_length_says_when_servers_expire(amazon: Simulator, tmp
     with rented(there.plan, tmp_path / "home", SAID.append, note, Renting()) as found:
         assert stamp(present(found).journal.expires) in SAID[-1]
     assert "the plan does not say how long the run takes" in SAID[-1]
-    assert found.down() == []
+    assert present(found).down() == []
     assert amazon.left() == []
 
 

@@ -89,7 +89,8 @@ def test_a_run_is_served_exported_and_shown(warm_home: Home, tmp_path: Path) -> 
     inserted = families["pgdyno_database_rows_inserted"].samples[-1].value
     assert 0.5 * succeeded < inserted <= by_outcome["succeeded"]
     for sample in families["pgdyno_cpu_user_ratio"].samples:
-        assert abs(float(present(sample.timestamp)) - present(record.started_at).timestamp()) < PATIENCE_S
+        assert sample.timestamp is not None
+        assert abs(float(sample.timestamp) - present(record.started_at).timestamp()) < PATIENCE_S
 
     shown = pgdyno(warm_home, tmp_path, "show", "latest").stdout
     (line,) = re.findall(r"^3 clients .*$", shown, re.MULTILINE)
