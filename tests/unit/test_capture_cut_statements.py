@@ -172,13 +172,15 @@ def test_a_row_of_a_csvlog_that_ends_in_a_doubled_quote_is_left_out(tmp_path: Pa
 @pytest.mark.parametrize("name", ["csvlog", "jsonlog"])
 def test_a_file_that_is_cut_anywhere_has_no_statement_that_is_cut(name: str, tmp_path: Path) -> None:
     texts = ["SELECT 1", """DELETE FROM "cart" WHERE id = 7\n\tAND qty = 'x "y" z' -- all"""]
-    entries = [done(texts[0]), replace(done(texts[1]), ms=5)]
-    whole = {"csvlog": csvlog, "jsonlog": jsonlog}[name](entries)
-    begin = whole.index("\n") + 1
-    for end in range(begin + 60, len(whole), 7):
-        folder = tmp_path / str(end)
-        folder.mkdir()
-        assert captured(folder, whole[:end]).texts in (texts, texts[:1])
+    write = {"csvlog": csvlog, "jsonlog": jsonlog}[name]
+    whole = write([done(texts[0]), replace(done(texts[1]), ms=5)])
+    ends = [*range(whole.index("\n") + 61, len(whole), 7), len(whole)]
+    # of one server, each with a session of its own: a capture of many files takes hardly longer than one of one
+    sessions = ([replace(done(texts[0]), pid=pid), replace(done(texts[1]), ms=5, pid=pid)] for pid in range(100, 999))
+    files = [write(session)[:end] for session, end in zip(sessions, ends, strict=False)]
+    found = captured(tmp_path, *files).texts
+    assert found.count(texts[0]) == len(files)
+    assert {*found} == {*texts}
 
 
 def test_a_log_whose_only_statement_may_be_cut_says_so(tmp_path: Path) -> None:
