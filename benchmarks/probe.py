@@ -32,6 +32,9 @@ from pgdyno.plan.optional_sections import ProbeSpec
 from pgdyno.probe import LocalProbe
 from pgdyno.records import PlacedLines, Point
 from pgdyno.report.answers.comparison import comparison_lines
+from pgdyno.report.sections.comparison import compared_table
+from pgdyno.report.terminal.block_lines import block_lines
+from pgdyno.report.terminal.summary_file import Layout
 from pgdyno.run import find_engine
 from pgdyno.store.probe_tables import write_probed
 from pgdyno.targets import Home, Server, SilentProgress, open_target
@@ -203,7 +206,8 @@ def figures_of(line: Mapping[str, Any]) -> int:
 def show(comparison: Comparison, cost: Own) -> list[tuple[str, bool]]:
     """Prints everything; each goal in words, and whether it is reached."""
     print()
-    print("\n".join(comparison_lines(comparison, 110)))
+    table = block_lines([compared_table(comparison, plots=True)], Layout(110))
+    print("\n".join([*comparison_lines(comparison), *(line.plain for line in table)]))
     print(
         f"\nthe probe itself, over {cost['seconds']:.0f} s of {WORKLOADS[-1]}:"
         f"\n  CPU                {100 * cost['core_share']:.2f} % of one core"

@@ -1,6 +1,7 @@
 """`pgdyno analyse` over a stored run."""
 
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -38,9 +39,9 @@ def test_an_undecidable_analysis_says_so(run: Run, stored_run: str) -> None:
 def test_prices_come_from_a_file(run: Run, stored_run: str, tmp_path: Path) -> None:
     (tmp_path / "price.toml").write_text(PRICES)
     said = " ".join(run("pgdyno", "analyse", stored_run, "--price", "price.toml").stdout.split())
-    assert "pg18: 63,564.00 EUR over 3 years" in said
-    assert "pg17: the price list has no target pg17" in said
-    assert "left out: power" in said
+    assert "pg18 63,564.00 " in said
+    assert "The price list has no target pg17." in said
+    assert "Left out: power." in said
     answer = json.loads(run("pgdyno", "analyse", stored_run, "--price", "price.toml", "--json").stdout)
     (price,) = [curve["price"] for curve in answer["curves"] if curve["price"]]
     assert price["per_tps"] == pytest.approx(63_564 / 600, rel=0.01)
@@ -93,7 +94,9 @@ def test_prices_of_the_plan_are_shown(run: Run, tmp_path: Path) -> None:
     manifest["plan"]["price"] = prices
     (path / "manifest.json").write_text(json.dumps(manifest))
     for command in ("show", "analyse"):
-        assert "pg18: 63,564.00 EUR over 3 years" in " ".join(run("pgdyno", command, str(path)).stdout.split())
+        shown = run("pgdyno", command, str(path)).stdout
+        assert "over 3 years" in shown
+        assert re.search(r"^pg18 +63,564\.00 ", shown, re.MULTILINE)
 
 
 def test_the_first_run_of_a_folder_begins_a_history(run: Run, tmp_path: Path) -> None:

@@ -139,7 +139,7 @@ SECTION = '''
 """Names of a run's targets."""
 from pgdyno.report.charts.bars_of_names import names_figure
 from pgdyno.report.sections.section import Folded, Section
-from pgdyno.report.report_tables import Table
+from pgdyno.report.table import Table
 
 
 def _blocks(draft):

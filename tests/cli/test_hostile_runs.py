@@ -177,7 +177,7 @@ def test_a_thousand_notes_are_cut(run: Run, tmp_path: Path) -> None:
     path = hostile(tmp_path / "runs", lambda m: m.update(notes=[f"note {at}" for at in range(100_000)]))
     done = run("pgdyno", "show", path.name, "--runs", "runs")
     assert done.returncode == 0
-    assert "and 99,800 more notes in manifest.json" in done.stdout
+    assert "And 99,800 more notes in manifest.json" in done.stdout
     assert "note 200\n" not in done.stdout
 
 

@@ -93,8 +93,8 @@ def test_a_run_is_served_exported_and_shown(warm_home: Home, tmp_path: Path) -> 
         assert abs(float(sample.timestamp) - present(record.started_at).timestamp()) < PATIENCE_S
 
     shown = pgdyno(warm_home, tmp_path, "show", "latest").stdout
-    (line,) = re.findall(r"^3 clients .*$", shown, re.MULTILINE)
-    assert re.search(r"\d+ %  .*(kB|MB|B)  .*[A-Za-z]+", line), line
+    limits = shown.partition("In the probe's samples of the server")[2]
+    assert re.search(r"^3 clients +\S+ .* \d+ ", limits, re.MULTILINE), shown
 
     assert pgdyno(warm_home, tmp_path, "export", "latest").returncode == 2
     taken = pgdyno(warm_home, tmp_path, "run", "metered.toml", "--metrics", "somewhere:1")

@@ -167,7 +167,7 @@ def test_a_host_with_an_unknown_key_stops_no_trial(stage: Stage, warm_home: Home
     # the server was asked all the same, and the run says what is missing
     assert (trial.probe.host, trial.probe.server, trial.probe.message) == (False, True, None)
     assert "figures of the database's host are incomplete: unknown host key of" in said
-    assert "figures of the database's host are incomplete" in stage.pgdyno(warm_home, tmp_path, "show").stdout
+    assert "Figures of the database's host are incomplete" in stage.pgdyno(warm_home, tmp_path, "show").stdout
     sources = {row[0] for row in load_run(the_run(tmp_path)).query("SELECT DISTINCT source FROM series").rows}
     assert "database" in sources
     assert "cpu" not in sources

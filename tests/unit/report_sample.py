@@ -26,9 +26,11 @@ from pgdyno.records import (
     TargetRecord,
     TrialRecord,
 )
-from pgdyno.report.export import points_markdown
-from pgdyno.report.html import render_content, report_content
-from pgdyno.report.report_content import Extras, digest
+from pgdyno.report.export import markdown_of
+from pgdyno.report.html import render_content
+from pgdyno.report.report_content import NO_EXTRAS, Extras, digest
+from pgdyno.report.sections.draft import Draft
+from pgdyno.report.sections.section_list import report_content
 from pgdyno.store.seconds import MEASURE, WARM_UP, Seconds
 from pgdyno.store.trial_tables import TOTAL, HistogramRow, IntervalRow, StatementRow
 from tests.unit.store_sample import seconds_of_rows
@@ -355,10 +357,10 @@ def swept(points: Sequence[Point], sweep_of_plan: Mapping[str, object] | None = 
 
 
 def to_markdown(run: RunSource) -> str:
-    """Returns the table of points of `run`."""
-    return points_markdown(digest(run))
+    """Returns the Markdown report of `run`."""
+    return markdown_of(digest(run), NO_EXTRAS)
 
 
 def render_html(run: RunSource, location: str, extras: Extras | None = None) -> str:
     """Returns the HTML report of `run`; `location` is the path that it prints for the run folder."""
-    return render_content(report_content(digest(run), location, extras or Extras()))
+    return render_content(report_content(Draft(digest(run), extras or Extras(), location)))

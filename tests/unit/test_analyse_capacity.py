@@ -12,8 +12,11 @@ from pgdyno.analyse.summary import summarise
 from pgdyno.records import Point
 from pgdyno.records.price import latency_limit
 from pgdyno.report.analysis import analyse_run, analysis_lines
-from pgdyno.report.costs import price_comparison_lines, price_lines, priced_curves
+from pgdyno.report.costs import price_comparison_lines
+from pgdyno.report.numbers import NOTHING
 from pgdyno.report.report_content import digest
+from pgdyno.report.sections.cost import cost_blocks
+from pgdyno.report.table import Table
 from tests.present import present
 from tests.unit.comparison_sample import arms_of
 from tests.unit.report_sample import SampleRun, add_trial, manifest
@@ -46,10 +49,10 @@ def test_a_target_that_served_nothing_is_not_missing_in_the_price_list() -> None
     prices = PriceList.model_validate(
         {"currency": "USD", "date": "2026-01-01", "years": 3, "target": {"pg18": {"hourly": [{"amount": 1}]}}}
     )
-    assert list(price_lines(priced_curves(digest(run), prices), prices))[:2] == [
-        "pg18: no transaction succeeded, so throughput has no price",
-        "pg17: the price list has no target pg17",
-    ]
+    _, table, *_ = cost_blocks(digest(run), prices)
+    assert isinstance(table, Table)
+    assert [row[0] for row in table.rows] == ["pg18", "pg17"]
+    assert {cell for row in table.rows for cell in row[1:]} == {NOTHING}
 
 
 def test_the_rates_of_an_open_loop_have_one_capacity() -> None:
@@ -65,13 +68,11 @@ def test_the_rates_of_an_open_loop_have_one_capacity() -> None:
     assert [line.partition(" and ")[0] for line in lines if "tps at p99" in line] == [
         "pg18: 1,000 tps at p99 < 100ms, with 8 clients, rate 1,000,"
     ]
-    # the plan sets the throughput of an open loop
-    told = [line.partition(" per tps")[0] for line in lines if "per tps" in line]
-    assert told == [
-        "rate 500: 1,000.00 USD over 1 year; at its rate (8 clients) 2.00",
-        "pg18: at p99 < 100ms (rate 1,000) 1.00",
-        "rate 1,000: 1,000.00 USD over 1 year; at its rate (8 clients) 1.00",
-    ]
+    _, at_rates, at_limit, _ = cost_blocks(digest(run), prices, limit)
+    assert isinstance(at_rates, Table)
+    assert isinstance(at_limit, Table)
+    assert [(row[0], row[3]) for row in at_rates.rows] == [("rate 500", "2.00"), ("rate 1,000", "1.00")]
+    assert [(*row[:2], row[3]) for row in at_limit.rows] == [("pg18", "8 clients, rate 1,000", "1.00")]
 
 
 @pytest.mark.parametrize("text", ["p99", "p99 > 10ms", "p42 < 1ms", "p99 < 10", "p99 < 0ms"])

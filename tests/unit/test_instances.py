@@ -23,7 +23,8 @@ from pgdyno.plan.model import servers_of
 from pgdyno.plan.output.plan_output import total
 from pgdyno.report.export import to_csv, to_json
 from pgdyno.report.report_content import Extras, digest
-from pgdyno.report.report_tables import point_rows, trial_table
+from pgdyno.report.report_tables import trial_table
+from pgdyno.report.sections.every_point import points_table
 from pgdyno.report.sentences import conditions
 from tests.present import present
 from tests.unit.comparison_sample import arms_of
@@ -189,7 +190,8 @@ def test_pairs_of_a_run_know_their_instances() -> None:
 def test_reports_show_the_instances() -> None:
     of = digest(run_of(3))
     assert "3 instances of a target" in conditions(of)
-    assert {row.trials for row in point_rows(of)} == {"6 on 3 instances"}
+    table = points_table(of)
+    assert {row[table.headings.index("trials")] for row in table.rows} == {"6 on 3 instances"}
     table = trial_table(of)
     at = table.headings.index("instance")
     assert [row[at] for row in table.rows[:6]] == ["1", "1", "2", "2", "3", "3"]

@@ -9,8 +9,8 @@ import messages_page
 from pgdyno.messages import Message
 from pgdyno.records import KeptMessage, Manifest
 from pgdyno.records.base import VALUE_FORMAT
-from pgdyno.report.export import points_markdown
-from pgdyno.report.report_content import digest, notes
+from pgdyno.report.export import markdown_of
+from pgdyno.report.report_content import NO_EXTRAS, digest, notes
 from pgdyno.report.several_runs import Together
 from pgdyno.report.translation import Language, use_language
 from tests.unit.report_sample import SampleRun, manifest, sweep
@@ -47,7 +47,7 @@ def test_reports_translate_notes_and_show_those_of_earlier_versions_as_they_are(
     assert [each.value and each.value.id for each in found] == [None, "budget-dropped"]
     with use_language(Language.KOREAN):
         assert [each.message for each in notes(of)[:2]] == ["the fan was loud", IN_KOREAN]
-        assert "the fan was loud" in points_markdown(of)
+        assert "The fan was loud" in markdown_of(of, NO_EXTRAS)
 
 
 def test_notes_of_several_runs_have_the_run_and_their_ids() -> None:

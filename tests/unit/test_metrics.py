@@ -15,9 +15,11 @@ from pgdyno.metrics.text import BOUNDS_S, Buckets, text_of
 from pgdyno.programs import locate
 from pgdyno.records import PlacedLines, Point
 from pgdyno.records.wait_classes import wait_class
-from pgdyno.report.answers.limits import limit_lines, limit_of
+from pgdyno.report.answers.limits import limit_of, limits_table
 from pgdyno.report.export import to_csv
-from pgdyno.report.report_content import digest
+from pgdyno.report.report_content import Extras, digest
+from pgdyno.report.terminal.run_report import all_lines
+from pgdyno.report.terminal.summary_file import Layout
 from pgdyno.store import RunFolder, load_run
 from pgdyno.store.probe_queries import ProbeAverages, counted_waits, probe_averages
 from pgdyno.store.probe_tables import write_probed
@@ -154,10 +156,9 @@ def test_the_bottleneck_of_a_trial(run: RunFolder) -> None:
     assert sum(sessions for _, _, sessions in first.waits) == 1.5
     assert second.trial == 2
     assert [each.trial for each in probe_averages(load_run(run), {2})] == [2]
-    lines = limit_lines([first, second], digest(load_run(run)))
-    assert lines[2].split()[:3] == ["4", "clients", "50"]
-    assert lines[2].endswith("IO:WalSync 1.5  WAL")
-    assert max(len(line) for line in lines) <= 80
+    table = limits_table(digest(load_run(run)), {1: first, 2: second})
+    assert table is not None
+    assert table.rows[0][:4] == ("4 clients", "WAL", "IO:WalSync 1.5", "50")
 
 
 def test_a_phase_without_a_result_is_not_in_the_averages(tmp_path: Path) -> None:
@@ -234,11 +235,13 @@ def test_waits_for_wal_are_a_class_of_their_own() -> None:
 def test_points_have_a_row_each_and_many_are_cut() -> None:
     run = sweep(clients=range(1, 31), repeats=3, seconds=3)
     every = [seen(trial=trial.number) for trial in run.trials]
-    lines = limit_lines(every, digest(run))
-    assert lines[2].startswith("1 client ")
-    assert lines[-1] == "and 6 more points"
-    assert len(lines) == 2 + 24 + 1
-    assert limit_lines([], digest(run)) == []
+    of = digest(run)
+    lines = [line.plain for line in all_lines(of, Layout(80), Extras(limits={each.trial: each for each in every}))]
+    at = next(at for at, line in enumerate(lines) if line.startswith("In the probe's samples"))
+    rows = [line for line in lines[at:] if re.match(r"\d+ clients? ", line)]
+    assert len(rows) == 24
+    assert "and 6 more in the HTML report" in lines
+    assert limits_table(of, {}) is None
 
 
 def test_a_busy_host_is_not_contradicted_by_sessions_between_two_statements() -> None:

@@ -154,7 +154,7 @@ def test_no_line_begins_with_a_percent_sign(width: int) -> None:
     run = arms(("pg17", "pg18"), (1.0, 1.01), repeats=3, shake=0.03)
     assert not any(line.lstrip().startswith("%") for line in shown(run, width))
     (compared,) = comparisons_of(digest(run))
-    assert not any(line.startswith("%") for each in comparison_lines(compared, 80) for line in wrapped(each, width))
+    assert not any(line.startswith("%") for each in comparison_lines(compared) for line in wrapped(each, width))
 
 
 def test_two_arms_that_differ_get_the_verdict_of_compare() -> None:

@@ -16,11 +16,13 @@ from pgdyno.analyse.noise_floor import noise_floor
 from pgdyno.analyse.pairs import Arms, Metric
 from pgdyno.messages import Message
 from pgdyno.records.base import FEWEST_PAIRS
-from pgdyno.report.answers.comparison import comparison_lines, comparison_sentence, new_run_words, noise_lines, percent
+from pgdyno.report.answers.comparison import comparison_lines, comparison_sentence, new_run_words, noise_blocks, percent
 from pgdyno.report.answers.comparison_export import comparison_json, noise_json
 from pgdyno.report.answers.gate_export import gate_json, gate_junit, gate_markdown
-from pgdyno.report.sections.comparison import TITLES, TITLES_OF_ONE
-from pgdyno.report.terminal.forest_plot import ASCII, Forest
+from pgdyno.report.sections.comparison import TITLES, TITLES_OF_ONE, compared_table
+from pgdyno.report.terminal.block_lines import block_lines, table_lines
+from pgdyno.report.terminal.forest_plot import Forest
+from pgdyno.report.terminal.summary_file import Layout
 from pgdyno.report.translation import Language, use_language
 from tests.unit.comparison_sample import arms_of
 
@@ -51,25 +53,21 @@ def test_the_sentence_names_the_setting_whose_values_are_the_arms() -> None:
 @pytest.mark.parametrize("unicode", [True, False])
 def test_the_table_fits_and_has_a_line_a_point(width: int, unicode: bool) -> None:
     (found,) = compare([grid()])
-    lines = comparison_lines(found, width, unicode=unicode)
-    table = lines[3 : lines.index("", 3)]
+    table = [line.plain for line in table_lines(compared_table(found, plots=True), Layout(width, unicode))]
     assert max(map(len, table)) <= width
     assert len([line for line in table if "clients" in line]) == 3
     assert ("●" in "".join(table)) == unicode or width == 60
-    if not unicode:
-        assert all(ord(each) < 128 for line in table[1:-1] for each in line)
 
 
 def test_without_a_finished_pair_there_is_no_table() -> None:
     (found,) = compare([replace(grid(), points=())])
-    assert comparison_lines(found, 80) == [comparison_sentence(found)]
+    assert comparison_lines(found) == [comparison_sentence(found)]
 
 
 def test_an_inconclusive_point_says_how_many_pairs_it_needs() -> None:
     (found,) = compare([grid()])
     assert any(
-        "smallest detectable difference" in line and "would reach a verdict" in line
-        for line in comparison_lines(found, 80)
+        "smallest detectable difference" in line and "would reach a verdict" in line for line in comparison_lines(found)
     )
 
 
@@ -101,9 +99,7 @@ def test_a_gate_says_the_pairs_of_a_new_run() -> None:
 
 def test_figures_stand_beside_where_there_is_room() -> None:
     (found,) = compare([grid(Metric.P99)])
-    heading = comparison_lines(found, 120)[3]
-    assert "pg17 ms" in heading
-    assert "pg18 ms" in heading
+    assert compared_table(found).headings[2:4] == ("pg17, ms", "pg18, ms")
 
 
 def test_a_title_names_no_side_as_less_latency_is_left_of_the_band() -> None:
@@ -114,9 +110,9 @@ def test_a_title_names_no_side_as_less_latency_is_left_of_the_band() -> None:
 def test_a_forest_puts_zero_and_means_where_they_are() -> None:
     interval = paired_interval([0.1, 0.1, 0.1], 0.95)
     assert interval is not None
-    forest = Forest(low=-0.1, high=0.1, width=21, edge=0.05, glyphs=ASCII)
-    assert forest.line(interval) == "     :    |    :    o"
-    assert forest.line(None) == "     :    |    :     "
+    forest = Forest(low=-0.1, high=0.1, edge=0.05)
+    assert forest.line(interval, 21) == "     ┊    │    ┊    ●"
+    assert forest.line(None, 21) == "     ┊    │    ┊     "
 
 
 @pytest.mark.parametrize(
@@ -167,12 +163,13 @@ def test_a_noise_floor_says_how_many_pairs_a_difference_takes() -> None:
     random = np.random.default_rng(1)
     arms = arms_of((list(random.normal(1000, 5, 8)), list(random.normal(1000, 5, 8))))
     found = noise_floor(arms)
-    lines = noise_lines(found)
-    assert lines[0].startswith("Noise floor: two equal arms differ by at most ")
-    assert "Pairs needed" in lines[-1]
+    first, _, last = noise_blocks(found)
+    assert str(first).startswith("Noise floor: two equal arms differ by at most ")
+    assert "Pairs needed" in str(last)
     label = Message("point", "work_mem 64MB, shared_buffers 8GB, 1,024 clients")
     noisy = replace(found.points[0], label=label, spread=0.123, spread_low=0.101, spread_high=0.234)
-    table = noise_lines(replace(found, points=(noisy,)))[2:4]
-    assert [len(line) for line in table] == [80, 80]
-    assert table[1].startswith("work_mem 64MB, sh…")
+    lines = [line.plain for line in block_lines(noise_blocks(replace(found, points=(noisy,))), Layout(80))]
+    (row,) = (line for line in lines if line.startswith("work_mem"))
+    assert len(row) == 80
+    assert row.startswith("work_mem 64MB, sh")
     assert noise_json(found)["delta"] == found.delta

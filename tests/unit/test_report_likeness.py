@@ -11,12 +11,14 @@ from pgdyno.audit import audit
 from pgdyno.audit.finding import Finding
 from pgdyno.records import ErrorCount, Latency, ReplayFigures, TrialRecord
 from pgdyno.report.export import markdown_of, to_csv, to_json
-from pgdyno.report.html import report_content
 from pgdyno.report.numbers import NOTHING
 from pgdyno.report.report_content import Extras, digest
-from pgdyno.report.report_tables import Table
+from pgdyno.report.sections.draft import Draft
 from pgdyno.report.sections.likeness import load_lines, own_loads, waits_table
-from pgdyno.report.terminal.run_report import report_lines
+from pgdyno.report.sections.section_list import report_content
+from pgdyno.report.table import Table
+from pgdyno.report.terminal.run_report import all_lines
+from pgdyno.report.terminal.summary_file import Layout
 from pgdyno.report.translation import Language, use_language
 from pgdyno.store.probe_queries import ProbeAverages
 from tests.unit.audit_sample import FakeRun, changed, own
@@ -77,7 +79,7 @@ SEEN = {
 
 def test_the_load_is_the_first_section_and_has_its_tables() -> None:
     run = sample()
-    content = report_content(digest(run), "/runs/a", Extras(limits=SEEN))
+    content = report_content(Draft(digest(run), Extras(limits=SEEN), "/runs/a"))
     load = content.sections[0]
     assert load.section.id == "load"
     texts = [block for block in load.blocks if isinstance(block, str)]
@@ -107,7 +109,7 @@ def test_waits_are_in_every_form_and_unknown_without_a_probe() -> None:
     assert table is not None
     assert table.rows == (("CPU", "0.50", "0.40", NOTHING), ("Lock:tuple", "0.25", "0.10", NOTHING))
     assert "Lock:tuple" in markdown_of(of, half)
-    assert any("Lock:tuple" in line.plain for line in report_lines(of, 80, extras=half))
+    assert any("Lock:tuple" in line.plain for line in all_lines(of, Layout(80), half))
     assert "Lock:tuple" not in markdown_of(of, Extras())
 
 
@@ -120,10 +122,13 @@ def test_a_report_without_a_capture_has_no_such_section() -> None:
 
 def test_terminal_fits_80_columns() -> None:
     of = digest(sample())
-    lines = [line.plain for line in report_lines(of, 80)]
+    lines = [line.plain for line in all_lines(of, Layout(80), Extras())]
     assert max(map(len, lines)) <= 80
     first = next(at for at, line in enumerate(lines) if "is like the capture" in line)
-    assert any(line.startswith("statement ") and "share, %" in line for line in lines[first:])
+    at, heading = next((at, line) for at, line in enumerate(lines) if line.startswith("statement  "))
+    assert first < at
+    assert heading.split() == ["statement", *["captured:", "pg15:", "pg18:"] * 2]
+    assert lines[at + 1].count("share, %") == 3
     assert first < next(at for at, line in enumerate(lines) if line.split()[:2] == ["target", "clients"])
 
 

@@ -1,9 +1,11 @@
 """Published figures next to measured ones, in a terminal."""
 
 from pgdyno.records import Point
-from pgdyno.report.report_content import digest
-from pgdyno.report.terminal.published import MOST_ROWS, published_lines
-from pgdyno.report.terminal.run_report import report_lines
+from pgdyno.report.report_content import NO_EXTRAS, digest
+from pgdyno.report.sections.comparison import published_blocks
+from pgdyno.report.table import MOST_ROWS, Table
+from pgdyno.report.terminal.run_report import all_lines
+from pgdyno.report.terminal.summary_file import Layout
 from tests.unit.report_sample import SampleRun, add_trial, manifest
 
 
@@ -20,23 +22,23 @@ def run_of(data: str | None, point: Point) -> SampleRun:
 
 def test_each_published_target_has_a_row_of_its_lowest_and_highest() -> None:
     run = run_of("graviton-pgbench", Point(clients=64, workers=64, protocol="extended", scale=100))
-    title, heading, graviton, x86 = published_lines(digest(run))
-    assert title == (
-        "published: “PostgreSQL on EC2: Graviton2 against x86-64, by pgbench” "
-        "(gnosia93/postgres-terraform, PostgreSQL 11.5); transactions a second"
+    (table,) = published_blocks(digest(run))
+    assert isinstance(table, Table)
+    assert table.caption == (
+        "This run vs “PostgreSQL on EC2: Graviton2 against x86-64, by pgbench” "
+        "(gnosia93/postgres-terraform, 2021-03, PostgreSQL 11.5)"
     )
-    assert heading.split("  ")[0] == "point"
-    assert graviton.split()[:4] == ["64", "clients", "graviton2", "30,002"]
-    assert " to 15,500 " in graviton
-    assert "x86-64" in x86
-    shown = [line.plain for line in report_lines(digest(run), None)]
-    assert graviton in shown
+    graviton, x86 = table.rows
+    assert graviton[:3] == ("64 clients", "graviton2", "30,002")
+    assert graviton[3].endswith(" to 15,500")
+    assert x86[1] == "x86-64"
+    assert any("graviton2" in line.plain for line in all_lines(digest(run), Layout(), NO_EXTRAS))
 
 
 def test_points_that_nobody_published_are_said() -> None:
     run = run_of("graviton-pgbench", Point(clients=8, workers=1, protocol="extended", scale=10))
-    (line,) = published_lines(digest(run))
-    assert line.endswith("has no figure for these points: it has scale 100, clients 64")
+    (line,) = published_blocks(digest(run))
+    assert str(line).endswith("has no figure for these points: it has scale 100, clients 64")
 
 
 def test_many_rows_are_cut() -> None:
@@ -46,10 +48,11 @@ def test_many_rows_are_cut() -> None:
     )
     for clients in (2, 4, 8, 16):
         add_trial(run, "pg18", clients, 30_000, 900, point=Point(clients=clients, workers=1, protocol="simple"))
-    lines = published_lines(digest(run))
-    assert len(lines) == 2 + MOST_ROWS + 1
-    assert lines[-1] == f"and {4 * 8 - MOST_ROWS} more in the HTML report"
+    table, more = published_blocks(digest(run))
+    assert isinstance(table, Table)
+    assert len(table.rows) == MOST_ROWS
+    assert more == f"and {4 * 8 - MOST_ROWS} more in the HTML report"
 
 
 def test_without_published_figures_there_is_nothing() -> None:
-    assert published_lines(digest(run_of(None, Point(clients=8, workers=1, protocol="simple")))) == []
+    assert published_blocks(digest(run_of(None, Point(clients=8, workers=1, protocol="simple")))) == []

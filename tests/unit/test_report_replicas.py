@@ -3,7 +3,10 @@
 from datetime import UTC, datetime
 
 from pgdyno.records import Outcome, Point, ProbeRecord, ReplicaFigures, ReplicaLag, StandbyProbeRecord, TrialRecord
-from pgdyno.report.run_notes import MOST_LINES, replica_lines, replica_table
+from pgdyno.report.run_notes import replica_table
+from pgdyno.report.table import Table, first_rows
+from pgdyno.report.terminal.block_lines import table_lines
+from pgdyno.report.terminal.summary_file import Layout
 from tests.unit.report_sample import latency_of
 
 LOAD = ReplicaFigures(
@@ -36,17 +39,18 @@ def test_a_row_has_what_ran_and_how_far_it_was_behind() -> None:
         ("3", "pgdyno_1", "2", "2,000", "0.500", "0.500", "3", "12.3", "4.50", "1.2", "startup: CPU 2.0"),
         ("3", "pgdyno_2", *["–"] * 9),  # noqa: RUF001
     )
-    lines = replica_lines([trial(3, [LOAD], [LAG, quiet])])
-    assert len(lines) == 4
+    lines = table_lines(table, Layout(80))
+    assert len(lines) == 5
     assert max(map(len, lines)) <= 80
 
 
 def test_without_standbys_there_is_nothing() -> None:
     assert replica_table([trial(1, [], [])]) is None
-    assert replica_lines([trial(1, [], [])]) == []
 
 
 def test_a_terminal_gets_the_first_of_many() -> None:
-    lines = replica_lines([trial(number, [LOAD], [LAG]) for number in range(1, 31)])
-    assert len(lines) == MOST_LINES + 3
-    assert lines[-1] == "18 more in the HTML report"
+    table = replica_table([trial(number, [LOAD], [LAG]) for number in range(1, 31)])
+    assert table is not None
+    shown, more = first_rows(table, 12)
+    assert isinstance(shown, Table)
+    assert (len(shown.rows), more) == (12, "and 18 more in the HTML report")

@@ -14,7 +14,6 @@ from pgdyno.analyse.pairs import Metric, within
 from pgdyno.analyse.price import PriceList
 from pgdyno.audit import RULES, Evidence, Finding, Severity
 from pgdyno.errors import UsageError
-from pgdyno.published import published
 from pgdyno.records import Point
 from pgdyno.report.export import markdown_of
 from pgdyno.report.report_content import Extras, ProbeSamples, digest
@@ -258,7 +257,8 @@ def test_a_trial_of_tpch_has_no_throughput_over_time() -> None:
     run = SampleRun(manifest(plan=plan))
     number = add_trial(run, "pg18", 2, 1, 900).number
     samples = ProbeSamples(1.0, busy(0.25), [])
-    (trial,) = timeline_data(digest(run), {number: samples}, {}, number, Steps(240))["trials"]
+    data = timeline_data(digest(run), {number: samples}, {}, number, Steps(240))
+    (trial,) = json.loads(timeline_json(data))["trials"]
     assert trial["tps"] == trial["p99"] == [None] * 12
     assert trial["cpu"]["user"][3] == 25
     # without the probe there is nothing to show
@@ -324,7 +324,8 @@ def test_published_figures_stand_beside_measured_ones() -> None:
     point = Point(clients=64, workers=64, protocol="extended", scale=100)
     for repeat in (1, 2):
         add_trial(run, "pg18", 64, 30_000 + repeat, 900, repeat=repeat, point=point)
-    text = page_of(run, Extras(published=published("graviton-pgbench"))).text("table")
+    run.manifest.plan["published"] = {"data": "graviton-pgbench"}
+    text = page_of(run, Extras()).text("table")
     assert "64 clients graviton2 30,0" in text
     assert "15,500" in text
 
@@ -347,9 +348,9 @@ def test_markdown_fits_80_columns_and_its_names_break_nothing() -> None:
     text = markdown_of(digest(run), extras_of(run, findings=[finding(Severity.CAUTION, message="x" * 30 + " y" * 60)]))
     assert max(map(len, text.splitlines())) <= 80
     assert text.startswith("**pg18 is faster than pg17 by throughput")
-    assert "- peak throughput: 5,3" in text
+    assert "- Peak throughput: 5,3" in text
     assert "- caution: littles-law: " in text
-    assert "| pg17   |" in text
+    assert "|pg17  |" in text
     struck = markdown_of(digest(run), extras_of(run, findings=[finding(Severity.INVALID)]))
     assert struck.startswith("**NOT VALID:** ~~pg18 is faster")
     evil = sweep((EVIL, "b"), clients=(1, 4), repeats=2)

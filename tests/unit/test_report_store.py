@@ -56,7 +56,7 @@ def test_every_form_can_be_made_of_it(run: RunData) -> None:
     of, extras = judged_run(run)
     print_report(of, console, extras)
     assert isinstance(console.file, io.StringIO)
-    assert "errors: 3 failed" in console.file.getvalue()
+    assert "Errors: 3 failed" in console.file.getvalue()
     assert len(to_csv(run).splitlines()) == 5
     assert '"peak_clients": 4' in to_json(digest(run), NO_EXTRAS)
-    assert to_markdown(run).startswith("| clients |")
+    assert "|clients|" in to_markdown(run)

@@ -10,7 +10,8 @@ import pytest
 from pgdyno.records import Point
 from pgdyno.report.export import to_csv, to_json
 from pgdyno.report.report_content import NO_EXTRAS, digest
-from pgdyno.report.terminal.run_report import report_lines
+from pgdyno.report.terminal.run_report import all_lines
+from pgdyno.report.terminal.summary_file import Layout
 from tests.unit.report_sample import SampleRun, add_failure, render_html, swept, to_markdown
 
 POINTS = [
@@ -27,7 +28,7 @@ def run() -> SampleRun:
 
 
 def test_the_terminal_names_every_parameter_that_varies(run: SampleRun) -> None:
-    text = "\n".join(line.plain for line in report_lines(digest(run), 120))
+    text = "\n".join(line.plain for line in all_lines(digest(run), Layout(120), NO_EXTRAS))
     header = next(line for line in text.splitlines() if "clients" in line and "tps" in line)
     assert header.split()[:3] == ["rate", "work_mem", "clients"]
     assert "250.5" in text
@@ -60,8 +61,8 @@ def test_json_has_them_with_every_point(run: SampleRun) -> None:
 
 
 def test_markdown_has_a_column_each(run: SampleRun) -> None:
-    header = to_markdown(run).splitlines()[0]
-    assert [cell.strip() for cell in header.split("|")[1:4]] == ["rate", "work_mem", "clients"]
+    header = next(line for line in to_markdown(run).splitlines() if line.startswith("|"))
+    assert [cell.strip() for cell in header.split("|")[1:4]] == ["rate", "work\\_mem", "clients"]
 
 
 def test_one_number_of_clients_and_several_settings_are_a_picture_too(tmp_path: Path) -> None:
@@ -75,5 +76,5 @@ def test_workers_that_follow_the_clients_stand_in_the_table_and_split_no_curve()
     points = [Point(clients=clients, workers=clients // 2) for clients in (2, 4, 8)]
     of = digest(swept(points, {"clients": [2, 4, 8], "workers": ["clients / 2"]}))
     assert (len(of.curves), of.parameters) == (1, ("workers",))
-    lines = [line.plain for line in report_lines(of, 120)]
+    lines = [line.plain for line in all_lines(of, Layout(120), NO_EXTRAS)]
     assert any(line.split()[:2] == ["4", "8"] for line in lines)

@@ -1,6 +1,7 @@
 """The terminal output of finished and running runs."""
 
 import io
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -12,7 +13,6 @@ from rich.text import Text
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.plan import Plan, planned_trials
 from pgdyno.records import ErrorCount, Outcome, Point
-from pgdyno.report.answers.answer import answer
 from pgdyno.report.report_content import Extras, digest
 from pgdyno.report.run_events import BytesDone, IntervalEnded, Noted, RowsDone, SetUp, TrialEnded, TrialStarted
 from pgdyno.report.several_runs import arms_of, comparisons_of
@@ -25,7 +25,8 @@ from pgdyno.report.terminal.progress import (
     clock_time,
     live_view,
 )
-from pgdyno.report.terminal.run_report import answer_lines, print_report, report_lines
+from pgdyno.report.terminal.run_report import all_lines, print_report
+from pgdyno.report.terminal.summary_file import Layout
 from pgdyno.report.terminal.text_drawing import Canvas, bar, printable, sparkline
 from pgdyno.store import RunFolder
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, sweep, with_knee
@@ -46,7 +47,7 @@ def texts(run: SampleRun, width: int | None) -> list[Text]:
     """The report with its answer, without the audit."""
     of = digest(run)
     extras = Extras(comparisons=comparisons_of(of), arms=arms_of(of))
-    return [*report_lines(of, width), *answer_lines(answer(of, extras), width)]
+    return all_lines(of, Layout(width), extras)
 
 
 def lines(run: SampleRun, width: int | None) -> list[str]:
@@ -68,20 +69,20 @@ def test_no_line_is_wider_than_the_terminal(targets: tuple[str, ...], width: int
 
 def test_columns_are_aligned_below_names_of_wide_characters() -> None:
     shown = texts(sweep(("pg18", "東京サーバー"), clients=(1, 8)), None)
-    table = [line for line in shown if line.plain.startswith(("target ", "pg18 ", "東京サーバー "))]
+    table = [line for line in shown if re.match("(target|pg18|東京サーバー)  ", line.plain)]
     assert (len(table), len({line.cell_len for line in table})) == (5, 1)
 
 
 def test_80_columns_hold_the_figures_and_a_bar() -> None:
     shown = lines(sweep(), 80)
-    heading = next(line for line in shown if line.startswith("clients"))
-    assert heading.split() == ["clients", "tps", "±", "p50", "p95", "p99", "max", "errors"]
+    heading = next(line for line in shown if line.startswith("clients  "))
+    assert heading.split() == ["clients", "tps", "±", "from", "p50", "p95", "p99", "max", "errors"]
     assert "█" in " ".join(row(shown, "64"))
 
 
 def test_200_columns_hold_more() -> None:
-    heading = next(line for line in lines(sweep(), 200) if line.startswith("clients"))
-    assert {"mean", "by"} <= set(heading.split())
+    heading = next(line for line in lines(sweep(), 200) if line.startswith("clients  "))
+    assert {"mean,", "trials", "second"} <= set(heading.split())
 
 
 def test_several_targets_are_named_in_the_table_and_the_picture() -> None:
@@ -100,8 +101,10 @@ def test_failures_and_warnings_are_told() -> None:
     run = sweep(clients=(1, 4))
     add_failure(run, "pg18", 64, message="too many clients already")
     shown = "\n".join(lines(run, 80))
-    assert "failed: trial 7, pg18, 64 clients: too many clients already" in shown
-    assert "note: no trial finished: no figures (64 clients)" in shown
+    failed = " ".join(shown.partition("Trials that did not finish")[2].split())
+    assert "trial 7, series pg18, point 64 clients, repeat 1, outcome failed" in failed
+    assert "why too many clients already, hint raise max_connections" in failed
+    assert "- No trial finished: no figures: 64 clients." in shown
 
 
 def test_a_run_without_a_result_is_told_too() -> None:
@@ -113,7 +116,7 @@ def test_a_run_without_a_result_is_told_too() -> None:
     to = console(terminal=False)
     print_report(digest(run), to, Extras())
     assert "Noise grade" not in written(to)
-    assert "and 3 more trials that did not finish" in shown
+    assert "and 3 more in the HTML report" in shown
 
 
 def test_a_pipe_gets_whole_plain_lines_without_pictures() -> None:
@@ -124,9 +127,7 @@ def test_a_pipe_gets_whole_plain_lines_without_pictures() -> None:
     assert "\x1b" not in text
     assert not set("█▁⠤┤") & set(text)
     assert "a" * 60 in text
-    assert {"mean", "p50", "p95", "p99", "max"} <= set(
-        next(each for each in text.splitlines() if "clients" in each and "tps" in each).split()
-    )
+    assert "mean, ms  p50, ms  p95, ms  p99, ms  max, ms" in text
 
 
 def test_text_from_outside_cannot_control_the_terminal() -> None:
@@ -138,7 +139,7 @@ def test_text_from_outside_cannot_control_the_terminal() -> None:
 
 
 def test_a_terminal_without_unicode_gets_no_blocks() -> None:
-    shown = "\n".join(line.plain for line in report_lines(digest(sweep()), 80, unicode=False))
+    shown = "\n".join(line.plain for line in all_lines(digest(sweep()), Layout(80, unicode=False), Extras()))
     assert not set("█▁⠤┤") & set(shown)
 
 
@@ -241,8 +242,8 @@ def test_points_of_a_note_are_told_apart_though_names_have_commas() -> None:
         point = Point(clients=2, settings={"jit": jit, "geqo": geqo})
         for repeat in range(1, 1 + (at == 2) + 1):
             add_trial(run, "pg18", 2, 100.0 + repeat, 900, repeat=repeat, seconds=2, point=point)
-    note = next(line for line in lines(run, None) if line.startswith("note: only one trial"))
-    assert note.endswith("(geqo on, jit on, 2 clients; geqo off, jit on, 2 clients)")
+    note = next(line for line in lines(run, None) if line.startswith("- Only one trial"))
+    assert note.endswith(": geqo on, jit on, 2 clients; geqo off, jit on, 2 clients.")
 
 
 def test_80_columns_name_the_whole_point_beside_its_figures() -> None:

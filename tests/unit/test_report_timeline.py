@@ -1,17 +1,17 @@
 """A trial over time in a terminal: drawings that fit, and plain lines where drawings are not visible."""
 
-import re
 from typing import Any
 
 import pytest
 from rich.cells import cell_len
 
-from pgdyno.report.charts.timeline_strips import strip_figures
+from pgdyno.report.sections.over_seconds.timelines import TrialSteps
 from pgdyno.report.terminal.timeline import MOST_PLAIN, steps_for, timeline_lines
 
 
-def trial(steps: int = 12, **more: object) -> dict[str, Any]:
+def trial(steps: int = 12, **more: object) -> TrialSteps:
     made: dict[str, Any] = {
+        "colour": 0,
         "n": 3,
         "name": "pg18, 16 clients, repeat 1",
         "step": 2.0,
@@ -21,7 +21,7 @@ def trial(steps: int = 12, **more: object) -> dict[str, Any]:
         "marks": [[6.0, "checkpoint (time)"]],
         "dips": [[10, 14]],
     }
-    return made | more
+    return TrialSteps(**(made | more))
 
 
 PROBED: dict[str, Any] = {
@@ -87,26 +87,16 @@ def test_a_load_without_a_rate_has_only_what_the_probe_saw() -> None:
     assert not [line for line in lines if "throughput" in line or "p99" in line]
     columns = drawn(None, tps=none, p99=none, **PROBED)[1].split()
     assert columns == ["from,", "s", "active", "CPU,", "%", "WAL,", "MB/s"]
-    titles = [each.title for each in strip_figures(trial(12, colour=0, tps=none, p99=none, **PROBED), 8)]
-    assert not [title for title in titles if "Throughput" in title or "p99" in title]
 
 
 def test_processors_are_not_idle_in_a_step_without_a_sample() -> None:
     cpu = {"user": [50.0] * 6 + [None] + [60.0] * 5, "system": [20.0] * 6 + [None] + [10.0] * 5}
-    titles = [each.title for each in strip_figures(trial(colour=0, cpu=cpu), 8)]
-    assert titles[-1] == "Processors of the host: 70.0 % busy"
     assert "        CPU: 70.0 to 70.0 %" in drawn(80, cpu=cpu)
 
 
-def test_on_paper_steps_without_samples_are_left_empty() -> None:
+def test_steps_without_samples_are_left_empty() -> None:
     none: list[float | None] = [None]
     apart = [5.0] * 5 + none * 4 + [5.0] + none + [5.0]
-    of = trial(12, colour=0, tps=apart, p99=none * 12, waits={"CPU": apart}, wal=apart)
-    for figure in strip_figures(of, 8):
-        shapes = re.findall(r'<path d="M([^"]+)"', figure.wide)
-        assert len(shapes) == 3
-        # also those of one step have a width
-        assert all(len({point.partition(",")[0] for point in re.split("[ Z]", shape) if point}) > 1 for shape in shapes)
     lines = drawn(None, tps=apart, p99=none * 12, waits={"CPU": apart}, marks=[], dips=[])
     assert [line.split()[-1] for line in lines[-7:]] == ["-", "-", "-", "-", "5.00", "-", "5.00"]
 
@@ -117,19 +107,3 @@ def test_without_colours_waits_are_letters() -> None:
     drawn_waits = [line[8:] for line in lines if set(line[8:]) <= set("CL ") and line[6:8] in (" \u2524", " \u2502")]
     assert [row[-1] for row in drawn_waits if row.strip()] == ["L", "L", "L", "C"]
     assert [row[0] for row in drawn_waits if row.strip()][-1] == "C"
-
-
-@pytest.mark.parametrize(
-    ("steps", "hz", "said"),
-    [
-        (1, None, ["n = 1 second", "n = 1 second"]),
-        (1, 10, ["n = 1 second", "n = 1 second, 10 samples"]),
-        (12, 10, ["n = 12 seconds", "n = 12 seconds, 10 samples each"]),
-    ],
-)
-def test_the_size_of_a_sample_has_the_right_number(steps: int, hz: int | None, said: list[str]) -> None:
-    of = trial(
-        steps, step=1.0, warm=0, p99=[None] * steps, marks=[], dips=[], waits={"CPU": [1] * steps}, hz=hz, colour=0
-    )
-    drawn = [figure.wide for figure in strip_figures(of, 2)]
-    assert [re.findall(">(n = [^<]*)<", each) for each in drawn] == [[each] for each in said]

@@ -11,10 +11,12 @@ from pgdyno.commands.show import show
 from pgdyno.errors import UsageError
 from pgdyno.records import Summary
 from pgdyno.report.numbers import NOTHING
-from pgdyno.report.report_content import digest
-from pgdyno.report.report_tables import SWEEP_HEADINGS, sweep_table, text_lines, tpcc_table
+from pgdyno.report.report_content import NO_EXTRAS, digest
+from pgdyno.report.report_tables import SWEEP_HEADINGS, sweep_table, tpcc_table
 from pgdyno.report.sentences import conditions
-from pgdyno.report.terminal.run_report import report_lines
+from pgdyno.report.terminal.block_lines import table_lines
+from pgdyno.report.terminal.run_report import all_lines
+from pgdyno.report.terminal.summary_file import Layout
 from pgdyno.run.engine_figures import statement_counts, tpcc_figures
 from tests.present import present
 from tests.unit.report_sample import SampleRun, render_html, sweep
@@ -69,7 +71,7 @@ def test_a_sweep_has_sysbenchs_columns_and_a_row_a_trial() -> None:
     assert first["qps"] == f"{2000 / trial.summary.measured_s:.2f}"
     assert first["errs"] == str(3 + present(trial.summary.failed))
     assert first["p95"] == f"{(trial.summary.latency_ns.p95 or 0) / 1e6:.2f}"
-    lines = text_lines(table)
+    lines = [line.plain for line in table_lines(table, Layout())[1:]]
     assert lines[0].split() == list(SWEEP_HEADINGS)
     assert len({len(line) for line in lines}) == 1
 
@@ -106,7 +108,7 @@ def test_several_targets_are_named_in_a_sweep() -> None:
 @pytest.mark.parametrize("width", [40, 80, 200, None])
 def test_orders_a_minute_and_limits_are_in_the_terminal(width: int | None) -> None:
     run = with_figures(sweep(clients=(1, 8)), tpcc=tpcc_figures({"tpcc": TPCC}))
-    shown = [line.plain for line in report_lines(digest(run), width)]
+    shown = [line.plain for line in all_lines(digest(run), Layout(width), NO_EXTRAS)]
     if width is not None:
         assert max(len(line) for line in shown) <= width
     text = " ".join(" ".join(shown).split())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.records import CloudGap, CloudRecord, CloudReport, CloudSource, Manifest, NetworkPathRecord
-from pgdyno.report.costs import rent_lines
+from pgdyno.report.costs import rent_table
 from pgdyno.report.full_report import one_trial, report_html
 from pgdyno.store import RunData, RunFolder, load_run
 from pgdyno.store.cloud_metrics import stored_cloud, write_cloud
@@ -72,17 +72,17 @@ def test_it_is_with_the_trial_and_in_sql(run: RunData) -> None:
 
 def test_a_step_has_the_minute_that_it_lies_in_and_a_gap_stays_one(run: RunData) -> None:
     made, _ = one_trial(run, 1, LENGTH_S)
-    assert made["step"] == 1
-    strips = {each["title"].partition(":")[0]: each for each in made["cloud"]}
+    assert made.step == 1
+    strips = {each.title.partition(":")[0]: each for each in made.cloud or ()}
     cpu = strips["Processors (provider's metrics, by the minute)"]
-    assert cpu["lines"]["processors, %"] == [10] * 30 + [50] * 60 + [None] * 60 + [90] * 60 + [20] * 30
-    assert cpu["n"] == "n = 3 minutes"
+    assert cpu.lines["processors, %"] == [10] * 30 + [50] * 60 + [None] * 60 + [90] * 60 + [20] * 30
+    assert cpu.n == "n = 3 minutes"
     sessions = strips["Active sessions (provider's samples)"]
-    assert list(sessions["lines"]) == ["CPU", "WAL"]
-    assert sessions["lines"]["WAL"][5:25] == [0.25] * 5 + [None] * 10 + [0.25] * 5
-    assert (sessions["gaps"], cpu["gaps"]) == ([[10, 20]], [[90, 150]])
+    assert list(sessions.lines) == ["CPU", "WAL"]
+    assert sessions.lines["WAL"][5:25] == [0.25] * 5 + [None] * 10 + [0.25] * 5
+    assert (sessions.gaps, cpu.gaps) == ([[10, 20]], [[90, 150]])
     # no probe looked at the server's counters
-    assert made["marks"] == [[33.0, "checkpoint (time)"]]
+    assert made.marks == [(33.0, "checkpoint (time)")]
     assert "Storage (provider's metrics, by the minute): " in report_html([run])
 
 
@@ -100,8 +100,10 @@ def test_hours_that_were_paid(run: RunData) -> None:
         for end in (10, 11)
     ]
     text = json.dumps({**json.loads(run.manifest.model_dump_json()), "rented": records})
-    (line,) = rent_lines(Manifest.model_validate_json(text), run.trials)
+    table = rent_table(Manifest.model_validate_json(text), run.trials)
     succeeded = run.trials[0].summary.succeeded if run.trials[0].summary else 0
     # two attempts, of half an hour and of one and a half
-    assert line.startswith(f"pg18: db.m7g.large, rented for 2 h: 0.4000 USD; {succeeded:,} transactions")
-    assert f"{1e6 * 0.4 / (succeeded or 1):.3g}"[:4] in line
+    assert table is not None
+    ((*cells, million),) = table.rows
+    assert cells == ["pg18", "db.m7g.large", "2h00m", "0.4000", f"{succeeded:,}"]
+    assert million.startswith(f"{1e6 * 0.4 / (succeeded or 1):.3g}"[:4])

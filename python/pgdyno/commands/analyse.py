@@ -62,15 +62,13 @@ def _analysed(prices: "PriceList | None", limit: "LatencyLimit | None", json: bo
     Raises StoreError.
     """
     from pgdyno.report.analysis import analyse_run, analysis_json, analysis_lines, meets_latency
-    from pgdyno.report.report_content import digest
-    from pgdyno.report.terminal.published import published_lines
     from pgdyno.store import load_run
     from pgdyno.store.object_storage.runs import SUMMARIES, open_run
 
     with open_run(place, SUMMARIES) as folder:
         data = load_run(folder)
         found = analyse_run(data, prices, limit)
-        said = analysis_json(found) if json else [*analysis_lines(found), *published_lines(digest(data))]
+        said = analysis_json(found) if json else [*analysis_lines(found)]
         return said, limit is None or meets_latency(found)
 
 

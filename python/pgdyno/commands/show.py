@@ -49,12 +49,12 @@ def show(
         raise UsageError("--timeline and --trial plot a chart: remove --json, --csv and --layout")
     if forms > 1:
         raise UsageError("--json, --csv and --layout exclude each other: use one")
-    from pgdyno.commands.support.kept_summary import probed_limits
     from pgdyno.records.rate_unit import counts_queries
     from pgdyno.report.export import to_csv, to_json
     from pgdyno.report.full_report import judged_run
     from pgdyno.report.report_content import digest
-    from pgdyno.report.report_tables import sweep_table, text_lines
+    from pgdyno.report.report_tables import sweep_table
+    from pgdyno.report.terminal.block_lines import table_lines
     from pgdyno.report.terminal.run_report import print_report
     from pgdyno.report.translation import current_language, use_language
     from pgdyno.safe_output import print_data
@@ -68,7 +68,8 @@ def show(
         if table is None:
             hint = "remove --layout, which needs a workload with lua or a name such as oltp-read-write"
             raise UsageError(f"run {data.manifest.run} has no trial with sysbench's statement counts", hint=hint)
-        print("\n".join(text_lines(table)))
+        _, *lines = table_lines(table, Layout())
+        print("\n".join(line.plain for line in lines))
     elif json:
         with use_language(current_language(), queries=counts_queries(data.trials)):
             print_data(to_json(*judged_run(data)))
@@ -77,7 +78,7 @@ def show(
     else:
         of, extras = judged_run(data)
         with console.paged():
-            print_report(of, console, extras, probed_limits(data, of))
+            print_report(of, console, extras)
 
 
 def _plot(run: "RunData", number: int | None, console: "Console") -> None:

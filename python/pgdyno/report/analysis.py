@@ -29,19 +29,20 @@ from pgdyno.report.costs import (
     capacity_name,
     capacity_of,
     first_of_rates,
-    price_lines,
-    priced_curves,
-    rent_lines,
     rents,
 )
 from pgdyno.report.report_content import Digest, digest
-from pgdyno.report.report_tables import table_lines
+from pgdyno.report.sections.comparison import published_blocks
+from pgdyno.report.sections.cost import cost_blocks
+from pgdyno.report.sections.section import Block
+from pgdyno.report.terminal.block_lines import block_lines
+from pgdyno.report.terminal.summary_file import Layout
 from pgdyno.report.terminal.text_drawing import printable, sparkline
 from pgdyno.report.translation import gettext, translated
 from pgdyno.units import counted
 
 WIDTH = 78
-"""Columns of the terminal that a table of queries may use, indented by two below the name of one of several runs."""
+"""Columns of the terminal that a table may use, indented by two below the name of one of several runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +123,15 @@ def analysis_lines(found: RunAnalysis) -> Iterator[str]:
         yield from _steady_lines(found)
         yield from _dip_lines(found)
         yield from _endurance_lines(found)
-    for each in query_tables(found.of, at_once=1):
-        yield from (each.caption, *table_lines(each, WIDTH))
+    yield from _texts([*query_tables(found.of, at_once=1)])
     for curve in found.curves:
         yield f"{curve.name}: {usl_words(curve.usl)}"
     yield from _capacity_lines(found)
-    yield from _price_lines(found)
+    yield from _texts([*cost_blocks(found.of, found.prices, found.latency), *published_blocks(found.of)])
+
+
+def _texts(blocks: Sequence[Block]) -> Iterator[str]:
+    yield from (line.plain for line in block_lines(blocks, Layout(WIDTH, unicode=False)))
 
 
 def _steady_lines(found: RunAnalysis) -> Iterator[str]:
@@ -228,12 +232,6 @@ def meets_latency(found: RunAnalysis) -> bool:
     first = first_of_rates(found.of)
     drawn = zip(found.curves, found.of.curves, strict=True)
     return all(curve.capacity is not None for curve, of in drawn if of.series in first)
-
-
-def _price_lines(found: RunAnalysis) -> Iterator[str]:
-    if found.prices is not None:
-        yield from price_lines(priced_curves(found.of, found.prices, found.latency), found.prices)
-    yield from rent_lines(found.of.manifest, found.of.run.trials)
 
 
 def analysis_json(found: RunAnalysis) -> dict[str, Any]:

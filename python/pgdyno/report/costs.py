@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pgdyno.analyse.capacity import Capacity, capacity_at
+from pgdyno.analyse.intervals import Estimate
 from pgdyno.analyse.price import Price, PriceComparison, PriceList, price_of
 from pgdyno.analyse.scaling import ScalingCurve
 from pgdyno.analyse.series import Series, label
@@ -15,19 +16,17 @@ from pgdyno.records.price import LatencyLimit, comparable_prices, latency_limit
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
 from pgdyno.report.report_content import Digest
-from pgdyno.report.report_tables import Table
+from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext
-from pgdyno.units import duration_words, format_duration
+from pgdyno.units import format_duration
 
 
 @dataclass(frozen=True, slots=True)
 class PricedCurve:
     name: str
     target: str
-    clients: int
+    tps: Estimate
     """At its peak."""
-    rate: float | None
-    """The rate of an open loop, which the plan sets: it is no peak."""
     price: Price | None
     """At its peak; None if the price list lacks the target, or nothing succeeded."""
     limit: LatencyLimit | None
@@ -79,55 +78,13 @@ def _priced(of: Digest, curve: ScalingCurve, prices: PriceList, limit: LatencyLi
     return PricedCurve(
         name=of.named[curve.series].name,
         target=target,
-        clients=curve.peak.clients,
-        rate=curve.peak.summary.point.rate,
+        tps=curve.peak.tps,
         price=at_peak,
         limit=limit,
         capacity_name=capacity_name(of, curve.series),
         capacity=capacity,
         at_capacity=at_capacity,
     )
-
-
-def price_lines(curves: Sequence[PricedCurve], prices: PriceList) -> Iterator[str]:
-    """Return a line each, and the date of the prices."""
-    for curve in curves:
-        price = curve.price
-        if curve.target not in prices.target:
-            yield f"{curve.name}: the price list has no target {curve.target}"
-            continue
-        if price is None:
-            yield f"{curve.name}: no transaction succeeded, so throughput has no price"
-            continue
-        yield (
-            f"{curve.name}: {price.total:,.2f} {prices.currency} over {numbers.span_of_years(prices.years)}; "
-            f"at {'the peak' if curve.rate is None else 'its rate'} ({numbers.clients(curve.clients)}) {_each(price)}"
-        )
-        if curve.limit is not None:
-            yield _at_limit(curve, curve.limit)
-    left_out = f"; left out: {', '.join(prices.left_out)}" if prices.left_out else ""
-    source = f", {prices.source}" if prices.source else ""
-    yield f"prices as of {prices.date.isoformat()}{source}{left_out}"
-
-
-def _at_limit(curve: PricedCurve, limit: LatencyLimit) -> str:
-    if curve.capacity is None or curve.at_capacity is None:
-        return f"{curve.capacity_name}: no measured point meets {limit.text}"
-    point = curve.capacity.point.point
-    where = numbers.clients(point.clients) if point.rate is None else f"rate {point.rate:,.10g}"
-    loop = ", closed loop" if curve.capacity.closed_loop else ""
-    return f"{curve.capacity_name}: at {limit.text} ({where}{loop}) {_each(curve.at_capacity)}"
-
-
-def _each(price: Price) -> str:
-    each = _money(price.per_tps, price.per_tps_low, price.per_tps_high)
-    million = _money(price.per_million, price.per_million_low, price.per_million_high)
-    return f"{each} per tps, {million} per million transactions"
-
-
-def _money(value: float, low: float, high: float) -> str:
-    between = "" if low == high else f" ({numbers.rounded(low)} to {numbers.rounded(high)})"
-    return f"{numbers.rounded(value)}{between}"
 
 
 def price_comparison_lines(base: str, other: str, found: Sequence[PriceComparison]) -> Iterator[str]:
@@ -212,21 +169,8 @@ def _source(record: RentRecord) -> str:
     return record.price_source if dated else f"{record.price_source} of {record.price_date}"
 
 
-def rent_lines(manifest: Manifest, trials: Sequence[TrialRecord]) -> Iterator[str]:
-    for each in rents(manifest, trials):
-        paid = "cost unknown" if each.amount is None else f"{each.amount:,.4f} {each.currency}{_by(each)}"
-        million = "" if each.per_million is None else f", {numbers.rounded(each.per_million)} per million transactions"
-        # the generator serves none
-        measured = f"; {each.transactions:,} transactions measured{million}" if each.transactions else ""
-        yield f"{each.target}: {each.instances}, rented for {duration_words(each.hours * 3600)}: {paid}{measured}"
-
-
-def _by(each: Rent) -> str:
-    return f" by {each.prices}" if each.prices else ""
-
-
 def rent_table(manifest: Manifest, trials: Sequence[TrialRecord]) -> Table | None:
-    """Return the same for a report; None if nothing was rented."""
+    """Return what was rented, and what it cost; None if nothing was."""
     found = rents(manifest, trials)
     if not found:
         return None

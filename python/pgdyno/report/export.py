@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -13,28 +14,21 @@ from rich.cells import cell_len
 from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.scaling import ScalingCurve
 from pgdyno.analyse.summary import PointSummary
-from pgdyno.audit import Severity
 from pgdyno.messages import message_json
 from pgdyno.records import Latency, TrialRecord
 from pgdyno.records.rate_unit import rate_unit
 from pgdyno.records.secret_values import masked_plan
 from pgdyno.report import numbers
-from pgdyno.report.answers.answer import answer, answer_json, shows_peak
-from pgdyno.report.answers.comparison import comparison_sentence, comparison_table
-from pgdyno.report.answers.noise import noise_grade
-from pgdyno.report.answers.tpch_figures import queries_json, query_tables
+from pgdyno.report.answers.answer import answer_json
+from pgdyno.report.answers.tpch_figures import queries_json
 from pgdyno.report.report_content import Digest, Extras, notes
-from pgdyno.report.report_tables import PointRow, Table, parameter_heading, peak_statements, point_rows, table_lines
-from pgdyno.report.sections.comparison import settling
-from pgdyno.report.sections.function_shares import function_tables, profile_lines
-from pgdyno.report.sections.key_figures import noise_number, peak_numbers
-from pgdyno.report.sections.likeness import MOST_COMPARED, load_lines, own_loads, short_table, waits_table
-from pgdyno.report.sections.statement_tables import plan_tables
-from pgdyno.report.sections.validity import rule_name
-from pgdyno.report.sentences import conditions
+from pgdyno.report.report_tables import peak_statements
+from pgdyno.report.sections.draft import Draft
+from pgdyno.report.sections.section import Block, Code, Facts, Heading, Items, Paragraph, Reasons, plain
+from pgdyno.report.sections.section_list import report_content
+from pgdyno.report.table import UNSEEN, Table, look_of
 from pgdyno.report.terminal.text_drawing import set_cell, wrapped
-from pgdyno.report.translation import gettext, gettext_each, gettext_noop, translated
-from pgdyno.report.translation import sentence as sentence_of
+from pgdyno.report.translation import gettext, sentence
 from pgdyno.safe_output import json_text
 
 FORMAT = 1
@@ -51,10 +45,10 @@ CSV_HEADER = (
 )  # fmt: skip
 """A test compares this list with `docs/reference/csv.md`."""
 
-CLASSES = 10
-"""Classes of statements of a load from a capture."""
 COLUMNS = 80
 """Width for which Markdown is padded; beyond it, cells are not padded."""
+NAME = 24
+"""Columns of a name that other columns give way to."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -199,136 +193,80 @@ def _point(point: PointSummary) -> dict[str, Any]:
     }
 
 
-def points_markdown(of: Digest) -> str:
-    """Return the same for an analysed run."""
-    headings = [*map(parameter_heading, of.parameters), *gettext_each(*_FIGURES)]
-    table = [headings, *([escaped(cell) for cell in _cells(row)] for row in point_rows(of))]
-    named = len(of.parameters)
-    for name in _DISPENSABLE:
-        if _width(table, 1) <= COLUMNS:
-            break
-        at = table[0].index(gettext(name), named)
-        table = [[*line[:at], *line[at + 1 :]] for line in table]
-    pad = " " if _width(table, 3) <= COLUMNS else ""
-    # the rule of a column of figures is a dash and a colon
-    widths = [max(width, 2) if at >= named else width for at, width in enumerate(_widths(table))]
-    lines = [_markdown_row(table[0], widths, named, pad)]
-    rules = ["-" * width if at < named else "-" * (width - 1) + ":" for at, width in enumerate(widths)]
-    lines += ["|" + "|".join(f"{pad}{rule}{pad}" for rule in rules) + "|"]
-    lines += [_markdown_row(line, widths, named, pad) for line in table[1:]]
-    return "\n".join(lines) + "\n" + _footnotes(of)
-
-
-_FIGURES = (
-    gettext_noop("clients"),
-    "tps",
-    "±",
-    "p50 ms",
-    "p95 ms",
-    "p99 ms",
-    gettext_noop("max ms"),
-    gettext_noop("errors"),
-)
-_DISPENSABLE = ("max ms", "p50 ms", "p95 ms", "errors")
-"""Columns to drop, in this order, if names are long."""
-
-
-def _widths(table: Sequence[Sequence[str]]) -> list[int]:
-    return [max(cell_len(line[at]) for line in table) for at in range(len(table[0]))]
-
-
-def _width(table: Sequence[Sequence[str]], between: int) -> int:
-    widths = _widths(table)
-    return sum(widths) + between * len(widths) + 1
-
-
-def _cells(row: PointRow) -> list[str]:
-    return [*row.names, row.clients, row.tps, row.half, row.p50, row.p95, row.p99, row.max, row.errors]
-
-
-def _markdown_row(cells: Sequence[str], widths: Sequence[int], named: int, pad: str) -> str:
-    padded = [
-        pad + set_cell(cell, width, right=at >= named) + pad
-        for at, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    ]
-    return "|" + "|".join(padded) + "|"
-
-
-def escaped(cell: str) -> str:
-    """Escape a name so that it can break neither the table nor the page."""
-    for character in "\\|<>`*_[]":
-        cell = cell.replace(character, "\\" + character)
-    return " ".join(cell.split())
-
-
-def _footnotes(of: Digest) -> str:
-    lines = []
-    for note in notes(of):
-        where = f" ({escaped('; '.join(note.points))})" if note.points else ""
-        lines += wrapped(f"- {escaped(note.message)}{where}", COLUMNS, "  ")
-    return "\n" + "\n".join(lines) + "\n" if lines else ""
-
-
 def markdown_of(of: Digest, extras: Extras) -> str:
-    """Return verdict, numbers, findings, comparisons, the table of points and its notes."""
-    blocks: list[Sequence[str]] = []
-    said = answer(of, extras)
+    """Return the report as Markdown, the answer first."""
+    content = report_content(Draft(of, extras, brief=True))
+    said = content.draft.said
     text = escaped(said.text)
-    blocks.append(_paragraph(f"**{gettext('NOT VALID:')}** ~~{text}~~" if said.invalid else f"**{text}**"))
-    blocks += [_paragraph(sentence_of(escaped(each))) for each in said.details]
-    if said.table is not None:
-        blocks.append([f"    {line}" for line in table_lines(said.table, COLUMNS - 4)])
-    blocks.append(_paragraph(escaped(conditions(of))))
-    blocks += _own_load(of, extras)
-    told = peak_numbers(of, of.best, extras) if of.best is not None and shows_peak(of, said) else []
-    told += [noise_number(noise_grade(of, said.chief))] if of.points else []
-    blocks.append([line for each in told for line in _number(each.name, each.figure, each.unit, each.about)])
-    blocks.append(list(_findings(extras)))
-    for each in extras.comparisons:
-        blocks.append(_paragraph(escaped(comparison_sentence(each))))
-        if settling(each):
-            blocks.append(_paragraph(sentence_of(escaped(settling(each)))))
-        table = comparison_table(each, COLUMNS - 4, unicode=True) if each.points else []
-        blocks.append([f"    {line}".rstrip() for line in table])
-    blocks += _tables(plan_tables(extras.plan_changes))
-    blocks += _profiles(extras)
-    blocks += _tables(query_tables(of))
-    if of.manifest.scale_factor is None:
-        blocks.append(points_markdown(of).rstrip("\n").split("\n"))
-    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+    claim = f"**{gettext('NOT VALID:')}** ~~{text}~~" if said.invalid else f"**{text}**"
+    head: list[Block] = [*map(sentence, said.details), *([said.table] if said.table is not None else [])]
+    blocks = [*head, content.conditions, Items(content.key_lines()), *content.blocks()]
+    parts = [wrapped(claim, COLUMNS), *map(_markdown, blocks)]
+    return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
 
 
-def _own_load(of: Digest, extras: Extras) -> Iterator[Sequence[str]]:
-    loads = own_loads(of)
-    if loads:
-        yield [line for each in load_lines(of) for line in wrapped(f"- {escaped(each)}", COLUMNS, "  ")]
-        tables = short_table(loads, COLUMNS - 4, CLASSES), waits_table(loads[:MOST_COMPARED], extras.limits)
-        for table in filter(None, tables):
-            yield [escaped(table.caption), "", *(f"    {line}" for line in table_lines(table, COLUMNS - 4))]
+def _markdown(block: Block) -> list[str]:
+    """Return a block as Markdown; nothing of a chart, or of what a page unfolds on request."""
+    match block:
+        case Table():
+            return [*([*wrapped(escaped(block.caption), COLUMNS), ""] if block.caption else []), *_table(block)]
+        case Paragraph(text) | (str() as text):
+            return wrapped(escaped(text), COLUMNS)
+        case Heading(text):
+            return [f"### {escaped(text)}"]
+        case Items(lines):
+            return _list(lines)
+        case Reasons(rows):
+            return _list(f"{row.word}: {row.name}: {row.message}" for row in rows)
+        case Facts(facts):
+            return _list(f"{name}: {value}" for name, value in facts)
+        case Code(text):
+            return [f"    {line}" for line in text.splitlines()]
+    return []
 
 
-def _profiles(extras: Extras) -> Iterator[Sequence[str]]:
-    yield [line for each in profile_lines(extras.profiles) for line in wrapped(f"- {escaped(each)}", COLUMNS, "  ")]
-    yield from _tables(function_tables(extras.profiles))
+def _list(lines: Iterable[str]) -> list[str]:
+    return [line for each in lines for line in wrapped(f"- {escaped(each)}", COLUMNS, "  ")]
 
 
-def _tables(tables: Iterable[Table]) -> Iterator[Sequence[str]]:
-    for table in tables:
-        yield [*_paragraph(escaped(table.caption)), "", *(f"    {line}" for line in table_lines(table, COLUMNS - 4))]
+def _table(of: Table) -> list[str]:
+    """Return the table in columns, of which it may leave out some; as a list of sentences if it is too wide."""
+    shown = of.shown(pictures=False).fitting(lambda each: _width(each, 1, NAME) <= COLUMNS)
+    if not of.ranks and _width(shown, 1) > COLUMNS:
+        return _list(of.sentences())
+    pad = " " if _width(shown, 3) <= COLUMNS else ""
+    is_right = [
+        at >= shown.text_columns and "words" not in look for at, look in enumerate(map(look_of, shown.headings))
+    ]
+    # the rule of a column of figures is a dash and a colon
+    widths = [max(width, 2) if right else width for width, right in zip(_widths(shown), is_right, strict=True)]
+    heading, *rows = _rows(shown)
+    rules = ["-" * (width - 1) + (":" if right else "-") for width, right in zip(widths, is_right, strict=True)]
+    lines = []
+    for row in (heading, rules, *rows):
+        cells = (set_cell(cell, width, right=right) for cell, width, right in zip(row, widths, is_right, strict=True))
+        lines.append(f"|{pad}{f'{pad}|{pad}'.join(cells)}{pad}|")
+    return lines
 
 
-def _number(name: str, figure: str, unit: str, about: str) -> list[str]:
-    text = f"- {name}: {escaped(figure)}{' ' if unit else ''}{unit} ({escaped(about)})"
-    return wrapped(text, COLUMNS, "  ")
+def _rows(table: Table) -> list[list[str]]:
+    headings = ["" if look_of(each) == UNSEEN else escaped(each) for each in table.headings]
+    return [headings, *([escaped(cell) for cell in row] for row in table.rows)]
 
 
-def _findings(extras: Extras) -> Iterator[str]:
-    for each in extras.findings or ():
-        if each.checked and each.severity is not Severity.NOTE:
-            words = escaped(translated(each.translatable_message))
-            text = f"- {gettext(each.severity.value)}: {escaped(rule_name(each.rule))}: {words}"
-            yield from wrapped(text, COLUMNS, "  ")
+def _widths(table: Table, most: int = sys.maxsize) -> list[int]:
+    """Return the width of each column, of names at most `most`."""
+    widths = [max(map(cell_len, column)) for column in zip(*_rows(table), strict=True)]
+    return [min(width, most) if at < table.text_columns else width for at, width in enumerate(widths)]
 
 
-def _paragraph(text: str) -> list[str]:
-    return wrapped(text, COLUMNS)
+def _width(table: Table, between: int, most: int = sys.maxsize) -> int:
+    return sum(_widths(table, most)) + between * len(table.headings) + 1
+
+
+def escaped(text: str) -> str:
+    """Escape a text so that it can break neither the table nor the page."""
+    text = plain(text)
+    for character in "\\|<>`*_[]":
+        text = text.replace(character, "\\" + character)
+    return " ".join(text.split())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TypeVar
 
 from pgdyno.analyse.comparison import Comparison, compare
 from pgdyno.analyse.over_time.dips import Dip, trial_dips
@@ -39,10 +39,12 @@ from pgdyno.report.report_content import (
     digest,
     median_trial,
 )
+from pgdyno.report.sections.draft import Draft
 from pgdyno.report.sections.likeness import own_loads
 from pgdyno.report.sections.over_seconds.cloud_metrics import rented_count
 from pgdyno.report.sections.over_seconds.dips import MOST_DIPS, costliest
-from pgdyno.report.sections.over_seconds.timelines import Steps, trial_data
+from pgdyno.report.sections.over_seconds.timelines import Steps, TrialSteps, trial_data
+from pgdyno.report.sections.section_list import Content, report_content
 from pgdyno.report.several_runs import (
     Together,
     arms_between,
@@ -52,12 +54,12 @@ from pgdyno.report.several_runs import (
     target_names,
     with_confounders,
 )
-from pgdyno.report.terminal.published import asked_for
 from pgdyno.report.translation import Language, use_language
 from pgdyno.safe_output import visible
 from pgdyno.store import RunData
 from pgdyno.store.cloud_metrics import cloud_series
 from pgdyno.store.probe_queries import (
+    ProbeAverages,
     ProcessSum,
     SeriesStep,
     ServerStatementSum,
@@ -71,9 +73,6 @@ from pgdyno.store.probe_queries import (
     wait_steps,
 )
 from pgdyno.store.profiles import read_profile
-
-if TYPE_CHECKING:
-    from pgdyno.report.html import Content
 
 _Sum = TypeVar("_Sum", ProcessSum, TableSum, ServerStatementSum)
 MOST_PROBED = 300
@@ -90,7 +89,7 @@ class WholeReport:
     language: Language
 
     def html(self) -> str:
-        # templates and charts are loaded where a page is wanted: a run in the terminal needs neither
+        # templates are loaded where a page is wanted: a run in the terminal needs none
         from pgdyno.report.html import render_content
 
         with without_collector(), use_language(self.language, queries=counts_queries(self.of.run.trials)):
@@ -105,13 +104,11 @@ def whole_report(
     runs: Sequence[RunData], prices: PriceList | None = None, language: Language = Language.ENGLISH
 ) -> WholeReport:
     """Return the report of one run, or of several with the first as the baseline. Raises StoreError and UsageError."""
-    from pgdyno.report.html import report_content
-
     trials = [trial for run in runs for trial in run.trials]
     with without_collector(), use_language(language, queries=counts_queries(trials)):
         of, extras = everything(runs, prices)
         location = ", ".join(run.folder.location for run in runs)
-        return WholeReport(of, extras, report_content(of, location, extras), language)
+        return WholeReport(of, extras, report_content(Draft(of, extras, location)), language)
 
 
 def report_html(runs: Sequence[RunData]) -> str:
@@ -162,23 +159,13 @@ def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tupl
     subjects = [Subject(run, _courses(of, own, at), _own_prices(prices, named[at])) for at, run in enumerate(gathered)]
     dips = {shown: subjects[at].dips[number] for shown, (at, number) in own.items() if number in subjects[at].dips}
     seen = _seen(of, dips)
-    peaks = {median_trial(of, curve.peak.summary).number for curve in of.curves}
-    peaks |= {load.trial.number for load in own_loads(of)}
     return of, replace(
         _extras(of, gathered, source, subjects, prices),
-        published=asked_for(gathered[0].manifest),
         probe_samples=probe_samples_of(gathered, steps, seen),
         processes=_at_peak(of, source, process_sums),
         tables=_at_peak(of, source, table_sums),
         server_statements=_at_peak(of, source, server_statement_sums),
         differences=_differences(gathered),
-        limits={
-            shown: each
-            for at, run in enumerate(runs)
-            for each in probe_averages(run, {own[peak][1] for peak in peaks if own[peak][0] == at})
-            for shown in peaks
-            if own[shown] == (at, each.trial)
-        },
         explained={
             shown: subjects[at].explained[number]
             for shown, (at, number) in own.items()
@@ -208,9 +195,22 @@ def _extras(
         apart=[other.manifest.run for other in runs[1:] if _is_apart(runs[0], other)],
         prices=prices or _planned_prices(runs, source),
         long_trials=_long_trials(of, runs),
+        limits=_limits(of, runs),
         profiles=list(_profiles(of, runs)),
         plan_changes=_plan_changes(of, runs),
     )
+
+
+def _limits(of: Digest, runs: Sequence[Gathered]) -> dict[int, ProbeAverages]:
+    own = _own_numbers(runs)
+    shown = {median_trial(of, point).number for point in of.points if point.finished}
+    shown |= {load.trial.number for load in own_loads(of)}
+    numbers = {own[number]: number for number in shown}
+    return {
+        numbers[at, each.trial]: each
+        for at, run in enumerate(runs)
+        for each in probe_averages(run.run, {number for of_run, number in numbers if of_run == at})
+    }
 
 
 def _profiles(of: Digest, runs: Sequence[Gathered]) -> Iterator[ArmProfile]:
@@ -395,7 +395,7 @@ def _differences(runs: Sequence[Gathered]) -> list[Difference]:
     return without_alike(comparable(first, other), sides_of(runs[0], runs[1]))
 
 
-def one_trial(run: RunData, number: int | None, most: int) -> tuple[dict[str, Any], int | None]:
+def one_trial(run: RunData, number: int | None, most: int) -> tuple[TrialSteps, int | None]:
     """Return trial `number`, by default the median one of the highest peak, in at most `most` steps; and the host's
     processors.
 

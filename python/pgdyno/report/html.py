@@ -9,40 +9,21 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from pgdyno.report import sentences
-from pgdyno.report.answers.answer import shows_peak
-from pgdyno.report.answers.noise import noise_grade
 from pgdyno.report.charts import palette
 from pgdyno.report.charts.palette import Theme
-from pgdyno.report.report_content import Digest, Extras
-from pgdyno.report.sections.draft import Draft
-from pgdyno.report.sections.key_figures import BigNumber, noise_number, peak_numbers
-from pgdyno.report.sections.section import FilledSection
-from pgdyno.report.sections.section_list import filled_sections
+from pgdyno.report.sections.section_list import Content
 from pgdyno.report.translation import Language, capital, current_language, gettext, ngettext, sentence
 
 _KEPT_TOGETHER = re.compile(
     r"(?<=\d) (?=%|(?:clients?|ms|tps|cores?|trials?|workers?)\b)|(?<=\bn) (?==)|(?<=\bn =) (?=\d)"
 )
 """Spaces of a heading at which a line must not break: between a figure and its unit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Content:
-    """A report that is to be written: what its first screen shows, and its sections."""
-
-    draft: Draft
-    conditions: str
-    numbers: Sequence[BigNumber]
-    sections: Sequence[FilledSection]
 
 
 def render_content(content: Content) -> str:
@@ -69,15 +50,6 @@ def render_content(content: Content) -> str:
             sections=content.sections,
         )
     )
-
-
-def report_content(of: Digest, location: str, extras: Extras) -> Content:
-    """Return the content of every section."""
-    draft = Draft(of, extras, location)
-    numbers = peak_numbers(of, of.best, extras) if of.best is not None and shows_peak(of, draft.said) else []
-    if of.points:
-        numbers.insert(2, noise_number(noise_grade(of, draft.said.chief)))
-    return Content(draft, sentences.conditions(of), numbers, filled_sections(draft))
 
 
 def policy(style: str, script: str) -> str:

@@ -16,7 +16,6 @@ from pgdyno.analyse.summary import PointSummary, summarise
 from pgdyno.audit import Finding
 from pgdyno.fingerprint import Difference
 from pgdyno.messages import Message
-from pgdyno.published import Published
 from pgdyno.records import Manifest, Outcome, ProfileRecord, TargetRecord, TrialRecord
 from pgdyno.records.manifest import MOST_NOTES, beginning
 from pgdyno.report import numbers
@@ -234,7 +233,6 @@ class Extras:
     """Settings that only some targets changed, to the default of the others."""
     apart: Sequence[str] = ()
     """Runs that have no point in common with the first: they are shown, and not compared."""
-    published: Published | None = None
     prices: PriceList | None = None
     probe_samples: Mapping[int, ProbeSamples] = field(default_factory=dict)
     """By trial; those with a probe."""

@@ -8,80 +8,17 @@ A row is a trial: percentiles of several are not averaged.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-
-from rich.cells import cell_len
 
 from pgdyno.analyse.series import heading, text
 from pgdyno.analyse.summary import PointSummary, losses_of
 from pgdyno.records import StatementCounts, Summary, TpccFigures, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest
-from pgdyno.report.terminal.text_drawing import set_cell, wrapped
+from pgdyno.report.table import Cell, Table
 from pgdyno.report.translation import gettext, gettext_each
 from pgdyno.store.trial_tables import StatementRow
 
 PERCENTILES = ("p50, ms", "p95, ms", "p99, ms")
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Text in rows; the heading of a column has the unit."""
-
-    caption: str
-    headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    text_columns: int = 1
-    """The first columns, which name the row; the rest are figures."""
-
-
-@dataclass(frozen=True, slots=True)
-class PointRow:
-    point: PointSummary
-    names: tuple[str, ...]
-    """Values of the parameters that vary, in order."""
-    clients: str
-    mark: str
-    """`peak`, `knee`, `peak, knee`, or empty."""
-    tps: str
-    half: str
-    mean: str
-    p50: str
-    p95: str
-    p99: str
-    max: str
-    errors: str
-    trials: str
-    """Finished ones; `2 of 3` if some did not finish, `6 on 3 instances` of a target of several."""
-
-
-def point_rows(of: Digest) -> list[PointRow]:
-    """Return a row per point, in the order of the digest."""
-    return [_point_row(of, point) for point in of.points]
-
-
-def _point_row(of: Digest, point: PointSummary) -> PointRow:
-    latency, finished = point.latency, len(point.finished)
-    trials = (
-        gettext("{count} of {all}", count=finished, all=finished + len(point.failed)) if point.failed else str(finished)
-    )
-    if point.tps is not None and point.tps.instances > 1:
-        trials = gettext("{trials} on {count} instances", trials=trials, count=point.tps.instances)
-    return PointRow(
-        point=point,
-        names=parameter_cells(point, of.parameters),
-        clients=numbers.format_count(point.clients or None),
-        mark=mark(of, point),
-        tps=numbers.estimate(point.tps),
-        half=numbers.half(point.tps),
-        mean=numbers.ms(latency.mean_ns if latency is not None else None),
-        p50=numbers.ms(latency.p50_ns if latency is not None else None),
-        p95=numbers.ms(latency.p95_ns if latency is not None else None),
-        p99=numbers.ms(latency.p99_ns if latency is not None else None),
-        max=numbers.ms(latency.max_ns if latency is not None else None),
-        errors=numbers.format_count(point.losses.errors if finished else None),
-        trials=trials,
-    )
 
 
 def parameter_heading(name: str) -> str:
@@ -263,7 +200,8 @@ def _tpcc_cells(figures: TpccFigures) -> Iterable[str]:
     for rate in (figures.server_nopm, figures.nopm, figures.server_tpm, figures.tpm):
         yield numbers.NOTHING if rate is None else f"{rate:,.0f}"
     for one in figures.types:
-        yield numbers.ms(one.p90_ns) + (gettext(" ABOVE") if one.is_within is False else "")
+        is_above = one.is_within is False
+        yield Cell(numbers.ms(one.p90_ns) + (gettext(" ABOVE") if is_above else ""), "amber" if is_above else "")
 
 
 def _in_order(of: Digest, trials: Sequence[TrialRecord]) -> list[TrialRecord]:
@@ -278,29 +216,3 @@ def _name_headings(of: Digest) -> tuple[str, ...]:
 
 def _names(of: Digest, trial: TrialRecord) -> tuple[str, ...]:
     return (of.trial_name(trial),) if _name_headings(of) else ()
-
-
-def text_lines(table: Table) -> list[str]:
-    """Return the table as text: names to the left, figures to the right, in columns as wide as they need."""
-    rows = (table.headings, *table.rows)
-    widths = [max(cell_len(row[at]) for row in rows) for at in range(len(table.headings))]
-    return ["  ".join(_padded(row, widths, table.text_columns)).rstrip() for row in rows]
-
-
-def _padded(row: Sequence[str], widths: Sequence[int], text_columns: int) -> Iterable[str]:
-    for at, (cell, width) in enumerate(zip(row, widths, strict=True)):
-        yield set_cell(cell, width, right=at >= text_columns)
-
-
-def sentences(table: Table) -> list[str]:
-    """Return a line per row, with the headings in it, for a table that is too wide."""
-    pairs = [zip(table.headings, row, strict=True) for row in table.rows]
-    return [", ".join(f"{heading} {cell}" for heading, cell in row) for row in pairs]
-
-
-def table_lines(table: Table, width: int) -> list[str]:
-    """Return the table as text of at most `width` columns: its rows, or sentences if these are too wide."""
-    rows = text_lines(table)
-    if max(cell_len(row) for row in rows) <= width:
-        return rows
-    return [line for each in sentences(table) for line in wrapped(each, width, "  ")]

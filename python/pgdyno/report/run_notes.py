@@ -1,12 +1,9 @@
-"""Short sections in lines: events, preparation, audit findings, searches, standbys."""
+"""What happened while a run measured: events, preparation, searches, standbys."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-from rich.cells import cell_len
-
-from pgdyno.audit import Finding, Severity
 from pgdyno.records import (
     EventOutcome,
     EventRecord,
@@ -18,9 +15,8 @@ from pgdyno.records import (
     TrialRecord,
 )
 from pgdyno.report import numbers
-from pgdyno.report.report_tables import Table
-from pgdyno.report.terminal.text_drawing import set_cell
-from pgdyno.report.translation import gettext, gettext_each, gettext_noop, ngettext, translated
+from pgdyno.report.table import Table
+from pgdyno.report.translation import gettext, gettext_each, ngettext, translated
 from pgdyno.units import duration_words
 
 
@@ -130,21 +126,6 @@ def _short(seconds: float) -> str:
     return duration_words(round(seconds, 1))
 
 
-STYLES = {Severity.INVALID: "bold red", Severity.CAUTION: "yellow"}
-"""Notes are shown only by `pgdyno audit`."""
-
-
-def finding_lines(findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:
-    """Return style and text of each line, an empty one first; nothing if all is well."""
-    heavy = [finding for finding in findings if finding.checked and finding.severity in STYLES]
-    if not heavy:
-        return
-    yield "", ""
-    for finding in heavy:
-        yield STYLES[finding.severity], f"{finding.severity}: {finding.rule}: {finding.message}"
-    yield "dim", "pgdyno audit shows the evidence"
-
-
 def search_lines(manifest: Manifest) -> list[str]:
     """Return a line for each search of a run; empty without one, and while it runs."""
     several = len(manifest.search) > 1
@@ -157,12 +138,6 @@ def search_lines(manifest: Manifest) -> list[str]:
         line = f"{', '.join(where)}: {found}" if several else found
         lines.append(f"{line} ({numbers.trials(each.trials)})")
     return lines
-
-
-CAPTION = gettext_noop("Standbys during each trial; largest replay lag, in kB and ms")
-TEXT_COLUMNS = 2
-MOST_LINES = 12
-"""Limit in a terminal; the HTML report has all."""
 
 
 def replica_table(trials: Sequence[TrialRecord]) -> Table | None:
@@ -180,28 +155,8 @@ def replica_table(trials: Sequence[TrialRecord]) -> Table | None:
         *("tps", "p50, ms", "p99, ms"),
         *gettext_each("failed", "behind, kB", "lag, ms", "active", "top wait"),
     )
-    return Table(gettext(CAPTION), headings, tuple(rows), TEXT_COLUMNS) if rows else None
-
-
-def replica_lines(trials: Sequence[TrialRecord]) -> list[str]:
-    """Return the first of the rows for a terminal; empty without standbys."""
-    table = replica_table(trials)
-    if table is None:
-        return []
-    # 80 columns have no room for their waits
-    headings, *shown = [row[:-1] for row in (table.headings, *table.rows[:MOST_LINES])]
-    widths = [max(map(cell_len, column)) for column in zip(headings, *shown, strict=True)]
-    lines = [f"{table.caption}:", *(_padded(row, widths) for row in (headings, *shown))]
-    more = len(table.rows) - len(shown)
-    return [*lines, f"{more} more in the HTML report"] if more else lines
-
-
-def _padded(row: Sequence[str], widths: Sequence[int]) -> str:
-    cells = [
-        set_cell(cell, width, right=at >= TEXT_COLUMNS)
-        for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-    ]
-    return " ".join(cells).rstrip()
+    caption = gettext("Standbys during each trial; largest replay lag, in kB and ms")
+    return Table(caption, headings, tuple(rows), 2, (0,) * 9 + (1, 2)) if rows else None
 
 
 def _load(load: ReplicaFigures | None) -> tuple[str, ...]:

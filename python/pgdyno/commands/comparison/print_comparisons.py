@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from rich.cells import cell_len
+from rich.text import Text
 
 from pgdyno.analyse.comparison import Comparison
 from pgdyno.analyse.gate import Gate, GateVerdict
@@ -13,14 +14,16 @@ from pgdyno.analyse.noise_floor import NoiseFloor
 from pgdyno.commands.comparison.compared_runs import ComparedRuns
 from pgdyno.console import Console
 from pgdyno.messages import Message
-from pgdyno.report.answers.comparison import comparison_lines, confounded_line, noise_lines, stopping_line
+from pgdyno.report.answers.comparison import comparison_lines, confounded_line, noise_blocks, stopping_line
 from pgdyno.report.answers.comparison_export import comparison_json, noise_json
 from pgdyno.report.answers.gate_export import gate_verdict_words, gate_words, power_line
 from pgdyno.report.answers.noise import gate_noise
 from pgdyno.report.answers.refusal import Reason, reason_lines, reasons_json, refusal_headline, refusal_lines
 from pgdyno.report.costs import price_basis_line, price_comparison_lines
-from pgdyno.report.report_tables import table_lines
+from pgdyno.report.sections.comparison import compared_table
 from pgdyno.report.sections.statement_tables import plan_tables
+from pgdyno.report.terminal.block_lines import block_lines
+from pgdyno.report.terminal.summary_file import Layout, print_lines
 from pgdyno.report.terminal.text_drawing import wrapped
 from pgdyno.safe_output import print_json
 
@@ -46,11 +49,8 @@ def print_comparisons(
         lists = None if runs is None else runs.price_lists(comparison)
         if lists is not None:
             _print_wrapped(price_basis_line(*lists), console)
-    for table in [] if runs is None else plan_tables(runs.changed_plans()):
-        console.print()
-        _print_wrapped(table.caption, console)
-        for line in table_lines(table, min(max(console.width, NARROWEST), WIDEST)):
-            console.print(line, soft_wrap=True)
+    if runs is not None:
+        print_lines(block_lines(plan_tables(runs.changed_plans()), _layout(console)), console)
     _print_notes([*_warnings(comparisons), *notes], console, _confounders(comparisons))
 
 
@@ -81,10 +81,17 @@ def _print_comparison(comparison: Comparison, console: Console, *, first: bool, 
     confounded = confounded_line(comparison)
     if confounded is not None:
         _print_wrapped(confounded, console, "bold yellow", width)
-    for at, line in enumerate(comparison_lines(comparison, width, unicode=_unicode(console))):
+    for at, line in enumerate(comparison_lines(comparison)):
         style = ("strike" if struck else "bold") if at == 0 else ""
         # terminals that cannot strike through still show the lines above
         _print_wrapped(line, console, style, width)
+    if comparison.points:
+        table = replace(compared_table(comparison, plots=True), caption="")
+        print_lines(block_lines([table], _layout(console)), console)
+
+
+def _layout(console: Console) -> Layout:
+    return Layout(min(max(console.width, NARROWEST), WIDEST), Layout.of(console).unicode)
 
 
 def _warnings(comparisons: Sequence[Comparison]) -> list[str]:
@@ -98,8 +105,11 @@ def print_noise(floors: Sequence[NoiseFloor], reasons: Sequence[Reason], *, json
     console = Console()
     _print_reasons(reasons, console)
     for each in floors:
-        for at, line in enumerate(noise_lines(each)):
-            _print_wrapped(line, console, "bold" if at == 0 else "")
+        for at, block in enumerate(noise_blocks(each)):
+            if isinstance(block, str):
+                _print_wrapped(block, console, "bold" if at == 0 else "")
+            else:
+                print_lines([*block_lines([block], _layout(console)), Text("")], console)
     _print_notes(list(dict.fromkeys(str(warning) for each in floors for warning in each.warnings)), console)
 
 
@@ -133,7 +143,3 @@ def _print_wrapped(text: str, console: Console, style: str = "", width: int | No
     room = width if width is not None and console.is_terminal else console.room
     for line in wrapped(text, room) if cell_len(text) > room else [text]:
         console.print(line, style=style, soft_wrap=True)
-
-
-def _unicode(console: Console) -> bool:
-    return console.encoding.lower().replace("-", "").startswith("utf")

@@ -37,10 +37,10 @@ from pgdyno.report.answers.rates import (
 from pgdyno.report.answers.searches import cheapest_table, cheapest_text, settings_table, settings_text
 from pgdyno.report.answers.tpch_figures import figures_sentences
 from pgdyno.report.report_content import Digest, Extras
-from pgdyno.report.report_tables import Table
 from pgdyno.report.run_notes import search_lines
 from pgdyno.report.sections.comparison import settling
 from pgdyno.report.sections.key_figures import curve_price
+from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext, listed, ngettext, sentence, translated
 
 MOST_OTHERS = 8

@@ -1,12 +1,9 @@
-"""A comparison for people: a sentence first, then a line per point with a plot of its interval."""
+"""A comparison for people, in sentences."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-
-from rich.cells import cell_len
 
 from pgdyno.analyse.comparison import Comparison, PointComparison, Verdict, few_pairs
 from pgdyno.analyse.intervals import Interval
@@ -14,28 +11,19 @@ from pgdyno.analyse.noise_floor import EFFECTS, NoiseFloor, pairs_for
 from pgdyno.analyse.pairs import VERSION
 from pgdyno.analyse.series import heading
 from pgdyno.report import numbers
-from pgdyno.report.terminal.forest_plot import ASCII, UNICODE, Forest
-from pgdyno.report.terminal.text_drawing import cut, printable
-from pgdyno.report.translation import gettext, gettext_each, gettext_noop, listed, ngettext, translated
+from pgdyno.report.table import Table
+from pgdyno.report.terminal.text_drawing import printable
+from pgdyno.report.translation import gettext, gettext_noop, listed, ngettext, translated
 from pgdyno.units import counted
 
-LABEL = 22
-COLUMNS = 80
-"""Width of the table of a noise floor."""
-WITH_FIGURES = 100
-"""Width from which on the two figures are shown next to the interval."""
-NARROWEST_PLOT, WIDEST_PLOT = 8, 40
 UNSETTLED_SHOWN = 5
 MOST_PERCENT = 10_000
 """Larger changes are only noise, of too few trials of a load that hardly ran."""
 
 
-def comparison_lines(of: Comparison, width: int, *, unicode: bool = True) -> list[str]:
-    """Return the comparison: sentences are not wrapped yet, the table fits `width`."""
-    sentences = [comparison_sentence(of), *point_counts(of), *_unsettled(of)]
-    table = comparison_table(of, width, unicode=unicode) if of.points else []
-    after = ["", *sentences[2:]] if sentences[2:] else []
-    return [sentences[0], *sentences[1:2], "", *table, *after] if table else sentences
+def comparison_lines(of: Comparison) -> list[str]:
+    """Return the comparison in sentences, the verdict first."""
+    return [comparison_sentence(of), *point_counts(of), *_unsettled(of)]
 
 
 def comparison_sentence(of: Comparison) -> str:
@@ -146,64 +134,34 @@ _VERDICTS = {
 }
 
 
-def comparison_table(of: Comparison, width: int, *, unicode: bool = True) -> list[str]:
-    """Return headings and a line per point: change, interval, pairs, plot, verdict; the figures too if there is
-    room.
-    """
-    figures = width >= WITH_FIGURES
-    rows = [_cells(point, of, figures=figures) for point in of.points]
-    names = (_cut(of.base, 14), _cut(of.other, 14)) if figures else ()
-    headings = [gettext("point"), *names, *gettext_each("change", "interval"), "n"]
-    if figures and of.metric.is_latency:
-        headings[1:3] = [f"{heading} ms" for heading in headings[1:3]]
-    widths = [max(cell_len(row[at]) for row in [headings, *rows]) for at in range(len(headings))]
-    verdicts = max(cell_len(gettext(point.verdict.value)) for point in of.points) if of.points else 0
-    room = width - sum(widths) - 2 * len(widths) - 2 - verdicts
-    intervals = [point.interval for point in of.points if point.interval is not None]
-    forest = None
-    if room >= NARROWEST_PLOT:
-        glyphs = UNICODE if unicode else ASCII
-        forest = Forest.of(intervals, math.log1p(of.delta), min(room, WIDEST_PLOT), glyphs)
-    lines = [_line(headings, widths)]
-    for point, row in zip(of.points, rows, strict=True):
-        plot = [forest.line(point.interval)] if forest else []
-        lines.append("  ".join([_line(row, widths), *plot, gettext(point.verdict.value)]))
-    if forest:
-        edges = gettext(
-            "{zero} no difference, {edge} ±{delta}",
-            zero=glyphs.zero,
-            edge=glyphs.edge,
-            delta=percent(of.delta, plus=False),
-        )
-        lines.append(" " * (sum(widths) + 2 * len(widths)) + edges)
-    return lines
-
-
-def noise_lines(of: NoiseFloor) -> list[str]:
+def noise_blocks(of: NoiseFloor) -> list[str | Table]:
     if not of.points:
         return [f"{of.base} and {of.other} have too few pairs to estimate the noise"]
     refused = of.refusal
     if refused is None:
         floor, delta = percent(of.floor, plus=False), percent(of.delta, plus=False)
         first = f"Noise floor: two equal arms differ by at most {floor} on this set-up"
-        lines = [f"{first}; differences within ±{delta} count as none"]
+        blocks: list[str | Table] = [f"{first}; differences within ±{delta} count as none"]
     else:
-        lines = [f"Not usable as a noise floor: {refused.why}", f"remedy: {refused.remedy}"]
-    lines.append("")
-    rows = [["point", "difference", "interval", "one pair varies by", "pairs"]]
-    for point in of.points:
-        spread = f"{percent(point.spread, plus=False)} ({_to(point.spread_low, point.spread_high)})"
-        change = percent(math.expm1(point.interval.mean))
-        rows.append([_cut(str(point.label), LABEL), change, low_to_high(point.interval), spread, str(point.pairs)])
-    widths = [max(cell_len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    widths[0] -= max(sum(widths) + 2 * len(widths) - 2 - COLUMNS, 0)
-    lines += [_line([_cut(row[0], widths[0]), *row[1:]], widths) for row in rows]
+        blocks = [f"Not usable as a noise floor: {refused.why}", f"remedy: {refused.remedy}"]
+    rows = tuple(
+        (
+            str(point.label),
+            percent(math.expm1(point.interval.mean)),
+            low_to_high(point.interval),
+            f"{percent(point.spread, plus=False)} ({_to(point.spread_low, point.spread_high)})",
+            str(point.pairs),
+        )
+        for point in of.points
+    )
+    headings = ("point", "difference", "interval", "one pair varies by", "pairs")
+    blocks.append(Table("", headings, rows, 1, (0,) * len(headings)))
     worst = max(of.points, key=lambda point: point.spread)
     needs = [(effect, pairs_for(effect, worst.planning_spread, of.delta)) for effect in EFFECTS if effect > of.delta]
     words = [f"{percent(effect, plus=False)}: {pairs or 'over 1,000'}" for effect, pairs in needs]
     if words and refused is None:
-        lines += ["", f"Pairs needed to find a true difference with a chance of 80 %: {', '.join(words)}"]
-    return lines
+        blocks.append(f"Pairs needed to find a true difference with a chance of 80 %: {', '.join(words)}")
+    return blocks
 
 
 def percent(ratio: float, *, plus: bool = True) -> str:
@@ -288,26 +246,3 @@ def new_run_words(point: PointComparison, pairs: int | None, instances: int | No
         "chance of 80 %",
         count=f"{pairs:,}",
     )
-
-
-def _cells(point: PointComparison, of: Comparison, *, figures: bool) -> list[str]:
-    interval = low_to_high(point.interval) if point.interval is not None else numbers.NOTHING
-    change = percent(point.change) if math.isfinite(point.change) else numbers.NOTHING
-    cells = [_cut(translated(point.label), LABEL)]
-    if figures:
-        show = numbers.ms if of.metric.is_latency else numbers.rounded
-        cells += [show(point.base), show(point.other)]
-    return [*cells, change, interval, str(point.pairs)]
-
-
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    padded = [
-        " " * (each - cell_len(cell)) if at else cell + " " * (each - cell_len(cell))
-        for at, (cell, each) in enumerate(zip(cells, widths, strict=True))
-    ]
-    padded = [space if at == 0 else space + cell for at, (space, cell) in enumerate(zip(padded, cells, strict=True))]
-    return "  ".join(padded).rstrip() if len(cells[-1]) == 0 else "  ".join(padded)
-
-
-def _cut(text: str, width: int) -> str:
-    return cut(printable(text), width)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-from rich.cells import cell_len
 
 from pgdyno.records.wait_classes import wait_class
 from pgdyno.report import numbers
 from pgdyno.report.numbers import NOTHING
 from pgdyno.report.report_content import Digest, median_trial
-from pgdyno.report.terminal.text_drawing import cut, printable, set_cell
-from pgdyno.report.translation import gettext, gettext_noop, ngettext
+from pgdyno.report.table import Table
+from pgdyno.report.translation import gettext, gettext_each, gettext_noop
 from pgdyno.store.probe_queries import ProbeAverages
-from pgdyno.units import format_size
 
 BUSY = 0.85
 """Share of the host's CPU time from which on the host counts as busy."""
@@ -23,9 +20,6 @@ DISK_FULL = 0.9
 MUCH_STEAL = 0.05
 MOST = 0.5
 """Share of active sessions that counts as most of them."""
-MOST_ROWS = 24
-HEADINGS = ("point", "CPU", "steal", "active", "WAL/s", "disk", "top wait", "limit")
-_NAME, _WAIT = 26, 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,52 +83,39 @@ def _shares(seen: ProbeAverages) -> dict[str, float]:
     return shares
 
 
-def limit_lines(trials: Sequence[ProbeAverages], of: Digest) -> list[str]:
-    """Return the table, a line per point: its trial of median throughput. Nothing without a probe."""
-    seen_in = {seen.trial: seen for seen in trials}
+def limits_table(of: Digest, seen_in: Mapping[int, ProbeAverages]) -> Table | None:
+    """Return a row per point, of its trial of median throughput; None without a probe."""
     points = [(of.point_name(point), median_trial(of, point).number) for point in of.points if point.finished]
-    known = [(name, seen_in[number]) for name, number in points if number in seen_in]
-    if not known:
-        return []
-    rows = [HEADINGS, *(_row(name, seen) for name, seen in known[:MOST_ROWS])]
-    widths = [max(cell_len(row[at]) for row in rows) for at in range(len(HEADINGS))]
-    lines = [
-        "in the probe's samples of the server, in the median trial of each point:",
-        *(_line(row, widths) for row in rows),
-    ]
-    more = len(known) - MOST_ROWS
-    return [*lines, f"and {ngettext('{count:,} more point', '{count:,} more points', more)}"] if more > 0 else lines
+    rows = tuple(_row(name, seen_in[number]) for name, number in points if number in seen_in)
+    caption = gettext("In the probe's samples of the server, in the median trial of each point")
+    headings = (
+        *gettext_each("point", "limited by", "top wait"),
+        "CPU, %",
+        "steal, %",
+        gettext("active"),
+        "WAL, MB/s",
+        "disk, %",
+    )
+    return Table(caption, headings, rows, 3, (0, 0, 1, 0, 2, 0, 0, 0)) if rows else None
 
 
 def _row(point: str, seen: ProbeAverages) -> tuple[str, ...]:
     top = NOTHING
     if seen.waits:
         kind, wait, sessions = seen.waits[0]
-        name = f"{kind}:{wait}" if wait else kind
-        top = f"{cut(printable(name), _WAIT)} {numbers.rounded(sessions, 2)}"
+        top = f"{kind}:{wait}" if wait else kind
+        top += f" {numbers.rounded(sessions, 2)}"
     word = limit_of(seen).word
-    wal = NOTHING if seen.wal_bytes_per_s is None else format_size(round(seen.wal_bytes_per_s))
     return (
-        cut(printable(point), _NAME),
-        _percent(seen.cpu),
-        _percent(seen.steal),
-        numbers.rounded(sum(each for _, _, each in seen.waits), 2) if seen.waits else NOTHING,
-        wal,
-        _percent(seen.disk_utilisation),
+        point,
+        NOTHING if word in (gettext(NOTHING_ALONE), gettext(NOT_KNOWN)) else word,
         top,
-        NOTHING if word in (NOTHING_ALONE, NOT_KNOWN) else word,
+        *(NOTHING if share is None else f"{share * 100:.0f}" for share in (seen.cpu, seen.steal)),
+        numbers.rounded(sum(each for _, _, each in seen.waits), 2) if seen.waits else NOTHING,
+        NOTHING if seen.wal_bytes_per_s is None else numbers.rounded(seen.wal_bytes_per_s / 1e6),
+        NOTHING if seen.disk_utilisation is None else f"{seen.disk_utilisation * 100:.0f}",
     )
 
 
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    # names at the left, figures at the right
-    names = {"point", "top wait", "limit"}
-    cells = [
-        set_cell(cell, width, right=heading not in names)
-        for heading, cell, width in zip(HEADINGS, row, widths, strict=True)
-    ]
-    return "  ".join(cells).rstrip()
-
-
-def _percent(share: float | None) -> str:
-    return NOTHING if share is None else f"{share * 100:.0f} %"
+def _percent(share: float) -> str:
+    return f"{share * 100:.0f} %"

@@ -10,7 +10,7 @@ from pgdyno.analyse.summary import PointSummary
 from pgdyno.records import Summary
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest
-from pgdyno.report.report_tables import Table
+from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext, gettext_each, listed, ngettext
 
 NAMED_AT_MOST = 4

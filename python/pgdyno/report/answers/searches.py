@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno.records import ConfirmedDifference, Manifest, SearchRecord, SettingLine, TargetVerdict
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
-from pgdyno.report.report_tables import Table
+from pgdyno.report.table import Table
 from pgdyno.report.translation import capital, gettext, gettext_each, gettext_noop, translated
 
 

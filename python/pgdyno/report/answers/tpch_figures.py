@@ -10,8 +10,9 @@ from pgdyno.analyse.pairs import Metric
 from pgdyno.analyse.summary import PowerAndThroughput, power_and_throughput
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest
-from pgdyno.report.report_tables import Table, parameter_cells, parameter_heading
+from pgdyno.report.report_tables import parameter_cells, parameter_heading
 from pgdyno.report.sentences import interval
+from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext, gettext_each, gettext_noop, ngettext
 
 MOST_COLUMNS = 4

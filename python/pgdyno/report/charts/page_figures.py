@@ -26,6 +26,7 @@ from pgdyno.report.charts.scaling import Fitted, dots_chart, scaling_chart
 from pgdyno.report.charts.svg import Drawing, element, line, linear_ticks
 from pgdyno.report.charts.timeline import TrialStrip, timeline_chart
 from pgdyno.report.report_content import NO_EXTRAS, Digest, Extras
+from pgdyno.report.terminal.scaling_chart import scaling_lines
 from pgdyno.report.translation import gettext
 
 BOTH_LAYOUTS_UP_TO = 12
@@ -51,6 +52,8 @@ class Figure:
     legend: Sequence[tuple[str, Markup]] = ()
     legend_look: str = ""
     """CSS class: `narrow` if wide forms name their lines at the ends."""
+    typed: Callable[[int], Sequence[str]] | None = None
+    """The chart in so many columns of a terminal, if it has that form; no lines without room."""
 
     @property
     def wide(self) -> Markup:
@@ -84,7 +87,8 @@ def curves_figure(
         def draw(layout: Layout) -> Drawing:
             return scaling_chart(of.curves, of.named, title, layout, fitted, sides_of(of))
 
-        return _with_legend(of, drawn_figure("scaling", title, draw))
+        figure = _with_legend(of, drawn_figure("scaling", title, draw))
+        return replace(figure, typed=lambda width: scaling_lines(of.curves, of.named, width))
     if len(of.curves) > 1:
         points = [curve.peak for curve in of.curves]
         if of.manifest.finds_settings:

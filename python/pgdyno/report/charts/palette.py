@@ -86,23 +86,6 @@ class Look:
         return f"f{self.colour}"
 
 
-TIMELINE_COLOURS = {
-    "CPU": "f2",
-    "I/O": "f0",
-    "WAL": "f5",
-    "Lock": "lock",
-    "LWLock": "f3",
-    "Client": "idle",
-    "other": "f4",
-    "user": "f2",
-    "system": "f4",
-    "irq": "f3",
-    "iowait": "f0",
-    "steal": "lock",
-}
-"""Classes of style by class of waits and by kind of CPU time, equal to those in `page/timeline.js`."""
-
-
 def looks(targets: Sequence[str], series: Sequence[Series]) -> dict[Series, Look]:
     """Return a look for each of `series`: the colour by its target's position in the plan, the shape by its own."""
     colour = {name: at % len(TARGETS[Theme.LIGHT]) for at, name in enumerate(targets)}

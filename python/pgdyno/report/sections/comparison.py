@@ -5,11 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING
+
+from markupsafe import Markup
 
 from pgdyno.analyse.comparison import Comparison, Verdict
 from pgdyno.analyse.summary import PointSummary
-from pgdyno.published import Published
+from pgdyno.published import Published, published, published_names
+from pgdyno.records import Manifest
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import (
     comparison_sentence,
@@ -20,17 +25,21 @@ from pgdyno.report.answers.comparison import (
     percent,
 )
 from pgdyno.report.answers.searches import confirmed_search
+from pgdyno.report.charts.interval_bars import MOST_ROWS, forest_chart
+from pgdyno.report.charts.page_figures import Figure, drawn_figure
 from pgdyno.report.charts.palette import Look
 from pgdyno.report.report_content import Digest
-from pgdyno.report.report_tables import Table
 from pgdyno.report.sections.section import Absence, Block, Folded, Heading, Items, Paragraph, Section, marked
+from pgdyno.report.table import Cell, Picture, Table, first_rows
+from pgdyno.report.terminal.forest_plot import EDGE, ZERO, Forest
 from pgdyno.report.translation import gettext, gettext_each, gettext_noop, sentence, translated
 
 if TYPE_CHECKING:
-    from pgdyno.report.charts.page_figures import Figure
     from pgdyno.report.sections.draft import Draft
 
 MOST_COMPARISONS = 8
+PLOT = (8, 40)
+"""Columns of a forest plot."""
 MOST_PUBLISHED = 200
 FIRST_ROWS = 9
 """Points of the forest plot on the first screen."""
@@ -87,10 +96,6 @@ def settling(of: Comparison) -> str:
 
 
 def _compared(of: Digest, each: Comparison, at: int) -> Compared:
-    # sentences of this module are for the terminal, too, which needs no charts
-    from pgdyno.report.charts.interval_bars import forest_chart
-    from pgdyno.report.charts.page_figures import drawn_figure
-
     chief = each.chief
     verdict = chief.verdict if chief is not None else Verdict.INCONCLUSIVE
     figure = first = None
@@ -111,7 +116,7 @@ def _compared(of: Digest, each: Comparison, at: int) -> Compared:
         [*_confounded(each), *(translated(warning) for warning in each.warnings)],
         figure,
         first,
-        _table(each),
+        compared_table(each),
     )
 
 
@@ -120,9 +125,11 @@ def _confounded(of: Comparison) -> list[str]:
     return [] if line is None else [line, *(translated(each.message) for each in of.confounders)]
 
 
-def _table(of: Comparison) -> Table:
+def compared_table(of: Comparison, *, plots: bool = False) -> Table:
+    """Return a row per point and one for all of them; with `plots`, each has its interval on one scale."""
     show = numbers.ms if of.metric.is_latency else numbers.rounded
     unit = of.metric.unit
+    forest = Forest.of([each.interval for each in of.points if each.interval is not None], math.log1p(of.delta))
     rows = []
     for point in [*of.points, *([of.overall] if of.overall is not None else [])]:
         known = math.isfinite(point.change)
@@ -136,6 +143,7 @@ def _table(of: Comparison) -> Table:
                 low_to_high(point.interval).removesuffix(" %") if point.interval is not None else numbers.NOTHING,
                 f"{point.pairs:,}",
                 percent(point.detectable, plus=False).removesuffix(" %") if point.detectable else numbers.NOTHING,
+                *([Picture(Markup, partial(forest.line, point.interval), PLOT)] if plots else []),
             )
         )
     told = {
@@ -156,15 +164,16 @@ def _table(of: Comparison) -> Table:
             "±{delta} counts as the same",
             **told,
         )
-    from pgdyno.report.charts.interval_bars import MOST_ROWS
-
-    if len(of.points) > MOST_ROWS:
+    if not plots and len(of.points) > MOST_ROWS:
         caption += gettext(". The chart shows the first {count} points", count=MOST_ROWS)
     names = (f"{of.base}, {unit}", f"{of.other}, {unit}")
     pairs = gettext("n, pairs") if of.paired else gettext("n, trials per run")
     figures = gettext_each("change, %", "interval, %")
     headings = (*gettext_each("point", "verdict"), *names, *figures, pairs, gettext("detectable, %"))
-    return Table(caption, headings, tuple(rows), 2)
+    if not plots:
+        return Table(caption, headings, tuple(rows), 2)
+    edges = gettext("{zero} no difference, {edge} ±{delta}", zero=ZERO, edge=EDGE, delta=percent(of.delta, plus=False))
+    return Table(caption, (*headings, Cell(edges, "words")), tuple(rows), 2, (0, 0, 4, 4, 0, 0, 1, 3, 2))
 
 
 def published_table(of: Digest, data: Published) -> Table | None:
@@ -194,6 +203,41 @@ def published_table(of: Digest, data: Published) -> Table | None:
     headings = gettext_each("point", "published for", "measured, tps", "published, tps", "measured / published")
     latencies = gettext_each("measured mean, ms", "published mean, ms")
     return Table(caption, (*headings, *latencies), tuple(rows[:MOST_PUBLISHED]), 2)
+
+
+def asked_for(manifest: Manifest) -> Published | None:
+    """Return the figures that the plan names in [published]; None without any that this version knows."""
+    asked = manifest.plan.get("published") or {}
+    name = asked.get("data") if isinstance(asked, Mapping) else None
+    return published(name) if name in published_names() else None
+
+
+def published_blocks(of: Digest) -> list[Block]:
+    """Return published figures for a terminal and Markdown: a row per point and published target."""
+    data = asked_for(of.manifest)
+    if data is None:
+        return []
+    table = published_table(of, data)
+    if table is None:
+        known = ", ".join(_published_loads(data))
+        return [f"published: “{data.source.title}” has no figure for these points: it has {known}"]
+    same = [list(rows) for _, rows in groupby(table.rows, key=lambda row: row[:2])]
+    rows = [(*each[0][:3], *(_span([row[at] for row in each]) for at in (3, 4))) for each in same]
+    return [*first_rows(Table(table.caption, table.headings[:5], tuple(rows), 2))]
+
+
+def _span(cells: Sequence[str]) -> str:
+    known = sorted({each for each in cells if each != numbers.NOTHING}, key=lambda cell: float(cell.replace(",", "")))
+    return numbers.NOTHING if not known else known[0] if len(known) == 1 else numbers.between(known[0], known[-1])
+
+
+def _published_loads(data: Published) -> Iterator[str]:
+    """Yield `scale 100`, `clients 1 to 64`."""
+    for name in ("scale", "warehouses", "clients"):
+        values = sorted({float(row[name]) for row in data.rows if name in row})
+        if values:
+            low, high = f"{values[0]:,.0f}", f"{values[-1]:,.0f}"
+            yield f"{name} {low if low == high else numbers.between(low, high)}"
 
 
 def _alike(of: Digest, point: PointSummary, row: Mapping[str, str | float]) -> bool:
@@ -229,13 +273,18 @@ def _published_row(of: Digest, point: PointSummary, row: Mapping[str, str | floa
 
 
 def _blocks(draft: Draft) -> list[Block]:
+    if draft.brief:
+        # the answer has their sentences
+        several = [each for each in draft.extras.comparisons[:MOST_COMPARISONS] if len(each.points) > 1]
+        return [*(compared_table(each, plots=True) for each in several), *published_blocks(draft.of)]
     blocks: list[Block] = [block for each in draft.comparisons for block in _comparison(draft, each)]
     further = len(draft.extras.comparisons) - MOST_COMPARISONS
     if further > 0:
         text = marked("{count} further comparisons: {command} has all.", count=further, command="pgdyno compare")
         blocks.append(Paragraph(text))
-    if draft.published is not None and draft.extras.published is not None:
-        notes = draft.extras.published.source.notes
+    data = asked_for(draft.of.manifest)
+    if draft.published is not None and data is not None:
+        notes = data.source.notes
         blocks += [draft.published, Folded(gettext("About the published figures"), [Items(notes)])]
     if blocks or confirmed_search(draft.of.manifest) is not None:
         return blocks

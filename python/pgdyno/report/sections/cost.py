@@ -6,14 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pgdyno.analyse.price import Costs, PriceList
-from pgdyno.records.price import latency_limit
+from pgdyno.records.price import LatencyLimit
 from pgdyno.report import numbers
 from pgdyno.report.costs import PricedCurve, priced_curves, rent_table
 from pgdyno.report.report_content import Digest, Extras
-from pgdyno.report.report_tables import Table
-from pgdyno.report.sections.key_figures import curve_price
 from pgdyno.report.sections.section import Absence, Block, Folded, Section
-from pgdyno.report.translation import gettext, gettext_each
+from pgdyno.report.table import Table
+from pgdyno.report.translation import gettext, gettext_each, listed
 
 if TYPE_CHECKING:
     from pgdyno.report.sections.draft import Draft
@@ -21,47 +20,34 @@ if TYPE_CHECKING:
 
 def _blocks(draft: Draft) -> list[Block]:
     of, extras = draft.of, draft.extras
-    blocks: list[Block] = list(_priced(of, extras.prices)) if extras.prices is not None else []
+    return cost_blocks(of, extras.prices) or [Absence(_absence(extras))]
+
+
+def cost_blocks(of: Digest, prices: PriceList | None, latency: LatencyLimit | None = None) -> list[Block]:
+    """Return prices at the peaks and at a latency target, and what rented servers cost; `latency` overrides the price
+    list's target.
+    """
+    blocks: list[Block] = list(_priced(of, prices, latency)) if prices is not None else []
     rent = rent_table(of.manifest, of.run.trials)
-    blocks += [rent] if rent is not None else []
-    return blocks or [Absence(_absence(extras))]
+    return [*blocks, rent] if rent is not None else blocks
 
 
-def _priced(of: Digest, prices: PriceList) -> Iterator[Block]:
+def _priced(of: Digest, prices: PriceList, latency: LatencyLimit | None) -> Iterator[Block]:
     """Yield nothing if the list has none of the targets."""
-    rows = []
-    for curve in of.curves:
-        price = curve_price(curve, prices)
-        if price is None:
-            continue
-        rows.append(
-            (
-                of.named[curve.series].name,
-                f"{price.total:,.2f}",
-                numbers.estimate(curve.peak.tps),
-                numbers.rounded(price.per_tps),
-                numbers.rounded(price.per_million),
-                numbers.between(numbers.rounded(price.per_million_low), numbers.rounded(price.per_million_high))
-                if curve.peak.tps.half is not None
-                else numbers.NOTHING,
-            )
-        )
-    if not rows:
+    curves = priced_curves(of, prices, latency)
+    if all(curve.target not in prices.target for curve in curves):
         return
     currency = prices.currency
     told = {"currency": currency, "span": numbers.span_of_years(prices.years)}
-    table = Table(
-        gettext("Price at each peak, for that throughput all the time; the interval is that of the throughput"),
-        (
-            gettext("series"),
-            gettext("total over {span}, {currency}", **told),
-            gettext("at, tps"),
-            gettext("per tps, {currency}", **told),
-            gettext("per million transactions, {currency}", **told),
-            gettext("interval"),
-        ),
-        tuple(rows),
+    headings: tuple[str, ...] = (
+        gettext("series"),
+        gettext("total over {span}, {currency}", **told),
+        gettext("at, tps"),
+        gettext("per tps, {currency}", **told),
+        gettext("per million transactions, {currency}", **told),
+        gettext("interval"),
     )
+    caption = gettext("Price at each peak, for that throughput all the time; the interval is that of the throughput")
     summary = gettext("Prices as of {date}, in {currency}, over {span}.", date=prices.date.isoformat(), **told)
     if prices.source:
         summary += gettext(" Source: {source}.", source=prices.source)
@@ -69,34 +55,38 @@ def _priced(of: Digest, prices: PriceList) -> Iterator[Block]:
         left = gettext(" Left out: {parts}.", parts=gettext(", ").join(prices.left_out))
     else:
         left = gettext(" The price list names no exclusions.")
-    used = {curve.series.target for curve in of.curves}
-    rates = [row for name, costs in prices.target.items() if name in used for row in _rates(name, costs)]
+    missing = dict.fromkeys(curve.target for curve in curves if curve.target not in prices.target)
+    lacks = gettext(" The price list has no target {names}.", names=listed([*missing])) if missing else ""
+    yield summary + left + lacks
+    yield Table(caption, headings, tuple(map(_at_peak, curves)))
+    limited = [curve for curve in curves if curve.price is not None and curve.limit is not None]
+    if limited and limited[0].limit is not None:
+        at_limit = gettext("Price at the highest throughput that meets {limit}", limit=limited[0].limit.text)
+        headings = (*gettext_each("series", "point", "tps"), *headings[3:5])
+        yield Table(at_limit, headings, tuple(map(_at_limit, limited)), 2)
     paid = (*gettext_each("target", "what", "paid"), gettext("amount, {currency}", currency=currency), gettext("count"))
-    yield summary + left
-    yield table
-    at_target = _at_targets(of, prices)
-    if at_target is not None:
-        yield at_target
+    used = {curve.target for curve in curves}
+    rates = [row for name, costs in prices.target.items() if name in used for row in _rates(name, costs)]
     yield Folded(gettext("Its rates"), [Table(gettext("Rates"), paid, tuple(rates), 3)])
 
 
-def _at_targets(of: Digest, prices: PriceList) -> Table | None:
-    """Return the price at the latency target; None if the list has no target."""
-    limit = latency_limit(prices.latency) if prices.latency is not None else None
-    if limit is None:
-        return None
-    rows = tuple(
-        _at_target(curve) for curve in priced_curves(of, prices) if curve.price is not None and curve.limit is not None
+def _at_peak(curve: PricedCurve) -> tuple[str, ...]:
+    price = curve.price
+    if price is None:
+        # no transaction succeeded, or the list lacks the target
+        return (curve.name, *[numbers.NOTHING] * 5)
+    interval = numbers.between(numbers.rounded(price.per_million_low), numbers.rounded(price.per_million_high))
+    return (
+        curve.name,
+        f"{price.total:,.2f}",
+        numbers.estimate(curve.tps),
+        numbers.rounded(price.per_tps),
+        numbers.rounded(price.per_million),
+        numbers.NOTHING if curve.tps.half is None else interval,
     )
-    headings = (
-        *gettext_each("series", "point", "tps"),
-        gettext("per tps, {currency}", currency=prices.currency),
-        gettext("per million transactions, {currency}", currency=prices.currency),
-    )
-    return Table(gettext("Price at the highest throughput that meets {limit}", limit=limit.text), headings, rows, 2)
 
 
-def _at_target(curve: PricedCurve) -> tuple[str, ...]:
+def _at_limit(curve: PricedCurve) -> tuple[str, ...]:
     if curve.capacity is None or curve.at_capacity is None:
         return (curve.capacity_name, gettext("no measured point meets it"), *[numbers.NOTHING] * 3)
     point, price = curve.capacity.point.point, curve.at_capacity
@@ -108,35 +98,15 @@ def _at_target(curve: PricedCurve) -> tuple[str, ...]:
 
 
 def _rates(name: str, costs: Costs) -> Sequence[tuple[str, ...]]:
-    rows = [
-        (name, part.name or gettext("purchase"), gettext("once"), f"{part.amount:,.10g}", f"{part.count:g}")
-        for part in costs.purchase
+    per_year = [(part, gettext("per {unit} and year", unit=part.per)) for part in costs.subscription]
+    per_month = [(part, gettext("per {unit} and month", unit=part.unit)) for part in costs.monthly]
+    parts = [
+        *((part, gettext("purchase"), gettext("once")) for part in costs.purchase),
+        *((part, gettext("subscription"), paid) for part, paid in per_year),
+        *((part, gettext("instance"), gettext("per hour")) for part in costs.hourly),
+        *((part, part.unit, paid) for part, paid in per_month),
     ]
-    rows += [
-        (
-            name,
-            part.name or gettext("subscription"),
-            gettext("per {unit} and year", unit=part.per),
-            f"{part.amount:,.10g}",
-            f"{part.count:g}",
-        )
-        for part in costs.subscription
-    ]
-    rows += [
-        (name, part.name or gettext("instance"), gettext("per hour"), f"{part.amount:,.10g}", f"{part.count:g}")
-        for part in costs.hourly
-    ]
-    rows += [
-        (
-            name,
-            part.name or part.unit,
-            gettext("per {unit} and month", unit=part.unit),
-            f"{part.amount:,.10g}",
-            f"{part.count:g}",
-        )
-        for part in costs.monthly
-    ]
-    return rows
+    return [(name, part.name or what, paid, f"{part.amount:,.10g}", f"{part.count:g}") for part, what, paid in parts]
 
 
 def _absence(extras: Extras) -> str:

@@ -14,19 +14,21 @@ from pgdyno.report.answers.answer import Answer, answer
 from pgdyno.report.charts import page_figures
 from pgdyno.report.charts.page_figures import Figure
 from pgdyno.report.report_content import Digest, Extras
-from pgdyno.report.report_tables import Table
-from pgdyno.report.sections.comparison import Compared, compared, published_table
+from pgdyno.report.sections.comparison import Compared, asked_for, compared, published_table
 from pgdyno.report.sections.latency import heat_figures, loops_figure
 from pgdyno.report.sections.over_seconds.dips import dips_of
 from pgdyno.report.sections.validity import Validity, validity
+from pgdyno.report.table import Table
 
 
 @dataclass(frozen=True)
 class Draft:
     of: Digest
     extras: Extras
-    location: str
+    location: str = ""
     """The path or address of the run folder."""
+    brief: bool = False
+    """For a terminal or Markdown, where a report has fewer blocks than a page, and no answer's figures above them."""
 
     @cached_property
     def said(self) -> Answer:
@@ -43,11 +45,13 @@ class Draft:
 
     @cached_property
     def published(self) -> Table | None:
-        return published_table(self.of, self.extras.published) if self.extras.published is not None else None
+        data = asked_for(self.of.manifest)
+        return published_table(self.of, data) if data is not None else None
 
     @cached_property
     def fits(self) -> Mapping[Series, UslFit | NotFitted]:
-        return {curve.series: fit_curve(curve) for curve in self.of.curves[: page_figures.FITTED_UP_TO]}
+        curves = () if self.brief else self.of.curves[: page_figures.FITTED_UP_TO]
+        return {curve.series: fit_curve(curve) for curve in curves}
 
     @cached_property
     def curves(self) -> Figure | None:
@@ -94,4 +98,4 @@ class Draft:
 
     def elsewhere(self, figure: Figure | None) -> Sequence[Figure]:
         """Return the figure, unless it is on the first screen."""
-        return [figure] if figure is not None and figure not in self.proof else []
+        return [figure] if figure is not None and (self.brief or figure not in self.proof) else []

@@ -9,7 +9,7 @@ from pgdyno.records import GeneratorHost, TargetRecord, TrialRecord
 from pgdyno.records.secret_values import masked_plan
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest, median_trial
-from pgdyno.report.report_tables import Table
+from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext, gettext_each, translated
 from pgdyno.store.probe_queries import ProcessSum
 from pgdyno.units import format_size

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from markupsafe import Markup
+from functools import partial
 
+from pgdyno.analyse.summary import PointSummary
+from pgdyno.report import numbers
 from pgdyno.report.analysis import usl_words
+from pgdyno.report.answers.limits import limits_table
 from pgdyno.report.charts.interval_bars import bar, sparkline
 from pgdyno.report.charts.page_figures import CONFIRMED
+from pgdyno.report.charts.palette import Look
 from pgdyno.report.report_content import Digest
-from pgdyno.report.report_tables import PointRow, parameter_heading, point_rows, sweep_table, tpcc_table
+from pgdyno.report.report_tables import PERCENTILES, mark, parameter_cells, parameter_heading, sweep_table, tpcc_table
 from pgdyno.report.sections.draft import Draft
 from pgdyno.report.sections.environment import error_table
 from pgdyno.report.sections.key_figures import peaks_table
-from pgdyno.report.sections.section import Block, Folded, Heading, Items, Paragraph, PointTable, Section
-from pgdyno.report.translation import gettext, sentence_space
+from pgdyno.report.sections.section import Block, Folded, Heading, Items, Paragraph, Section
+from pgdyno.report.table import UNSEEN, Cell, Picture, Table, first_rows
+from pgdyno.report.terminal import text_drawing
+from pgdyno.report.translation import gettext, gettext_each, sentence_space
+
+NARROWEST_BAR, WIDEST_BAR, SPARKLINE = 6, 24, 16
+"""Columns of drawings in a terminal."""
 
 
 def _blocks(draft: Draft) -> list[Block]:
     of, curves = draft.of, draft.curves
     if not of.points or of.manifest.scale_factor is not None:
         return []
-    blocks: list[Block] = [*draft.elsewhere(curves), *draft.elsewhere(draft.latency)]
+    blocks: list[Block] = [*draft.elsewhere(curves)]
+    if draft.brief:
+        orders, limits = tpcc_table(of), limits_table(of, draft.extras.limits)
+        blocks += [points_table(of), *([orders] if orders is not None else [])]
+        return blocks + ([] if limits is None else first_rows(limits))
+    blocks += draft.elsewhere(draft.latency)
     if draft.latency is not None or (curves is not None and curves.name != CONFIRMED):
         text = gettext("Bars at a point are its 95 % interval (Student's t over trials, n in its row).")
         if curves is not None and curves.name == "scaling":
@@ -30,7 +44,7 @@ def _blocks(draft: Draft) -> list[Block]:
         blocks.append(Paragraph(text))
     if len(of.curves) > 1 and draft.said.table is None:
         blocks.append(peaks_table(of, draft.extras))
-    blocks.append(PointTable([parameter_heading(name) for name in of.parameters], _rows(of)))
+    blocks.append(points_table(of))
     errors, orders = error_table(of), tpcc_table(of)
     blocks += [errors] if errors is not None else []
     counted = orders or sweep_table(of)
@@ -42,15 +56,70 @@ def _blocks(draft: Draft) -> list[Block]:
     return blocks
 
 
-def _rows(of: Digest) -> list[tuple[PointRow, Markup, Markup]]:
+def points_table(of: Digest) -> Table:
+    """Return a row per point, in the order of the digest."""
     highest = max((point.tps.high for point in of.points if point.tps is not None), default=0.0)
+
     rows = []
-    for row in point_rows(of):
-        look, tps = of.named[row.point.series].look, row.point.tps
+    for point in of.points:
+        latency, look = point.latency, of.named[point.series].look
+        figures = (latency.mean_ns, latency.p50_ns, latency.p95_ns, latency.p99_ns, latency.max_ns) if latency else ()
+        errors = numbers.format_count(point.losses.errors if point.finished else None)
         rows.append(
-            (row, bar(tps, highest, look) if tps is not None else Markup(""), sparkline(row.point.seconds, look))
+            (
+                *parameter_cells(point, of.parameters),
+                numbers.format_count(point.clients or None),
+                Cell(mark(of, point), "words mark"),
+                Cell(numbers.estimate(point.tps), "strong" if point.finished else "strong bad"),
+                numbers.half(point.tps),
+                _bar(point, highest, look),
+                *(map(numbers.ms, figures or (None,) * 5)),
+                Cell(errors, "amber" if point.losses.errors else ""),
+                Cell(_finished(point), "bad" if point.failed else ""),
+                _seconds(point, look),
+            )
         )
-    return rows
+    caption = gettext(
+        "Every point over its finished trials: ± is half of the 95 % interval; percentiles are of all transactions "
+        "together"
+    )
+    headings = (
+        *map(parameter_heading, of.parameters),
+        gettext("clients"),
+        Cell(gettext("place on its curve"), UNSEEN),
+        *("tps", "±", Cell(gettext("from zero"), "words bar"), gettext("mean, ms"), *PERCENTILES),
+        *gettext_each("max, ms", "errors", "trials"),
+        Cell(gettext("second by second"), "words"),
+    )
+    # names, clients and throughput are never left out
+    ranks = (*(0,) * (len(of.parameters) + 1), 4, 0, 3, 8, 9, 5, 6, 1, 7, 2, 10, 11)
+    return Table(caption, headings, tuple(rows), len(of.parameters), ranks)
+
+
+def _bar(point: PointSummary, highest: float, look: Look) -> str:
+    tps = point.tps
+    if tps is None or highest <= 0:
+        return ""
+    typed = partial(text_drawing.bar, tps.mean / highest)
+    return Picture(lambda: bar(tps, highest, look), typed, (NARROWEST_BAR, WIDEST_BAR), "words bar")
+
+
+def _seconds(point: PointSummary, look: Look) -> str:
+    if not point.seconds:
+        return ""
+    columns = (min(len(point.seconds), SPARKLINE), SPARKLINE)
+    return Picture(lambda: sparkline(point.seconds, look), partial(text_drawing.sparkline, point.seconds), columns)
+
+
+def _finished(point: PointSummary) -> str:
+    """Return the number of finished trials; `2 of 3` if some did not, `6 on 3 instances` of a target of several."""
+    finished = len(point.finished)
+    trials = (
+        gettext("{count} of {all}", count=finished, all=finished + len(point.failed)) if point.failed else str(finished)
+    )
+    if point.tps is not None and point.tps.instances > 1:
+        return gettext("{trials} on {count} instances", trials=trials, count=point.tps.instances)
+    return trials
 
 
 SECTION = Section("points", title=lambda: gettext("Points"), link=lambda: gettext("Points"), blocks=_blocks)

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
+from pgdyno.report.charts.flame_graph import flame_figure
 from pgdyno.report.report_content import ArmProfile
-from pgdyno.report.report_tables import Table
 from pgdyno.report.sections.section import Block, Folded
+from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext
 
 MOST_FUNCTIONS = 10
@@ -121,13 +122,12 @@ def function_tables(profiles: Sequence[ArmProfile]) -> list[Table]:
     return [function_table(each, base) for each, base in compared if base is not None or len(shown) == 1]
 
 
-def profile_blocks(profiles: Sequence[ArmProfile]) -> list[Block]:
+def profile_blocks(profiles: Sequence[ArmProfile], *, brief: bool = False) -> list[Block]:
     """Return the blocks of a section: how the profiles were taken, their tables, and flame graphs on request."""
-    # a run in the terminal shows the tables, and needs no charts
-    from pgdyno.report.charts.flame_graph import flame_figure
-
     shown = profiles[:MOST_PROFILES]
     blocks: list[Block] = [*profile_lines(shown), *function_tables(shown)]
+    if brief:
+        return blocks
     for at, each in enumerate(shown):
         base = baseline_of(shown, at)
         if base is None:

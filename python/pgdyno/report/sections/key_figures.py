@@ -12,7 +12,7 @@ from pgdyno.report import numbers
 from pgdyno.report.answers.limits import Limit, limit_of
 from pgdyno.report.answers.noise import noise_about
 from pgdyno.report.report_content import Digest, Extras, median_trial
-from pgdyno.report.report_tables import Table
+from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext, gettext_each
 
 LOAD = 0.8
@@ -29,8 +29,6 @@ class BigNumber:
     figure: str
     unit: str
     about: str
-    verdict: str = ""
-    """CSS class of an amber or red figure."""
 
 
 def peak_numbers(of: Digest, curve: ScalingCurve, extras: Extras) -> list[BigNumber]:

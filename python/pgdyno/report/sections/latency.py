@@ -16,8 +16,8 @@ from pgdyno.report.charts.open_vs_closed_loop import LoopLine, LoopPoint, loops_
 from pgdyno.report.charts.page_figures import Figure, drawn_figure
 from pgdyno.report.charts.palette import MARKERS, Look
 from pgdyno.report.report_content import Digest, median_trial
-from pgdyno.report.report_tables import Table
 from pgdyno.report.sections.section import Absence, Block, Paragraph, Section, data_of_chart
+from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext, gettext_each
 
 if TYPE_CHECKING:
@@ -199,6 +199,8 @@ def _table(of: Digest, loads: dict[_Load, list[PointSummary]]) -> Table:
 
 
 def _blocks(draft: Draft) -> list[Block]:
+    if draft.brief:
+        return []
     if draft.spectrum is None and not draft.heats:
         runs_once = draft.of.manifest.scale_factor is not None
         return [] if runs_once else [Absence(gettext("Latency: no histograms."))]

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
-
 from pgdyno.analyse.likeness import disagreement_causes
-from pgdyno.records import ClassLikeness, Likeness, ReplayFigures, Summary, TrialRecord
+from pgdyno.records import Likeness, ReplayFigures, Summary, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest
-from pgdyno.report.report_tables import Table
 from pgdyno.report.sections.section import Block, Folded, Section
+from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext, gettext_noop, listed, ngettext, sentence, sentence_space, translated
 from pgdyno.store.probe_queries import ProbeAverages
 
@@ -23,10 +21,10 @@ if TYPE_CHECKING:
 
 MOST_CLASSES = 15
 """Classes that the page shows at once."""
-MOST_COMPARED = 3
+MOST_COMPARED, MOST_IN_A_TERMINAL = 3, 2
 """Series that share a table with the capture."""
-TEXT, SHORTEST_TEXT = 100, 20
-"""Characters of a statement on a page, and at least in a terminal."""
+TEXT = 100
+"""Characters of a statement."""
 AS_NEAR = 0.05
 """Logarithms of rates that differ by less count as one rate: repeats of a replay, for instance."""
 LIKE = 0.01
@@ -190,7 +188,8 @@ def class_table(loads: Sequence[OwnLoad], most: int | None = None) -> Table:
         "Statements, those with the most time in the capture first. Captured times are those on the server; times of "
         "the trial are what the client waited, network included"
     )
-    return Table(caption, (gettext("statement"), *_headings(loads)), tuple(rows))
+    ranks = (0, *(rank for rank in (0, 2, 1, 3) for _ in range(1 + len(loads))))
+    return Table(caption, (gettext("statement"), *_headings(loads)), tuple(rows), 1, ranks)
 
 
 def _headings(loads: Sequence[OwnLoad]) -> Iterator[str]:
@@ -221,48 +220,6 @@ def _waits(of: ProbeAverages | None) -> dict[str, float] | None:
     return {f"{kind}:{name}" if name else kind: sessions for kind, name, sessions in of.waits}
 
 
-_Figure = Callable[[ClassLikeness], str]
-
-
-def short_table(loads: Sequence[OwnLoad], width: int, most: int) -> Table:
-    """Return the same classes for a terminal of `width` columns: the figures of a cell stand one after the other.
-
-    Of more than two series, the first two; p50 is left out if the statements would have too little room.
-    """
-    shown = loads[:2]
-    found = [{each.number: each for each in load.likeness.classes} for load in shown]
-    classes = shown[0].likeness.classes[:most]
-    figures: Sequence[tuple[str, _Figure, _Figure]] = (
-        (gettext("share, %"), lambda each: _percent(each.captured_share), lambda each: _percent(each.share)),
-        ("p50, ms", lambda each: _ms(each.captured_p50_us), lambda each: _ms(each.p50_us)),
-        ("p99, ms", lambda each: _ms(each.captured_p99_us), lambda each: _ms(each.p99_us)),
-    )
-    columns = []
-    for heading, captured, measured in figures:
-        cells = [
-            _joined([captured(each), *(measured(one[each.number]) for one in found if each.number in one)])
-            for each in classes
-        ]
-        columns.append([heading, *cells])
-    if width - _width(columns) < SHORTEST_TEXT:
-        columns.pop(1)
-    room = max(width - _width(columns), SHORTEST_TEXT)
-    names = [each.name for each in shown] if len(shown) > 1 else [gettext("trial")]
-    caption = gettext("Your load: {columns}", columns=_joined([gettext("captured"), *names]))
-    texts = [gettext("statement"), *(cut(each.text, room) for each in classes)]
-    headings, *rows = zip(texts, *columns, strict=True)
-    return Table(caption, headings, tuple(rows))
-
-
-def _width(columns: Sequence[Sequence[str]]) -> int:
-    """Return the width of columns with the gaps before them."""
-    return sum(max(map(cell_len, column)) + 2 for column in columns)
-
-
-def _joined(cells: Sequence[str]) -> str:
-    return " / ".join(cells)
-
-
 def cut(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
@@ -284,11 +241,13 @@ def _blocks(draft: Draft) -> list[Block]:
     loads = own_loads(of)
     if not loads:
         return []
-    together = loads[:MOST_COMPARED]
+    together = loads[: MOST_IN_A_TERMINAL if draft.brief else MOST_COMPARED]
     blocks: list[Block] = [*load_lines(of), class_table(together, MOST_CLASSES)]
     waits = waits_table(together, draft.extras.limits)
     if waits is not None:
         blocks.append(waits)
+    if draft.brief:
+        return blocks
     if len(loads[0].likeness.classes) > MOST_CLASSES:
         blocks.append(Folded(gettext("All classes of statements"), [class_table(together)]))
     for at in range(MOST_COMPARED, len(loads), MOST_COMPARED):

@@ -9,32 +9,35 @@ from markupsafe import Markup
 from pgdyno.report.answers.endurance import endurance_lines
 from pgdyno.report.charts.page_figures import NO_STRIPS, timeline_figures
 from pgdyno.report.report_content import median_trial
-from pgdyno.report.report_tables import Table, trial_table
+from pgdyno.report.report_tables import trial_table
 from pgdyno.report.run_notes import replica_table
 from pgdyno.report.sections.draft import Draft
 from pgdyno.report.sections.over_seconds.cloud_metrics import rented_count
 from pgdyno.report.sections.over_seconds.dips import Dips, dip_section
 from pgdyno.report.sections.over_seconds.timelines import Steps, timeline_data, timeline_json
-from pgdyno.report.sections.section import Absence, Block, Code, Folded, Heading, Section, TrialTimeline
+from pgdyno.report.sections.section import Absence, Block, Code, Folded, Heading, Items, Section, TrialTimeline
+from pgdyno.report.table import Table, first_rows
 from pgdyno.report.translation import capital, gettext, ngettext, sentence
 
 
 def _blocks(draft: Draft) -> list[Block]:
     of, extras = draft.of, draft.extras
+    replicas, endurance = replica_table(of.run.trials), [sentence(line) for line in endurance_lines(of, extras)]
+    if draft.brief:
+        shown = first_rows(replicas) if replicas is not None else []
+        return [*shown, Items(endurance)] if endurance else [*shown]
     dips = dip_section(of, draft.dips, extras.explained) if draft.dips else None
     absent: list[Block] = []
     if of.manifest.scale_factor is None and (dips is None or dips.table is None):
         absent = [Absence(dips.summary if dips is not None else gettext("Dips: no finished trial."))]
     if not of.run.trials:
         return absent
-    replicas = replica_table(of.run.trials)
     tables: list[Table] = [trial_table(of), *([replicas] if replicas is not None else [])]
-    endurance = endurance_lines(of, extras)
     return [
         _timeline(draft),
         *_strips(draft),
         Folded(gettext("Every trial as a table"), tables),
-        *([Heading(gettext("Endurance"), "endurance"), *map(sentence, endurance)] if endurance else []),
+        *([Heading(gettext("Endurance"), "endurance"), *endurance] if endurance else []),
         *(_dips(dips, dips.table) if dips is not None and dips.table is not None else absent),
     ]
 

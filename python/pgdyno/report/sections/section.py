@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup, escape
 
 from pgdyno.report.charts.page_figures import Figure
-from pgdyno.report.report_tables import PointRow, Table
+from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext
 
 if TYPE_CHECKING:
@@ -80,14 +80,6 @@ class Reasons:
 
 
 @dataclass(frozen=True, slots=True)
-class PointTable:
-    """The table of points, each with a bar from zero and its throughput by second."""
-
-    parameters: Sequence[str]
-    rows: Sequence[tuple[PointRow, Markup, Markup]]
-
-
-@dataclass(frozen=True, slots=True)
 class TrialTimeline:
     """The charts of the trial that the reader chooses."""
 
@@ -114,21 +106,7 @@ class Folded:
     is_open: bool = False
 
 
-Block = (
-    str
-    | Table
-    | Figure
-    | Paragraph
-    | Heading
-    | Items
-    | Code
-    | Facts
-    | Reasons
-    | PointTable
-    | TrialTimeline
-    | Absence
-    | Folded
-)
+Block = str | Table | Figure | Paragraph | Heading | Items | Code | Facts | Reasons | TrialTimeline | Absence | Folded
 """A string is a paragraph; an instance of Markup may have inline code."""
 
 
@@ -143,7 +121,9 @@ class Section:
     link: Callable[[], str]
     """The section's name in the navigation."""
     blocks: Callable[[Draft], Sequence[Block]]
-    """Reports leave the section out if it has no blocks, or only absences."""
+    """Reports leave the section out if it has no blocks, or only absences. With `draft.brief`, those for a terminal and
+    Markdown.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +140,11 @@ def marked(text: str, **values: object) -> Markup:
         name: Markup("<code>{}</code>").format(each) if isinstance(each, str) else each for name, each in values.items()
     }
     return escape(gettext(text)).format(**told)
+
+
+def plain(text: str) -> str:
+    """Return a text without the page's markup."""
+    return text.striptags() if isinstance(text, Markup) else text
 
 
 def data_of_chart(table: Table, *, is_above: bool = True) -> Folded:

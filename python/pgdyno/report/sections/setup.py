@@ -18,13 +18,15 @@ from pgdyno.report.sections.environment import (
     server_table,
     settings_tables,
 )
-from pgdyno.report.sections.section import Absence, Block, Code, Facts, Folded, Heading, Paragraph, Section, marked
+from pgdyno.report.sections.section import Absence, Block, Code, Facts, Folded, Heading, Items, Section, marked
 from pgdyno.report.translation import gettext, sentence
 from pgdyno.store.duckdb_session import reading_below
 
 
 def _blocks(draft: Draft) -> list[Block]:
     of, extras, targets = draft.of, draft.extras, draft.of.manifest.targets
+    if draft.brief:
+        return _happened(draft)
     generators = generator_table(of)
     differing, settings = settings_tables(targets, extras.alike_settings)
     differences = (environment_table(extras.differences), differing, asked_differences(targets))
@@ -46,7 +48,7 @@ def _blocks(draft: Draft) -> list[Block]:
 
 
 def _plan(draft: Draft) -> Iterator[Block]:
-    manifest, trials = draft.of.manifest, draft.of.run.trials
+    manifest = draft.of.manifest
     yield Heading(gettext("Plan"), "plan")
     if manifest.imported is not None:
         files = ", ".join(each.path for each in manifest.imported.files)
@@ -55,9 +57,7 @@ def _plan(draft: Draft) -> Iterator[Block]:
         text = _described(manifest.plan.get("description"))
         source = marked("As resolved: every default filled in. Its source was {file}.", file=str(manifest.plan_source))
         yield Markup("{} {}").format(text, source) if text else source
-    prepared = preparation_line(trials)
-    for line in (*search_lines(manifest), *disturbance_lines(trials), *([prepared] if prepared else [])):
-        yield Paragraph(sentence(line))
+    yield from _happened(draft)
     if manifest.imported is None:
         title = gettext("Plan as TOML")
         blocks: list[Block] = [
@@ -66,6 +66,14 @@ def _plan(draft: Draft) -> Iterator[Block]:
             Code("pgdyno plan check plan.toml\npgdyno run plan.toml", gettext("Commands")),
         ]
         yield Folded(title, blocks)
+
+
+def _happened(draft: Draft) -> list[Block]:
+    trials = draft.of.run.trials
+    # the answer of a short report has the result of a search
+    lines = [] if draft.brief else search_lines(draft.of.manifest)
+    lines += [*disturbance_lines(trials), *filter(None, [preparation_line(trials)])]
+    return [Items([sentence(line) for line in lines], "notes")] if lines else []
 
 
 def _described(text: str | None) -> str:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from pgdyno.report import numbers
 from pgdyno.report.report_content import PlanChange, PlanOfArm
-from pgdyno.report.report_tables import Table, statement_table
+from pgdyno.report.report_tables import statement_table
 from pgdyno.report.sections.environment import process_table
 from pgdyno.report.sections.function_shares import profile_blocks
 from pgdyno.report.sections.section import Absence, Block, Code, Folded, Section
+from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext, gettext_each
 from pgdyno.store.probe_queries import ServerStatementSum, TableSum
 
@@ -87,6 +88,8 @@ def _figure(count: float | None) -> str:
 
 def _blocks(draft: Draft) -> list[Block]:
     of, extras = draft.of, draft.extras
+    if draft.brief:
+        return [*plan_tables(extras.plan_changes), *profile_blocks(extras.profiles, brief=True)]
     own = statement_table(of)
     blocks: list[Block] = [own] if own is not None else []
     blocks += [server_statement_table(number, sums) for number, sums in extras.server_statements.items()]

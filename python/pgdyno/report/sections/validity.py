@@ -13,6 +13,7 @@ from pgdyno.report import numbers
 from pgdyno.report.report_content import Note, notes
 from pgdyno.report.sections.environment import failed_table
 from pgdyno.report.sections.section import Block, Folded, Heading, Items, Paragraph, Reason, Reasons, Section
+from pgdyno.report.table import first_rows
 from pgdyno.report.translation import capital, gettext, gettext_noop, ngettext, translated
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 EVIDENCE_SHOWN = 4
 NAMES_SHOWN = 4
 """Rules that the line under the answer names."""
+FAILURES_SHOWN = 5
+"""Trials that did not finish, in a terminal and in Markdown."""
 POINTS_NAMED = 6
 """Points that a note names; beyond that it shows their number."""
 
@@ -151,22 +154,31 @@ def _figure(value: float | str) -> str:
 
 
 def _blocks(draft: Draft) -> list[Block]:
-    blocks: list[Block] = [] if draft.validity is None else [*_audited(draft.validity, len(draft.of.run.trials))]
+    blocks: list[Block] = (
+        [] if draft.validity is None else [*_audited(draft.validity, len(draft.of.run.trials), brief=draft.brief)]
+    )
     apart = gettext("it has no point in common with the first run, and is not compared with it")
     caveats = [*(Note(apart, (run,)) for run in draft.extras.apart), *notes(draft.of)]
     if caveats:
         blocks += [Heading(gettext("Caveats")), Items([_caveat(each) for each in caveats], "notes")]
     if draft.of.unfinished:
-        blocks += [Heading(gettext("Trials that did not finish"), "failed"), failed_table(draft.of)]
+        failed = failed_table(draft.of)
+        blocks += [
+            Heading(gettext("Trials that did not finish"), "failed"),
+            *(first_rows(failed, FAILURES_SHOWN) if draft.brief else [failed]),
+        ]
     return blocks
 
 
-def _audited(of: Validity, trials: int) -> Iterator[Block]:
-    yield Paragraph(
-        ngettext("{summary}; n = {count:,} trial.", "{summary}; n = {count:,} trials.", trials, summary=of.summary)
-    )
+def _audited(of: Validity, trials: int, *, brief: bool) -> Iterator[Block]:
+    if not brief:
+        yield Paragraph(
+            ngettext("{summary}; n = {count:,} trial.", "{summary}; n = {count:,} trials.", trials, summary=of.summary)
+        )
     if of.reasons:
         yield Reasons(of.reasons)
+    if brief:
+        return
     yield Folded(gettext("Every rule"), [Items([_gate_line(each) for each in of.gates], "strip")])
     if of.notes:
         yield Folded(ngettext("{count:,} note", "{count:,} notes", len(of.notes)), [Reasons(of.notes)])

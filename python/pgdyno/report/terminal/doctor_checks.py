@@ -10,8 +10,7 @@ from types import MappingProxyType
 from rich.text import Text
 
 from pgdyno.records import Check, CheckVerdict
-from pgdyno.report.terminal.run_report import AMBER, RED
-from pgdyno.report.terminal.text_drawing import printable
+from pgdyno.report.terminal.text_drawing import AMBER, RED, printable
 from pgdyno.units import counted
 
 STYLES: Mapping[CheckVerdict, str] = MappingProxyType(

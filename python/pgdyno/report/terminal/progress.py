@@ -28,8 +28,7 @@ from pgdyno.report.run_events import (
     TrialEnded,
     TrialStarted,
 )
-from pgdyno.report.terminal.run_report import ACCENT, AMBER, RED
-from pgdyno.report.terminal.text_drawing import bar, printable, sparkline
+from pgdyno.report.terminal.text_drawing import ACCENT, AMBER, RED, bar, printable, sparkline
 from pgdyno.units import format_bytes
 
 SPARKLINE = 12

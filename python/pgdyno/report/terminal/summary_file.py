@@ -32,6 +32,10 @@ class Layout:
     """None: a file or a pipe, whose lines have no limit."""
     unicode: bool = True
 
+    @property
+    def pictures(self) -> bool:
+        return self.width is not None and self.unicode
+
     @classmethod
     def of(cls, console: Console) -> Layout:
         encoding = console.encoding.lower().replace("-", "")

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, chop_cells, set_cell_size
 
+ACCENT, AMBER, RED = "cyan", "yellow", "red"
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _LEVELS = "▁▂▃▄▅▆▇█"
 _BRAILLE = 0x2800
@@ -85,6 +86,8 @@ class Canvas:
 
 def printable(text: str) -> str:
     """Return `text` without characters that could control the terminal: names and messages come from outside."""
+    if text.isprintable():
+        return text
     return "".join(
         each if each.isprintable() else " " if each in "\n\t\r" else "\N{REPLACEMENT CHARACTER}" for each in text
     )
@@ -99,9 +102,9 @@ _IDEOGRAPH = re.compile(r"[\u2e80-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef]
 """Chinese and Japanese lines may break at these; Korean has spaces."""
 
 
-def wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    """Return `text` in lines of at most `width` columns, `indent` before all but the first; longer words are not
-    broken.
+def wrapped(text: str, width: int, indent: str = "", *, chop: bool = False) -> list[str]:
+    """Return `text` in lines of at most `width` columns, `indent` before all but the first; longer words are broken
+    only with `chop`.
     """
     lines: list[str] = []
     line = ""
@@ -112,6 +115,10 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
             line = indent + piece
         else:
             line = longer
+        while chop and cell_len(line) > width:
+            begin = chop_cells(line, width)[0]
+            lines.append(begin)
+            line = indent + line[len(begin) :]
     return [*lines, line] if line.strip() else lines
 
 

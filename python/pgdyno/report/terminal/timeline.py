@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from rich.text import Text
 
 from pgdyno.report import numbers
 from pgdyno.report.charts.svg import WHOLE_STEPS, linear_ticks
-from pgdyno.report.terminal.text_drawing import printable, sparkline
+from pgdyno.report.sections.over_seconds.cloud_metrics import Values
+from pgdyno.report.sections.over_seconds.timelines import BUSY, TrialSteps, step_sums
+from pgdyno.report.terminal.text_drawing import ACCENT, printable, sparkline
 from pgdyno.units import counted
 
 LABELS = 8
@@ -25,8 +26,6 @@ LOWER = 4
 """Rows of throughput, and of the charts below it."""
 MOST_PLAIN = 60
 """Lines of the plain form; longer trials have longer steps."""
-ACCENT = "cyan"
-"""Of every strip with one line; amber and red are for verdicts."""
 COLOURS = {
     "CPU": "#009E73", "I/O": "#0072B2", "WAL": "#E69F00", "Lock": "#C0392B", "LWLock": "#CC79A7", "Client": "#7F7F7F",
     "other": "#56B4E9",
@@ -35,35 +34,31 @@ COLOURS = {
 LETTERS = {"CPU": "C", "I/O": "I", "WAL": "W", "Lock": "L", "LWLock": "l", "Client": "c", "other": "o"}
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 
-Values = Sequence[float | None]
-
 
 def steps_for(width: int | None) -> int:
     return MOST_PLAIN if width is None else max(width - LABELS - 1, NARROWEST)
 
 
-def timeline_lines(
-    trial: Mapping[str, Any], cores: int | None, width: int | None, *, colours: bool = True
-) -> Iterator[Text]:
-    """Return the trial (as in the page's timeline) in at most `width` columns; plain lines if that is None.
+def timeline_lines(trial: TrialSteps, cores: int | None, width: int | None, *, colours: bool = True) -> Iterator[Text]:
+    """Return the trial in at most `width` columns; plain lines if that is None.
 
     Without `colours`, waits are drawn by letters.
     """
-    yield Text(printable(f"trial {trial['n']}: {trial['name']}"), "bold")
+    yield Text(printable(f"trial {trial.n}: {trial.name}"), "bold")
     if width is None:
         yield from map(Text, _plain(trial))
         return
-    wide = max((width - LABELS - 1) // len(trial["tps"]), 1)
+    wide = max((width - LABELS - 1) // len(trial.tps), 1)
     skip = _warm_steps(trial)
     # tpch has no throughput over time
-    if any(value is not None for value in trial["tps"]):
-        yield Text(_range("throughput", trial["tps"][skip:], "transactions a second"))
-        yield from _bars(trial["tps"], HEIGHT, wide, ACCENT)
-    if any(value is not None for value in trial["p99"]):
-        yield Text(_range("p99", trial["p99"][skip:], "ms, log axis"))
-        yield from _bars(trial["p99"], LOWER, wide, ACCENT, log=True)
-    if trial.get("waits"):
-        waits = {name: [value or 0.0 for value in values] for name, values in trial["waits"].items()}
+    if any(value is not None for value in trial.tps):
+        yield Text(_range("throughput", trial.tps[skip:], "transactions a second"))
+        yield from _bars(trial.tps, HEIGHT, wide, ACCENT)
+    if any(value is not None for value in trial.p99):
+        yield Text(_range("p99", trial.p99[skip:], "ms, log axis"))
+        yield from _bars(trial.p99, LOWER, wide, ACCENT, log=True)
+    if trial.waits:
+        waits = {name: [value or 0.0 for value in values] for name, values in trial.waits.items()}
         measured = {name: values[skip:] for name, values in waits.items()}
         yield _waits_title(measured, cores, colours=colours)
         yield from _stacked(waits, LOWER, wide, colours=colours)
@@ -72,8 +67,8 @@ def timeline_lines(
     yield from _happened(trial, wide)
 
 
-def _warm_steps(trial: Mapping[str, Any]) -> int:
-    return math.ceil(float(trial["warm"]) / float(trial["step"]))
+def _warm_steps(trial: TrialSteps) -> int:
+    return math.ceil(float(trial.warm) / float(trial.step))
 
 
 def _range(name: str, values: Values, unit: str) -> str:
@@ -136,10 +131,10 @@ def _stacked(waits: Mapping[str, Sequence[float]], height: int, wide: int, *, co
         yield line
 
 
-def _axis(trial: Mapping[str, Any], wide: int) -> Text:
+def _axis(trial: TrialSteps, wide: int) -> Text:
     """Return the axis of seconds, with the length of the warm-up."""
-    count = len(trial["tps"])
-    width, seconds = count * wide, count * trial["step"]
+    count = len(trial.tps)
+    width, seconds = count * wide, count * trial.step
     labels = [" "] * (width + 8)
     end = f"{seconds:g} s"
     free = width - len(end)
@@ -152,14 +147,13 @@ def _axis(trial: Mapping[str, Any], wide: int) -> Text:
     return Text().append(" " * LABELS + "".join(labels).rstrip(), "dim")
 
 
-def _rows(trial: Mapping[str, Any], wide: int) -> Iterator[Text]:
-    cpu = [values for name, values in trial.get("cpu", {}).items() if name != "iowait"]
+def _rows(trial: TrialSteps, wide: int) -> Iterator[Text]:
     rows: list[tuple[str, Values, str]] = []
-    if cpu:
-        rows.append(("CPU", _summed(cpu), "%"))
-    rows += [("disk", of, "%") for name, of in trial.get("disk", {}).items() if name.endswith("busy, %")][:1]
-    if trial.get("wal"):
-        rows.append(("WAL", trial["wal"], "MB/s"))
+    if trial.busy:
+        rows.append(("CPU", trial.busy, "%"))
+    rows += [("disk", of, "%") for name, of in (trial.disk or {}).items() if name.endswith(BUSY)][:1]
+    if trial.wal:
+        rows.append(("WAL", trial.wal, "MB/s"))
     for name, values, unit in rows:
         known = [value or 0.0 for value in values]
         line = sparkline(known, len(known), 100.0 if unit == "%" else None)
@@ -168,11 +162,11 @@ def _rows(trial: Mapping[str, Any], wide: int) -> Iterator[Text]:
         yield Text(" " * LABELS + _range(name, values[_warm_steps(trial) :], unit), "dim")
 
 
-def _happened(trial: Mapping[str, Any], wide: int) -> Iterator[Text]:
-    count, step = len(trial["tps"]), trial["step"]
+def _happened(trial: TrialSteps, wide: int) -> Iterator[Text]:
+    count, step = len(trial.tps), trial.step
     for name, spans, character, style in (
-        ("dips", trial["dips"], "━", "bold"),
-        ("events", [(at, at) for at, _ in trial["marks"]], "▲", ""),
+        ("dips", trial.dips, "━", "bold"),
+        ("events", [(at, at) for at, _ in trial.marks], "▲", ""),
     ):
         if spans:
             cells = [" "] * (count * wide)
@@ -181,48 +175,39 @@ def _happened(trial: Mapping[str, Any], wide: int) -> Iterator[Text]:
                 last = max(min(math.ceil(end / step), count) * wide, first + 1) if begin != end else first + 1
                 cells[first:last] = character * (last - first)
             yield Text().append(f"{name:>{LABELS - 2}}  ", "dim").append("".join(cells).rstrip(), style)
-    for at, what in trial["marks"][:12]:
+    for at, what in trial.marks[:12]:
         yield Text(printable(f"{' ' * LABELS}{at:.0f} s: {what}"), "dim")
-    for begin, end in trial["dips"][:12]:
+    for begin, end in trial.dips[:12]:
         yield Text(f"{' ' * LABELS}{begin:.0f} to {end:.0f} s: dip", "dim")
 
 
-def _plain(trial: Mapping[str, Any]) -> Iterator[str]:
-    columns: dict[str, Values] = {"tps": trial["tps"], "p99, ms": trial["p99"]}
-    if all(value is None for value in trial["tps"]):
+def _plain(trial: TrialSteps) -> Iterator[str]:
+    columns: dict[str, Values] = {"tps": trial.tps, "p99, ms": trial.p99}
+    if all(value is None for value in trial.tps):
         columns = {}
-    if trial.get("waits"):
-        columns["active"] = _summed(list(trial["waits"].values()))
-    cpu = [values for name, values in trial.get("cpu", {}).items() if name != "iowait"]
-    if cpu:
-        columns["CPU, %"] = _summed(cpu)
-    if trial.get("wal"):
-        columns["WAL, MB/s"] = trial["wal"]
+    if trial.waits:
+        columns["active"] = step_sums(list(trial.waits.values()))
+    if trial.busy:
+        columns["CPU, %"] = trial.busy
+    if trial.wal:
+        columns["WAL, MB/s"] = trial.wal
     rows = [["from, s", *columns]]
-    for at in range(len(trial["tps"])):
+    for at in range(len(trial.tps)):
         figures = (values[at] if at < len(values) else None for values in columns.values())
-        rows.append([f"{at * trial['step']:.0f}", *(_figure(each) for each in figures)])
+        rows.append([f"{at * trial.step:.0f}", *(_figure(each) for each in figures)])
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     for at, row in enumerate(rows):
         line = "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
         yield line + (_in_step(trial, at - 1) if at else "")
 
 
-def _summed(parts: Sequence[Values]) -> Values:
-    """Return the sum of the parts, to three digits; None without any."""
-    return [
-        float(f"{sum(each or 0.0 for each in step):.3g}") if any(each is not None for each in step) else None
-        for step in zip(*parts, strict=True)
-    ]
-
-
 def _figure(value: float | None) -> str:
     return "-" if value is None else numbers.rounded(value)
 
 
-def _in_step(trial: Mapping[str, Any], at: int) -> str:
-    begin, end = at * trial["step"], (at + 1) * trial["step"]
-    said = ["warm-up"] if begin < trial["warm"] else []
-    said += ["dip"] if any(first < end and last > begin for first, last in trial["dips"]) else []
-    said += [printable(what) for when, what in trial["marks"] if begin <= when < end]
+def _in_step(trial: TrialSteps, at: int) -> str:
+    begin, end = at * trial.step, (at + 1) * trial.step
+    said = ["warm-up"] if begin < trial.warm else []
+    said += ["dip"] if any(first < end and last > begin for first, last in trial.dips) else []
+    said += [printable(what) for when, what in trial.marks if begin <= when < end]
     return f"  {', '.join(said)}" if said else ""

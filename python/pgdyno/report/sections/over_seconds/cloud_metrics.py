@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pgdyno.records import TrialRecord
 from pgdyno.records.wait_classes import WAIT_CLASSES, wait_class
@@ -89,21 +88,37 @@ def rented_count(trials: Sequence[TrialRecord]) -> int:
     return sum(trial.way is not None and trial.way.instance is not None for trial in trials)
 
 
-def range_words(values: Values, skip: int) -> str:
-    """Return the lowest and highest of `values` after the first `skip`: `3 to 7`."""
-    there = [value for value in values[skip:] if value is not None]
+def range_words(values: Values) -> str:
+    """Return the lowest and highest of `values`: `3 to 7`."""
+    there = [value for value in values if value is not None]
     if not there:
         return gettext("nothing")
     low, high = numbers.rounded(min(there)), numbers.rounded(max(there))
     return low if low == high else gettext("{low} to {high}", low=low, high=high)
 
 
-def cloud_strips(samples: ProbeSamples, count: int, skip: int) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class CloudStrip:
+    """A strip of the page's timeline; the page's script knows these names."""
+
+    title: str
+    unit: str
+    lines: Mapping[str, Values]
+    gaps: Sequence[Sequence[int]]
+    """Ranges of steps without data."""
+    stack: bool = False
+    high: float | None = None
+    """Upper end of the axis, if fixed."""
+    n: str | None = None
+    """Sample size, if it is not one per step."""
+
+
+def cloud_strips(samples: ProbeSamples, count: int, skip: int) -> list[CloudStrip]:
     """Return the strips of a trial of `count` steps, of which `skip` are warm-up; none without data."""
     return [*_load(samples.load, count, skip), *_minutes(samples, count, skip)]
 
 
-def _minutes(samples: ProbeSamples, count: int, skip: int) -> Iterator[dict[str, Any]]:
+def _minutes(samples: ProbeSamples, count: int, skip: int) -> Iterator[CloudStrip]:
     told: dict[tuple[str, str], list[float | None]] = {}
     for each in samples.minutes:
         if each.step < count:
@@ -121,17 +136,17 @@ def _minutes(samples: ProbeSamples, count: int, skip: int) -> Iterator[dict[str,
             there = sum(any(value is not None for value in step) for step in zip(*lines.values(), strict=True))
             minutes = math.ceil(there * samples.step_s / 60)
             every = [value for values in lines.values() for value in values[skip:]]
-            yield {
-                "title": gettext(shown.title, range=range_words(every, 0)),
-                "unit": shown.unit,
-                "lines": lines,
-                "high": shown.high,
-                "gaps": _gaps([any(value is not None for value in step) for step in zip(*lines.values(), strict=True)]),
-                "n": ngettext("n = {count:,} minute", "n = {count:,} minutes", minutes),
-            }
+            yield CloudStrip(
+                gettext(shown.title, range=range_words(every)),
+                shown.unit,
+                lines,
+                _gaps([any(value is not None for value in step) for step in zip(*lines.values(), strict=True)]),
+                high=shown.high,
+                n=ngettext("n = {count:,} minute", "n = {count:,} minutes", minutes),
+            )
 
 
-def _load(load: Sequence[WaitStep], count: int, skip: int) -> Iterator[dict[str, Any]]:
+def _load(load: Sequence[WaitStep], count: int, skip: int) -> Iterator[CloudStrip]:
     lines: dict[str, list[float]] = {}
     known = [False] * count
     for each in load:
@@ -142,29 +157,20 @@ def _load(load: Sequence[WaitStep], count: int, skip: int) -> Iterator[dict[str,
             lines.setdefault(wait_class(each.wait_type, each.wait), [0.0] * count)[each.step] += each.sessions
     if lines:
         most = max(lines, key=lambda name: sum(lines[name][skip:]))
-        yield {
-            "title": gettext("Active sessions (provider's samples): most in {wait}", wait=gettext(most)),
-            "unit": "",
-            "lines": {
-                name: [value if there else None for value, there in zip(lines[name], known, strict=True)]
-                for name in WAIT_CLASSES
-                if name in lines
-            },
-            "stack": True,
-            "gaps": _gaps(known),
+        title = gettext("Active sessions (provider's samples): most in {wait}", wait=gettext(most))
+        shown: dict[str, Values] = {
+            name: [value if there else None for value, there in zip(lines[name], known, strict=True)]
+            for name in WAIT_CLASSES
+            if name in lines
         }
-
-
-def known_steps(known: Sequence[bool]) -> list[range]:
-    """Return the ranges of adjacent steps whose value is true."""
-    found: list[range] = []
-    for at, there in enumerate(known):
-        if there and found and found[-1].stop == at:
-            found[-1] = range(found[-1].start, at + 1)
-        elif there:
-            found.append(range(at, at + 1))
-    return found
+        yield CloudStrip(title, "", shown, _gaps(known), stack=True)
 
 
 def _gaps(known: Sequence[bool]) -> list[list[int]]:
-    return [[gap.start, gap.stop] for gap in known_steps([not there for there in known])]
+    found: list[list[int]] = []
+    for at, there in enumerate(known):
+        if not there and found and found[-1][1] == at:
+            found[-1][1] = at + 1
+        elif not there:
+            found.append([at, at + 1])
+    return found

@@ -10,7 +10,7 @@ from pgdyno.analyse.over_time.dips import Cause, Coincidence, Dip, ExplainedDip,
 from pgdyno.records import Outcome
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest
-from pgdyno.report.report_tables import Table
+from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext, gettext_each, gettext_noop, ngettext
 
 MOST_DIPS = 40

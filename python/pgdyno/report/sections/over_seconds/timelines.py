@@ -6,10 +6,9 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from pgdyno.records.wait_classes import WAIT_CLASSES, wait_class
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest, ProbeSamples
 from pgdyno.report.sections.over_seconds.cloud_metrics import FIGURES_A_STEP as OF_CLOUD
-from pgdyno.report.sections.over_seconds.cloud_metrics import cloud_strips
+from pgdyno.report.sections.over_seconds.cloud_metrics import CloudStrip, Values, cloud_strips
 from pgdyno.report.translation import Language, current_language, gettext, gettext_noop
 from pgdyno.store.probe_queries import SeriesStep
 
@@ -72,9 +71,59 @@ class Steps:
         return float(max(1, math.ceil(length / self.most)))
 
 
+@dataclass(frozen=True, slots=True)
+class TrialSteps:
+    """One trial in steps, a None where a step has no value. The page's script knows these names."""
+
+    n: int
+    """The trial's number."""
+    name: str
+    colour: int
+    step: float
+    """Seconds."""
+    warm: float
+    """Seconds of warm-up."""
+    tps: Values
+    p99: Values
+    """Milliseconds."""
+    marks: Sequence[tuple[float, str]]
+    """Seconds, and a word."""
+    dips: Sequence[tuple[float, float]]
+    """From, to, in seconds."""
+    low: Values | None = None
+    """The lowest throughput of each step; None if steps are seconds."""
+    waits: Mapping[str, Values] | None = None
+    cpu: Mapping[str, Values] | None = None
+    disk: Mapping[str, Values] | None = None
+    wal: Values | None = None
+    hz: int | None = None
+    """Samples of waits a second."""
+    cloud: Sequence[CloudStrip] | None = None
+
+    @property
+    def busy(self) -> Values | None:
+        """Return the busy time of the processors, in percent; None without a probe."""
+        parts = [values for name, values in (self.cpu or {}).items() if name != "iowait"]
+        return step_sums(parts) if parts else None
+
+    def as_json(self) -> dict[str, object]:
+        found = {each.name: getattr(self, each.name) for each in fields(self)} | {
+            "cloud": None if self.cloud is None else [asdict(each) for each in self.cloud]
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def step_sums(parts: Sequence[Values]) -> Values:
+    """Return the sum of the parts in each step, to three digits; None without any."""
+    return [
+        float(f"{sum(each or 0.0 for each in step):.3g}") if any(each is not None for each in step) else None
+        for step in zip(*parts, strict=True)
+    ]
+
+
 def timeline_data(
     of: Digest, probe_samples: Mapping[int, ProbeSamples], dips: Mapping[int, Sequence[Dip]], chosen: int, steps: Steps
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return every trial that has seconds, with the one to show first."""
     trials = []
     for trial in of.run.trials:
@@ -83,7 +132,7 @@ def timeline_data(
         made = trial_data(of, trial, probe_samples.get(trial.number), found, steps, percentiles=percentiles)
         # a trial of tpch without samples of the probe has nothing to show
         if made is not None and (of.manifest.scale_factor is None or trial.number in probe_samples):
-            trials.append(made)
+            trials.append(made.as_json())
     host = of.manifest.host
     return {
         "chosen": chosen,
@@ -93,7 +142,7 @@ def timeline_data(
     }
 
 
-def timeline_json(data: Mapping[str, Any]) -> str:
+def timeline_json(data: Mapping[str, object]) -> str:
     """Return `timeline_data` as JSON that is safe inside a script element."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
     # escape what would end the element, or begin another
@@ -113,8 +162,8 @@ def trial_data(
     steps: Steps,
     *,
     percentiles: bool,
-) -> dict[str, Any] | None:
-    """Return one trial in steps, in the format of the page's script; None without seconds."""
+) -> TrialSteps | None:
+    """Return one trial in steps; None without seconds."""
     timeline = trial_timeline(of.run, trial.number, percentiles=percentiles)
     if not len(timeline):
         return None
@@ -129,31 +178,29 @@ def trial_data(
     )
     if trial.outcome is not Outcome.FINISHED:
         name += f" ({gettext(trial.outcome.value)})"
-    made: dict[str, Any] = {
-        "n": trial.number,
-        "name": name,
-        "colour": of.named[of.series_of(trial)].look.colour,
-        "step": width,
-        "warm": round(timeline.warmup_end_s, 1),
-        "tps": tps,
-        "p99": p99,
-        "marks": _marks(trial, samples),
-        "dips": [[round(dip.from_s, 1), round(dip.to_s, 1)] for dip in dips],
-    }
-    if width > 1:
-        made["low"] = low
-    if samples is not None:
-        made |= _probe_values(samples, len(tps))
-        if trial.probe is not None and trial.probe.waits_hz:
-            made["hz"] = trial.probe.waits_hz
-        if cloud := cloud_strips(samples, len(tps), math.ceil(timeline.warmup_end_s / width)):
-            made["cloud"] = [
-                each | {"lines": {name: _shorts(of) for name, of in each["lines"].items()}} for each in cloud
-            ]
-    return made
+    made = TrialSteps(
+        trial.number,
+        name,
+        of.named[of.series_of(trial)].look.colour,
+        width,
+        round(timeline.warmup_end_s, 1),
+        tps,
+        p99,
+        _marks(trial, samples),
+        [(round(dip.from_s, 1), round(dip.to_s, 1)) for dip in dips],
+        low if width > 1 else None,
+    )
+    if samples is None:
+        return made
+    cloud = [
+        replace(each, lines={name: _shorts(of) for name, of in each.lines.items()})
+        for each in cloud_strips(samples, len(tps), math.ceil(timeline.warmup_end_s / width))
+    ]
+    hz = trial.probe.waits_hz if trial.probe is not None else None
+    return replace(_with_probe(made, samples), hz=hz or None, cloud=cloud or None)
 
 
-def _stepped(timeline: Timeline, width: float) -> tuple[list[Any], list[Any], list[Any]]:
+def _stepped(timeline: Timeline, width: float) -> tuple[Values, Values, Values]:
     """Return mean and lowest throughput, and highest p99 (ms), of each step; None if a step has no second."""
     step = ((timeline.from_s + 1e-3) / width).astype(int)
     count = int(step.max()) + 1
@@ -170,7 +217,8 @@ def _stepped(timeline: Timeline, width: float) -> tuple[list[Any], list[Any], li
     )
 
 
-def _probe_values(samples: ProbeSamples, count: int) -> dict[str, Any]:
+def _with_probe(made: TrialSteps, samples: ProbeSamples) -> TrialSteps:
+    count = len(made.tps)
     # a step without any sample is unknown, not idle
     sampled = {each.step for each in samples.series} | {each.step for each in samples.waits}
     idle = [0.0 if step in sampled or not samples.series else None for step in range(count)]
@@ -185,11 +233,13 @@ def _probe_values(samples: ProbeSamples, count: int) -> dict[str, Any]:
         if line is not None and each.step < count:
             group, name, factor = line
             lines[group].setdefault(name, [None] * count)[each.step] = factor * each.value
-    found: dict[str, Any] = {"cpu": {name: lines["cpu"][name] for name in CPU if any(lines["cpu"].get(name, ()))}}
-    found["disk"] = {name: values for name, values in sorted(lines["disk"].items()) if any(values)}
-    found["waits"] = {name: waits[name] for name in WAIT_CLASSES if name in waits}
-    made = {group: {name: _shorts(of[name]) for name in of} for group, of in found.items() if of}
-    return made | ({"wal": _shorts([each and round(each, 3) for each in lines["wal"]["WAL"]])} if lines["wal"] else {})
+    return replace(
+        made,
+        cpu={name: _shorts(lines["cpu"][name]) for name in CPU if any(lines["cpu"].get(name, ()))} or None,
+        disk={name: _shorts(values) for name, values in sorted(lines["disk"].items()) if any(values)} or None,
+        waits={name: _shorts(waits[name]) for name in WAIT_CLASSES if name in waits} or None,
+        wal=_shorts([each and round(each, 3) for each in lines["wal"]["WAL"]]) if lines["wal"] else None,
+    )
 
 
 def _line(each: SeriesStep) -> tuple[str, str, float] | None:
@@ -202,28 +252,27 @@ def _line(each: SeriesStep) -> tuple[str, str, float] | None:
     return ("wal", "WAL", 1e-6) if each.source == "wal_position" else None
 
 
-def _marks(trial: TrialRecord, samples: ProbeSamples | None) -> list[list[Any]]:
-    """Return marks: seconds, and a word."""
-    marks: list[list[Any]] = [
-        [round(trial.warmup_s + event.began_s, 1), event.do] for event in trial.events if event.began_s is not None
+def _marks(trial: TrialRecord, samples: ProbeSamples | None) -> list[tuple[float, str]]:
+    marks = [
+        (round(trial.warmup_s + event.began_s, 1), event.do) for event in trial.events if event.began_s is not None
     ]
     if samples is not None:
         marks += [
-            [round(each.step * samples.step_s, 1), gettext(MARKS[each.metric])]
+            (round(each.step * samples.step_s, 1), gettext(MARKS[each.metric]))
             for each in samples.series
             if each.metric in MARKS and each.source in ("checkpoints", "tables") and each.value > 0
         ]
         # the probe's counters include them, too
         if not any(each.source == "checkpoints" for each in samples.series):
             marks += [
-                [round(each.at_s, 1), gettext(MARKS["timed" if each.reason == "time" else "requested"])]
+                (round(each.at_s, 1), gettext(MARKS["timed" if each.reason == "time" else "requested"]))
                 for each in samples.checkpoints
                 if each.at_s >= 0
             ]
-    return sorted(marks, key=lambda mark: float(mark[0]))
+    return sorted(marks, key=lambda mark: mark[0])
 
 
-def _shorts(values: Sequence[float | None]) -> list[Any]:
+def _shorts(values: Values) -> Values:
     return [None if value is None else _short(value) for value in values]
 
 
