@@ -48,6 +48,7 @@ class SampleRun:
     rows: dict[int, list[IntervalRow]] = field(default_factory=dict)
     blobs: dict[int, list[HistogramRow]] = field(default_factory=dict)
     of_statements: dict[int, list[StatementRow]] = field(default_factory=dict)
+    timelines: dict[tuple[int, bool], Any] = field(default_factory=dict)
 
     def seconds(self, trial: int) -> Seconds:
         return seconds_of_rows(self.rows.get(trial, []))

@@ -55,7 +55,7 @@ def test_golden_csv() -> None:
 
 
 def test_golden_markdown() -> None:
-    check_golden("report-known.md", to_markdown(known()))
+    check_golden("report-known-markdown.txt", to_markdown(known()))
 
 
 @pytest.mark.parametrize("width", [80, 120])

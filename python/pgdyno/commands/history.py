@@ -1,7 +1,7 @@
 """`pgdyno history`: one point over the runs of a folder."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -52,7 +52,7 @@ def history(
     say_unread(unread)
     code = unread[0].exit_code if unread else ExitCode.OK
     chosen = {
-        name: run if target is None else _OfTarget(run, target)
+        name: run if target is None else replace(run, trials=[trial for trial in run.trials if trial.target == target])
         for name, run in read.items()
         if workload in (None, run.manifest.workload)
     }
@@ -76,15 +76,6 @@ def history(
         for at, line in enumerate(history_lines(each, differences)):
             console.print(line, style="bold" if at == 0 else "", soft_wrap=True)
     return code
-
-
-class _OfTarget:
-    def __init__(self, run: "RunData", target: str) -> None:
-        self._run = run
-        self.trials = [trial for trial in run.trials if trial.target == target]
-        self.manifest = run.manifest
-        self.seconds, self.intervals = run.seconds, run.intervals
-        self.histograms, self.statements = run.histograms, run.statements
 
 
 def _differences(of: "History", at: int, runs: "Mapping[str, RunData]") -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -28,7 +30,6 @@ from pgdyno.records.price import comparable_prices
 from pgdyno.records.rate_unit import counts_queries
 from pgdyno.report.answers.plan_changes import arms_of_run, arms_of_runs, plan_changes
 from pgdyno.report.export import markdown_of
-from pgdyno.report.preloaded_run import Gathered, without_collector
 from pgdyno.report.report_content import (
     ArmProfile,
     Digest,
@@ -79,6 +80,18 @@ MOST_PROBED = 300
 """Trials whose waits, processors and disks are read, so that a page takes at most about ten seconds."""
 
 
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Disable the garbage collector: rows have no cycles, and it would repeatedly scan a million of them."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
 @dataclass(frozen=True, slots=True)
 class WholeReport:
     """A report that is computed once and written in several forms."""
@@ -126,9 +139,8 @@ def judged_run(run: RunData) -> tuple[Digest, Extras]:
     Raises StoreError.
     """
     with without_collector():
-        gathered = [Gathered(run)]
-        of = digest(gathered[0])
-        return of, _extras(of, gathered, gathered[0], [Subject(gathered[0], _courses(of, _own_numbers(gathered), 0))])
+        of = digest(run)
+        return of, _extras(of, [run], run, [Subject(run, _courses(of, _own_numbers([run]), 0))])
 
 
 def changed_plans(runs: Sequence[RunData], by: str | None = None, base: str | None = None) -> list[PlanChange]:
@@ -137,10 +149,9 @@ def changed_plans(runs: Sequence[RunData], by: str | None = None, base: str | No
 
     `by` and `base` are those of a comparison within one run; see `analyse.pairs.within`.
     """
-    gathered = [Gathered(run) for run in runs]
-    if not any(run.query_plans() for run in gathered):
+    if not any(run.query_plans() for run in runs):
         return []
-    return _plan_changes(digest(gathered[0] if len(gathered) == 1 else Together(gathered)), gathered, by, base)
+    return _plan_changes(digest(runs[0] if len(runs) == 1 else Together(runs)), runs, by, base)
 
 
 def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tuple[Digest, Extras]:
@@ -149,23 +160,22 @@ def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tupl
 
     `prices` default to the plan's.
     """
-    gathered = [Gathered(run) for run in runs]
-    source: RunSource = gathered[0] if len(gathered) == 1 else Together(gathered)
+    source: RunSource = runs[0] if len(runs) == 1 else Together(runs)
     of = digest(source)
     probed = any(trial.probe is not None for trial in source.trials)
     steps = Steps.of(len(source.trials), probed=probed, rented=rented_count(source.trials))
-    own = _own_numbers(gathered)
-    named = target_names(gathered) if isinstance(source, Together) else [{}]
-    subjects = [Subject(run, _courses(of, own, at), _own_prices(prices, named[at])) for at, run in enumerate(gathered)]
+    own = _own_numbers(runs)
+    named = target_names(runs) if isinstance(source, Together) else [{}]
+    subjects = [Subject(run, _courses(of, own, at), _own_prices(prices, named[at])) for at, run in enumerate(runs)]
     dips = {shown: subjects[at].dips[number] for shown, (at, number) in own.items() if number in subjects[at].dips}
     seen = _seen(of, dips)
     return of, replace(
-        _extras(of, gathered, source, subjects, prices),
-        probe_samples=probe_samples_of(gathered, steps, seen),
+        _extras(of, runs, source, subjects, prices),
+        probe_samples=probe_samples_of(runs, steps, seen),
         processes=_at_peak(of, source, process_sums),
         tables=_at_peak(of, source, table_sums),
         server_statements=_at_peak(of, source, server_statement_sums),
-        differences=_differences(gathered),
+        differences=_differences(runs),
         explained={
             shown: subjects[at].explained[number]
             for shown, (at, number) in own.items()
@@ -178,7 +188,7 @@ def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tupl
 
 def _extras(
     of: Digest,
-    runs: Sequence[Gathered],
+    runs: Sequence[RunData],
     source: RunSource,
     subjects: Sequence[Subject],
     prices: PriceList | None = None,
@@ -201,7 +211,7 @@ def _extras(
     )
 
 
-def _limits(of: Digest, runs: Sequence[Gathered]) -> dict[int, ProbeAverages]:
+def _limits(of: Digest, runs: Sequence[RunData]) -> dict[int, ProbeAverages]:
     own = _own_numbers(runs)
     shown = {median_trial(of, point).number for point in of.points if point.finished}
     shown |= {load.trial.number for load in own_loads(of)}
@@ -209,11 +219,11 @@ def _limits(of: Digest, runs: Sequence[Gathered]) -> dict[int, ProbeAverages]:
     return {
         numbers[at, each.trial]: each
         for at, run in enumerate(runs)
-        for each in probe_averages(run.run, {number for of_run, number in numbers if of_run == at})
+        for each in probe_averages(run, {number for of_run, number in numbers if of_run == at})
     }
 
 
-def _profiles(of: Digest, runs: Sequence[Gathered]) -> Iterator[ArmProfile]:
+def _profiles(of: Digest, runs: Sequence[RunData]) -> Iterator[ArmProfile]:
     names = target_names(runs) if len(runs) > 1 else [{}]
     places = {series: at for at, series in enumerate(of.named)}
     for run, shown in zip(runs, names, strict=True):
@@ -222,13 +232,13 @@ def _profiles(of: Digest, runs: Sequence[Gathered]) -> Iterator[ArmProfile]:
             for each in run.manifest.profiles
         }
         for series in sorted(records.keys() & places.keys(), key=places.__getitem__):
-            stacks = read_profile(run.run.folder.path, records[series])
+            stacks = read_profile(run.folder.path, records[series])
             if stacks is not None:
                 yield ArmProfile(of.named[series].name, records[series], stacks)
 
 
 def _plan_changes(
-    of: Digest, runs: Sequence[Gathered], by: str | None = None, base: str | None = None
+    of: Digest, runs: Sequence[RunData], by: str | None = None, base: str | None = None
 ) -> list[PlanChange]:
     shown: list[dict[int, int]] = [{} for _ in runs]
     for number, (at, own) in _own_numbers(runs).items():
@@ -240,27 +250,27 @@ def _plan_changes(
     return [] if compared is None else plan_changes(of, kept, compared)
 
 
-def _alike_settings(run: Gathered) -> set[str]:
+def _alike_settings(run: RunData) -> set[str]:
     told = {each.name: each.facts.settings_changed for each in run.manifest.targets if each.facts is not None}
     names = {name for settings in told.values() for name in settings}
     return alike_settings(run, told, {name for name in names if len({each.get(name) for each in told.values()}) > 1})
 
 
-def _own_numbers(runs: Sequence[Gathered]) -> dict[int, tuple[int, int]]:
+def _own_numbers(runs: Sequence[RunData]) -> dict[int, tuple[int, int]]:
     if len(runs) == 1:
         return {trial.number: (0, trial.number) for trial in runs[0].trials}
     every = [(at, trial.number) for at, run in enumerate(runs) for trial in run.trials]
     return dict(enumerate(every, start=1))
 
 
-def _long_trials(of: Digest, runs: Sequence[Gathered]) -> list[LongTrial]:
+def _long_trials(of: Digest, runs: Sequence[RunData]) -> list[LongTrial]:
     own = _own_numbers(runs)
     found = []
     for trial in of.run.trials:
         endurance = trial_endurance(of.run, trial.number) if trial.outcome is Outcome.FINISHED else None
         if endurance is not None:
             at, number = own[trial.number]
-            tables = table_sums(runs[at].run, number) if trial.probe is not None else []
+            tables = table_sums(runs[at], number) if trial.probe is not None else []
             found.append(LongTrial(trial.number, endurance, tables))
     return found
 
@@ -276,7 +286,7 @@ def _courses(of: Digest, own: Mapping[int, tuple[int, int]], at: int) -> dict[in
     }
 
 
-def _planned_prices(runs: Sequence[Gathered], source: RunSource) -> PriceList | None:
+def _planned_prices(runs: Sequence[RunData], source: RunSource) -> PriceList | None:
     found: PriceList | None = None
     names = target_names(runs) if isinstance(source, Together) else [{}]
     for run, shown in zip(runs, names, strict=True):
@@ -321,7 +331,7 @@ def _of_run(finding: Finding, run: str) -> Finding:
     return finding.model_copy(update={"message": str(told), "text": told})
 
 
-def _compared(of: Digest, runs: Sequence[Gathered], left_out: Collection[int]) -> list[Comparison]:
+def _compared(of: Digest, runs: Sequence[RunData], left_out: Collection[int]) -> list[Comparison]:
     if len(runs) == 1:
         if runs[0].manifest.finds_cheapest:
             return []
@@ -331,7 +341,7 @@ def _compared(of: Digest, runs: Sequence[Gathered], left_out: Collection[int]) -
     return compare([arms_between(runs[0], other, metric) for other in together])
 
 
-def _is_apart(base: Gathered, other: Gathered) -> bool:
+def _is_apart(base: RunData, other: RunData) -> bool:
     if any(measures_otherwise(each.name) for each in differing_parameters(base.trials, other.trials)):
         return True
     try:
@@ -341,14 +351,14 @@ def _is_apart(base: Gathered, other: Gathered) -> bool:
     return False
 
 
-def _arms(of: Digest, runs: Sequence[Gathered]) -> dict[Series, str]:
+def _arms(of: Digest, runs: Sequence[RunData]) -> dict[Series, str]:
     if len(runs) == 1:
         return {} if runs[0].manifest.finds_cheapest else arms_of(of)
     shown = [(run.manifest.run, set(names.values())) for run, names in zip(runs, target_names(runs), strict=True)]
     return {series: run for series in of.named for run, targets in shown if series.target in targets}
 
 
-def probe_samples_of(runs: Sequence[Gathered], steps: Steps, seen: Collection[int]) -> dict[int, ProbeSamples]:
+def probe_samples_of(runs: Sequence[RunData], steps: Steps, seen: Collection[int]) -> dict[int, ProbeSamples]:
     """Return the probe's samples of the trials of `seen`, in steps. Raises StoreError."""
     found: dict[int, ProbeSamples] = {}
     first = 1
@@ -361,11 +371,11 @@ def probe_samples_of(runs: Sequence[Gathered], steps: Steps, seen: Collection[in
         widths_us = {number: round(width * 1e6) for number, width in widths.items()}
         series: dict[int, list[SeriesStep]] = {number: [] for number in own}
         waits: dict[int, list[WaitStep]] = {number: [] for number in own}
-        for each in series_steps(run.run, widths_us):
+        for each in series_steps(run, widths_us):
             series[each.trial].append(each)
-        for wait in wait_steps(run.run, widths_us):
+        for wait in wait_steps(run, widths_us):
             waits[wait.trial].append(wait)
-        reported = cloud_series(run.run, widths_us)
+        reported = cloud_series(run, widths_us)
         found |= {
             numbers[number]: ProbeSamples(widths[number], series[number], waits[number], *reported[number])
             for number in own
@@ -380,13 +390,13 @@ def _at_peak(of: Digest, source: RunSource, read: Callable[[RunData, int], list[
         return {}
     trial: TrialRecord = median_trial(of, best.peak.summary)
     run, number = source.own_number(trial.number) if isinstance(source, Together) else (source, trial.number)
-    if not isinstance(run, Gathered) or trial.probe is None:
+    if not isinstance(run, RunData) or trial.probe is None:
         return {}
-    sums = read(run.run, number)
+    sums = read(run, number)
     return {trial.number: sums} if sums else {}
 
 
-def _differences(runs: Sequence[Gathered]) -> list[Difference]:
+def _differences(runs: Sequence[RunData]) -> list[Difference]:
     if len(runs) < 2:
         return []
     first, other = runs[0].manifest.fingerprint, runs[1].manifest.fingerprint
@@ -401,8 +411,7 @@ def one_trial(run: RunData, number: int | None, most: int) -> tuple[TrialSteps, 
 
     Raises UsageError if there is no such trial, StoreError.
     """
-    gathered = Gathered(run)
-    of = digest(gathered)
+    of = digest(run)
     if number is None and of.best is None:
         raise UsageError(f"run {run.manifest.run} has no trial that finished", hint="name one with --trial NUMBER")
     if number is None and of.best is not None:
@@ -412,7 +421,7 @@ def one_trial(run: RunData, number: int | None, most: int) -> tuple[TrialSteps, 
         last = max((each.number for each in run.trials), default=0)
         raise UsageError(f"run {run.manifest.run} has no trial {number}", hint=f"its trials are 1 to {last}")
     steps = Steps(most)
-    samples = probe_samples_of([gathered], steps, {trial.number}).get(trial.number)
+    samples = probe_samples_of([run], steps, {trial.number}).get(trial.number)
     made = trial_data(of, trial, samples, trial_dips(of.run, trial.number), steps, percentiles=True)
     if made is None:
         raise UsageError(f"trial {trial.number} of run {run.manifest.run} has no seconds: it was over before the first")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pgdyno.analyse.comparison import Comparison, Verdict
 from pgdyno.analyse.over_time.dips import Dip, ExplainedDip
 from pgdyno.analyse.over_time.endurance import Endurance
-from pgdyno.analyse.over_time.timeline import Remembered, RunSource
+from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.price import PriceList
 from pgdyno.analyse.scaling import ScalingCurve, scaling
 from pgdyno.analyse.series import Series, following, label, varying
@@ -89,7 +89,6 @@ class Digest:
 
 def digest(run: RunSource) -> Digest:
     """Analyse `run`. Reads its tables once."""
-    run = Remembered(run)
     points = summarise(run)
     series = list(dict.fromkeys(point.series for point in points))
     names = varying(series)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pgdyno.analyse.comparison import Comparison, compare
 from pgdyno.analyse.over_time.timeline import RunSource
@@ -23,13 +24,10 @@ from pgdyno.errors import UsageError
 from pgdyno.fingerprint.differences import topic_of
 from pgdyno.messages import Message
 from pgdyno.records import KeptMessage, Manifest, TrialRecord
-from pgdyno.report.preloaded_run import Gathered
 from pgdyno.report.report_content import Digest
 from pgdyno.store import RunData
 from pgdyno.store.seconds import Seconds
 from pgdyno.store.trial_tables import HistogramRow, IntervalRow, StatementRow
-
-StoredRun = RunData | Gathered
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +49,7 @@ class Together:
         self._names = target_names(runs)
         self._places: dict[int, _Place] = {}
         self._trials: list[TrialRecord] = []
+        self.timelines: dict[tuple[int, bool], Any] = {}
         for at, run in enumerate(runs):
             numbers = {trial.number: len(self._trials) + place for place, trial in enumerate(run.trials, start=1)}
             for trial in run.trials:
@@ -170,7 +169,7 @@ def comparisons_of(of: Digest, left_out: Collection[int] = ()) -> list[Compariso
     return [each for each in compare(_arms(of, left_out)) if each.points]
 
 
-def with_confounders(comparisons: Sequence[Comparison], run: StoredRun) -> list[Comparison]:
+def with_confounders(comparisons: Sequence[Comparison], run: RunData) -> list[Comparison]:
     """Return the comparisons of the arms of `run`, each with its confounders."""
     by = usual_split(run)
     if by is None:
@@ -197,7 +196,7 @@ def arms_of(of: Digest) -> dict[Series, str]:
     return {series: "default" if value is None else text(value) for series, value in values.items()}
 
 
-def arms_between(base: StoredRun, other: StoredRun, metric: Metric) -> Arms:
+def arms_between(base: RunData, other: RunData, metric: Metric) -> Arms:
     """Return `analyse.pairs.between` with confounders. Raises UsageError.
 
     `pgdyno compare` refuses runs that measured different things; a page for both shows them, and names the reasons in

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ from pgdyno.store.probe_tables import (
     FILES_AT_ONCE,
     Metric,
     Shares,
+    Stretch,
     Stretches,
     amounts_within,
     series_within,
@@ -53,6 +55,8 @@ if TYPE_CHECKING:
 
     from pgdyno.store.seconds import Seconds
 
+_Amounts = Mapping[int, Mapping[Metric, float]]
+"""By number of the stretch."""
 _RowT = TypeVar("_RowT", IntervalRow, HistogramRow, StatementRow, EventRow, SettingRow, SeriesRow, WaitRow)
 
 
@@ -78,6 +82,11 @@ class RunData:
     folder: RunFolder
     trials: Sequence[TrialRecord] = field(repr=False)
     """Completed trials, by number."""
+    timelines: dict[tuple[int, bool], Any] = field(default_factory=dict, repr=False, compare=False)
+    """The timelines that `analyse` has computed, by trial and whether with percentiles."""
+    _amounts: dict[tuple[Metric, ...], dict[tuple[int, tuple[Stretch, ...]], _Amounts]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @property
     def manifest(self) -> Manifest:
@@ -112,6 +121,8 @@ class RunData:
 
     def histograms(self, trial: int | None = None, *, totals: bool | None = None) -> list[HistogramRow]:
         """Return only histograms of whole measured parts (`totals`) or only those of seconds. Raises StoreError."""
+        if totals and trial in self._paths:
+            return self._totals.get(trial, [])
         where = "true" if totals is None else f"(second = {TOTAL}) = {totals}"
         return self._rows(HistogramRow, trial, order="trial, second, script", where=where)
 
@@ -121,7 +132,25 @@ class RunData:
 
     def statements(self, trial: int | None = None) -> list[StatementRow]:
         """Return statements in the order of their scripts. Raises StoreError."""
-        return self._rows(StatementRow, trial, order="trial, script, statement")
+        if trial is None:
+            return [row for rows in self._statements.values() for row in rows]
+        return (
+            self._statements.get(trial, []) if trial in self._paths else self._rows(StatementRow, trial, order="trial")
+        )
+
+    # a file per trial and query would take seconds for a hundred trials
+
+    @cached_property
+    def _statements(self) -> Mapping[int, list[StatementRow]]:
+        return _by_trial(self._rows(StatementRow, None, order="trial, script, statement"))
+
+    @cached_property
+    def _totals(self) -> Mapping[int, list[HistogramRow]]:
+        return _by_trial(self._rows(HistogramRow, None, order="trial, script", where=f"second = {TOTAL}"))
+
+    @cached_property
+    def _events(self) -> list[EventRow]:
+        return self._rows(EventRow, None, order="trial, t_us")
 
     def effect_of_script(self, name: str) -> Effect | None:
         """Return the effect of a script of the workload by the text that the run kept; None if it kept none."""
@@ -139,7 +168,7 @@ class RunData:
 
     def events(self, trial: int | None = None) -> list[EventRow]:
         """Return the engine's other events, unchanged. Raises StoreError."""
-        return self._rows(EventRow, trial, order="trial, t_us")
+        return self._events if trial is None else self._rows(EventRow, trial, order="trial, t_us")
 
     def settings(self, trial: int | None = None, names: Sequence[str] = ()) -> list[SettingRow]:
         """Return the server's settings, by name; only `names` if given. Raises StoreError."""
@@ -179,14 +208,23 @@ class RunData:
 
     def amounts_within(
         self, stretches: Stretches, wanted: Sequence[Metric]
-    ) -> dict[tuple[int, int], dict[Metric, float]]:
+    ) -> dict[tuple[int, int], Mapping[Metric, float]]:
         """Return the increase of counters, by trial and number of the stretch; nothing without a sample. Raises
         StoreError.
         """
-        found: dict[tuple[int, int], dict[Metric, float]] = {}
-        for trial, place, source, metric, value in amounts_within(self._files("series"), stretches, wanted):
-            found.setdefault((trial, place), {})[source, metric] = value
-        return found
+        # the audit and the comparison need the same ones
+        known = self._amounts.setdefault(tuple(wanted), {})
+        missing = {trial: spans for trial, spans in stretches.items() if (trial, tuple(spans)) not in known}
+        read: dict[tuple[int, int], dict[Metric, float]] = {}
+        for trial, place, source, metric, value in amounts_within(self._files("series"), missing, wanted):
+            read.setdefault((trial, place), {})[source, metric] = value
+        for trial, spans in missing.items():
+            known[trial, tuple(spans)] = {at: read[trial, at] for at in range(len(spans)) if (trial, at) in read}
+        return {
+            (trial, at): amounts
+            for trial, spans in stretches.items()
+            for at, amounts in known[trial, tuple(spans)].items()
+        }
 
     def shares_within(self, stretches: Stretches, wanted: Sequence[Metric]) -> Shares:
         """Return means over time of the probe's shares, by trial and number of the stretch. Raises StoreError."""
@@ -214,6 +252,10 @@ class RunData:
 
     def query_plans(self) -> list[KeptPlan]:
         """Return the plans of statements, each once; empty if the run kept none. Raises StoreError."""
+        return self._query_plans
+
+    @cached_property
+    def _query_plans(self) -> list[KeptPlan]:
         paths = _files(list(self._paths.values()), "query_plans", QueryPlanRow)
         if not paths:
             return []
@@ -261,6 +303,13 @@ class RunData:
         sql = f"SELECT {names} FROM {_parquet(paths, row)} WHERE {where} ORDER BY {order}, file_row_number"  # noqa: S608
         with storing("read", paths[0] if trial is not None else self.folder.path), session() as connection:
             return [row(*values) for values in fetched_rows(connection.execute(sql), self.folder.path, known)]
+
+
+def _by_trial(rows: Iterable[_RowT]) -> Mapping[int, list[_RowT]]:
+    found: dict[int, list[_RowT]] = defaultdict(list)
+    for row in rows:
+        found[row.trial].append(row)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,10 @@ class RunSource(Protocol):
     def trials(self) -> Sequence[TrialRecord]:
         """Return the trials in order, with failed ones."""
 
+    @property
+    def timelines(self) -> dict[tuple[int, bool], Any]:
+        """Return the timelines that are known, by trial and whether with percentiles: several analyses need them."""
+
     def seconds(self, trial: int) -> Seconds:
         """Return the seconds of trial number `trial`, its scripts together; empty if it never ran."""
 
@@ -40,42 +44,6 @@ class RunSource(Protocol):
 
     def statements(self, trial: int) -> Sequence[StatementRow]:
         """Return the statements of trial number `trial`, in the order of its scripts."""
-
-
-class Remembered:
-    """A run whose tables are read only once, because several analyses need the same seconds."""
-
-    def __init__(self, run: RunSource) -> None:
-        self._run = run
-        self._totals: dict[int, Sequence[HistogramRow]] = {}
-        self.timelines: dict[tuple[int, bool], Any] = {}
-        """Timelines (`pgdyno.analyse.over_time.timeline`) by trial and whether with percentiles."""
-
-    @property
-    def manifest(self) -> Manifest:
-        return self._run.manifest
-
-    @property
-    def trials(self) -> Sequence[TrialRecord]:
-        return self._run.trials
-
-    def seconds(self, trial: int) -> Seconds:
-        return self._run.seconds(trial)
-
-    def intervals(self, trial: int) -> Sequence[IntervalRow]:
-        """Return the seconds of a trial by script."""
-        return self._run.intervals(trial)
-
-    def histograms(self, trial: int, *, totals: bool) -> Sequence[HistogramRow]:
-        """Return the histograms of a trial; those of its seconds are not cached, because they are large."""
-        if not totals:
-            return self._run.histograms(trial, totals=False)
-        if trial not in self._totals:
-            self._totals[trial] = self._run.histograms(trial, totals=True)
-        return self._totals[trial]
-
-    def statements(self, trial: int) -> Sequence[StatementRow]:
-        return self._run.statements(trial)
 
 
 SHORTEST_S = 0.5
@@ -147,10 +115,10 @@ class Timeline:
 def trial_timeline(run: RunSource, trial: int, *, percentiles: bool = False) -> Timeline:
     """Return throughput of trial number `trial` by second; its p99 too if `percentiles` is set.
 
-    With several scripts, the p99 of a second is that of their merged histograms, which are slow to read. A `Remembered`
-    run computes each timeline once.
+    With several scripts, the p99 of a second is that of their merged histograms, which are slow to read. Each is
+    computed once.
     """
-    known = run.timelines if isinstance(run, Remembered) else {}
+    known = run.timelines
     if (trial, percentiles) not in known:
         seconds = run.seconds(trial)
         made = timeline_of(trial, seconds)
