@@ -67,6 +67,8 @@ class FakeRun:
     probe_rows: Sequence[SeriesRow] = ()
     """Samples of a probe during every trial."""
     looks: Sequence[WaitRow] = ()
+    looks_of_trials: Mapping[int, Sequence[WaitRow]] = field(default_factory=dict)
+    """In place of `looks`."""
     of_trials: Mapping[int, Sequence[SeriesRow]] = field(default_factory=dict)
     """Additional samples of a probe during single trials."""
     plans: Sequence[KeptPlan] = ()
@@ -151,7 +153,7 @@ class FakeRun:
 
     def sessions_within(self, stretches: Stretches) -> Mapping[tuple[int, int], tuple[int, Sequence[WaitRow]]]:
         within = {
-            (trial, place): [row for row in self.looks if begin <= row.t_us < end]
+            (trial, place): [row for row in self.looks_of_trials.get(trial, self.looks) if begin <= row.t_us < end]
             for trial, spans in stretches.items()
             for place, (begin, end) in enumerate(spans)
         }

@@ -105,3 +105,22 @@ def test_too_few_seconds_before_an_event_give_no_recovery_time(began_s: float, p
 def test_an_event_that_never_came_has_no_effect() -> None:
     (found,) = with_effects([record(None)], stream(STEADY))
     assert found.effect is None
+
+
+def at_a_rate(means_ms: Sequence[float]) -> list[Event]:
+    events = stream([20.0, 9, 24, 17, 0, 30, 22, 15, 26, 19, 20])
+    events[0]["rate_per_s"] = 20
+    for event, mean_ms in zip((each for each in events if each.get("phase") == "measure"), means_ms, strict=True):
+        count = event["scripts"][0]["succeeded"]
+        event["scripts"][0]["latency_ns"] = {"sum": count * mean_ms * 1e6}
+    return events
+
+
+def test_at_a_rate_recovery_is_judged_by_latency_because_throughput_is_drawn_by_chance() -> None:
+    (found,) = with_effects([record(4.0)], at_a_rate([2, 3, 2, 2, 0, 900, 500, 2, 2, 2, 2]))
+    assert found.effect is not None
+    assert found.effect.before_latency_ns == pytest.approx(2.2e6, rel=0.02)
+    assert found.effect.recovered_s == 3.0
+    (still_late,) = with_effects([record(4.0)], at_a_rate([2, 3, 2, 2, 0, 900, 500, 9, 9, 9, 9]))
+    assert still_late.effect is not None
+    assert still_late.effect.recovered_s is None

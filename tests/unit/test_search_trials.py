@@ -54,7 +54,7 @@ def test_a_configuration_that_does_not_serve_its_rate_breaks_a_promise(tmp_path:
         tmp_path, text.replace('[target.b]\nkind = "embedded"\nversion = "17"\n', "").replace("= 2\n[s", "= 6\n[s")
     )
     own = SettingsSearch.of(plan)
-    kept, broken = (own.seen(record(1, "a", own.start, served=served)) for served in (995, 600))
+    kept, broken = (own.seen(record(1, "a", own.start, served=served), 1.0) for served in (995, 600))
     assert own.metric is Metric.P99
     assert kept.violation == 0
     assert broken.violation == pytest.approx(0.39)

@@ -93,6 +93,8 @@ class PointComparison:
     """
     spread: float = 0.0
     """Standard deviation of the difference of logarithms of one pair, or of one trial of each arm."""
+    trials: tuple[Sequence[int], Sequence[int]] = ((), ())
+    """Numbers of the trials of each arm that have a figure, each in its own run."""
 
     @property
     def change(self) -> float:
@@ -120,6 +122,8 @@ class Comparison:
     confounders: tuple[Confounder, ...] = ()
     brought: tuple[str, ...] = ()
     """Defaults that came with the other version or build, which is what is compared."""
+    causes: tuple[Message, ...] = ()
+    """What may explain the difference (`audit.causes`); empty if there is none, or if nobody looked."""
     stopping: StoppingRule | None = None
     """The rule by which the run could stop before its last repeat; None if the number of repeats was fixed."""
     by: str | None = None
@@ -408,7 +412,9 @@ def _judge(logs: UnitLogs, level: float, delta: float, sign: int) -> _Judged:
 
 def _of_point(pairs: PointPairs, judged: _Judged, arms: Arms, delta: float) -> PointComparison:
     found = _point_comparison(pairs.label, judged, delta)
-    return replace(found, removed=sum(pairs.removed), dead=pairs.dead, reason=_no_verdict(pairs, arms))
+    return replace(
+        found, removed=sum(pairs.removed), dead=pairs.dead, reason=_no_verdict(pairs, arms), trials=pairs.trials
+    )
 
 
 def _no_verdict(pairs: PointPairs, arms: Arms) -> Message | None:

@@ -21,6 +21,8 @@ class Metric(StrEnum):
 
     TPS = "tps"
     """Succeeded transactions per second: more is better."""
+    P50 = "p50"
+    """Median of latency: less is better."""
     P99 = "p99"
     """99th percentile of latency: less is better."""
     MEAN = "mean"
@@ -31,7 +33,7 @@ class Metric(StrEnum):
     @property
     def is_latency(self) -> bool:
         """Return whether it is in nanoseconds."""
-        return self in (Metric.P99, Metric.MEAN)
+        return self in (Metric.P50, Metric.P99, Metric.MEAN)
 
     @property
     def sign(self) -> int:
@@ -41,8 +43,8 @@ class Metric(StrEnum):
     @property
     def words(self) -> str:
         """Return its name in a sentence."""
-        names = {Metric.P99: "p99 latency", Metric.MEAN: "mean latency", Metric.COMPOSITE: "composite figure"}
-        return names.get(self, "throughput")
+        names = {Metric.TPS: "throughput", Metric.COMPOSITE: "composite figure"}
+        return names.get(self, f"{self.value} latency")
 
     @property
     def unit(self) -> str:
@@ -97,7 +99,7 @@ def value_of(trial: TrialRecord, metric: Metric) -> float | None:
     latency = summary.latency_ns
     if latency is None:
         return None
-    figure = latency.p99 if metric is Metric.P99 else latency.mean
+    figure = {Metric.P50: latency.p50, Metric.P99: latency.p99, Metric.MEAN: latency.mean}[metric]
     return float(figure) if figure else None
 
 
@@ -135,6 +137,8 @@ class PointPairs:
     """
     key: PointKey | None = None
     """What the trials of both arms have in common; None for figures that are no trials of a run."""
+    trials: tuple[Sequence[int], Sequence[int]] = ((), ())
+    """Numbers of the trials of each arm that have a figure, each in its own run."""
 
     @property
     def repeats(self) -> list[int]:
@@ -368,6 +372,7 @@ def _arms(
     wrong = [trial for trial in trials[1] if _is_dead(trial) or trial.outcome is Outcome.INTERRUPTED]
     broken = _without_figure([*wrong, *filter(_has_errors, gone[1])], other, key)
     base_instances, other_instances = (_instances(each, metric, key) for each in kept)
+    numbers = [_numbers(each, metric, key) for each in kept]
     keys = list(dict.fromkeys(key(trial) for each in trials for trial in each))
     labels = _labels(keys)
     points = {key(trial): trial.point for each in trials for trial in each}
@@ -392,6 +397,7 @@ def _arms(
                 (base_instances.get(each, {}), other_instances.get(each, {})),
                 duets=_duets(kept, each, key) if metric is Metric.TPS else {},
                 key=each,
+                trials=(numbers[0].get(each, ()), numbers[1].get(each, ())),
             )
             for each in both
         ),
@@ -411,6 +417,16 @@ def _figures(
         figure = value_of(trial, metric)
         if figure is not None:
             found.setdefault(key(trial), {})[trial.repeat] = figure
+    return found
+
+
+def _numbers(
+    trials: Sequence[TrialRecord], metric: Metric, key: Callable[[TrialRecord], PointKey]
+) -> dict[PointKey, list[int]]:
+    found: dict[PointKey, list[int]] = {}
+    for trial in trials:
+        if value_of(trial, metric) is not None:
+            found.setdefault(key(trial), []).append(trial.number)
     return found
 
 

@@ -11,7 +11,11 @@ if TYPE_CHECKING:
 
     from pgdyno.store import RunEntry
 
-_HEADINGS = ("run", "workload", "targets", "trials", "outcome")
+_HEADINGS = ("run", "workload", "targets", "trials", "outcome", "answer")
+LEAST_ANSWER = 40
+"""Columns of the answer; a narrower terminal has it in a line of its own."""
+MOST_SCRIPTS = 3
+UNLIMITED = 1 << 20
 _LONGEST_WORD = 12
 """Longer words of an outcome are paths in the reason why a run cannot be read."""
 
@@ -35,21 +39,27 @@ def list_(runs: options.Runs = options.DEFAULT_RUNS, json: options.Json = False)
         console.print(f"no runs in {runs}")
         return
     rows = [_cells(entry) for entry in entries]
-    table = _table(rows)
-    is_narrow = console.is_terminal and sum(_least_widths(rows)) + 2 * (len(_HEADINGS) - 1) > console.width
+    width = console.width if console.is_terminal else UNLIMITED
     with console.paged():
-        if not is_narrow:
-            console.print_table(table)
+        if not _is_narrow(rows, width):
+            console.print_table(_table(rows))
             return
-        for name, workload, targets, trials, outcome in rows:
+        for name, workload, targets, trials, outcome, answer in rows:
             others = [workload, targets, f"{trials} trials" if trials else "", outcome]
             console.print(visible(name), style="bold", soft_wrap=True)
             console.print(visible("  " + "; ".join(each for each in others if each)))
+            if answer:
+                console.print(visible(f"  {answer}"))
+
+
+def _is_narrow(rows: Sequence[Sequence[str]], width: int) -> bool:
+    answers = LEAST_ANSWER + 2 if any(row[-1] for row in rows) else 0
+    return sum(_least_widths(rows)) + 2 * (len(_HEADINGS) - 2) + answers > width
 
 
 def _least_widths(rows: Sequence[Sequence[str]]) -> list[int]:
     whole = {heading: max(len(row[at]) for row in rows) for at, heading in enumerate(_HEADINGS)}
-    outcome = max(len(word) for row in rows for word in [*row[-1].split(" "), "outcome"] if len(word) <= _LONGEST_WORD)
+    outcome = max(len(word) for row in rows for word in [*row[4].split(" "), "outcome"] if len(word) <= _LONGEST_WORD)
     return [whole["run"], len("workload"), len("targets"), max(whole["trials"], len("trials")), outcome]
 
 
@@ -63,25 +73,35 @@ def _table(rows: Sequence[Sequence[str]]) -> "Table":
         return Text(visible(text), no_wrap=True, overflow="ellipsis")
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading, width in zip(_HEADINGS, _least_widths(rows), strict=True):
-        # names are for copying: a terminal that is too narrow cuts workloads and targets
+    has_answers = any(row[-1] for row in rows)
+    for heading, width in zip(_HEADINGS, [*_least_widths(rows), LEAST_ANSWER], strict=True):
+        # names are for copying: a terminal that is too narrow cuts workloads, targets and answers
         is_whole = heading in ("run", "trials")
         justify: Literal["left", "right"] = "right" if heading == "trials" else "left"
-        table.add_column(heading, no_wrap=is_whole, min_width=width, justify=justify)
-    for name, workload, targets, trials, outcome in rows:
-        table.add_row(name, cut(workload), cut(targets), trials, outcome)
+        if heading != "answer" or has_answers:
+            table.add_column(heading, no_wrap=is_whole, min_width=width, justify=justify)
+    for name, workload, targets, trials, outcome, answer in rows:
+        table.add_row(name, cut(workload), cut(targets), trials, outcome, *([cut(answer)] if has_answers else []))
     return table
 
 
 def _cells(entry: "RunEntry") -> list[str]:
+    from pgdyno.store.find_runs import read_answer
+
     manifest = entry.manifest
     if manifest is None:
-        return [entry.name, "", "", "", f"unreadable: {entry.problem}"]
+        return [entry.name, "", "", "", f"unreadable: {entry.problem}", ""]
     targets = ", ".join(target.name for target in manifest.targets)
     outcome = manifest.outcome.value if manifest.outcome else "unfinished"
     if manifest.budget is not None and manifest.budget.dropped:
         outcome += " within its budget"
-    return [entry.name, manifest.workload, targets, f"{entry.trials_done}/{manifest.trials_planned}", outcome]
+    trials = f"{entry.trials_done}/{manifest.trials_planned}"
+    return [entry.name, _workload(manifest.workload), targets, trials, outcome, read_answer(entry.path)]
+
+
+def _workload(scripts: str) -> str:
+    names = scripts.split(", ")
+    return scripts if len(names) <= MOST_SCRIPTS else f"{names[0]} and {len(names) - 1} more"
 
 
 def _entry_json(entry: "RunEntry") -> dict[str, object]:

@@ -31,10 +31,13 @@ from pgdyno.report.charts.history import history_chart
 from pgdyno.report.charts.page_figures import Figure, drawn_figure
 from pgdyno.report.export import to_csv
 from pgdyno.report.full_report import report_html
+from pgdyno.report.run_notes import disturbance_lines
 from pgdyno.store import RunData, load_run
 from pgdyno.store.safe_files import files_below, storing
 from pgdyno.units import counted, format_size
 
+MOST_EVENTS = 20
+"""Events and ledgers on the page of a run."""
 MOST = 2_000
 """Largest number of files that a page lists."""
 
@@ -127,6 +130,8 @@ class Archive:
             "running": not entry.ended and is_running(run.folder.path),
             "facts": [*run_views.facts(run.manifest), ("Trials", f"{entry.trials} of {entry.planned}")],
             "notes": run.manifest.shown_notes,
+            "events": disturbance_lines(run.trials)[:MOST_EVENTS],
+            "metrics": METRICS,
             "trials": run_views.trial_rows(run),
             "others": sorted(others, key=lambda each: each.fingerprint != entry.fingerprint),
             "files": [(path, format_size(size)) for path, size in files],

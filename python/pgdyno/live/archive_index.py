@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import html
 import json
 import math
 import os
-import re
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -23,15 +21,14 @@ from pgdyno.errors import StoreError, UsageError
 from pgdyno.fingerprint import fingerprint_of
 from pgdyno.records import Manifest, Outcome, TrialRecord
 from pgdyno.store import RunFolder
+from pgdyno.store.find_runs import REPORT, read_answer
 from pgdyno.store.run_folder import MANIFEST, TRIALS
-from pgdyno.store.safe_files import open_regular, storing
+from pgdyno.store.safe_files import storing
 
 Key = tuple[int, int, int, int]
 """Time and size of a manifest, times of the folder of trials and of the report: as long as these are unchanged, the
 entry is valid.
 """
-REPORT, HEAD = "report.html", 16_384
-"""A run's report, and the bytes of it that are read: its title is the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,22 +98,9 @@ def read_entry(path: Path, key: Key) -> Entry:
     """Read the run at `path`; an unreadable one has the reason."""
     try:
         folder = RunFolder.open(path)
-        return _entry(path.name, key, folder.manifest, folder.trials(), _answer(path / REPORT))
+        return _entry(path.name, key, folder.manifest, folder.trials(), read_answer(path))
     except StoreError as error:
         return Entry(path.name, key, problem=error.message)
-
-
-def _answer(report: Path) -> str:
-    try:
-        with open_regular(report) as file:
-            head = file.read(HEAD).decode(errors="replace")
-    except (OSError, StoreError):
-        return ""
-    found = _DESCRIPTION.search(head)
-    return html.unescape(found[1]) if found else ""
-
-
-_DESCRIPTION = re.compile(r'<meta name="description" content="([^"]{0,2000})">')
 
 
 def _entry(name: str, key: Key, manifest: Manifest, trials: list[TrialRecord], answer: str = "") -> Entry:

@@ -44,8 +44,10 @@ class EventEffect(Record):
     """The lowest of a complete second; None if there was none."""
     recovered_s: float | None
     """From the event's start to the first of three consecutive seconds that together were within 5 % of `before_tps`,
-    after the period without successes; None if that did not happen.
+    or no slower than `before_latency_ns`, after the period without successes; None if that did not happen.
     """
+    before_latency_ns: float | None = None
+    """At a rate: the highest mean latency of three consecutive seconds before the trial's first event."""
 
 
 class EventRecord(Record):

@@ -74,6 +74,8 @@ class SettingLine(Record):
     """The configuration without this line, compared with the one with it; None if time was up before, or if it was
     the only line left.
     """
+    together: bool = False
+    """Whether `without` is the configuration without several unimportant lines."""
 
 
 class SearchRecord(Record):

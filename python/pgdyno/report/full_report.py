@@ -16,6 +16,7 @@ from pgdyno.analyse.pairs import between, differing_parameters, usual_metric
 from pgdyno.analyse.price import PriceList, prices_of
 from pgdyno.analyse.series import Series
 from pgdyno.audit import Finding, judged
+from pgdyno.audit.causes import with_causes
 from pgdyno.audit.facts import without_alike
 from pgdyno.audit.latency_differences import overloaded
 from pgdyno.audit.load_differences import measures_otherwise
@@ -198,7 +199,7 @@ def _extras(
     left_out = left_out_of(of, findings, late) if len(runs) == 1 else frozenset()
     return Extras(
         findings=findings,
-        comparisons=_compared(of, runs, left_out),
+        comparisons=_compared(of, runs, subjects, left_out),
         left_out=left_out,
         arms=_arms(of, runs),
         alike_settings=_alike_settings(runs[0]) if len(runs) == 1 else (),
@@ -331,14 +332,18 @@ def _of_run(finding: Finding, run: str) -> Finding:
     return finding.model_copy(update={"message": str(told), "text": told})
 
 
-def _compared(of: Digest, runs: Sequence[RunData], left_out: Collection[int]) -> list[Comparison]:
+def _compared(
+    of: Digest, runs: Sequence[RunData], subjects: Sequence[Subject], left_out: Collection[int]
+) -> list[Comparison]:
     if len(runs) == 1:
         if runs[0].manifest.finds_cheapest:
             return []
-        return with_confounders(comparisons_of(of, left_out), runs[0])
+        found = with_confounders(comparisons_of(of, left_out), runs[0])
+        return [with_causes(each, subjects[0], subjects[0]) for each in found]
     metric = usual_metric(runs[0])
-    together = [other for other in runs[1:] if not _is_apart(runs[0], other)]
-    return compare([arms_between(runs[0], other, metric) for other in together])
+    together = [at for at in range(1, len(runs)) if not _is_apart(runs[0], runs[at])]
+    found = compare([arms_between(runs[0], runs[at], metric) for at in together])
+    return [with_causes(each, subjects[0], subjects[at]) for at, each in zip(together, found, strict=True)]
 
 
 def _is_apart(base: RunData, other: RunData) -> bool:

@@ -61,7 +61,15 @@ def _parts(event: EventRecord) -> Iterable[str]:
     if effect.failed:
         lost = gettext(" ({count} lost)", count=f"{effect.lost:,}") if effect.lost else ""
         yield ngettext("{count:,} transaction failed", "{count:,} transactions failed", effect.failed) + lost
-    if effect.before_tps is not None:
+    if effect.before_latency_ns is not None:
+        limit = f"{numbers.ms(effect.before_latency_ns)} ms"
+        if effect.recovered_s is None:
+            yield gettext("mean latency not back at {limit}", limit=limit)
+        else:
+            yield gettext(
+                "mean latency back at {limit} after {seconds}", limit=limit, seconds=_seconds(effect.recovered_s)
+            )
+    elif effect.before_tps is not None:
         before = f"{numbers.rounded(effect.before_tps)} tps"
         if effect.recovered_s is None:
             yield gettext("not back within 5 % of {tps}", tps=before)

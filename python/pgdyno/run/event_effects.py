@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -28,6 +28,7 @@ class _Second:
     succeeded: int
     failed: int
     lost: int
+    latency_sum_ns: int
 
     @property
     def tps(self) -> float:
@@ -51,7 +52,8 @@ def with_effects(records: Sequence[EventRecord], events: Sequence[Event]) -> lis
             every_stall += [tuple(stall) for stall in event.get("lulls_us", ())]
     stalls = _joined(every_stall)
     begins = sorted(record.began_s * 1e6 + warmup_us for record in records if record.began_s is not None)
-    before = _before(seconds, begins[0], has_phases=bool(start.get("phases"))) if begins else None
+    calm = [second for second in seconds if second.is_whole and second.to_us <= begins[0]]
+    before = _Before.of([] if start.get("phases") else calm, is_open=start.get("rate_per_s") is not None)
     outages = (events[-1].get("outages") or ()) if events[-1]["event"] == "end" else ()
     last_us = max((second.to_us for second in seconds), default=0)
     done = []
@@ -75,6 +77,7 @@ def _second(event: Event) -> _Second:
         succeeded=sum(script["succeeded"] for script in scripts),
         failed=sum(script["failed"] for script in scripts),
         lost=sum(script.get("lost", 0) for script in scripts),
+        latency_sum_ns=sum((script.get("latency_ns") or {}).get("sum", 0) for script in scripts),
     )
 
 
@@ -89,10 +92,39 @@ def _joined(stalls: Iterable[tuple[int, ...]]) -> list[tuple[int, int]]:
     return [(begin, end) for begin, end in joined if end - begin >= SHORTEST_STALL_US]
 
 
-def _before(seconds: Sequence[_Second], first_us: float, *, has_phases: bool) -> float | None:
-    """Returns the median throughput of complete seconds before the first event; None with phases, whose load varies."""
-    whole = [second.tps for second in seconds if second.is_whole and second.to_us <= first_us]
-    return None if has_phases or len(whole) < FEWEST_SECONDS_BEFORE else statistics.median(whole)
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """The load before the first event; None if there are too few seconds, or phases, whose load varies."""
+
+    tps: float | None = None
+    latency_ns: float | None = None
+    """In an open loop, whose throughput is the plan's: the highest mean of several seconds in a row."""
+
+    @classmethod
+    def of(cls, seconds: Sequence[_Second], *, is_open: bool) -> _Before:
+        if len(seconds) < FEWEST_SECONDS_BEFORE:
+            return cls()
+        means = [mean for window in _windows(seconds) if (mean := _mean_latency_ns(window)) is not None]
+        tps = statistics.median(second.tps for second in seconds)
+        return cls(tps, max(means, default=None) if is_open else None)
+
+    def is_reached(self, window: Sequence[_Second]) -> bool:
+        if self.latency_ns is not None:
+            mean = _mean_latency_ns(window)
+            return mean is not None and mean <= self.latency_ns
+        return self.tps is not None and statistics.fmean(each.tps for each in window) >= RECOVERED_SHARE * self.tps
+
+
+def _windows(seconds: Sequence[_Second]) -> Iterator[Sequence[_Second]]:
+    for place in range(len(seconds) - RECOVERED_SECONDS + 1):
+        window = seconds[place : place + RECOVERED_SECONDS]
+        if all(one.to_us == other.from_us for one, other in pairwise(window)):
+            yield window
+
+
+def _mean_latency_ns(seconds: Sequence[_Second]) -> float | None:
+    count = sum(second.succeeded for second in seconds)
+    return sum(second.latency_sum_ns for second in seconds) / count if count else None
 
 
 def _effect(
@@ -100,7 +132,7 @@ def _effect(
     stalls: Sequence[tuple[int, int]],
     began_us: float,
     end_us: float,
-    before_tps: float | None,
+    before: _Before,
     outages: Sequence[Event],
 ) -> EventEffect:
     touched = [second for second in seconds if second.to_us > began_us and second.from_us < end_us]
@@ -118,9 +150,10 @@ def _effect(
         lost=sum(second.lost for second in touched),
         connections_lost=sum(outage["connections_lost"] for outage in began),
         all_away_s=sum(outage["all_away_us"] for outage in began) / 1e6,
-        before_tps=before_tps,
+        before_tps=before.tps,
+        before_latency_ns=before.latency_ns,
         lowest_tps=min(whole, default=None),
-        recovered_s=_recovered_s(touched, began_us, stall, before_tps),
+        recovered_s=_recovered_s(touched, began_us, stall, before),
     )
 
 
@@ -129,16 +162,10 @@ def _is_last(stall: tuple[int, int], seconds: Sequence[_Second]) -> bool:
 
 
 def _recovered_s(
-    touched: Sequence[_Second], began_us: float, stall: tuple[int, int] | None, before_tps: float | None
+    touched: Sequence[_Second], began_us: float, stall: tuple[int, int] | None, before: _Before
 ) -> float | None:
-    """Returns the seconds from the event to the first of several whose mean is close to the earlier throughput."""
-    if before_tps is None:
-        return None
+    """Returns the seconds from the event to the first of several in a row that are together as good as before it."""
     behind_us = 0 if stall is None else stall[1]
     whole = [second for second in touched if second.is_whole and second.from_us >= behind_us]
-    for place in range(len(whole) - RECOVERED_SECONDS + 1):
-        window = whole[place : place + RECOVERED_SECONDS]
-        in_a_row = all(one.to_us == other.from_us for one, other in pairwise(window))
-        if in_a_row and statistics.fmean(second.tps for second in window) >= RECOVERED_SHARE * before_tps:
-            return max(0.0, (window[0].from_us - began_us) / 1e6)
-    return None
+    back = next((window[0] for window in _windows(whole) if before.is_reached(window)), None)
+    return None if back is None else max(0.0, (back.from_us - began_us) / 1e6)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import glob
+import html
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,9 +17,12 @@ from pgdyno.mounts import expanded, is_file, is_folder
 from pgdyno.records import Manifest
 from pgdyno.store.object_storage.address import WILD, Address, is_remote
 from pgdyno.store.run_folder import MANIFEST, RunFolder
-from pgdyno.store.safe_files import storing
+from pgdyno.store.safe_files import open_regular, storing
 
 LATEST = "latest"
+REPORT, HEAD = "report.html", 16_384
+"""A run's report, and the bytes of it that are read: its description is the answer."""
+_DESCRIPTION = re.compile(r'<meta name="description" content="([^"]{0,2000})">')
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,17 @@ def _entry(path: Path) -> RunEntry:
         return RunEntry(path.name, path, folder.manifest, len(folder.trial_paths()))
     except StoreError as error:
         return RunEntry(path.name, path, None, 0, error.message)
+
+
+def read_answer(run: Path) -> str:
+    """Return the answer of a run's report, without its tables; empty without a report."""
+    try:
+        with open_regular(run / REPORT) as file:
+            head = file.read(HEAD).decode(errors="replace")
+    except (OSError, StoreError):
+        return ""
+    found = _DESCRIPTION.search(head)
+    return html.unescape(found[1]) if found else ""
 
 
 def find_run(text: str, parent: Path) -> RunFolder:

@@ -46,7 +46,6 @@ def compare(
     differences are listed first. Exits with 12, with the reason, if the audit finds a run invalid or if the runs are
     not comparable.
     """
-    from pgdyno.analyse.comparison import compare as compare_arms
     from pgdyno.commands.comparison import print_comparisons as show
     from pgdyno.commands.comparison.compared_runs import Compared, ComparedRuns
     from pgdyno.console import Console
@@ -65,7 +64,7 @@ def compare(
         floors = compared.noise_floors()
         show.print_noise(floors, reasons, json=json)
         return ExitCode.INVALID if any(each.refusal is not None for each in floors) else ExitCode.OK
-    comparisons = compare_arms(compared.arms(), floor=compared.floor_ratio())
+    comparisons = compared.comparisons()
     notes = compared.notes()
     if json:
         found = {

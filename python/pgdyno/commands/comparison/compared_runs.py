@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from pgdyno.analyse.comparison import Comparison
+from pgdyno.analyse.comparison import Comparison, compare
 from pgdyno.analyse.noise_floor import FloorRefusal, NoiseFloor, noise_floor
 from pgdyno.analyse.pairs import Arms, Metric, between, usual_metric, usual_split, value_of, within
 from pgdyno.analyse.price import PriceComparison, PriceList, compare_prices, prices_of
 from pgdyno.analyse.series import Series, varying
 from pgdyno.audit import Finding, Severity, audit
+from pgdyno.audit.causes import with_causes
 from pgdyno.audit.facts import words_of
 from pgdyno.audit.latency_differences import overloaded
 from pgdyno.audit.load_differences import UNIT
@@ -26,6 +27,7 @@ from pgdyno.audit.pairing import (
     pairing_of_arms,
     trials_of,
 )
+from pgdyno.audit.subject import Subject
 from pgdyno.commands.support.options import MetricName
 from pgdyno.commands.support.report_files import read_prices
 from pgdyno.errors import UsageError
@@ -133,6 +135,11 @@ class ComparedRuns:
             return [replace(self._pairing_of(arms).beside(arms), notes=notes) for arms in found]
         arms = between(self.first, self.second, metric, (left, self._removed(self.second)))
         return [replace(self._pairing.beside(arms), notes=notes)]
+
+    def comparisons(self) -> list[Comparison]:
+        """Returns the comparisons, each with what may explain its difference. Raises StoreError."""
+        base, other = (Subject(run) for run in (self.first, self.second or self.first))
+        return [with_causes(each, base, other) for each in compare(self.arms(), floor=self.floor_ratio())]
 
     def metric(self) -> Metric:
         return usual_metric(self.first) if self.what.metric is None else Metric(self.what.metric)

@@ -122,7 +122,7 @@ Budget = Annotated[
         help="Fit the plan into a duration such as 20m, and into this machine's memory and disk.",
     ),
 ]
-MetricName = Literal["tps", "p99", "mean", "composite"]
+MetricName = Literal["tps", "p50", "p99", "mean", "composite"]
 Metric = Annotated[
     MetricName | None,
     typer.Option(help="Metric to compare.  [default: tps; p99 at a fixed rate; composite for tpch]"),

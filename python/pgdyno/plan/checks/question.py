@@ -17,7 +17,7 @@ from pgdyno.plan.checks.duet_and_stopping import compared_parameters
 from pgdyno.plan.known_settings import why_unknown
 from pgdyno.plan.model import Plan
 from pgdyno.plan.plan_document import Document, KeyPath
-from pgdyno.plan.sweeps.spec import SESSION
+from pgdyno.plan.sweeps.spec import SESSION, expand_range, is_range
 from pgdyno.plan.targets import NetworkTarget, RentedTarget
 from pgdyno.plan.workload import effect_of_plan, phases_s, script_files
 from pgdyno.records import Point
@@ -29,6 +29,7 @@ FEWEST_TRIALS = 3
 FEWEST_POINTS = 3
 """The minimum of client counts to locate a peak."""
 SHORTEST_S = 1.0
+MOST_VALUES_ONE_BY_ONE = 16
 CHECKPOINT_TIMEOUT_S = 300.0
 """PostgreSQL's default."""
 _PERIOD = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|min|h|d)?")
@@ -41,6 +42,7 @@ def answer_warnings(plan: Plan, document: Document, folder: Path) -> Iterator[Pr
         yield from _pairs(plan, document)
     elif plan.search is None:
         yield from _one_arm(plan, points, document)
+    yield from _long_ranges(document)
     yield from _databases(plan, document)
     yield from _settings(plan, points, document)
     yield from _set_by_scripts(plan, document, folder)
@@ -88,6 +90,18 @@ def _one_arm(plan: Plan, points: list[Point], document: Document) -> Iterator[Pr
         message = f"one target at {counted}: there is nothing to compare, and no peak to find"
         hint = "add a second target or a list under sweep.settings for a verdict, more sweep.clients for a peak"
         yield document.problem(("target",), message, hint)
+
+
+def _long_ranges(document: Document) -> Iterator[Problem]:
+    """Yields ranges of many values one by one, which most who write them do not expect."""
+    sweep = document.data.get("sweep")
+    for name, text in sweep.items() if isinstance(sweep, Mapping) else ():
+        if not isinstance(text, str) or not is_range(text) or "step" in text or "doubling" in text:
+            continue
+        values = expand_range(text)
+        if len(values) > MOST_VALUES_ONE_BY_ONE:
+            message = f"{text} is {len(values):,} values, one by one"
+            yield document.problem(("sweep", name), message, f'write "{text} doubling", or "{text} step 8"')
 
 
 # ---- databases without tables ----

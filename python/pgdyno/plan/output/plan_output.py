@@ -15,6 +15,8 @@ from pgdyno.plan.time_budget.time_and_disk import around_s, trials_s
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
 from pgdyno.units import counted, duration_words, format_duration
 
+NO_CHECKSUMS = "--no-data-checksums"
+
 
 def in_each_trial(plan: Plan) -> list[str]:
     """Yields `in each trial: kill at 30s`, whether clients reconnect, and whether there is a ledger; empty for most
@@ -90,6 +92,20 @@ def _over_targets(plan: Plan, search: SearchSpec) -> str:
         f"per second at {latency_words(search.latency or '')}; {counted(repeats, 'trial')} per target; the number of "
         "targets that are measured depends on the results"
     )
+
+
+def changed_defaults(plan: Plan) -> list[str]:
+    """Returns a line about servers whose clusters differ from what their own initdb makes by default."""
+    older = [
+        name
+        for name, spec in plan.target.items()
+        if isinstance(spec, OwnTarget) and getattr(spec, "major", 18) < 18 and NO_CHECKSUMS not in spec.initdb
+    ]
+    if not older:
+        return []
+    names = " and ".join(older)
+    line = f"{names}: with data checksums, which initdb sets by default only from 18 on"
+    return [f'{line}; to measure its default there: initdb = ["{NO_CHECKSUMS}"]']
 
 
 _METHODS = {

@@ -16,6 +16,7 @@ from pgdyno.plan.output.executed_code import executed
 from pgdyno.plan.output.plan_output import (
     WIDTH,
     before_each_trial,
+    changed_defaults,
     excluded_lines,
     in_each_trial,
     search_lines,
@@ -43,7 +44,7 @@ def show_lines(loaded: LoadedPlan, width: int = WIDTH) -> Group:
         Text(_workload(plan)),
         *([Text(f"load from {places}")] if (places := _load_places(plan)) else []),
         Text(before_each_trial(plan)),
-        *(Text(line) for line in in_each_trial(plan)),
+        *(Text(line) for line in [*in_each_trial(plan), *changed_defaults(plan)]),
         *(Text(line) for line in excluded_lines(plan)),
     ]
     if plan.search is not None:

@@ -68,7 +68,11 @@ def read_choice(value: str | Sequence[str]) -> Choice:
 
 def value_in_conditions(choice: Choice, text: str) -> Value:
     """Returns what a condition computes with: the number of a range, without its unit; the text of a list."""
-    return Fraction(text.removesuffix(choice.unit)) if isinstance(choice, Span) else text
+    if not isinstance(choice, Span):
+        return text
+    family = unit_family(choice.unit) or {"": 1}
+    unit = next(each for each in sorted(family, key=len, reverse=True) if text.endswith(each))
+    return Fraction(text.removesuffix(unit)) * family[unit] / family.get(choice.unit, 1)
 
 
 def read_when(value: object) -> object:

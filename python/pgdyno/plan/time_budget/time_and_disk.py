@@ -136,6 +136,16 @@ def estimated_s(plan: Plan, points: Sequence[Point], load_s_a_scale: float = LOA
     return needed_s(plan, points, load_s_a_scale)
 
 
+def least_settings_search_s(plan: Plan) -> float | None:
+    """Returns the seconds of a search for settings with two proposals and one confirmation; None without a limit."""
+    each_s, points = trial_s(plan), plan.points()[:1]
+    if each_s is None:
+        return None
+    trials = 4 + 2 * plan.trial.most_repeats
+    starts_s = servers(plan) * START_S + loading_s(plan, points)
+    return starts_s + trials * (each_s + overhead_s(plan, points[0]) + plan.trial.pause)
+
+
 def trials_s(plan: Plan, points: Sequence[Point]) -> float:
     """Returns the seconds of the load in all trials of `plan` at `points`; 0 if they have no limit."""
     if plan.workload.is_tpch:

@@ -18,9 +18,15 @@ from pgdyno.audit import Finding
 from pgdyno.audit.pairing import of_single_trials
 from pgdyno.records import SearchRecord
 from pgdyno.report import numbers, sentences
-from pgdyno.report.answers.comparison import comparison_sentence, confounded_line, point_counts
+from pgdyno.report.answers.comparison import (
+    cause_lines,
+    comparison_sentence,
+    confounded_line,
+    point_counts,
+)
 from pgdyno.report.answers.comparison_export import comparison_json
 from pgdyno.report.answers.endurance import endurance_json
+from pgdyno.report.answers.event_figures import event_table, events_json, named_events
 from pgdyno.report.answers.noise import noise_grade, noise_json
 from pgdyno.report.answers.peaks import edges, peaks, peaks_text, spread
 from pgdyno.report.answers.phases import phase_table, phases_of, phases_text
@@ -72,7 +78,7 @@ class Answer:
     details: tuple[str, ...] = ()
     """Further sentences: how to reach a verdict, the other arms, the spread between trials."""
     table: Table | None = None
-    """The table of phases, of rates, or of the targets of a search."""
+    """The table of phases, of rates, of events, or of the targets of a search."""
     invalid: tuple[str, ...] = ()
     """Why it is void, by the audit; empty if it is valid, or there was no audit."""
     chief: Comparison | None = None
@@ -88,14 +94,15 @@ def shows_peak(of: Digest, said: Answer) -> bool:
     if of.manifest.finds_settings:
         return False
     is_settled = said.chief is None or _verdict(said.chief) is not Verdict.INCONCLUSIVE
-    return is_settled and said.table is None and not has_rates(of)
+    return is_settled and phase_table(of) is None and not has_rates(of)
 
 
 def answer(of: Digest, extras: Extras) -> Answer:
     """The answer of a run, or of several that are compared."""
-    return replace(
-        _answer(of, extras), invalid=tuple(translated(each.translatable_message) for each in refusing(extras))
-    )
+    said, events = _answer(of, extras), named_events(of)
+    if events and said.kind is not Kind.NOTHING:
+        said = replace(said, text=gettext("{claim}, with {events}", claim=said.text, events=events))
+    return replace(said, invalid=tuple(translated(each.translatable_message) for each in refusing(extras)))
 
 
 def refusing(extras: Extras) -> list[Finding]:
@@ -112,7 +119,7 @@ def _answer(of: Digest, extras: Extras) -> Answer:
     if of.manifest.finds_cheapest and of.manifest.search:
         text, details = cheapest_text(of.manifest.search[0])
         return Answer(text, Kind.SEARCH, details, cheapest_table(of.manifest.search[0]))
-    table = phase_table(of) or rate_table(of)
+    table = phase_table(of) or rate_table(of) or event_table(of)
     if extras.comparisons and len(_finished_arms(of, extras)) != 1:
         return replace(_compared(of, extras), table=table)
     missing = _incomparable(of, extras)
@@ -156,7 +163,7 @@ def _compared(of: Digest, extras: Extras) -> Answer:
         text = _priced_arms(text, of, chief, extras)
     settle = settling(chief)
     confounded = confounded_line(chief)
-    details = [*([confounded] if confounded else []), *_left_out(of, extras)]
+    details = [*cause_lines(chief), *([confounded] if confounded else []), *_left_out(of, extras)]
     details += [*point_counts(chief), *([settle] if settle else []), *kept_up(of)]
     others = [each for each in extras.comparisons if each is not chief]
     told = [comparison_sentence(each) for each in others if _has_interval(each)]
@@ -286,6 +293,7 @@ def answer_json(of: Digest, extras: Extras) -> dict[str, Any]:
         "peaks": _peaks(of, said),
         "rates": _rates(of),
         "phases": _phases(of),
+        "events": events_json(of),
         "search": [each.model_dump(mode="json") for each in of.manifest.search],
     }
 

@@ -10,6 +10,7 @@ from pgdyno.analyse.intervals import Interval
 from pgdyno.analyse.noise_floor import EFFECTS, NoiseFloor, pairs_for
 from pgdyno.analyse.pairs import VERSION
 from pgdyno.analyse.series import heading
+from pgdyno.audit.causes import NO_CAUSE
 from pgdyno.report import numbers
 from pgdyno.report.table import Table
 from pgdyno.report.terminal.text_drawing import printable
@@ -23,7 +24,7 @@ MOST_PERCENT = 10_000
 
 def comparison_lines(of: Comparison) -> list[str]:
     """Return the comparison in sentences, the verdict first."""
-    return [comparison_sentence(of), *point_counts(of), *_unsettled(of)]
+    return [comparison_sentence(of), *cause_lines(of), *point_counts(of), *_unsettled(of)]
 
 
 def comparison_sentence(of: Comparison) -> str:
@@ -90,6 +91,13 @@ def confounded_line(of: Comparison) -> str | None:
     if not of.confounders:
         return None
     return gettext("Confounded by {causes}: the difference may be caused by that", causes=confounding(of))
+
+
+def cause_lines(of: Comparison) -> list[str]:
+    """Return a line for each cause of the difference that the run shows, or one that it shows none."""
+    if of.causes == (NO_CAUSE,):
+        return [translated(NO_CAUSE)]
+    return [gettext("May explain it: {cause}", cause=printable(translated(each))) for each in of.causes]
 
 
 def confounding(of: Comparison) -> str:

@@ -86,8 +86,8 @@ def settings_table(found: SearchRecord) -> Table | None:
     if not found.lines:
         return None
     caption = gettext(
-        "Lines of the best configuration, each put back alone; importance is its share in the difference between good "
-        "and ordinary trials of the search (PED-ANOVA)"
+        "Lines of the best configuration, the unimportant ones put back together; importance is its share in the "
+        "difference between good and ordinary trials of the search (PED-ANOVA)"
     )
     if not _is_any_tested(found):
         caption = gettext(
@@ -105,8 +105,14 @@ def settings_table(found: SearchRecord) -> Table | None:
 
 def _file_text(found: SearchRecord) -> str:
     # the confirmed difference is that of a single line
-    if len(found.settings) > 1 and not _is_any_tested(found):
+    untested = [line for line in found.lines if line.kept and line.without is None]
+    if len(found.settings) > 1 and len(untested) == len(found.settings):
         return gettext("postgresql.conf in the run folder has these lines; no time was left to test each alone")
+    if len(found.settings) > 1 and untested:
+        return gettext(
+            "postgresql.conf in the run folder has these lines with the difference that each makes, and those that "
+            "were not confirmed alone as comments"
+        )
     return gettext("postgresql.conf in the run folder has these lines with the difference that each makes")
 
 
@@ -116,7 +122,7 @@ def _is_any_tested(found: SearchRecord) -> bool:
 
 def _result(line: SettingLine, found: SearchRecord) -> str:
     if not line.kept:
-        return gettext("back at its start")
+        return gettext("back at its start, with others") if line.together else gettext("back at its start")
     return gettext("stays") if line.without is not None or len(found.settings) == 1 else gettext("not tested")
 
 

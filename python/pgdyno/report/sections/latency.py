@@ -103,7 +103,10 @@ def loops_figure(of: Digest) -> tuple[Figure, Table] | None:
 
 def is_closed(of: Digest) -> bool:
     """Return whether every point is known to be a closed loop."""
-    return bool(of.points) and of.manifest.imported is None and not any(_is_open(point) for point in of.points)
+    has_rate = any(_is_open(point) for point in of.points) or any(
+        phase.get("rate") is not None for phase in of.manifest.plan.get("phase") or ()
+    )
+    return bool(of.points) and of.manifest.imported is None and not has_rate
 
 
 def _drawn(point: PointSummary) -> bool:

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from pgdyno.records.rate_unit import counts_queries
 from pgdyno.report import sentences
+from pgdyno.report.answers.answer import Kind
 from pgdyno.report.report_content import Digest, Extras
 from pgdyno.report.sections.draft import Draft
 from pgdyno.report.sections.section_list import Content, report_content
@@ -46,10 +47,14 @@ def answer_lines(content: Content, layout: Layout) -> list[Text]:
     """Return the answer after an empty line."""
     room, said = layout.width or UNLIMITED, content.draft.said
     lines = [Text("")]
-    if said.table is not None:
-        lines += [*table_lines(said.table, layout), Text("")]
+    table = [] if said.table is None else table_lines(said.table, layout)
+    # what a search tried explains its answer; other tables lead to it
+    is_before = said.kind is not Kind.SEARCH
+    if is_before and table:
+        lines += [*table, Text("")]
     if said.invalid:
         more = f"; {gettext('and {count} more', count=len(said.invalid) - 1)}" if len(said.invalid) > 1 else ""
         lines += text_lines(f"{gettext('Not valid:')} {said.invalid[0]}{more}", room, f"bold {RED}")
     lines += text_lines(said.text, room, "strike" if said.invalid else "bold")
-    return [*lines, *(line for each in said.details for line in text_lines(sentence(each), room))]
+    lines += [line for each in said.details for line in text_lines(sentence(each), room)]
+    return lines if is_before or not table else [*lines, Text(""), *table]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence, Set
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from pgdyno.experiment.search.settings.server_space import Searched
 from pgdyno.plan.sweeps.expressions import parse_expression
 from pgdyno.plan.sweeps.settings_space import Span, value_in_conditions
+from pgdyno.units import BYTES
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -18,8 +21,11 @@ QUASI_RANDOM = 12
 """Points that cover the space evenly before results guide the choice."""
 RESTART_GROUP = 4
 """Proposals in a row with the same values of settings that need a restart."""
-_DIGITS = 3
-"""Significant digits of a number that need not be whole."""
+_DIGITS = 2
+"""Significant digits of a number."""
+_WIDE = 4
+"""From this ratio of its ends on, a range of sizes has enough powers of two."""
+_LARGER = list(BYTES)
 
 
 class Proposals:
@@ -135,8 +141,23 @@ def _distribution(of: Searched) -> BaseDistribution:
 
 
 def rendered(of: Searched, value: float | str) -> str:
-    """Return a proposed value as in postgresql.conf."""
-    if not isinstance(of.choice, Span):
+    """Return a proposed value as in postgresql.conf, rounded so that people can read it: to two digits; a size in a
+    wide range to 1 or 1.5 times a power of two.
+    """
+    span = of.choice
+    if not isinstance(span, Span):
         return str(value)
-    number = str(value) if of.is_whole else f"{float(f'{float(value):.{_DIGITS}g}'):.10g}"
-    return f"{number}{of.choice.unit}"
+    rounded = Decimal(f"{float(value):.{_DIGITS}g}")
+    is_size = span.unit in BYTES and of.is_whole
+    if is_size and span.low > 0 and span.high >= _WIDE * span.low:
+        power = Decimal(2) ** math.floor(math.log2(float(value)))
+        rounded = min((power, power * Decimal("1.5"), power * 2), key=lambda each: abs(float(each) - float(value)))
+    kept = min(max(rounded, span.low), span.high)
+    if of.is_whole:
+        kept = kept.to_integral_value()
+    unit = span.unit
+    for larger in _LARGER[_LARGER.index(unit) + 1 :] if is_size else ():
+        if kept % 1024:
+            break
+        kept, unit = kept / 1024, larger
+    return f"{kept.normalize():f}{unit}"

@@ -29,9 +29,15 @@ def configuration(found: Found, goal: Goal, run: str, words: str) -> str:
     if not found.settings:
         return "\n".join([*lines, "# no line: nothing was shown to be better than the starting configuration"]) + "\n"
     tested = {line.name: line for line in found.lines}
+    is_any_needed = any(line.is_kept and line.without is not None for line in found.lines)
     for name, value in found.settings.items():
         why = _alone(found, goal) if len(found.settings) == 1 else _why(tested.get(name), goal)
-        lines += ["", f"# {why}", f"{name} = {quote(value)}"]
+        line = tested.get(name)
+        # without any line that was confirmed alone, only all of them together are confirmed
+        is_tested = line is not None and (line.without is not None or line.is_broken)
+        is_unknown = not is_tested and (line is None or line.untested is not Untested.LAST)
+        comment = "# " if is_any_needed and is_unknown else ""
+        lines += ["", f"# {why}", f"{comment}{name} = {quote(value)}"]
     return "\n".join(lines) + "\n"
 
 
@@ -240,6 +246,7 @@ def search_record(
                 value=line.value,
                 kept=line.name in found.settings,
                 without=_difference(line.without, goal),
+                together=line.is_one_of_several,
             )
             for line in found.lines
         ],

@@ -86,13 +86,13 @@ class SettingsSearch:
         assert prices is not None
         return Goal(self.metric, prices.hourly_of(self.target), prices.currency)
 
-    def rules(self) -> Rules:
+    def rules(self, seed: int) -> Rules:
         search, trial = self.plan.search, self.plan.trial
         assert search is not None
         budget_s = None if search.budget is None else parse_duration_s(search.budget)
         trials = search.trials if search.trials is not None else DEFAULT_TRIALS if budget_s is None else UNLIMITED
         fresh = max(1, self.plan.target[self.target].instance_count - 1)
-        return Rules(self.metric, trial.most_repeats, trials, budget_s, fresh)
+        return Rules(self.metric, trial.most_repeats, trials, budget_s, fresh, seed)
 
     def planned(self, number: int, asked: Asked, repeat: int) -> PlannedTrial:
         """Return the trial `asked`; explored on the first instance, confirmed on the others."""
@@ -102,7 +102,7 @@ class SettingsSearch:
         slug = slug_of(number, self.target, point, [point])
         return PlannedTrial(number, f"{slug}-{asked.stage}", self.target, point, repeat, number, instance)
 
-    def seen(self, record: TrialRecord) -> Seen:
+    def seen(self, record: TrialRecord, took_s: float) -> Seen:
         search = self.plan.search
         assert search is not None
         figure = value_of(record, self.metric)
@@ -115,8 +115,7 @@ class SettingsSearch:
         if self.start.rate is not None and record.summary is not None and record.summary.due:
             # a transaction that fails or is skipped has no latency, which must not make the others look better
             violation = max(violation, SERVED_SHARE - (record.summary.succeeded or 0) / record.summary.due)
-        took_s = (record.ended_at - record.started_at).total_seconds() if record.ended_at and record.started_at else 0.0
-        return Seen(figure, violation, took_s + (record.prepare.seconds if record.prepare is not None else 0.0))
+        return Seen(figure, violation, took_s)
 
 
 def settings_trials(plan: Plan, folder: RunFolder, progress: RunProgress, servers: Servers) -> Iterator[PlannedTrial]:
@@ -138,7 +137,7 @@ def settings_trials(plan: Plan, folder: RunFolder, progress: RunProgress, server
             printed = best.settings
             progress.show(best_words(best, goal))
 
-    steps = search(own.rules(), Proposals(space, seed, plan.search.when), show)
+    steps = search(own.rules(seed), Proposals(space, seed, plan.search.when), show)
     stored = {record.number: record for record in folder.trials()}
     number, repeats, is_fresh = 0, dict[str, int](), False
     try:
@@ -156,7 +155,8 @@ def settings_trials(plan: Plan, folder: RunFolder, progress: RunProgress, server
                 yield trial
                 stored = {record.number: record for record in folder.trials()}
             _check_same(folder, trial, stored[number])
-            asked = steps.send(own.seen(stored[number]))
+            took_s = _took_s(folder, stored[number], stored.get(number - 1))
+            asked = steps.send(own.seen(stored[number], took_s))
     except StopIteration as end:
         found: Found = end.value
     messages = found_messages(found, goal)
@@ -166,6 +166,15 @@ def settings_trials(plan: Plan, folder: RunFolder, progress: RunProgress, server
     replace_durably(folder.path / FILE, text.encode())
     folder.update_manifest(search=[search_record(found, goal, own.target, own.start, number, messages)])
     progress.show(sentence_of(messages))
+
+
+def _took_s(folder: RunFolder, record: TrialRecord, before: TrialRecord | None) -> float:
+    """Return the seconds since the trial before, or since the attempt that measured this one began."""
+    if record.started_at is None or record.ended_at is None:
+        return 0.0
+    starts = [each.started_at for each in folder.manifest.attempts if each.started_at <= record.started_at]
+    ends = [before.ended_at] if before is not None and before.ended_at is not None else []
+    return (record.ended_at - max([*starts, *ends], default=record.started_at)).total_seconds()
 
 
 def _check_same(folder: RunFolder, trial: PlannedTrial, record: TrialRecord) -> None:

@@ -3,8 +3,10 @@
 1. explore: a trial for each proposal, and the starting configuration before every eighth, which shows the noise.
 2. race: the best are measured again; the worse half is out after each round, until one is left.
 3. confirm: it is compared with the starting configuration, in pairs on fresh servers. Only this difference is reported.
-4. reduce: each line is put back, least important first, and stays only if pairs show that it made a difference. What
-   is left is confirmed again.
+4. reduce: the unimportant lines are put back together, then each other line alone, most important first; lines stay
+   only if pairs show that they made a difference. What is left is confirmed again.
+
+With a budget, each stage takes only what leaves room for the confirmations after it.
 
 The same results give the same trials, so a search that was interrupted is repeated from its stored trials.
 """
@@ -12,10 +14,11 @@ The same results give the same trials, so a search that was interrupted is repea
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from statistics import geometric_mean
+from statistics import geometric_mean, median
 from typing import Protocol
 
 from pgdyno.analyse.comparison import ALL_POINTS, PointComparison, Verdict, compare
@@ -26,6 +29,8 @@ BATCH = 8
 """Trials of the exploration from one trial of the starting configuration to the next."""
 RACERS = 8
 """Configurations that are measured again."""
+UNIMPORTANT_SHARE = 0.2
+"""The least important lines that together have less than this share of the importance are put back together."""
 EXPLORED_SHARE = 0.5
 """Share of a budget for exploring; the rest is for the race, the confirmation and putting lines back."""
 
@@ -79,6 +84,8 @@ class Rules:
     """For all stages; None: no limit."""
     instances: int = 1
     """Fresh servers at which the pairs take turns."""
+    seed: int = 0
+    """Draws the order within each pair."""
 
 
 class Untested(StrEnum):
@@ -103,6 +110,8 @@ class Line:
     is_kept: bool = True
     is_broken: bool = False
     """Whether a trial without it failed or broke a promise."""
+    is_one_of_several: bool = False
+    """Whether `without` is the configuration without several lines."""
     untested: Untested | None = None
 
 
@@ -150,7 +159,9 @@ class _Search:
         self._rules = rules
         self._proposer = proposer
         self._show = show
-        self._used_s = 0.0
+        self._took_s: list[float] = []
+        self._has_fresh_servers = False
+        self._order = random.Random(rules.seed)  # noqa: S311 - an order is no secret
         self._figures: dict[tuple[tuple[str, str], ...], list[Seen]] = {}
         """By configuration, while exploring and racing."""
 
@@ -178,7 +189,7 @@ class _Search:
 
     def _measure(self, asked: Asked) -> Generator[Asked, Seen, Seen]:
         seen = yield asked
-        self._used_s += seen.seconds
+        self._took_s.append(seen.seconds)
         if asked.pair == 0:
             self._figures.setdefault(tuple(sorted(asked.settings.items())), []).append(seen)
         return seen
@@ -187,7 +198,7 @@ class _Search:
 
     def _explore(self, found: Found) -> Generator[Asked, Seen, None]:
         rules, best = self._rules, None
-        while found.explored < rules.trials and not self._is_over(EXPLORED_SHARE):
+        while found.explored < rules.trials and (not self._took_s or self._explores_further()):
             if found.explored % (BATCH - 1) == 0:
                 yield from self._measure(Asked(Stage.EXPLORE, {}))
             proposed = self._proposer.ask()
@@ -198,9 +209,12 @@ class _Search:
 
     def _race(self) -> Generator[Asked, Seen, dict[str, str]]:
         """Return the best of the configurations that were measured; empty for the starting configuration."""
-        racing = self._ranked()[:RACERS]
+        racers = RACERS
+        while racers > 2 and not self._has_room(_race_trials(racers), confirmations=1):
+            racers //= 2
+        racing = self._ranked()[:racers]
         # the starting configuration wins if nothing is better
-        racing = [*racing[: RACERS - 1], {}] if {} not in racing else racing
+        racing = [*racing[: racers - 1], {}] if {} not in racing else racing
         best, times = None, 1
         while len(racing) > 1:
             for _ in range(times):
@@ -225,9 +239,23 @@ class _Search:
     def _gain(self, seen: Seen) -> float | None:
         return None if seen.figure is None else self._rules.metric.sign * math.log(seen.figure)
 
-    def _is_over(self, share: float = 1.0) -> bool:
+    def _explores_further(self) -> bool:
         budget_s = self._rules.budget_s
-        return budget_s is not None and self._used_s >= share * budget_s
+        is_early = budget_s is None or math.fsum(self._took_s) < EXPLORED_SHARE * budget_s
+        return is_early and self._has_room(2 + _race_trials(2), confirmations=1)
+
+    def _has_room(self, trials: int, confirmations: int) -> bool:
+        """Return whether the budget has room for `trials` and for comparisons in pairs; the first of all comparisons
+        starts fresh servers.
+        """
+        budget_s, took_s = self._rules.budget_s, self._took_s
+        if budget_s is None:
+            return True
+        # the first trial starts and fills a server
+        usual_s = median(took_s[1:] or took_s)
+        start_s = 0.0 if self._has_fresh_servers else self._rules.instances * max(0.0, took_s[0] - usual_s)
+        needed_s = usual_s * (trials + 2 * self._rules.pairs * confirmations) + start_s
+        return math.fsum(took_s) + needed_s <= budget_s
 
     def _show_better(self, before: Best | None) -> Best | None:
         ranked = self._ranked()
@@ -268,27 +296,42 @@ class _Search:
 
     def _reduce(self, found: Found) -> Generator[Asked, Seen, None]:
         now = dict(found.settings)
-        for name in sorted(now, key=lambda name: (found.importance.get(name, 0.0), name)):
-            untested = Untested.LAST if len(now) == 1 else Untested.BUDGET if self._is_over() else None
-            line = Line(name, now[name], untested=untested)
-            if untested is None:
-                without = {each: value for each, value in now.items() if each != name}
-                base, other = yield from self._pairs(Stage.REDUCE, now, without)
-                compared = self._compared(base, other)
-                is_broken = any(each.violation > 0 for each in other)
-                is_needed = is_broken or (compared is not None and compared.verdict is Verdict.SLOWER)
-                line = Line(name, now[name], compared, is_needed, is_broken)
-                now = now if is_needed else without
-            found.lines.append(line)
+        by_importance = sorted(now, key=lambda name: (-found.importance.get(name, 0.0), name))
+        unimportant = _unimportant(by_importance, found.importance)
+        if len(unimportant) > 1 and self._has_room(0, confirmations=2):
+            tested = yield from self._without(now, unimportant)
+            if not tested[0].is_kept:
+                found.lines += tested
+                now = {name: value for name, value in now.items() if name not in unimportant}
+        for name in [each for each in by_importance if each in now]:
+            if len(now) == 1:
+                found.lines.append(Line(name, now[name], untested=Untested.LAST))
+            elif not self._has_room(0, confirmations=2):
+                found.lines.append(Line(name, now[name], untested=Untested.BUDGET))
+            else:
+                (line,) = yield from self._without(now, [name])
+                found.lines.append(line)
+                if not line.is_kept:
+                    del now[name]
+
+    def _without(self, now: Settings, names: Sequence[str]) -> Generator[Asked, Seen, list[Line]]:
+        """Compare `now` with what it is without the lines `names`."""
+        without = {name: value for name, value in now.items() if name not in names}
+        base, other = yield from self._pairs(Stage.REDUCE, now, without)
+        compared = self._compared(base, other)
+        is_broken = any(each.violation > 0 for each in other)
+        is_needed = is_broken or (compared is not None and compared.verdict is Verdict.SLOWER)
+        return [Line(name, now[name], compared, is_needed, is_broken, len(names) > 1) for name in names]
 
     def _pairs(
         self, stage: Stage, base: Settings, other: Settings
     ) -> Generator[Asked, Seen, tuple[list[Seen], list[Seen]]]:
-        """Measure both in pairs: A B, B A, so that a steady drift favours none."""
+        """Measure both in pairs, in an order drawn for each, so that no disturbance favours one of them."""
         seen: tuple[list[Seen], list[Seen]] = ([], [])
         for pair in range(1, self._rules.pairs + 1):
-            for at in (0, 1) if pair % 2 else (1, 0):
+            for at in self._order.sample((0, 1), 2):
                 seen[at].append((yield from self._measure(Asked(stage, (base, other)[at], pair))))
+        self._has_fresh_servers = True
         return seen
 
     def _compared(self, base: Sequence[Seen], other: Sequence[Seen]) -> PointComparison | None:
@@ -302,6 +345,21 @@ class _Search:
         point = PointPairs(ALL_POINTS, Point(clients=0), figures[0], figures[1], instances=(instances, instances))
         (comparison,) = compare([Arms("", "", self._rules.metric, True, (point,), same_servers=True)])
         return comparison.points[0]
+
+
+def _race_trials(racers: int) -> int:
+    halves = [racers // 2, racers // 4]
+    return racers + sum(half * (2 if half <= 2 else 1) for half in halves if half > 1)
+
+
+def _unimportant(by_importance: Sequence[str], importance: Mapping[str, float]) -> list[str]:
+    found, share = list[str](), 0.0
+    for name in reversed(by_importance):
+        share += importance.get(name, 0.0)
+        if share >= UNIMPORTANT_SHARE or not importance:
+            break
+        found.append(name)
+    return found
 
 
 def _mean(values: Sequence[float]) -> float | None:

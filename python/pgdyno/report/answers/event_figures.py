@@ -1,0 +1,80 @@
+"""Throughput and latency around the events of a run's trials: a table, JSON, and the events in a phrase."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pgdyno.analyse.over_time.event_parts import EventPart, event_parts
+from pgdyno.records import EventRecord, TrialRecord
+from pgdyno.report import numbers
+from pgdyno.report.report_content import Digest
+from pgdyno.report.report_tables import Table
+from pgdyno.report.translation import gettext, gettext_each, gettext_noop, listed
+
+_PARTS = {"before": gettext_noop("before"), "during": gettext_noop("during"), "after": gettext_noop("after")}
+MOST_TRIALS = 12
+"""Trials in the table; JSON has all."""
+
+
+def event_table(of: Digest) -> Table | None:
+    """Return a row for the seconds before, during and after each event; None without events."""
+    rows = [
+        (
+            str(trial.number),
+            of.trial_name(trial),
+            _name(each.event),
+            gettext(_PARTS[each.part]),
+            numbers.between(f"{each.from_s:.0f}", f"{each.to_s:.0f}"),
+            numbers.rounded(each.tps),
+            numbers.ms(each.p50_ns),
+            numbers.ms(each.p99_ns),
+        )
+        for trial, parts in _by_trial(of, MOST_TRIALS)
+        for each in parts
+    ]
+    if not rows:
+        return None
+    caption = gettext("Around each event; seconds from the start of the trial, its warm-up included, as in timelines")
+    if len(_with_events(of)) > MOST_TRIALS:
+        caption = gettext("{title}. The first {count} trials", title=caption, count=MOST_TRIALS)
+    headings = (*gettext_each("trial", "series", "event", "part", "seconds"), "tps", "p50, ms", "p99, ms")
+    return Table(caption, headings, tuple(rows), 4)
+
+
+def events_json(of: Digest) -> list[dict[str, Any]]:
+    """Return the same figures; `docs/reference/analysis.md` describes the keys."""
+    return [
+        {
+            "trial": trial.number,
+            "event": each.event.number,
+            "do": each.event.do,
+            "part": each.part,
+            "from_s": each.from_s,
+            "to_s": each.to_s,
+            "tps": each.tps,
+            "p50_ns": each.p50_ns,
+            "p99_ns": each.p99_ns,
+        }
+        for trial, parts in _by_trial(of)
+        for each in parts
+    ]
+
+
+def named_events(of: Digest) -> str:
+    """Return `checkpoint at 10 s and kill at 20 s`, as in the plan; empty without events."""
+    trial = next(iter(_with_events(of)), None)
+    return "" if trial is None else listed([_name(each) for each in trial.events])
+
+
+def _name(event: EventRecord) -> str:
+    return gettext("{event} at {seconds} s", event=event.do, seconds=f"{event.at_s:g}")
+
+
+def _with_events(of: Digest) -> list[TrialRecord]:
+    return [trial for trial in of.run.trials if trial.events and trial.summary is not None]
+
+
+def _by_trial(of: Digest, most: int | None = None) -> Iterator[tuple[TrialRecord, list[EventPart]]]:
+    for trial in _with_events(of)[:most]:
+        yield trial, event_parts(of.run, trial)

@@ -1,0 +1,113 @@
+"""What a comparison shows as the cause of a difference, and when it shows none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from pgdyno.analyse.comparison import Comparison, compare
+from pgdyno.analyse.pairs import Metric, between, within
+from pgdyno.audit.causes import NO_CAUSE, with_causes
+from pgdyno.audit.subject import Subject
+from pgdyno.records import TrialRecord
+from pgdyno.store.read_runs import KeptPlan
+from tests.unit.audit_sample import FakeRun, changed, each_second, own, probed, quiet_looks
+
+if TYPE_CHECKING:
+    from pgdyno.analyse.over_time.timeline import RunSource
+
+SECONDS = 60.0
+
+
+def slower(run: FakeRun, tps: float = 5_000.0) -> FakeRun:
+    """Return `run` with target b slower than a."""
+
+    def figures(trial: TrialRecord) -> Mapping[str, object]:
+        rate = (tps if trial.target == "b" else 10_000.0) * (1 + 0.001 * (trial.number % 3))
+        return {"summary": {"tps": rate, "succeeded": round(rate * SECONDS)}}
+
+    return changed(run, figures)
+
+
+def caused(run: FakeRun, base: str = "a") -> Comparison:
+    (found,) = compare(within(cast("RunSource", run), "target", Metric.TPS, base))
+    return with_causes(found, Subject(run), Subject(run))
+
+
+def sentences(of: Comparison) -> list[str]:
+    return [str(each) for each in of.causes]
+
+
+def counting(run: FakeRun, source: str, metric: str, a: float, b: float) -> FakeRun:
+    """Return `run` in which the probe counts these in each second."""
+    return probed(run, lambda trial: each_second(SECONDS, source, **{metric: b if trial.target == "b" else a}))
+
+
+@pytest.mark.parametrize("base", ["a", "b"])
+def test_what_the_slower_arm_has_more_of_is_shown_whichever_arm_is_the_base(base: str) -> None:
+    found = caused(counting(slower(own()), "database", "temp", 0, 5_000 * 1e6), base)
+    assert sentences(found) == ["temporary files: 999 kB a transaction at b, 0 at a"]
+
+
+@pytest.mark.parametrize(
+    ("source", "metric", "each"),
+    [("database", "blocks_read", 3), ("wal_position", "inserted", 500), ("database", "rows_returned", 900)],
+)
+def test_each_counter_is_compared_per_transaction(source: str, metric: str, each: float) -> None:
+    run = slower(own())
+    assert len(caused(counting(run, source, metric, each * 10_000, 2 * each * 5_000)).causes) == 1
+    # the same for each transaction
+    assert caused(counting(run, source, metric, each * 10_000, each * 5_000)).causes == (NO_CAUSE,)
+    # the faster arm has more
+    assert caused(counting(run, source, metric, 2 * each * 10_000, each * 5_000)).causes == (NO_CAUSE,)
+
+
+def test_waits_that_make_transactions_longer_are_shown() -> None:
+    run = slower(own())
+    locked = quiet_looks(SECONDS, range(int(SECONDS)))
+    found = caused(replace(run, looks_of_trials={each.number: locked for each in run.trials if each.target == "b"}))
+    assert sentences(found) == ["waits (Lock): 0.599 ms a transaction at b, 0 at a"]
+    rarely = quiet_looks(SECONDS, [1])
+    of_few = replace(run, looks_of_trials={each.number: rarely for each in run.trials if each.target == "b"})
+    assert caused(of_few).causes == (NO_CAUSE,)
+
+
+def test_a_counter_of_single_trials_explains_nothing() -> None:
+    run = slower(own())
+    rows = each_second(SECONDS, "database", temp=5e9)
+    assert caused(probed(run, lambda trial: rows if trial.number in (2, 4) else ())).causes == (NO_CAUSE,)
+
+
+def test_another_plan_comes_first() -> None:
+    run = slower(own())
+    plans = [
+        KeptPlan("SELECT 1\n FROM t", shape, plan, [(each.number, 0, 0) for each in run.trials if each.target == arm])
+        for arm, shape, plan in (
+            ("a", "x", "Limit\n  ->  Index Scan using i on t"),
+            ("b", "y", "Limit\n  ->  Seq Scan on t\n        Filter: (id = 1)"),
+        )
+    ]
+    found = caused(replace(counting(run, "database", "temp", 0, 1e9), plans=plans))
+    assert sentences(found)[0] == ("another plan of SELECT 1 FROM t: Seq Scan on t at b, Index Scan using i on t at a")
+    assert len(found.causes) == 2
+
+
+def test_nothing_is_said_without_a_verdict_or_without_a_probe() -> None:
+    temporary: Sequence[FakeRun] = [
+        counting(own(), "database", "temp", 0, 1e9),
+        replace(slower(own()), probe_rows=(), of_trials={}),
+    ]
+    assert [caused(each).causes for each in temporary] == [(), ()]
+
+
+def test_runs_are_compared_with_the_trials_of_each() -> None:
+    base, other = slower(own(run="one"), 10_000.0), slower(changed(own(run="two"), lambda _: {}), 10_000.0)
+    other = changed(other, lambda trial: {"summary": {"tps": 4_000.0 + trial.number, "succeeded": 240_000}})
+    other = probed(other, lambda _: each_second(SECONDS, "database", temp=4_000 * 2e3))
+    (found,) = compare([between(cast("RunSource", base), cast("RunSource", other), Metric.TPS)])
+    assert sentences(with_causes(found, Subject(base), Subject(other))) == [
+        "temporary files: 2.00 kB a transaction at two, 0 at one"
+    ]
