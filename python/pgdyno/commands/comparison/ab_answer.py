@@ -175,7 +175,7 @@ def _answer(finished: Finished, how: How, asked: Question) -> ExitCode:
     runs = ComparedRuns.of(Compared(str(folder), None, folder.parent, None, None, None, None))
     try:
         reasons = runs.reasons()
-        comparisons = runs.compared()
+        comparisons = runs.comparisons()
     except UsageError:
         # one arm has no trial
         reasons, comparisons = [], []
