@@ -571,8 +571,8 @@ def setting(name: str, without: ConfirmedDifference | None = None, *, kept: bool
         (
             [setting("jit", WORSE, kept=False), setting("work_mem", WORSE), setting("geqo")],
             ["back at its start", "stays", "not tested"],
-            "Lines of the best configuration, each put back alone; importance is ",
-            "has these lines with the difference that each makes",
+            "Lines of the best configuration, the unimportant ones put back together; importance is ",
+            "not confirmed alone as comments",
         ),
         (
             [setting("jit")],

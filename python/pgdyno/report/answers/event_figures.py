@@ -37,7 +37,7 @@ def event_table(of: Digest) -> Table | None:
         return None
     caption = gettext("Around each event; seconds from the start of the trial, its warm-up included, as in timelines")
     if len(_with_events(of)) > MOST_TRIALS:
-        caption = gettext("{title}. The first {count} trials", title=caption, count=MOST_TRIALS)
+        caption = gettext("{title}. The first trials ({count})", title=caption, count=MOST_TRIALS)
     headings = (*gettext_each("trial", "series", "event", "part", "seconds"), "tps", "p50, ms", "p99, ms")
     return Table(caption, headings, tuple(rows), 4)
 
