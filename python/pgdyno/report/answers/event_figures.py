@@ -9,7 +9,7 @@ from pgdyno.analyse.over_time.event_parts import EventPart, event_parts
 from pgdyno.records import EventRecord, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest
-from pgdyno.report.report_tables import Table
+from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext, gettext_each, gettext_noop, listed
 
 _PARTS = {"before": gettext_noop("before"), "during": gettext_noop("during"), "after": gettext_noop("after")}
