@@ -40,6 +40,7 @@ SECTIONS = {
     "doctor": "Checks of the machine and of the generator before a run",
     "generators": "Checks of each generator of a cluster",
     "plan": "What a plan gave up to fit a budget",
+    "workloads": "Likewise, of one kind of workload",
     "experiment": "Notes of a run, and what a search found",
     "run": "Why a hook failed",
     "store": "Scripts that changed during a run",

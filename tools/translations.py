@@ -36,6 +36,7 @@ MESSAGES_OF = (
     "run",
     "store",
     "targets",
+    "workloads",
 )
 """Packages whose messages reports translate."""
 ARGUMENTS = {
@@ -126,7 +127,7 @@ def update() -> None:
 def extracted() -> Iterator[Text]:
     """From modules, templates and scripts of the report, messages of other packages, and words of their enums."""
     report = PACKAGE / "report"
-    for path in sorted(report.rglob("*.py")):
+    for path in (*sorted(report.rglob("*.py")), *sorted((PACKAGE / "workloads").rglob("*.py"))):
         yield from _of_module(path)
     for path in sorted(report.rglob("*.j2")):
         yield from _of_page(path)

@@ -1,4 +1,4 @@
-"""What extends pgdyno: one line per kind of target, cloud provider, source of credentials and search.
+"""What extends pgdyno: one line per kind of target and workload, cloud provider, source of credentials and search.
 
 No other module outside of a package names it. Modules are imported when they are first needed; pgdyno works without a
 missing one.
@@ -6,10 +6,11 @@ missing one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 
 class Kind(NamedTuple):
@@ -40,6 +41,41 @@ PROVIDERS = {"aws": "pgdyno.targets.aws.provider", "pool": "pgdyno.targets.pool.
 """Modules with an object `PROVIDER` (`pgdyno.targets.provider.Provider`)."""
 STORAGE_CREDENTIALS = {"s3": "pgdyno.targets.aws.s3"}
 """Modules with `found`: credentials that a provider's own library finds (`pgdyno.store.object_storage.services`)."""
+
+
+class WorkloadKind(NamedTuple):
+    """A kind of workload."""
+
+    schema: str
+    """Module and class of its section of a plan (`pgdyno.plan.workload_schema.Workload`)."""
+    keys: Mapping[str, str | None]
+    """The keys by which a plan chooses it; with a value, if only that one does."""
+    dataset: str | None = None
+    """The dataset that it brings."""
+    runs_once: bool = False
+    """Whether a trial runs given queries once, and so has no stream of transactions with a rate."""
+
+    @property
+    def package(self) -> str:
+        return self.schema.rpartition(".")[0]
+
+
+WORKLOADS = {
+    "replay": WorkloadKind("pgdyno.workloads.replay.schema:Replay", {"replay": None}),
+    "tpcc": WorkloadKind("pgdyno.workloads.tpcc.schema:Tpcc", {"name": "tpcc"}, "tpcc"),
+    "queries": WorkloadKind("pgdyno.workloads.queries.schema:Tpch", {"name": "tpch"}, "tpch", runs_once=True),
+    "lua": WorkloadKind("pgdyno.workloads.lua.schema:Lua", {"lua": None, "name": None}, "sbtest"),
+    "pgbench": WorkloadKind("pgdyno.workloads.pgbench.schema:Scripts", {}, "pgbench"),
+}
+"""In the order in which `workload_kind` tries them; the last one is any other."""
+
+
+def workload_kind(section: Mapping[str, Any]) -> str:
+    """Returns the kind of the workload of a plan with this `section`."""
+    for name, kind in WORKLOADS.items():
+        if any(section.get(key) is not None and value in (None, section[key]) for key, value in kind.keys.items()):
+            return name
+    return name
 
 
 class Search(NamedTuple):

@@ -196,12 +196,66 @@ class FewestSearch(Arm):
     def next(self, own):
         return self.record(len(own), self.lowest.clients, [Message("search-fewest", "the fewest clients are few")])
 '''
+WORKLOAD = '''
+"""Plans that ping."""
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from pgdyno.plan.workload_schema import Excluded, Workload
+
+
+class Ping(Workload):
+    """Pings."""
+
+    kind: ClassVar[str] = "ping"
+    excluded: ClassVar = (Excluded("sweep.rate", "a ping follows the one before"),)
+
+    ping: str
+    pings: int = 1
+    scripts: list[str] = Field(default=["ping"])
+    dataset: Literal["pongs"] = "pongs"
+
+    def describe(self) -> str:
+        return f"{self.pings} x {self.ping}"
+
+    def engine_options(self) -> list[str]:
+        return ["-b", "select-only"]
+'''
+TABLES = '''
+"""Tables that answer."""
+from pgdyno.prepare.dataset import Tables
+
+
+class Pongs(Tables):
+    @staticmethod
+    def describe(dataset):
+        return f"{dataset.scale} pongs"
+
+
+TABLES = Pongs
+'''
+FIGURES = '''
+"""Trials with their pings."""
+from pgdyno.report.answers.workload_figures import WorkloadFigures
+from pgdyno.report.table import Table
+
+
+def _pings(of):
+    return Table("Pings by trial", ("trial",), tuple((str(trial.number),) for trial in of.run.trials))
+
+
+FIGURES = WorkloadFigures(_pings, lambda: "All pings")
+'''
 LINE = '    "container": Kind("pgdyno.targets.container.schema:ContainerTarget", "here"),\n'
 RACK_LINE = '    "rack": Kind("pgdyno.targets.rack.schema:RackTarget", "rented"),\n'
 SEARCH_LINE = (
     '    "fewest": Search("pgdyno.experiment.search.fewest_search:FewestSearch", "clients", "the fewest clients"),\n'
 )
 PROVIDER_LINE = ', "rack": "pgdyno.targets.rack.provider"}'
+WORKLOAD_LINE = '    "ping": WorkloadKind("pgdyno.workloads.ping.schema:Ping", {"ping": None}, "pongs"),\n'
 ONE_LINES = {
     "report/sections/section_list.py": [
         ("    likeness,\n", "    likeness,\n    odd_names,\n"),
@@ -215,6 +269,7 @@ ONE_LINES = {
         ('    "dsn": Kind(', f'{LINE}{RACK_LINE}    "dsn": Kind('),
         ('"pgdyno.targets.pool.provider"}', f'"pgdyno.targets.pool.provider"{PROVIDER_LINE}'),
         ("SEARCHES = {\n", f"SEARCHES = {{\n{SEARCH_LINE}"),
+        ('    "lua": WorkloadKind(', f'{WORKLOAD_LINE}    "lua": WorkloadKind('),
     ],
 }
 """Lines of files that are there already."""
@@ -239,13 +294,14 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("added") / "python"
     package = copied_package.copy_package(folder)
     files = {
-        "container": {"__init__": "", "schema": SCHEMA, "kind": KIND},
-        "rack": {"__init__": "", "schema": RENTED, "provider": PROVIDER},
+        "targets/container": {"__init__": "", "schema": SCHEMA, "kind": KIND},
+        "targets/rack": {"__init__": "", "schema": RENTED, "provider": PROVIDER},
+        "workloads/ping": {"__init__": "", "schema": WORKLOAD, "tables": TABLES, "figures": FIGURES},
     }
     for name, modules in files.items():
-        (package / "targets" / name).mkdir()
+        (package / name).mkdir()
         for module, text in modules.items():
-            (package / "targets" / name / f"{module}.py").write_text(text)
+            (package / name / f"{module}.py").write_text(text)
     added = {
         "audit/rules/odd_name.py": RULE,
         "report/sections/odd_names.py": SECTION,
@@ -359,6 +415,27 @@ print(arm.ask([]).words)
     assert copied_package.python(copied, "-c", asked, cwd=tmp_path) == "the fewest clients are few\n"
 
 
+def test_a_kind_of_workload_is_its_package_and_a_line(copied: Path, tmp_path: Path) -> None:
+    plan = CATALOGUE_PLAN.replace('scripts = ["select-only"]', 'ping = "pong"\npings = 3')
+    shown = pgdyno(copied, tmp_path, "plan", "show", "PLAN", plan=plan)
+    assert "workload: 3 x pong" in shown
+    assert '"Ping"' in pgdyno(copied, tmp_path, "plan", "schema")
+    for more, message in (
+        ("\n[sweep]\nrate = 5", "sweep.rate: cannot be combined with workload.ping: a ping follows the one before"),
+        ('\nlua = "a.lua"\n[sweep]', "workload.lua: unknown key lua belongs to lua or name"),
+        ("\npigns = 2\n[sweep]", "workload.pigns: unknown key did you mean pings?"),
+    ):
+        mistaken = plan.replace("\n[sweep]", more)
+        assert message in pgdyno(copied, tmp_path, "plan", "check", "PLAN", plan=mistaken, code=3)
+    other = plan.replace('ping = "pong"', 'scripts = ["select-only"]')
+    said = pgdyno(copied, tmp_path, "plan", "check", "PLAN", plan=other, code=3)
+    assert "workload.pings: unknown key pings belongs to ping" in said
+    pgdyno(copied, tmp_path, "report", str(RUN), "--html", str(tmp_path / "report.html"))
+    assert "All pings" in (tmp_path / "report.html").read_text()
+    asked = "from pgdyno.prepare import Dataset\nprint(Dataset('pongs', 7), Dataset('pongs', 2).pgbench_scale)"
+    assert copied_package.python(copied, "-c", asked, cwd=tmp_path) == "7 pongs 2.0\n"
+
+
 def test_a_plan_of_the_catalogue_is_its_file(copied: Path, tmp_path: Path) -> None:
     assert "the plan is valid" in pgdyno(copied, tmp_path, "plan", "check", "odd")
 
@@ -372,6 +449,7 @@ def test_nothing_else_of_the_package_has_changed(copied: Path) -> None:
     changed = {str(path) for path, text in texts[1].items() if texts[0].get(path) != text}
     kinds = {f"targets/{name}/__init__.py" for name in ("container", "rack")}
     kinds |= {f"targets/{name}/schema.py" for name in ("container", "rack")}
+    kinds |= {f"workloads/ping/{module}.py" for module in ("__init__", "schema", "tables", "figures")}
     assert changed == {
         *kinds,
         "targets/container/kind.py",

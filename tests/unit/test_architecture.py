@@ -33,7 +33,7 @@ FOUNDATION = {
 MAY_IMPORT = {
     "effect": set(),
     "errors": {"messages"},
-    "records": {"effect", "errors", "messages"},
+    "records": {"effect", "errors", "messages", "registry"},
     "units": {"errors"},
     "host": {"records"},
     "messages": set(),
@@ -67,6 +67,7 @@ MAY_IMPORT = {
     "metrics": {"analyse", "report", "run", "store"},
     "capture": {"plan", "remote", "store", "targets"},
     "synthesise": {"capture", "plan", "store"},
+    "workloads": {"analyse", "plan", "prepare", "report", "run", "targets"},
 }
 
 ONLY_IN = {
@@ -140,6 +141,11 @@ def test_nothing_but_the_registry_names_a_provider() -> None:
     assert {file for file in naming if not file.startswith("targets/aws/")} == {"registry.py"}
 
 
+def test_nothing_but_the_registry_names_a_kind_of_workload() -> None:
+    naming = {str(file.relative_to(ROOT)) for file in ROOT.rglob("*.py") if "pgdyno.workloads." in file.read_text()}
+    assert {file for file in naming if not file.startswith("workloads/")} == {"registry.py"}
+
+
 def test_plans_name_no_kind_of_target() -> None:
     kinds = {path.name for path in (ROOT / "targets").iterdir() if (path / "schema.py").exists()}
     assert kinds >= {"embedded", "local", "build", "dsn", "aws"}
@@ -172,7 +178,7 @@ FLOORS = {
     # values, then the model, then reading, then checks, then output
     "plan": (
         ("values", "plan_document", "known_settings", "sql_comments"),
-        ("sweeps", "hosts", "optional_sections", "targets", "kinds"),
+        ("sweeps", "hosts", "optional_sections", "targets", "workload_schema", "kinds"),
         ("model",),
         ("reading",),
         ("workload", "trials"),
@@ -301,9 +307,11 @@ SAME_SUBJECT = {
     "rental": "a package per provider, and their protocol",
     "reset": "it, and the check of its plan",
     "scaling": "its figures, and its chart",
-    "schema": "a package per kind of target",
+    "schema": "a package per kind of target, and of workload",
     "searches": "the check of their plan, and their answers",
     "selftest": "the command, and the work of a provider",
+    "figures": "a package per kind of workload",
+    "tables": "likewise",
     "targets": "those of a plan, and their check",
     "timeline": "its figures, and its charts on a page and in a terminal",
 }

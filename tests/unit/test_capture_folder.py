@@ -38,7 +38,7 @@ def test_a_capture_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_its_plan_replays_it_on_a_copy_and_never_on_the_captured_server(tmp_path: Path, database: str | None) -> None:
     folder = written(tmp_path / "my shop!", capture(database=database))
     loaded = load_plan(folder / "plan.toml")
-    assert (loaded.plan.name, loaded.plan.workload.replay) == ("my-shop", ".")
+    assert (loaded.plan.name, loaded.plan.workload.capture) == ("my-shop", ".")
     target = loaded.plan.target["copy"].model_dump()
     assert target["database"] == (database or "DATABASE")
     assert "host=COPY" in target["dsn"]

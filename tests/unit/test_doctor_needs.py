@@ -56,7 +56,7 @@ duration = "1s"
 def asked(folder: Path, *, script: str = "tpcb-like", method: str = "vacuum", fsync: str = "on") -> Needs:
     path = folder / "two.toml"
     path.write_text(PLAN.format(script=script, method=method, fsync=fsync))
-    return needs_of_plan(load_plan(path), Home.locate(folder / "home"), ["-b", script])
+    return needs_of_plan(load_plan(path), Home.locate(folder / "home"))
 
 
 def test_needs_of_a_plan(tmp_path: Path) -> None:
@@ -73,10 +73,10 @@ def test_loads_on_standbys_have_sessions_of_their_own(tmp_path: Path) -> None:
     text = SWEPT.format(settings="") + "[target.a.replicas]\ncount = 2\n"
     path.write_text(text)
     home = Home.locate(tmp_path / "home")
-    alone = needs_of_plan(load_plan(path), home, [])
+    alone = needs_of_plan(load_plan(path), home)
     assert (alone.servers, alone.replica_clients, alone.sessions) == (3, 0, 2)
     path.write_text(text + '[replica_load]\nscripts = ["select-only"]\nclients = 10\n')
-    needs = needs_of_plan(load_plan(path), home, [])
+    needs = needs_of_plan(load_plan(path), home)
     assert (needs.servers, needs.replica_clients, needs.sessions) == (3, 10, 12)
 
 
@@ -84,15 +84,15 @@ def test_commits_that_wait_for_no_disk(tmp_path: Path) -> None:
     path = tmp_path / "fast.toml"
     path.write_text(SWEPT.format(settings='"settings.fsync" = ["off"]'))
     home = Home.locate(tmp_path / "home")
-    assert not needs_of_plan(load_plan(path), home, []).durable
+    assert not needs_of_plan(load_plan(path), home).durable
     path.write_text(SWEPT.format(settings='"settings.fsync" = ["off", "on"]'))
-    assert needs_of_plan(load_plan(path), home, []).durable
+    assert needs_of_plan(load_plan(path), home).durable
 
 
 def test_the_largest_swept_value_counts(tmp_path: Path) -> None:
     path = tmp_path / "swept.toml"
     path.write_text(SWEPT.format(settings='"settings.shared_buffers" = ["1GB", "4GB", "512MB"]\nrate = [100, 2500]'))
-    found = needs_of_plan(load_plan(path), Home.locate(tmp_path / "home"), [])
+    found = needs_of_plan(load_plan(path), Home.locate(tmp_path / "home"))
     assert found.shared_buffers == (4 << 30,)
     assert found.rate_per_s == 2500
 
@@ -109,20 +109,20 @@ def test_the_largest_swept_value_counts(tmp_path: Path) -> None:
 def test_the_strictest_huge_pages_of_points_count(tmp_path: Path, settings: str, swept: str, huge_pages: str) -> None:
     path = tmp_path / "huge.toml"
     path.write_text(SWEPT.format(settings=swept) + f"[target.a.settings]\n{settings}\n")
-    assert needs_of_plan(load_plan(path), Home.locate(tmp_path / "home"), []).huge_pages == huge_pages
+    assert needs_of_plan(load_plan(path), Home.locate(tmp_path / "home")).huge_pages == huge_pages
 
 
 def test_a_value_that_no_point_has_does_not_count(tmp_path: Path) -> None:
     path = tmp_path / "smaller.toml"
     swept = '"settings.shared_buffers" = ["1GB", "2GB"]'
     path.write_text(SWEPT.format(settings=swept) + '[target.a.settings]\nshared_buffers = "64GB"\n')
-    assert needs_of_plan(load_plan(path), Home.locate(tmp_path / "home"), []).shared_buffers == (2 << 30,)
+    assert needs_of_plan(load_plan(path), Home.locate(tmp_path / "home")).shared_buffers == (2 << 30,)
 
 
 def test_sessions_that_do_not_wait_for_the_disk(tmp_path: Path) -> None:
     path = tmp_path / "sessions.toml"
     path.write_text(SWEPT.format(settings="") + '[target.a.session_settings]\nsynchronous_commit = "off"\n')
-    assert not needs_of_plan(load_plan(path), Home.locate(tmp_path / "home"), []).durable
+    assert not needs_of_plan(load_plan(path), Home.locate(tmp_path / "home")).durable
 
 
 ELSEWHERE = """\
@@ -153,7 +153,7 @@ def test_folders_elsewhere_and_servers_elsewhere(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     path = tmp_path / "elsewhere.toml"
     path.write_text(ELSEWHERE.format(folder=tmp_path))
-    found = needs_of_plan(load_plan(path), Home.locate(tmp_path / "home"), [])
+    found = needs_of_plan(load_plan(path), Home.locate(tmp_path / "home"))
     assert (found.servers, found.targets_here, found.on_this_host) == (2, 2, True)
     memory, disk = sorted(found.places, key=lambda place: not place.in_memory)
     assert (str(memory.path), memory.roles, memory.limit_bytes) == ("/dev/shm", ("data and WAL of memory",), 2 << 30)
@@ -166,7 +166,7 @@ def test_a_server_elsewhere_needs_nothing_here(tmp_path: Path) -> None:
     path = tmp_path / "away.toml"
     text = ELSEWHERE.format(folder=tmp_path)
     path.write_text(text[: text.index("[target.memory]")] + text[text.index("[target.away]") :])
-    found = needs_of_plan(load_plan(path), Home.locate(tmp_path / "home"), [])
+    found = needs_of_plan(load_plan(path), Home.locate(tmp_path / "home"))
     assert (found.servers, found.on_this_host, found.places, found.shared_buffers) == (0, False, (), ())
 
 

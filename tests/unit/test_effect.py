@@ -12,10 +12,10 @@ from pgdyno.errors import PlanError
 from pgdyno.plan import catalogue, load_plan
 from pgdyno.plan.loaded_plan import LoadedPlan
 from pgdyno.plan.workload import effect_of_plan
-from pgdyno.prepare.consistency import Rule, rule_for
 from pgdyno.records import ImportRecord
 from pgdyno.store import RunFolder, load_run
 from pgdyno.targets import Home
+from pgdyno.workloads.pgbench.consistency import Rule, rule_for
 from tests.sql_effects import READING, UNKNOWN, WRITING
 from tests.unit.audit_sample import FakeRun
 from tests.unit.store_sample import sample_manifest
@@ -118,8 +118,8 @@ def test_every_caller_has_the_same_answer(tmp_path: Path, workload: str, effect:
     plan = loaded(tmp_path, workload)
     assert effect_of_plan(plan.plan, tmp_path) is effect
     # the doctor judges the disk unless the load only reads; a warning says only what is known
-    assert needs_of_plan(plan, Home.locate(tmp_path / "home"), []).writes is (effect is not READS)
-    if not plan.plan.workload.is_tpch:
+    assert needs_of_plan(plan, Home.locate(tmp_path / "home")).writes is (effect is not READS)
+    if not plan.plan.workload.runs_once:
         # whose trials have no duration
         assert warns_of_writes(plan) is (effect is WRITES)
     # the audit has the run's record, and its copies of scripts
@@ -163,7 +163,7 @@ def test_every_plan_of_the_catalogue_has_one_answer(tmp_path: Path, entry: objec
     plan = load_plan(entry.name)  # type: ignore[attr-defined]
     effect = effect_of_plan(plan.plan, plan.folder)
     assert effect is not Effect.UNKNOWN
-    assert needs_of_plan(plan, Home.locate(tmp_path / "home"), []).writes is (effect is WRITES)
+    assert needs_of_plan(plan, Home.locate(tmp_path / "home")).writes is (effect is WRITES)
     manifest = sample_manifest(plan=plan.plan.as_resolved(), workload=", ".join(plan.plan.workload.scripts))
     files = {name: effect_of_sql((plan.folder / name).read_text()) for name in plan.plan.workload.scripts
              if name.endswith(".sql")}  # fmt: skip

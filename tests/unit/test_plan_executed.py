@@ -146,6 +146,6 @@ def test_a_lua_script_is_listed_with_what_it_may(tmp_path: Path) -> None:
     # the key of earlier versions changes nothing
     assert executed_lines(load_plan(path))[1].endswith(said)
     assert load_plan(path).plan.as_resolved() == loaded.plan.as_resolved()
-    assert Plan.from_resolved(loaded.plan.as_resolved()).workload.lua == "mine.lua"
+    assert Plan.from_resolved(loaded.plan.as_resolved()).workload.lua_script == "mine.lua"
     path.write_text(LUA + 'name = "oltp-insert"\n')
     assert executed_lines(load_plan(path)) == ["the plan has no hooks or commands that run on this host"]

@@ -217,7 +217,7 @@ def test_a_lua_script_is_found_beside_the_plan_that_names_it(folder: Path) -> No
     (folder / "sub").mkdir()
     (folder / "sub" / "a.lua").write_text("function event() end")
     (folder / "sub" / "base.toml").write_text(BASE.replace('scripts = ["select-only"]\nscale = 5', 'lua = "a.lua"'))
-    assert plan(folder, 'extends = "sub/base.toml"\n').workload.lua == "sub/a.lua"
+    assert plan(folder, 'extends = "sub/base.toml"\n').workload.lua_script == "sub/a.lua"
 
 
 def test_what_is_extended_cannot_be_overridden(folder: Path) -> None:

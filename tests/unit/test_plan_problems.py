@@ -96,7 +96,7 @@ SCHEMA = [
         "[workload]\ndataset = 1",
         "workload.dataset",
         6,
-        '"pgbench", "sbtest", "tpcc", "tpch" or "none", not 1',
+        '"pgbench", "sbtest" or "none", not 1',
         None,
     ),
     ('"18"', '"18"\nkeep_data = "yes"', "target.pg18.keep_data", 5, "true or false", None),

@@ -10,8 +10,8 @@ from pgdyno.plan.loaded_plan import LoadedPlan
 from pgdyno.plan.model import Plan
 from pgdyno.plan.output.plan_output import total
 from pgdyno.plan.output.show_plan import show_json
+from pgdyno.plan.reading.replayed_capture import read_replayed
 from pgdyno.plan.time_budget.time_and_disk import needed_s
-from pgdyno.run.engine import replay_options, workload_options
 from tests.unit.capture_sample import write_capture
 
 HEAD = """\
@@ -40,20 +40,21 @@ def problems(folder: Path, more: str, *overrides: str) -> list[str]:
 
 def test_clients_length_and_rate_come_from_the_capture(tmp_path: Path) -> None:
     plan = loaded(tmp_path).plan
-    assert (plan.workload.dataset, plan.workload.pace, plan.workload.scripts) == ("none", 1.0, ["replay"])
+    assert (plan.workload.dataset, plan.workload.scripts) == ("none", ["replay"])
     assert plan.trial.duration == 600
     (trial,) = planned_trials(plan)
     assert (trial.point.clients, trial.point.rate) == (2, 0.003333)
     assert time_needed_s(plan) == 600
     again = Plan.from_resolved(plan.as_resolved())
     assert again.workload == plan.workload
-    assert workload_options(plan.workload, ()) == []
+    assert plan.workload.engine_options() == []
 
 
 def test_the_pace_divides_the_length(tmp_path: Path) -> None:
     plan = loaded(tmp_path, "pace = 4\n").plan
     assert plan.trial.duration == 150
-    assert replay_options(plan, Path("/r"), 7, 2) == [
+    capture = read_replayed(tmp_path)
+    assert plan.workload.replay_options(capture, Path("/r"), 7, 2, plan.trial.duration) == [
         "--events=-",
         "--parent-lease",
         "--replay=/r",
@@ -61,7 +62,7 @@ def test_the_pace_divides_the_length(tmp_path: Path) -> None:
         "--random-seed=7",
         "--jobs=2",
     ]
-    assert "--time=10" in replay_options(plan, Path("/r"), 7, 2, 10.0)
+    assert "--time=10" in (plan.workload.replay_options(capture, Path("/r"), 7, 2, 10.0) or [])
 
 
 def test_at_the_highest_pace_the_server_decides_the_length(tmp_path: Path) -> None:
@@ -85,16 +86,25 @@ def test_settings_are_swept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ('scripts = ["select-only"]\n', "workload: a replay sends the statements of its capture; remove scripts"),
-        ('lua = "a.lua"\n', "workload: a replay sends the statements of its capture; remove lua"),
-        ('name = "tpcc"\n', "workload: a replay sends the statements of its capture; remove name"),
-        ('captured = "capture.json"\n', "workload: a replay sends the statements of its capture; remove captured"),
-        ("variables = { a = 1 }\n", "workload: a replay sends the statements of its capture; remove variables"),
+        (
+            'scripts = ["select-only"]\n',
+            "workload.scripts: cannot be combined with workload.replay: it sends",
+        ),
+        ('lua = "a.lua"\n', "workload.lua: unknown key"),
+        ('name = "tpcc"\n', "workload.name: unknown key"),
+        (
+            'captured = "capture.json"\n',
+            "workload.captured: cannot be combined with workload.replay: it sends",
+        ),
+        (
+            "variables = { a = 1 }\n",
+            "workload.variables: cannot be combined with workload.replay: it sends",
+        ),
         ("pace = 0\n", "workload.pace: is invalid"),
         ('pace = "fast"\n', "workload.pace: is invalid"),
         ("pace = true\n", "workload.pace: is invalid"),
         ("[sweep]\nclients = 4\n", "sweep.clients: a replay has as many clients as the capture had sessions"),
-        ("[sweep]\nrate = 100\n", "sweep.rate: cannot be combined with workload.replay: a replay has the times"),
+        ("[sweep]\nrate = 100\n", "sweep.rate: cannot be combined with workload.replay: it has the times"),
         ('[sweep]\nprotocol = "prepared"\n', "sweep.protocol: cannot be combined with workload.replay"),
         ("[sweep]\nvariables.a = [1]\n", "sweep.variables: cannot be combined with workload.replay"),
         ("[[sweep.points]]\nclients = 2\n", "sweep.points: cannot be combined with workload.replay"),
@@ -140,7 +150,7 @@ def test_a_pace_needs_a_replay(tmp_path: Path) -> None:
     )
     with pytest.raises(PlanError) as caught:
         load_plan(path)
-    assert [each.message for each in caught.value.problems] == ["is the speed of a replay"]
+    assert [(each.path, each.hint) for each in caught.value.problems] == [("workload.pace", "pace belongs to replay")]
 
 
 def test_a_capture_must_be_complete_and_readable(tmp_path: Path) -> None:

@@ -2,13 +2,13 @@
 
 import re
 import tomllib
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
+from pgdyno.plan import catalogue, load_plan
 from pgdyno.plan.output.json_schema import plan_schema, schema_text
 from pgdyno.plan.output.new import new_plan
 
@@ -25,9 +25,8 @@ GOOD: dict[str, Any] = {
 
 def plans() -> dict[str, str]:
     texts = {"new": new_plan(Path("mine.toml"))}
-    for file in resources.files("pgdyno.plans").iterdir():
-        if file.name.endswith(".toml"):
-            texts[file.name] = file.read_text(encoding="utf-8")
+    for name in (entry.name for entry in catalogue()):
+        texts[name] = load_plan(name).text
     for page in sorted(DOCS.rglob("*.md")):
         for number, text in enumerate(re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)):
             if "[sweep]" in text or "extends" in text:

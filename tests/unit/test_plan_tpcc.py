@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import PlanError
-from pgdyno.plan import BUILTIN_SCRIPTS, Plan, load_plan
-from pgdyno.run.engine import trial_options, workload_options
+from pgdyno.plan import Plan, load_plan
+from pgdyno.run.engine import trial_options
 
 PLAN = """\
 name = "small"
@@ -37,7 +37,7 @@ def test_a_name_says_scripts_dataset_and_how_data_is_brought_back(tmp_path: Path
     assert (workload.scripts, workload.dataset, workload.scale) == (["tpcc"], "tpcc", 3)
     assert plan.reset.method == "template"
     assert plan.points()[0].scale == 3
-    assert workload_options(workload, BUILTIN_SCRIPTS) == [
+    assert workload.engine_options() == [
         "--workload=tpcc",
         "--tpcc-profile=hammerdb-6.1.1",
         "--tpcc-variant=sql",
@@ -51,10 +51,10 @@ def test_hammerdb_is_the_newest_release_and_of_an_earlier_run_the_one_that_rolle
     for profile in ("", 'profile = "hammerdb"', 'profile = "hammerdb-6.1.1"'):
         resolved = load(tmp_path, profile).as_resolved()
         assert resolved["workload"]["profile"] == "hammerdb-6.1.1"
-        assert Plan.from_resolved(resolved).workload.profile == "hammerdb-6.1.1"
+        assert Plan.from_resolved(resolved).workload.dataset_options["profile"] == "hammerdb-6.1.1"
     resolved["workload"]["profile"] = "hammerdb"
-    assert Plan.from_resolved(resolved).workload.profile == "hammerdb-6.1"
-    assert load(tmp_path, 'profile = "spec"').workload.profile == "spec"
+    assert Plan.from_resolved(resolved).workload.dataset_options["profile"] == "hammerdb-6.1"
+    assert load(tmp_path, 'profile = "spec"').workload.dataset_options["profile"] == "spec"
 
 
 def test_other_plans_stay_as_they_were(tmp_path: Path) -> None:
@@ -68,9 +68,9 @@ def test_other_plans_stay_as_they_were(tmp_path: Path) -> None:
 
 
 MISTAKES = [
-    ('scripts = ["tpcb-like"]', "", "workload.name", "defines scripts and dataset itself"),
+    ('scripts = ["tpcb-like"]', "", "workload.scripts", "defines scripts and dataset itself"),
     ('profile = "tpc"', "", "workload.profile", "hammerdb"),
-    ("variables = { x = 1 }", "", "workload.variables.x", "needs scripts"),
+    ("variables = { x = 1 }", "", "workload.variables", "has no scripts"),
     ("", '[reset]\nmethod = "vacuum"', "reset.method", "as the previous trial left them"),
     ("", '[[sweep.points]]\nprotocol = "prepared"', "sweep.points[0].protocol", "variant defines how"),
 ]
@@ -89,7 +89,7 @@ def test_keys_that_do_not_fit_tpcc_are_refused(tmp_path: Path, workload: str, re
     ("given", "where", "hint"),
     [
         ('sweep.protocol=["simple", "prepared"]', "sweep.protocol", "workload.variant"),
-        ("sweep.variables.x=[1, 2]", "sweep.variables.x", None),
+        ("sweep.variables.x=[1, 2]", "sweep.variables", None),
         ("workload.scale=4", "workload.scale", "remove one"),
         ("trial.ledger=true", "trial.ledger", "tpcb-like"),
     ],

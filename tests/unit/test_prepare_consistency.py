@@ -6,7 +6,9 @@ import pytest
 
 from pgdyno.plan import load_plan
 from pgdyno.plan.workload import scripts_that_run
-from pgdyno.prepare.consistency import (
+from pgdyno.prepare.dataset import Dataset
+from pgdyno.report.run_notes import preparation_line
+from pgdyno.workloads.pgbench.consistency import (
     FULL_UP_TO_SCALE,
     Balances,
     Rule,
@@ -15,8 +17,6 @@ from pgdyno.prepare.consistency import (
     rule_for,
     scope_for,
 )
-from pgdyno.prepare.dataset import Dataset
-from pgdyno.report.run_notes import preparation_line
 from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import sample_record
 

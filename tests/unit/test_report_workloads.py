@@ -12,12 +12,13 @@ from pgdyno.errors import UsageError
 from pgdyno.records import Summary
 from pgdyno.report.numbers import NOTHING
 from pgdyno.report.report_content import NO_EXTRAS, digest
-from pgdyno.report.report_tables import SWEEP_HEADINGS, sweep_table, tpcc_table
 from pgdyno.report.sentences import conditions
 from pgdyno.report.terminal.block_lines import table_lines
 from pgdyno.report.terminal.run_report import all_lines
 from pgdyno.report.terminal.summary_file import Layout
 from pgdyno.run.engine_figures import statement_counts, tpcc_figures
+from pgdyno.workloads.lua.figures import SWEEP_HEADINGS, sweep_table
+from pgdyno.workloads.tpcc.figures import tpcc_table
 from tests.present import present
 from tests.unit.report_sample import SampleRun, render_html, sweep
 

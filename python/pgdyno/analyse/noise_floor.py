@@ -110,11 +110,7 @@ class NoiseFloor:
                     pairs=what,
                     least=FEWEST_PAIRS,
                 ),
-                Message(
-                    "repeat-floor",
-                    "repeat the A/A run with trial.repeats = {least} or more",
-                    least=FEWEST_PAIRS,
-                ),
+                Message("repeat-floor", "repeat the A/A run with trial.repeats = {least} or more", least=FEWEST_PAIRS),
             )
         if self.floor > WIDEST_FLOOR:
             widest = max(self.points, key=lambda point: point.floor)

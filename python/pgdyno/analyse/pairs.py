@@ -75,7 +75,7 @@ def usual_metric(run: RunSource) -> Metric:
 
 def metric_of(manifest: Manifest, trials: Sequence[Placed]) -> Metric:
     """Return `usual_metric` of a run with `trials`, which need not have been measured."""
-    if manifest.scale_factor is not None:
+    if manifest.runs_once:
         return Metric.COMPOSITE
     phases = manifest.plan.get("phase") or ()
     is_open = all(trial.point.rate is not None for trial in trials)

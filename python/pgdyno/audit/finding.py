@@ -107,7 +107,7 @@ class Rule:
 
     def findings(self, subject: Subject) -> list[Finding]:
         try:
-            if self.needs_rate and subject.manifest.scale_factor is not None:
+            if self.needs_rate and subject.manifest.runs_once:
                 raise MissingError(Message("runs-queries", "the trials run each query to its end"))
             found = list(self.check(subject))
         except MissingError as missing:

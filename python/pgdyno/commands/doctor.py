@@ -36,7 +36,6 @@ def doctor(
     from pgdyno.console import Console
     from pgdyno.doctor import THOROUGH, examine, needs_of_machine, needs_of_plan, worst
     from pgdyno.doctor.remote import reach_servers
-    from pgdyno.experiment import scripts_of
     from pgdyno.experiment.generators import generator_checks
     from pgdyno.plan import load_plan
     from pgdyno.records import CheckVerdict
@@ -58,7 +57,7 @@ def doctor(
     if loaded is None:
         needs = needs_of_machine(home, CLIENTS_A_CORE * len(os.sched_getaffinity(0)))
     else:
-        needs = needs_of_plan(loaded, home, scripts_of(loaded))
+        needs = needs_of_plan(loaded, home)
     with Console(stderr=True).status("looking") as status:
 
         def say(text: str) -> None:

@@ -38,17 +38,17 @@ def check(
     """
     from pgdyno.commands.support.plan_budget import within_budget
     from pgdyno.console import Console
-    from pgdyno.plan import BUILTIN_SCRIPTS, load_plan
+    from pgdyno.plan import load_plan
     from pgdyno.plan.output.executed_code import executed_lines
     from pgdyno.plan.output.plan_output import total, warning_lines
     from pgdyno.programs import find_engine
-    from pgdyno.run.engine import check_scripts, workload_options
+    from pgdyno.run.engine import check_scripts
     from pgdyno.safe_output import print_json
 
     try:
         loaded = within_budget(load_plan(plan, overrides or (), on), budget)
         # a Lua script is only compiled
-        check_scripts(find_engine(), workload_options(loaded.plan.workload, BUILTIN_SCRIPTS), loaded)
+        check_scripts(find_engine(), loaded.plan.workload.engine_options(), loaded)
     except PlanError as error:
         if not json:
             raise

@@ -50,10 +50,10 @@ def show(
     if forms > 1:
         raise UsageError("--json, --csv and --layout exclude each other: use one")
     from pgdyno.records.rate_unit import counts_queries
+    from pgdyno.report.answers.workload_figures import trial_tables
     from pgdyno.report.export import to_csv, to_json
     from pgdyno.report.full_report import judged_run
     from pgdyno.report.report_content import digest
-    from pgdyno.report.report_tables import sweep_table
     from pgdyno.report.terminal.block_lines import table_lines
     from pgdyno.report.terminal.run_report import print_report
     from pgdyno.report.translation import current_language, use_language
@@ -63,8 +63,8 @@ def show(
     data = load_run(find_run(run, runs))
     if plots:
         _plot(data, trial, console)
-    elif layout == "sysbench":
-        table = sweep_table(digest(data))
+    elif layout != "points":
+        table = next((table for each, table in trial_tables(digest(data)) if each.layout == layout), None)
         if table is None:
             hint = "remove --layout, which needs a workload with lua or a name such as oltp-read-write"
             raise UsageError(f"run {data.manifest.run} has no trial with sysbench's statement counts", hint=hint)

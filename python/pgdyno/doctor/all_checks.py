@@ -39,12 +39,7 @@ Servers = Mapping[str, Mapping[str, str]]
 
 
 def examine(
-    needs: Needs,
-    engine: Engine,
-    patience: Patience,
-    notify: Callable[[str], None],
-    *,
-    servers: Servers | None = None,
+    needs: Needs, engine: Engine, patience: Patience, notify: Callable[[str], None], *, servers: Servers | None = None
 ) -> list[Check]:
     """Looks at everything and changes nothing. Checks are in CHECKS' order.
 

@@ -127,8 +127,7 @@ def governor(system: System) -> Check:
     if governors == ["performance"]:
         return good(name, found)
     means = Message(
-        "processors-slow-down",
-        "processors slow down when idle: trials with few clients measure their wake-up time",
+        "processors-slow-down", "processors slow down when idle: trials with few clients measure their wake-up time"
     )
     change = "cpupower frequency-set -g performance"
     if governors == ["powersave"] and drivers and set(drivers) <= set(HARDWARE_DRIVERS):

@@ -128,8 +128,7 @@ def needs_of_machine(home: Home, clients: int) -> Needs:
     return Needs(clients=clients, protocol="prepared", scripts=("-b", "select-only"), places=(place,))
 
 
-def needs_of_plan(loaded: LoadedPlan, home: Home, scripts: Sequence[str]) -> Needs:
-    """Returns the plan's needs; `scripts` are the engine's options for its scripts."""
+def needs_of_plan(loaded: LoadedPlan, home: Home) -> Needs:
     plan = loaded.plan
     points = plan.points()
     most = max(points, key=lambda point: point.planned_clients)
@@ -149,7 +148,7 @@ def needs_of_plan(loaded: LoadedPlan, home: Home, scripts: Sequence[str]) -> Nee
         workers=most.workers,
         protocol=most.protocol,
         tcp=any(spec.connect == "tcp" for spec in started.values()),
-        scripts=tuple(scripts) if builtin else (),
+        scripts=tuple(plan.workload.engine_options()) if builtin else (),
         statements=max((STATEMENTS[name] for name in names), default=1) if builtin else 1,
         writes=effect_of_plan(plan, loaded.folder) is not Effect.READS,
         durable=not settings or any(map(_waits_for_disk, at_points.values())),

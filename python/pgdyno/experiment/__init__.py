@@ -5,8 +5,7 @@
 """
 
 from pgdyno.experiment.begin import run_experiment
-from pgdyno.experiment.resources import scripts_of
 from pgdyno.experiment.resume import resume_experiment
 from pgdyno.experiment.trials.trial_sequence import Finished
 
-__all__ = ["Finished", "resume_experiment", "run_experiment", "scripts_of"]
+__all__ = ["Finished", "resume_experiment", "run_experiment"]

@@ -51,7 +51,7 @@ def run_experiment(
         loaded = _fitted_again(loaded, resources)
         plan, workload = loaded.plan, loaded.plan.workload
         if workload.capture is not None:
-            captured = read_capture_in(loaded.folder, workload.capture, is_replayed=workload.is_replay)
+            captured = read_capture_in(loaded.folder, workload.capture, is_replayed=workload.replays)
             refuse_captured(plan, captured, resources)
         seed = plan.trial.seed if plan.trial.seed is not None else secrets.randbelow(2**31)
         trials = planned_trials(plan, seed)
@@ -59,9 +59,7 @@ def run_experiment(
         price = renting.price if renting is not None else None
         manifest = _manifest(loaded, resources.engine, trials, seed, price).model_copy(update=conditions)
         manifest = manifest.model_copy(update={"stopping": stopping_rule(plan, manifest, trials)})
-        folder = RunFolder.create(
-            parent, manifest, script_files(plan), workload.capture, is_replayed=workload.is_replay
-        )
+        folder = RunFolder.create(parent, manifest, script_files(plan), workload.capture, is_replayed=workload.replays)
         with folder.locked():
             resources.guard.watch("the run's folder", folder.path)
             context = RunContext(loaded, folder, resources.engine, resources.home, seed)

@@ -16,8 +16,7 @@ from pgdyno.errors import StopRunError
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.time_budget.budget import ENDING_S, Budget, thinned
-from pgdyno.plan.time_budget.time_and_disk import estimated_s, loading_s, queries_s, servers
-from pgdyno.plan.workload import trial_s
+from pgdyno.plan.time_budget.time_and_disk import estimated_s, loading_s, planned_s, servers
 from pgdyno.records import Point, TrialRecord
 from pgdyno.units import duration_words, format_duration
 
@@ -83,8 +82,8 @@ class BudgetLeft:
             raise self._used_up("run the same command again, which needs no more downloads, or give a longer --budget")
 
     def check_queries(self) -> None:
-        """Raise BudgetUsedError if a trial of tpch, which ends with its last query, lasts longer than the budget."""
-        if self._plan.workload.is_tpch and self._exceeded_in(0.0):
+        """Raise BudgetUsedError if a trial that ends with its last query lasts longer than the budget."""
+        if self._plan.workload.runs_once and self._exceeded_in(0.0):
             raise self._used_up("give a longer --budget, or a smaller scale_factor")
 
     def has_room(self) -> bool:
@@ -220,19 +219,17 @@ class BudgetLeft:
         return self._trials_s(points) / len(points)
 
     def _trials_s(self, points: Sequence[Point]) -> float:
-        """Return the seconds of a trial at each of `points`, of tpch in proportion to what those before have taken."""
+        """Return the seconds of a trial at each of `points`, in proportion to those before if the queries decide."""
         planned_s = [self._planned_s(point) for point in points]
         if not self._each_s:
             return math.fsum(planned_s)
-        if self._plan.workload.is_tpch:
+        if self._plan.workload.runs_once:
             return math.fsum(planned_s) * math.fsum(self._each_s) / math.fsum(self._estimated_s)
         mean_s = statistics.fmean(self._each_s)
         return math.fsum(max(mean_s, each_s) for each_s in planned_s)
 
     def _planned_s(self, point: Point) -> float:
-        if self._plan.workload.is_tpch:
-            return queries_s(self._plan, point)
-        return (trial_s(self._plan) or 0.0) / self._plan.at_once
+        return planned_s(self._plan, point) / self._plan.at_once
 
     def _with_pauses_s(self, todo: Sequence[PlannedTrial]) -> float:
         """Return the seconds of `todo` with the pause before each of them."""

@@ -14,12 +14,10 @@ from pgdyno.experiment.resources import Resources
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.plan import Plan
-from pgdyno.plan.reading.replayed_capture import TOLERANCE_S, full_length_s
 from pgdyno.plan.targets import NetworkTarget
 from pgdyno.records import Likeness
 from pgdyno.records.capture import Capture, as_reported
 from pgdyno.run import TrialResult
-from pgdyno.run.engine import replay_options
 from pgdyno.store import read_capture_of
 from pgdyno.targets.dsn.reach import Reached
 
@@ -61,11 +59,11 @@ class CapturedLoad:
     def file(self) -> Iterator[None]:
         """Keep the replay file for the block, if the plan replays a capture. Raises StoreError, StopRunError."""
         workload = self._context.plan.workload
-        if workload.replay is None or self._capture is None:
+        if not workload.replays or workload.capture is None or self._capture is None:
             yield
             return
         self._progress.set_up(f"writing the replay file of {self._capture.calls:,} statements")
-        folder = self._context.loaded.folder / workload.replay
+        folder = self._context.loaded.folder / workload.capture
         try:
             write_replay_file(folder, self._capture, self._path, lambda _rows: self._guard.check())
             yield
@@ -75,19 +73,16 @@ class CapturedLoad:
     def options(self, seed: int, workers: int | None) -> list[str] | None:
         """Return the engine's options of a trial; None if the plan replays nothing."""
         plan = self._context.plan
-        if not plan.workload.is_replay or self._capture is None:
+        if self._capture is None:
             return None
-        whole_s, duration_s = full_length_s(self._capture, plan.workload.pace), plan.trial.duration
-        # without a limit, a slow server gets the time that it needs for the last statements
-        is_cut = duration_s is not None and (whole_s is None or duration_s < whole_s - TOLERANCE_S)
-        return replay_options(plan, self._path, seed, workers, duration_s if is_cut else None)
+        return plan.workload.replay_options(self._capture, self._path, seed, workers, plan.trial.duration)
 
     def likeness(self, result: TrialResult) -> Likeness | None:
         """Compare the load of a trial with the capture; None without a capture or figures."""
         if self._capture is None or result.summary is None:
             return None
         start, end = (next(each for each in result.events if each["event"] == name) for name in ("start", "end"))
-        if self._context.plan.workload.is_replay:
+        if self._context.plan.workload.replays:
             return likeness(as_reported(self._capture)[0], replayed_statements(end))
         commands = self._capture.commands
         return likeness(self._capture, modelled_statements(start, end, commands)) if commands else None

@@ -154,8 +154,8 @@ def check_copies(loaded: LoadedPlan) -> None:
     This comes before anything is rented.
     """
     plan = loaded.plan
-    if plan.workload.lua is not None and (plan.generators or plan.generator is not None):
-        lua_files(plan.workload.lua, loaded.folder)
+    if plan.workload.lua_script is not None and (plan.generators or plan.generator is not None):
+        lua_files(plan.workload.lua_script, loaded.folder)
 
 
 def generator_checks(

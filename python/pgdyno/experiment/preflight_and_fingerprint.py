@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from pgdyno.doctor import environments, needs_of_plan, preflight
 from pgdyno.doctor.all_checks import report_problems
-from pgdyno.experiment.resources import Resources, scripts_of
+from pgdyno.experiment.resources import Resources
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.fingerprint import Difference, Weight, comparable
@@ -24,7 +24,7 @@ def check_conditions(loaded: LoadedPlan, resources: Resources, seed: int, *, che
 
     Raises PreflightError.
     """
-    needs = needs_of_plan(loaded, resources.home, scripts_of(loaded))
+    needs = needs_of_plan(loaded, resources.home)
     engine, progress, servers = resources.engine, resources.progress, environments(resources.found)
     checks = []
 
@@ -67,7 +67,7 @@ def changed_since(context: RunContext) -> list[Message]:
     before = context.folder.manifest.fingerprint
     if before is None:
         return []
-    needs = needs_of_plan(context.loaded, context.home, scripts_of(context.loaded))
+    needs = needs_of_plan(context.loaded, context.home)
     now = take_fingerprint(context.loaded, context.engine, context.seed, needs)
     # each server is compared when it has started
     found = comparable(before.model_copy(update={"servers": {}}), now)

@@ -12,13 +12,14 @@ from pgdyno.experiment.disk_guard import DiskGuard
 from pgdyno.experiment.generators import check_copies, open_cluster
 from pgdyno.experiment.rented_servers import Renting, connected, rented
 from pgdyno.messages import Message
-from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan
+from pgdyno.plan import LoadedPlan
 from pgdyno.plan.checks.reset import check_found
 from pgdyno.plan.model import servers_of
 from pgdyno.plan.targets import TargetSpec
+from pgdyno.plan.workload_schema import script_options
 from pgdyno.report.run_events import BytesDone, Noted, RowsDone, SetUp
 from pgdyno.report.terminal.progress import LiveView
-from pgdyno.run import Engine, check_scripts, find_engine, script_options, workload_options
+from pgdyno.run import Engine, check_scripts, find_engine
 from pgdyno.targets import Found, Home, Use, abilities_of, fetch_target, sweep_leftovers
 from pgdyno.targets.rental import Rental
 
@@ -87,11 +88,6 @@ class Resources:
     """How they are rented."""
 
 
-def scripts_of(loaded: LoadedPlan) -> list[str]:
-    """Return the engine's options for the plan's scripts."""
-    return workload_options(loaded.plan.workload, BUILTIN_SCRIPTS)
-
-
 @contextmanager
 def open_resources(
     loaded: LoadedPlan, view: LiveView, use: Use | None = None, renting: Renting | None = None
@@ -104,10 +100,9 @@ def open_resources(
     use = use or Use(loaded.plan.name)
     engine = find_engine()
     # this comes first: a script with an error must not cost rented servers
-    check_scripts(engine, scripts_of(loaded), loaded, execute=True)
+    check_scripts(engine, loaded.plan.workload.engine_options(), loaded, execute=True)
     if loaded.plan.replica_load is not None:
-        replica_options = script_options(loaded.plan.replica_load.scripts, BUILTIN_SCRIPTS)
-        check_scripts(engine, replica_options, loaded, "replica_load")
+        check_scripts(engine, script_options(loaded.plan.replica_load.scripts), loaded, "replica_load")
     check_copies(loaded)
     home = Home.locate()
     guard = DiskGuard(loaded.plan.trial.min_free_disk)

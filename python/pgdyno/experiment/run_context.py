@@ -33,6 +33,6 @@ class RunContext:
     def seed_of(self, trial: PlannedTrial) -> int:
         """The engine's seed in `trial`.
 
-        Every trial of tpch has the same queries: parameters of its own could give it other plans and other times.
+        Queries that run once are the same in every trial: other parameters could give them other plans and other times.
         """
-        return self.seed if self.plan.workload.is_tpch else self.seed + trial.number
+        return self.seed if self.plan.workload.runs_once else self.seed + trial.number

@@ -112,9 +112,8 @@ class RunProgress:
         self._view.event(TrialStarted(trial.number, len(self._trials), name, seconds, later, is_over, is_open))
 
     def interval(self, interval: Interval) -> None:
-        # the shortened interval at the end of a phase is too short for a meaningful throughput, and no second of tpch
-        # has one
-        if interval.seconds >= SHORTEST_SHOWN_S and not self._plan.workload.is_tpch:
+        # the shortened interval at the end of a phase is too short for a meaningful throughput
+        if interval.seconds >= SHORTEST_SHOWN_S and not self._plan.workload.runs_once:
             self._view.event(IntervalEnded(interval.tps, interval.p99_ms, interval.phase))
 
     def engine_reported(self, event: Mapping[str, Any]) -> None:

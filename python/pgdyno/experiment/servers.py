@@ -21,7 +21,7 @@ from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.hosts import SshSpec
 from pgdyno.plan.targets import RentedTarget
-from pgdyno.plan.time_budget.time_and_disk import keep_load_rate, pgbench_scale
+from pgdyno.plan.time_budget.time_and_disk import keep_load_rate
 from pgdyno.plan.workload import scripts_that_run
 from pgdyno.prepare import Dataset, Preparer, check_extension
 from pgdyno.prepare.cache import read_every_page
@@ -436,7 +436,7 @@ class Servers:
 
     def _keep_rate(self, target: str, dataset: Dataset | None, seconds: float) -> None:
         if dataset is not None:
-            scale = pgbench_scale(dataset.name, dataset.scale, dataset.tables or 0)
+            scale = dataset.pgbench_scale
             kind = self._context.plan.target[target].kind
             keep_load_rate(self._resources.home.root, kind, dataset.name, scale, seconds)
 

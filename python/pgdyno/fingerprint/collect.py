@@ -16,7 +16,6 @@ from pgdyno.doctor.storage import describe_mount, mount_of
 from pgdyno.errors import EngineError
 from pgdyno.host import describe_host
 from pgdyno.plan import LoadedPlan
-from pgdyno.plan.model import TPCH
 from pgdyno.plan.time_budget.time_and_disk import servers
 from pgdyno.plan.workload import script_files
 from pgdyno.prepare.dataset import Dataset, read_comment, read_stamp
@@ -255,10 +254,10 @@ def with_mark(taken: Fingerprint, name: str, server: Server, dataset: Dataset | 
     Raises TargetError.
     """
     printed = taken.servers.get(name)
-    if dataset is None or printed is None or _title(dataset) in printed.dataset_marks:
+    if dataset is None or printed is None or dataset.title in printed.dataset_marks:
         return taken
     mark = read_stamp(read_comment(server))
-    found = "unmarked" if mark is None else _title(mark.dataset)
+    found = "unmarked" if mark is None else mark.dataset.title
     if found in printed.dataset_marks:
         return taken
     without = [found] if mark is not None and mark.wal_level == "minimal" else []
@@ -269,12 +268,6 @@ def with_mark(taken: Fingerprint, name: str, server: Server, dataset: Dataset | 
         }
     )
     return taken.model_copy(update={"servers": {**taken.servers, name: marked}})
-
-
-def _title(dataset: Dataset) -> str:
-    if dataset.name == TPCH:
-        return f"{dataset.name} scale factor {dataset.scale_factor:g}"
-    return f"{dataset.name} scale {dataset.scale}"
 
 
 def _configure(server: Server) -> str | None:
@@ -291,7 +284,7 @@ def _capture_hash(loaded: LoadedPlan) -> str:
     """Return the SHA-256 of the capture.json of a replay, which describes the statements next to it."""
     try:
         return hashlib.sha256(
-            (loaded.folder / (loaded.plan.workload.replay or "") / CAPTURE_FILE).read_bytes()
+            (loaded.folder / (loaded.plan.workload.capture or "") / CAPTURE_FILE).read_bytes()
         ).hexdigest()
     except OSError:
         # the run folder is about to copy it, and will report the error
@@ -316,7 +309,7 @@ def _module_hashes(loaded: LoadedPlan, files: Mapping[str, str]) -> dict[str, st
 
     Paths are relative to the script's folder, which differs between installations of sysbench.
     """
-    name = loaded.plan.workload.lua
+    name = loaded.plan.workload.lua_script
     if name is None:
         return {}
     try:

@@ -47,11 +47,7 @@ RULES: tuple[tuple[str, Weight, Message], ...] = (
     ("host.architecture", Weight.CONFOUNDER, Message("other-architecture", "different architectures")),
     ("host.cpu_model", Weight.CONFOUNDER, Message("other-processor", "different processors")),
     ("host.cores", Weight.CONFOUNDER, Message("other-processors", "different numbers of processors")),
-    (
-        "host.threads_per_core",
-        Weight.CONFOUNDER,
-        Message("cores-shared", "processors share cores on one of the hosts"),
-    ),
+    ("host.threads_per_core", Weight.CONFOUNDER, Message("cores-shared", "processors share cores on one of the hosts")),
     ("host.cpu_limit", Weight.CONFOUNDER, Message("other-processor-limit", "different limits of CPU time")),
     ("host.memory_bytes", Weight.CONFOUNDER, Message("other-memory", "different sizes of memory")),
     ("host.memory_limit_bytes", Weight.CONFOUNDER, Message("other-memory-limit", "different limits of memory")),

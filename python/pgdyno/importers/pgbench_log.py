@@ -20,12 +20,7 @@ from tempfile import TemporaryDirectory
 import duckdb
 
 from pgdyno.errors import StoreError
-from pgdyno.importers.pgbench_log_columns import (
-    COLUMNS,
-    SHORTEST_TRY_NS,
-    optional_columns,
-    refuse_incomplete,
-)
+from pgdyno.importers.pgbench_log_columns import COLUMNS, SHORTEST_TRY_NS, optional_columns, refuse_incomplete
 from pgdyno.importers.pgbench_log_counts import LogCounts, counts_by_key
 from pgdyno.records import Latency, Summary
 from pgdyno.records.base import EARLIEST, LATEST

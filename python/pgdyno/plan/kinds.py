@@ -1,14 +1,15 @@
-"""The available kinds of targets and rented generators: those in `pgdyno.registry` whose package is installed."""
+"""The kinds of targets, rented generators and workloads in `pgdyno.registry` whose package is installed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, Union
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, Discriminator, Field, Tag
 
 from pgdyno.plan.targets import RentedHosts, TargetSpec
-from pgdyno.registry import GENERATORS, KINDS, loaded
+from pgdyno.plan.workload_schema import Workload
+from pgdyno.registry import GENERATORS, KINDS, WORKLOADS, loaded, workload_kind
 
 _M = TypeVar("_M", bound=BaseModel)
 
@@ -26,6 +27,19 @@ def _known(places: Mapping[str, str], base: type[_M]) -> dict[str, type[_M]]:
 
 TARGET_KINDS = _known({name: kind.schema for name, kind in KINDS.items()}, TargetSpec)
 GENERATOR_KINDS = _known(GENERATORS, RentedHosts)
+WORKLOAD_KINDS = _known({name: kind.schema for name, kind in WORKLOADS.items()}, Workload)
+DATASETS = {kind.dataset: WORKLOAD_KINDS[name] for name, kind in WORKLOADS.items() if kind.dataset is not None}
+
+
+def workload_schema(section: object) -> type[Workload]:
+    """Returns the schema of `section`, a workload or what a plan has in its place."""
+    return WORKLOAD_KINDS[_workload_kind(section)]
+
+
+def _workload_kind(section: object) -> str:
+    return (
+        section.kind if isinstance(section, Workload) else workload_kind(section if isinstance(section, dict) else {})
+    )
 
 
 def kinds_in_words() -> str:
@@ -54,10 +68,14 @@ def _generator(value: object) -> object:
 if TYPE_CHECKING:
     AnyTarget = TargetSpec
     AnyGenerator = RentedHosts | None
+    AnyWorkload = Workload
 else:
     AnyTarget = Annotated[Union[tuple(TARGET_KINDS.values())], Field(discriminator="kind")]  # noqa: UP007
     _HERE, _HOSTS = Literal["here"], tuple(GENERATOR_KINDS.values())
     AnyGenerator = Annotated[
-        Union[(*_HOSTS, None)],
-        BeforeValidator(_generator, json_schema_input_type=Union[(_HERE, *_HOSTS)]),
+        Union[(*_HOSTS, None)], BeforeValidator(_generator, json_schema_input_type=Union[(_HERE, *_HOSTS)])
+    ]
+    AnyWorkload = Annotated[
+        Union[tuple(Annotated[schema, Tag(name)] for name, schema in WORKLOAD_KINDS.items())],  # noqa: UP007
+        Discriminator(_workload_kind),
     ]

@@ -14,14 +14,13 @@ from pydantic import ValidationError
 from pgdyno.errors import PlanError, Problem, UsageError
 from pgdyno.messages import Message
 from pgdyno.plan.checks.check_all import check_sections, read_sections
-from pgdyno.plan.checks.excluded_keys import check_replay
 from pgdyno.plan.checks.question import answer_warnings
+from pgdyno.plan.kinds import workload_schema
 from pgdyno.plan.model import Plan
 from pgdyno.plan.plan_document import Document, KeyPath, dotted, in_order, split_assignment
 from pgdyno.plan.reading.extends import EXTENDS, moved_in_plan, one_form, read_with_bases
 from pgdyno.plan.reading.plan_files import PlanFile, find_plan
 from pgdyno.plan.reading.problems import schema_problems
-from pgdyno.plan.reading.replayed_capture import with_capture
 from pgdyno.plan.time_budget.time_and_disk import data_bytes
 from pgdyno.plan.values import refuse_undecodable
 from pgdyno.units import counted, format_size
@@ -221,9 +220,10 @@ def _validate(source: str, folder: Path, document: Document, known: Sequence[Pro
     if nul:
         # neither the system nor PostgreSQL takes it: no other check has to expect it
         raise PlanError(source, in_order(nul))
-    problems += check_replay(document)
-    document, of_capture = with_capture(document, folder)
-    problems += of_capture
+    schema = workload_schema(document.at(("workload",)))
+    problems += schema.check_excluded(document)
+    document, of_files = schema.complete(document, folder)
+    problems += of_files
     try:
         plan = Plan.model_validate(document.data)
     except ValidationError as error:

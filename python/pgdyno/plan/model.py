@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
 from pgdyno.effect import BUILTIN_SCRIPTS
 from pgdyno.plan.hosts import Generators
-from pgdyno.plan.kinds import AnyGenerator, AnyTarget
+from pgdyno.plan.kinds import AnyGenerator, AnyTarget, AnyWorkload, workload_schema
 from pgdyno.plan.known_settings import network_refusal
 from pgdyno.plan.optional_sections import (
     DROPPING,
@@ -33,17 +33,14 @@ from pgdyno.plan.sweeps.settings_space import read_over, read_when
 from pgdyno.plan.sweeps.spec import SESSION, Condition, Sweep
 from pgdyno.plan.targets import CloudSpec, NetworkTarget, OwnTarget, RentedTarget, TargetSpec
 from pgdyno.plan.values import (
-    LARGEST_SCALE_FACTOR,
     RESOLVED,
     Command,
     Count,
     Model,
     Name,
-    Pace,
     Positive,
     Rate,
     Repeats,
-    ScaleFactor,
     Seconds,
     Setting,
     Size,
@@ -51,10 +48,10 @@ from pgdyno.plan.values import (
     lasting,
     repeat_range,
 )
+from pgdyno.plan.workload_schema import SBTEST, Workload
 from pgdyno.records import Point
 from pgdyno.records.base import server_name
 from pgdyno.records.price import PriceList
-from pgdyno.records.tpcc_profile import NEWEST_HAMMERDB, UNNAMED_RELEASE, Profile
 from pgdyno.registry import SEARCHES, Search, kinds_that_are
 
 __all__ = [
@@ -72,144 +69,6 @@ __all__ = [
     "TrialSpec",
     "Workload",
 ]
-
-MOST_TABLES = 100_000
-MOST_ROWS = 2**31 - 1
-"""The engine's limits: ids of sbtest are 32 bits wide."""
-
-TPCC, TPCH = "tpcc", "tpch"
-"""Names of the engine's own workloads, and of their datasets."""
-HUNDREDTHS = 100
-"""The unit of tpch's `Workload.scale` is a hundredth of the scale factor, as in its dataset stamp."""
-REPLAY = "replay"
-"""The name of a replay among scripts: reports show it as the workload."""
-
-
-class Workload(Model):
-    """A dataset and weighted scripts, or a built-in workload."""
-
-    # a built-in workload defines the scripts
-    model_config = ConfigDict(json_schema_extra=lambda schema: schema.pop("required", None))
-
-    name: str | None = None
-    """A built-in workload: tpcc, tpch, or one of sysbench's. It defines scripts and dataset."""
-    profile: Profile = "hammerdb"
-    """Rules that TPC-C follows; "hammerdb" means HammerDB's newest release."""
-    warehouses: Positive | None = None
-    """Size of TPC-C in warehouses; None: `scale`."""
-    variant: Literal["functions", "procedures", "sql", "sql-pipelined"] = "functions"
-    """How TPC-C's transactions are sent to the server."""
-    scale_factor: ScaleFactor | None = None
-    """Size of tpch, derived from TPC-H: 1 is about 1 GB of text; 0.01 to 1000. None: 1."""
-    scripts: list[str] = Field(min_length=1)
-    """Built-in names or files, followed by `@weight` if it is not 1; by default those of `lua` or `name`."""
-    lua: str | None = None
-    """A sysbench Lua script: a file, or the name of an installed one."""
-    options: dict[str, Setting] = Field(default_factory=dict)
-    """Options of `lua`, or of the sysbench workload `name`."""
-    allow_lua_system: bool = False
-    """Accepted from plans for earlier versions, without an effect: every script of `lua` may do this."""
-    dataset: Literal["pgbench", "sbtest", "tpcc", "tpch", "none"] = "pgbench"
-    scale: Positive = 1
-    tables: Annotated[int, Field(ge=1, le=MOST_TABLES)] = 1
-    """Number of sbtest's tables."""
-    table_size: Annotated[int, Field(ge=1, le=MOST_ROWS)] = 10_000
-    """Rows in each table of sbtest."""
-    variables: dict[str, Setting] = Field(default_factory=dict)
-    replay: str | None = None
-    """Folder of a capture whose statements every trial repeats; `dataset` is then "none" unless given."""
-    pace: Pace = 1.0
-    """Speed of a replay: 2 is twice as fast as captured, "max" waits for no captured start."""
-    captured: str | None = None
-    """A capture.json that reports compare the load with; by default that of `replay`."""
-    allow_captured: bool = False
-    """Let the load change the database that was captured; by default pgdyno refuses to send it there."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _in_place_of_scripts(cls, table: object, info: ValidationInfo) -> object:
-        if not isinstance(table, dict):
-            return table
-        if table.get("replay") is not None:
-            return _replaying(table)
-        given = [table[key] for key in ("lua", "name") if table.get(key) is not None]
-        if table.get("options") and given in ([], [TPCC], [TPCH]):
-            raise ValueError("options need a Lua script or a sysbench workload, and neither is given")
-        if given == [TPCH]:
-            factor = table.get("scale_factor", 1)
-            # any other value is reported by the field's own check
-            is_valid = isinstance(factor, int | float) and 1 / HUNDREDTHS <= factor <= LARGEST_SCALE_FACTOR
-            scale = {"scale": round(factor * HUNDREDTHS)} if is_valid else {}
-            return {"scripts": [TPCH], "dataset": TPCH} | table | scale | {"scale_factor": factor}
-        if given == [TPCC]:
-            warehouses = table.get("warehouses")
-            # any other value is reported by the field's own check
-            scale = {"scale": warehouses} if isinstance(warehouses, int) and warehouses > 0 else {}
-            profile = table.get("profile", "hammerdb")
-            if profile == "hammerdb":
-                profile = UNNAMED_RELEASE if info.context == RESOLVED else NEWEST_HAMMERDB
-            return {"scripts": [TPCC], "dataset": TPCC} | table | scale | {"profile": profile}
-        if not given:
-            return table
-        if len(given) > 1 or table.get("scripts", given) != given:
-            raise ValueError("give one of scripts, lua and name")
-        dataset = "none" if table.get("lua") is not None else "sbtest"
-        return {"dataset": dataset, **table, "scripts": given}
-
-    @model_validator(mode="after")
-    def _allowed_capture(self) -> Workload:
-        if self.allow_captured and self.capture is None:
-            raise ValueError("allow_captured needs a capture, and neither replay nor captured is given")
-        return self
-
-    @property
-    def is_tpcc(self) -> bool:
-        """Whether the workload is the engine's TPC-C."""
-        return self.name == TPCC
-
-    @property
-    def is_tpch(self) -> bool:
-        """Whether the workload is the engine's load derived from TPC-H, whose trials end by themselves."""
-        return self.name == TPCH
-
-    @property
-    def is_lua(self) -> bool:
-        """Whether a Lua script runs the transactions."""
-        return self.lua is not None or (self.name is not None and not self.is_tpcc and not self.is_tpch)
-
-    @property
-    def is_replay(self) -> bool:
-        """Whether the statements are those of a capture."""
-        return self.replay is not None
-
-    @property
-    def pace_words(self) -> str:
-        """The pace as in the plan and on the engine's command line: 1, 2.5, max."""
-        return self.pace if isinstance(self.pace, str) else f"{self.pace:.10g}"
-
-    @property
-    def capture(self) -> str | None:
-        """The folder of the capture that is replayed, or the capture.json to compare with."""
-        return self.replay if self.replay is not None else self.captured
-
-    @property
-    def written_scripts(self) -> list[str]:
-        """The scripts in pgbench's language; none if something else runs the transactions."""
-        return [] if self.name is not None or self.is_lua or self.is_replay else self.scripts
-
-    @property
-    def size(self) -> int:
-        """In the dataset's own unit, unless the sweep sets it."""
-        return self.table_size if self.dataset == "sbtest" else self.scale
-
-
-def _replaying(table: dict[str, Any]) -> dict[str, Any]:
-    keys = ("scripts", "lua", "name", "options", "variables", "captured")
-    others = [key for key in keys if table.get(key) not in (None, [REPLAY], {}, False)]
-    if others:
-        raise ValueError(f"a replay sends the statements of its capture; remove {others[0]}, or replay")
-    return {"dataset": "none", **table, "scripts": [REPLAY]}
-
 
 CONFIRMING_PAIRS = 8
 """The default number of pairs in each comparison of a search for settings."""
@@ -427,7 +286,7 @@ class Plan(Model):
     """What the plan's rented resources have in common."""
     on: dict[Name, dict[Name, dict[str, Any]]] = Field(default_factory=dict)
     """Other targets, by the name for `--on`: [on.embedded.here] is a target of the plan on embedded."""
-    workload: Workload
+    workload: AnyWorkload
     sweep: Sweep
     trial: TrialSpec
     phase: list[PhaseSpec] = Field(default_factory=list)
@@ -449,36 +308,22 @@ class Plan(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _capacity_has_repeats(cls, table: object) -> object:
-        search, trial = (table.get(key) for key in ("search", "trial")) if isinstance(table, dict) else (None, None)
-        kind = SEARCHES.get(str(search.get("find"))) if isinstance(search, dict) else None
-        if kind is not None and kind.meets_latency and isinstance(trial, dict):
-            assert isinstance(table, dict)
-            return table | {"trial": {"repeats": CAPACITY_REPEATS} | trial}
-        return table
-
-    @model_validator(mode="before")
-    @classmethod
-    def _settings_are_confirmed(cls, table: object) -> object:
-        search = table.get("search") if isinstance(table, dict) else None
-        if not isinstance(table, dict) or not isinstance(search, dict) or search.get("find") != "settings":
+    def _with_usual_values(cls, table: object) -> object:
+        """Fills in what a search, or a load that changes the data, wants unless the plan has something else."""
+        if not isinstance(table, dict):
             return table
-        trial, targets = table.get("trial"), table.get("target")
-        if isinstance(trial, dict):
-            table = table | {"trial": {"repeats": CONFIRMING_PAIRS} | trial}
-        if isinstance(targets, dict):
-            table = table | {"target": {name: _with_fresh_instance(each) for name, each in targets.items()}}
-        return table
-
-    @model_validator(mode="before")
-    @classmethod
-    def _changed_data_is_brought_back(cls, table: object) -> object:
-        # transactions of tpcc and refresh functions of tpch change the data, and vacuum does not restore it
-        workload, reset = (table.get(key, {}) for key in ("workload", "reset")) if isinstance(table, dict) else (0, 0)
-        if isinstance(workload, dict) and isinstance(reset, dict) and workload.get("name") in (TPCC, TPCH):
-            assert isinstance(table, dict)
-            return table | {"reset": {"method": "template"} | reset}
-        return table
+        search = table.get("search")
+        usual: dict[str, dict[str, Any]] = {"reset": {"method": workload_schema(table.get("workload")).usual_reset}}
+        find = str(search.get("find")) if isinstance(search, dict) else ""
+        if find in SEARCHES and SEARCHES[find].meets_latency:
+            usual["trial"] = {"repeats": CAPACITY_REPEATS}
+        if find == "settings":
+            usual["trial"] = {"repeats": CONFIRMING_PAIRS}
+            if isinstance(table.get("target"), dict):
+                fresh = {name: _with_fresh_instance(each) for name, each in table["target"].items()}
+                table = table | {"target": fresh}
+        given: dict[str, Any] = {"reset": {}, **table}
+        return table | {key: usual[key] | given[key] for key in usual if isinstance(given.get(key), dict)}
 
     @property
     def session_names(self) -> frozenset[str]:
@@ -563,19 +408,13 @@ class Plan(Model):
             del resolved["cloud"]
         self._resolve_trial(resolved)
         self._resolve_search(resolved)
-        workload = self.workload
-        foreign = ["scale"] if workload.dataset == "sbtest" else ["tables", "table_size"]
-        foreign += [] if workload.is_tpcc else ["profile", "variant", "warehouses"]
-        # the scale follows from the scale factor
-        foreign += ["scale"] if workload.is_tpch else ["scale_factor"]
-        foreign += [] if workload.is_lua else ["lua", "options"]
-        foreign += ["allow_lua_system"]
-        foreign += [] if workload.allow_captured else ["allow_captured"]
-        foreign += [] if workload.name is not None else ["name"]
-        foreign += [] if workload.is_replay else ["replay", "pace"]
-        foreign += [] if workload.captured is not None else ["captured"]
-        for name in foreign:
-            del resolved["workload"][name]
+        unused = ["scale"] if self.workload.dataset == SBTEST else ["tables", "table_size"]
+        unless = {"name": None, "captured": None, "allow_captured": False}
+        resolved["workload"] = {
+            key: value
+            for key, value in resolved["workload"].items()
+            if key not in unused and (key not in unless or value != unless[key])
+        }
         return resolved
 
     def _resolve_trial(self, resolved: dict[str, Any]) -> None:

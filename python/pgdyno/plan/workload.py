@@ -1,30 +1,19 @@
 """The workload of a plan: how it names scripts, and phases in which its load changes.
 
-Phases of a plan: how the load changes during every trial.
-
 The keys are those of the engine's file (docs/guides/phases.md), which pgdyno writes for each trial. This module checks
 what needs no engine, and reports lines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.effect import (
-    BUILTIN_SCRIPTS,
-    TPCC_SCRIPTS,
-    Effect,
-    effect_of_scripts,
-    effect_of_sql,
-    running_scripts,
-    weighted_name,
-)
-from pgdyno.errors import InvalidValueError, Problem
+from pgdyno.effect import BUILTIN_SCRIPTS, Effect, effect_of_scripts, running_scripts, weighted_name
+from pgdyno.errors import Problem
 from pgdyno.plan.model import PhaseSpec, Plan, Workload
 from pgdyno.plan.plan_document import Document
-from pgdyno.plan.reading.replayed_capture import read_replayed
 from pgdyno.records import Point
 from pgdyno.units import parse_duration_s
 
@@ -65,31 +54,12 @@ def scripts_that_run(plan: Plan) -> set[str]:
 
 def effect_of_plan(plan: Plan, folder: Path) -> Effect:
     """Returns whether the load of `plan`, whose files are relative to `folder`, writes."""
-    return effect_of_scripts(scripts_that_run(plan), lambda name: _effect_of_text(plan.workload, name, folder))
-
-
-def _effect_of_text(workload: Workload, name: str, folder: Path) -> Effect | None:
-    if workload.replay is not None:
-        try:
-            return read_replayed(folder / workload.replay).effect
-        except InvalidValueError:
-            return Effect.UNKNOWN
-    return effect_of_script(name, folder) if workload.written_scripts else None
-
-
-def effect_of_script(name: str, folder: Path) -> Effect | None:
-    """Returns whether a script of the plan in `folder` writes; None for one of the engine's."""
-    if name in BUILTIN_SCRIPTS:
-        return None
-    try:
-        return effect_of_sql((folder / name).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError):
-        return Effect.UNKNOWN
+    return effect_of_scripts(scripts_that_run(plan), lambda name: plan.workload.text_effect(name, folder))
 
 
 def script_files(plan: Plan) -> list[str]:
     """Returns the files that `plan` names, each once; not those that are installed with sysbench."""
-    lua = [plan.workload.lua] if plan.workload.lua is not None and plan.workload.lua.endswith(".lua") else []
+    lua = [name for name in [plan.workload.lua_script] if name is not None and name.endswith(".lua")]
     on_replicas = plan.replica_load.scripts if plan.replica_load is not None else []
     choices = map(parse_script, [*plan.workload.written_scripts, *on_replicas])
     return list(dict.fromkeys([*lua, *(choice.name for choice in choices if not choice.builtin)]))
@@ -172,10 +142,7 @@ def _clients(phases: Sequence[PhaseSpec], points: Sequence[Point], document: Doc
 
 
 def _mixes(phases: Sequence[PhaseSpec], workload: Workload, document: Document) -> Iterator[Problem]:
-    own = list(TPCC_SCRIPTS) if workload.is_tpcc else None
-    names = own or _quietly(lambda: [parse_script(text).name for text in workload.scripts])
-    if names is None:
-        return  # the scripts' own check reports it
+    names = workload.transactions
     for place, phase in enumerate(phases):
         for name in phase.mix or {}:
             numbered = name.isascii() and name.isdigit() and 1 <= int(name) <= len(names)
@@ -184,10 +151,3 @@ def _mixes(phases: Sequence[PhaseSpec], workload: Workload, document: Document) 
                 yield document.problem(("phase", place, "mix", name), message, f"its scripts are {', '.join(names)}")
         if phase.mix is not None and not any(phase.mix.values()):
             yield document.problem(("phase", place, "mix"), "has no weight above 0", "give one script a weight")
-
-
-def _quietly(read: Callable[[], list[str]]) -> list[str] | None:
-    try:
-        return read()
-    except ValueError:
-        return None

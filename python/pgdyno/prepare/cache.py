@@ -215,10 +215,7 @@ def prewarm_with_extension(server: Server) -> str:
             connection.execute("SET client_min_messages = warning")
             connection.execute("CREATE EXTENSION IF NOT EXISTS pg_prewarm")
         except (psycopg.errors.UndefinedFile, psycopg.errors.FeatureNotSupported) as error:
-            raise TargetError(
-                f"cannot prewarm with pg_prewarm: {str(error).splitlines()[0]}",
-                hint=INSTALL,
-            ) from error
+            raise TargetError(f"cannot prewarm with pg_prewarm: {str(error).splitlines()[0]}", hint=INSTALL) from error
         blocks = 0
         for relation in list_relations(connection):
             row = connection.execute("SELECT pg_prewarm(%s::oid::regclass, 'buffer', 'main')", [relation.oid])

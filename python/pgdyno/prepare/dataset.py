@@ -1,7 +1,7 @@
-"""Loads a dataset with the engine, and reads the dataset stamp in a database's comment.
+"""Loads a dataset with the engine, reads the stamp in a database's comment, and has the base of all datasets.
 
 The engine writes the stamp when a load has finished; docs/reference/dataset-stamp.md is the contract. Only this module
-reads it.
+reads it. Each kind of dataset has its own class in its package in `pgdyno.workloads`.
 """
 
 from __future__ import annotations
@@ -9,20 +9,27 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Container, Sequence, Set
 from dataclasses import dataclass
-from typing import IO, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from psycopg import sql
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.model import HUNDREDTHS, TPCH, Workload
+from pgdyno.plan.model import Reset
+from pgdyno.plan.time_budget.time_and_disk import pgbench_scale
+from pgdyno.plan.workload_schema import Workload
 from pgdyno.programs import Engine
-from pgdyno.records.tpcc_profile import UNNAMED_RELEASE
+from pgdyno.records import Consistency
+from pgdyno.registry import WORKLOADS
 from pgdyno.run.process import Event, Vigil, running_engine
 from pgdyno.targets import Progress, Server
 from pgdyno.targets.response_limits import HINT, SilentServerError
-from pgdyno.units import counted
+
+if TYPE_CHECKING:
+    from pgdyno.prepare.steps import Steps
 
 FORMAT = 1
 """The newest format of the stamp that this code reads."""
@@ -41,24 +48,23 @@ class Dataset:
     profile: str | None = None
     """The rules that TPC-C's rows follow; None for other datasets."""
 
-    @property
-    def scale_factor(self) -> float:
-        return self.scale / HUNDREDTHS
-
     @classmethod
     def of(cls, workload: Workload, scale: int) -> Dataset | None:
         """Returns the dataset that a trial of `workload` at `scale` needs, or None."""
-        if workload.dataset == "none":
-            return None
-        tables = workload.tables if workload.dataset == "sbtest" else None
-        return cls(workload.dataset, scale, tables, workload.profile if workload.dataset == "tpcc" else None)
+        return None if workload.dataset == "none" else cls(workload.dataset, scale, **workload.dataset_options)
+
+    @property
+    def pgbench_scale(self) -> float:
+        """Its size in units of pgbench's scale."""
+        return pgbench_scale(self.name, self.scale, self.tables or 1)
+
+    @property
+    def title(self) -> str:
+        """Its name and size for fingerprints."""
+        return tables_of(self.name).title(self)
 
     def __str__(self) -> str:
-        if self.name == TPCH:
-            return f"{self.name} at scale factor {self.scale_factor:g}"
-        if self.tables is None:
-            return f"{self.name} at scale {self.scale:,}"
-        return f"{self.name} with {counted(self.tables, 'table')} of {counted(self.scale, 'row')}"
+        return tables_of(self.name).describe(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +97,8 @@ def read_stamp(comment: str | None) -> Stamp | None:
         if not rest.startswith(END, end) or not 1 <= said["format"] <= FORMAT:
             return None
         tables = tuple(StampedTable(table["name"], table["rows"], table["oid"]) for table in said["tables"])
-        count = len(tables) if said["dataset"] == "sbtest" else None
-        profile = said["options"].get("tpcc-profile") if said["dataset"] == "tpcc" else None
-        profile = UNNAMED_RELEASE if profile == "hammerdb" else profile
-        stamp = Stamp(Dataset(said["dataset"], said["scale"], count, profile), tables, said.get("wal_level"))
+        options = tables_of(said["dataset"]).read_options(said)
+        stamp = Stamp(Dataset(said["dataset"], said["scale"], **options), tables, said.get("wal_level"))
         return stamp if said["checksum"] == _checksum(said) else None
     except (ValueError, KeyError, TypeError):
         return None
@@ -143,6 +147,102 @@ def write_comment(server: Server, comment: str | None, database: str | None = No
         connection.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(name, value))
 
 
+QUIET_S = 10.0
+"""How long sessions of a trial may take to finish before the tables are read regardless."""
+_OTHERS = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+      AND state IS DISTINCT FROM 'idle'
+"""
+STAMP_ONLY = "its dataset stamp"
+BRING_BACK = 'set reset.method to "reload", "template" or "snapshot", which restore it'
+
+
+@dataclass
+class Tables:
+    """The tables of a dataset on one server, over the trials of a target."""
+
+    checking: ClassVar[str] = ""
+    """The check after a trial, for the progress."""
+    dataset: Dataset
+    server: Server
+    engine: Engine
+    progress: Progress
+    reset: Reset
+    scripts: Set[str]
+    """Names of those that may run."""
+
+    @staticmethod
+    def describe(dataset: Dataset) -> str:
+        """Returns its name and size for the progress."""
+        return f"{dataset.name} at scale {dataset.scale:,}"
+
+    @staticmethod
+    def title(dataset: Dataset) -> str:
+        """Returns its name and size for fingerprints."""
+        return f"{dataset.name} scale {dataset.scale}"
+
+    @staticmethod
+    def size_options(dataset: Dataset) -> list[str]:
+        """Returns the engine's options that choose its name and size."""
+        return [f"--scale={dataset.scale}"]
+
+    @staticmethod
+    def read_options(said: dict[str, Any]) -> dict[str, Any]:
+        """Returns the fields of `Dataset` that a stamp has besides its name and scale."""
+        del said
+        return {}
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether every trial begins with the tables as they were loaded."""
+        return self.reset.method in ("template", "snapshot", "reload")
+
+    def note_loaded(self) -> None:
+        """Notes that the tables are new."""
+
+    def note_restored(self) -> None:
+        """Notes that the tables are as they were loaded."""
+
+    def forget(self) -> None:
+        """Notes that a trial ended with the tables in an unknown state."""
+
+    def keep(self, steps: Steps) -> None:
+        """Prepares tables that stay as the trial before left them. Raises TargetError, psycopg.Error."""
+
+    def verify(self) -> str:
+        """Checks before a trial what is fast to check, and returns what it was. Raises TargetError, psycopg.Error."""
+        return STAMP_ONLY
+
+    def check(self) -> Consistency:
+        """Checks the tables after a trial. Raises TargetError, psycopg.Error."""
+        self.progress.step(self.checking)
+        started = time.monotonic()
+        wait_for_quiet(self.server)
+        return self.count().model_copy(update={"seconds": round(time.monotonic() - started, 6)})
+
+    def count(self) -> Consistency:
+        """Returns counts of rows and violations; `check` notes the seconds."""
+        raise NotImplementedError
+
+
+def tables_of(dataset: str) -> type[Tables]:
+    """Returns the class for tables of the dataset of this name; a general one for a dataset that pgdyno lacks."""
+    packages = {kind.dataset: kind.package for kind in WORKLOADS.values()}
+    return import_module(f"{packages[dataset]}.tables").TABLES if dataset in packages else Tables
+
+
+def wait_for_quiet(server: Server) -> None:
+    """Waits until other sessions in the workload's database are idle: one whose client has gone may still commit."""
+    end = time.monotonic() + QUIET_S
+    with server.connect() as connection:
+        while time.monotonic() < end:
+            row = connection.execute(_OTHERS).fetchone()
+            if row is not None and row[0] == 0:
+                return
+            time.sleep(0.02)
+
+
 def load_dataset(dataset: Dataset, server: Server, engine: Engine, progress: Progress, *, reload: bool = False) -> bool:
     """Loads `dataset` unless the database's stamp names exactly that. Returns whether it was loaded.
 
@@ -154,8 +254,8 @@ def load_dataset(dataset: Dataset, server: Server, engine: Engine, progress: Pro
         return False
     progress.step(f"loading {dataset}")
     # the engine chooses the number of connections, from the cores and tables
-    options = ["--initialize", *_size(dataset), "--quiet", "--events=-"]
-    _run_engine(engine, options, server, progress, f"load {dataset}")
+    options = ["--initialize", *tables_of(dataset.name).size_options(dataset), "--quiet", "--events=-"]
+    run_engine(engine, options, server, f"load {dataset}", lambda event: _show(event, progress))
     found = stamped_dataset(server)
     if found != dataset:
         raise TargetError(
@@ -165,46 +265,40 @@ def load_dataset(dataset: Dataset, server: Server, engine: Engine, progress: Pro
     return True
 
 
-def _size(dataset: Dataset) -> list[str]:
-    if dataset.profile is not None:
-        return [f"--dataset={dataset.name}", f"--warehouses={dataset.scale}", f"--tpcc-profile={dataset.profile}"]
-    if dataset.name == TPCH:
-        return [f"--dataset={dataset.name}", f"--scale-factor={dataset.scale_factor:g}"]
-    if dataset.tables is None:
-        return [f"--scale={dataset.scale}"]
-    return [f"--dataset={dataset.name}", f"--tables={dataset.tables}", f"--table-size={dataset.scale}"]
+def run_engine(
+    engine: Engine,
+    options: Sequence[str],
+    server: Server,
+    doing: str,
+    on_event: Callable[[Event], None],
+    accepted: Container[int] = (0,),
+) -> None:
+    """Runs the engine on the workload's database.
 
-
-def _run_engine(engine: Engine, options: list[str], server: Server, progress: Progress, doing: str) -> None:
-    vigil = Vigil(server.quiet_at_work)
+    Raises TargetError if the server falls silent, or the exit code is not `accepted`; `doing` is what then failed.
+    """
+    vigil, end = Vigil(server.quiet_at_work), Event()
     with tempfile.TemporaryFile() as errors:
         with vigil.over(running_engine)(engine, options, server.environment(), errors, None) as (process, events):
-            end = _follow(events, progress)
+            for event in events:
+                on_event(event)
+                end = event if event["event"] == "end" else end
             process.wait()
         if vigil.reason is not None:
             raise SilentServerError(f"cannot {doing}: {vigil.reason}", hint=HINT)
-        if process.returncode != 0:
-            raise TargetError(f"cannot {doing}: {_reason(end, errors)}", hint=(end or {}).get("hint"))
+        if process.returncode not in accepted:
+            errors.seek(0)
+            lines = errors.read().decode(errors="replace").strip().splitlines()
+            said = end.get("message") or (lines[-1] if lines else "the engine printed no message")
+            raise TargetError(f"cannot {doing}: {said}", hint=end.get("hint"))
 
 
-def _follow(events: Iterable[Event], progress: Progress) -> Event | None:
-    end = None
-    for event in events:
-        if event["event"] == "load" and "rows_total" in event:
-            # events for each table, and one for all of them, without a table
-            if event["table"] is None:
-                left_s = event["remaining_us"] / 1e6
-                progress.rows(event["rows"], event["rows_total"], event["rows_per_s"], left_s)
-        elif event["event"] == "load" and "rows_total" not in event and "generate" not in event["step"]:
+def _show(event: Event, progress: Progress) -> None:
+    if event["event"] != "load":
+        return
+    if "rows_total" not in event:
+        if "generate" not in event["step"]:
             progress.step(f"loading: {event['step']}")
-        elif event["event"] == "end":
-            end = event
-    return end
-
-
-def _reason(end: Event | None, errors: IO[bytes]) -> str:
-    if end is not None and end.get("message"):
-        return str(end["message"])
-    errors.seek(0)
-    lines = errors.read().decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "the engine printed no message"
+    elif event["table"] is None:
+        # events for each table, and one for all of them, without a table
+        progress.rows(event["rows"], event["rows_total"], event["rows_per_s"], event["remaining_us"] / 1e6)

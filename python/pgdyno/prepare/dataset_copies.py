@@ -20,7 +20,7 @@ from psycopg import sql
 from pgdyno.errors import TargetError
 from pgdyno.plan.model import Reset
 from pgdyno.plan.optional_sections import SnapshotMethod
-from pgdyno.plan.time_budget.time_and_disk import BYTES_A_SCALE, pgbench_scale
+from pgdyno.plan.time_budget.time_and_disk import BYTES_A_SCALE
 from pgdyno.prepare.dataset import Dataset, read_comment, read_stamp, write_comment
 from pgdyno.prepare.steps import Steps
 from pgdyno.targets import Server
@@ -52,7 +52,7 @@ def make_room(server: Server, dataset: Dataset, keep_free_bytes: int) -> str | N
         # over the network, the existing template is replaced
         return None
     folder = server.machine.data_directory
-    expected = round(BYTES_A_SCALE * pgbench_scale(dataset.name, dataset.scale, dataset.tables or 0))
+    expected = round(BYTES_A_SCALE * dataset.pgbench_scale)
     with storing(folder, "cannot look at"):
         free = shutil.disk_usage(folder).free
     if free - 2 * expected >= SPARE_BYTES + keep_free_bytes:

@@ -9,7 +9,6 @@ from typing import LiteralString
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.model import Reset
-from pgdyno.prepare import workload_tables
 from pgdyno.prepare.cache import (
     dataset_relations,
     drop_cache,
@@ -18,17 +17,7 @@ from pgdyno.prepare.cache import (
     prewarm_with_extension,
     shared_buffers_share,
 )
-from pgdyno.prepare.consistency import (
-    Balances,
-    DatasetCheck,
-    Rule,
-    check_consistency,
-    check_counts,
-    read_balances,
-    rule_for,
-    scope_for,
-)
-from pgdyno.prepare.dataset import Dataset, load_dataset, stamped_dataset
+from pgdyno.prepare.dataset import Dataset, Tables, load_dataset, stamped_dataset, tables_of
 from pgdyno.prepare.dataset_copies import (
     copy_template,
     find_template,
@@ -39,12 +28,10 @@ from pgdyno.prepare.dataset_copies import (
     restore_snapshot,
     template_of,
 )
-from pgdyno.prepare.steps import Steps, is_worthwhile, minimal_wal, reset_statistics, vacuum_as_pgbench
+from pgdyno.prepare.steps import Steps, is_worthwhile, minimal_wal, reset_statistics
 from pgdyno.programs import Engine
 from pgdyno.records import Consistency, Preparation
 from pgdyno.targets import Progress, Server
-
-BRING_BACK = 'set reset.method to "reload", "template" or "snapshot", which restore it'
 
 
 @dataclass(slots=True)
@@ -59,11 +46,9 @@ class Preparer:
     """Names of scripts that may run."""
     keep_free_bytes: int = 0
     """Disk space that the plan keeps free."""
-    _whole: dict[Dataset, DatasetCheck] = field(default_factory=dict)
-    """A check for each dataset that was loaded or restored."""
-    _balances: Balances | None = None
-    """The balances at the start of the next trial; None if unknown."""
-    _dataset: Dataset | None = None
+    _all_tables: dict[Dataset, Tables] = field(default_factory=dict)
+    _tables: Tables | None = None
+    """Those of the trial."""
 
     def prepare(self, dataset: Dataset | None) -> Preparation:
         """Restores the state in which a trial starts; `dataset` is None if the plan has none.
@@ -71,12 +56,11 @@ class Preparer:
         Raises TargetError, psycopg.Error; the next call then starts over.
         """
         steps = Steps(self.progress)
-        known, self._balances = self._balances if dataset == self._dataset else None, None
-        self._dataset = dataset
+        self._tables = None if dataset is None else self._tables_of(dataset)
         self.server.check_replicas()
-        if dataset is not None:
-            self._balances = self._bring_back(dataset, known, steps)
-            steps.do("verify", "checking the dataset", lambda: self._verify(dataset))
+        if self._tables is not None:
+            self._bring_back(self._tables, steps)
+            steps.do("verify", "checking the dataset", self._verify)
         if self.server.has_replicas:
             steps.do("replicas", "checking the replicas", self.server.make_replicas)
         self._condition(steps)
@@ -102,75 +86,35 @@ class Preparer:
 
         Raises TargetError, psycopg.Error.
         """
-        before, self._balances = self._balances, None
-        if self._dataset is None or self.reset.consistency == "none":
-            return None
-        if self._dataset.name == workload_tables.SBTEST:
-            self.progress.step("counting the dataset's rows")
-            return workload_tables.check_sbtest(self.server, self._dataset)
-        if self._dataset.name == workload_tables.TPCC:
-            self.progress.step("checking TPC-C's consistency conditions")
-            return workload_tables.check_tpcc(self._dataset, self.server, self.engine, self.reset.consistency)
-        if self._dataset.name == workload_tables.TPCH:
-            self.progress.step("counting the rows of refreshed tables")
-            return workload_tables.check_tpch(self.server)
-        scope = scope_for(self.reset.consistency, self._dataset, self._rule)
-        if scope != "none":
-            self.progress.step("checking the dataset's consistency")
-        checked = check_consistency(self.server, self._dataset, scope, self._rule, before)
-        self._balances = checked.after
-        return checked.record
-
-    @property
-    def _rule(self) -> Rule:
-        return rule_for(self.scripts)
+        return None if self._tables is None or self.reset.consistency == "none" else self._tables.check()
 
     def forget(self) -> None:
         """Records that the trial ended with the dataset in an unknown state."""
-        self._balances = None
+        if self._tables is not None:
+            self._tables.forget()
 
     # ---- the dataset ----
 
-    def _bring_back(self, dataset: Dataset, known: Balances | None, steps: Steps) -> Balances | None:
-        """Restores the dataset and returns its balances, or None if they are not needed."""
+    def _tables_of(self, dataset: Dataset) -> Tables:
+        if dataset not in self._all_tables:
+            make = tables_of(dataset.name)
+            self._all_tables[dataset] = make(dataset, self.server, self.engine, self.progress, self.reset, self.scripts)
+        return self._all_tables[dataset]
+
+    def _bring_back(self, tables: Tables, steps: Steps) -> None:
         match self.reset.method:
             case "template":
-                self._from_template(dataset, steps)
+                self._from_template(tables.dataset, steps)
             case "snapshot":
-                self._from_snapshot(dataset, steps)
+                self._from_snapshot(tables.dataset, steps)
             case "reload":
-                self._load(dataset, steps, reload=True)
+                self._load(tables.dataset, steps, reload=True)
             case "none" | "vacuum":
-                return self._as_it_is(dataset, known, steps)
-        return self._as_loaded(dataset)
-
-    @staticmethod
-    def _as_loaded(dataset: Dataset) -> Balances | None:
-        """Returns the balances of a fresh dataset; only pgbench's tables have any."""
-        if dataset.name in (workload_tables.SBTEST, workload_tables.TPCC, workload_tables.TPCH):
-            return None
-        return Balances.as_loaded(dataset.scale)
-
-    def _as_it_is(self, dataset: Dataset, known: Balances | None, steps: Steps) -> Balances | None:
-        if self._load(dataset, steps, reload=False):
-            known = self._as_loaded(dataset)
-        if dataset.name == workload_tables.TPCC:
-            return None
-        if dataset.name == workload_tables.SBTEST:
-            if self.reset.method == "vacuum":
-                steps.do("vacuum", "vacuuming the tables", lambda: workload_tables.vacuum_sbtest(self.server, dataset))
-            return None
-        if self.reset.method == "vacuum":
-            vacuum = "vacuuming the small tables, emptying the history"
-            steps.do("vacuum", vacuum, lambda: vacuum_as_pgbench(self.server))
-            known = known.without_history() if known is not None else None
-        if known is None and scope_for(self.reset.consistency, dataset, self._rule) == "full":
-            steps.do("read sums", "reading the balances", self._read_balances)
-            return self._balances
-        return known
-
-    def _read_balances(self) -> None:
-        self._balances = read_balances(self.server)
+                if self._load(tables.dataset, steps, reload=False):
+                    tables.note_restored()
+                tables.keep(steps)
+                return
+        tables.note_restored()
 
     def _from_template(self, dataset: Dataset, steps: Steps) -> None:
         template = find_template(self.server, dataset)
@@ -205,7 +149,7 @@ class Preparer:
         with self._load_settings(dataset, steps, reload=reload):
             steps.do("load", f"checking for {dataset}", load)
         if loaded:
-            self._whole.pop(dataset, None)
+            self._tables_of(dataset).note_loaded()
         return loaded
 
     def _load_settings(self, dataset: Dataset, steps: Steps, *, reload: bool) -> AbstractContextManager[None]:
@@ -213,36 +157,13 @@ class Preparer:
             return nullcontext()
         return minimal_wal(self.server, steps)
 
-    def _verify(self, dataset: Dataset) -> str:
-        """Checks the stamp, and the rows as far as that is fast. Raises TargetError."""
+    def _verify(self) -> str:
+        assert self._tables is not None
         found = stamped_dataset(self.server)
-        if found != dataset:
-            raise TargetError(f"cannot use the dataset: the database's dataset stamp names {found}, not {dataset}")
-        is_restored = self.reset.method in ("template", "snapshot", "reload")
-        if dataset.name in (workload_tables.TPCC, workload_tables.TPCH):
-            return "its dataset stamp"
-        if dataset.name == workload_tables.SBTEST:
-            return self._verify_sbtest(dataset, is_restored=is_restored)
-        if self._rule is Rule.UNKNOWN and not is_restored:
-            return "its dataset stamp"
-        scope = scope_for(self.reset.consistency, dataset, self._rule)
-        whole = self._whole.setdefault(dataset, DatasetCheck())
-        rows = whole.rows(self.server, scope, self._balances, same_size=is_restored)
-        wrong = check_counts(dataset, rows)
-        if self.reset.method != "none" and rows["pgbench_history"] != 0:
-            wrong.append(f"pgbench_history has {rows['pgbench_history']:,} rows, but should be empty")
-        if wrong:
-            raise TargetError(f"the dataset differs from the loaded one: {'; '.join(wrong)}", hint=BRING_BACK)
-        return "accounts counted" if "pgbench_accounts" in rows else "accounts by size"
-
-    def _verify_sbtest(self, dataset: Dataset, *, is_restored: bool) -> str:
-        if self.reset.consistency == "none" and not is_restored:
-            # the scripts of such a plan may change the number of rows
-            return "its dataset stamp"
-        wrong = workload_tables.count_sbtest(self.server, dataset)[1]
-        if wrong:
-            raise TargetError(f"the dataset differs from the loaded one: {'; '.join(wrong)}", hint=BRING_BACK)
-        return "all tables counted"
+        if found != self._tables.dataset:
+            wanted = self._tables.dataset
+            raise TargetError(f"cannot use the dataset: the database's dataset stamp names {found}, not {wanted}")
+        return self._tables.verify()
 
     # ---- server and caches ----
 

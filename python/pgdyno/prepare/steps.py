@@ -14,10 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
-import psycopg
-
 from pgdyno.errors import TargetError
-from pgdyno.plan.time_budget.time_and_disk import BYTES_A_SCALE, pgbench_scale
+from pgdyno.plan.time_budget.time_and_disk import BYTES_A_SCALE
 from pgdyno.prepare.dataset import Dataset
 from pgdyno.records import PrepareStep
 from pgdyno.targets import Progress, Server
@@ -78,7 +76,7 @@ def is_worthwhile(server: Server, dataset: Dataset) -> bool:
     """
     if server.machine is None or server.replica_directories() or os.environ.get(VARIABLE, "0") not in ("", "0"):
         return False
-    size = BYTES_A_SCALE * pgbench_scale(dataset.name, dataset.scale, dataset.tables or 0)
+    size = BYTES_A_SCALE * dataset.pgbench_scale
     if size < FROM_BYTES:
         return False
     with server.connect() as connection:
@@ -157,21 +155,3 @@ def reset_statistics(server: Server) -> str:
             connection.execute("SELECT pg_stat_reset_slru(NULL)")
             names.append("slru")
     return f"database, {', '.join(names)}"
-
-
-STATEMENTS = ("VACUUM pgbench_branches", "VACUUM pgbench_tellers", "TRUNCATE pgbench_history")
-
-
-def vacuum_as_pgbench(server: Server) -> str | None:
-    """Vacuums the small tables and empties the history; balances stay.
-
-    Skips tables that a user's script has dropped, as pgbench does, and names them in the detail. Raises psycopg.Error.
-    """
-    missing = []
-    with server.connect() as connection:
-        for statement in STATEMENTS:
-            try:
-                connection.execute(statement)
-            except psycopg.errors.UndefinedTable:
-                missing.append(statement)
-    return f"missing tables: {', '.join(missing)}" if missing else None

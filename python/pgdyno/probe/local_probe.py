@@ -135,12 +135,7 @@ class StandbyProbes:
     """Probes that run during the block. A probe's failure does not end the trial."""
 
     def __init__(
-        self,
-        spec: ProbeSpec,
-        names: Sequence[str],
-        environments: Sequence[Mapping[str, str]],
-        lines: Path,
-        logs: Path,
+        self, spec: ProbeSpec, names: Sequence[str], environments: Sequence[Mapping[str, str]], lines: Path, logs: Path
     ) -> None:
         """Takes names of standbys with their variables; writes to `lines` with a suffix."""
         # statement costs are sampled on the primary; a standby without load has none

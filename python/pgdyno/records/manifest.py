@@ -20,6 +20,7 @@ from pgdyno.records.imported import ImportRecord
 from pgdyno.records.machine import Check, Fingerprint, Host, RentRecord, TargetRecord
 from pgdyno.records.point import Point
 from pgdyno.records.secret_values import GROUPS
+from pgdyno.registry import WORKLOADS, workload_kind
 
 MOST_NOTES = 200
 """The largest number of notes that are displayed; the file has all."""
@@ -316,6 +317,11 @@ class Manifest(Record):
         """Whether the run searches for its cheapest target, and so compares none with another."""
         search = self.plan.get("search")
         return isinstance(search, Mapping) and search.get("find") == "cheapest"
+
+    @property
+    def runs_once(self) -> bool:
+        """Whether its trials run given queries once, and so have no stream of transactions with a rate."""
+        return WORKLOADS[workload_kind(self.plan.get("workload") or {})].runs_once
 
     @property
     def scale_factor(self) -> float | None:

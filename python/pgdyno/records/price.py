@@ -95,11 +95,7 @@ class Costs(BaseModel):
 
     def total(self, years: float) -> float:
         """Return purchase + years x (subscription + 8,760 x hourly + 12 x monthly), each an amount times its count."""
-        yearly = [
-            _sum(self.subscription),
-            HOURS_A_YEAR * _sum(self.hourly),
-            MONTHS_A_YEAR * _sum(self.monthly),
-        ]
+        yearly = [_sum(self.subscription), HOURS_A_YEAR * _sum(self.hourly), MONTHS_A_YEAR * _sum(self.monthly)]
         return _sum(self.purchase) + years * math.fsum(yearly)
 
 

@@ -24,7 +24,7 @@ from pgdyno.records.price import LatencyLimit, latency_limit
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
 from pgdyno.report.answers.endurance import trends, trends_json
-from pgdyno.report.answers.tpch_figures import queries_json, query_tables
+from pgdyno.report.answers.workload_figures import all_figures, point_tables
 from pgdyno.report.costs import (
     capacity_name,
     capacity_of,
@@ -74,7 +74,7 @@ class CurveAnalysis:
 @dataclass(frozen=True, slots=True)
 class RunAnalysis:
     trials: tuple[TrialAnalysis, ...]
-    """Empty for tpch."""
+    """Empty for queries that run once."""
     curves: tuple[CurveAnalysis, ...]
     prices: PriceList | None
     of: Digest
@@ -88,7 +88,7 @@ def analyse_run(run: RunSource, prices: PriceList | None = None, latency: Latenc
     prices = prices if prices is not None else prices_of(run.manifest)
     if latency is None and prices is not None and prices.latency is not None:
         latency = latency_limit(prices.latency)
-    finished = [trial for trial in of.run.trials if trial.outcome is Outcome.FINISHED and _has_rate(of)]
+    finished = [trial for trial in of.run.trials if trial.outcome is Outcome.FINISHED and not of.manifest.runs_once]
     trials = tuple(
         TrialAnalysis(
             trial,
@@ -112,18 +112,13 @@ def analyse_run(run: RunSource, prices: PriceList | None = None, latency: Latenc
     return RunAnalysis(trials, tuple(curves), prices, of, latency)
 
 
-def _has_rate(of: Digest) -> bool:
-    """Return whether trials have a rate that can change while they run; those of tpch have none."""
-    return of.manifest.scale_factor is None
-
-
 def analysis_lines(found: RunAnalysis) -> Iterator[str]:
     """Describe the analysis in one sentence per line."""
-    if _has_rate(found.of):
+    if not found.of.manifest.runs_once:
         yield from _steady_lines(found)
         yield from _dip_lines(found)
         yield from _endurance_lines(found)
-    yield from _texts([*query_tables(found.of, at_once=1)])
+    yield from _texts([*point_tables(found.of, at_once=1)])
     for curve in found.curves:
         yield f"{curve.name}: {usl_words(curve.usl)}"
     yield from _capacity_lines(found)
@@ -265,7 +260,7 @@ def analysis_json(found: RunAnalysis) -> dict[str, Any]:
         "rented": [
             {**asdict(each), "per_million": each.per_million} for each in rents(found.of.manifest, found.of.run.trials)
         ],
-        "queries": queries_json(found.of),
+        "queries": [line for each in all_figures() for line in each.as_json(found.of)],
         "prices": None if found.prices is None else found.prices.model_dump(mode="json"),
     }
 

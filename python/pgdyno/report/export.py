@@ -20,7 +20,7 @@ from pgdyno.records.rate_unit import rate_unit
 from pgdyno.records.secret_values import masked_plan
 from pgdyno.report import numbers
 from pgdyno.report.answers.answer import answer_json
-from pgdyno.report.answers.tpch_figures import queries_json
+from pgdyno.report.answers.workload_figures import all_figures
 from pgdyno.report.report_content import Digest, Extras, notes
 from pgdyno.report.report_tables import peak_statements
 from pgdyno.report.sections.draft import Draft
@@ -144,7 +144,7 @@ def to_json(of: Digest, extras: Extras) -> str:
         ],
         "curves": [_curve(curve) for curve in of.curves],
         "points": [_point(point) for point in of.points],
-        "queries": queries_json(of),
+        "queries": [line for each in all_figures() for line in each.as_json(of)],
         "statements": [asdict(each) for each in peak_statements(of)],
         "trials": [trial.model_dump(mode="json") for trial in of.run.trials],
     }

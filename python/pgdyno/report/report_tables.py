@@ -1,9 +1,4 @@
-"""The tables of points, parameters and workloads, as text: the same cells on page, terminal and Markdown.
-
-Tables of workloads that count more than transactions: sysbench's sweep, TPC-C's orders per minute.
-
-A row is a trial: percentiles of several are not averaged.
-"""
+"""The tables of points and parameters, as text: the same cells on page, terminal and Markdown."""
 
 from __future__ import annotations
 
@@ -11,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from pgdyno.analyse.series import heading, text
 from pgdyno.analyse.summary import PointSummary, losses_of
-from pgdyno.records import StatementCounts, Summary, TpccFigures, TrialRecord
+from pgdyno.records import Summary, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest
-from pgdyno.report.table import Cell, Table
+from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext, gettext_each
 from pgdyno.store.trial_tables import StatementRow
 
@@ -115,7 +110,7 @@ def trial_table(of: Digest) -> Table:
                 *([str(trial.instance or 1)] if several else []),
                 *([str(trial.duet.partner) if trial.duet is not None else numbers.NOTHING] if paired else []),
                 gettext(trial.outcome.value),
-                *(_query_figures(summary) if of.manifest.scale_factor is not None else _figures(summary)),
+                *(_query_figures(summary) if of.manifest.runs_once else _figures(summary)),
                 numbers.format_count(losses_of([summary]).errors if summary is not None else None),
                 numbers.format_count(summary.retries if summary is not None else None),
             )
@@ -123,7 +118,7 @@ def trial_table(of: Digest) -> Table:
     names = [*([gettext("instance")] if several else []), *([gettext("duet with")] if paired else [])]
     headings = (*gettext_each("trial", "series", "clients", "repeat"), *names, gettext("outcome"))
     figures: tuple[str, ...] = ("tps", "p50, ms", "p99, ms", gettext("max, ms"))
-    if of.manifest.scale_factor is not None:
+    if of.manifest.runs_once:
         figures = gettext_each("power", "throughput", "composite", "measured, s")
     headings = (*headings, *figures, *gettext_each("errors", "retries"))
     return Table(gettext("Trials in their order"), headings, tuple(rows), 2)
@@ -143,76 +138,15 @@ def _query_figures(summary: Summary | None) -> Iterable[str]:
         yield numbers.rounded(figure) if figure is not None else numbers.NOTHING
 
 
-SWEEP_HEADINGS = ("thc", "elaptime", "reads", "writes", "others", "tps", "qps", "errs", "min", "avg", "max", "p95")
-"""As in published sweeps of sysbench: threads, seconds, counts, rates, milliseconds."""
-
-
-def sweep_table(of: Digest) -> Table | None:
-    """Return trials of sysbench's scripts and workloads, by series and clients; None if there are none."""
-    counted = [trial for trial in of.run.trials if trial.summary is not None and trial.summary.statements is not None]
-    rows = []
-    for trial in _in_order(of, counted):
-        if trial.summary is not None and trial.summary.statements is not None:
-            cells = _sweep_cells(trial, trial.summary, trial.summary.statements)
-            rows.append((*_names(of, trial), *cells))
-    headings = (*_name_headings(of), *SWEEP_HEADINGS)
-    caption = gettext("sysbench's figures by trial; latencies in milliseconds")
-    return Table(caption, headings, tuple(rows), len(headings) - len(SWEEP_HEADINGS)) if rows else None
-
-
-def _sweep_cells(trial: TrialRecord, summary: Summary, counts: StatementCounts) -> tuple[str, ...]:
-    seconds, latency = summary.measured_s, summary.latency_ns
-    figures = (latency.min, latency.mean, latency.max, latency.p95) if latency is not None else (None,) * 4
-    return (
-        str(trial.point.clients or numbers.NOTHING),
-        f"{seconds:.0f}" if seconds is not None else numbers.NOTHING,
-        *(str(count) for count in (counts.reads, counts.writes, counts.others)),
-        f"{summary.tps:.2f}",
-        f"{counts.queries / seconds:.2f}" if seconds else numbers.NOTHING,
-        str(counts.ignored_errors + (summary.failed or 0)),
-        *(f"{figure / 1e6:.2f}" if figure is not None else numbers.NOTHING for figure in figures),
-    )
-
-
-def tpcc_table(of: Digest) -> Table | None:
-    """Return orders and transactions per minute, and 90th percentiles with the standard's limits; None without
-    TPC-C.
-    """
-    rows: list[tuple[str, ...]] = []
-    headings: tuple[str, ...] = ()
-    for trial in _in_order(of, of.run.trials):
-        figures = trial.summary.tpcc if trial.summary is not None else None
-        if figures is not None:
-            names = gettext_each("series", "clients", "trial")
-            rates = gettext_each("NOPM, server", "NOPM, driver", "TPM, server", "TPM, driver")
-            limits = tuple(f"{one.name} (≤ {one.limit_s:g} s)" for one in figures.types)
-            headings = (*names, *rates, *limits)
-            name = of.trial_name(trial)
-            clients = numbers.format_count(trial.point.clients or None)
-            rows.append((name, clients, str(trial.number), *_tpcc_cells(figures)))
-    caption = gettext(
-        "Derived from TPC-C: new orders and transactions a minute; 90th percentile of each type, in ms, with its limit"
-    )
-    return Table(caption, headings, tuple(rows)) if rows else None
-
-
-def _tpcc_cells(figures: TpccFigures) -> Iterable[str]:
-    for rate in (figures.server_nopm, figures.nopm, figures.server_tpm, figures.tpm):
-        yield numbers.NOTHING if rate is None else f"{rate:,.0f}"
-    for one in figures.types:
-        is_above = one.is_within is False
-        yield Cell(numbers.ms(one.p90_ns) + (gettext(" ABOVE") if is_above else ""), "amber" if is_above else "")
-
-
-def _in_order(of: Digest, trials: Sequence[TrialRecord]) -> list[TrialRecord]:
+def trials_in_order(of: Digest, trials: Sequence[TrialRecord]) -> list[TrialRecord]:
     places = {name: at for at, name in enumerate(dict.fromkeys(of.trial_name(trial) for trial in of.run.trials))}
     return sorted(trials, key=lambda trial: (places[of.trial_name(trial)], trial.point.clients, trial.repeat))
 
 
-def _name_headings(of: Digest) -> tuple[str, ...]:
+def name_headings(of: Digest) -> tuple[str, ...]:
     several = len({of.trial_name(trial) for trial in of.run.trials}) > 1
     return (gettext("series"),) if several else ()
 
 
-def _names(of: Digest, trial: TrialRecord) -> tuple[str, ...]:
-    return (of.trial_name(trial),) if _name_headings(of) else ()
+def trial_names(of: Digest, trial: TrialRecord) -> tuple[str, ...]:
+    return (of.trial_name(trial),) if name_headings(of) else ()

@@ -13,6 +13,7 @@ from pgdyno.analyse.pairs import is_duet
 from pgdyno.analyse.scaling import ScalingCurve, ScalingPoint
 from pgdyno.analyse.series import parameter_label
 from pgdyno.records import Manifest, TrialRecord
+from pgdyno.registry import WORKLOADS, workload_kind
 from pgdyno.report import numbers
 from pgdyno.report.charts.latency import SpectrumLine
 from pgdyno.report.report_content import NO_EXTRAS, Digest, Extras
@@ -87,10 +88,10 @@ def _same_everywhere(of: Digest) -> list[str]:
         return []
     point, workload = of.points[0].point, of.manifest.plan.get("workload") or {}
     names = dict.fromkeys(["scale", *point.parameters()])
-    if "replay" in workload or of.manifest.scale_factor is not None:
+    if "replay" in workload or of.manifest.runs_once:
         # a capture has no scale, and tpch its own
         del names["scale"]
-    if any(workload.get(key) is not None for key in ("replay", "name", "lua")):
+    if WORKLOADS[workload_kind(workload)].keys:
         # a capture has the protocol of each statement; the others send statements in their own way
         names.pop("protocol", None)
     values = {name: point.parameter(name) for name in names if name not in of.parameters}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pgdyno.programs import Engine, find_engine
     from pgdyno.run.commit_ledger import check_ledger, pages
-    from pgdyno.run.engine import check_scripts, phases_toml, script_options, workload_options
+    from pgdyno.run.engine import check_scripts, phases_toml
     from pgdyno.run.event_injection import Injector
     from pgdyno.run.hooks import Hook, HookError, run_hook
     from pgdyno.run.parallel_load import ParallelLoad, failed_with
@@ -30,14 +30,12 @@ __all__ = [
     "pages",
     "phases_toml",
     "run_hook",
-    "script_options",
-    "workload_options",
 ]
 
 _MODULES = {
     "programs": ("Engine", "find_engine"),
     "run.commit_ledger": ("check_ledger", "pages"),
-    "run.engine": ("check_scripts", "phases_toml", "script_options", "workload_options"),
+    "run.engine": ("check_scripts", "phases_toml"),
     "run.event_injection": ("Injector",),
     "run.hooks": ("Hook", "HookError", "run_hook"),
     "run.parallel_load": ("ParallelLoad", "failed_with"),

@@ -3,61 +3,24 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.errors import EngineError, PlanError
+from pgdyno.errors import EngineError, PlanError, UsageError
 from pgdyno.plan import LoadedPlan
-from pgdyno.plan.model import PhaseSpec, Plan, Workload
+from pgdyno.plan.model import PhaseSpec, Plan
+from pgdyno.plan.workload_schema import Statement, Workload
 from pgdyno.programs import ENGINE, Engine
 from pgdyno.records import Point
+from pgdyno.registry import WORKLOADS
 
 ENDLESS_S = 30 * 24 * 3600
 """Longer than any trial."""
 
 
-def script_options(scripts: Sequence[str], builtin: Sequence[str]) -> list[str]:
-    """Returns `-b` and `-f` for the plan's scripts, with paths relative to the plan's folder, where the engine runs."""
-    options: list[str] = []
-    for script in scripts:
-        name, at, weight = script.rpartition("@")
-        name = name if at else script
-        suffix = f"@{weight}" if at else ""
-        if name in builtin:
-            options += ["-b", name + suffix]
-        else:
-            options += ["-f", name + suffix]
-    return options
-
-
-def workload_options(workload: Workload, builtin: Sequence[str]) -> list[str]:
-    """Returns options for the plan's scripts, for a workload of the engine, or for a Lua script with its options."""
-    if workload.is_tpcc:
-        return ["--workload=tpcc", f"--tpcc-profile={workload.profile}", f"--tpcc-variant={workload.variant}"]
-    if workload.is_tpch:
-        return ["--workload=tpch"]
-    if not workload.is_lua:
-        return script_options(workload.written_scripts, builtin)
-    what = f"--lua={workload.lua}" if workload.lua is not None else f"--workload={workload.name}"
-    return [what, *lua_options(workload.options)]
-
-
-def lua_options(values: Mapping[str, object]) -> list[str]:
-    """Returns `--lua-opt` options with sysbench's booleans."""
-    words = {True: "on", False: "off"}
-    return [f"--lua-opt={name}={words[value] if isinstance(value, bool) else value}" for name, value in values.items()]
-
-
 def check_scripts(
-    engine: Engine,
-    options: Sequence[str],
-    loaded: LoadedPlan,
-    section: str = "workload",
-    *,
-    execute: bool = False,
+    engine: Engine, options: Sequence[str], loaded: LoadedPlan, section: str = "workload", *, execute: bool = False
 ) -> None:
     """Makes the engine compile the scripts of `options`, which are those of a section of the plan.
 
@@ -76,49 +39,26 @@ def check_scripts(
         start = f"{ENGINE}: hint: "
         hint = "\n".join(line.removeprefix(start) for line in said if line.startswith(start))
         message = "\n".join(line for line in said if not line.startswith(start))
-        keys = [key for key in ("name", "lua") if loaded.document.at((section, key)) is not None]
-        path = (section, *(keys or ["scripts"]))
+        chosen = [key for kind in WORKLOADS.values() for key in kind.keys]
+        path = (section, next((key for key in chosen if loaded.document.at((section, key)) is not None), "scripts"))
         raise PlanError(loaded.source, [loaded.document.problem(path, message, hint or None)])
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptStatement:
-    """A statement of a script."""
+def planned_statements(engine: Engine, workload: Workload, seed: int, folder: Path) -> list[Statement]:
+    """Returns the statements of `workload` that have a plan; its files are in `folder`.
 
-    script: int
-    """Number of the script, as in events."""
-    id: int
-    """Number of its command in the script, as in events."""
-    text: str
-    """With `$1`, `$2`, … for variables, without its semicolon."""
-
-
-def script_statements(engine: Engine, options: Sequence[str], folder: Path) -> list[ScriptStatement]:
-    """Returns the statements of the scripts of `options`, relative to `folder`. Raises EngineError."""
-    lines = map(json.loads, _printed(engine, ["--check=statements", *options], folder).splitlines())
-    return [ScriptStatement(line["script"], line["id"], line["text"].rstrip("; \n")) for line in lines]
-
-
-_TPCH_QUERY = re.compile(r"^(-- Q(\d+)\n.*?);$", re.MULTILINE | re.DOTALL)
-
-
-def tpch_power_queries(engine: Engine, scale_factor: float, seed: int, folder: Path) -> list[ScriptStatement]:
-    """Returns the queries of tpch's power run in their order; each begins with a comment with its number.
-
-    Raises EngineError.
+    Raises UsageError if they are not known before the load, EngineError.
     """
-    options = ["--tpch-queries=0", f"--scale-factor={scale_factor:g}", f"--random-seed={seed}"]
-    found = _TPCH_QUERY.findall(_printed(engine, options, folder))
-    return [ScriptStatement(0, int(number) - 1, text) for text, number in found]
-
-
-def _printed(engine: Engine, options: Sequence[str], folder: Path) -> str:
+    options = workload.listing_options(seed)
+    if options is None:
+        (load,) = workload.scripts
+        raise UsageError(f"pgdyno explains statements of SQL scripts, and the statements of {load} are not in one")
     command = [str(engine.path), *options]
     done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", errors="replace", check=False)
     if done.returncode != 0:
         said = done.stderr.strip().removeprefix(f"{ENGINE}: error: ")
         raise EngineError(f"cannot list the statements of the load: {said}")
-    return done.stdout
+    return workload.read_listing(done.stdout)
 
 
 def _failure_options(plan: Plan) -> list[str]:
@@ -131,16 +71,6 @@ def _failure_options(plan: Plan) -> list[str]:
     return options
 
 
-def _values(workload: Workload, point: Point, *, lua: bool) -> list[str]:
-    sizes: dict[str, object] = {"tables": workload.tables, "table_size": point.scale}
-    size_variables = sizes if workload.dataset == "sbtest" else {}
-    if lua:
-        return lua_options(size_variables | point.variables)
-    # the plan's own variables override the sizes
-    variables = [*size_variables.items(), *(workload.variables | point.variables).items()]
-    return [f"--define={name}={value}" for name, value in variables]
-
-
 def trial_options(plan: Plan, point: Point, seed: int, phases: Path, workers: int | None = None) -> list[str]:
     """Returns pgdrive's options for a trial of `plan` at `point`, without scripts.
 
@@ -148,17 +78,9 @@ def trial_options(plan: Plan, point: Point, seed: int, phases: Path, workers: in
     if the plan leaves it to the engine.
     """
     # the vacuum before a load is part of the plan's reset
-    options = [
-        "--events=-",
-        "--parent-lease",
-        "--no-vacuum",
-        f"--client={point.clients}",
-    ]
-    if plan.workload.is_lua:
-        options += ["--report-per-command"]
-    elif not (plan.workload.is_tpcc or plan.workload.is_tpch):
-        # those send their statements in their own way
-        options += [f"--protocol={point.protocol}"]
+    options = ["--events=-", "--parent-lease", "--no-vacuum", f"--client={point.clients}"]
+    if plan.workload.sending_option:
+        options += [plan.workload.sending_option.format(protocol=point.protocol)]
     options += [f"--random-seed={seed}", *_failure_options(plan)]
     if plan.trial.max_errors is not None:
         # errors are counted and end no client
@@ -174,24 +96,7 @@ def trial_options(plan: Plan, point: Point, seed: int, phases: Path, workers: in
         options += [f"--transactions={plan.trial.transactions}"]
     if point.rate is not None:
         options += [f"--rate={point.rate!r}"]
-    options += _values(plan.workload, point, lua=plan.workload.is_lua)
-    return [*options, *_scale(plan, point, lua=plan.workload.is_lua)]
-
-
-def replay_options(
-    plan: Plan, file: Path, seed: int, workers: int | None = None, limit_s: float | None = None
-) -> list[str]:
-    """Returns pgdrive's options for a trial that replays `file`, to its end or for `limit_s` seconds.
-
-    The file has the number of clients, the protocol and the time of each statement.
-    """
-    options = ["--events=-", "--parent-lease", f"--replay={file}", f"--pace={plan.workload.pace_words}"]
-    options += [f"--random-seed={seed}"]
-    if workers is not None:
-        options += [f"--jobs={workers}"]
-    if limit_s is not None:
-        options += [f"--time={limit_s:g}"]
-    return options
+    return [*options, *plan.workload.value_options(point)]
 
 
 def replica_options(plan: Plan, point: Point, seed: int, clients: int, rate: float | None) -> list[str]:
@@ -204,12 +109,8 @@ def replica_options(plan: Plan, point: Point, seed: int, clients: int, rate: flo
     options += [f"--protocol={plan.replica_load.protocol}", f"--random-seed={seed}"]
     if rate is not None:
         options += [f"--rate={rate!r}"]
-    return [*options, *_values(plan.workload, point, lua=False), *_scale(plan, point, lua=False)]
-
-
-def _scale(plan: Plan, point: Point, *, lua: bool) -> list[str]:
-    wanted = plan.workload.dataset == "none" and not lua and point.scale is not None
-    return [f"--scale={point.scale}"] if wanted else []
+    # its scripts are SQL, whatever runs the plan's transactions
+    return [*options, *Workload.value_options(plan.workload, point)]
 
 
 def phases_toml(phases: Sequence[PhaseSpec]) -> str:

@@ -1,4 +1,4 @@
-"""Reads from the engine's last event what a workload counts besides transactions."""
+"""Reads from the engine's last event what a workload counts besides transactions; None for other workloads."""
 
 from __future__ import annotations
 
@@ -8,40 +8,22 @@ from pgdyno.records import ReplayFigures, StatementCounts, TpccFigures, TpccType
 
 
 def statement_counts(end: dict[str, Any]) -> StatementCounts | None:
-    """Returns the counts of a Lua script's clients; None for other workloads."""
-    counts = end.get("statements")
-    if counts is None or end.get("tpcc") is not None:
-        return None
-    return StatementCounts(**{name: counts[name] for name in StatementCounts.model_fields})
+    """Returns the counts of a Lua script's clients."""
+    counts = end.get("statements") if end.get("tpcc") is None else None
+    return None if counts is None else StatementCounts.of_event(counts)
 
 
 def replay_figures(end: dict[str, Any]) -> ReplayFigures | None:
-    """Returns the figures of a replay; None for other workloads."""
-    figures = end.get("replay")
-    if figures is None:
-        return None
-    return ReplayFigures(**{name: figures[name] for name in ReplayFigures.model_fields if name in figures})
+    return None if end.get("replay") is None else ReplayFigures.of_event(end["replay"])
 
 
 def tpcc_figures(end: dict[str, Any]) -> TpccFigures | None:
-    """Returns the figures of a TPC-C load; None for other workloads."""
     figures = end.get("tpcc")
     if figures is None:
         return None
-    server = figures["server"]
-    types = [TpccType(**{name: one[name] for name in TpccType.model_fields}) for one in figures["types"]]
-    return TpccFigures(
-        nopm=figures["nopm"],
-        tpm=figures["tpm"],
-        server_nopm=server.get("nopm"),
-        server_tpm=server.get("tpm"),
-        types=types,
-    )
+    on_server = {f"server_{name}": figures["server"].get(name) for name in ("nopm", "tpm")}
+    return TpccFigures.of_event(figures, types=list(map(TpccType.of_event, figures["types"])), **on_server)
 
 
 def tpch_figures(end: dict[str, Any]) -> TpchFigures | None:
-    """Returns the figures of a load derived from TPC-H; None for other workloads."""
-    figures = end.get("tpch")
-    if figures is None:
-        return None
-    return TpchFigures.model_validate({name: figures[name] for name in TpchFigures.model_fields})
+    return None if end.get("tpch") is None else TpchFigures.of_event(end["tpch"])

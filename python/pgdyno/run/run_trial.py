@@ -81,11 +81,7 @@ def run_trial(
     spool = spool or MemorySpool()
     failed, stopped, asked_to_stop = 0, False, False
     injector = injector or Injector([], lambda _event, _cutoff: None)
-    with (
-        log.open("wb") as errors,
-        running(engine, options, environment, errors, folder) as (process, stream),
-        injector,
-    ):
+    with log.open("wb") as errors, running(engine, options, environment, errors, folder) as (process, stream), injector:
         for event in stream:
             spool.append(event)
             with understood("follow the trial"):

@@ -143,8 +143,7 @@ def fetched_rows(
         other = next((each for each in firsts if trials is not None and each not in trials), _NONE)
         if other is not _NONE:
             raise StoreError(
-                f"cannot read {path}: a table has rows of trial {other}, which does not exist",
-                hint=DAMAGED,
+                f"cannot read {path}: a table has rows of trial {other}, which does not exist", hint=DAMAGED
             )
         size += sum(sum(map(len, filter(None, map(text, some)))) for text in texts)
         if rows > MOST_READ or size > MOST_READ_BYTES:

@@ -17,15 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pgdyno.errors import StoreError
 from pgdyno.messages import Message
 from pgdyno.records import FORMAT, KeptScript, Manifest
-from pgdyno.store.safe_files import (
-    NO_LINKS,
-    open_regular,
-    read_model,
-    replace_durably,
-    storing,
-    sync,
-    write_durably,
-)
+from pgdyno.store.safe_files import NO_LINKS, open_regular, read_model, replace_durably, storing, sync, write_durably
 
 if TYPE_CHECKING:
     from pgdyno.records import TrialRecord

@@ -97,10 +97,7 @@ def fetched_seconds(
         )
     other = next((int(number) for number in numbers if int(number) not in trials), None)
     if other is not None:
-        raise StoreError(
-            f"cannot read {path}: a table has rows of trial {other}, which does not exist",
-            hint=DAMAGED,
-        )
+        raise StoreError(f"cannot read {path}: a table has rows of trial {other}, which does not exist", hint=DAMAGED)
     arrays = [np.asarray(columns[name], dtype=np.float64) for name in _COLUMNS]
     ends = [*firsts, len(columns["trial"])][1:]
     return {

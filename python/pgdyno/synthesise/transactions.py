@@ -425,11 +425,7 @@ def unusable(kinds: Sequence[Kind], *, is_block: bool) -> Left | None:
         return Left.CUT
     if not is_block and kinds[0] in (Kind.BEGIN, Kind.END, Kind.CHAIN):
         return Left.CUT
-    for kind, reason in (
-        (Kind.EXECUTE, Left.SESSION_STATE),
-        (Kind.COPY, Left.COPY),
-        (Kind.DEFINES, Left.DEFINES),
-    ):
+    for kind, reason in ((Kind.EXECUTE, Left.SESSION_STATE), (Kind.COPY, Left.COPY), (Kind.DEFINES, Left.DEFINES)):
         if kind in kinds:
             return reason
     return None

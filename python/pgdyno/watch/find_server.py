@@ -14,12 +14,7 @@ from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import TargetError
 from pgdyno.records.secret_values import SECRET_PARAMETERS
-from pgdyno.targets.connection import (
-    TolerantText,
-    connecting_hint,
-    connecting_limit_s,
-    given_parameters,
-)
+from pgdyno.targets.connection import TolerantText, connecting_hint, connecting_limit_s, given_parameters
 from pgdyno.targets.direct_session import open_session
 from pgdyno.targets.response_limits import answering
 from pgdyno.watch.polling import Connection

@@ -116,11 +116,7 @@ EVERY_S = 1.0
 END_S = 2.0
 MOST_SESSIONS = 200
 
-_SETTINGS = (
-    "SET default_transaction_read_only = on",
-    "SET statement_timeout = '3s'",
-    "SET lock_timeout = '1s'",
-)
+_SETTINGS = ("SET default_transaction_read_only = on", "SET statement_timeout = '3s'", "SET lock_timeout = '1s'")
 _TOTALS = """
     SELECT /* pgprobe */ extract(epoch FROM clock_timestamp())::float8, datid, xact_commit::float8,
            xact_rollback::float8, blks_read::float8, blks_hit::float8, temp_bytes::float8, deadlocks::float8

@@ -112,11 +112,7 @@ def page(frame: Frame, looks: Looks) -> Group:
     for name, value, _, detail in _figures(frame):
         figures.add_row(name, value, detail)
     parts += [figures, "", _legend(frame, looks), "", _waits(frame, 0, MOST), "", _sessions(frame, looks, MOST)]
-    for rows, table in (
-        (frame.statements, _statements),
-        (frame.processes, _processes),
-        (frame.blockers, _blockers),
-    ):
+    for rows, table in ((frame.statements, _statements), (frame.processes, _processes), (frame.blockers, _blockers)):
         if rows:
             parts += ["", table(frame, looks, MOST)]
     return Group(*parts)

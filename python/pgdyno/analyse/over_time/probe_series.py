@@ -232,11 +232,7 @@ def _cycle(timeline: Timeline, probe: Probed, begin: float, end: float, *, whole
     images = probe.amount("wal", "full_page_images", (begin, end))
     first = probe.amount("wal", "full_page_images", (begin, begin + (end - begin) / 10))
     return Cycle(
-        begin,
-        end,
-        whole,
-        done / seconds if seconds else None,
-        first / images if images and first is not None else None,
+        begin, end, whole, done / seconds if seconds else None, first / images if images and first is not None else None
     )
 
 

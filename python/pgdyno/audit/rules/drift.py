@@ -69,7 +69,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 "throughput changes by {change:+.1%} from one trial to the next, and the arms were measured at "
                 "different times: drift alone accounts for {bias:+.1%} of {other} vs {base} (measured: "
                 "{difference:+.1%})"
-                if subject.manifest.scale_factor is None
+                if not subject.manifest.runs_once
                 else "the composite changes by {change:+.1%} from one trial to the next, and the arms were measured "
                 "at different times: drift alone accounts for {bias:+.1%} of {other} vs {base} (measured: "
                 "{difference:+.1%})",
@@ -92,7 +92,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             Message(
                 "drift-over-run",
                 "throughput changes by {change:+.0%} from the first trial to the last, equally in all arms"
-                if subject.manifest.scale_factor is None
+                if not subject.manifest.runs_once
                 else "the composite changes by {change:+.0%} from the first trial to the last, equally in all arms",
                 change=change,
             ),

@@ -31,7 +31,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         return
     if not groups:
         raise MissingError(Message("few-repeats", "no point has {least} trials", least=FEWEST))
-    figure = "tps" if subject.manifest.scale_factor is None else "composite"
+    figure = "tps" if not subject.manifest.runs_once else "composite"
     wide: list[list[Sample]] = []
     outliers: list[tuple[Sample, float]] = []
     for samples in groups:

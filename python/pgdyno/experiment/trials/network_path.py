@@ -25,11 +25,7 @@ Fields = dict[str, int | float | str | None]
 
 
 def measure_path(
-    trial: PlannedTrial,
-    server: Server,
-    environment: Mapping[str, str],
-    generators: Generators,
-    rental: Rental | None,
+    trial: PlannedTrial, server: Server, environment: Mapping[str, str], generators: Generators, rental: Rental | None
 ) -> NetworkPathRecord:
     """Measure the path to `server`, which clients find by `environment`; of several generators the farthest counts.
 

@@ -7,16 +7,14 @@ from functools import cached_property
 
 import psycopg
 
-from pgdyno.effect import has_plan
-from pgdyno.errors import PgdynoError, UsageError
-from pgdyno.experiment.resources import scripts_of
+from pgdyno.errors import PgdynoError
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.messages import Message
-from pgdyno.plan import LoadedPlan, PlannedTrial
+from pgdyno.plan import PlannedTrial
+from pgdyno.plan.workload_schema import Statement
 from pgdyno.probe.explain import explain
-from pgdyno.programs import Engine
-from pgdyno.run.engine import ScriptStatement, script_statements, tpch_power_queries
+from pgdyno.run.engine import planned_statements
 from pgdyno.store.trial_tables import QueryPlanRow
 from pgdyno.targets import Server
 
@@ -25,23 +23,8 @@ _SHOWN = 80
 """Characters of a statement in a note."""
 
 
-def statements_to_explain(engine: Engine, loaded: LoadedPlan, seed: int) -> list[ScriptStatement]:
-    """Return the statements of the workload that have a plan, with `$1`, `$2`, … for their variables; of tpch, the
-    queries of the power run with their parameters.
-
-    Raises PgdynoError if they are not known before the load.
-    """
-    if loaded.plan.workload.scale_factor is not None:
-        return tpch_power_queries(engine, loaded.plan.workload.scale_factor, seed, loaded.folder)
-    if not loaded.plan.workload.written_scripts:
-        (load,) = loaded.plan.workload.scripts
-        raise UsageError(f"pgdyno explains statements of SQL scripts, and the statements of {load} are not in one")
-    found = script_statements(engine, scripts_of(loaded), loaded.folder)
-    return [each for each in found if has_plan(each.text)]
-
-
 class QueryPlans:
-    """Explains the statements of a run's workload, if the plan asks for it, and the queries of tpch.
+    """Explains the statements of a run's workload, if the plan asks for it, and queries that run once.
 
     No failure of it fails a trial.
     """
@@ -55,8 +38,8 @@ class QueryPlans:
         why. Raises StoreError.
         """
         plan = self._context.plan
-        # tpch compares its queries by their plans, too
-        if not (plan.probe.enabled and (plan.probe.plans or plan.workload.is_tpch)):
+        # queries that run once are compared by their plans, too
+        if not (plan.probe.enabled and (plan.probe.plans or plan.workload.runs_once)):
             return []
         try:
             statements = self._statements
@@ -68,38 +51,18 @@ class QueryPlans:
             return []
         for text, explained in found.items():
             if explained.reason is not None:
-                shown = " ".join(text.split())[:_SHOWN]
-                self._progress.note_once(
-                    Message(
-                        "query-plan-left-out",
-                        "no query plan of {statement}: {why}",
-                        statement=shown,
-                        why=explained.reason,
-                    )
-                )
-        return [
-            QueryPlanRow(
-                trial.number,
-                each.script,
-                each.id,
-                each.text,
-                found[each.text].shape,
-                found[each.text].plan,
-                found[each.text].reason,
-            )
-            for each in statements
-        ]
+                said = {"statement": " ".join(text.split())[:_SHOWN], "why": explained.reason}
+                self._progress.note_once(Message("query-plan-left-out", "no query plan of {statement}: {why}", **said))
+        explained_by = ((each, found[each.text]) for each in statements)
+        return [QueryPlanRow(trial.number, *each, of.shape, of.plan, of.reason) for each, of in explained_by]
 
     @cached_property
-    def _statements(self) -> Sequence[ScriptStatement]:
-        found = statements_to_explain(self._context.engine, self._context.loaded, self._context.seed)
+    def _statements(self) -> Sequence[Statement]:
+        context = self._context
+        found = planned_statements(context.engine, context.plan.workload, context.seed, context.loaded.folder)
         if len(found) > MOST_STATEMENTS:
+            said = {"most": MOST_STATEMENTS, "all": len(found)}
             self._progress.note_once(
-                Message(
-                    "query-plans-first",
-                    "query plans only of the first {most} of {all} statements",
-                    most=MOST_STATEMENTS,
-                    all=len(found),
-                )
+                Message("query-plans-first", "query plans only of the first {most} of {all} statements", **said)
             )
         return found[:MOST_STATEMENTS]

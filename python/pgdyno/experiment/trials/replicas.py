@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from pgdyno.analyse.over_time.probe_series import figures
 from pgdyno.experiment.earlier_sessions import sessions_name
 from pgdyno.experiment.run_context import RunContext
-from pgdyno.plan import BUILTIN_SCRIPTS, PlannedTrial
+from pgdyno.plan import PlannedTrial
 from pgdyno.plan.optional_sections import shares
+from pgdyno.plan.workload_schema import script_options
 from pgdyno.records import ReplicaFigures, ReplicaLag
-from pgdyno.run import ParallelLoad, TrialResult, failed_with, script_options
+from pgdyno.run import ParallelLoad, TrialResult, failed_with
 from pgdyno.run.engine import replica_options
 from pgdyno.store import TrialWriter
 from pgdyno.targets import LagWatch, Server
@@ -66,7 +67,7 @@ def _loads(
     if wanted is None:
         return []
     names, environments = server.replica_names(), server.replica_environments()
-    scripts = script_options(wanted.scripts, BUILTIN_SCRIPTS)
+    scripts = script_options(wanted.scripts)
     loads = []
     for place, clients in enumerate(shares(wanted.clients, len(names))):
         rate = None if wanted.rate is None else wanted.rate * clients / wanted.clients

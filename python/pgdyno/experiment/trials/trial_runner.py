@@ -14,7 +14,7 @@ from pgdyno.errors import EngineError, PgdynoError, TargetError
 from pgdyno.experiment.captured_load import CapturedLoad
 from pgdyno.experiment.earlier_sessions import end_leftovers
 from pgdyno.experiment.generators import GeneratorLostError, Generators
-from pgdyno.experiment.resources import Resources, scripts_of
+from pgdyno.experiment.resources import Resources
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.servers import Servers
@@ -240,8 +240,7 @@ class TrialRunner:
             server = stage(Stage.TARGET, lambda: self._servers.obtain(trial))
             # before the dataset is restored: a session of an earlier trial may hold locks on it
             leftovers = stage(
-                Stage.PREPARE,
-                lambda: end_leftovers(self._context.folder.manifest, trial, server, self._progress),
+                Stage.PREPARE, lambda: end_leftovers(self._context.folder.manifest, trial, server, self._progress)
             )
             prepared = stage(Stage.PREPARE, lambda: self._servers.prepare(trial))
             settings = stage(Stage.PREPARE, lambda: _settings(server))
@@ -325,12 +324,7 @@ class TrialRunner:
         return record
 
     def _load(
-        self,
-        trial: PlannedTrial,
-        server: Server,
-        writer: TrialWriter,
-        must_stop: Callable[[], bool],
-        side: Side | None,
+        self, trial: PlannedTrial, server: Server, writer: TrialWriter, must_stop: Callable[[], bool], side: Side | None
     ) -> TrialResult:
         context, plan = self._context, self._context.plan
         is_shown = side is None or side.is_shown
@@ -360,7 +354,7 @@ class TrialRunner:
             running = side.meeting.of(running)
         result = run_trial(
             context.engine,
-            [*scripts_of(context.loaded), *options],
+            [*plan.workload.engine_options(), *options],
             self._environment(trial, server),
             context.loaded.folder,
             writer.log / "engine.log",

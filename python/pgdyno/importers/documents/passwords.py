@@ -74,10 +74,7 @@ _PATTERNS = (
     _pattern(rf"[?&]\w{{0,20}}{_KEY}=", r"[^&\s\"']+"),
     # a quoted word: "--pgsql-password=a b", 'PGPASSWORD=a b'
     _pattern(rf"'(?:--[\w-]{{0,60}}|\w{{1,60}}){_KEY}=(?!{_MASKED})", rf"[^']+(?:'(?=['\"\w]){_JOINED})?"),
-    _pattern(
-        rf"\"(?:--[\w-]{{0,60}}|\w{{1,60}}){_KEY}=(?!{_MASKED})",
-        rf"(?:\\.|[^\"\\])+(?:\"(?=['\"\w]){_JOINED})?",
-    ),
+    _pattern(rf"\"(?:--[\w-]{{0,60}}|\w{{1,60}}){_KEY}=(?!{_MASKED})", rf"(?:\\.|[^\"\\])+(?:\"(?=['\"\w]){_JOINED})?"),
     # SQL's dollar quotes, in a shell's quotes with backslashes: $$a b$$, $tag$a b$tag$
     _pattern(rf"{_KEY}[\"']?\s{{0,4}}(?:=>?|:)?\s{{0,4}}", r"(?P<tag>\\{0,4}\$\w{0,60}\\{0,4}\$).*?(?:(?P=tag)|$)"),
     # libpq skips spaces after the = of password; after any other =, a space means an empty value

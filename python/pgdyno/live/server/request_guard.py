@@ -194,9 +194,5 @@ def owner_of(port: int) -> int | None:
     return None
 
 
-_LOOPBACK = {
-    "0100007F",
-    "00000000000000000000000001000000",
-    "0000000000000000FFFF00000100007F",
-}
+_LOOPBACK = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
 """127.0.0.1, ::1 and the former as an IPv6 address, as the kernel prints them on a little-endian machine."""

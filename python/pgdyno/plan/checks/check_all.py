@@ -16,26 +16,15 @@ from pgdyno.errors import Problem
 from pgdyno.mounts import exists, is_file, is_folder
 from pgdyno.plan.checks.duet_and_stopping import check_duet, check_stopping
 from pgdyno.plan.checks.events import check_events, check_ledger, check_search
-from pgdyno.plan.checks.excluded_keys import check_tpch
 from pgdyno.plan.checks.reset import check_reset
 from pgdyno.plan.checks.searches import check_cheapest, check_settings_search
 from pgdyno.plan.checks.sweep import check_sweep, check_variables
 from pgdyno.plan.checks.targets import SECTION as REPLICA_LOAD
 from pgdyno.plan.checks.targets import check_generators, check_instances, check_replica_load, check_size, check_targets
-from pgdyno.plan.kinds import GENERATOR_KINDS, TARGET_KINDS
-from pgdyno.plan.model import (
-    BUILTIN_SCRIPTS,
-    TPCC,
-    TPCH,
-    EventSpec,
-    PhaseSpec,
-    ReplicaLoad,
-    Reset,
-    SearchSpec,
-    TrialSpec,
-    Workload,
-)
-from pgdyno.plan.plan_document import Document, KeyPath, near
+from pgdyno.plan.kinds import GENERATOR_KINDS, TARGET_KINDS, workload_schema
+from pgdyno.plan.model import BUILTIN_SCRIPTS, EventSpec, PhaseSpec, ReplicaLoad, Reset, SearchSpec, TrialSpec, Workload
+from pgdyno.plan.plan_document import Document, near
+from pgdyno.plan.reading.replayed_capture import check_captured
 from pgdyno.plan.sweeps.points import Space, expand
 from pgdyno.plan.sweeps.spec import Sweep
 from pgdyno.plan.targets import RentedHosts, TargetSpec
@@ -76,7 +65,8 @@ def read_sections(document: Document) -> Sections:
         target = _readable_of_kind(TARGET_KINDS, table, needed="settings")
         if target is not None:
             targets[name] = target
-    workload = _readable(Workload.model_validate, document.data.get("workload"))
+    section = document.data.get("workload")
+    workload = _readable(workload_schema(section).model_validate, section)
     sweep = _readable(Sweep.model_validate, document.data.get("sweep"))
     return Sections(
         targets,
@@ -217,87 +207,12 @@ def _published(document: Document) -> Iterator[Problem]:
 # ---- workload ----
 
 
-def _tpcc(workload: Workload, document: Document) -> Iterator[Problem]:
-    if (workload.scripts, workload.dataset) != (["tpcc"], "tpcc"):
-        message = "defines scripts and dataset itself"
-        yield document.problem(("workload", "name"), message, "remove scripts and dataset, or the name")
-    for place in (("workload",), *_sweeps(document)):
-        variables = document.at((*place, "variables"))
-        for key in variables if isinstance(variables, dict) else ():
-            yield document.problem((*place, "variables", str(key)), "needs scripts, and TPC-C has none")
-    if document.at(("workload", "scale")) not in (None, workload.scale):
-        yield document.problem(("workload", "scale"), "differs from warehouses", "remove one of them")
-    why = "the variant defines how TPC-C's statements are sent"
-    yield from _protocol(document, why, "remove it; workload.variant selects prepared calls or statements")
-    if document.at(("reset", "method")) == "vacuum":
-        message = "leaves TPC-C's tables as the previous trial left them"
-        hint = 'set it to "template", "snapshot" or "reload", or to "none" if that is what you want'
-        yield document.problem(("reset", "method"), message, hint)
-
-
-def _keys_of_others(workload: Workload, document: Document) -> Iterator[Problem]:
-    given = (
-        (TPCC, "profile", workload.profile != "hammerdb"),
-        (TPCC, "variant", workload.variant != "functions"),
-        (TPCC, "warehouses", workload.warehouses is not None),
-        (TPCC, "dataset", workload.dataset == TPCC),
-        (TPCH, "scale_factor", workload.scale_factor is not None),
-        (TPCH, "dataset", workload.dataset == TPCH),
-    )
-    for name, key, is_given in given:
-        if is_given and workload.name != name:
-            owner = "TPC-C's own workload" if name == TPCC else f"the workload {name}"
-            yield document.problem(("workload", key), f"needs {owner}", f'set name = "{name}"')
-
-
 def _workload(workload: Workload, space: Space | None, document: Document, folder: Path) -> Iterator[Problem]:
-    yield from _keys_of_others(workload, document)
     yield from check_variables(("workload", "variables"), workload.variables, document)
-    if workload.name in BUILTIN_SCRIPTS:
-        # no workload has this name, so that its dataset is unknown
-        message = f'"{workload.name}" is a script, not a workload'
-        yield document.problem(("workload", "name"), message, f'set scripts = ["{workload.name}"] instead')
-        return
     yield from check_size(workload, space, document)
-    if workload.is_tpcc:
-        yield from _tpcc(workload, document)
-        return
-    if workload.is_tpch:
-        yield from check_tpch(workload, document)
-        return
-    if not workload.is_lua:
-        yield from _scripts("workload", workload.written_scripts, workload.dataset, document, folder)
-        return
-    why = "a Lua script itself decides how to send its statements"
-    hint = 'remove it; workload.options = { db_ps_mode = "disable" } sends them without preparing them'
-    yield from _protocol(document, why, hint)
-    if workload.variables:
-        # the engine knows the script's options; pgdyno queries it before the run
-        message = "a Lua script takes options, not variables"
-        yield document.problem(("workload", "variables"), message, "put them in workload.options")
-    yield from _servers(document)
-
-
-def _servers(document: Document) -> Iterator[Problem]:
-    """Refuses options that name a server: the load must use the prepared and observed server."""
-    for path in (("workload", "options"), *((*sweep, "variables") for sweep in _sweeps(document))):
-        table = document.at(path)
-        for name in table if isinstance(table, dict) else ():
-            if str(name).replace("-", "_").startswith("pgsql_"):
-                message = f"{name} names a server, which [target] does"
-                yield document.problem((*path, name), message, "remove it")
-
-
-def _protocol(document: Document, why: str, hint: str) -> Iterator[Problem]:
-    for path in _sweeps(document):
-        if document.at((*path, "protocol")) is not None:
-            yield document.problem((*path, "protocol"), why, hint)
-
-
-def _sweeps(document: Document) -> Iterator[KeyPath]:
-    points = document.at(("sweep", "points"))
-    count = len(points) if isinstance(points, list) else 0
-    yield from (("sweep",), *(("sweep", "points", number) for number in range(count)))
+    yield from check_captured(document, folder)
+    yield from workload.check(document)
+    yield from _scripts("workload", workload.written_scripts, workload.dataset, document, folder)
 
 
 def _scripts(section: str, scripts: Sequence[str], dataset: str, document: Document, folder: Path) -> Iterator[Problem]:
@@ -355,8 +270,7 @@ def _trial(trial: TrialSpec, workload: Workload | None, document: Document) -> I
                 hint = "remove it; " + ("put a phase with result = false first" if name == "warmup" else _SUM)
                 yield document.problem(("trial", name), "cannot be combined with phases", hint)
         return
-    # at the pace "max", a replay ends with its last statement; tpch ends with its last refresh function
-    ends = workload is not None and (workload.is_replay or workload.is_tpch)
+    ends = workload is not None and workload.own_end is not None
     if trial.duration is None and trial.transactions is None and not ends and not _wrong_limit(document):
         yield document.problem(("trial",), "give either duration or transactions")
     if trial.transactions is not None and trial.warmup > 0:

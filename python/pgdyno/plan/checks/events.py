@@ -108,11 +108,7 @@ def _writes(text: str, folder: Path) -> bool:
 
 
 def check_search(
-    search: SearchSpec,
-    trial: TrialSpec | None,
-    workload: Workload | None,
-    points: Sequence[Point],
-    document: Document,
+    search: SearchSpec, trial: TrialSpec | None, workload: Workload | None, points: Sequence[Point], document: Document
 ) -> Iterator[Problem]:
     """Yields problems of `search` over `points`, which are empty if the sweep is invalid."""
     path = ("search",)
@@ -161,10 +157,7 @@ def _axis(search: SearchSpec, points: Sequence[Point], document: Document) -> It
 
 
 def _scripts(latency: dict[str, str], workload: Workload, document: Document) -> Iterator[Problem]:
-    try:
-        known = [parse_script(text).name for text in workload.scripts]
-    except ValueError:
-        return  # the scripts' own check reports it
+    known = workload.transactions
     for name in latency:
         if name not in known:
             path = ("search", "latency", name)

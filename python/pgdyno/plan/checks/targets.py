@@ -10,13 +10,13 @@ from pgdyno.effect import Effect, effect_of_scripts, weighted_name
 from pgdyno.errors import Problem
 from pgdyno.plan.checks.wrong_settings import check_settings
 from pgdyno.plan.known_settings import network_refusal, refusal, session_refusal
-from pgdyno.plan.model import MOST_ROWS, Plan, TrialSpec, Workload
+from pgdyno.plan.model import Plan, TrialSpec, Workload
 from pgdyno.plan.optional_sections import ReplicaLoad
 from pgdyno.plan.plan_document import Document, KeyPath
 from pgdyno.plan.sweeps.points import Space
 from pgdyno.plan.sweeps.spec import SESSION
 from pgdyno.plan.targets import NetworkTarget, OwnTarget, TargetSpec
-from pgdyno.plan.workload import effect_of_script
+from pgdyno.plan.workload_schema import MOST_ROWS, SBTEST, effect_of_script
 
 
 def check_targets(targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
@@ -194,7 +194,7 @@ def check_size(workload: Workload, space: Space | None, document: Document) -> I
     """Yields keys of another dataset, and impossible sizes."""
     given = document.at(("workload",))
     given = given if isinstance(given, dict) else {}
-    if workload.dataset == "sbtest":
+    if workload.dataset == SBTEST:
         if "scale" in given:
             message = "does not apply to sbtest, whose size is tables and table_size"
             yield document.problem(("workload", "scale"), message, "set table_size, the rows of each table")

@@ -17,8 +17,7 @@ from pgdyno.plan.workload import parse_script
 
 _HOOKS = ("before_run", "after_run", "before_trial", "after_trial")
 _SETTINGS = re.compile(
-    r".*command|.*librar(y|ies)|jit_provider|dynamic_library_path|extension_control_path|plperl\.on_\w+",
-    re.IGNORECASE,
+    r".*command|.*librar(y|ies)|jit_provider|dynamic_library_path|extension_control_path|plperl\.on_\w+", re.IGNORECASE
 )
 """PostgreSQL settings that name commands or libraries, also those of extensions (basebackup_to_shell.command)."""
 # wherever they are, because SQL and comments may precede them on their line; a line may continue on the next
@@ -75,9 +74,8 @@ def _all(loaded: LoadedPlan) -> Iterator[tuple[KeyPath, str]]:
     for group in ("settings", SESSION):
         for path in (("sweep", group), *_points(loaded, group)):
             yield from _settings(path, loaded.document.at(path))
-    yield from _lua(loaded)
-    if plan.workload.is_replay:
-        yield ("workload", "replay"), "the statements of a capture, which may change or drop what they find"
+    for path, text in plan.workload.executes():
+        yield ("workload", *path), text
     yield from _scripts(loaded)
     for number, event in enumerate(plan.event):
         if event.command is not None:
@@ -106,13 +104,6 @@ def _settings(path: KeyPath, settings: object) -> Iterator[tuple[KeyPath, str]]:
     for name, value in table.items():
         if _SETTINGS.fullmatch(str(name)) and value != "":
             yield (*path, name), f"the server runs or loads what its setting names: {value}"
-
-
-def _lua(loaded: LoadedPlan) -> Iterator[tuple[KeyPath, str]]:
-    workload = loaded.plan.workload
-    if workload.lua is None:
-        return
-    yield ("workload", "lua"), f"the Lua script {workload.lua}, which may start programs and call C"
 
 
 def _scripts(loaded: LoadedPlan) -> Iterator[tuple[KeyPath, str]]:

@@ -60,7 +60,8 @@ def _when_extending(schema: dict[str, Any]) -> None:
     of_replay = [name for name in required if name not in ("sweep", "trial")]
     replays = {"required": of_replay, "properties": {"workload": {"required": ["replay"]}}}
     schema["anyOf"] = [{"required": required}, replays, {"required": ["extends"]}]
-    schema["definitions"]["Workload"].pop("required", None)
+    # a part of a section may not show its kind
+    schema["properties"]["workload"]["anyOf"] = schema["properties"]["workload"].pop("oneOf")
     target = schema["properties"]["target"]
     part = {"not": {"required": ["kind"]}}
     target["additionalProperties"] = {"anyOf": [target["additionalProperties"], part]}

@@ -201,12 +201,7 @@ def check_text(problems: Sequence[Problem], source: str, width: int = WIDTH, kin
 def _wrapped(text: str, width: int, *, indent: str, first: str) -> list[str]:
     # paths and values stay on one line, so that they can be copied
     return textwrap.wrap(
-        text,
-        width,
-        initial_indent=first,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
+        text, width, initial_indent=first, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
 
 
@@ -221,10 +216,9 @@ def total(plan: Plan) -> str:
     needed_s = time_needed_s(plan)
     if needed_s is None:
         each = f"{counted(plan.trial.transactions or 0, 'transaction')} per client, without a time limit"
-        if plan.workload.is_replay:
-            each = "the last statement of its capture"
-        elif plan.workload.is_tpch:
-            each = "a power run, and a throughput run with a stream per client"
+        if plan.workload.own_end is not None:
+            each = plan.workload.own_end[1]
+        if plan.workload.runs_once:
             many += f", about {duration_words(trials_s(plan, plan.points()))} of queries"
         lines = [f"{many}; each ends after {each}"]
     else:

@@ -41,7 +41,7 @@ def show_lines(loaded: LoadedPlan, width: int = WIDTH) -> Group:
     for name, target in plan.target.items():
         parts.append(Text(f"target {name}: {_target(target)}"))
     parts += [
-        Text(_workload(plan)),
+        Text(f"workload: {plan.workload.describe()}"),
         *([Text(f"load from {places}")] if (places := _load_places(plan)) else []),
         Text(before_each_trial(plan)),
         *(Text(line) for line in [*in_each_trial(plan), *changed_defaults(plan)]),
@@ -97,14 +97,3 @@ def _load_places(plan: Plan) -> str:
     if plan.generator is not None:
         return f"{plan.generator.count} x {plan.generator.instance}, rented"
     return ", ".join(plan.generators)
-
-
-def _workload(plan: Plan) -> str:
-    if plan.workload.is_tpcc:
-        return f"workload: tpcc, derived from TPC-C, profile {plan.workload.profile}, {plan.workload.variant}"
-    if plan.workload.is_tpch:
-        return f"workload: tpch, derived from TPC-H, scale factor {plan.workload.scale_factor:g}"
-    dataset = "no dataset" if plan.workload.dataset == "none" else f"{plan.workload.dataset}'s tables"
-    if plan.workload.is_replay:
-        return f"workload: replay of {plan.workload.replay} at pace {plan.workload.pace_words}, on {dataset}"
-    return f"workload: {', '.join(plan.workload.scripts)} on {dataset}"

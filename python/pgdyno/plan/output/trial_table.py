@@ -21,13 +21,7 @@ def trial_table(plan: Plan, trials: Sequence[PlannedTrial]) -> Table:
     short.
     """
     points, length = [trial.point for trial in trials], trial_length(plan)
-    # tpch has a scale factor that the plan's heading shows; workloads with a name send statements in their own way
-    left_out = set()
-    if plan.workload.is_lua or plan.workload.is_tpcc or plan.workload.is_tpch:
-        left_out.add("protocol")
-    if plan.workload.is_tpch:
-        left_out |= {"scale", "rate"}
-    of_a_trial = [name for name in _OF_A_TRIAL if name not in left_out]
+    of_a_trial = [name for name in _OF_A_TRIAL if name not in plan.workload.hidden_parameters]
     names = [name for name in of_a_trial if any(point.parameter(name) is not None for point in points)]
     further = [name for name in varying(points) if name not in of_a_trial]
     rows = [_row(trial, names, further, length) for trial in trials]
@@ -82,11 +76,8 @@ def trial_length(plan: Plan) -> str:
     if together_s is not None:
         count = len(plan.phase)
         return f"{format_duration(together_s)} in {counted(count, 'phase')}"
-    if trial.duration is None and plan.workload.is_replay:
-        return "whole capture"
-    if plan.workload.is_tpch:
-        return "power + throughput"
     if trial.duration is None:
-        return f"{trial.transactions:,} tx/client"
+        end = plan.workload.own_end
+        return f"{trial.transactions:,} tx/client" if end is None else end[0]
     warmup = f"{format_duration(trial.warmup)} + " if trial.warmup else ""
     return warmup + format_duration(trial.duration)

@@ -17,6 +17,7 @@ from typing import Any
 
 from pgdyno.errors import PlanError, Problem, UsageError
 from pgdyno.mounts import exists, expanded, is_file
+from pgdyno.plan.kinds import WORKLOAD_KINDS
 from pgdyno.plan.model import BUILTIN_SCRIPTS
 from pgdyno.plan.plan_document import Document, KeyPath, key_lines
 from pgdyno.plan.reading.plan_files import PlanFile, decode, find_plan, parse
@@ -212,7 +213,8 @@ def _scripts_from(data: dict[str, Any], folder: FilePath, to: FilePath) -> dict[
                 "scripts": [moved[each] if isinstance(each, str) else each for each in scripts]
             }
     if isinstance(data.get("workload"), dict):
-        named = {key: data["workload"].get(key) for key in _NAMING_FILES}
+        keys = {"captured"}.union(*(schema.naming_files for schema in WORKLOAD_KINDS.values()))
+        named = {key: data["workload"].get(key) for key in sorted(keys)}
         data["workload"] = data["workload"] | {
             key: os.path.relpath(folder / name, to)
             for key, name in named.items()
@@ -222,10 +224,6 @@ def _scripts_from(data: dict[str, Any], folder: FilePath, to: FilePath) -> dict[
     if isinstance(data.get("phase"), list):
         data["phase"] = [_mix_moved(phase, names) for phase in data["phase"]]
     return data
-
-
-_NAMING_FILES = ("lua", "replay", "captured")
-"""Keys of a workload that name one file or folder."""
 
 
 def _is_relative_to(folder: FilePath, name: str) -> bool:

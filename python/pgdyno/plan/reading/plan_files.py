@@ -13,8 +13,9 @@ from typing import Any
 from pgdyno.errors import PlanError, Problem, UsageError
 from pgdyno.mounts import expanded, is_folder, read_within
 from pgdyno.plan.plan_document import near
+from pgdyno.registry import WORKLOADS
 
-_CATALOGUE = "pgdyno.plans"
+_CATALOGUE = ("pgdyno.plans", *(kind.package for kind in WORKLOADS.values()))
 _LOOKED_AT_BYTES = 65_536
 _PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 _IN_PLAIN_WORDS = (
@@ -50,7 +51,7 @@ class PlanFile:
 def catalogue() -> list[CatalogueEntry]:
     """Returns the plans in the catalogue by name."""
     entries = []
-    for file in resources.files(_CATALOGUE).iterdir():
+    for file in (each for package in _CATALOGUE for each in resources.files(package).iterdir()):
         if file.name.endswith(".toml"):
             data = tomllib.loads(file.read_text(encoding="utf-8"))
             entries.append(CatalogueEntry(file.name.removesuffix(".toml"), data.get("description", "")))
@@ -64,9 +65,9 @@ def find_plan(source: str) -> PlanFile:
         return PlanFile(source, path.resolve(), read_within(path))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         if "/" not in source:
-            listed = resources.files(_CATALOGUE).joinpath(f"{source}.toml")
-            if listed.is_file():
-                return PlanFile(source, Path(str(listed)), listed.read_bytes())
+            for listed in (resources.files(package).joinpath(f"{source}.toml") for package in _CATALOGUE):
+                if listed.is_file():
+                    return PlanFile(source, Path(str(listed)), listed.read_bytes())
         if isinstance(error, IsADirectoryError):
             raise UsageError(f"{source} is a folder, not a plan", hint=_what_there_is(path)) from error
         raise UsageError(

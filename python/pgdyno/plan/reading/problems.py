@@ -8,20 +8,19 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from pgdyno.errors import InvalidValueError, Problem
-from pgdyno.plan.kinds import GENERATOR_KINDS, TARGET_KINDS, kinds_in_words, listed
-from pgdyno.plan.model import EventSpec, Hooks, PhaseSpec, Plan, ReplicaLoad, Reset, SearchSpec, TrialSpec, Workload
+from pgdyno.plan.kinds import GENERATOR_KINDS, TARGET_KINDS, WORKLOAD_KINDS, kinds_in_words, listed, workload_schema
+from pgdyno.plan.model import EventSpec, Hooks, PhaseSpec, Plan, ReplicaLoad, Reset, SearchSpec, TrialSpec
 from pgdyno.plan.optional_sections import ProbeSpec
 from pgdyno.plan.plan_document import Document, KeyPath, near
 from pgdyno.plan.sweeps.spec import GROUPS, PointSpec, Sweep
 from pgdyno.plan.targets import CloudSpec
 from pgdyno.records.price import PriceList
-from pgdyno.registry import KINDS
+from pgdyno.registry import KINDS, WORKLOADS
 from pgdyno.units import format_duration
 
 SECTIONS: dict[str, type[BaseModel]] = {
     **({"generator": next(iter(GENERATOR_KINDS.values()))} if GENERATOR_KINDS else {}),
     "cloud": CloudSpec,
-    "workload": Workload,
     "sweep": Sweep,
     "trial": TrialSpec,
     "phase": PhaseSpec,
@@ -71,7 +70,7 @@ def _translate(error: dict[str, Any], document: Document) -> Problem:
     if kind == "extra_forbidden":
         return _unknown_key(path, document)
     if kind == "missing":
-        if path == ("trial",) and document.at(("workload", "name")) == "tpch":
+        if path == ("trial",) and workload_schema(document.at(("workload",))).own_end is not None:
             return document.problem(path, "is missing", "such as [trial] with repeats = 3")
         examples = _OF_PRICES if path[0] == "price" else _EXAMPLES
         return document.problem(path, "is missing", examples.get(str(path[-1])))
@@ -97,6 +96,8 @@ def _path(loc: tuple[str | int, ...], kind: str, document: Document) -> KeyPath:
         if number == 3 and loc[0] == "target" and part in TARGET_KINDS:
             # the tag of a target's kind; "dsn" is also a key
             continue
+        if number == 2 and loc[0] == "workload" and part in WORKLOADS:
+            continue
         in_table = isinstance(node, dict) and part in node
         in_list = isinstance(node, list) and isinstance(part, int) and part < len(node)
         if in_table or in_list:
@@ -113,13 +114,18 @@ def _path(loc: tuple[str | int, ...], kind: str, document: Document) -> KeyPath:
 def _unknown_key(path: KeyPath, document: Document) -> Problem:
     key, table = str(path[-1]), path[:-1]
     known = _known_keys(table, document)
-    elsewhere = [name for name, model in SECTIONS.items() if key in _keys(model) and (name,) != table]
+    loads = [kind for kind, model in WORKLOAD_KINDS.items() if key in model.model_fields]
+    elsewhere = ["workload"] if loads else []
+    elsewhere += [name for name, model in SECTIONS.items() if key in _keys(model) and (name,) != table]
     kinds = [name for name, model in TARGET_KINDS.items() if key in model.model_fields]
     meant = near(key, known)
     # [trials] is not the number trials of [search]
     is_section = meant in SECTIONS and isinstance(document.at(path), dict)
     if table[:1] == ("target",) and len(table) == 2 and kinds:
         hint = f'{key} belongs to kind = "{kinds[0]}"'
+    elif table == ("workload",) and loads:
+        chosen = (name if value is None else f'{name} = "{value}"' for name, value in WORKLOADS[loads[0]].keys.items())
+        hint = f"{key} belongs to {' or '.join(chosen)}"
     elif elsewhere and not is_section:
         hint = f"{key} belongs in [{elsewhere[0]}]"
     elif meant is not None:
@@ -148,6 +154,8 @@ def _known_keys(table: KeyPath, document: Document) -> list[str]:
         model = _table(TARGET_KINDS[str(document.at((*table[:2], "kind")))], str(table[2]))
     elif table[0] == "target":
         model = TARGET_KINDS[str(document.at((*table, "kind")))]
+    elif table == ("workload",):
+        model = workload_schema(document.at(table))
     elif table[:2] == ("sweep", "points"):
         model = PointSpec
     else:

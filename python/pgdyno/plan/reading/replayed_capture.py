@@ -1,20 +1,16 @@
-"""What a plan takes from the capture that it replays: its clients, its rate, and the length of a trial."""
+"""Reads captures that plans replay, or compare their load with."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from pgdyno.errors import InvalidValueError, Problem
 from pgdyno.mounts import is_folder
 from pgdyno.plan.plan_document import Document
-from pgdyno.plan.values import pace as checked_pace
-from pgdyno.units import format_duration, parse_duration_s
 
 if TYPE_CHECKING:
     from pgdyno.records.capture import Capture
@@ -25,7 +21,6 @@ _PARQUET = b"PAR1"
 """The first and the last bytes of a Parquet file."""
 _AGAIN = "write it again with pgdyno capture"
 _MAY_READ = "check its permissions"
-ITS_OWN = "remove it: it comes from the capture"
 TOLERANCE_S = 0.001
 """A duration of the plan that is shorter by less is that of the whole capture."""
 
@@ -90,71 +85,11 @@ def full_length_s(capture: Capture, pace: float | str) -> float | None:
     return None if isinstance(pace, str) else capture.span_us / 1e6 / pace
 
 
-def with_capture(document: Document, folder: Path) -> tuple[Document, Sequence[Problem]]:
-    """Fills in what `document` leaves to its capture; `workload.replay` is relative to `folder`.
-
-    Also returns what is wrong with the capture, and the keys that differ from it.
-    """
-    workload = document.at(("workload",))
-    path = ("workload", "replay")
-    if not isinstance(workload, dict) or not isinstance(workload.get("replay"), str):
-        return document, _unreadable(document, folder)
-    pace = _pace(workload.get("pace", 1))
+def check_captured(document: Document, folder: Path) -> Iterator[Problem]:
+    """Yields what is wrong with the capture.json that `document` compares with, whose path is relative to `folder`."""
+    named = document.at(("workload", "captured"))
     try:
-        capture = read_replayed(folder / workload["replay"])
+        if isinstance(named, str):
+            read_captured(folder / named)
     except InvalidValueError as error:
-        # what it would fill in is not missing, too
-        return _filled(document, 1, 1.0, None), [document.problem(path, error.message, error.hint)]
-    length_s = full_length_s(capture, pace)
-    problems = []
-    clients, most = document.at(("sweep", "clients")), capture.most_sessions
-    if clients not in (None, most, [most]):
-        message = f"a replay has as many clients as the capture had sessions at its busiest moment, {most}"
-        problems.append(document.problem(("sweep", "clients"), message, ITS_OWN))
-    duration_s = _duration_s(document.at(("trial", "duration")))
-    if duration_s is not None and length_s is not None and duration_s > length_s + TOLERANCE_S:
-        message = f"is longer than the capture at this pace, {format_duration(length_s)}"
-        problems.append(document.problem(("trial", "duration"), message, "remove it, or make it shorter"))
-    rate = None if length_s is None or not capture.transactions else capture.transactions / length_s
-    return _filled(document, most, length_s, rate), problems
-
-
-def _unreadable(document: Document, folder: Path) -> Sequence[Problem]:
-    path = ("workload", "captured")
-    named = document.at(path)
-    if not isinstance(named, str):
-        return []
-    try:
-        read_captured(folder / named)
-    except InvalidValueError as error:
-        return [document.problem(path, error.message, error.hint)]
-    return []
-
-
-def _pace(given: object) -> float | str:
-    try:
-        found = checked_pace(given)
-    except InvalidValueError:
-        return 1.0  # the schema reports it
-    return found if isinstance(found, (float, str)) else 1.0
-
-
-def _duration_s(given: object) -> float | None:
-    try:
-        return parse_duration_s(given) if isinstance(given, str) else None
-    except InvalidValueError:
-        return None  # the schema reports it
-
-
-def _filled(document: Document, clients: int, length_s: float | None, rate: float | None) -> Document:
-    data: dict[str, Any] = copy.deepcopy(dict(document.data))
-    sweep, trial = data.setdefault("sweep", {}), data.setdefault("trial", {})
-    if isinstance(sweep, dict):
-        sweep.setdefault("clients", [clients])
-        if rate is not None:
-            # the captured times make it an open loop: reports compare latencies, not throughput
-            sweep.setdefault("rate", [float(f"{rate:.4g}")])
-    is_limited = isinstance(trial, dict) and bool({"duration", "transactions"} & trial.keys())
-    if isinstance(trial, dict) and length_s is not None and not is_limited and not data.get("phase"):
-        trial["duration"] = f"{max(length_s, TOLERANCE_S):.6f}s"
-    return replace(document, data=data)
+        yield document.problem(("workload", "captured"), error.message, error.hint)

@@ -233,21 +233,11 @@ _PLAIN = ({"type": "string"}, {"type": "number"}, {"type": "boolean"})
 
 _whole_item, _rate_item = _number_item(_whole_number), _number_item(_rate)
 _AXIS = (Field(min_length=1), AfterValidator(_flat), BeforeValidator(_listed))
-WholeItems = Annotated[
-    list[Annotated[int | str, PlainValidator(_whole_item)]],
-    *_AXIS,
-    _items_schema(_WHOLE, _TEXT),
-]
-RateItems = Annotated[
-    list[Annotated[float | str, PlainValidator(_rate_item)]],
-    *_AXIS,
-    _items_schema(_POSITIVE, _TEXT),
-]
+WholeItems = Annotated[list[Annotated[int | str, PlainValidator(_whole_item)]], *_AXIS, _items_schema(_WHOLE, _TEXT)]
+RateItems = Annotated[list[Annotated[float | str, PlainValidator(_rate_item)]], *_AXIS, _items_schema(_POSITIVE, _TEXT)]
 TextItems = Annotated[list[Annotated[str, PlainValidator(_text_item)]], *_AXIS, _items_schema(*_PLAIN)]
 Protocols = Annotated[
-    list[Protocol],
-    Field(min_length=1),
-    BeforeValidator(_listed, json_schema_input_type=Protocol | list[Protocol]),
+    list[Protocol], Field(min_length=1), BeforeValidator(_listed, json_schema_input_type=Protocol | list[Protocol])
 ]
 OneWhole = Annotated[int | str, PlainValidator(_one(_whole_item)), WithJsonSchema({"anyOf": [_WHOLE, _TEXT]})]
 OneRate = Annotated[float | str, PlainValidator(_one(_rate_item)), WithJsonSchema({"anyOf": [_POSITIVE, _TEXT]})]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pgdyno.errors import UsageError
 from pgdyno.messages import Message
 from pgdyno.plan.checks.question import FEWEST_TRIALS, compares_arms
-from pgdyno.plan.model import HUNDREDTHS, Plan, Workload
+from pgdyno.plan.model import Plan
 from pgdyno.plan.sweeps.points import is_computed
 from pgdyno.plan.sweeps.spec import GROUPS, PointSpec, Sweep
 from pgdyno.plan.time_budget.budget_reductions import fit_settings, fit_wal, thin
@@ -176,7 +176,7 @@ def _with_scales(plan: Plan, most: int) -> Plan:
             for spec in sweep.points
         ]
         sweep = sweep.model_copy(update={"points": specs})
-    workload = _sized(plan.workload, shrunk(plan.workload.size))
+    workload = plan.workload.resize(shrunk(plan.workload.size))
     smaller = plan.model_copy(update={"sweep": sweep, "workload": workload})
     planned = [point.model_copy(update={"scale": shrunk(point.scale or plan.workload.size)}) for point in plan.points()]
     space = smaller.space()
@@ -185,12 +185,6 @@ def _with_scales(plan: Plan, most: int) -> Plan:
         distinct = {point.model_dump_json(): point for point in planned}
         return _with_points(plan.model_copy(update={"workload": workload}), list(distinct.values()))
     return smaller
-
-
-def _sized(workload: Workload, size: int) -> Workload:
-    if workload.is_tpch:
-        return workload.model_copy(update={"scale": size, "scale_factor": size / HUNDREDTHS})
-    return workload.model_copy(update={"table_size" if workload.dataset == "sbtest" else "scale": size})
 
 
 # ---- time ----
@@ -274,7 +268,7 @@ def _with_duration(plan: Plan, points: Sequence[Point], repeats: int, room: Room
 
 
 def _is_whole(plan: Plan) -> bool:
-    return bool(plan.phase or plan.event) or plan.workload.is_tpch
+    return bool(plan.phase or plan.event) or plan.workload.runs_once
 
 
 def _rounded(seconds: float) -> float:
@@ -354,7 +348,7 @@ def _about_search(plan: Plan) -> list[Message]:
 
 def _differences(asked: Plan, got: Plan) -> Iterator[Message]:
     before, after = asked.trial, got.trial
-    if after.duration != before.duration and before.duration is None and asked.workload.is_replay:
+    if after.duration != before.duration and before.duration is None and asked.workload.own_end is not None:
         yield Message(
             "replay-shortened",
             "a replay ends after {now}, even if that is before the end of the capture",
@@ -401,19 +395,5 @@ def _differences(asked: Plan, got: Plan) -> Iterator[Message]:
             was=points[0],
         )
     scales = max(_scales(asked)), max(_scales(got))
-    if scales[0] != scales[1] and asked.workload.is_tpch:
-        yield Message(
-            "scale-factor-reduced",
-            "the scale factor is {now:g} ({size}) instead of {was:g}",
-            now=scales[1] / HUNDREDTHS,
-            size=format_size(dataset_bytes(got, scales[1])),
-            was=scales[0] / HUNDREDTHS,
-        )
-    elif scales[0] != scales[1]:
-        yield Message(
-            "scale-reduced",
-            "the largest scale is {now:,} ({size}) instead of {was:,}",
-            now=scales[1],
-            size=format_size(dataset_bytes(got, scales[1])),
-            was=scales[0],
-        )
+    if scales[0] != scales[1]:
+        yield asked.workload.tell_size(scales[1], scales[0], format_size(dataset_bytes(got, scales[1])))

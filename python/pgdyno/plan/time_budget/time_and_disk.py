@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from pgdyno.plan.kinds import DATASETS
 from pgdyno.plan.model import Plan, SearchSpec
 from pgdyno.plan.optional_sections import share_of
 from pgdyno.plan.workload import trial_s
@@ -92,17 +93,6 @@ def _steps(search: SearchSpec, arm: Sequence[Point]) -> int:
 
 BYTES_A_SCALE = 15_000_000
 """Tables and indexes of pgbench per unit of scale."""
-BYTES_A_ROW_OF_SBTEST = 260
-SCALES_OF_A_WAREHOUSE = 8
-"""The size of a TPC-C warehouse with the rows of one trial, in units of pgbench's scale."""
-SCALES_OF_A_HUNDREDTH = 1.2
-"""The size of a hundredth of tpch's scale factor, with its indexes, in units of pgbench's scale; measured in
-docs/design/tpch.md.
-"""
-QUERIES_S_A_HUNDREDTH = 0.3
-"""The power run of tpch, and each stream of its throughput run, for a hundredth of the scale factor; measured in
-docs/design/tpch.md.
-"""
 LOAD_S_A_SCALE = 0.12
 """COPY, vacuum and keys: about 850,000 rows per second. `load_rate` knows what this machine has reached."""
 READ_S_A_SCALE = 0.03
@@ -130,8 +120,8 @@ def needed_s(plan: Plan, points: Sequence[Point], load_s_a_scale: float = LOAD_S
 
 
 def estimated_s(plan: Plan, points: Sequence[Point], load_s_a_scale: float = LOAD_S_A_SCALE) -> float | None:
-    """Returns `needed_s`, with an estimate for trials of tpch, which end with their last query."""
-    if plan.workload.is_tpch:
+    """Returns `needed_s`, with an estimate for trials that end with their last query."""
+    if plan.workload.runs_once:
         return around_s(plan, points, load_s_a_scale) + trials_s(plan, points)
     return needed_s(plan, points, load_s_a_scale)
 
@@ -148,14 +138,14 @@ def least_settings_search_s(plan: Plan) -> float | None:
 
 def trials_s(plan: Plan, points: Sequence[Point]) -> float:
     """Returns the seconds of the load in all trials of `plan` at `points`; 0 if they have no limit."""
-    if plan.workload.is_tpch:
-        return len(plan.target) * plan.trial.most_repeats * sum(queries_s(plan, point) for point in points)
-    return trial_count(plan, points) * (trial_s(plan) or 0.0) / plan.at_once
+    each_s = sum(planned_s(plan, point) for point in visits(plan, points))
+    return len(plan.target) * plan.trial.most_repeats * each_s / plan.at_once
 
 
-def queries_s(plan: Plan, point: Point) -> float:
-    """Returns an estimate of the seconds of a trial of tpch at `point`."""
-    return QUERIES_S_A_HUNDREDTH * plan.workload.scale * (1 + point.planned_clients)
+def planned_s(plan: Plan, point: Point) -> float:
+    """Returns the seconds of the load in a trial at `point`, or an estimate; 0 if it has no limit."""
+    estimate_s = plan.workload.estimated_s(point.planned_clients)
+    return (trial_s(plan) or 0.0) if estimate_s is None else estimate_s
 
 
 def trial_count(plan: Plan, points: Sequence[Point]) -> int:
@@ -198,18 +188,8 @@ def _pgbench_scale(plan: Plan, scale: int) -> float:
 
 
 def pgbench_scale(dataset: str, scale: int, tables: int) -> float:
-    """Returns pgbench's scale for tables of the size of `dataset`; `tables` applies to sbtest."""
-    match dataset:
-        case "sbtest":
-            return tables * scale * BYTES_A_ROW_OF_SBTEST / BYTES_A_SCALE
-        case "tpcc":
-            return scale * SCALES_OF_A_WAREHOUSE
-        case "tpch":
-            return scale * SCALES_OF_A_HUNDREDTH
-        case "pgbench":
-            return scale
-        case _:
-            return 0.0
+    """Returns pgbench's scale for tables of the size of `dataset`; 0 for one that pgdyno does not load."""
+    return tables * scale * DATASETS[dataset].bytes_a_unit / BYTES_A_SCALE if dataset in DATASETS else 0.0
 
 
 def overhead_s(plan: Plan, point: Point, load_s_a_scale: float = LOAD_S_A_SCALE) -> float:

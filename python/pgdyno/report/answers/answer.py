@@ -41,7 +41,7 @@ from pgdyno.report.answers.rates import (
     unserved,
 )
 from pgdyno.report.answers.searches import cheapest_table, cheapest_text, settings_table, settings_text
-from pgdyno.report.answers.tpch_figures import figures_sentences
+from pgdyno.report.answers.workload_figures import all_figures
 from pgdyno.report.report_content import Digest, Extras
 from pgdyno.report.run_notes import search_lines
 from pgdyno.report.sections.comparison import settling
@@ -134,7 +134,7 @@ def _of_settings(found: SearchRecord) -> Answer:
 
 
 def _of_one_arm(of: Digest, extras: Extras, table: Table | None) -> Answer:
-    queries = figures_sentences(of)
+    queries = [line for each in all_figures() for line in each.answer(of)]
     if queries:
         return Answer(queries[0], Kind.QUERIES, tuple(queries[1:]))
     found = search_lines(of.manifest)
@@ -318,11 +318,7 @@ def _rates(of: Digest) -> list[dict[str, Any]]:
             "kept_up": has_kept_up(of, point),
             "latency_ns": None
             if point.latency is None
-            else {
-                "p50": point.latency.p50_ns,
-                "p99": point.latency.p99_ns,
-                "max": point.latency.max_ns,
-            },
+            else {"p50": point.latency.p50_ns, "p99": point.latency.p99_ns, "max": point.latency.max_ns},
         }
         for point in rated_points(of)
     ]

@@ -77,15 +77,14 @@ def plan_changes(of: Digest, kept: Sequence[KeptPlan], compared: ComparedArms) -
     Returns a change per statement and arm, at the point where it costs most.
     """
     trials = {trial.number: trial for trial in of.run.trials if trial.outcome is Outcome.FINISHED}
-    # parameters of tpch differ between runs, but its queries have numbers
-    is_tpch = of.manifest.scale_factor is not None
+    # parameters of queries that run once differ between runs, but the queries have numbers
     # by point and statement
     found: dict[tuple[Hashable, str], dict[Arm, _Statement]] = defaultdict(dict)
     for each in kept:
         for place in each.places:
             trial = trials.get(place[0])
             if trial is not None:
-                key = f"Q{place[2] + 1}" if is_tpch else each.text
+                key = f"Q{place[2] + 1}" if of.manifest.runs_once else each.text
                 arms = found[compared.point_of(trial), key]
                 statement = arms.setdefault(compared.arms[trial.number], _Statement())
                 statement.plans.append(each)

@@ -8,11 +8,12 @@ from pgdyno.analyse.summary import PointSummary
 from pgdyno.report import numbers
 from pgdyno.report.analysis import usl_words
 from pgdyno.report.answers.limits import limits_table
+from pgdyno.report.answers.workload_figures import trial_tables
 from pgdyno.report.charts.interval_bars import bar, sparkline
 from pgdyno.report.charts.page_figures import CONFIRMED
 from pgdyno.report.charts.palette import Look
 from pgdyno.report.report_content import Digest
-from pgdyno.report.report_tables import PERCENTILES, mark, parameter_cells, parameter_heading, sweep_table, tpcc_table
+from pgdyno.report.report_tables import PERCENTILES, mark, parameter_cells, parameter_heading
 from pgdyno.report.sections.draft import Draft
 from pgdyno.report.sections.environment import error_table
 from pgdyno.report.sections.key_figures import peaks_table
@@ -27,12 +28,12 @@ NARROWEST_BAR, WIDEST_BAR, SPARKLINE = 6, 24, 16
 
 def _blocks(draft: Draft) -> list[Block]:
     of, curves = draft.of, draft.curves
-    if not of.points or of.manifest.scale_factor is not None:
+    if not of.points or of.manifest.runs_once:
         return []
     blocks: list[Block] = [*draft.elsewhere(curves)]
     if draft.brief:
-        orders, limits = tpcc_table(of), limits_table(of, draft.extras.limits)
-        blocks += [points_table(of), *([orders] if orders is not None else [])]
+        limits = limits_table(of, draft.extras.limits)
+        blocks += [points_table(of), *(table for each, table in trial_tables(of) if not each.layout)]
         return blocks + ([] if limits is None else first_rows(limits))
     blocks += draft.elsewhere(draft.latency)
     if draft.latency is not None or (curves is not None and curves.name != CONFIRMED):
@@ -45,11 +46,9 @@ def _blocks(draft: Draft) -> list[Block]:
     if len(of.curves) > 1 and draft.said.table is None:
         blocks.append(peaks_table(of, draft.extras))
     blocks.append(points_table(of))
-    errors, orders = error_table(of), tpcc_table(of)
+    errors = error_table(of)
     blocks += [errors] if errors is not None else []
-    counted = orders or sweep_table(of)
-    if counted is not None:
-        blocks += [Heading("TPC-C" if orders else gettext("sysbench's figures")), counted]
+    blocks += [block for each, table in trial_tables(of) for block in (Heading(each.heading()), table)]
     if any(len(curve.points) > 1 for curve in of.curves):
         laws = [f"{of.named[series].name}: {usl_words(fit)}" for series, fit in draft.fits.items()]
         blocks.append(Folded(gettext("The scalability law"), [Items(laws)]))

@@ -205,8 +205,7 @@ def _blocks(draft: Draft) -> list[Block]:
     if draft.brief:
         return []
     if draft.spectrum is None and not draft.heats:
-        runs_once = draft.of.manifest.scale_factor is not None
-        return [] if runs_once else [Absence(gettext("Latency: no histograms."))]
+        return [] if draft.of.manifest.runs_once else [Absence(gettext("Latency: no histograms."))]
     blocks: list[Block] = []
     for figure, table in ((draft.spectrum, draft.spectrum_table), draft.loops or (None, None)):
         if figure is not None and table is not None:
@@ -221,9 +220,4 @@ def _blocks(draft: Draft) -> list[Block]:
     return [*blocks, *(block for figure, table in draft.heats for block in (figure, data_of_chart(table)))]
 
 
-SECTION = Section(
-    "spectrum-h",
-    title=lambda: gettext("Latency"),
-    link=lambda: gettext("Latency"),
-    blocks=_blocks,
-)
+SECTION = Section("spectrum-h", title=lambda: gettext("Latency"), link=lambda: gettext("Latency"), blocks=_blocks)

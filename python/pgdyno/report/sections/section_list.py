@@ -10,7 +10,7 @@ from markupsafe import Markup
 from pgdyno.report import sentences
 from pgdyno.report.answers.answer import shows_peak
 from pgdyno.report.answers.noise import noise_grade
-from pgdyno.report.answers.tpch_figures import MOST_COLUMNS, query_tables
+from pgdyno.report.answers.workload_figures import MOST_COLUMNS, point_tables
 from pgdyno.report.sections import (
     comparison,
     cost,
@@ -32,7 +32,7 @@ QUERIES = Section(
     "queries",
     title=lambda: gettext("Queries"),
     link=lambda: gettext("Queries"),
-    blocks=lambda draft: list(query_tables(draft.of, 1 if draft.brief else MOST_COLUMNS)),
+    blocks=lambda draft: list(point_tables(draft.of, 1 if draft.brief else MOST_COLUMNS)),
 )
 
 SECTIONS: tuple[Section, ...] = (

@@ -106,12 +106,7 @@ def attached_problems(known: Mapping[str, ServerSetting], *, restarts: bool) -> 
 
 
 def _problems(
-    name: str,
-    value: str | Sequence[str],
-    setting: ServerSetting | None,
-    memory_bytes: int | None,
-    *,
-    by_session: bool,
+    name: str, value: str | Sequence[str], setting: ServerSetting | None, memory_bytes: int | None, *, by_session: bool
 ) -> Iterator[SpaceProblem]:
     field, choice = f"search.over.{name}", read_choice(value)
     if setting is None:
@@ -164,9 +159,7 @@ def _of_span(
     if size is None:
         unit = f"in {setting.unit}" if setting.unit else "without a unit"
         yield SpaceProblem(
-            field,
-            f"{span.unit} is not the right unit: the server counts this setting {unit}",
-            f"write it {unit}",
+            field, f"{span.unit} is not the right unit: the server counts this setting {unit}", f"write it {unit}"
         )
         return
     low, high = span.low * size, span.high * size

@@ -131,7 +131,7 @@ def timeline_data(
         found = dips.get(trial.number, ())
         made = trial_data(of, trial, probe_samples.get(trial.number), found, steps, percentiles=percentiles)
         # a trial of tpch without samples of the probe has nothing to show
-        if made is not None and (of.manifest.scale_factor is None or trial.number in probe_samples):
+        if made is not None and (not of.manifest.runs_once or trial.number in probe_samples):
             trials.append(made.as_json())
     host = of.manifest.host
     return {
@@ -169,7 +169,7 @@ def trial_data(
         return None
     width = steps.width_s(trial)
     tps, low, p99 = _stepped(timeline, width)
-    if of.manifest.scale_factor is not None:
+    if of.manifest.runs_once:
         # a client of tpch runs one long transaction
         tps = low = p99 = [None] * len(tps)
     clients = numbers.clients(trial.point.clients)

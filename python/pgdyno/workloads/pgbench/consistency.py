@@ -8,16 +8,14 @@ the balances were before. Scripts from files may change anything, so pgdyno chec
 
 from __future__ import annotations
 
-import time
 from collections.abc import Set
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal
 
+from pgdyno.effect import BUILTIN_SCRIPTS
 from pgdyno.errors import TargetError
-from pgdyno.plan.model import BUILTIN_SCRIPTS
 from pgdyno.prepare.dataset import Dataset
-from pgdyno.records import Consistency
 from pgdyno.targets import Server
 from pgdyno.units import counted
 
@@ -27,8 +25,6 @@ PER_SCALE = {"pgbench_branches": 1, "pgbench_tellers": 10, "pgbench_accounts": 1
 """Rows of a pgbench dataset per unit of its scale."""
 BALANCES = ("accounts", "tellers", "branches", "history")
 """Tables with a balance."""
-QUIET_S = 10.0
-"""How long sessions of a trial may take to finish before the balances are read regardless."""
 
 _SUMS = """
     SELECT (SELECT count(*) FROM pgbench_accounts), (SELECT coalesce(sum(abalance), 0) FROM pgbench_accounts),
@@ -41,12 +37,6 @@ _COUNTS = """
     SELECT (SELECT count(*) FROM pgbench_tellers), (SELECT count(*) FROM pgbench_branches),
            (SELECT count(*) FROM pgbench_history)
 """
-_OTHERS = """
-    SELECT count(*) FROM pg_stat_activity
-    WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
-      AND state IS DISTINCT FROM 'idle'
-"""
-
 Scope = Literal["full", "counts", "none"]
 
 
@@ -125,17 +115,6 @@ def read_small_counts(server: Server) -> dict[str, int]:
     return dict(zip(("pgbench_tellers", "pgbench_branches", "pgbench_history"), row, strict=True))
 
 
-def wait_for_quiet(server: Server) -> None:
-    """Waits until other sessions in the workload's database are idle: one whose client has gone may still commit."""
-    end = time.monotonic() + QUIET_S
-    with server.connect() as connection:
-        while time.monotonic() < end:
-            row = connection.execute(_OTHERS).fetchone()
-            if row is not None and row[0] == 0:
-                return
-            time.sleep(0.02)
-
-
 def check_counts(dataset: Dataset, rows: dict[str, int]) -> list[str]:
     """Returns deviations of `rows`, by table, from the dataset's scale."""
     return [
@@ -170,37 +149,6 @@ def _expected_changes(changes: dict[str, int], rule: Rule) -> dict[str, int]:
             return {"accounts": history, "tellers": changes["branches"]}
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
-    record: Consistency
-    after: Balances | None
-    """The balances after the trial; None if they were not read completely."""
-
-
-def check_consistency(server: Server, dataset: Dataset, scope: Scope, rule: Rule, before: Balances | None) -> Checked:
-    """Checks the dataset after a trial that began with `before`. Raises TargetError, psycopg.Error."""
-    started = time.monotonic()
-    if scope == "none":
-        return Checked(Consistency(scope=scope, rule=rule.value, seconds=0.0, counts={}), None)
-    wait_for_quiet(server)
-    after: Balances | None = None
-    changes: dict[str, int] = {}
-    if scope == "full":
-        after = read_balances(server)
-        rows = after.rows
-    else:
-        rows = read_small_counts(server)
-    violations = check_counts(dataset, rows)
-    if after is not None and before is not None:
-        changes, broken = check_balances(before, after, rule)
-        violations += broken
-    seconds = round(time.monotonic() - started, 6)
-    record = Consistency(
-        scope=scope, rule=rule.value, seconds=seconds, counts=rows, changes=changes, violations=violations
-    )
-    return Checked(record, after)
-
-
 _SIZE = """
     SELECT coalesce(sum(pg_relation_size(c.oid)), 0)
     FROM pg_class c
@@ -209,34 +157,11 @@ _SIZE = """
 """
 
 
-@dataclass(slots=True)
-class DatasetCheck:
-    """Remembers the counted size of one dataset's accounts; each load needs a new instance."""
+def read_all_counts(server: Server, scope: Scope, expected: Balances | None) -> dict[str, int]:
+    """Returns the rows of all tables; if `scope` is full, compares the sums with `expected`.
 
-    _counted_bytes: int | None = None
-
-    def rows(self, server: Server, scope: Scope, expected: Balances | None, *, same_size: bool) -> dict[str, int]:
-        """Returns exact rows by table: of all tables the first time, later of all but the accounts.
-
-        The first call also reads the sums if `scope` is full, and compares them with `expected`. Later calls check only
-        the size of the accounts table. With `same_size` the table is an unchanged copy, and must have the size that it
-        had when it was counted; otherwise it must not be smaller, because pgbench's scripts never shrink it. Raises
-        TargetError, psycopg.Error.
-        """
-        size = _accounts_bytes(server)
-        if self._counted_bytes is None:
-            rows = _all_rows(server, scope, expected)
-            self._counted_bytes = size
-            return rows
-        if size < self._counted_bytes or (same_size and size != self._counted_bytes):
-            raise TargetError(
-                f"the dataset differs from the loaded one: pgbench_accounts has {size:,} bytes, not "
-                f"{self._counted_bytes:,}"
-            )
-        return read_small_counts(server)
-
-
-def _all_rows(server: Server, scope: Scope, expected: Balances | None) -> dict[str, int]:
+    Raises TargetError, psycopg.Error.
+    """
     if scope != "full":
         with server.connect() as connection:
             row = connection.execute("SELECT count(*) FROM pgbench_accounts").fetchone()
@@ -250,7 +175,7 @@ def _all_rows(server: Server, scope: Scope, expected: Balances | None) -> dict[s
     return balances.rows
 
 
-def _accounts_bytes(server: Server) -> int:
+def accounts_bytes(server: Server) -> int:
     with server.connect() as connection:
         row = connection.execute(_SIZE).fetchone()
     assert row is not None

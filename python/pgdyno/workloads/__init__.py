@@ -1,0 +1,1 @@
+"""The kinds of workloads, a package each. Only `pgdyno.registry` names them."""

@@ -1,0 +1,1 @@
+"""`lua` and `name`: sysbench's scripts and workloads."""

@@ -1,0 +1,1 @@
+"""SQL scripts in pgbench's language."""

@@ -1,0 +1,1 @@
+"""`name = "tpch"`: queries that are each measured by themselves, derived from TPC-H."""

@@ -1,0 +1,1 @@
+"""`replay`: the statements of a capture."""

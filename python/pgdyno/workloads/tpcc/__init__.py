@@ -1,0 +1,1 @@
+"""`name = "tpcc"`: derived from TPC-C."""
