@@ -174,7 +174,6 @@ class Kills:
         return None
 
     def tell(self, what: str, said: str) -> None:
-        """Prints to stderr without buffering."""
         print(f"--- {what}\n{said[-3000:]}", file=sys.stderr, flush=True)
 
 

@@ -52,7 +52,6 @@ class Counts:
 
     @classmethod
     def of(cls, event: Mapping[str, Any]) -> Counts:
-        """Reads the counts of an `end` event, or of a script in an event."""
         return cls(**{name: event[name] for name in cls.__slots__})
 
     def __add__(self, other: Counts) -> Counts:
@@ -60,7 +59,6 @@ class Counts:
 
 
 def total(counts: Iterable[Counts]) -> Counts:
-    """Returns the sum of all counts."""
     return sum(counts, Counts())
 
 
@@ -179,7 +177,6 @@ def percentile(values: Sequence[float], quantile: float) -> float:
 
 
 def merged(blobs: Iterable[str]) -> HdrHistogram:
-    """Returns the sum of the events' histograms."""
     whole = HdrHistogram(1, 3600 * 10**9, 3)
     for blob in blobs:
         whole.decode_and_add(blob.encode())

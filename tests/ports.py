@@ -24,7 +24,6 @@ def reserve_port(owner: object, address: str = LOOPBACK) -> int:
 
 @contextmanager
 def reserved_port() -> Iterator[int]:
-    """Reserves a TCP port of the loopback address until the block ends."""
     with _bound(LOOPBACK) as holder:
         yield holder.getsockname()[1]
 

@@ -6,6 +6,5 @@ T = TypeVar("T")
 
 
 def present(figure: T | None) -> T:
-    """Returns `figure`, and asserts that it is not None."""
     assert figure is not None
     return figure

@@ -48,7 +48,6 @@ class Bucket:
 
     @contextmanager
     def closed(self) -> Iterator[None]:
-        """Denies all access until the block ends."""
         self._asks_from("0")
         try:
             yield

@@ -31,7 +31,6 @@ class Credentials:
     _counts: Counter[str] = field(default_factory=Counter)
 
     def expire(self) -> None:
-        """Makes the newest key expire at once."""
         self.expired.add(self.now)
 
     def expire_at(self, action: str, nth: int = 1) -> None:

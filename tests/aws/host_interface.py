@@ -27,7 +27,6 @@ class Hosts:
         """Is called when the server has been removed."""
 
     def log(self) -> str:
-        """Returns the text of all servers' logs."""
         return ""
 
     def booted(self, machine: Machine) -> str:

@@ -79,11 +79,9 @@ class Snapshots:
             raise RefusedError("SnapshotQuotaExceeded", f"Cannot create more than {self.most} manual snapshots")
 
     def created(self, parameters: Answer, operation: str) -> None:
-        """Notes a new snapshot, which is not complete yet."""
         self._creating[parameters[BY_CREATE[operation].key]] = POLLS
 
     def complete_all(self) -> None:
-        """Completes all snapshots."""
         self._creating.clear()
 
     def described(self, found: Answer) -> None:

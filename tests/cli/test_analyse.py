@@ -25,7 +25,6 @@ subscription = [{ amount = 4200, per = "socket", count = 2 }]
 
 @pytest.fixture(scope="module")
 def stored_run(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The run that all tests of this file read."""
     return stored(tmp_path_factory.mktemp("runs"), {"pg17": 500.0, "pg18": 600.0}, repeats=2)
 
 

@@ -59,7 +59,6 @@ def stored(
 
 @pytest.fixture(scope="module")
 def versions(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The run that all tests of this file read."""
     return stored(tmp_path_factory.mktemp("runs"), {"pg17": 500.0, "pg18": 600.0})
 
 

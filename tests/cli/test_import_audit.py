@@ -129,7 +129,6 @@ def _job_store(path: Path) -> None:
 
 
 def _rates(run: Run, folder: Path, **columns: float) -> str:
-    """Import seven rows that have the given columns about their values; return the run."""
     name = "-".join(columns)
     rows = [",".join(["pg", "8", *(f"{value + 13 * at:g}" for value in columns.values())]) for at in range(7)]
     (folder / f"{name}.csv").write_text("\n".join([f"target,clients,{','.join(columns)}", *rows, ""]))

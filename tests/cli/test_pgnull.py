@@ -80,13 +80,11 @@ def null(tmp_path: Path) -> Iterator[Callable[..., Null]]:
 
 
 def processed(done: subprocess.CompletedProcess[str]) -> str:
-    """Returns the text after `actually processed: ` in the summary."""
     assert "actually processed: " in done.stdout, done.stderr
     return done.stdout.split("actually processed: ")[1].splitlines()[0]
 
 
 def end_event(file: Path) -> dict[str, Any]:
-    """The last event of a load."""
     event: dict[str, Any] = json.loads(file.read_text().splitlines()[-1])
     assert event["event"] == "end"
     return event

@@ -106,7 +106,6 @@ short_and_long = pytest.mark.parametrize("seconds", [pytest.param(0, id="short")
 
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401 - JSON of any shape
-    """Returns the paths of all values in `value`."""
     steps = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for name, below in steps:
         yield (*at, name)

@@ -56,7 +56,6 @@ class Booted:
     """The process of its metadata service."""
 
     def end(self) -> None:
-        """Kills the host without a shutdown."""
         for process in (self.process, self.telling):
             if process is not None:
                 process.kill()
@@ -68,7 +67,6 @@ class Booted:
 
     @property
     def init(self) -> int:
-        """The PID of its first process on this machine."""
         (child,) = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return int(child)
 
@@ -83,7 +81,6 @@ class Booted:
         return file.read_text() if file.exists() else ""
 
     def has_ended(self, within_s: float = 120) -> bool:
-        """Waits until the host is off."""
         try:
             self.process.wait(within_s)
         except subprocess.TimeoutExpired:

@@ -230,7 +230,6 @@ class LocalMirror:
         return sum(1 for asked, _ in self.requests if asked == path)
 
     def wait_for(self, path: str) -> None:
-        """Returns once that path was requested."""
         with self.seen:
             assert self.seen.wait_for(lambda: self.count(path) > 0, timeout=60), f"nobody asked for {path}"
 

@@ -32,7 +32,6 @@ class Hosts:
     sshds: list[Sshd] = field(default_factory=list)
 
     def sessions(self, load: LanHost | None = None) -> int:
-        """Returns the sessions of engines on `load`, or on all hosts."""
         where = f"AND client_addr = '{load.address}'" if load else ""
         name = "application_name LIKE 'pgdrive%'"
         return int(self.server.value(f"SELECT count(*) FROM pg_stat_activity WHERE {name} {where}"))

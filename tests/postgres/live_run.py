@@ -71,7 +71,6 @@ class LiveRun:
         return httpx2.post(f"{self.url}/ask", json={"what": what, "text": text}, headers=given, timeout=PATIENCE_S)
 
     def end(self) -> int:
-        """Waits until the run ends; returns its exit code."""
         return self.process.wait(PATIENCE_S)
 
 

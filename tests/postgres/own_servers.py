@@ -169,7 +169,6 @@ class OwnServer:
         )
 
     def value(self, query: str) -> Any:  # noqa: ANN401 - a column of any type
-        """Returns the first column of the first row."""
         with self.connect() as connection:
             row = connection.execute(query.encode()).fetchone()
         assert row is not None

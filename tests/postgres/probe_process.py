@@ -27,7 +27,6 @@ class Probe:
     """The output lines of a pgprobe, which are complete once it has ended."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        """Reads in a thread until `process` ends."""
         self.process = process
         self.lines: list[Line] = []
         self._reader = threading.Thread(target=self._read)
@@ -38,7 +37,6 @@ class Probe:
             self.lines.append(json.loads(line))
 
     def end(self) -> int:
-        """Waits until it has ended; returns the exit code."""
         code = self.process.wait(PATIENCE_S)
         self._reader.join(PATIENCE_S)
         return code
@@ -49,7 +47,6 @@ class Probe:
         ]
 
     def wait_for(self, event: str, source: str | None = None, number: int = 1) -> None:
-        """Returns once there are so many lines of the kind."""
         deadline = time.monotonic() + PATIENCE_S
         while len(self.of(event, source)) < number:
             assert self.process.poll() is None, self.lines[-3:]

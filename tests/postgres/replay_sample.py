@@ -67,18 +67,15 @@ class Replayed:
 
     @property
     def end(self) -> dict[str, Any]:
-        """The last event."""
         return self.events[-1]
 
     @property
     def replay(self) -> dict[str, Any]:
-        """What the last event says of the replay."""
         found: dict[str, Any] = self.end["replay"]
         return found
 
     @property
     def disagreements(self) -> dict[str, int]:
-        """The disagreements of each kind that there were."""
         return {kind: count for kind, count in self.replay["disagreements"].items() if count}
 
 

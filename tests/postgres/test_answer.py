@@ -54,7 +54,6 @@ CASES = {
 
 
 def paragraph(text: str) -> Sequence[str]:
-    """Returns the lines after the last empty one."""
     return text.rstrip("\n").rpartition("\n\n")[2].split("\n")
 
 

@@ -55,7 +55,6 @@ class Rented:
         return ec2(**own, **more)
 
     def generator(self, **more: str) -> str:
-        """A generator with the same account and port."""
         own = {"instance": f'"{HERE}"', "login": f'"{getpass.getuser()}"', "ssh_port": str(self.ssh_port)}
         return generator(**(own | more))
 

@@ -70,7 +70,6 @@ class Capturing:
     errors: Path
 
     def wait_copied(self, text: str) -> None:
-        """Returns once the copied log has `text`."""
         wait_until(lambda: any(text.encode() in path.read_bytes() for path in self.folder.glob(".log/*")))
 
     def ended(self, number: int | None = None) -> int:

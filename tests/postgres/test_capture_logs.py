@@ -103,7 +103,6 @@ def logging(installed: Installation, scratch: Path, request: pytest.FixtureReque
 
 
 def _captured(server: OwnServer, folder: Path, name: str) -> tuple[Capture, list[list[dict[str, Any]]]]:
-    """Returns the capture of a file of the log, and the rows of each session."""
     log, into = folder / name, folder / f"{name}.capture"
     shutil.copy(server.data / "log" / name, log)
     capture = capture_logs([log], into, Options(values=Values.KEPT))

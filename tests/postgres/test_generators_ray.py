@@ -220,7 +220,6 @@ AGAIN = "trial 1 runs again: generator 1 of 2 (load1) was lost: "
 
 
 def wait_for_load(server: Server) -> None:
-    """Waits until transactions of both clients run."""
     wait_until(lambda: sessions(server) == 2)
     before = transactions(server)
     wait_until(lambda: transactions(server) > before + 500)

@@ -23,7 +23,6 @@ Result = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def own(installed: Installation) -> Iterator[OwnServer]:
-    """A server with pgbench's tables for all tests of this file."""
     with running_server(installed, "") as server:
         run_program([PGDRIVE, "-i", "-q"], env=server.environment(), check=True)
         yield server

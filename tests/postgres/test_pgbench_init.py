@@ -388,7 +388,6 @@ def read_until(process: subprocess.Popen[str], text: str) -> None:
 
 
 def interrupt(process: subprocess.Popen[str], number: int = signal.SIGINT) -> str:
-    """Sends a signal; what was said after it."""
     process.send_signal(number)
     said = process.communicate(timeout=PATIENCE_S)[1]
     assert process.returncode == 128 + number, said

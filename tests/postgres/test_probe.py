@@ -168,7 +168,6 @@ def in_queue(look: dict[tuple[str, str | None], int]) -> int:
 
 
 def queue(probe: Probe) -> int:
-    """Returns the length of the queue in the last sample."""
     looks = probe.waits()
     return in_queue(looks[-1][1]) if looks else 0
 

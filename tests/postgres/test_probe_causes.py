@@ -44,7 +44,6 @@ def probe_arguments(server: Server) -> tuple[dict[str, str], list[str]]:
 
 
 def more(probe: Probe, source: str, number: int = 2) -> None:
-    """Waits until so many further samples are there."""
     probe.wait_for("sample", source, len(probe.of("sample", source)) + number)
 
 

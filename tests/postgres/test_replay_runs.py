@@ -107,7 +107,6 @@ def sessions_of(folder: Path) -> dict[int, list[tuple[Any, ...]]]:
 
 
 def captured(home: Home, tmp_path: Path, run: RunFolder, into: str) -> dict[int, list[tuple[Any, ...]]]:
-    """Capture the log of the run's only trial into the folder `into`."""
     (log,) = run.path.glob("trials/*/log/server.log")
     options = ("--prefix", PREFIX, "--database", "pgdyno", "--values", "kept")
     done = pgdyno(home, tmp_path, "capture", "--log", str(log), "--into", into, *options)

@@ -79,7 +79,6 @@ def run(environment: Environment, plan: Path) -> tuple[int, str, str]:
 
 
 def trials(folder: Path) -> list[TrialRecord]:
-    """Returns the trials of the last run."""
     newest = max(list_runs(folder / "pgdyno-runs"), key=lambda entry: entry.path.stat().st_mtime_ns)
     return RunFolder.open(newest.path).trials()
 

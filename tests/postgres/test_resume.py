@@ -85,7 +85,6 @@ def wait_for_no_engines(home: Home) -> None:
 
 
 def whole(folder: RunFolder) -> dict[str, tuple[int, bytes]]:
-    """Returns inode and content of each trial's record."""
     return {
         path.name: ((path / "trial.json").stat().st_ino, (path / "trial.json").read_bytes())
         for path in folder.trial_paths()

@@ -74,7 +74,6 @@ def test_pgdrive_draws_what_a_model_says(server: Server, tmp_path: Path) -> None
 
 @pytest.fixture(scope="module")
 def logging(home: Home) -> Iterator[Server]:
-    """A server with pgbench's tables that logs every statement."""
     spec = EmbeddedTarget(kind="embedded", version="18", settings={**FAST, "log_min_duration_statement": "0"})
     with open_target("logging", spec, home=home, progress=SilentProgress()) as server:
         drive(server, "-i", "-q", "-s", "1")

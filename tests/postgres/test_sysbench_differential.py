@@ -103,7 +103,6 @@ def sysbench(
 
 
 def fresh_tables(server: Server, tables: int) -> None:
-    """Every program begins with the same rows."""
     size = ("--tables", str(tables), "--table-size", str(TABLE_SIZE))
     pgdrive(server, "-i", "--dataset=sbtest", *size, "-q")
     with connect(server, DATABASE) as connection:

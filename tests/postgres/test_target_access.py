@@ -29,14 +29,12 @@ def as_server_user(home: Home) -> Iterator[None]:
 
 
 def refused(server: Server, home: Home, user: str = "postgres") -> str:
-    """Returns the error for another process of the server's user without a password."""
     with as_server_user(home), pytest.raises(psycopg.OperationalError) as caught:
         psycopg.connect(conninfo(server), passfile="/dev/null", user=user).close()
     return str(caught.value)
 
 
 def let_in(server: Server) -> bool:
-    """Tells whether this process may connect without a password."""
     with psycopg.connect(conninfo(server), passfile="/dev/null") as connection:
         return connection.execute("SELECT current_user").fetchone() == ("postgres",)
 

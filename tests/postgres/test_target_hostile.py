@@ -257,7 +257,6 @@ def wants_many_iterations(peer: Peer) -> None:
 
 
 def names() -> Callable[[], bytes]:
-    """Parameters, each of another name."""
     numbers = count()
     return lambda: b"".join(parameter(f"name{next(numbers)}") for _ in range(1000))
 

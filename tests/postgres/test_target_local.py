@@ -20,7 +20,6 @@ def script(path: Path, text: str, mode: int = 0o755) -> Path:
 
 
 def programs(folder: Path, initdb: str = "17.2", postgres: str = "17.2") -> Path:
-    """A folder of programs that know their version only."""
     script(folder / "initdb", f'echo "initdb (PostgreSQL) {initdb}"')
     script(folder / "postgres", f'echo "postgres (PostgreSQL) {postgres}"')
     return folder

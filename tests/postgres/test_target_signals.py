@@ -66,7 +66,6 @@ class Holder:
     process: subprocess.Popen[str]
 
     def wait_for(self, beginning: str) -> str:
-        """Reads until a line begins with the text, and returns the rest of that line."""
         for line in present(self.process.stdout):
             if line.startswith(beginning):
                 return line.removeprefix(beginning)
@@ -77,7 +76,6 @@ class Holder:
         return facts
 
     def kill(self) -> None:
-        """Kills the process without a chance to clean up."""
         self.process.kill()
         self.process.wait()
 

@@ -120,8 +120,6 @@ OnSmallDisk = Callable[..., list[str]]
 
 @pytest.fixture
 def on_small_disk(child_environment: dict[str, str]) -> OnSmallDisk:
-    """Runs programs on a small disk; further arguments are variables of their environment."""
-
     def run(folder: Path, kib: int, program: str, *arguments: str, **environ: str) -> list[str]:
         return run_on_small_disk(folder, kib, program, arguments, {**child_environment, **environ})
 

@@ -51,7 +51,6 @@ def place(server: Server) -> Iterator[Place]:
 
 @pytest.fixture(scope="module")
 def duck(loaded: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The same rows in DuckDB."""
     with duckdb.connect() as connection:
         copy_to(connection, loaded, tmp_path_factory.mktemp("tpch") / "rows.csv")
         yield connection
@@ -156,7 +155,6 @@ def as_printed(cell: str, answer: str) -> bool:
 
 
 def run(place: Place, *args: str) -> tuple[int, dict[str, Any], str]:
-    """Runs the load; returns the exit code, the last event, and standard error."""
     done = run_program([PGDRIVE, "--workload=tpch", "--events=-", *args], env=place.environment)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     return done.returncode, lines[-1] if lines else {}, done.stderr

@@ -188,7 +188,6 @@ class TlsServer:
         return row[0]
 
     def wait_for(self, query: str) -> None:
-        """Returns once the query returns true."""
         self._wait(lambda: self.value(query))
 
     def stop(self) -> None:

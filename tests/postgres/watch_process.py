@@ -25,7 +25,6 @@ BIN = Path(sys.executable).parent
 
 
 def clean(environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns the process's environment with libpq's variables from `environment` only."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("PG") or "PGDYNO" in name}
     return {**ours, "TERM": "xterm-256color", **environment}
 
@@ -56,7 +55,6 @@ class Objects:
     """The objects that `pgdyno watch --json` prints."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
-        """Reads in a thread until `process` ends."""
         self.process = process
         self.seen: list[dict[str, Any]] = []
         self._reader = threading.Thread(target=self._read)
@@ -125,7 +123,6 @@ class Terminal:
         self.written = ""
 
     def wait_for(self, pattern: str) -> None:
-        """Returns once text written after this call matches."""
         deadline = time.monotonic() + PATIENCE_S
         at = len(self.written)
         while not re.search(pattern, self.written[at:]):
@@ -171,7 +168,6 @@ class Terminal:
 
 @contextmanager
 def terminal(environment: Mapping[str, str], size: tuple[int, int], *args: str) -> Iterator[Terminal]:
-    """Runs `pgdyno watch` on a terminal until the block ends."""
     shown = Terminal(environment, size, *args)
     try:
         yield shown

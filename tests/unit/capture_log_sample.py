@@ -132,7 +132,6 @@ class Captured:
 
     @property
     def left_out(self) -> Mapping[str, tuple[int, str]]:
-        """Count and line of each reason."""
         return {each.reason: (each.count, (each.first or "").rpartition(":")[2]) for each in self.capture.left_out}
 
 

@@ -59,7 +59,6 @@ class _Runs:
         self.made.append(run)
 
     def plan_workload(self, changes: dict[str, object]) -> None:
-        """Changes the workload of the last run's plan."""
         made = self.made[-1]
         plan = {**made.manifest.plan, "workload": {**made.manifest.plan["workload"], **changes}}
         self.made[-1] = replace(made, manifest=made.manifest.model_copy(update={"plan": plan}))

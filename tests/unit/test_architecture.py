@@ -98,7 +98,6 @@ def import_nodes(file: Path) -> tuple[ast.Import | ast.ImportFrom, ...]:
 
 
 def packages() -> list[str]:
-    """The packages of pgdyno, and its modules that are in none."""
     return sorted({path.relative_to(ROOT).parts[0].removesuffix(".py") for path in ROOT.rglob("*.py")})
 
 

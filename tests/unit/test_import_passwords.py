@@ -164,7 +164,6 @@ def test_of_a_connection_string_what_changes_the_load_is_an_option(text: str, op
 
 
 def all_of(run: RunData) -> str:
-    """Everything that the run folder stores as text, names included."""
     folder = run.folder.path
     kept = [str(path.relative_to(folder)) for path in folder.rglob("*")]
     kept += [path.read_text() for path in folder.rglob("*") if path.suffix in (".json", ".jsonl", ".txt", ".log")]

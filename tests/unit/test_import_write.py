@@ -334,7 +334,6 @@ def test_a_file_without_outputs_is_refused(tmp_path: Path) -> None:
 
 
 def transaction_log(path: Path, client: int, latencies: list[int], *, start_us: int = 1_700_000_000_250_000) -> None:
-    """A log of one client that sends one transaction after the other."""
     at, lines = start_us, []
     for number, latency in enumerate(latencies):
         at += latency

@@ -41,7 +41,6 @@ def plan(tmp_path: Path) -> Path:
 
 
 def warned(plan: str | Path, *overrides: str) -> list[tuple[str, str, str]]:
-    """Field, message and remedy of each warning."""
     return [(each.path, each.message, each.hint or "") for each in load_plan(plan, overrides).warnings]
 
 

@@ -32,6 +32,7 @@ def placeholders(text: str) -> list[str]:
     return sorted(re.findall(r"\{[^}]*\}", text))
 
 
+@cache
 def po(language: Language) -> Catalog:
     return translations.read(translations.LANGUAGES / language / "LC_MESSAGES" / "pgdyno.po")
 

@@ -249,7 +249,6 @@ def test_completes_plans_of_the_catalogue_and_files(tmp_path: Path, monkeypatch:
 
 
 def runs_named() -> list[tuple[str, Any]]:
-    """Returns every argument and option that names a run, with its command."""
     names = ("RUN", "OTHER", "BASELINE", "CANDIDATE")
     found = [(" ".join(words), command.params) for words, command in commands(typer.main.get_command(app), ())]
     return [(command, each) for command, parameters in found for each in parameters if each.metavar in names]
