@@ -54,7 +54,12 @@ def test_what_the_slower_arm_has_more_of_is_shown_whichever_arm_is_the_base(base
 
 @pytest.mark.parametrize(
     ("source", "metric", "each"),
-    [("database", "blocks_read", 3), ("wal_position", "inserted", 500), ("database", "rows_returned", 900)],
+    [
+        ("database", "blocks_read", 3),
+        ("wal_position", "inserted", 500),
+        ("database", "rows_returned", 900),
+        ("locks", "fastpath_exceeded", 3),
+    ],
 )
 def test_each_counter_is_compared_per_transaction(source: str, metric: str, each: float) -> None:
     run = slower(own())

@@ -62,6 +62,7 @@ _COSTS: Mapping[object, _Cost] = {
         name: _Cost(Message("waits", "waits ({kind})", kind=name), 5e-6, _time)
         for name in ("Lock", "LWLock", "I/O", "WAL", "other")
     },
+    ("locks", "fastpath_exceeded"): _Cost(Message("shared-lock-table", "locks in the shared lock table"), 0.1, _count),
     ("wal_position", "inserted"): _Cost(Message("wal-written", "WAL"), 64, _size),
     ("database", "rows_returned"): _Cost(Message("rows-scanned", "rows scanned"), 10, _count),
     _CPU: _Cost(Message("server-cpu", "CPU time of the server"), 5e-6, _time),

@@ -84,6 +84,7 @@ ASKED_AMOUNTS: Sequence[Metric] = (
     ("tables", "autoanalyzes"), ("vacuum", "blocks"),
     ("database", "blocks_read"), ("database", "blocks_hit"), ("paging", "read"),
     ("database", "temp"), ("database", "rows_returned"), ("wal_position", "inserted"),
+    ("locks", "fastpath_exceeded"),
 )  # fmt: skip
 """Counters of the probe that rules use, over the measured part of each trial: one query reads all of them."""
 
