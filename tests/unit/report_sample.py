@@ -27,10 +27,9 @@ from pgdyno.records import (
     TrialRecord,
 )
 from pgdyno.report.export import markdown_of
-from pgdyno.report.html import render_content
+from pgdyno.report.html import render_page
 from pgdyno.report.report_content import NO_EXTRAS, Extras, digest
 from pgdyno.report.sections.draft import Draft
-from pgdyno.report.sections.section_list import report_content
 from pgdyno.store.seconds import MEASURE, WARM_UP, Seconds
 from pgdyno.store.trial_tables import TOTAL, HistogramRow, IntervalRow, StatementRow
 from tests.unit.store_sample import seconds_of_rows
@@ -364,4 +363,4 @@ def to_markdown(run: RunSource) -> str:
 
 def render_html(run: RunSource, location: str, extras: Extras | None = None) -> str:
     """Returns the HTML report of `run`; `location` is the path that it prints for the run folder."""
-    return render_content(report_content(Draft(digest(run), extras or Extras(), location)))
+    return render_page(Draft(digest(run), extras or Extras(), location))

@@ -15,7 +15,7 @@ from pgdyno.report.numbers import NOTHING
 from pgdyno.report.report_content import Extras, digest
 from pgdyno.report.sections.draft import Draft
 from pgdyno.report.sections.likeness import load_lines, own_loads, waits_table
-from pgdyno.report.sections.section_list import report_content
+from pgdyno.report.sections.section_list import filled_sections
 from pgdyno.report.table import Table
 from pgdyno.report.terminal.run_report import all_lines
 from pgdyno.report.terminal.summary_file import Layout
@@ -79,16 +79,15 @@ SEEN = {
 
 def test_the_load_is_the_first_section_and_has_its_tables() -> None:
     run = sample()
-    content = report_content(Draft(digest(run), Extras(limits=SEEN), "/runs/a"))
-    load = content.sections[0]
-    assert load.section.id == "load"
-    texts = [block for block in load.blocks if isinstance(block, str)]
+    section, blocks = next(iter(filled_sections(Draft(digest(run), Extras(limits=SEEN), "/runs/a")).items()))
+    assert section.id == "load"
+    texts = [block for block in blocks if isinstance(block, str)]
     assert texts[0] == (
         "pg15: The load is like the capture: each of its 4 classes of statements has the same share. All 5 statements "
         "had the result that was captured, as far as the capture knows it. 99.5 % of the statements began within 1 ms "
         "of their time, and 99 % within 0.900 ms."
     )
-    classes, waits = [each for each in load.blocks if isinstance(each, Table)]
+    classes, waits = [each for each in blocks if isinstance(each, Table)]
     assert classes.headings[:4] == ("statement", "captured: share, %", "pg15: share, %", "pg18: share, %")
     assert classes.rows[0][:4] == ("SELECT a FROM t WHERE b = $1", "40.00", "40.00", "40.00")
     assert waits.rows == (

@@ -7,6 +7,7 @@ import io
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from itertools import chain
 from typing import Any
 
 from rich.cells import cell_len
@@ -25,7 +26,8 @@ from pgdyno.report.report_content import Digest, Extras, notes
 from pgdyno.report.report_tables import peak_statements
 from pgdyno.report.sections.draft import Draft
 from pgdyno.report.sections.section import Block, Code, Facts, Heading, Items, Paragraph, Reasons, plain
-from pgdyno.report.sections.section_list import report_content
+from pgdyno.report.sections.section_list import filled_sections
+from pgdyno.report.sentences import conditions
 from pgdyno.report.table import UNSEEN, Table, look_of
 from pgdyno.report.terminal.text_drawing import set_cell, wrapped
 from pgdyno.report.translation import gettext, sentence
@@ -195,13 +197,13 @@ def _point(point: PointSummary) -> dict[str, Any]:
 
 def markdown_of(of: Digest, extras: Extras) -> str:
     """Return the report as Markdown, the answer first."""
-    content = report_content(Draft(of, extras, brief=True))
-    said = content.draft.said
+    draft = Draft(of, extras, brief=True)
+    said = draft.said
     text = escaped(said.text)
     claim = f"**{gettext('NOT VALID:')}** ~~{text}~~" if said.invalid else f"**{text}**"
     head: list[Block] = [*map(sentence, said.details), *([said.table] if said.table is not None else [])]
-    blocks = [*head, content.conditions, Items(content.key_lines()), *content.blocks()]
-    parts = [wrapped(claim, COLUMNS), *map(_markdown, blocks)]
+    head += [conditions(of), Items(draft.key_lines())]
+    parts = [wrapped(claim, COLUMNS), *map(_markdown, chain(head, *filled_sections(draft).values()))]
     return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
 
 

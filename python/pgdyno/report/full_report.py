@@ -46,7 +46,6 @@ from pgdyno.report.sections.likeness import own_loads
 from pgdyno.report.sections.over_seconds.cloud_metrics import rented_count
 from pgdyno.report.sections.over_seconds.dips import MOST_DIPS, costliest
 from pgdyno.report.sections.over_seconds.timelines import Steps, TrialSteps, trial_data
-from pgdyno.report.sections.section_list import Content, report_content
 from pgdyno.report.several_runs import (
     Together,
     arms_between,
@@ -99,15 +98,15 @@ class WholeReport:
 
     of: Digest
     extras: Extras
-    content: Content
+    draft: Draft
     language: Language
 
     def html(self) -> str:
         # templates are loaded where a page is wanted: a run in the terminal needs none
-        from pgdyno.report.html import render_content
+        from pgdyno.report.html import render_page
 
         with without_collector(), use_language(self.language, queries=counts_queries(self.of.run.trials)):
-            return visible(render_content(self.content))
+            return visible(render_page(self.draft))
 
     def markdown(self) -> str:
         with use_language(self.language, queries=counts_queries(self.of.run.trials)):
@@ -122,7 +121,7 @@ def whole_report(
     with without_collector(), use_language(language, queries=counts_queries(trials)):
         of, extras = everything(runs, prices)
         location = ", ".join(run.folder.location for run in runs)
-        return WholeReport(of, extras, report_content(Draft(of, extras, location)), language)
+        return WholeReport(of, extras, Draft(of, extras, location), language)
 
 
 def report_html(runs: Sequence[RunData]) -> str:
@@ -366,12 +365,9 @@ def _arms(of: Digest, runs: Sequence[RunData]) -> dict[Series, str]:
 def probe_samples_of(runs: Sequence[RunData], steps: Steps, seen: Collection[int]) -> dict[int, ProbeSamples]:
     """Return the probe's samples of the trials of `seen`, in steps. Raises StoreError."""
     found: dict[int, ProbeSamples] = {}
-    first = 1
-    for run in runs:
-        numbers = {trial.number: first + at for at, trial in enumerate(run.trials)}
-        if len(runs) == 1:
-            numbers = {number: number for number in numbers}
-        own = {trial.number: trial for trial in run.trials if trial.is_seen and numbers[trial.number] in seen}
+    shown = {place: number for number, place in _own_numbers(runs).items()}
+    for at, run in enumerate(runs):
+        own = {trial.number: trial for trial in run.trials if trial.is_seen and shown[at, trial.number] in seen}
         widths = {number: steps.width_s(trial) for number, trial in own.items()}
         widths_us = {number: round(width * 1e6) for number, width in widths.items()}
         series: dict[int, list[SeriesStep]] = {number: [] for number in own}
@@ -382,10 +378,9 @@ def probe_samples_of(runs: Sequence[RunData], steps: Steps, seen: Collection[int
             waits[wait.trial].append(wait)
         reported = cloud_series(run, widths_us)
         found |= {
-            numbers[number]: ProbeSamples(widths[number], series[number], waits[number], *reported[number])
+            shown[at, number]: ProbeSamples(widths[number], series[number], waits[number], *reported[number])
             for number in own
         }
-        first += len(run.trials)
     return found
 
 

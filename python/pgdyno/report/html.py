@@ -17,7 +17,9 @@ from markupsafe import Markup, escape
 
 from pgdyno.report.charts import palette
 from pgdyno.report.charts.palette import Theme
-from pgdyno.report.sections.section_list import Content
+from pgdyno.report.sections.draft import Draft
+from pgdyno.report.sections.section_list import filled_sections
+from pgdyno.report.sentences import conditions
 from pgdyno.report.translation import Language, capital, current_language, gettext, ngettext, sentence
 
 _KEPT_TOGETHER = re.compile(
@@ -26,9 +28,8 @@ _KEPT_TOGETHER = re.compile(
 """Spaces of a heading at which a line must not break: between a figure and its unit."""
 
 
-def render_content(content: Content) -> str:
-    """Return the page of the output of `report_content`."""
-    draft = content.draft
+def render_page(draft: Draft) -> str:
+    """Return the page of a report."""
     manifest = draft.of.manifest
     style, script = page_style(), page_file("script.js") + page_file("timeline.js")
     return (
@@ -45,9 +46,9 @@ def render_content(content: Content) -> str:
             draft=draft,
             said=draft.said,
             struck=draft.validity.invalid if draft.validity is not None else (),
-            conditions=content.conditions,
-            numbers=content.numbers,
-            sections=content.sections,
+            conditions=conditions(draft.of),
+            numbers=draft.numbers,
+            sections=filled_sections(draft),
         )
     )
 

@@ -64,21 +64,10 @@ TITLES_OF_ONE = {
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    verdict: str
-    """faster, slower, same, inconclusive."""
-    sentence: str
-    settle: str
-    """How to reach a verdict; empty if there is one."""
-    warnings: Sequence[str]
+    of: Comparison
     figure: Figure | None
     first: Figure | None
     """Its first rows, for the first screen; None if `figure` has no more."""
-    table: Table
-
-
-def compared(of: Digest, comparisons: Sequence[Comparison]) -> list[Compared]:
-    """Return the content for the first of `comparisons`."""
-    return [_compared(of, each, at) for at, each in enumerate(comparisons[:MOST_COMPARISONS])]
 
 
 def settling(of: Comparison) -> str:
@@ -95,7 +84,8 @@ def settling(of: Comparison) -> str:
     return gettext("Smallest detectable difference: {effect}; {needed}", effect=could, needed=needed)
 
 
-def _compared(of: Digest, each: Comparison, at: int) -> Compared:
+def compared(of: Digest, each: Comparison, at: int) -> Compared:
+    """Return a comparison with its forest plot, the one at index `at` of a page."""
     chief = each.chief
     verdict = chief.verdict if chief is not None else Verdict.INCONCLUSIVE
     figure = first = None
@@ -109,15 +99,7 @@ def _compared(of: Digest, each: Comparison, at: int) -> Compared:
                 "{title}. The first {count} of {all} points", title=title, count=FIRST_ROWS, all=len(each.points)
             )
             first = drawn_figure("forest", words, lambda layout: forest_chart(each, look, words, layout, FIRST_ROWS))
-    return Compared(
-        verdict.value,
-        comparison_sentence(each),
-        settling(each),
-        [*_confounded(each), *(translated(warning) for warning in each.warnings)],
-        figure,
-        first,
-        compared_table(each),
-    )
+    return Compared(each, figure, first)
 
 
 def _confounded(of: Comparison) -> list[str]:
@@ -292,13 +274,14 @@ def _blocks(draft: Draft) -> list[Block]:
     return [Absence(gettext("Comparison: the run has one arm.") if one_arm else gettext("Comparison: none."))]
 
 
-def _comparison(draft: Draft, of: Compared) -> Iterator[Block]:
-    yield Heading(of.sentence, look="said")
-    if of.settle:
-        yield sentence(of.settle)
-    yield from draft.elsewhere(of.figure)
-    yield of.table
-    for warning in of.warnings:
+def _comparison(draft: Draft, each: Compared) -> Iterator[Block]:
+    yield Heading(comparison_sentence(each.of), look="said")
+    settle = settling(each.of)
+    if settle:
+        yield sentence(settle)
+    yield from draft.elsewhere(each.figure)
+    yield compared_table(each.of)
+    for warning in (*_confounded(each.of), *map(translated, each.of.warnings)):
         yield Paragraph(sentence(warning))
 
 

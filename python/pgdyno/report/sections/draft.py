@@ -10,15 +10,18 @@ from pgdyno.analyse.over_time.dips import Dip
 from pgdyno.analyse.scaling import NotFitted, UslFit, fit_curve
 from pgdyno.analyse.series import Series
 from pgdyno.report import report_tables
-from pgdyno.report.answers.answer import Answer, answer
+from pgdyno.report.answers.answer import Answer, answer, shows_peak
+from pgdyno.report.answers.noise import noise_grade
 from pgdyno.report.charts import page_figures
 from pgdyno.report.charts.page_figures import Figure
 from pgdyno.report.report_content import Digest, Extras
-from pgdyno.report.sections.comparison import Compared, asked_for, compared, published_table
+from pgdyno.report.sections.comparison import MOST_COMPARISONS, Compared, asked_for, compared, published_table
+from pgdyno.report.sections.key_figures import BigNumber, noise_number, peak_numbers
 from pgdyno.report.sections.latency import heat_figures, loops_figure
 from pgdyno.report.sections.over_seconds.dips import dips_of
 from pgdyno.report.sections.validity import Validity, validity
 from pgdyno.report.table import Table
+from pgdyno.report.translation import capital, gettext
 
 
 @dataclass(frozen=True)
@@ -35,13 +38,28 @@ class Draft:
         return answer(self.of, self.extras)
 
     @cached_property
+    def numbers(self) -> Sequence[BigNumber]:
+        of, extras = self.of, self.extras
+        numbers = peak_numbers(of, of.best, extras) if of.best is not None and shows_peak(of, self.said) else []
+        if any(each.finished for each in of.points):
+            numbers.insert(2, noise_number(noise_grade(of, self.said.chief)))
+        return numbers
+
+    def key_lines(self) -> list[str]:
+        """Return the figures of the first screen, and how many rules of the audit passed."""
+        figures = (f"{each.name}: {each.figure} {each.unit}".rstrip() + f" ({each.about})" for each in self.numbers)
+        audited = [f"{gettext('Validity')}: {self.validity.line}"] if self.validity is not None else []
+        return [*map(capital, figures), *audited]
+
+    @cached_property
     def validity(self) -> Validity | None:
         return validity(self.extras.findings) if self.extras.findings is not None else None
 
     @cached_property
     def comparisons(self) -> Sequence[Compared]:
         # the comparison in the answer comes first, and its forest plot is on the first screen
-        return compared(self.of, sorted(self.extras.comparisons, key=lambda each: each is not self.said.chief))
+        ordered = sorted(self.extras.comparisons, key=lambda each: each is not self.said.chief)[:MOST_COMPARISONS]
+        return [compared(self.of, each, at) for at, each in enumerate(ordered)]
 
     @cached_property
     def published(self) -> Table | None:

@@ -126,14 +126,6 @@ class Section:
     """
 
 
-@dataclass(frozen=True, slots=True)
-class FilledSection:
-    """A section of one report."""
-
-    section: Section
-    blocks: Sequence[Block]
-
-
 def marked(text: str, **values: object) -> Markup:
     """Return a text whose values that are strings are shown as code."""
     told = {

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from pgdyno.report import sentences
-from pgdyno.report.answers.answer import shows_peak
-from pgdyno.report.answers.noise import noise_grade
 from pgdyno.report.answers.workload_figures import MOST_COLUMNS, point_tables
 from pgdyno.report.sections import (
     comparison,
@@ -23,10 +19,9 @@ from pgdyno.report.sections import (
     validity,
 )
 from pgdyno.report.sections.draft import Draft
-from pgdyno.report.sections.key_figures import BigNumber, noise_number, peak_numbers
-from pgdyno.report.sections.section import Absence, Block, FilledSection, Folded, Paragraph, Section
+from pgdyno.report.sections.section import Absence, Block, Folded, Paragraph, Section
 from pgdyno.report.table import Table
-from pgdyno.report.translation import capital, gettext, sentence_space
+from pgdyno.report.translation import gettext, sentence_space
 
 QUERIES = Section(
     "queries",
@@ -49,41 +44,11 @@ SECTIONS: tuple[Section, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
-    """A report that is to be written: what its first screen shows, and its sections."""
-
-    draft: Draft
-    conditions: str
-    numbers: Sequence[BigNumber]
-    sections: Sequence[FilledSection]
-
-    def blocks(self) -> list[Block]:
-        return [block for each in self.sections for block in each.blocks]
-
-    def key_lines(self) -> list[str]:
-        """Return the figures of the first screen, and how many rules of the audit passed."""
-        lines = [
-            capital(f"{each.name}: {each.figure} {each.unit}".rstrip() + f" ({each.about})") for each in self.numbers
-        ]
-        validity = self.draft.validity
-        return lines if validity is None else [*lines, f"{gettext('Validity')}: {validity.line}"]
-
-
-def report_content(draft: Draft) -> Content:
-    """Return the content of every section."""
-    of, extras = draft.of, draft.extras
-    numbers = peak_numbers(of, of.best, extras) if of.best is not None and shows_peak(of, draft.said) else []
-    if any(each.finished for each in of.points):
-        numbers.insert(2, noise_number(noise_grade(of, draft.said.chief)))
-    return Content(draft, sentences.conditions(of), numbers, filled_sections(draft))
-
-
-def filled_sections(draft: Draft) -> list[FilledSection]:
-    """Return the sections that have blocks; the last ends with what the report lacks."""
+def filled_sections(draft: Draft) -> Mapping[Section, Sequence[Block]]:
+    """Return the sections that have blocks, in their order; the last ends with what the report lacks."""
     blocks = {section: list(section.blocks(draft)) for section in SECTIONS}
     if draft.brief:
-        return [FilledSection(section, there) for section, there in blocks.items()]
+        return blocks
     if blocks[likeness.SECTION]:
         # a page with both would have more than eight sections, and both are about statements
         blocks[likeness.SECTION] += [
@@ -96,4 +61,4 @@ def filled_sections(draft: Draft) -> list[FilledSection]:
     if absences:
         lines = Markup("<b>{}</b> {}").format(gettext("Not in this report"), sentence_space().join(absences))
         shown[setup.SECTION].append(Paragraph(lines, "absent"))
-    return [FilledSection(section, there) for section, there in shown.items() if there]
+    return {section: there for section, there in shown.items() if there}

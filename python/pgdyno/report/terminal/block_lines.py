@@ -19,8 +19,6 @@ STYLES: Mapping[str, str] = MappingProxyType(
     {"strong": "bold", "amber": AMBER, "bad": RED, "mark": ACCENT, "notes": AMBER, "behind": "dim", "quiet": "dim"}
 )
 """Styles of the looks that blocks and cells have."""
-UNLIMITED = 10_000
-"""Width of a file or a pipe, in which nothing is left out."""
 GAP = 2
 NAME, SHORTEST_NAME = 24, 8
 """Columns that a name gets before others are left out for it, and at least."""
@@ -30,9 +28,9 @@ def block_lines(blocks: Iterable[Block], layout: Layout) -> list[Text]:
     """Return `blocks`, each after an empty line unless a heading precedes it. What a page unfolds on request, and what
     it draws with a script, has no lines.
     """
-    room, lines, is_below = layout.width or UNLIMITED, [], False
+    lines, is_below = [], False
     for block in blocks:
-        made = list(_lines(block, layout, room))
+        made = list(_lines(block, layout, layout.room))
         lines += [*([] if is_below else [Text("")]), *made] if made else []
         is_below = isinstance(block, Heading)
     return lines
@@ -76,7 +74,7 @@ def text_lines(text: str, room: int, style: str = "", indent: int = 0) -> list[T
 
 def table_lines(table: Table, layout: Layout) -> list[Text]:
     """Return the table in columns, of which it may leave out some; as sentences if it is too wide."""
-    room = layout.width or UNLIMITED
+    room = layout.room
     caption = text_lines(table.caption, room, "bold") if table.caption else []
     shown = table.shown(pictures=layout.pictures).fitting(lambda each: _widths(each, room, NAME) is not None)
     widths = _widths(shown, room, SHORTEST_NAME)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from textwrap import wrap
 from types import MappingProxyType
 
 from rich.text import Text
 
 from pgdyno.records import Check, CheckVerdict
-from pgdyno.report.terminal.text_drawing import AMBER, RED, printable
+from pgdyno.report.terminal.text_drawing import AMBER, RED, UNLIMITED, printable, wrapped
 from pgdyno.units import counted
 
 STYLES: Mapping[CheckVerdict, str] = MappingProxyType(
@@ -59,15 +58,8 @@ def _check(check: Check, names: int, width: int | None) -> list[Text]:
 
 
 def _wrapped(text: str, indent: int, width: int | None, style: str = "") -> list[Text]:
-    if not text:
-        return []
-    space = " " * indent
-    whole = printable(text)
-    if width is None:
-        return [Text(space + whole, style)]
-    room = max(width, indent + 20)
-    parts = wrap(whole, room, initial_indent=space, subsequent_indent=space, break_on_hyphens=False)
-    return [Text(part, style) for part in parts]
+    room = UNLIMITED if width is None else max(width - indent, 20)
+    return [Text(" " * indent + line, style) for line in wrapped(printable(text), room, chop=True)]
 
 
 def _counts(checks: Sequence[Check]) -> Text:

@@ -9,11 +9,11 @@ from rich.text import Text
 
 from pgdyno.records.rate_unit import counts_queries
 from pgdyno.report import sentences
-from pgdyno.report.answers.answer import Kind
+from pgdyno.report.answers.answer import Answer, Kind
 from pgdyno.report.report_content import Digest, Extras
 from pgdyno.report.sections.draft import Draft
-from pgdyno.report.sections.section_list import Content, report_content
-from pgdyno.report.terminal.block_lines import UNLIMITED, block_lines, table_lines, text_lines
+from pgdyno.report.sections.section_list import filled_sections
+from pgdyno.report.terminal.block_lines import block_lines, table_lines, text_lines
 from pgdyno.report.terminal.summary_file import Layout, print_lines
 from pgdyno.report.terminal.text_drawing import RED
 from pgdyno.report.translation import current_language, gettext, sentence, use_language
@@ -28,25 +28,20 @@ def print_report(of: Digest, console: Console, extras: Extras, last: Sequence[st
 
 
 def all_lines(of: Digest, layout: Layout, extras: Extras, last: Sequence[str] = ()) -> list[Text]:
-    """Return the report, `last`, the key figures and the answer."""
+    """Return the sections, `last`, the key figures and the answer."""
+    room, draft = layout.room, Draft(of, extras, brief=True)
     with use_language(current_language(), queries=counts_queries(of.run.trials)):
-        content = report_content(Draft(of, extras, brief=True))
-        room, lines = layout.width or UNLIMITED, [Text(each) for each in ("", *last) if last]
-        lines += [Text(""), *(line for each in content.key_lines() for line in text_lines(each, room, indent=4))]
-        return [*report_lines(content, layout), *lines, *answer_lines(content, layout)]
+        lines = text_lines(sentences.question(of.manifest), room, "bold")
+        lines += text_lines(sentences.conditions(of), room, "dim")
+        lines += [line for each in filled_sections(draft).values() for line in block_lines(each, layout)]
+        lines += [Text(each) for each in ("", *last) if last]
+        key_lines = [line for each in draft.key_lines() for line in text_lines(each, room, indent=4)]
+        lines += [Text(""), *key_lines] if key_lines else []
+        return [*lines, *_answer_lines(draft.said, layout)]
 
 
-def report_lines(content: Content, layout: Layout) -> list[Text]:
-    """Return the report without what precedes its sections on a page."""
-    room = layout.width or UNLIMITED
-    lines = text_lines(sentences.question(content.draft.of.manifest), room, "bold")
-    return [*lines, *text_lines(content.conditions, room, "dim"), *block_lines(content.blocks(), layout)]
-
-
-def answer_lines(content: Content, layout: Layout) -> list[Text]:
-    """Return the answer after an empty line."""
-    room, said = layout.width or UNLIMITED, content.draft.said
-    lines = [Text("")]
+def _answer_lines(said: Answer, layout: Layout) -> list[Text]:
+    room, lines = layout.room, [Text("")]
     table = [] if said.table is None else table_lines(said.table, layout)
     # what a search tried explains its answer; other tables lead to it
     is_before = said.kind is not Kind.SEARCH

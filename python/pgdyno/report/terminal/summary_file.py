@@ -16,6 +16,7 @@ from rich.text import Span, Text
 
 from pgdyno import __version__
 from pgdyno.errors import StoreError
+from pgdyno.report.terminal.text_drawing import UNLIMITED
 from pgdyno.store.safe_files import parse_json, read_record, replace_durably, storing
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ class Layout:
     width: int | None = None
     """None: a file or a pipe, whose lines have no limit."""
     unicode: bool = True
+
+    @property
+    def room(self) -> int:
+        return self.width or UNLIMITED
 
     @property
     def pictures(self) -> bool:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from rich.cells import cell_len, chop_cells, set_cell_size
 
 ACCENT, AMBER, RED = "cyan", "yellow", "red"
+UNLIMITED = 10_000
+"""Width of a file or a pipe, in which nothing is left out."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _LEVELS = "▁▂▃▄▅▆▇█"
 _BRAILLE = 0x2800
