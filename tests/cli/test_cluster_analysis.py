@@ -118,11 +118,7 @@ def test_pages_are_alike(runs: list[str], bucket: Bucket, tmp_path: Path, capsys
     assert capsys.readouterr().out.count("s3://bench/runs/") == 2 * 4
 
 
-def test_an_import_is_the_same(
-    bucket: Bucket, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # it would wait for what others on this machine have written, too
-    monkeypatch.setattr("os.sync", lambda: None)
+def test_an_import_is_the_same(bucket: Bucket, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for at, text in enumerate((documents.pgbench_report(), documents.statements_report())):
         bucket.put(f"logs/{at}.txt", text.encode())
     for pid in (7, 8, 9):

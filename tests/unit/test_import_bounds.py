@@ -24,11 +24,6 @@ pytestmark = pytest.mark.slow
 RESULT = "tps = 100.5 (without initial connection time)\n"
 
 
-@pytest.fixture(autouse=True)
-def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sync", lambda: None)
-
-
 def refused(place: Path, into: Path) -> str:
     with pytest.raises(StoreError) as caught:
         import_files([place], into)

@@ -18,11 +18,6 @@ START_S = 1_700_000_000
 CLIENTS = 4
 
 
-@pytest.fixture(autouse=True)
-def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sync", lambda: None)
-
-
 def closed(more: Callable[[int], str] = lambda _: "", clients: Sequence[int] = range(CLIENTS)) -> str:
     """Return a log of clients that send 300 transactions of 5 ms each without a pause; `more` returns further columns
     by the transaction's number.

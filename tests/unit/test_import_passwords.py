@@ -12,12 +12,6 @@ from pgdyno.store import RunData, load_run
 from tests.present import present
 from tests.unit.test_import_document import PGBENCH_17, SYSBENCH
 
-
-@pytest.fixture(autouse=True)
-def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sync", lambda: None)
-
-
 CASES = r"""
 sysbench oltp_read_only --pgsql-password=sEcret --threads=8 run
 sysbench oltp_read_only --pgsql-password='sEcret sEcret' --threads=8 run

@@ -11,11 +11,6 @@ from pgdyno.store import load_run
 from tests.present import present
 
 
-@pytest.fixture(autouse=True)
-def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sync", lambda: None)
-
-
 def output(tps: float, *, clients: int = 8, duration_s: int = 60) -> str:
     return (
         "transaction type: <builtin: TPC-B (sort of)>\nscaling factor: 10\nquery mode: simple\n"

@@ -32,8 +32,7 @@ def value(trial: TrialRecord, name: str, statements: list[float]) -> object:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["file"])
-def test_a_small_output_is_read_right(case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sync", lambda: None)
+def test_a_small_output_is_read_right(case: dict[str, Any], tmp_path: Path) -> None:
     file = GOLDEN / case["file"]
     if not case["trials"]:
         with pytest.raises(StoreError) as caught:

@@ -32,11 +32,6 @@ tps = 100.955497 (without initial connection time)
 PROGRESS = "".join(f"progress: {at}.0 s, 100.{at} tps, lat 7.6 ms stddev 2.9, 0 failed\n" for at in (20, 40, 60))
 
 
-@pytest.fixture(autouse=True)
-def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sync", lambda: None)
-
-
 def only(text: str) -> Output:
     (output,) = read_document(text).outputs
     return output

@@ -15,11 +15,6 @@ from tests.present import present
 GOLDEN = Path(__file__).parents[1] / "golden" / "small-outputs"
 
 
-@pytest.fixture(autouse=True)
-def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sync", lambda: None)
-
-
 def first(name: str, tmp_path: Path) -> TrialRecord:
     return load_run(import_files([GOLDEN / name], tmp_path).run).trials[0]
 
