@@ -31,6 +31,8 @@ RACERS = 8
 """Configurations that are measured again."""
 UNIMPORTANT_SHARE = 0.2
 """The least important lines that together have less than this share of the importance are put back together."""
+FEWEST_EXPLORED = 14
+"""Trials that explore, with those of the starting configuration, before a budget keeps time to put lines back."""
 EXPLORED_SHARE = 0.5
 """Share of a budget for exploring; the rest is for the race, the confirmation and putting lines back."""
 
@@ -210,7 +212,7 @@ class _Search:
     def _race(self) -> Generator[Asked, Seen, dict[str, str]]:
         """Return the best of the configurations that were measured; empty for the starting configuration."""
         racers = RACERS
-        while racers > 2 and not self._has_room(_race_trials(racers), confirmations=1):
+        while racers > 2 and not self._has_room(_race_trials(racers), confirmations=3):
             racers //= 2
         racing = self._ranked()[:racers]
         # the starting configuration wins if nothing is better
@@ -241,8 +243,13 @@ class _Search:
 
     def _explores_further(self) -> bool:
         budget_s = self._rules.budget_s
-        is_early = budget_s is None or math.fsum(self._took_s) < EXPLORED_SHARE * budget_s
-        return is_early and self._has_room(2 + _race_trials(2), confirmations=1)
+        if budget_s is None:
+            return True
+        if len(self._took_s) <= FEWEST_EXPLORED:
+            return self._has_room(2 + _race_trials(2), confirmations=1)
+        # the winner, the test of its unimportant lines, and what is left of it
+        is_early = math.fsum(self._took_s) < EXPLORED_SHARE * budget_s
+        return is_early and self._has_room(2 + _race_trials(RACERS), confirmations=3)
 
     def _has_room(self, trials: int, confirmations: int) -> bool:
         """Return whether the budget has room for `trials` and for comparisons in pairs; the first of all comparisons
