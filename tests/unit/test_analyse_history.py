@@ -8,10 +8,11 @@ import pytest
 
 from pgdyno.analyse.history import FEWEST_RUNS, change_points, histories
 from pgdyno.analyse.pairs import Metric, value_of
-from pgdyno.records import Imported
+from pgdyno.records import Imported, ServerFacts
 from pgdyno.report.analysis import history_lines
 from tests.unit.report_sample import SampleRun, add_trial, manifest
 from tests.unit.store_sample import STARTED
+from tests.unit.test_fingerprint import BASE
 
 
 def noisy(seed: int, runs: int) -> list[float]:
@@ -62,6 +63,34 @@ class _Runs:
         made = self.made[-1]
         plan = {**made.manifest.plan, "workload": {**made.manifest.plan["workload"], **changes}}
         self.made[-1] = replace(made, manifest=made.manifest.model_copy(update={"plan": plan}))
+
+
+def test_servers_databases_and_roles_and_captures_have_histories_of_their_own() -> None:
+    runs = _Runs()
+    for identity, capture in (
+        ({"database": "app", "state": "primary"}, "a1"),
+        ({"database": "app", "state": "standby"}, "a1"),
+        ({"database": "app", "state": "primary"}, "a1"),
+        ({"database": "app", "state": "primary"}, "b2"),
+    ):
+        runs.add(1_000)
+        made = runs.made[-1]
+        facts = ServerFacts(
+            version="18", version_full="18", settings_changed={}, data_checksums=True, identity=identity
+        )
+        targets = [each.model_copy(update={"facts": facts}) for each in made.manifest.targets]
+        taken = BASE.model_copy(update={"workload": {"capture": capture}})
+        changes = {"targets": targets, "fingerprint": taken}
+        runs.made[-1] = replace(made, manifest=made.manifest.model_copy(update=changes))
+    found = histories({str(at): run for at, run in enumerate(runs.made)}, Metric.TPS, fewest=1)
+    assert [[point.run for point in each.points] for each in found] == [["0", "2"], ["1"], ["3"]]
+    assert [("standby" in each.label, "capture b2" in each.label) for each in found] == [
+        (False, False),
+        (True, False),
+        (False, True),
+    ]
+    (line,) = [each for each in history_lines(found[0], {}, {"2", "9"}) if "not valid" in each]
+    assert line.endswith(": 2 (run 2)")
 
 
 def test_the_same_point_is_followed_over_runs_in_their_order() -> None:

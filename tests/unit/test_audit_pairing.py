@@ -342,7 +342,21 @@ def test_a_fact_is_seen_by_the_audit_and_by_the_comparison(fact: str) -> None:
     assert found.refused or found.invalid or found.confounders
 
 
+def test_another_server_comes_first_between_runs_and_not_at_all_within_one() -> None:
+    primary, standby = ({"database": "app", "state": state} for state in ("primary", "standby"))
+    of_b = print_of_b(identity=standby, collation="de_DE.UTF-8")
+    assert topics(pairing_within(own(fingerprint=of_b), "protocol", ["a"], ["b"])) == ["collation"]
+    prints = [
+        BASE.model_copy(update={"servers": {name: SERVER.model_copy(update=changes) for name in ("a", "b")}})
+        for changes in ({"identity": primary}, {"identity": standby, "collation": "de_DE.UTF-8"})
+    ]
+    first, second = (own(run=name, fingerprint=each) for name, each in zip(("one", "two"), prints, strict=True))
+    assert topics(paired(first, second))[0] == "server"
+    assert "server" not in topics(paired(first, second, "server"))
+
+
 def test_no_fact_is_without_a_case() -> None:
-    assert ServerPrint.model_fields.keys() - FACTS.keys() == {"loaded_without_wal"}
+    # within a run, the plan chooses servers that were there before
+    assert ServerPrint.model_fields.keys() - FACTS.keys() == {"loaded_without_wal", "identity"}
     of_prints = {"hardware", "setting", "version"}
     assert {rule.topic for rule in PAIR_RULES} - FOUND.keys() == of_prints

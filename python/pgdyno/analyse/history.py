@@ -17,7 +17,7 @@ from pgdyno.analyse.over_time.steady_state import segments_of, without_memory
 from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.pairs import Metric, usual_metric, value_of
 from pgdyno.analyse.series import Series, label, varying
-from pgdyno.records import Manifest, TrialRecord
+from pgdyno.records import Manifest, TargetRecord, TrialRecord
 from pgdyno.records.rate_unit import TRANSACTIONS, rate_unit
 from pgdyno.records.secret_values import kept_value
 from pgdyno.records.tpcc_profile import UNNAMED_RELEASE, unused_item
@@ -93,6 +93,10 @@ def _load(manifest: Manifest) -> str:
         parts.append(_tpcc(str(workload.get("profile", UNNAMED_RELEASE)), str(workload.get("variant", "functions"))))
     given = [item for group in ("options", "variables") for item in sorted((workload.get(group) or {}).items())]
     parts += [f"{name} {kept_value(name, str(value))}" for name, value in given]
+    taken = manifest.fingerprint
+    if taken is not None and taken.workload.get("capture"):
+        # captures of one name are different loads
+        parts.append(f"capture {str(taken.workload['capture'])[:8]}")
     parts += [f"pace {workload['pace']}"] if workload.get("replay") and workload.get("pace", 1) != 1 else []
     return "".join(f", {part}" for part in parts)
 
@@ -102,6 +106,12 @@ def _tpcc(profile: str, variant: str) -> str:
     if profile == "spec":
         return f"profile spec, {variant}"
     return f"profile hammerdb (an unused item {unused_item(profile, variant)}), {variant}"
+
+
+def _server(target: TargetRecord) -> tuple[str, ...]:
+    """Return what tells a server that was there before from others, or a database and a role on it."""
+    identity = target.facts.identity if target.facts is not None else None
+    return tuple(f"{name} {value}" for name, value in sorted((identity or {}).items()))
 
 
 def _imported_load(trial: TrialRecord) -> tuple[str, ...]:
@@ -134,12 +144,14 @@ def histories(runs: Mapping[str, RunSource], asked: Metric | None = None, *, few
     for folder, run in sorted(runs.items(), key=lambda each: each[1].manifest.started_at):
         figures: dict[_Key, list[float]] = defaultdict(list)
         load, metric = _load(run.manifest), asked or usual_metric(run)
+        servers = {each.name: _server(each) for each in run.manifest.targets}
         for trial in run.trials:
             # a trial of a duet ran on half of the processors, next to another load
             figure = value_of(trial, metric) if trial.duet is None else None
             if figure is not None:
                 series = Series.of(trial.target, trial.point)
-                of = (metric, run.manifest.workload, load, _imported_load(trial), _length(trial))
+                told = (*_imported_load(trial), *servers.get(trial.target, ()))
+                of = (metric, run.manifest.workload, load, told, _length(trial))
                 figures[*of, series, trial.point.clients].append(math.log(figure))
         for key, logs in figures.items():
             mean = math.exp(math.fsum(logs) / len(logs))

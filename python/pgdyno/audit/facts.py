@@ -30,6 +30,8 @@ def target_differences(base: Side, other: Side) -> list[Difference]:
     """Return what the fingerprints and the trials' records of two targets of a run say that differs."""
     a, b = (_of_target(fingerprint_of_run(side.run), side.target) for side in (base, other))
     of_prints = without_alike(comparable(a, b), [(base, other)]) if a is not None and b is not None else []
+    # the plan chose the servers
+    of_prints = [each for each in of_prints if topic_of(each.field) != "server"]
     return [*of_prints, *server_differences(base, other), *worker_differences(base.trials(), other.trials())]
 
 

@@ -70,6 +70,7 @@ GROUPS = {
 """Topics covered by each argument of `--by`."""
 FACTORS = (
     VERSION,
+    "server",
     "hardware",
     "storage",
     "kernel",

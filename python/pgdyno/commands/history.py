@@ -1,6 +1,6 @@
 """`pgdyno history`: one point over the runs of a folder."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,6 +37,7 @@ def history(
     from pgdyno.report.analysis import history_lines
     from pgdyno.safe_output import print_json
     from pgdyno.store import list_runs, load_run
+    from pgdyno.store.find_runs import is_not_valid
     from pgdyno.store.run_folder import MANIFEST
 
     if not is_folder(runs):
@@ -58,8 +59,9 @@ def history(
     }
     # the first run of a folder begins its histories
     found = histories(chosen, Metric(metric) if metric else None, fewest=min(2, len(read)))
+    not_valid = {name for name in read if is_not_valid(runs / name)}
     if json:
-        print_json([_history_json(each, read) for each in found], indent=2)
+        print_json([_history_json(each, read, not_valid) for each in found], indent=2)
         return code
     if not found:
         # without a filter, the command is valid, and the folder lacks runs
@@ -73,7 +75,7 @@ def history(
     console = Console()
     for each in found:
         differences = {change.at: _differences(each, change.at, read) for change in each.changes or ()}
-        for at, line in enumerate(history_lines(each, differences)):
+        for at, line in enumerate(history_lines(each, differences, not_valid)):
             console.print(line, style="bold" if at == 0 else "", soft_wrap=True)
     return code
 
@@ -86,12 +88,15 @@ def _differences(of: "History", at: int, runs: "Mapping[str, RunData]") -> list[
     return differing(before.manifest, after.manifest)
 
 
-def _history_json(of: "History", runs: "Mapping[str, RunData]") -> dict[str, Any]:
+def _history_json(of: "History", runs: "Mapping[str, RunData]", not_valid: Collection[str]) -> dict[str, Any]:
     return {
         "label": of.label,
         "workload": of.workload,
         "metric": of.metric.value,
-        "points": [asdict(point) | {"started_at": point.started_at.isoformat()} for point in of.points],
+        "points": [
+            asdict(point) | {"started_at": point.started_at.isoformat(), "valid": point.run not in not_valid}
+            for point in of.points
+        ],
         "changes": None
         if of.changes is None
         else [

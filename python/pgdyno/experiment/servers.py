@@ -20,7 +20,7 @@ from pgdyno.experiment.search.settings.attached_server import AttachedServer, at
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.hosts import SshSpec
-from pgdyno.plan.targets import RentedTarget
+from pgdyno.plan.targets import NetworkTarget, RentedTarget
 from pgdyno.plan.time_budget.time_and_disk import keep_load_rate
 from pgdyno.plan.workload import scripts_that_run
 from pgdyno.prepare import Dataset, Preparer, check_extension
@@ -384,7 +384,9 @@ class Servers:
         for settings in _sessions(plan, trial.target):
             server.check_session(settings)
         server.session_settings = plan.target[trial.target].session_settings
-        facts = server.facts()
+        facts, spec = server.facts(), plan.target[trial.target]
+        if isinstance(spec, NetworkTarget) and not isinstance(spec, RentedTarget):
+            facts = facts.model_copy(update={"identity": server.identity()})
         self._keep_facts(trial.target, name, facts)
         keep_server(self._context.folder, self._progress, trial.target, server, facts)
         return server

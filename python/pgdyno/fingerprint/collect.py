@@ -204,6 +204,7 @@ def with_server(taken: Fingerprint, name: str, server: Server, facts: ServerFact
         settings_changed=facts.settings_changed,
         data_checksums=facts.data_checksums,
         collation=facts.collation,
+        identity=facts.identity,
         dataset_marks=known.dataset_marks if known else [],
         loaded_without_wal=known.loaded_without_wal if known else [],
         indexes=known.indexes if known else None,

@@ -92,6 +92,11 @@ RULES: tuple[tuple[str, Weight, Message], ...] = (
         Message("checksums-in-one", "data checksums on one of the servers only"),
     ),
     ("servers.*.collation", Weight.CONFOUNDER, Message("other-collation", "different collations of the database")),
+    (
+        "servers.*.identity",
+        Weight.CONFOUNDER,
+        Message("other-server", "another server, database or role, a standby, or TLS in one of the runs"),
+    ),
     ("servers.*.dataset_marks", Weight.REFUSED, Message("other-dataset", "different datasets")),
     (
         "servers.*.loaded_without_wal",
@@ -150,6 +155,7 @@ TOPICS = {
     "servers.*.collation": "collation",
     "servers.*.data_checksums": "data checksums",
     "servers.*.dataset_marks": "dataset",
+    "servers.*.identity": "server",
     "servers.*.indexes": "indexes",
     "servers.*.version": "version",
     "servers.*.version_full": "version",
@@ -195,7 +201,8 @@ def comparable(a: Fingerprint, b: Fingerprint) -> list[Difference]:
         names = (", ".join(a.servers), ", ".join(b.servers))
         found.append(Difference("servers", *names, Weight.REFUSED, NO_COMMON_TARGET))
     order = list(Weight)
-    return sorted(found, key=lambda each: (order.index(each.severity), each.field))
+    # that a server is another one explains the other differences
+    return sorted(found, key=lambda each: (order.index(each.severity), topic_of(each.field) != "server", each.field))
 
 
 def _match_servers(a: Fingerprint, b: Fingerprint) -> tuple[Mapping[str, ServerPrint], Mapping[str, ServerPrint]]:
@@ -377,4 +384,7 @@ def fingerprint_of(taken: Fingerprint | None) -> str:
         "workload": taken.workload,
         "reset": taken.reset,
     }
+    identities = [json.dumps(each.identity, sort_keys=True) for each in taken.servers.values() if each.identity]
+    if identities:
+        alike["servers"] = identities
     return hashlib.sha256(json.dumps(alike, sort_keys=True, default=str).encode()).hexdigest()[:8]

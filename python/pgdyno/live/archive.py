@@ -33,6 +33,7 @@ from pgdyno.report.export import to_csv
 from pgdyno.report.full_report import report_html
 from pgdyno.report.run_notes import disturbance_lines
 from pgdyno.store import RunData, load_run
+from pgdyno.store.find_runs import is_not_valid
 from pgdyno.store.safe_files import files_below, storing
 from pgdyno.units import counted, format_size
 
@@ -265,6 +266,7 @@ class Histories:
             "metrics": [(value, name, links[value]) for value, name in METRICS],
             "machines": len(prints) if len(prints) > 1 else 0,
             "shown": [_history_row(each, metric, at, manifests) for at, each in enumerate(found[:MOST_SHOWN])],
+            "not_valid": [each.name for each in entries if is_not_valid(self._index.path(each.name))],
             "left_out": max(len(found) - MOST_SHOWN, 0),
             "narrowed": search != Search(),
         }

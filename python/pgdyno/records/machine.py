@@ -106,6 +106,8 @@ class ServerPrint(Record):
     data_checksums: bool = False
     collation: str | None = None
     """Of the database: `en_US.UTF-8 (libc 2.36)`; None in older runs."""
+    identity: dict[str, str] | None = None
+    """Of a server that was there before: system identifier, database, role, primary or standby, TLS; None of others."""
     dataset_marks: list[str] = Field(default_factory=list)
     """Loaded datasets, from their dataset stamps: `pgbench version 1 scale 10`."""
     loaded_without_wal: list[str] = Field(default_factory=list)
@@ -146,6 +148,8 @@ class ServerFacts(Record):
     """In recovery, when the run began."""
     collation: str | None = None
     """Of the database: `en_US.UTF-8 (libc 2.36)`; None in older runs."""
+    identity: dict[str, str] | None = None
+    """Of a server that was there before: system identifier, database, role, primary or standby, TLS; None of others."""
 
 
 class TargetRecord(Record):

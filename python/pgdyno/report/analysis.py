@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -296,8 +296,12 @@ def _finite(values: dict[str, Any]) -> dict[str, Any]:
 WIDEST = 60
 
 
-def history_lines(of: History, differences: Mapping[int, Sequence[str]]) -> Iterator[str]:
-    """Return a heading, the course, and a line for each change with `differences` of the runs, by its index."""
+def history_lines(
+    of: History, differences: Mapping[int, Sequence[str]], not_valid: Collection[str] = ()
+) -> Iterator[str]:
+    """Return a heading, the course, the runs among `not_valid`, and a line for each change with `differences` of the
+    runs, by its index.
+    """
     metric, first, last = of.metric, of.points[0], of.points[-1]
     yield (
         f"{printable(of.workload)}, {printable(of.label)}: {metric.words} of {counted(len(of.points), 'run')}, "
@@ -305,6 +309,9 @@ def history_lines(of: History, differences: Mapping[int, Sequence[str]]) -> Iter
     )
     figures = [point.figure for point in of.points]
     yield f"  {sparkline(figures, WIDEST)}  {_with_unit(min(figures), metric)} to {_with_unit(max(figures), metric)}"
+    invalid = [f"{printable(point.run)} (run {at})" for at, point in enumerate(of.points, 1) if point.run in not_valid]
+    if invalid:
+        yield f"  not valid, according to their reports: {', '.join(invalid)}"
     if of.changes is None:
         too_few = "1 run is too few" if len(of.points) == 1 else f"{len(of.points)} runs are too few"
         yield f"  {too_few} for change points, which need at least {FEWEST_RUNS}"

@@ -22,6 +22,7 @@ from pgdyno.store.safe_files import open_regular, storing
 LATEST = "latest"
 REPORT, HEAD = "report.html", 16_384
 """A run's report, and the bytes of it that are read: its description is the answer."""
+_NOT_VALID = '<meta name="validity" content="not valid">'
 _DESCRIPTION = re.compile(r'<meta name="description" content="([^"]{0,2000})">')
 
 
@@ -96,13 +97,21 @@ def _entry(path: Path) -> RunEntry:
 
 def read_answer(run: Path) -> str:
     """Return the answer of a run's report, without its tables; empty without a report."""
+    found = _DESCRIPTION.search(_head(run))
+    return html.unescape(found[1]) if found else ""
+
+
+def is_not_valid(run: Path) -> bool:
+    """Return whether a run's report says that its answer is not valid; False without a report."""
+    return _NOT_VALID in _head(run)
+
+
+def _head(run: Path) -> str:
     try:
         with open_regular(run / REPORT) as file:
-            head = file.read(HEAD).decode(errors="replace")
+            return str(file.read(HEAD).decode(errors="replace"))
     except (OSError, StoreError):
         return ""
-    found = _DESCRIPTION.search(head)
-    return html.unescape(found[1]) if found else ""
 
 
 def find_run(text: str, parent: Path) -> RunFolder:

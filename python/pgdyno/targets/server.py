@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -69,6 +69,22 @@ def read_facts(connection: psycopg.Connection[tuple[Any, ...]], session_settings
         is_standby=is_standby,
         collation=_collation(database),
     )
+
+
+def read_identity(connection: psycopg.Connection[tuple[Any, ...]]) -> dict[str, str]:
+    """Returns what tells a server and the load's sessions on it from others. Raises psycopg.Error."""
+    row = connection.execute(
+        "SELECT pg_catalog.current_database(), current_user, pg_catalog.pg_is_in_recovery(),"
+        " (SELECT ssl FROM pg_catalog.pg_stat_ssl WHERE pid OPERATOR(pg_catalog.=) pg_catalog.pg_backend_pid())"
+    ).fetchone()
+    assert row is not None  # no FROM: always one row
+    database, role, is_standby, has_tls = row
+    found = {"database": database, "role": role, "state": "standby" if is_standby else "primary"}
+    found["tls"] = "on" if has_tls else "off"
+    with suppress(psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedFunction):
+        system = connection.execute("SELECT system_identifier FROM pg_catalog.pg_control_system()").fetchone()
+        found["system"] = str(system[0]) if system is not None else ""
+    return found
 
 
 def _collation(database: Mapping[str, Any]) -> str:
@@ -251,6 +267,10 @@ class Server:
     def facts(self) -> ServerFacts:
         """Reads version, settings and size as they are now. Raises TargetError."""
         return self.read_as_is(lambda connection: read_facts(connection, self.session_settings))
+
+    def identity(self) -> dict[str, str]:
+        """Reads what tells the server from others. Raises TargetError."""
+        return self.read_as_is(read_identity)
 
     def check_session(self, settings: Mapping[str, str]) -> None:
         """Opens a session with `settings`. Raises TargetError if the server refuses them, or a pooler drops them."""

@@ -124,6 +124,7 @@ _TOPICS = (
     gettext_noop("other load"),
     gettext_noop("placement"),
     gettext_noop("processor"),
+    gettext_noop("server"),
     gettext_noop("skipped transactions"),
     gettext_noop("storage"),
     gettext_noop("swapping"),
