@@ -4,8 +4,6 @@ No other module outside of a package names it. Modules are imported when they ar
 missing one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """The kinds of targets, rented generators and workloads in `pgdyno.registry` whose package is installed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, Union
 

@@ -319,9 +319,13 @@ class Manifest(Record):
         return isinstance(search, Mapping) and search.get("find") == "cheapest"
 
     @property
+    def workload_kind(self) -> str:
+        return workload_kind(self.plan.get("workload") or {})
+
+    @property
     def runs_once(self) -> bool:
         """Whether its trials run given queries once, and so have no stream of transactions with a rate."""
-        return WORKLOADS[workload_kind(self.plan.get("workload") or {})].runs_once
+        return WORKLOADS[self.workload_kind].runs_once
 
     @property
     def scale_factor(self) -> float | None:

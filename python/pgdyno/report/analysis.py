@@ -260,7 +260,7 @@ def analysis_json(found: RunAnalysis) -> dict[str, Any]:
         "rented": [
             {**asdict(each), "per_million": each.per_million} for each in rents(found.of.manifest, found.of.run.trials)
         ],
-        "queries": [line for each in all_figures() for line in each.as_json(found.of)],
+        "queries": [line for each in all_figures().values() for line in each.as_json(found.of)],
         "prices": None if found.prices is None else found.prices.model_dump(mode="json"),
     }
 

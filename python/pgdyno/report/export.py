@@ -146,7 +146,7 @@ def to_json(of: Digest, extras: Extras) -> str:
         ],
         "curves": [_curve(curve) for curve in of.curves],
         "points": [_point(point) for point in of.points],
-        "queries": [line for each in all_figures() for line in each.as_json(of)],
+        "queries": [line for each in all_figures().values() for line in each.as_json(of)],
         "statements": [asdict(each) for each in peak_statements(of)],
         "trials": [trial.model_dump(mode="json") for trial in of.run.trials],
     }

@@ -1,13 +1,12 @@
 """The tables of points and parameters, as text: the same cells on page, terminal and Markdown."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from pgdyno.analyse.series import heading, text
 from pgdyno.analyse.summary import PointSummary, losses_of
-from pgdyno.records import Summary, TrialRecord
+from pgdyno.records import TrialRecord
 from pgdyno.report import numbers
+from pgdyno.report.answers.workload_figures import WorkloadFigures, all_figures
 from pgdyno.report.report_content import Digest
 from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext, gettext_each
@@ -98,6 +97,7 @@ def trial_table(of: Digest) -> Table:
     """Return every trial in order of execution; with its instance and its partner where trials have one."""
     several = any(trial.instance is not None for trial in of.run.trials)
     paired = any(trial.duet is not None for trial in of.run.trials)
+    own = all_figures().get(of.manifest.workload_kind, WorkloadFigures())
     rows = []
     for trial in of.run.trials:
         summary = trial.summary
@@ -110,32 +110,15 @@ def trial_table(of: Digest) -> Table:
                 *([str(trial.instance or 1)] if several else []),
                 *([str(trial.duet.partner) if trial.duet is not None else numbers.NOTHING] if paired else []),
                 gettext(trial.outcome.value),
-                *(_query_figures(summary) if of.manifest.runs_once else _figures(summary)),
+                *own.trial_cells(summary),
                 numbers.format_count(losses_of([summary]).errors if summary is not None else None),
                 numbers.format_count(summary.retries if summary is not None else None),
             )
         )
     names = [*([gettext("instance")] if several else []), *([gettext("duet with")] if paired else [])]
     headings = (*gettext_each("trial", "series", "clients", "repeat"), *names, gettext("outcome"))
-    figures: tuple[str, ...] = ("tps", "p50, ms", "p99, ms", gettext("max, ms"))
-    if of.manifest.runs_once:
-        figures = gettext_each("power", "throughput", "composite", "measured, s")
-    headings = (*headings, *figures, *gettext_each("errors", "retries"))
+    headings = (*headings, *own.trial_columns(), *gettext_each("errors", "retries"))
     return Table(gettext("Trials in their order"), headings, tuple(rows), 2)
-
-
-def _figures(summary: Summary | None) -> Iterable[str]:
-    yield numbers.rounded(summary.tps) if summary is not None else numbers.NOTHING
-    latency = summary.latency_ns if summary is not None else None
-    for figure in (latency.p50, latency.p99, latency.max) if latency is not None else (None,) * 3:
-        yield numbers.ms(figure)
-
-
-def _query_figures(summary: Summary | None) -> Iterable[str]:
-    tpch = summary.tpch if summary is not None else None
-    figures = (tpch.power, tpch.throughput, tpch.composite) if tpch is not None else (None,) * 3
-    for figure in (*figures, summary.measured_s if summary is not None else None):
-        yield numbers.rounded(figure) if figure is not None else numbers.NOTHING
 
 
 def trials_in_order(of: Digest, trials: Sequence[TrialRecord]) -> list[TrialRecord]:

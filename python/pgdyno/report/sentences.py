@@ -13,7 +13,7 @@ from pgdyno.analyse.pairs import is_duet
 from pgdyno.analyse.scaling import ScalingCurve, ScalingPoint
 from pgdyno.analyse.series import parameter_label
 from pgdyno.records import Manifest, TrialRecord
-from pgdyno.registry import WORKLOADS, workload_kind
+from pgdyno.registry import WORKLOADS
 from pgdyno.report import numbers
 from pgdyno.report.charts.latency import SpectrumLine
 from pgdyno.report.report_content import NO_EXTRAS, Digest, Extras
@@ -91,7 +91,7 @@ def _same_everywhere(of: Digest) -> list[str]:
     if "replay" in workload or of.manifest.runs_once:
         # a capture has no scale, and tpch its own
         del names["scale"]
-    if WORKLOADS[workload_kind(workload)].keys:
+    if WORKLOADS[of.manifest.workload_kind].keys:
         # a capture has the protocol of each statement; the others send statements in their own way
         names.pop("protocol", None)
     values = {name: point.parameter(name) for name in names if name not in of.parameters}

@@ -1,7 +1,5 @@
 """Reads from the engine's last event what a workload counts besides transactions; None for other workloads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pgdyno.records import ReplayFigures, StatementCounts, TpccFigures, TpccType, TpchFigures

@@ -1,7 +1,5 @@
 """Formats what `pgdyno plan show` prints: the trials of a plan in order."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 from rich.console import Group

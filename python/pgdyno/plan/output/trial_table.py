@@ -1,7 +1,5 @@
 """Formats the trials of a plan as a table for 80 columns."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rich.table import Table

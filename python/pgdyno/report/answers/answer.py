@@ -134,7 +134,7 @@ def _of_settings(found: SearchRecord) -> Answer:
 
 
 def _of_one_arm(of: Digest, extras: Extras, table: Table | None) -> Answer:
-    queries = [line for each in all_figures() for line in each.answer(of)]
+    queries = [line for each in all_figures().values() for line in each.answer(of)]
     if queries:
         return Answer(queries[0], Kind.QUERIES, tuple(queries[1:]))
     found = search_lines(of.manifest)

@@ -1,18 +1,27 @@
 """What kinds of workloads count besides transactions: their tables, their answer, and their part of exports."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+from pgdyno.records import Summary
 from pgdyno.registry import WORKLOADS
+from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest
 from pgdyno.report.table import Table
+from pgdyno.report.translation import gettext
 
 MOST_COLUMNS = 4
 """Points whose figures are next to each other on a page."""
+
+
+def _usual_cells(summary: Summary | None) -> Iterable[str]:
+    yield numbers.rounded(summary.tps) if summary is not None else numbers.NOTHING
+    latency = summary.latency_ns if summary is not None else None
+    for figure in (latency.p50, latency.p99, latency.max) if latency is not None else (None,) * 3:
+        yield numbers.ms(figure)
 
 
 class WorkloadFigures(NamedTuple):
@@ -23,6 +32,9 @@ class WorkloadFigures(NamedTuple):
     """Above the table of trials."""
     layout: str = ""
     """The layout of another tool, in which `pgdyno show` prints the table of trials if asked for it."""
+    trial_columns: Callable[[], tuple[str, ...]] = lambda: ("tps", "p50, ms", "p99, ms", gettext("max, ms"))
+    trial_cells: Callable[[Summary | None], Iterable[str]] = _usual_cells
+    """Figures in every table of trials."""
     point_tables: Callable[[Digest, int], Iterable[Table]] = lambda _of, _at_once: ()
     """Tables in place of those of points, with so many points next to each other."""
     answer: Callable[[Digest], list[str]] = lambda _of: []
@@ -31,18 +43,17 @@ class WorkloadFigures(NamedTuple):
     """The figures of each point."""
 
 
-def all_figures() -> list[WorkloadFigures]:
-    """Return those of every kind that has any."""
-    modules = (f"{kind.package}.figures" for kind in WORKLOADS.values())
-    return [import_module(name).FIGURES for name in modules if find_spec(name) is not None]
+@cache
+def all_figures() -> dict[str, WorkloadFigures]:
+    modules = {name: f"{kind.package}.figures" for name, kind in WORKLOADS.items()}
+    return {name: import_module(module).FIGURES for name, module in modules.items() if find_spec(module) is not None}
 
 
 def trial_tables(of: Digest) -> list[tuple[WorkloadFigures, Table]]:
-    """Return the tables of trials that a run has."""
-    return [(each, table) for each in all_figures() if (table := each.trial_table(of)) is not None]
+    return [(each, table) for each in all_figures().values() if (table := each.trial_table(of)) is not None]
 
 
 def point_tables(of: Digest, at_once: int = MOST_COLUMNS) -> Iterator[Table]:
     """Yield the tables of workloads that run given queries once; none for others."""
-    for each in all_figures():
+    for each in all_figures().values():
         yield from each.point_tables(of, at_once)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from pgdyno.analyse.intervals import Estimate, trials_interval
 from pgdyno.analyse.pairs import Metric
 from pgdyno.analyse.summary import PointSummary
-from pgdyno.records import TpchFigures
+from pgdyno.records import Summary, TpchFigures
 from pgdyno.report import numbers
 from pgdyno.report.answers.workload_figures import WorkloadFigures
 from pgdyno.report.report_content import Digest
@@ -143,6 +143,12 @@ def _query_table(of: Digest, points: Sequence[QueryFigures]) -> Table:
     return Table(caption, tuple(headings), tuple(rows))
 
 
+def _trial_cells(summary: Summary | None) -> Iterator[str]:
+    tpch = summary.tpch if summary is not None else None
+    for figure in (*(getattr(tpch, name, None) for name in NAMES), getattr(summary, "measured_s", None)):
+        yield numbers.rounded(figure) if figure is not None else numbers.NOTHING
+
+
 def _with_half(figure: Estimate) -> tuple[str, str]:
     return numbers.estimate(figure), numbers.half(figure)
 
@@ -152,4 +158,10 @@ def _point(of: Digest, point: PointSummary) -> str:
     return gettext("{name} with {streams}", name=of.named[point.series].name, streams=streams)
 
 
-FIGURES = WorkloadFigures(point_tables=query_tables, answer=queries_answer, as_json=queries_json)
+FIGURES = WorkloadFigures(
+    trial_columns=lambda: gettext_each("power", "throughput", "composite", "measured, s"),
+    trial_cells=_trial_cells,
+    point_tables=query_tables,
+    answer=queries_answer,
+    as_json=queries_json,
+)
