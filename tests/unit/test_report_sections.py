@@ -350,6 +350,7 @@ def test_markdown_fits_80_columns_and_its_names_break_nothing() -> None:
     assert text.startswith("**pg18 is faster than pg17 by throughput")
     assert "- Peak throughput: 5,3" in text
     assert "- caution: littles-law: " in text
+    assert "pgdyno audit shows the evidence." in text
     assert "|pg17  |" in text
     struck = markdown_of(digest(run), extras_of(run, findings=[finding(Severity.INVALID)]))
     assert struck.startswith("**NOT VALID:** ~~pg18 is faster")

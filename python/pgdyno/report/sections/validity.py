@@ -12,7 +12,7 @@ from pgdyno.audit import RULES, Finding, Severity, worst
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Note, notes
 from pgdyno.report.sections.environment import failed_table
-from pgdyno.report.sections.section import Block, Folded, Heading, Items, Paragraph, Reason, Reasons, Section
+from pgdyno.report.sections.section import Block, Folded, Heading, Items, Paragraph, Reason, Reasons, Section, marked
 from pgdyno.report.table import first_rows
 from pgdyno.report.translation import capital, gettext, gettext_noop, ngettext, translated
 
@@ -178,6 +178,8 @@ def _audited(of: Validity, trials: int, *, brief: bool) -> Iterator[Block]:
     if of.reasons:
         yield Reasons(of.reasons)
     if brief:
+        if of.reasons:
+            yield Paragraph(marked("{command} shows the evidence.", command="pgdyno audit"))
         return
     yield Folded(gettext("Every rule"), [Items([_gate_line(each) for each in of.gates], "strip")])
     if of.notes:
