@@ -107,6 +107,12 @@ def test_two_targets_with_one_database(tmp_path: Path) -> None:
     assert found.message == "target far has the same database on the same server"
 
 
+def test_an_existing_database_may_be_compared_with_itself(tmp_path: Path) -> None:
+    theirs = DSN + 'database = "theirs"\nallow_existing = true\n'
+    plan = load_plan(write(tmp_path, theirs + f"[target.near]\n{theirs}", 'method = "none"')).plan
+    assert list(plan.target) == ["far", "near"]
+
+
 def test_settings_of_the_lists_are_refused_in_any_case() -> None:
     assert not NEEDS_START & NEEDS_RELOAD
     assert "when the server starts" in str(network_refusal("Shared_Buffers"))

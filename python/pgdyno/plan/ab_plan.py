@@ -273,7 +273,6 @@ def _existing(given: Sequence[str]) -> dict[str, dict[str, object]]:
         if not database:
             raise UsageError("--dsn names no database", hint='such as --dsn "host=db dbname=app"')
         parsed.append((make_conninfo(**parameters, dbname=database), database, parameters))
-    _once("--dsn", [text for text, _, _ in parsed])
     names = _names([parameters | {"dbname": database} for _, database, parameters in parsed])
     return {
         name: {"kind": "dsn", "dsn": text, "database": database, "allow_existing": True}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, PrivateAttr
@@ -97,8 +98,10 @@ class DsnTarget(NetworkTarget):
         if self.ssh is not None:
             yield from check_ssh(("target", name, "ssh"), self.ssh, document)
         own = _places(self)
-        same = next((other for other, spec in targets.items() if set(_places(spec)) & set(own)), name)
-        if same != name:
+        # an existing database stays as it is: the two are one server, compared with itself
+        earlier = takewhile(lambda other: other != name, targets)
+        same = next((other for other in earlier if set(_places(targets[other])) & set(own)), None)
+        if same is not None and not (self.allow_existing and getattr(targets[same], "allow_existing", False)):
             message = f"target {same} has the same database on the same server"
             yield document.problem(("target", name), message, "give each a database of its own")
         if len(set(own)) < len(own):
