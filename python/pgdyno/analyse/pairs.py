@@ -92,8 +92,8 @@ def value_of(trial: TrialRecord, metric: Metric) -> float | None:
     summary = trial.summary
     if trial.outcome is not Outcome.FINISHED or summary is None:
         return None
-    if metric is Metric.COMPOSITE or summary.tpch is not None:
-        return summary.tpch.composite if summary.tpch is not None and metric is Metric.COMPOSITE else None
+    if metric is Metric.COMPOSITE or summary.rate_tps is None:
+        return summary.composite if metric is Metric.COMPOSITE else None
     if metric is Metric.TPS:
         return summary.tps if summary.tps > 0 else None
     latency = summary.latency_ns

@@ -183,7 +183,7 @@ def _point(run: RunSource, series: Series, trials: Sequence[TrialRecord]) -> Poi
     numbers = tuple(trial.number for trial, _ in finished)
     summaries = [summary for _, summary in finished]
     # rates and latencies of transactions say nothing of queries that run once
-    counted = [summary for summary in summaries if summary.tpch is None]
+    counted = [summary for summary in summaries if summary.rate_tps is not None]
     rates = tuple(summary.tps for summary in counted)
     histogram, broken = _merge_histograms(run, numbers) if counted else (None, None)
     if histogram is not None:

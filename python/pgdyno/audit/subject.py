@@ -142,9 +142,8 @@ class Sample:
 
     @property
     def rate(self) -> float:
-        """Return transactions per second; of tpch, which has no stream of transactions, its composite."""
-        tpch = self.summary.tpch
-        return self.summary.tps if tpch is None else tpch.composite or 0.0
+        """Return transactions per second, or the composite of queries that run once."""
+        return self.summary.composite or 0.0 if self.summary.rate_tps is None else self.summary.tps
 
     def at(self, name: str | None = None) -> str:
         """Return the location of the figure `name`, or of the trial as a whole."""

@@ -121,12 +121,10 @@ class RunProgress:
 
     def trial_ended(self, record: TrialRecord) -> None:
         summary = record.summary
-        if summary is not None and summary.tpch is not None:
-            self._view.event(TrialEnded(record.outcome, None, None, summary.tpch.composite))
-            return
-        latency = summary.latency_ns if summary else None
+        tps, composite = (summary.rate_tps, summary.composite) if summary is not None else (None, None)
+        latency = summary.latency_ns if summary is not None and tps is not None else None
         p99_ms = latency.p99 / 1e6 if latency and latency.p99 is not None else None
-        self._view.event(TrialEnded(record.outcome, summary.tps if summary else None, p99_ms))
+        self._view.event(TrialEnded(record.outcome, tps, p99_ms, composite))
 
     def looked(self, look: Looked) -> None:
         self._view.event(look)

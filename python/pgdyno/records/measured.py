@@ -214,8 +214,13 @@ class Summary(Record):
 
     @property
     def rate_tps(self) -> float | None:
-        """Transactions per second where they describe the load: a client of tpch runs one long transaction."""
+        """Transactions per second; None for queries that run once, each client's in one long transaction."""
         return None if self.tpch is not None else self.tps
+
+    @property
+    def composite(self) -> float | None:
+        """The figure of queries that run once; None for a stream of transactions, and if they did not complete."""
+        return self.tpch.composite if self.tpch is not None else None
 
     @property
     def caught(self) -> int:

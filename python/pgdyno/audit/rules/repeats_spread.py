@@ -90,7 +90,7 @@ def _repeats(subject: Subject, names: Mapping[int, str]) -> list[list[Sample]]:
     for sample in subject.samples:
         # in a duet, disturbances scatter throughput, and not the ratio of the two trials; a power run may have no
         # composite
-        if sample.trial.duet is None and (sample.rate > 0 or sample.summary.tpch is None):
+        if sample.trial.duet is None and (sample.rate > 0 or sample.summary.rate_tps is not None):
             found[names[sample.number], point_of(sample.trial)].append(sample)
     return list(found.values())
 

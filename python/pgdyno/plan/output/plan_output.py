@@ -1,7 +1,5 @@
 """Formats a plan and its problems for 80 columns."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Sequence
 
