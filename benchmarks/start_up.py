@@ -62,7 +62,7 @@ def main() -> int:
         make(Path(folder) / "pgdyno-runs", TRIALS, SECONDS)
         data = load_run(next((Path(folder) / "pgdyno-runs").iterdir()))
         report = whole_report([data])
-        keep_summary(data, report.of, report.extras)
+        keep_summary(data, report.draft.of, report.draft.extras)
         scale = least_s([sys.executable, *IMPORT], Path(folder), rounds)[1] / IMPORT_S
         for words, there_s in GOALS_S.items():
             goal_s = there_s * scale

@@ -95,7 +95,7 @@ def test_arms_with_other_plans_are_reported_with_what_that_cost(warm_home: Home,
     assert {trial.outcome for trial in data.trials} == {Outcome.FINISHED}
 
     report = whole_report([data])
-    (change,) = report.extras.plan_changes
+    (change,) = report.draft.extras.plan_changes
     assert (change.text, change.clients) == (BY_KIND, 1)
     assert change.base.name != change.other.name
     assert (change.base.plan, change.other.plan) == (bitmap.plan, scan.plan)
@@ -135,7 +135,7 @@ def test_a_plan_that_flips_between_repeats_is_a_finding(warm_home: Home, tmp_pat
     (finding,) = [each for each in audit(data) if each.rule == "plan-differs"]
     assert finding.trials == [1, 2]
     assert BY_KIND in finding.message
-    assert whole_report([data]).extras.plan_changes == []
+    assert whole_report([data]).draft.extras.plan_changes == []
 
 
 def test_a_run_of_a_lua_script_has_a_note_in_place_of_plans(warm_home: Home, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_a_run_is_shown_from_its_summary_without_its_tables(tmp_path: Path) -> N
     shutil.copytree(Path(__file__).parents[1] / "golden" / "run-format-1", run)
     data = load_run(run)
     report = whole_report([data])
-    keep_summary(data, report.of, report.extras)
+    keep_summary(data, report.draft.of, report.draft.extras)
     words = ["pgdyno", "show", "run-format-1", "--runs", str(tmp_path)]
     code = f"import sys; {TYPED.format(words)}"
     kept = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

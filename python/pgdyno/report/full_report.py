@@ -96,8 +96,6 @@ def without_collector() -> Iterator[None]:
 class WholeReport:
     """A report that is computed once and written in several forms."""
 
-    of: Digest
-    extras: Extras
     draft: Draft
     language: Language
 
@@ -105,12 +103,12 @@ class WholeReport:
         # templates are loaded where a page is wanted: a run in the terminal needs none
         from pgdyno.report.html import render_page
 
-        with without_collector(), use_language(self.language, queries=counts_queries(self.of.run.trials)):
+        with without_collector(), use_language(self.language, queries=counts_queries(self.draft.of.run.trials)):
             return visible(render_page(self.draft))
 
     def markdown(self) -> str:
-        with use_language(self.language, queries=counts_queries(self.of.run.trials)):
-            return visible(markdown_of(self.of, self.extras))
+        with use_language(self.language, queries=counts_queries(self.draft.of.run.trials)):
+            return visible(markdown_of(self.draft.of, self.draft.extras))
 
 
 def whole_report(
@@ -121,7 +119,7 @@ def whole_report(
     with without_collector(), use_language(language, queries=counts_queries(trials)):
         of, extras = everything(runs, prices)
         location = ", ".join(run.folder.location for run in runs)
-        return WholeReport(of, extras, Draft(of, extras, location), language)
+        return WholeReport(Draft(of, extras, location), language)
 
 
 def report_html(runs: Sequence[RunData]) -> str:

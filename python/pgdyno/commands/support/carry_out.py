@@ -250,13 +250,13 @@ def _show(finished: Finished, output: Output) -> ExitCode:
         last = {"run": str(finished.folder.path), "trials": len(finished.records), "failed": len(finished.failed)}
         print_json(last)
     else:
-        print_report(report.of, Console(), report.extras, shown)
+        print_report(report.draft.of, Console(), report.draft.extras, shown)
     with suppress(StoreError):
         # the summary saves time, and nothing else: the report's own error says that the folder cannot be written
-        keep_summary(run, report.of, report.extras)
+        keep_summary(run, report.draft.of, report.draft.extras)
     raise_first(errors)
     code = exit_code(finished)
-    return ExitCode.INVALID if code is ExitCode.OK and refusing(report.extras) else code
+    return ExitCode.INVALID if code is ExitCode.OK and refusing(report.draft.extras) else code
 
 
 def _view(output: Output, around: Callable[[LiveView], LiveView]) -> JournalView:

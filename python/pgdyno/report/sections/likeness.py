@@ -257,11 +257,6 @@ def _blocks(draft: Draft) -> list[Block]:
     return blocks
 
 
-def is_compared(of: Digest) -> bool:
-    """Return whether the load of the run has a capture."""
-    return bool(own_loads(of))
-
-
 SECTION = Section(
     "load",
     title=lambda: gettext("Your load"),
