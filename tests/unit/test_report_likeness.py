@@ -134,6 +134,9 @@ def test_terminal_fits_80_columns() -> None:
 def test_markdown_csv_and_json_have_it() -> None:
     of = digest(sample())
     assert "is like the capture" in markdown_of(of, Extras())
+    assert "|SELECT a FROM t WHERE b" in markdown_of(of, Extras())
+    wide = markdown_of(digest(sample(targets=("pg18", "a-target-with-a-long-name"))), Extras())
+    assert max(map(len, wide.splitlines())) <= 80
     row = next(csv.DictReader(io.StringIO(to_csv(of.run))))
     assert (row["largest_share_difference"], row["disagreements"], row["late_p99_ms"]) == ("0", "0", "0.9")
     assert '"largest_difference": 0.0' in to_json(of, Extras())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
 from typing import Any
@@ -29,7 +29,7 @@ from pgdyno.report.sections.section import Block, Code, Facts, Heading, Items, P
 from pgdyno.report.sections.section_list import filled_sections
 from pgdyno.report.sentences import conditions
 from pgdyno.report.table import UNSEEN, Table, look_of
-from pgdyno.report.terminal.text_drawing import set_cell, wrapped
+from pgdyno.report.terminal.text_drawing import cut, set_cell, wrapped
 from pgdyno.report.translation import gettext, sentence
 from pgdyno.safe_output import json_text
 
@@ -233,20 +233,22 @@ def _list(lines: Iterable[str]) -> list[str]:
 
 def _table(of: Table) -> list[str]:
     """Return the table in columns, of which it may leave out some; as a list of sentences if it is too wide."""
-    shown = of.shown(pictures=False).fitting(lambda each: _width(each, 1, NAME) <= COLUMNS)
-    if not of.ranks and _width(shown, 1) > COLUMNS:
+    shown = of.shown(pictures=False).fitting(lambda each: _total(_widths(each, NAME)) <= COLUMNS)
+    widths = _widths(shown)
+    for at in range(shown.text_columns if of.ranks else 0):
+        widths[at] = max(widths[at] - max(_total(widths) - COLUMNS, 0), min(widths[at], NAME))
+    if _total(widths) > COLUMNS:
         return _list(of.sentences())
-    pad = " " if _width(shown, 3) <= COLUMNS else ""
-    is_right = [
-        at >= shown.text_columns and "words" not in look for at, look in enumerate(map(look_of, shown.headings))
-    ]
+    is_right = [at >= shown.text_columns and "words" not in look_of(each) for at, each in enumerate(shown.headings)]
     # the rule of a column of figures is a dash and a colon
-    widths = [max(width, 2) if right else width for width, right in zip(_widths(shown), is_right, strict=True)]
+    widths = [max(width, 2) if right else width for width, right in zip(widths, is_right, strict=True)]
+    pad = " " if _total(widths) + 2 * len(widths) <= COLUMNS else ""
     heading, *rows = _rows(shown)
     rules = ["-" * (width - 1) + (":" if right else "-") for width, right in zip(widths, is_right, strict=True)]
     lines = []
     for row in (heading, rules, *rows):
-        cells = (set_cell(cell, width, right=right) for cell, width, right in zip(row, widths, is_right, strict=True))
+        padded = zip(row, widths, is_right, strict=True)
+        cells = (set_cell(cut(cell, width), width, right=right) for cell, width, right in padded)
         lines.append(f"|{pad}{f'{pad}|{pad}'.join(cells)}{pad}|")
     return lines
 
@@ -262,8 +264,8 @@ def _widths(table: Table, most: int = sys.maxsize) -> list[int]:
     return [min(width, most) if at < table.text_columns else width for at, width in enumerate(widths)]
 
 
-def _width(table: Table, between: int, most: int = sys.maxsize) -> int:
-    return sum(_widths(table, most)) + between * len(table.headings) + 1
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + len(widths) + 1
 
 
 def escaped(text: str) -> str:
