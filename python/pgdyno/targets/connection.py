@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -189,6 +193,11 @@ _REMEDIES = {
 
 def connecting_hint(message: str) -> str | None:
     """Returns the remedy for a failed connection, by libpq's message, or None if no remedy is known."""
+    if "no password supplied" in message:
+        file = Path(os.environ.get("PGPASSFILE") or Path.home() / ".pgpass")
+        with suppress(OSError):
+            if file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+                return f"chmod 600 {file}: libpq ignores a password file that others may read"
     return next((hint for pattern, hint in _REMEDIES.items() if re.search(pattern, message)), None)
 
 

@@ -119,6 +119,11 @@ def session_options(settings: Mapping[str, str]) -> list[str]:
     return [f"-c {name}={value}" for name, value in quoted.items()]
 
 
+def _said(error: TargetError) -> str:
+    """Returns what the server said, of libpq's message."""
+    return str(error.__cause__ or error.message).rpartition("FATAL:")[2].strip()
+
+
 class ServerControl(Protocol):
     """Controls the server's process: state, stop and start."""
 
@@ -274,15 +279,12 @@ class Server:
 
     def check_session(self, settings: Mapping[str, str]) -> None:
         """Opens a session with `settings`. Raises TargetError if the server refuses them, or a pooler drops them."""
-        listed = ", ".join(f"{name} = {value}" for name, value in settings.items())
         self.connect().close()
         try:
             with self.address.connect(self.dbname, as_is=True, options=self._session_options(settings)) as connection:
                 rows = connection.execute(_OF_SESSION, [[name.lower() for name in settings]]).fetchall()
         except TargetError as error:
-            # of libpq's message, what the server said
-            reason = str(error.__cause__ or error.message).rpartition("FATAL:")[2].strip()
-            raise TargetError(f"cannot set {listed} for a session: {reason}", hint=CORRECT_SESSION_SETTINGS) from error
+            raise TargetError(self._refused(settings, error), hint=CORRECT_SESSION_SETTINGS) from error
         sources = dict(rows)
         dropped = [name for name in settings if sources.get(name.lower(), "client") != "client"]
         if dropped:
@@ -290,6 +292,18 @@ class Server:
                 f"the session settings {', '.join(dropped)} did not reach the server",
                 hint="connect to the server directly: a connection pooler drops the parameter options",
             )
+
+    def _refused(self, settings: Mapping[str, str], error: TargetError) -> str:
+        """Returns every setting that the server refuses, with its reason: it names only the first of several."""
+        reasons = {}
+        for name, value in settings.items() if len(settings) > 1 else ():
+            try:
+                self.address.connect(self.dbname, as_is=True, options=self._session_options({name: value})).close()
+            except TargetError as refusal:
+                reasons[f"{name} = {value}"] = _said(refusal)
+        listed = ", ".join(f"{name} = {value}" for name, value in settings.items())
+        each = reasons or {listed: _said(error)}
+        return "; ".join(f"cannot set {setting} for a session: {reason}" for setting, reason in each.items())
 
     # ---- files and process ----
 
