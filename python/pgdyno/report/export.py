@@ -240,8 +240,6 @@ def _table(of: Table) -> list[str]:
     if _total(widths) > COLUMNS:
         return _list(of.sentences())
     is_right = [at >= shown.text_columns and "words" not in look_of(each) for at, each in enumerate(shown.headings)]
-    # the rule of a column of figures is a dash and a colon
-    widths = [max(width, 2) if right else width for width, right in zip(widths, is_right, strict=True)]
     pad = " " if _total(widths) + 2 * len(widths) <= COLUMNS else ""
     heading, *rows = _rows(shown)
     rules = ["-" * (width - 1) + (":" if right else "-") for width, right in zip(widths, is_right, strict=True)]
@@ -261,7 +259,8 @@ def _rows(table: Table) -> list[list[str]]:
 def _widths(table: Table, most: int = sys.maxsize) -> list[int]:
     """Return the width of each column, of names at most `most`."""
     widths = [max(map(cell_len, column)) for column in zip(*_rows(table), strict=True)]
-    return [min(width, most) if at < table.text_columns else width for at, width in enumerate(widths)]
+    # the rule of a column of figures is a dash and a colon
+    return [min(width, most) if at < table.text_columns else max(width, 2) for at, width in enumerate(widths)]
 
 
 def _total(widths: Sequence[int]) -> int:
