@@ -1,7 +1,5 @@
 """The package without a kind of workload: its folder and its line in the registry are all of it."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -220,7 +220,9 @@ def test_a_value_that_the_server_refuses_is_reported_before_any_trial(theirs: Se
         theirs.check_session({"work_mem": "4XB"})
     with pytest.raises(TargetError, match="unrecognized configuration parameter"):
         theirs.check_session({"work_mm": "4MB"})
-    with pytest.raises(TargetError, match="work_mem = 4XB for a session: .*; cannot set work_mm = 4MB for a session: "):
+    with pytest.raises(
+        TargetError, match=r"work_mem = 4XB for a session: .*; cannot set work_mm = 4MB for a session: "
+    ):
         theirs.check_session({"work_mem": "4XB", "jit": "off", "work_mm": "4MB"})
     theirs.check_session({"search_path": "a, pg_catalog", "app.note": "it's  a\\b"})
 

@@ -1,7 +1,5 @@
 """What a comparison shows as the cause of a difference, and when it shows none."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
