@@ -47,7 +47,7 @@ class EventEffect(Record):
     or no slower than `before_latency_ns`, after the period without successes; None if that did not happen.
     """
     before_latency_ns: float | None = None
-    """At a rate: the highest mean latency of three consecutive seconds before the trial's first event."""
+    """At a rate: 1.25 of the highest mean latency of three consecutive seconds before the trial's first event."""
 
 
 class EventRecord(Record):

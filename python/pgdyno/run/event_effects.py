@@ -14,6 +14,8 @@ SHORTEST_STALL_US = 10_000
 """The engine's minimum length of a stall."""
 WHOLE_SECOND_US = 990_000
 RECOVERED_SHARE = 0.95
+RECOVERED_LATENCY = 1.25
+"""Of the highest mean before: a few seconds do not show how high a mean may be by chance."""
 RECOVERED_SECONDS = 3
 FEWEST_SECONDS_BEFORE = 3
 
@@ -98,7 +100,7 @@ class _Before:
 
     tps: float | None = None
     latency_ns: float | None = None
-    """In an open loop, whose throughput is the plan's: the highest mean of several seconds in a row."""
+    """In an open loop, whose throughput is the plan's: a limit above the highest mean of several seconds in a row."""
 
     @classmethod
     def of(cls, seconds: Sequence[_Second], *, is_open: bool) -> _Before:
@@ -106,7 +108,7 @@ class _Before:
             return cls()
         means = [mean for window in _windows(seconds) if (mean := _mean_latency_ns(window)) is not None]
         tps = statistics.median(second.tps for second in seconds)
-        return cls(tps, max(means, default=None) if is_open else None)
+        return cls(tps, RECOVERED_LATENCY * max(means) if means and is_open else None)
 
     def is_reached(self, window: Sequence[_Second]) -> bool:
         if self.latency_ns is not None:
