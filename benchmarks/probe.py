@@ -32,7 +32,7 @@ from pgdyno.plan.optional_sections import ProbeSpec
 from pgdyno.probe import LocalProbe
 from pgdyno.records import PlacedLines, Point
 from pgdyno.report.answers.comparison import comparison_lines
-from pgdyno.report.sections.comparison import compared_table
+from pgdyno.report.sections.figures.comparison import compared_table
 from pgdyno.report.terminal.block_lines import block_lines
 from pgdyno.report.terminal.summary_file import Layout
 from pgdyno.run import find_engine

@@ -138,7 +138,8 @@ RULE = Rule("odd-name", "the name of the workload", Severity.CAUTION, "nowhere",
 SECTION = '''
 """Names of a run's targets."""
 from pgdyno.report.charts.bars_of_names import names_figure
-from pgdyno.report.sections.section import Folded, Section
+from pgdyno.report.sections.section_blocks import Folded
+from pgdyno.report.sections.draft import Section
 from pgdyno.report.table import Table
 
 

@@ -186,6 +186,28 @@ FLOORS = {
         ("loaded_plan", "ab_plan"),
         ("output", ""),
     ),
+    # texts and tables, then drawing, then what a run answers, then figures, then sections of them, then documents
+    "report": (
+        ("translation", "plan_toml", "run_events"),
+        ("terminal.text_drawing", "terminal.summary_file", "terminal.forest_plot"),
+        ("numbers", "table"),
+        (*(f"charts.{name}" for name in ("svg", "palette", "layout", "labels", "scaling", "latency")),),
+        ("report_content", "several_runs", "terminal.scaling_chart"),
+        ("answers.workload_figures",),
+        ("report_tables", "sentences", "run_notes", "sections.over_seconds"),
+        ("answers", "costs"),
+        ("charts",),
+        ("sections.section_blocks", "sections.key_figures", "sections.environment"),
+        ("sections.figures",),
+        ("sections.draft",),
+        ("sections",),
+        ("terminal.block_lines",),
+        ("analysis",),
+        ("sections.every_point",),
+        ("sections.section_list",),
+        ("terminal", "export", "html"),
+        ("full_report", ""),
+    ),
     # what plans say of each kind, then sessions, then clusters, then a server, then how each kind obtains one
     "targets": (
         ("aws.volumes", "aws.databases.parameter_rules", "aws.schema"),
@@ -298,7 +320,7 @@ SAME_SUBJECT = {
     "endurance": "its figures, and its sentences",
     "history": "its command, its figures, and its chart",
     "kind": "a package per kind of target, and their protocol",
-    "latency": "its chart, and its section",
+    "latency": "its chart, its figures, and its section",
     "likeness": "its figures, and its section",
     "machine": "its checks, and its record",
     "price": "its figures, and its record",
@@ -313,6 +335,7 @@ SAME_SUBJECT = {
     "tables": "likewise",
     "targets": "those of a plan, and their check",
     "timeline": "its figures, and its charts on a page and in a terminal",
+    "validity": "its figures, and its section",
 }
 """Names of modules that stand in several packages, each for the same subject."""
 

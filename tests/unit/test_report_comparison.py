@@ -19,7 +19,7 @@ from pgdyno.records.base import FEWEST_PAIRS
 from pgdyno.report.answers.comparison import comparison_lines, comparison_sentence, new_run_words, noise_blocks, percent
 from pgdyno.report.answers.comparison_export import comparison_json, noise_json
 from pgdyno.report.answers.gate_export import gate_json, gate_junit, gate_markdown
-from pgdyno.report.sections.comparison import TITLES, TITLES_OF_ONE, compared_table
+from pgdyno.report.sections.figures.comparison import TITLES, TITLES_OF_ONE, compared_table
 from pgdyno.report.terminal.block_lines import block_lines, table_lines
 from pgdyno.report.terminal.forest_plot import Forest
 from pgdyno.report.terminal.summary_file import Layout

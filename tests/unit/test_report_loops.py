@@ -7,8 +7,8 @@ from pgdyno.report.charts.layout import Layout
 from pgdyno.report.charts.page_figures import spectrum_figure
 from pgdyno.report.numbers import NOTHING
 from pgdyno.report.report_content import Extras, digest
+from pgdyno.report.sections.figures.latency import is_closed, loops_figure
 from pgdyno.report.sections.key_figures import near, peak_numbers
-from pgdyno.report.sections.latency import is_closed, loops_figure
 from pgdyno.report.sentences import latency_title
 from tests.present import present
 from tests.unit.report_sample import SampleRun, add_trial, manifest, render_html, sweep

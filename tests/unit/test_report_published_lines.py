@@ -2,7 +2,7 @@
 
 from pgdyno.records import Point
 from pgdyno.report.report_content import NO_EXTRAS, digest
-from pgdyno.report.sections.comparison import published_blocks
+from pgdyno.report.sections.figures.comparison import published_blocks
 from pgdyno.report.table import MOST_ROWS, Table
 from pgdyno.report.terminal.run_report import all_lines
 from pgdyno.report.terminal.summary_file import Layout

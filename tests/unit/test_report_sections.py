@@ -17,10 +17,10 @@ from pgdyno.errors import UsageError
 from pgdyno.records import Point
 from pgdyno.report.export import markdown_of
 from pgdyno.report.report_content import Extras, ProbeSamples, digest
+from pgdyno.report.sections.figures.validity import validity
 from pgdyno.report.sections.key_figures import peak_numbers
 from pgdyno.report.sections.over_seconds.dips import TRIES, UNEXPLAINED, dip_section
 from pgdyno.report.sections.over_seconds.timelines import BYTES, Steps, timeline_data, timeline_json
-from pgdyno.report.sections.validity import validity
 from pgdyno.report.several_runs import Together
 from pgdyno.store.probe_queries import ProbeAverages, ProcessSum, SeriesStep, WaitStep
 from pgdyno.store.trial_tables import StatementRow

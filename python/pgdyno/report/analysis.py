@@ -32,9 +32,9 @@ from pgdyno.report.costs import (
     rents,
 )
 from pgdyno.report.report_content import Digest, digest
-from pgdyno.report.sections.comparison import published_blocks
 from pgdyno.report.sections.cost import cost_blocks
-from pgdyno.report.sections.section import Block
+from pgdyno.report.sections.figures.comparison import published_blocks
+from pgdyno.report.sections.section_blocks import Block
 from pgdyno.report.terminal.block_lines import block_lines
 from pgdyno.report.terminal.summary_file import Layout
 from pgdyno.report.terminal.text_drawing import printable, sparkline

@@ -204,3 +204,9 @@ def _caption(found: Sequence[Rent]) -> str:
     return gettext(
         "Actual cost of this run, from the first request to the end of the last trial, by {prices}", prices=prices
     )
+
+
+def curve_price(curve: ScalingCurve, prices: PriceList | None) -> Price | None:
+    """Return the price at a curve's peak; None if the list lacks its target."""
+    costs = prices.target.get(curve.series.target) if prices is not None else None
+    return price_of(costs, prices.years, curve.peak.tps) if prices is not None and costs is not None else None

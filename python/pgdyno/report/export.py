@@ -25,7 +25,7 @@ from pgdyno.report.answers.workload_figures import all_figures
 from pgdyno.report.report_content import Digest, Extras, notes
 from pgdyno.report.report_tables import peak_statements
 from pgdyno.report.sections.draft import Draft
-from pgdyno.report.sections.section import Block, Code, Facts, Heading, Items, Paragraph, Reasons, plain
+from pgdyno.report.sections.section_blocks import Block, Code, Facts, Heading, Items, Paragraph, Reasons, plain
 from pgdyno.report.sections.section_list import filled_sections
 from pgdyno.report.sentences import conditions
 from pgdyno.report.table import UNSEEN, Table, look_of

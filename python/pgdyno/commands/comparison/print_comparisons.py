@@ -20,7 +20,7 @@ from pgdyno.report.answers.gate_export import gate_verdict_words, gate_words, po
 from pgdyno.report.answers.noise import gate_noise
 from pgdyno.report.answers.refusal import Reason, reason_lines, reasons_json, refusal_headline, refusal_lines
 from pgdyno.report.costs import price_basis_line, price_comparison_lines
-from pgdyno.report.sections.comparison import compared_table
+from pgdyno.report.sections.figures.comparison import compared_table
 from pgdyno.report.sections.statement_tables import plan_tables
 from pgdyno.report.terminal.block_lines import block_lines
 from pgdyno.report.terminal.summary_file import Layout, print_lines

@@ -23,6 +23,7 @@ from pgdyno.report.answers.comparison import (
     comparison_sentence,
     confounded_line,
     point_counts,
+    settling,
 )
 from pgdyno.report.answers.comparison_export import comparison_json
 from pgdyno.report.answers.endurance import endurance_json
@@ -42,10 +43,9 @@ from pgdyno.report.answers.rates import (
 )
 from pgdyno.report.answers.searches import cheapest_table, cheapest_text, settings_table, settings_text
 from pgdyno.report.answers.workload_figures import all_figures
+from pgdyno.report.costs import curve_price
 from pgdyno.report.report_content import Digest, Extras
 from pgdyno.report.run_notes import search_lines
-from pgdyno.report.sections.comparison import settling
-from pgdyno.report.sections.key_figures import curve_price
 from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext, listed, ngettext, sentence, translated
 

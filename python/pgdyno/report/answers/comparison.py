@@ -255,3 +255,17 @@ def new_run_words(point: PointComparison, pairs: int | None, instances: int | No
         "chance of 80 %",
         count=f"{pairs:,}",
     )
+
+
+def settling(of: Comparison) -> str:
+    """Return how to reach a verdict on an inconclusive comparison; empty if there is one."""
+    chief = of.chief
+    if chief is None or chief.interval is None:
+        return gettext("An interval needs at least two pairs, a claim six")
+    if chief.verdict is not Verdict.INCONCLUSIVE:
+        return ""
+    needed = new_run_words(chief, chief.new_run_pairs, chief.new_run_instances, paired=of.paired)
+    if chief.detectable is None:
+        return needed
+    could = percent(chief.detectable, plus=False)
+    return gettext("Smallest detectable difference: {effect}; {needed}", effect=could, needed=needed)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from pgdyno.analyse.price import Costs, PriceList
 from pgdyno.records.price import LatencyLimit
 from pgdyno.report import numbers
 from pgdyno.report.costs import PricedCurve, priced_curves, rent_table
 from pgdyno.report.report_content import Digest, Extras
-from pgdyno.report.sections.section import Absence, Block, Folded, Section
+from pgdyno.report.sections.draft import Draft, Section
+from pgdyno.report.sections.section_blocks import Absence, Block, Folded
 from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext, gettext_each, listed
-
-if TYPE_CHECKING:
-    from pgdyno.report.sections.draft import Draft
 
 
 def _blocks(draft: Draft) -> list[Block]:

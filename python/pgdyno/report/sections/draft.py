@@ -1,8 +1,8 @@
-"""What sections are made of: the analysed runs, and what several sections need, made once."""
+"""Sections, each a heading over blocks, and what they are made of: the analysed runs, and what several need."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,11 +15,12 @@ from pgdyno.report.answers.noise import noise_grade
 from pgdyno.report.charts import page_figures
 from pgdyno.report.charts.page_figures import Figure
 from pgdyno.report.report_content import Digest, Extras
-from pgdyno.report.sections.comparison import MOST_COMPARISONS, Compared, asked_for, compared, published_table
+from pgdyno.report.sections.figures.comparison import MOST_COMPARISONS, Compared, asked_for, compared, published_table
+from pgdyno.report.sections.figures.latency import heat_figures, loops_figure
+from pgdyno.report.sections.figures.validity import Validity, validity
 from pgdyno.report.sections.key_figures import BigNumber, noise_number, peak_numbers
-from pgdyno.report.sections.latency import heat_figures, loops_figure
 from pgdyno.report.sections.over_seconds.dips import dips_of
-from pgdyno.report.sections.validity import Validity, validity
+from pgdyno.report.sections.section_blocks import Block
 from pgdyno.report.table import Table
 from pgdyno.report.translation import capital, gettext
 
@@ -117,3 +118,19 @@ class Draft:
     def elsewhere(self, figure: Figure | None) -> Sequence[Figure]:
         """Return the figure, unless it is on the first screen."""
         return [figure] if figure is not None and (self.brief or figure not in self.proof) else []
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section of the report."""
+
+    id: str
+    """The anchor on the page."""
+    title: Callable[[], str]
+    """In the current language, like all texts."""
+    link: Callable[[], str]
+    """The section's name in the navigation."""
+    blocks: Callable[[Draft], Sequence[Block]]
+    """Reports leave the section out if it has no blocks, or only absences. With `draft.brief`, those for a terminal and
+    Markdown.
+    """

@@ -14,10 +14,10 @@ from pgdyno.report.charts.page_figures import CONFIRMED
 from pgdyno.report.charts.palette import Look
 from pgdyno.report.report_content import Digest
 from pgdyno.report.report_tables import PERCENTILES, mark, parameter_cells, parameter_heading
-from pgdyno.report.sections.draft import Draft
+from pgdyno.report.sections.draft import Draft, Section
 from pgdyno.report.sections.environment import error_table
 from pgdyno.report.sections.key_figures import peaks_table
-from pgdyno.report.sections.section import Block, Folded, Heading, Items, Paragraph, Section
+from pgdyno.report.sections.section_blocks import Block, Folded, Heading, Items, Paragraph
 from pgdyno.report.table import UNSEEN, Cell, Picture, Table, first_rows
 from pgdyno.report.terminal import text_drawing
 from pgdyno.report.translation import gettext, gettext_each, sentence_space

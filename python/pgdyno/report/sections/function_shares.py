@@ -10,7 +10,7 @@ from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
 from pgdyno.report.charts.flame_graph import flame_figure
 from pgdyno.report.report_content import ArmProfile
-from pgdyno.report.sections.section import Block, Folded
+from pgdyno.report.sections.section_blocks import Block, Folded
 from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext
 

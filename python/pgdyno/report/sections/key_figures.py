@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pgdyno.analyse.noise_grade import NoiseGrade
-from pgdyno.analyse.price import Price, PriceList, price_of
+from pgdyno.analyse.price import PriceList
 from pgdyno.analyse.scaling import ScalingCurve
 from pgdyno.analyse.summary import PointSummary, sum_of_known
 from pgdyno.report import numbers
 from pgdyno.report.answers.limits import Limit, limit_of
 from pgdyno.report.answers.noise import noise_about
+from pgdyno.report.costs import curve_price
 from pgdyno.report.report_content import Digest, Extras, median_trial
 from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext, gettext_each
@@ -108,12 +109,6 @@ def _price(curve: ScalingCurve, prices: PriceList | None) -> list[BigNumber]:
         date=prices.date.isoformat(),
     )
     return [BigNumber(gettext("price of a million"), numbers.rounded(price.per_million), prices.currency, about)]
-
-
-def curve_price(curve: ScalingCurve, prices: PriceList | None) -> Price | None:
-    """Return the price at a curve's peak; None if the list lacks its target."""
-    costs = prices.target.get(curve.series.target) if prices is not None else None
-    return price_of(costs, prices.years, curve.peak.tps) if prices is not None and costs is not None else None
 
 
 def limit_at(of: Digest, curve: ScalingCurve, extras: Extras) -> Limit:

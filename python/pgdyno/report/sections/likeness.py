@@ -5,19 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pgdyno.analyse.likeness import disagreement_causes
 from pgdyno.records import Likeness, ReplayFigures, Summary, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest
-from pgdyno.report.sections.section import Block, Folded, Section
+from pgdyno.report.sections.draft import Draft, Section
+from pgdyno.report.sections.section_blocks import Block, Folded
 from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext, gettext_noop, listed, ngettext, sentence, sentence_space, translated
 from pgdyno.store.probe_queries import ProbeAverages
-
-if TYPE_CHECKING:
-    from pgdyno.report.sections.draft import Draft
 
 MOST_CLASSES = 15
 """Classes that the page shows at once."""

@@ -11,11 +11,11 @@ from pgdyno.report.charts.page_figures import NO_STRIPS, timeline_figures
 from pgdyno.report.report_content import median_trial
 from pgdyno.report.report_tables import trial_table
 from pgdyno.report.run_notes import replica_table
-from pgdyno.report.sections.draft import Draft
+from pgdyno.report.sections.draft import Draft, Section
 from pgdyno.report.sections.over_seconds.cloud_metrics import rented_count
 from pgdyno.report.sections.over_seconds.dips import Dips, dip_section
 from pgdyno.report.sections.over_seconds.timelines import Steps, timeline_data, timeline_json
-from pgdyno.report.sections.section import Absence, Block, Code, Folded, Heading, Items, Section, TrialTimeline
+from pgdyno.report.sections.section_blocks import Absence, Block, Code, Folded, Heading, Items, TrialTimeline
 from pgdyno.report.table import Table, first_rows
 from pgdyno.report.translation import capital, gettext, ngettext, sentence
 

@@ -18,8 +18,8 @@ from pgdyno.report.sections import (
     statement_tables,
     validity,
 )
-from pgdyno.report.sections.draft import Draft
-from pgdyno.report.sections.section import Absence, Block, Folded, Paragraph, Section
+from pgdyno.report.sections.draft import Draft, Section
+from pgdyno.report.sections.section_blocks import Absence, Block, Folded, Paragraph
 from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext, sentence_space
 

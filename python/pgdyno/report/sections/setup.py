@@ -9,7 +9,7 @@ from markupsafe import Markup
 from pgdyno.records.secret_values import masked_plan
 from pgdyno.report.plan_toml import plan_toml
 from pgdyno.report.run_notes import disturbance_lines, preparation_line, search_lines
-from pgdyno.report.sections.draft import Draft
+from pgdyno.report.sections.draft import Draft, Section
 from pgdyno.report.sections.environment import (
     asked_differences,
     environment_table,
@@ -18,7 +18,7 @@ from pgdyno.report.sections.environment import (
     server_table,
     settings_tables,
 )
-from pgdyno.report.sections.section import Absence, Block, Code, Facts, Folded, Heading, Items, Section, marked
+from pgdyno.report.sections.section_blocks import Absence, Block, Code, Facts, Folded, Heading, Items, marked
 from pgdyno.report.translation import gettext, sentence
 from pgdyno.store.duckdb_session import reading_below
 

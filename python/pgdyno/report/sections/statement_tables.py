@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pgdyno.report import numbers
 from pgdyno.report.report_content import PlanChange, PlanOfArm
 from pgdyno.report.report_tables import statement_table
+from pgdyno.report.sections.draft import Draft, Section
 from pgdyno.report.sections.environment import process_table
 from pgdyno.report.sections.function_shares import profile_blocks
-from pgdyno.report.sections.section import Absence, Block, Code, Folded, Section
+from pgdyno.report.sections.section_blocks import Absence, Block, Code, Folded
 from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext, gettext_each
 from pgdyno.store.probe_queries import ServerStatementSum, TableSum
-
-if TYPE_CHECKING:
-    from pgdyno.report.sections.draft import Draft
 
 _TEXT = 160
 """Displayed characters of a statement."""

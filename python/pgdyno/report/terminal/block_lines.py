@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from pgdyno.report.charts.page_figures import Figure
-from pgdyno.report.sections.section import Block, Code, Facts, Heading, Items, Paragraph, Reasons, plain
+from pgdyno.report.sections.section_blocks import Block, Code, Facts, Heading, Items, Paragraph, Reasons, plain
 from pgdyno.report.table import UNSEEN, Picture, Table, look_of
 from pgdyno.report.terminal.summary_file import Layout
 from pgdyno.report.terminal.text_drawing import ACCENT, AMBER, RED, cut, printable, set_cell, words_of, wrapped

@@ -1,19 +1,15 @@
-"""Sections of a report: each a heading over blocks, which renderers write without knowing the section."""
+"""The blocks of sections, which renderers write without knowing the section."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
 from pgdyno.report.charts.page_figures import Figure
 from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext
-
-if TYPE_CHECKING:
-    from pgdyno.report.sections.draft import Draft
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,22 +104,6 @@ class Folded:
 
 Block = str | Table | Figure | Paragraph | Heading | Items | Code | Facts | Reasons | TrialTimeline | Absence | Folded
 """A string is a paragraph; an instance of Markup may have inline code."""
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A section of the report."""
-
-    id: str
-    """The anchor on the page."""
-    title: Callable[[], str]
-    """In the current language, like all texts."""
-    link: Callable[[], str]
-    """The section's name in the navigation."""
-    blocks: Callable[[Draft], Sequence[Block]]
-    """Reports leave the section out if it has no blocks, or only absences. With `draft.brief`, those for a terminal and
-    Markdown.
-    """
 
 
 def marked(text: str, **values: object) -> Markup:

@@ -1,0 +1,1 @@
+"""Figures and tables of sections, which know no section."""
