@@ -1,6 +1,9 @@
 """sysbench's sweep and TPC-C's orders: which fields of a trial's `end` event become tables."""
 
+import csv
 import dataclasses
+import io
+import json
 from pathlib import Path
 
 import pytest
@@ -9,9 +12,11 @@ from typer.testing import CliRunner
 from pgdyno.cli import app
 from pgdyno.commands.show import show
 from pgdyno.errors import UsageError
-from pgdyno.records import Summary
+from pgdyno.records import ScriptSummary, Summary
+from pgdyno.report.export import markdown_of, to_csv
 from pgdyno.report.numbers import NOTHING
 from pgdyno.report.report_content import NO_EXTRAS, digest
+from pgdyno.report.report_tables import script_table
 from pgdyno.report.sentences import conditions
 from pgdyno.report.terminal.block_lines import table_lines
 from pgdyno.report.terminal.run_report import all_lines
@@ -47,6 +52,31 @@ def test_other_runs_have_neither() -> None:
     assert statement_counts({}) is None
     assert statement_counts({"statements": STATEMENTS, "tpcc": TPCC}) is None
     assert tpcc_figures({}) is None
+
+
+def test_a_mixed_load_has_figures_by_script_in_every_output() -> None:
+    latency = present(present(sweep(clients=(8,), repeats=1).trials[0].summary).latency_ns)
+    slow = latency.model_copy(update={"p50": 7_000_000, "p99": 70_000_000})
+    scripts = [
+        ScriptSummary(id=0, name="order.sql", weight=1, succeeded=500, failed=2, skipped=0, latency_ns=slow),
+        ScriptSummary(id=1, name="read.sql", weight=9, succeeded=4500, failed=0, skipped=0, latency_ns=latency),
+    ]
+    run = with_figures(sweep(clients=(8,), repeats=1), scripts=scripts, measured_s=10.0)
+    table = present(script_table(digest(run)))
+    assert [(row[1], row[2], row[4], row[6], row[7]) for row in table.rows] == [
+        ("order.sql", "50.0", "7.00", "70.0", "2"),
+        ("read.sql", "450", f"{present(latency.p50) / 1e6:.3f}", f"{present(latency.p99) / 1e6:.3f}", "0"),
+    ]
+    assert script_table(digest(sweep(clients=(8,)))) is None
+    row = next(csv.DictReader(io.StringIO(to_csv(run))))
+    assert json.loads(row["scripts"])[0] == {
+        "script": "order.sql", "tps": 50.0, "p50_ms": 7.0, "p99_ms": 70.0, "failed": 2
+    }  # fmt: skip
+    of = digest(run)
+    lines = [line.plain for line in all_lines(of, Layout(80), NO_EXTRAS)]
+    for text in (markdown_of(of, NO_EXTRAS), "\n".join(lines), render_html(run, "runs/x")):
+        assert "order.sql" in text
+        assert "70.0" in text
 
 
 def test_errors_that_a_script_caught_are_errors_of_the_report() -> None:

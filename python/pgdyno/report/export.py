@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -16,7 +17,7 @@ from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.scaling import ScalingCurve
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.messages import message_json
-from pgdyno.records import Latency, TrialRecord
+from pgdyno.records import Latency, ScriptSummary, TrialRecord
 from pgdyno.records.rate_unit import rate_unit
 from pgdyno.records.secret_values import masked_plan
 from pgdyno.report import numbers
@@ -43,7 +44,7 @@ CSV_HEADER = (
     "in_flight", "retried", "retries", "clients_aborted", "trial", "started_at", "ended_at", "run", "server_version",
     "failure", "rate", "settings", "variables", "instance", "duet_partner", "duet_tps_ratio",
     "largest_share_difference", "disagreements", "not_started", "late_p99_ms", "power", "throughput", "composite",
-    "tps_counts",
+    "tps_counts", "scripts",
 )  # fmt: skip
 """A test compares this list with `docs/reference/csv.md`."""
 
@@ -104,12 +105,21 @@ def _trial_row(trial: TrialRecord) -> dict[str, Any]:
         names = ("measured_s", "scheduled", "succeeded", "failed", "skipped", "in_flight", "retried", "retries")
         row |= {name: getattr(summary, name) for name in (*names, "clients_aborted")}
         row["tps"] = summary.rate_tps
+        if len(summary.scripts) > 1:
+            row["scripts"] = json.dumps([_script(each, summary.measured_s) for each in summary.scripts])
         row["tps_counts"] = rate_unit(trial) if row["tps"] is not None else None
         if summary.tpch is not None:
             row |= {name: getattr(summary.tpch, name) for name in ("power", "throughput", "composite")}
         elif summary.latency_ns is not None:
             row |= _latency_ms(summary.latency_ns)
     return row
+
+
+def _script(of: ScriptSummary, measured_s: float | None) -> dict[str, Any]:
+    latency = {} if of.latency_ns is None else _latency_ms(of.latency_ns)
+    figures = {name: round(value, 6) for name, value in latency.items() if name in ("p50_ms", "p99_ms")}
+    tps = round(of.succeeded / measured_s, 6) if measured_s else None
+    return {"script": of.name, "tps": tps, **figures, "failed": of.failed}
 
 
 def _assignments(values: Mapping[str, str]) -> str:

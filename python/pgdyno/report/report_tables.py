@@ -7,7 +7,7 @@ from pgdyno.analyse.summary import PointSummary, losses_of
 from pgdyno.records import TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.answers.workload_figures import WorkloadFigures, all_figures
-from pgdyno.report.report_content import Digest
+from pgdyno.report.report_content import Digest, median_trial
 from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext, gettext_each
 from pgdyno.store.trial_tables import StatementRow
@@ -91,6 +91,24 @@ def statement_table(of: Digest) -> Table | None:
         "Statements of trial {number}: {point}, the median trial of the peak", number=number, point=of.point_name(point)
     )
     return Table(caption, (*headings, *PERCENTILES, gettext("max, ms")), tuple(rows), 3)
+
+
+def script_table(of: Digest) -> Table | None:
+    """Return figures by script in the median trial of each point; None if no point has several scripts."""
+    rows = []
+    for point in of.points:
+        summary = median_trial(of, point).summary if point.finished else None
+        if summary is None or len(summary.scripts) < 2 or summary.tpch is not None:
+            continue
+        for each in summary.scripts:
+            latency = each.latency_ns
+            figures = (latency.mean, latency.p50, latency.p95, latency.p99) if latency is not None else (None,) * 4
+            tps = numbers.rounded(each.succeeded / summary.measured_s) if summary.measured_s else numbers.NOTHING
+            errors = numbers.format_count(each.failed)
+            rows.append((of.point_name(point), each.name, tps, *map(numbers.ms, figures), errors))
+    headings = (*gettext_each("point", "script"), "tps", gettext("mean, ms"), *PERCENTILES, gettext("errors"))
+    caption = gettext("By script, in the median trial of each point")
+    return Table(caption, headings, tuple(rows), 2) if rows else None
 
 
 def trial_table(of: Digest) -> Table:

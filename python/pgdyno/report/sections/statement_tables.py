@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pgdyno.report import numbers
 from pgdyno.report.report_content import PlanChange, PlanOfArm
-from pgdyno.report.report_tables import statement_table
+from pgdyno.report.report_tables import script_table, statement_table
 from pgdyno.report.sections.draft import Draft, Section
 from pgdyno.report.sections.environment import process_table
 from pgdyno.report.sections.function_shares import profile_blocks
@@ -85,10 +85,12 @@ def _figure(count: float | None) -> str:
 
 def _blocks(draft: Draft) -> list[Block]:
     of, extras = draft.of, draft.extras
+    scripts = script_table(of)
+    by_script: list[Block] = [scripts] if scripts is not None else []
     if draft.brief:
-        return [*plan_tables(extras.plan_changes), *profile_blocks(extras.profiles, brief=True)]
+        return [*by_script, *plan_tables(extras.plan_changes), *profile_blocks(extras.profiles, brief=True)]
     own = statement_table(of)
-    blocks: list[Block] = [own] if own is not None else []
+    blocks: list[Block] = [*by_script, *([own] if own is not None else [])]
     blocks += [server_statement_table(number, sums) for number, sums in extras.server_statements.items()]
     blocks += [growth_table(number, sums) for number, sums in extras.tables.items()]
     blocks += [process_table(number, sums) for number, sums in extras.processes.items()]
