@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -80,7 +81,10 @@ def catalogues() -> list[Path]:
 def read(path: Path) -> Catalog:
     """A .po file. Raises babel.messages.pofile.PoFileError."""
     with path.open("rb") as file:
-        return read_po(file, locale=path.parts[-3], abort_invalid=True)
+        catalog = read_po(file, locale=path.parts[-3], abort_invalid=True)
+    # Babel would write the time of day into each compiled file
+    catalog.creation_date = catalog.revision_date = datetime.fromtimestamp(0, UTC)
+    return catalog
 
 
 def compile_all() -> list[Path]:

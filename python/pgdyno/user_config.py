@@ -56,10 +56,10 @@ def read_config(path: Path) -> dict[str, str]:
 def defaults(config: Mapping[str, str], commands: Iterable[str]) -> dict[str, dict[str, str]]:
     """Returns `config` as defaults of each of `commands`."""
     given = {parameter: value for key, value in config.items() for parameter in _PARAMETERS[key]}
-    return {command: _of(command, given) for command in commands} if given else {}
+    return {command: _defaults_of_command(command, given) for command in commands} if given else {}
 
 
-def _of(command: str, given: Mapping[str, str]) -> dict[str, str]:
+def _defaults_of_command(command: str, given: Mapping[str, str]) -> dict[str, str]:
     found = {}
     for parameter, value in given.items():
         only, _, name = parameter.rpartition(".")

@@ -90,7 +90,7 @@ def gate(arms: Arms, limit: float) -> Gate:
     rule = None if arms.stopping is None else arms.stopping.model_copy(update={"margin": 0.0})
     (comparison,) = compare([replace(arms, stopping=rule)], delta=limit)
     points = [_gate_point(*each, arms, limit) for each in zip(comparison.points, arms.points, strict=True)]
-    return Gate(comparison, limit, (*points, *(_missing(label, arms) for label in arms.missing)))
+    return Gate(comparison, limit, (*points, *(_missing_point(label, arms) for label in arms.missing)))
 
 
 def _gate_point(point: PointComparison, pairs: PointPairs, arms: Arms, limit: float) -> GatePoint:
@@ -114,7 +114,7 @@ def _failed_arm_message(arm: str, trials: int) -> Message:
     )
 
 
-def _missing(label: Message, arms: Arms) -> GatePoint:
+def _missing_point(label: Message, arms: Arms) -> GatePoint:
     """Return a point that only the baseline has: the candidate may not work there."""
     reason = Message("candidate-missing", "{arm} has no finished trial there", arm=arms.other)
     compared = PointComparison(

@@ -118,12 +118,12 @@ class PairRun:
             for at, side in enumerate(self._sides)
             for trial in side.trials()
         ]
-        self.manifest = self._joined()
+        self.manifest = self._joint_manifest()
 
     def _number(self, side: int, trial: int) -> int:
         return trial + side * self._shift
 
-    def _joined(self) -> Manifest:
+    def _joint_manifest(self) -> Manifest:
         base, other = (side.run.manifest for side in self._sides)
         targets = [
             side.record.model_copy(update={"name": name})

@@ -12,12 +12,12 @@ from pgdyno.audit.finding import Finding, Rule, Severity
 from pgdyno.audit.subject import AuditRun, Subject
 
 
-def _found() -> Iterator[Rule]:
+def _registered_rules() -> Iterator[Rule]:
     for module in pkgutil.iter_modules(folder.__path__):
         yield import_module(f"{folder.__name__}.{module.name}").RULE
 
 
-RULES: Sequence[Rule] = tuple(sorted(_found(), key=lambda rule: (rule.place, rule.id)))
+RULES: Sequence[Rule] = tuple(sorted(_registered_rules(), key=lambda rule: (rule.place, rule.id)))
 """A test compares this list with `docs/reference/audit.md`."""
 
 

@@ -171,7 +171,7 @@ class BudgetLeft:
         left_s = self._budget.seconds - ENDING_S - self.used_s
         if not self._each_s or self._with_pauses_s(todo) <= left_s:
             return list(todo), None
-        kept = self._kept(todo, left_s)
+        kept = self._fitting_trials(todo, left_s)
         points, fewer = _points(todo), len(_points(kept))
         if not kept or fewer == len(points):
             # even one point does not fit: `begins` ends the run
@@ -205,7 +205,7 @@ class BudgetLeft:
             load=duration_words(round(load_s)),
         )
 
-    def _kept(self, todo: Sequence[PlannedTrial], left_s: float) -> list[PlannedTrial]:
+    def _fitting_trials(self, todo: Sequence[PlannedTrial], left_s: float) -> list[PlannedTrial]:
         for count in range(len(_points(todo)) - 1, 0, -1):
             chosen = thinned(self._plan, count)
             kept = [trial for trial in todo if trial.point in chosen]

@@ -12,7 +12,7 @@ from pgdyno.registry import GENERATORS, KINDS, WORKLOADS, loaded, workload_kind
 _M = TypeVar("_M", bound=BaseModel)
 
 
-def _known(places: Mapping[str, str], base: type[_M]) -> dict[str, type[_M]]:
+def _load_schemas(places: Mapping[str, str], base: type[_M]) -> dict[str, type[_M]]:
     found: dict[str, type[_M]] = {}
     for kind, place in places.items():
         module, _, name = place.partition(":")
@@ -23,9 +23,9 @@ def _known(places: Mapping[str, str], base: type[_M]) -> dict[str, type[_M]]:
     return found
 
 
-TARGET_KINDS = _known({name: kind.schema for name, kind in KINDS.items()}, TargetSpec)
-GENERATOR_KINDS = _known(GENERATORS, RentedHosts)
-WORKLOAD_KINDS = _known({name: kind.schema for name, kind in WORKLOADS.items()}, Workload)
+TARGET_KINDS = _load_schemas({name: kind.schema for name, kind in KINDS.items()}, TargetSpec)
+GENERATOR_KINDS = _load_schemas(GENERATORS, RentedHosts)
+WORKLOAD_KINDS = _load_schemas({name: kind.schema for name, kind in WORKLOADS.items()}, Workload)
 DATASETS = {kind.dataset: WORKLOAD_KINDS[name] for name, kind in WORKLOADS.items() if kind.dataset is not None}
 
 

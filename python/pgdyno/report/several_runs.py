@@ -60,7 +60,7 @@ class Together:
                     partner = numbers.get(trial.duet.partner, trial.duet.partner)
                     named["duet"] = trial.duet.model_copy(update={"partner": partner})
                 self._trials.append(trial.model_copy(update=named))
-        self._manifest = self._joined([run.manifest for run in runs])
+        self._manifest = self._joint_manifest([run.manifest for run in runs])
 
     @property
     def manifest(self) -> Manifest:
@@ -93,7 +93,7 @@ class Together:
         run, number = self.own_number(trial)
         return [replace(row, trial=trial) for row in run.statements(number)]
 
-    def _joined(self, manifests: Sequence[Manifest]) -> Manifest:
+    def _joint_manifest(self, manifests: Sequence[Manifest]) -> Manifest:
         first = manifests[0]
         targets = [
             target.model_copy(update={"name": self._names[at][target.name]})

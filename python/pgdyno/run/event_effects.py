@@ -52,7 +52,7 @@ def with_effects(records: Sequence[EventRecord], events: Sequence[Event]) -> lis
         if event["event"] == "interval":
             seconds.append(_second(event))
             every_stall += [tuple(stall) for stall in event.get("lulls_us", ())]
-    stalls = _joined(every_stall)
+    stalls = _join_stalls(every_stall)
     begins = sorted(record.began_s * 1e6 + warmup_us for record in records if record.began_s is not None)
     calm = [second for second in seconds if second.is_whole and second.to_us <= begins[0]]
     before = _Before.of([] if start.get("phases") else calm, is_open=start.get("rate_per_s") is not None)
@@ -83,7 +83,7 @@ def _second(event: Event) -> _Second:
     )
 
 
-def _joined(stalls: Iterable[tuple[int, ...]]) -> list[tuple[int, int]]:
+def _join_stalls(stalls: Iterable[tuple[int, ...]]) -> list[tuple[int, int]]:
     """Joins stalls that meet at the end of an interval, and drops those that are too short."""
     joined: list[list[int]] = []
     for begin, end in sorted((stall[0], stall[1]) for stall in stalls):

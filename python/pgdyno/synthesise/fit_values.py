@@ -80,7 +80,7 @@ def fit(sample: Integers) -> Fit:
         return Fit(listed, 0.0, len(sample))
     closest = []
     by_value = (_zipf(sample, falling) for falling in (True, False))
-    for candidates in (by_value, _scattered(sample, counts), [_histogram(sample)]):
+    for candidates in (by_value, _scattered_distributions(sample, counts), [_histogram(sample)]):
         best = min((_judged(each, sample) for each in candidates), key=lambda each: each.distance, default=None)
         if best is not None:
             if best.distance <= tolerance(len(sample)):
@@ -149,7 +149,7 @@ def _round_above(value: int, reach: int) -> int:
     return -(-value // unit) * unit
 
 
-def _scattered(sample: Integers, counts: Integers) -> Iterator[Distribution]:
+def _scattered_distributions(sample: Integers, counts: Integers) -> Iterator[Distribution]:
     """Zipf distributions over all values of the range, and over as many as were seen; none without hot keys."""
     if counts.max() >= FREQUENT:
         bounds = _uniform(sample)

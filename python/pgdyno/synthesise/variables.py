@@ -265,7 +265,9 @@ class Variables:
         numbers = read.numbers if not read.has_null and read.scale == 1 else None
         self.known.append(Variable(name, spelling, site, column, numbers))
         kept = None if numbers is None else _kept(site, numbers, self.sessions)
-        before = next((each for each in self._of(site) if numbers is not None and _is_range(each, numbers)), None)
+        before = next(
+            (each for each in self._variables_of_site(site) if numbers is not None and _is_range(each, numbers)), None
+        )
         if kept is not None:
             lines.append(f"-- {name}: each session kept one value, and so does each client")
             lines.append(f"\\set {name} {kept}")
@@ -314,7 +316,7 @@ class Variables:
         self.known.append(Variable(f"new{number}_{key}", Spelling(), by, column_there, numbers))
         return self.known[-1]
 
-    def _of(self, site: Site) -> Iterator[Variable]:
+    def _variables_of_site(self, site: Site) -> Iterator[Variable]:
         return (each for each in reversed(self.known[:-1]) if each.site is site)
 
     def _text(self, site: Site, index: int, wanted: str, lines: list[str]) -> str | None:

@@ -16,7 +16,10 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     groups = _reported_machines(subject) if subject.imported else [_Machines(_attempts(subject), ())]
     if not any(group.hosts for group in groups):
         raise MissingError(Message("no-hardware", "the machines of the targets are unknown"))
-    found = [*_of_one_class(subject), *map(_between, (each for each in groups if len(set(each.hosts.values())) > 1))]
+    found = [
+        *_of_one_class(subject),
+        *map(_machine_finding, (each for each in groups if len(set(each.hosts.values())) > 1)),
+    ]
     unknown = [target for group in groups if len(group.hosts) + len(group.unknown) > 1 for target in group.unknown]
     if unknown and not found:
         raise MissingError(
@@ -25,7 +28,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     yield from found
 
 
-def _between(group: _Machines) -> RuleFinding:
+def _machine_finding(group: _Machines) -> RuleFinding:
     names = ", ".join(dict.fromkeys(group.hosts.values()))
     return RuleFinding(
         Severity.CAUTION,

@@ -48,7 +48,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         for name, samples in hit.items() if without else ():
             if samples:
                 many = len(samples) >= MANY * len(seen[name])
-                which = kind + _by(subject, samples, metrics)
+                which = kind + _counts_text(subject, samples, metrics)
                 yield RuleFinding(
                     Severity.CAUTION if many else Severity.NOTE,
                     Message(
@@ -69,7 +69,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 )
 
 
-def _by(subject: Subject, samples: Sequence[Sample], metrics: tuple[Metric, ...]) -> str:
+def _counts_text(subject: Subject, samples: Sequence[Sample], metrics: tuple[Metric, ...]) -> str:
     seen = {name for sample in samples for name in _gained(subject.amounts[sample.number], metrics)}
     who = list(dict.fromkeys(BY[name] for name in BY if name in seen))
     return f" {' and '.join(who)}" if who else ""

@@ -25,10 +25,10 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         yield from _by_latency(subject)
         return
     near = {target.name for target in subject.manifest.targets if target.kind in HERE}
-    yield from _moved({target: of for target, of in paths.items() if target not in near})
+    yield from _path_findings({target: of for target, of in paths.items() if target not in near})
     if len(paths) > 1:
         yield from _apart(subject, {target: min(of, key=_least_us) for target, of in paths.items()})
-    yield from _scattered(subject)
+    yield from _scatter_findings(subject)
 
 
 _MeasuredPath = tuple[int, NetworkPathRecord]
@@ -53,7 +53,7 @@ def _median_us(way: _MeasuredPath) -> float:
     return way[1].median_us
 
 
-def _moved(paths: Mapping[str, Sequence[_MeasuredPath]]) -> Iterator[RuleFinding]:
+def _path_findings(paths: Mapping[str, Sequence[_MeasuredPath]]) -> Iterator[RuleFinding]:
     for target, of in paths.items():
         low, high = min(of, key=_median_us), max(of, key=_median_us)
         apart_ms = (_median_us(high) - _median_us(low)) / 1e3
@@ -117,7 +117,7 @@ def _is_apart(ratio: float, apart_ms: float) -> bool:
     return (ratio > RATIO and apart_ms > LEAST_MS) or (ratio > MANY_TIMES and apart_ms > SHORT_MS)
 
 
-def _scattered(subject: Subject) -> Iterator[RuleFinding]:
+def _scatter_findings(subject: Subject) -> Iterator[RuleFinding]:
     for target, samples in subject.by_target.items():
         found = [(sample.number, *ends) for sample in samples if (ends := _ends(sample.hosts)) is not None]
         if not found:

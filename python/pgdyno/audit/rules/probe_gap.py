@@ -30,7 +30,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             [Evidence(at=sample.at(), figures={"message": _message(sample)}) for sample in broken],
             "see log/probe.log of the trial",
         )
-    gaps = [sample for sample in watched if sample not in broken and _missing(sample)]
+    gaps = [sample for sample in watched if sample not in broken and _gap_figures(sample)]
     if gaps:
         yield RuleFinding(
             Severity.NOTE,
@@ -41,7 +41,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 all=len(watched),
             ),
             [sample.number for sample in gaps],
-            [Evidence(at=sample.at(), figures=_missing(sample)) for sample in gaps],
+            [Evidence(at=sample.at(), figures=_gap_figures(sample)) for sample in gaps],
             "the table events lists them (probe_gap); give the probe a core of its own, or sample less often: "
             "probe.waits_hz",
         )
@@ -51,7 +51,7 @@ def _message(sample: Sample) -> str:
     return (sample.trial.probe.message if sample.trial.probe is not None else None) or ""
 
 
-def _missing(sample: Sample) -> dict[str, float | str]:
+def _gap_figures(sample: Sample) -> dict[str, float | str]:
     """Return gaps, and skipped samples if they are many."""
     probe = sample.trial.probe
     if probe is None:

@@ -131,7 +131,7 @@ class ComparedRuns:
         notes = tuple(self._removed_notes())
         metric = self.metric()
         if self.second is None:
-            found = within(self.first, self._by, metric, self.what.base, left)
+            found = within(self.first, self._dimension, metric, self.what.base, left)
             return [replace(self._pairing_of(arms).beside(arms), notes=notes) for arms in found]
         arms = between(self.first, self.second, metric, (left, self._removed(self.second)))
         return [replace(self._pairing.beside(arms), notes=notes)]
@@ -219,7 +219,7 @@ class ComparedRuns:
     def changed_plans(self) -> list[PlanChange]:
         """Returns the statements whose query plans differ between the arms. Raises StoreError."""
         if self.second is None:
-            return changed_plans([self.first], self._by, self.what.base)
+            return changed_plans([self.first], self._dimension, self.what.base)
         return changed_plans([self.first, self.second])
 
     def noise_floors(self) -> list[NoiseFloor]:
@@ -231,7 +231,7 @@ class ComparedRuns:
         return max((each.floor for each in self._floors if each.refusal is None), default=0.0)
 
     @property
-    def _by(self) -> str:
+    def _dimension(self) -> str:
         return self.what.by or _first_difference(self.first)
 
     @property
@@ -274,7 +274,7 @@ class ComparedRuns:
         return pairing_between(self.first, self.second, self.what.by, self.metric())
 
     def _pairing_of(self, arms: Arms) -> Pairing:
-        return pairing_of_arms(self.first, self._by, arms.base, arms.other, arms.metric)
+        return pairing_of_arms(self.first, self._dimension, arms.base, arms.other, arms.metric)
 
     def _refused_pair(self) -> list[Reason]:
         if self.second is None:

@@ -98,10 +98,10 @@ def _narrow(span: PeakSpan, measured: Tps, end: PeakEnd) -> int | Peak:
             return side
         if _ratio(side, best) > NARROW_RATIO and middle not in (side, best):
             return middle
-    return _found(whole, best, end)
+    return _peak_of(whole, best, end)
 
 
-def _found(whole: Mapping[int, Sequence[float]], best: int, end: PeakEnd) -> Peak:
+def _peak_of(whole: Mapping[int, Sequence[float]], best: int, end: PeakEnd) -> Peak:
     estimates = {clients: mean_interval(whole[clients]) for clients in sorted(whole)}
     highest = estimates[best]
     alike = [clients for clients, estimate in estimates.items() if estimate.overlaps(highest)]

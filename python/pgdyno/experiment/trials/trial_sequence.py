@@ -112,7 +112,7 @@ class TrialSequence:
                 self._progress.note(Message("stopped", "stopped: {reason}", reason=reason))
                 if hint is not None:
                     self._progress.show(f"hint: {hint}")
-            elif self._left is not None and self._left.is_used_up and (dropped := self._missing()):
+            elif self._left is not None and self._left.is_used_up and (dropped := self._missing_trials()):
                 ending = Ending.WITHIN_BUDGET
                 self._note_dropped(dropped, self._left.in_words)
         except BaseException as error:
@@ -164,7 +164,7 @@ class TrialSequence:
             yield from ([trial] for trial in todo)
             return
         as_listed = self._context.plan.order() == "as-listed"
-        waiting, block = self._needed(todo), 0
+        waiting, block = self._needed_trials(todo), 0
         while waiting:
             if self._left is not None and self._looks is None and (as_listed or waiting[0].block != block):
                 waiting, dropped = self._left.fitting(waiting)
@@ -175,9 +175,9 @@ class TrialSequence:
             block = trials[0].block
             self._progress.later = len(waiting)
             yield trials
-            waiting = self._needed(waiting)
+            waiting = self._needed_trials(waiting)
 
-    def _needed(self, todo: Sequence[PlannedTrial]) -> list[PlannedTrial]:
+    def _needed_trials(self, todo: Sequence[PlannedTrial]) -> list[PlannedTrial]:
         return [trial for trial in todo if self._looks is None or self._looks.needs(trial)]
 
     def _check_scripts(self) -> None:
@@ -197,7 +197,7 @@ class TrialSequence:
         try:
             self.servers.close()
         finally:
-            done, left = folder.trials(), self._missing()
+            done, left = folder.trials(), self._missing_trials()
             outcome = _outcome(done, complete=not left, ending=ending)
             if self._looks is not None and not left and ending is Ending.COMPLETE:
                 self._note_looks(self._looks)
@@ -229,9 +229,9 @@ class TrialSequence:
             return f"to resume the search: {resume}"
         return f"to run {_trials(failed)} again: {resume} --redo-failed" if failed else None
 
-    def _missing(self) -> list[PlannedTrial]:
+    def _missing_trials(self) -> list[PlannedTrial]:
         numbers = {record.number for record in self._context.folder.trials()}
-        return self._needed([trial for trial in self._progress.trials if trial.number not in numbers])
+        return self._needed_trials([trial for trial in self._progress.trials if trial.number not in numbers])
 
     def _is_complete_without(self, stop: PgdynoError) -> bool:
         is_used_up = isinstance(stop, BudgetUsedError) and not isinstance(stop, LoadTooLongError)

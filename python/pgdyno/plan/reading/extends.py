@@ -208,7 +208,7 @@ def _scripts_from(data: dict[str, Any], folder: FilePath, to: FilePath) -> dict[
     for table in ("workload", "replica_load"):
         scripts = data[table].get("scripts") if isinstance(data.get(table), dict) else None
         if isinstance(scripts, list):
-            moved |= {each: _moved(each, folder, to) for each in scripts if isinstance(each, str)}
+            moved |= {each: _script_from_folder(each, folder, to) for each in scripts if isinstance(each, str)}
             data[table] = data[table] | {
                 "scripts": [moved[each] if isinstance(each, str) else each for each in scripts]
             }
@@ -230,7 +230,7 @@ def _is_relative_to(folder: FilePath, name: str) -> bool:
     return not FilePath(name).is_absolute() and exists(folder / name)
 
 
-def _moved(script: str, folder: FilePath, to: FilePath) -> str:
+def _script_from_folder(script: str, folder: FilePath, to: FilePath) -> str:
     name = _name(script)
     if name in BUILTIN_SCRIPTS or not _is_relative_to(folder, name):
         return script

@@ -306,15 +306,17 @@ class _Resolving(Mapping[str, Value]):
         if name in WHOLE:
             whole = Fraction(math.floor(number))
             if whole < 1:
-                message = f'"{expression.text}" comes to {self._rounded_text(number, whole)}{self._at(expression)}'
+                message = (
+                    f'"{expression.text}" comes to {self._rounded_text(number, whole)}{self._value_text(expression)}'
+                )
                 raise _WrongError(message, f'write "max(1, {expression.text})"; {_ROUNDING}')
             return whole
         if name == "rate":
             if number <= 0:
-                message = f'"{expression.text}" comes to {plain_number(number)}{self._at(expression)}'
+                message = f'"{expression.text}" comes to {plain_number(number)}{self._value_text(expression)}'
                 raise _WrongError(message, "a rate must be above 0 transactions per second")
             if number >= HIGHEST_RATE:
-                message = f'"{expression.text}" comes to {float(number):g}{self._at(expression)}'
+                message = f'"{expression.text}" comes to {float(number):g}{self._value_text(expression)}'
                 raise _WrongError(message, f"a rate must be less than {HIGHEST_RATE:g} transactions per second")
             return number
         return plain_number(number)
@@ -324,7 +326,7 @@ class _Resolving(Mapping[str, Value]):
         rounded = "" if number == whole else f", rounded down {whole}"
         return plain_number(number) + rounded
 
-    def _at(self, expression: Expression) -> str:
+    def _value_text(self, expression: Expression) -> str:
         """Returns ` for clients = 1`: the values that led to the problem."""
         used = [f"{name} = {_plain(self[name])}" for name in sorted(expression.names)]
         return f" for {', '.join(used)}" if used else ""

@@ -52,7 +52,7 @@ def expand_range(text: str) -> list[str]:
     low, high = Decimal(first), Decimal(last)
     if low > high:
         raise InvalidValueError(f'"{text}" ends before it begins', f"write {last}{unit}..{first}{unit}")
-    numbers = _doubled(text, low, high) if doubling else _stepped(text, low, high, Decimal(step_text or "1"))
+    numbers = _doubled(text, low, high) if doubling else _stepped_values(text, low, high, Decimal(step_text or "1"))
     return [f"{_plain(number)}{unit}" for number in numbers]
 
 
@@ -65,7 +65,7 @@ def _doubled(text: str, low: Decimal, high: Decimal) -> list[Decimal]:
     return numbers
 
 
-def _stepped(text: str, low: Decimal, high: Decimal, step: Decimal) -> list[Decimal]:
+def _stepped_values(text: str, low: Decimal, high: Decimal, step: Decimal) -> list[Decimal]:
     if step == 0:
         raise InvalidValueError(f'"{text}" has a step of 0', _HINT)
     count = int((high - low) / step) + 1

@@ -158,7 +158,7 @@ def noise_blocks(of: NoiseFloor) -> list[str | Table]:
             str(point.label),
             percent(math.expm1(point.interval.mean)),
             low_to_high(point.interval),
-            f"{percent(point.spread, plus=False)} ({_to(point.spread_low, point.spread_high)})",
+            f"{percent(point.spread, plus=False)} ({_percent_range(point.spread_low, point.spread_high)})",
             str(point.pairs),
         )
         for point in of.points
@@ -183,10 +183,10 @@ def percent(ratio: float, *, plus: bool = True) -> str:
 
 
 def low_to_high(interval: Interval) -> str:
-    return _to(math.expm1(interval.low), math.expm1(interval.high), plus=True)
+    return _percent_range(math.expm1(interval.low), math.expm1(interval.high), plus=True)
 
 
-def _to(low: float, high: float, *, plus: bool = False) -> str:
+def _percent_range(low: float, high: float, *, plus: bool = False) -> str:
     return numbers.between(percent(low, plus=plus).removesuffix(" %"), percent(high, plus=plus))
 
 

@@ -90,7 +90,7 @@ def phase_table(of: Digest) -> Table | None:
         (
             *((of.point_name(phase.point),) if several else ()),
             phase.name if phase.result else gettext("{phase} (not counted)", phase=phase.name),
-            _asked(asked.get(phase.name, {}).get("rate")),
+            _rate_words(asked.get(phase.name, {}).get("rate")),
             numbers.estimate(phase.tps),
             numbers.half(phase.tps),
             *(_span([numbers.ms(each) for each in phase.percentiles_ns(name)]) for name in ("p50", "p99")),
@@ -118,7 +118,7 @@ def _span(values: Sequence[str]) -> str:
     return values[0] if values[0] == values[-1] else numbers.between(values[0], values[-1])
 
 
-def _asked(rate: float | Mapping[str, float] | None) -> str:
+def _rate_words(rate: float | Mapping[str, float] | None) -> str:
     """Return `500 to 5,000`; a dash in a closed loop."""
     if rate is None:
         return numbers.NOTHING

@@ -130,7 +130,7 @@ def _panel(drawing: Drawing, strip: TrialStrip, look: Look, x: Scale, box: Box, 
             text(box.left + box.width / 2, box.top + box.height / 2 + 4, gettext("no seconds"), "quiet", "middle"),
         )
         return
-    steps = _stepped(strip.timeline.seconds, box.width)
+    steps = _steps_of_width(strip.timeline.seconds, box.width)
     if len(steps) < len(strip.timeline.seconds):
         # the means hide the slowest and the fastest second of each step
         highs, lows = [(x(step.at_s), y(step.high)) for step in steps], [(x(step.at_s), y(step.low)) for step in steps]
@@ -149,7 +149,7 @@ class _Step:
     high: float
 
 
-def _stepped(seconds: Sequence[TimelineSecond], width: float) -> list[_Step]:
+def _steps_of_width(seconds: Sequence[TimelineSecond], width: float) -> list[_Step]:
     """Return each second, or groups of seconds that leave a step two units of width."""
     each = max(1, math.ceil(len(seconds) * 2 / width))
     steps = []

@@ -26,7 +26,7 @@ from pgdyno.store.duckdb_session import reading_below
 def _blocks(draft: Draft) -> list[Block]:
     of, extras, targets = draft.of, draft.extras, draft.of.manifest.targets
     if draft.brief:
-        return _happened(draft)
+        return _event_blocks(draft)
     generators = generator_table(of)
     differing, settings = settings_tables(targets, extras.alike_settings)
     differences = (environment_table(extras.differences), differing, asked_differences(targets))
@@ -57,7 +57,7 @@ def _plan(draft: Draft) -> Iterator[Block]:
         text = _described(manifest.plan.get("description"))
         source = marked("As resolved: every default filled in. Its source was {file}.", file=str(manifest.plan_source))
         yield Markup("{} {}").format(text, source) if text else source
-    yield from _happened(draft)
+    yield from _event_blocks(draft)
     if manifest.imported is None:
         title = gettext("Plan as TOML")
         blocks: list[Block] = [
@@ -68,7 +68,7 @@ def _plan(draft: Draft) -> Iterator[Block]:
         yield Folded(title, blocks)
 
 
-def _happened(draft: Draft) -> list[Block]:
+def _event_blocks(draft: Draft) -> list[Block]:
     trials = draft.of.run.trials
     # the answer of a short report has the result of a search
     lines = [] if draft.brief else search_lines(draft.of.manifest)

@@ -47,12 +47,12 @@ def scaling_lines(curves: Sequence[ScalingCurve], named: Mapping[Series, Named],
     lines += _axis(clients, x, left, canvas.width)
     if len(curves) > 1:
         room = (canvas.width + len(AXIS)) // len(curves) - 5
-        keys = (f"{MARKS[named[each.series].look.shape]} {_cut(named[each.series].name, room)}" for each in curves)
+        keys = (f"{MARKS[named[each.series].look.shape]} {_cut_name(named[each.series].name, room)}" for each in curves)
         lines.append(" " * (left + 1) + "   ".join(keys))
     return [line.rstrip() for line in lines]
 
 
-def _cut(name: str, width: int) -> str:
+def _cut_name(name: str, width: int) -> str:
     return cut(printable(name), max(width, 2))
 
 

@@ -64,7 +64,7 @@ def timeline_lines(trial: TrialSteps, cores: int | None, width: int | None, *, c
         yield from _stacked(waits, LOWER, wide, colours=colours)
     yield _axis(trial, wide)
     yield from _rows(trial, wide)
-    yield from _happened(trial, wide)
+    yield from _event_lines(trial, wide)
 
 
 def _warm_steps(trial: TrialSteps) -> int:
@@ -162,7 +162,7 @@ def _rows(trial: TrialSteps, wide: int) -> Iterator[Text]:
         yield Text(" " * LABELS + _range(name, values[_warm_steps(trial) :], unit), "dim")
 
 
-def _happened(trial: TrialSteps, wide: int) -> Iterator[Text]:
+def _event_lines(trial: TrialSteps, wide: int) -> Iterator[Text]:
     count, step = len(trial.tps), trial.step
     for name, spans, character, style in (
         ("dips", trial.dips, "━", "bold"),

@@ -173,7 +173,7 @@ class _Search:
         winner = yield from self._race()
         found.importance = self._proposer.importance()
         if not winner:
-            found.is_unknown = not self._known({})
+            found.is_unknown = not self._known_figures({})
             return found
         found.confirmed, found.broken = yield from self._confirm(winner)
         if not self._is_better(found):
@@ -268,7 +268,7 @@ class _Search:
         ranked = self._ranked()
         if not ranked:
             return before
-        figures, start = self._known(ranked[0]), self._known({})
+        figures, start = self._known_figures(ranked[0]), self._known_figures({})
         best = Best(
             ranked[0], geometric_mean(figures), len(figures), self._noise(), geometric_mean(start) if start else None
         )
@@ -276,7 +276,7 @@ class _Search:
             self._show(best)
         return best
 
-    def _known(self, settings: Settings) -> list[float]:
+    def _known_figures(self, settings: Settings) -> list[float]:
         seen = self._figures.get(tuple(sorted(settings.items())), [])
         return [each.figure for each in seen if each.figure is not None]
 

@@ -168,7 +168,7 @@ def trial_data(
     if not len(timeline):
         return None
     width = steps.width_s(trial)
-    tps, low, p99 = _stepped(timeline, width)
+    tps, low, p99 = _step_means(timeline, width)
     if of.manifest.runs_once:
         # a client of tpch runs one long transaction
         tps = low = p99 = [None] * len(tps)
@@ -200,7 +200,7 @@ def trial_data(
     return replace(_with_probe(made, samples), hz=hz or None, cloud=cloud or None)
 
 
-def _stepped(timeline: Timeline, width: float) -> tuple[Values, Values, Values]:
+def _step_means(timeline: Timeline, width: float) -> tuple[Values, Values, Values]:
     """Return mean and lowest throughput, and highest p99 (ms), of each step; None if a step has no second."""
     step = ((timeline.from_s + 1e-3) / width).astype(int)
     count = int(step.max()) + 1
