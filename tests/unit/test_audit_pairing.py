@@ -355,6 +355,16 @@ def test_another_server_comes_first_between_runs_and_not_at_all_within_one() -> 
     assert "server" not in topics(paired(first, second, "server"))
 
 
+def test_changed_scripts_are_compared_if_that_is_asked() -> None:
+    hashes = ({"scripts": ["q.sql"], "files": {"q.sql": digest}} for digest in ("a1", "b2"))
+    prints = [BASE.model_copy(update={"workload": each}) for each in hashes]
+    first, second = (own(run=name, fingerprint=each) for name, each in zip(("one", "two"), prints, strict=True))
+    assert [each.field for each in paired(first, second).refused] == ["workload.files.q.sql"]
+    found = paired(first, second, "scripts")
+    assert found.refused == []
+    assert any("workload.files.q.sql" in str(each) for each in found.cautions)
+
+
 def test_no_fact_is_without_a_case() -> None:
     # within a run, the plan chooses servers that were there before
     assert ServerPrint.model_fields.keys() - FACTS.keys() == {"loaded_without_wal", "identity"}

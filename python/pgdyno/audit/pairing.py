@@ -77,6 +77,7 @@ FACTORS = (
     "placement",
     "settings",
     "protocol",
+    "scripts",
     "scale",
     "indexes",
     "rate",
