@@ -159,6 +159,12 @@ def test_what_a_hot_standby_cannot_do_is_said_before_the_first_trial(standby: st
             ("reset.prewarm", "is not possible"),
         )
     ]
+    (tmp_path / "w.sql").write_text("UPDATE t SET x = 2;\n")
+    writing = load.replace('"select-only"]', '"w.sql"]\ndataset = "none"')
+    plan.write_text(f'{target}database = "pgdyno"\n{writing}')
+    with pytest.raises(PlanError) as caught:
+        run_plan(str(plan), [], How(tmp_path / "runs", output, check_first=False))
+    assert [problem.path for problem in caught.value.problems] == ["workload.scripts"]
     plan.write_text(f'{target}database = "nosuch"\n{load}')
     with pytest.raises(TargetError, match="cannot create the database nosuch: the server is a standby"):
         run_plan(str(plan), [], How(tmp_path / "runs", output, check_first=False))
@@ -167,7 +173,8 @@ def test_what_a_hot_standby_cannot_do_is_said_before_the_first_trial(standby: st
 @pytest.mark.long_cases("True")
 @pytest.mark.parametrize("writes", [False, True])
 def test_a_script_that_writes_names_the_primary(writes: bool, standby: str, tmp_path: Path, capsys: Capture) -> None:
-    (tmp_path / "w.sql").write_text("UPDATE pgbench_branches SET bbalance = 0;\n")
+    # only the server knows that it writes
+    (tmp_path / "w.sql").write_text("DO $$ BEGIN UPDATE pgbench_branches SET bbalance = 0; END $$;\n")
     asked = Question(
         dsn=[standby], settings=["jit=on,off"], scripts=["w.sql"], clients=1, duration="200ms", writes=writes
     )

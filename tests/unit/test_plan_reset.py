@@ -129,9 +129,9 @@ def test_versions_that_are_known_only_when_the_run_starts(tmp_path: Path) -> Non
         (tmp_path / program).chmod(0o755)
     text = text.replace("BIN", str(tmp_path)) + 'method = "template"\nstrategy = "wal_log"\n'
     loaded = load_plan(write(tmp_path, text))
-    check_found(loaded.plan, {"old": 15, "new": 18}, {}, loaded.source, loaded.document)
+    check_found(loaded.plan, {"old": 15, "new": 18}, {}, loaded.source, loaded.document, loaded.folder)
     with pytest.raises(PlanError) as caught:
-        check_found(loaded.plan, {"old": 13, "new": 18}, {}, loaded.source, loaded.document)
+        check_found(loaded.plan, {"old": 13, "new": 18}, {}, loaded.source, loaded.document, loaded.folder)
     (found,) = caught.value.problems
     assert (found.path, found.line) == ("reset.strategy", FIRST + 1)
     assert "target old (13)" in found.message

@@ -118,7 +118,7 @@ def open_resources(
             name: fetch_target(name, spec, home=home, progress=progress, use=use) for name, spec in reached.items()
         }
         majors = {name: each.major for name, each in found.items()}
-        check_found(loaded.plan, majors, abilities_of(found), loaded.source, loaded.document)
+        check_found(loaded.plan, majors, abilities_of(found), loaded.source, loaded.document, loaded.folder)
         if rental is not None:
             engine = replace(engine, through=rental.through())
         with open_cluster(loaded.plan, engine, rental, progress.step) as cluster:

@@ -162,12 +162,17 @@ def check_versions(reset: Reset, majors: Mapping[str, int | None], document: Doc
 
 
 def check_found(
-    plan: Plan, majors: Mapping[str, int], abilities: Mapping[str, Abilities], source: str, document: Document
+    plan: Plan,
+    majors: Mapping[str, int],
+    abilities: Mapping[str, Abilities],
+    source: str,
+    document: Document,
+    folder: Path,
 ) -> None:
     """Checks the versions and permissions that targets, by name, report when the run starts.
 
-    Raises PlanError with all problems, for the plan `document` of `source`.
+    The plan's files are relative to `folder`. Raises PlanError with all problems, for the plan `document` of `source`.
     """
-    found = [*check_versions(plan.reset, majors, document), *check_abilities(plan, abilities, document)]
+    found = [*check_versions(plan.reset, majors, document), *check_abilities(plan, abilities, document, folder)]
     if found:
         raise PlanError(source, in_order(found))

@@ -16,6 +16,7 @@ from pgdyno.plan.plan_document import Document, KeyPath
 from pgdyno.plan.sweeps.points import Space
 from pgdyno.plan.sweeps.spec import SESSION
 from pgdyno.plan.targets import NetworkTarget, OwnTarget, TargetSpec
+from pgdyno.plan.workload import effect_of_plan
 from pgdyno.plan.workload_schema import MOST_ROWS, SBTEST, effect_of_script
 
 
@@ -115,8 +116,10 @@ class Abilities:
     is_standby: bool
 
 
-def check_abilities(plan: Plan, abilities: Mapping[str, Abilities], document: Document) -> Iterator[Problem]:
-    """Returns each need of `plan` that its targets, by name, do not meet."""
+def check_abilities(
+    plan: Plan, abilities: Mapping[str, Abilities], document: Document, folder: Path
+) -> Iterator[Problem]:
+    """Returns each need of `plan`, whose files are relative to `folder`, that its targets, by name, do not meet."""
     reset = plan.reset
     for name, able in abilities.items():
         clients = max(point.planned_clients for point in plan.points())
@@ -134,15 +137,17 @@ def check_abilities(plan: Plan, abilities: Mapping[str, Abilities], document: Do
             message = f"the role at target {name} may not create databases"
             yield document.problem(("reset", "method"), message, 'grant it CREATEDB, or set method = "reload"')
         if able.is_standby:
-            yield from _check_standby(plan, name, document)
+            yield from _check_standby(plan, name, document, folder)
 
 
-def _check_standby(plan: Plan, name: str, document: Document) -> Iterator[Problem]:
+def _check_standby(plan: Plan, name: str, document: Document, folder: Path) -> Iterator[Problem]:
     workload, reset, target = plan.workload, plan.reset, plan.target[name]
     why = f"target {name} is a standby, which accepts no writes"
     if workload.dataset != "none":
         hint = 'measure its own tables with scripts and dataset = "none", or name the primary'
         yield document.problem(("workload", "dataset"), f"cannot be loaded: {why}", hint)
+    elif effect_of_plan(plan, folder) is Effect.WRITES:
+        yield document.problem(("workload", "scripts"), f"write: {why}", "name the primary, or scripts that only read")
     if reset.analyze:
         yield document.problem(("reset", "analyze"), f"is not possible: {why}", "remove it")
     if reset.prewarm == "pg_prewarm":
