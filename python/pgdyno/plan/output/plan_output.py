@@ -97,7 +97,7 @@ def changed_defaults(plan: Plan) -> list[str]:
     older = [
         name
         for name, spec in plan.target.items()
-        if isinstance(spec, OwnTarget) and getattr(spec, "major", 18) < 18 and NO_CHECKSUMS not in spec.initdb
+        if isinstance(spec, OwnTarget) and (getattr(spec, "major", None) or 18) < 18 and NO_CHECKSUMS not in spec.initdb
     ]
     if not older:
         return []
