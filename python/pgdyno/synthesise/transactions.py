@@ -409,7 +409,9 @@ def statement_kind(text: str) -> Kind:
     return Kind.OTHER if kind is Kind.BEGIN and effect is None else kind
 
 
-_PLANNED = re.compile(rf"(?:{BLANKS}\()*+{BLANKS}(?:select|insert|update|delete|merge|with|values|table)\b", re.IGNORECASE)
+_PLANNED = re.compile(
+    rf"(?:{BLANKS}\()*+{BLANKS}(?:select|insert|update|delete|merge|with|values|table)\b", re.IGNORECASE
+)
 
 
 def is_planned(text: str) -> bool:
