@@ -355,6 +355,15 @@ def test_another_server_comes_first_between_runs_and_not_at_all_within_one() -> 
     assert "server" not in topics(paired(first, second, "server"))
 
 
+def test_a_server_whose_identity_is_not_on_record_is_no_other_server() -> None:
+    known = SERVER.model_copy(update={"identity": {"database": "app", "state": "primary"}})
+    prints = [BASE.model_copy(update={"servers": dict.fromkeys(("a", "b"), each)}) for each in (SERVER, known)]
+    first, second = (own(run=name, fingerprint=each) for name, each in zip(("one", "two"), prints, strict=True))
+    found = paired(first, second)
+    assert topics(found) == []
+    assert any("identity.database" in str(each) for each in found.cautions)
+
+
 def test_changed_scripts_are_compared_if_that_is_asked() -> None:
     hashes = ({"scripts": ["q.sql"], "files": {"q.sql": digest}} for digest in ("a1", "b2"))
     prints = [BASE.model_copy(update={"workload": each}) for each in hashes]

@@ -255,7 +255,7 @@ def _weigh_difference(difference: Difference, a: Fingerprint, b: Fingerprint) ->
     unknown = parts[0] == "host" and (is_partial or parts[1] in MAY_BE_UNKNOWN)
     if parts[0] in ("workload", "reset") and parts[1] not in ABSENT_IS_NONE:
         unknown = any(parts[1] not in getattr(each, parts[0]) for each in (a, b))
-    unknown = unknown or parts[-1] in ("configure", "collation")
+    unknown = unknown or parts[-1] in ("configure", "collation") or "identity" in parts[2:3]
     return replace(difference, severity=Weight.CAUTION, why=UNKNOWN) if unknown else difference
 
 
