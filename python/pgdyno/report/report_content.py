@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pgdyno.analyse.comparison import Comparison, Verdict
 from pgdyno.analyse.over_time.dips import Dip, ExplainedDip
 from pgdyno.analyse.over_time.endurance import Endurance
+from pgdyno.analyse.over_time.event_parts import EventPart, event_parts
 from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.price import PriceList
 from pgdyno.analyse.scaling import ScalingCurve, scaling
@@ -49,6 +50,8 @@ class Digest:
     following: frozenset[str]
     """Those of them that do not split series."""
     named: Mapping[Series, Named]
+    _event_parts: dict[int, list[EventPart]] = field(default_factory=dict, repr=False, compare=False)
+    """Of trials whose seconds have been read."""
 
     @property
     def manifest(self) -> Manifest:
@@ -66,6 +69,12 @@ class Digest:
 
     def target(self, name: str) -> TargetRecord | None:
         return next((target for target in self.manifest.targets if target.name == name), None)
+
+    def event_parts(self, trial: TrialRecord) -> list[EventPart]:
+        """Return what was measured around the events of `trial`; its seconds are slow to read, and are read once."""
+        if trial.number not in self._event_parts:
+            self._event_parts[trial.number] = event_parts(self.run, trial)
+        return self._event_parts[trial.number]
 
     def series_of(self, trial: TrialRecord) -> Series:
         return Series.of(trial.target, trial.point, self.following)

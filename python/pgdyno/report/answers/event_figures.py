@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from pgdyno.analyse.over_time.event_parts import EventPart, event_parts
 from pgdyno.records import EventRecord, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest
@@ -19,6 +17,7 @@ MOST_TRIALS = 12
 
 def event_table(of: Digest) -> Table | None:
     """Return a row for the seconds before, during and after each event; None without events."""
+    trials = _with_events(of)
     rows = [
         (
             str(trial.number),
@@ -30,13 +29,13 @@ def event_table(of: Digest) -> Table | None:
             numbers.ms(each.p50_ns),
             numbers.ms(each.p99_ns),
         )
-        for trial, parts in _by_trial(of, MOST_TRIALS)
-        for each in parts
+        for trial in trials[:MOST_TRIALS]
+        for each in of.event_parts(trial)
     ]
     if not rows:
         return None
     caption = gettext("Around each event; seconds from the start of the trial, its warm-up included, as in timelines")
-    if len(_with_events(of)) > MOST_TRIALS:
+    if len(trials) > MOST_TRIALS:
         caption = gettext("{title}. The first trials ({count})", title=caption, count=MOST_TRIALS)
     headings = (*gettext_each("trial", "series", "event", "part", "seconds"), "tps", "p50, ms", "p99, ms")
     return Table(caption, headings, tuple(rows), 4)
@@ -56,8 +55,8 @@ def events_json(of: Digest) -> list[dict[str, Any]]:
             "p50_ns": each.p50_ns,
             "p99_ns": each.p99_ns,
         }
-        for trial, parts in _by_trial(of)
-        for each in parts
+        for trial in _with_events(of)
+        for each in of.event_parts(trial)
     ]
 
 
@@ -73,8 +72,3 @@ def _name(event: EventRecord) -> str:
 
 def _with_events(of: Digest) -> list[TrialRecord]:
     return [trial for trial in of.run.trials if trial.events and trial.summary is not None]
-
-
-def _by_trial(of: Digest, most: int | None = None) -> Iterator[tuple[TrialRecord, list[EventPart]]]:
-    for trial in _with_events(of)[:most]:
-        yield trial, event_parts(of.run, trial)
