@@ -123,7 +123,7 @@ class Comparison:
     brought: tuple[str, ...] = ()
     """Defaults that came with the other version or build, which is what is compared."""
     causes: tuple[Message, ...] = ()
-    """What may explain the difference (`audit.causes`); empty if there is none, or if nobody looked."""
+    """What may explain the difference (`audit.causes`); empty without a verdict or a probe of the server."""
     stopping: StoppingRule | None = None
     """The rule by which the run could stop before its last repeat; None if the number of repeats was fixed."""
     by: str | None = None

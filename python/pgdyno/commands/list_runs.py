@@ -15,7 +15,6 @@ _HEADINGS = ("run", "workload", "targets", "trials", "outcome", "answer")
 LEAST_ANSWER = 40
 """Columns of the answer; a narrower terminal has it in a line of its own."""
 MOST_SCRIPTS = 3
-UNLIMITED = 1 << 20
 _LONGEST_WORD = 12
 """Longer words of an outcome are paths in the reason why a run cannot be read."""
 
@@ -39,9 +38,8 @@ def list_(runs: options.Runs = options.DEFAULT_RUNS, json: options.Json = False)
         console.print(f"no runs in {runs}")
         return
     rows = [_cells(entry) for entry in entries]
-    width = console.width if console.is_terminal else UNLIMITED
     with console.paged():
-        if not _is_narrow(rows, width):
+        if not (console.is_terminal and _is_narrow(rows, console.width)):
             console.print_table(_table(rows))
             return
         for name, workload, targets, trials, outcome, answer in rows:

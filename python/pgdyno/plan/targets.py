@@ -128,6 +128,10 @@ class Replicas(Model):
     """How long a commit waits for all of them: synchronous_commit; `off`: not at all."""
 
 
+NO_CHECKSUMS = "--no-data-checksums"
+"""An option of initdb, for a default that pgdyno changes; before 18, pgdyno carries it out itself."""
+
+
 class OwnTarget(SeveralInstances):
     """The common schema of servers that pgdyno starts."""
 

@@ -119,7 +119,7 @@ def session_options(settings: Mapping[str, str]) -> list[str]:
     return [f"-c {name}={value}" for name, value in quoted.items()]
 
 
-def _said(error: TargetError) -> str:
+def _server_words(error: TargetError) -> str:
     """Returns what the server said, of libpq's message."""
     return str(error.__cause__ or error.message).rpartition("FATAL:")[2].strip()
 
@@ -284,7 +284,7 @@ class Server:
             with self.address.connect(self.dbname, as_is=True, options=self._session_options(settings)) as connection:
                 rows = connection.execute(_OF_SESSION, [[name.lower() for name in settings]]).fetchall()
         except TargetError as error:
-            raise TargetError(self._refused(settings, error), hint=CORRECT_SESSION_SETTINGS) from error
+            raise TargetError(self._refusals_text(settings, error), hint=CORRECT_SESSION_SETTINGS) from error
         sources = dict(rows)
         dropped = [name for name in settings if sources.get(name.lower(), "client") != "client"]
         if dropped:
@@ -293,16 +293,16 @@ class Server:
                 hint="connect to the server directly: a connection pooler drops the parameter options",
             )
 
-    def _refused(self, settings: Mapping[str, str], error: TargetError) -> str:
+    def _refusals_text(self, settings: Mapping[str, str], error: TargetError) -> str:
         """Returns every setting that the server refuses, with its reason: it names only the first of several."""
         reasons = {}
         for name, value in settings.items() if len(settings) > 1 else ():
             try:
                 self.address.connect(self.dbname, as_is=True, options=self._session_options({name: value})).close()
             except TargetError as refusal:
-                reasons[f"{name} = {value}"] = _said(refusal)
+                reasons[f"{name} = {value}"] = _server_words(refusal)
         listed = ", ".join(f"{name} = {value}" for name, value in settings.items())
-        each = reasons or {listed: _said(error)}
+        each = reasons or {listed: _server_words(error)}
         return "; ".join(f"cannot set {setting} for a session: {reason}" for setting, reason in each.items())
 
     # ---- files and process ----

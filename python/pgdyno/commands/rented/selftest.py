@@ -81,7 +81,7 @@ def selftest(
 
 
 def keys_of(given: Sequence[str]) -> dict[str, object]:
-    """Keys with their values as TOML has them; what is none is a text. Raises UsageError."""
+    """Keys with their values, read as TOML; a value that is not TOML is a text. Raises UsageError."""
     # imported here: help texts need no TOML
     import tomllib
 

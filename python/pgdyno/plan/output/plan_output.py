@@ -8,12 +8,10 @@ from pgdyno.plan.loaded_plan import LoadedPlan
 from pgdyno.plan.model import EventSpec, Plan, ReplicaLoad, Reset, SearchSpec
 from pgdyno.plan.optional_sections import latency_words
 from pgdyno.plan.sweeps.order import by_chance
-from pgdyno.plan.targets import OwnTarget, RentedTarget
+from pgdyno.plan.targets import NO_CHECKSUMS, OwnTarget, RentedTarget
 from pgdyno.plan.time_budget.time_and_disk import around_s, trials_s
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
 from pgdyno.units import counted, duration_words, format_duration
-
-NO_CHECKSUMS = "--no-data-checksums"
 
 
 def in_each_trial(plan: Plan) -> list[str]:
@@ -97,7 +95,10 @@ def changed_defaults(plan: Plan) -> list[str]:
     older = [
         name
         for name, spec in plan.target.items()
-        if isinstance(spec, OwnTarget) and (getattr(spec, "major", None) or 18) < 18 and NO_CHECKSUMS not in spec.initdb
+        if isinstance(spec, OwnTarget)
+        and spec.major is not None
+        and spec.major < 18
+        and NO_CHECKSUMS not in spec.initdb
     ]
     if not older:
         return []

@@ -1,4 +1,4 @@
-"""Blocks of a report as lines of a terminal, in its width; without pictures if it has no Unicode, or is none."""
+"""Blocks of a report as lines that fit a terminal; without pictures in a pipe, a file, and without Unicode."""
 
 from __future__ import annotations
 

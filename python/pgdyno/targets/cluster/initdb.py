@@ -20,6 +20,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from pgdyno.errors import TargetError
+from pgdyno.plan.targets import NO_CHECKSUMS
 from pgdyno.targets.cluster.folders import copy_tree
 from pgdyno.targets.cluster.installation import Installation
 from pgdyno.targets.cluster.subprocesses import run_program
@@ -114,10 +115,9 @@ def init_cluster(
 
 def _checksums(installation: Installation, extra: Sequence[str]) -> list[str]:
     # before 18, initdb has no option to disable checksums, because they are off by default
-    without = "--no-data-checksums"
-    if without not in extra:
+    if NO_CHECKSUMS not in extra:
         return ["--data-checksums", *extra]
-    return list(extra) if installation.major >= 18 else [each for each in extra if each != without]
+    return list(extra) if installation.major >= 18 else [each for each in extra if each != NO_CHECKSUMS]
 
 
 def initdb_refusal(argument: str) -> str | None:
