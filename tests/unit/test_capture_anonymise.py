@@ -65,6 +65,14 @@ def test_a_uuid_becomes_a_uuid(value: uuid.UUID) -> None:
     found = ONE.value(str(value))
     assert uuid.UUID(found) != value
     assert ONE.value(str(value).upper()) == found
+    # Django's psycopg sends them without hyphens, and equal ones must stay equal
+    assert ONE.value(value.hex) == found.replace("-", "")
+    assert ONE.value(f"{{{value}}}") == f"{{{found}}}"
+
+
+@given(st.binary(min_size=20, max_size=32))
+def test_a_hash_stays_hexadecimal(value: bytes) -> None:
+    assert len(bytes.fromhex(ONE.value(value.hex()))) == len(value)
 
 
 @given(st.ip_addresses(v=6))

@@ -222,6 +222,19 @@ def test_dollar_quotes_may_have_any_letters(tmp_path: Path) -> None:
     assert found.left_out == {"code": (3, "2")}
 
 
+def test_dollars_within_quotes_are_text(tmp_path: Path) -> None:
+    found = _anonymised(
+        tmp_path,
+        "UPDATE u SET p = 'argon2$argon2id$v=19$salz' WHERE name = '$$'",
+        "SELECT 'Mustermann$a$', $a$Mustermann$a$",
+        "SELECT 1 -- $Mustermann$",
+    )
+    assert re.fullmatch(r"UPDATE u SET p = '[a-z]{5}\d\$[a-z]{5}\d[a-z]{2}\$[a-z]=\d\d\$[a-z]{4}' .*", found.texts[0])
+    assert len(found.texts) == 2
+    assert found.left_out == {"code": (1, "2")}
+    assert "Mustermann" not in str(found.rows)
+
+
 @pytest.mark.parametrize("sql", ["SELECT $a Mustermann", "SELECT 4111111111111111x", "SELECT a + $"])
 def test_text_that_nothing_recognises_is_left_out(sql: str, tmp_path: Path) -> None:
     assert _anonymised(tmp_path, "SELECT a$b", sql).left_out == {"not-anonymised": (1, "2")}

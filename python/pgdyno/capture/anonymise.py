@@ -44,8 +44,10 @@ _KEPT = re.compile(
     rf"|[\[({{]{_ITEM}(?:,{_ITEM})*[\])}}]|[\s!-/:-@\[-`{{-~]*)",
     re.ASCII,
 )
-_UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
-_HEX = re.compile(r"\\x(?:[0-9a-fA-F]{2})+")
+_UUID = re.compile(r"(\{)?[0-9a-fA-F]{4}(?:-?[0-9a-fA-F]{4}){7}(?(1)\})")
+"""Matches all forms that PostgreSQL reads; an application may send them without hyphens."""
+_HEX = re.compile(r"\\x(?:[0-9a-fA-F]{2})+|(?:[0-9a-fA-F]{2}){20,}")
+"""Matches `bytea`, and hashes from SHA-1 on."""
 _INTEGER = re.compile(r"[+-]?[1-9]\d{9,18}", re.ASCII)
 _LARGE_NUMBER = re.compile(r"[+-]?[1-9]\d*(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
 """Without zeros before it, which JSON does not allow: what stands for it has none either."""

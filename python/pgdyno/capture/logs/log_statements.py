@@ -44,7 +44,13 @@ _MAY_BE_CUT = f"""
              AND len(list_filter(regexp_extract_all(sql, {quote_text(TOKENS)}), lambda token:
                      regexp_matches(token, '^[^-/]') AND contains(token, chr(10)))) > 0), false)
 """
-_DOLLARS = f"regexp_matches(sql, {quote_text(DOLLARS)})"
+# within a constant in quotes, dollars are text, as in most hashes of passwords
+_DOLLARS = f"""
+    (regexp_matches(sql, {quote_text(DOLLARS)})
+     AND (regexp_matches(form, {quote_text(DOLLARS)})
+          OR len(list_filter(regexp_extract_all(sql, {quote_text(TOKENS)}), lambda token:
+                 regexp_matches(token, '^\\$[^0-9]'))) > 0))
+"""
 # without standard_conforming_strings, a constant that seems to end with a backslash goes on: its rest would be no
 # constant, and the quotes are balanced if a comment or a name has another one
 _GOES_ON = f"""
