@@ -6,7 +6,7 @@ import re
 import uuid
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pgdyno.capture.anonymise import Anonymiser
@@ -68,6 +68,12 @@ def test_a_uuid_becomes_a_uuid(value: uuid.UUID) -> None:
     # Django's psycopg sends them without hyphens, and equal ones must stay equal
     assert ONE.value(value.hex) == found.replace("-", "")
     assert ONE.value(f"{{{value}}}") == f"{{{found}}}"
+
+
+@given(st.binary())
+@example(b"")
+def test_bytea_stays_bytea(value: bytes) -> None:
+    assert len(bytes.fromhex(ONE.value(f"\\x{value.hex()}").removeprefix("\\x"))) == len(value)
 
 
 @given(st.binary(min_size=20, max_size=32))

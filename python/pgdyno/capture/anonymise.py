@@ -46,7 +46,7 @@ _KEPT = re.compile(
 )
 _UUID = re.compile(r"(\{)?[0-9a-fA-F]{4}(?:-?[0-9a-fA-F]{4}){7}(?(1)\})")
 """Matches all forms that PostgreSQL reads; an application may send them without hyphens."""
-_HEX = re.compile(r"\\x(?:[0-9a-fA-F]{2})+|(?:[0-9a-fA-F]{2}){20,}")
+_HEX = re.compile(r"\\x(?:[0-9a-fA-F]{2})*|(?:[0-9a-fA-F]{2}){20,}")
 """Matches `bytea`, and hashes from SHA-1 on."""
 _INTEGER = re.compile(r"[+-]?[1-9]\d{9,18}", re.ASCII)
 _LARGE_NUMBER = re.compile(r"[+-]?[1-9]\d*(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
