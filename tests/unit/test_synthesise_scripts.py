@@ -185,6 +185,15 @@ def test_other_texts_keep_their_length_and_how_many_there_are(tmp_path: Path) ->
     assert len(filler) + len(str(low)) == 18
 
 
+def test_uuids_without_hyphens_become_uuids(tmp_path: Path) -> None:
+    def statement(rng: np.random.Generator, _: int) -> str:
+        return f"UPDATE api_check SET code = '{rng.integers(1, 100):032x}'::uuid;"
+
+    text = of_one(statement, tmp_path)
+    assert f"code = '{'0' * 20}:code'::uuid" in text
+    assert re.search(r"^.set code random\(1\d{11}, 1\d{11}\)$", text, re.MULTILINE)
+
+
 def test_texts_that_a_statement_looks_for_are_captured_ones(tmp_path: Path) -> None:
     def statement(rng: np.random.Generator, _: int) -> str:
         # half of them are one name, as of a customer who orders often

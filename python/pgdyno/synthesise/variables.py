@@ -47,6 +47,7 @@ RESERVED = {"client_id", "default_seed", "random_seed", "scale"}
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,17})")
 _DECIMAL = re.compile(r"-?(?:0|[1-9]\d{0,11})\.\d+")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_BARE_UUID = re.compile(r"[0-9a-f]{32}", re.IGNORECASE)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d(:?\d\d)?)?")
 _ARRAY = re.compile(r"\{-?\d{1,18}(?:,-?\d{1,18})*\}")
@@ -507,11 +508,15 @@ def _dates(column: Texts, at_us: Integers, began: datetime, is_simple: bool) -> 
 
 def _uuids(column: Texts, at_us: Integers, began: datetime, is_simple: bool) -> _TextModel | None:
     del at_us, began
+    note = f"{len(set(column)):,} UUIDs, of which only the frequencies are kept"
+    if all(map(_BARE_UUID.fullmatch, column)):
+        # perhaps a hash in a column of text: without a cast, it can be either
+        return note, Spelling(before="0" * 20), _frequencies(column, 12)
     if not all(map(_UUID.fullmatch, column)):
         return None
     zeros = "00000000-0000-0000-0000-"
     spelling = Spelling(before=zeros) if is_simple else Spelling(expression=f"('{zeros}' || {{}})::uuid")
-    return f"{len(set(column)):,} UUIDs, of which only the frequencies are kept", spelling, _frequencies(column, 12)
+    return note, spelling, _frequencies(column, 12)
 
 
 def _numbered(column: Texts, at_us: Integers, began: datetime, is_simple: bool) -> _TextModel | None:
