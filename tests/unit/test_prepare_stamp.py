@@ -2,11 +2,13 @@
 
 import hashlib
 import json
+from pathlib import Path
 
 import pytest
 
 from pgdyno.plan.model import Workload
 from pgdyno.prepare.dataset import Dataset, StampedTable, read_stamp
+from pgdyno.records import Point
 from tests.present import present
 
 
@@ -55,9 +57,13 @@ def test_the_number_of_tables_is_part_of_sbtest_s_stamp() -> None:
 
 def test_a_workload_says_what_is_loaded() -> None:
     files = {"scripts": ["x.sql"], "tables": 3, "table_size": 700}
-    assert Dataset.of(Workload.model_validate({**files, "dataset": "sbtest"}), 700) == Dataset("sbtest", 700, 3)
-    assert Dataset.of(Workload.model_validate({"scripts": ["tpcb-like"]}), 5) == Dataset("pgbench", 5)
-    assert Dataset.of(Workload.model_validate({"scripts": ["x.sql"], "dataset": "none"}), 1) is None
+
+    def of(section: dict[str, object], scale: int) -> Dataset | None:
+        return Dataset.of(Workload.model_validate(section), Point(clients=1, scale=scale), Path())
+
+    assert of({**files, "dataset": "sbtest"}, 700) == Dataset("sbtest", 700, 3)
+    assert of({"scripts": ["tpcb-like"]}, 5) == Dataset("pgbench", 5)
+    assert of({"scripts": ["x.sql"], "dataset": "none"}, 1) is None
 
 
 NO_MARKS = {

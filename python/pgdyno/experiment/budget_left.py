@@ -17,6 +17,7 @@ from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.time_budget.budget import ENDING_S, Budget, thinned
 from pgdyno.plan.time_budget.time_and_disk import estimated_s, loading_s, planned_s, servers
+from pgdyno.plan.workload_schema import DataKey
 from pgdyno.records import Point, TrialRecord
 from pgdyno.units import duration_words, format_duration
 
@@ -55,8 +56,8 @@ class BudgetLeft:
         """The seconds of each trial, without its first load; of a duet, half of its pair's."""
         self._estimated_s: list[float] = []
         """What the plan estimates for the load of each of them."""
-        self._loaded: dict[tuple[str, int | None], float] = {}
-        """The seconds to load each dataset, by server and scale."""
+        self._loaded: dict[tuple[str, DataKey], float] = {}
+        """The seconds to load each dataset, by server."""
         self._load_began_s: float | None = None
         self.is_used_up = False
         """Whether something was left out for the budget."""
@@ -157,7 +158,7 @@ class BudgetLeft:
         loads_s = 0.0
         for record in records:
             steps = record.prepare.steps if record.prepare is not None else []
-            dataset = record.server, record.point.scale
+            dataset = record.server, self._plan.workload.data_at(record.point)
             # later loads belong to a reset that loads before every trial
             if dataset not in self._loaded:
                 self._loaded[dataset] = math.fsum(step.seconds for step in steps if step.name == LOAD)
@@ -212,7 +213,7 @@ class BudgetLeft:
             if kept and self._with_pauses_s(kept) <= left_s:
                 return kept
         # no other dataset can be loaded
-        return [trial for trial in todo if (trial.server, trial.point.scale) in self._loaded]
+        return [trial for trial in todo if self._data_of(trial) in self._loaded]
 
     def _trial_s(self) -> float:
         points = self._plan.points()
@@ -237,9 +238,13 @@ class BudgetLeft:
 
     def _needed_s(self, todo: Sequence[PlannedTrial]) -> float:
         """Return the seconds of `todo`; datasets that are not loaded yet count in proportion to those that are."""
-        per_scale = max((seconds / (scale or 1) for (_, scale), seconds in self._loaded.items()), default=0.0)
-        new = {(trial.server, trial.point.scale) for trial in todo} - self._loaded.keys()
-        return self._trials_s([trial.point for trial in todo]) + math.fsum((scale or 1) * per_scale for _, scale in new)
+        per_scale = max((seconds / (scale or 1) for (_, (scale, _)), seconds in self._loaded.items()), default=0.0)
+        new = {self._data_of(trial) for trial in todo} - self._loaded.keys()
+        loads_s = math.fsum((scale or 1) * per_scale for _, (scale, _) in new)
+        return self._trials_s([trial.point for trial in todo]) + loads_s
+
+    def _data_of(self, trial: PlannedTrial) -> tuple[str, DataKey]:
+        return trial.server, self._plan.workload.data_at(trial.point)
 
 
 def _points(trials: Sequence[PlannedTrial]) -> list[str]:

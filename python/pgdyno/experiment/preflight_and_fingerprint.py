@@ -13,6 +13,8 @@ from pgdyno.fingerprint import Difference, Weight, comparable
 from pgdyno.fingerprint.collect import take_fingerprint, with_indexes, with_mark, with_server
 from pgdyno.messages import Message
 from pgdyno.plan import LoadedPlan
+from pgdyno.plan.own_data.psql_reader import SqlFileError
+from pgdyno.plan.workload import data_files
 from pgdyno.prepare import Dataset
 from pgdyno.records import Check, Fingerprint, Host, ServerFacts
 from pgdyno.store import RunFolder
@@ -89,6 +91,20 @@ def keep_server(folder: RunFolder, progress: RunProgress, target: str, server: S
         # the target's facts have a note of their own for versions
         if not each.field.endswith((".version", ".version_full")):
             progress.note(_words(each))
+
+
+def changed_data(folder: RunFolder, loaded: LoadedPlan) -> Message | None:
+    """Return which file of the dataset is no longer what the run has loaded; None if all are."""
+    try:
+        now = data_files(loaded.plan, loaded.folder)
+    except SqlFileError as error:
+        return Message("data-unreadable", "the dataset can no longer be loaded: {error}", error=str(error))
+    taken = folder.manifest.fingerprint
+    before = (taken.workload.get("files") or {}) if taken is not None and now else {}
+    for name, digest in now.items():
+        if before.get(name, digest) != digest:
+            return Message("data-changed", "the dataset's file {file} has changed since the run began", file=name)
+    return None
 
 
 def keep_stamp(folder: RunFolder, target: str, server: Server, dataset: Dataset | None) -> None:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pgdyno import __version__
 from pgdyno.errors import StoreError
 from pgdyno.experiment.captured_load import refuse_captured
-from pgdyno.experiment.preflight_and_fingerprint import changed_since
+from pgdyno.experiment.preflight_and_fingerprint import changed_data, changed_since
 from pgdyno.experiment.rented_servers import Renting
 from pgdyno.experiment.resources import open_resources
 from pgdyno.experiment.run_context import RunContext
@@ -242,6 +242,9 @@ def refuse_changed_scripts(folder: RunFolder, loaded: LoadedPlan, what: str = "r
     if changed is not None:
         hint = f"{folder.path} has a copy of the original: restore it, or begin a new run"
         raise StoreError(f"cannot {what} {folder.name}: {changed}", hint=hint)
+    changed = changed_data(folder, loaded)
+    if changed is not None:
+        raise StoreError(f"cannot {what} {folder.name}: {changed}", hint="restore the file, or begin a new run")
     kept = folder.manifest.capture
     changed = None if kept is None else changed_capture(loaded.folder, kept)
     if changed is not None:

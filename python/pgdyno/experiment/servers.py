@@ -320,10 +320,13 @@ class Servers:
 
     def _dataset_of_snapshot(self, trial: PlannedTrial) -> Dataset | None:
         """Return what pgdyno's own snapshot of the server contains; None for a server that has none."""
-        spec, scale = self._context.plan.target[trial.target], trial.point.scale
-        if not isinstance(spec, RentedTarget) or not spec.takes_snapshot or scale is None:
+        spec = self._context.plan.target[trial.target]
+        if not isinstance(spec, RentedTarget) or not spec.takes_snapshot or trial.point.scale is None:
             return None
-        return Dataset.of(self._context.plan.workload, scale)
+        return self._dataset(trial)
+
+    def _dataset(self, trial: PlannedTrial) -> Dataset | None:
+        return Dataset.of(self._context.plan.workload, trial.point, self._context.loaded.folder)
 
     def _take_snapshot(self, rental: Rental, trial: PlannedTrial, dataset: Dataset) -> None:
         """Load `dataset` into a rented server, and take a snapshot of that. Raises TargetError, psycopg.Error."""
@@ -414,8 +417,7 @@ class Servers:
         folder.update_manifest(targets=records)
 
     def _load_dataset(self, trial: PlannedTrial) -> Preparation:
-        assert trial.point.scale is not None
-        dataset = Dataset.of(self._context.plan.workload, trial.point.scale)
+        dataset = self._dataset(trial)
         running = self._running[trial.server]
         prepared = self._prepare(running.preparer, trial.target, dataset)
         for number, directory in enumerate(running.server.replica_directories(), start=1):

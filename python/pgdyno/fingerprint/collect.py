@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import psycopg
 
@@ -16,8 +17,9 @@ from pgdyno.doctor.storage import describe_mount, mount_of
 from pgdyno.errors import EngineError
 from pgdyno.host import describe_host
 from pgdyno.plan import LoadedPlan
+from pgdyno.plan.own_data.psql_reader import SqlFileError
 from pgdyno.plan.time_budget.time_and_disk import servers
-from pgdyno.plan.workload import script_files
+from pgdyno.plan.workload import data_files, script_files
 from pgdyno.prepare.dataset import Dataset, read_comment, read_stamp
 from pgdyno.programs import Engine
 from pgdyno.records import Fingerprint, Host, HostPrint, ServerFacts, ServerPrint
@@ -293,7 +295,7 @@ def _capture_hash(loaded: LoadedPlan) -> str:
 
 
 def _script_hashes(loaded: LoadedPlan) -> dict[str, str]:
-    """Return the SHA-256 of each script that is a file."""
+    """Return the SHA-256 of each script that is a file, and of each file of the dataset."""
     found = {}
     for name in script_files(loaded.plan):
         try:
@@ -301,6 +303,9 @@ def _script_hashes(loaded: LoadedPlan) -> dict[str, str]:
         except OSError:
             # the engine has just read it, and will report the error
             continue
+    # the load will report an error
+    with suppress(SqlFileError):
+        found |= data_files(loaded.plan, loaded.folder)
     return found
 
 

@@ -345,7 +345,7 @@ class Plan(Model):
 
     def space(self) -> Space:
         """The resolved sweep: its points, excluded points and problems."""
-        return expand(self.sweep, self.workload.size, self.workload.variables)
+        return expand(self.sweep, self.workload.size, self.workload.known_variables)
 
     def points(self) -> list[Point]:
         """Every point of the sweep. Raises ValueError if the sweep has problems."""

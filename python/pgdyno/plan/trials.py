@@ -61,7 +61,7 @@ def planned_trials(plan: Plan, seed: int | None = None) -> list[PlannedTrial]:
     names = varying(points)
     if seed is None:
         seed = plan.trial.seed or 0
-    places = in_order(plan.order(), list(plan.target), points, plan.trial.most_repeats, seed)
+    places = in_order(plan.order(), list(plan.target), points, plan.trial.most_repeats, seed, plan.workload.data_at)
     return [
         PlannedTrial(
             number,

@@ -13,6 +13,7 @@ from pathlib import Path
 from pgdyno.effect import BUILTIN_SCRIPTS, Effect, effect_of_scripts, running_scripts, weighted_name
 from pgdyno.errors import Problem
 from pgdyno.plan.model import PhaseSpec, Plan, Workload
+from pgdyno.plan.own_data.sql_dataset import read_contents
 from pgdyno.plan.plan_document import Document
 from pgdyno.records import Point
 from pgdyno.units import parse_duration_s
@@ -63,6 +64,18 @@ def script_files(plan: Plan) -> list[str]:
     on_replicas = plan.replica_load.scripts if plan.replica_load is not None else []
     choices = map(parse_script, [*plan.workload.written_scripts, *on_replicas])
     return list(dict.fromkeys([*lua, *(choice.name for choice in choices if not choice.builtin)]))
+
+
+def data_files(plan: Plan, folder: Path) -> dict[str, str]:
+    """Returns the SHA-256 of each file that makes the datasets of `plan`, by its path in `folder`.
+
+    Raises SqlFileError.
+    """
+    data, found = plan.workload.own_data, dict[str, str]()
+    if data is not None:
+        for values in {tuple(data.values(point.variables).items()): None for point in plan.points()}:
+            found |= read_contents(data, folder, dict(values)).files
+    return found
 
 
 Ramp = tuple[float, float]

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from pgdyno.effect import BUILTIN_SCRIPTS, Effect, effect_of_sql, has_plan, weighted_name
 from pgdyno.errors import Problem
 from pgdyno.messages import Message
+from pgdyno.plan.own_data.sql_dataset import SqlDataset
 from pgdyno.plan.plan_document import Document, KeyPath
 from pgdyno.plan.values import Model, Positive, Setting
 from pgdyno.records import Point
@@ -24,10 +25,17 @@ MOST_TABLES = 100_000
 MOST_ROWS = 2**31 - 1
 """The engine's limits: ids of sbtest are 32 bits wide."""
 SBTEST = "sbtest"
-AnyDataset = Literal["pgbench", "sbtest", "none"]
+AnyDataset = Annotated[
+    Annotated[Literal["pgbench", "sbtest", "none"], Tag("named")] | Annotated[SqlDataset, Tag("by-sql")],
+    Discriminator(lambda value: "by-sql" if isinstance(value, (dict, SqlDataset)) else "named"),
+]
 """The datasets on which any SQL may run."""
 _IDLE = (("warmup", "0s"), ("warmup", "0ms"), ("generator", "here"))
 """Values that change nothing."""
+
+
+DataKey = tuple[int | None, tuple[tuple[str, str], ...]]
+"""What tells the datasets of a plan's trials from each other: size, and variables of SQL files."""
 
 
 class Excluded(NamedTuple):
@@ -77,7 +85,7 @@ class Workload(Model):
 
     scripts: list[str] = Field(min_length=1)
     """Built-in names or files, followed by `@weight` if it is not 1."""
-    dataset: str = "pgbench"
+    dataset: str | SqlDataset = "pgbench"
     scale: Positive = 1
     tables: Annotated[int, Field(ge=1, le=MOST_TABLES)] = 1
     """Number of sbtest's tables."""
@@ -161,6 +169,25 @@ class Workload(Model):
         return [weighted_name(script)[0] for script in self.scripts]
 
     @property
+    def dataset_name(self) -> str:
+        return str(self.dataset)
+
+    @property
+    def own_data(self) -> SqlDataset | None:
+        """The dataset that the plan's SQL files make; None for another."""
+        return self.dataset if isinstance(self.dataset, SqlDataset) else None
+
+    def data_at(self, point: Point) -> DataKey:
+        """Returns what identifies the dataset of a trial at `point`."""
+        values = self.own_data.values(point.variables) if self.own_data is not None else {}
+        return point.scale, tuple(values.items())
+
+    @property
+    def known_variables(self) -> dict[str, str]:
+        """The variables of its scripts and of its dataset's files."""
+        return {**(self.own_data.variables if self.own_data is not None else {}), **self.variables}
+
+    @property
     def dataset_options(self) -> dict[str, Any]:
         """What distinguishes its dataset from others of the same name and size."""
         return {"tables": self.tables} if self.dataset == SBTEST else {}
@@ -191,7 +218,7 @@ class Workload(Model):
 
     @property
     def dataset_words(self) -> str:
-        return "no dataset" if self.dataset == "none" else f"{self.dataset}'s tables"
+        return "no dataset" if self.dataset == "none" else f"{self.dataset_name}'s tables"
 
     def executes(self) -> Iterator[tuple[KeyPath, str]]:
         """Yields what it runs on this machine or may do to the server: the key and a description."""
@@ -219,7 +246,7 @@ class Workload(Model):
     def value_options(self, point: Point) -> list[str]:
         """Returns the engine's options for variables and sizes."""
         # the plan's own variables override the sizes
-        values = [*self.size_variables(point).items(), *(self.variables | point.variables).items()]
+        values = [*self.size_variables(point).items(), *(self.known_variables | point.variables).items()]
         scale = [f"--scale={point.scale}"] if self.dataset == "none" and point.scale is not None else []
         return [*(f"--define={name}={value}" for name, value in values), *scale]
 

@@ -10,19 +10,22 @@ import hashlib
 import json
 import tempfile
 import time
-from collections.abc import Callable, Container, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from psycopg import sql
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.model import Reset
+from pgdyno.plan.own_data.psql_reader import SqlFileError
+from pgdyno.plan.own_data.sql_dataset import Contents, SqlDataset, read_contents
 from pgdyno.plan.time_budget.time_and_disk import pgbench_scale
 from pgdyno.plan.workload_schema import Workload
 from pgdyno.programs import Engine
-from pgdyno.records import Consistency
+from pgdyno.records import Consistency, Point
 from pgdyno.registry import WORKLOADS
 from pgdyno.run.process import Event, Vigil, running_engine
 from pgdyno.targets import Progress, Server
@@ -34,6 +37,18 @@ if TYPE_CHECKING:
 FORMAT = 1
 """The newest format of the stamp that this code reads."""
 BEGIN, END = "[pgdyno-dataset ", "]"
+BY_SQL = "sql"
+"""The name of every dataset that SQL files make."""
+
+
+@dataclass(frozen=True, slots=True)
+class SqlFiles:
+    """The files that make a dataset, with their variables' values."""
+
+    dataset: SqlDataset
+    folder: Path
+    variables: Mapping[str, str]
+    contents: Contents
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +62,33 @@ class Dataset:
     """The number of tables, where it can be chosen (sbtest)."""
     profile: str | None = None
     """The rules that TPC-C's rows follow; None for other datasets."""
+    digest: str | None = None
+    """The hash of the SQL files that make it, and of their variables; None for other datasets."""
+    words: str = ""
+    """The name of a dataset that SQL files make, and its variables."""
+    files: SqlFiles | None = field(default=None, compare=False, repr=False)
+    """None for other datasets, and for one that a stamp names."""
 
     @classmethod
-    def of(cls, workload: Workload, scale: int) -> Dataset | None:
-        """Returns the dataset that a trial of `workload` at `scale` needs, or None."""
-        return None if workload.dataset == "none" else cls(workload.dataset, scale, **workload.dataset_options)
+    def of(cls, workload: Workload, point: Point, folder: Path) -> Dataset | None:
+        """Returns the dataset that a trial of `workload` at `point` needs, or None; its files are in `folder`.
+
+        Raises TargetError if the plan's SQL files have become invalid.
+        """
+        data = workload.own_data
+        if data is None:
+            assert point.scale is not None
+            options = workload.dataset_options
+            return None if workload.dataset == "none" else cls(workload.dataset_name, point.scale, **options)
+        values = data.values(point.variables)
+        try:
+            contents = read_contents(data, folder, values)
+        except SqlFileError as error:
+            raise TargetError(f"cannot load {data.name}: {error}", hint=error.hint) from error
+        given = ", ".join(f"{name} = {value}" for name, value in values.items())
+        words = f"{data.name} with {given}" if given else data.name
+        files = SqlFiles(data, folder, values, contents)
+        return cls(BY_SQL, 1, digest=contents.digest(data, values), words=words, files=files)
 
     @property
     def pgbench_scale(self) -> float:
@@ -99,12 +136,13 @@ def read_stamp(comment: str | None) -> Stamp | None:
         tables = tuple(StampedTable(table["name"], table["rows"], table["oid"]) for table in said["tables"])
         options = tables_of(said["dataset"]).read_options(said)
         stamp = Stamp(Dataset(said["dataset"], said["scale"], **options), tables, said.get("wal_level"))
-        return stamp if said["checksum"] == _checksum(said) else None
+        return stamp if said["checksum"] == checksum(said) else None
     except (ValueError, KeyError, TypeError):
         return None
 
 
-def _checksum(said: dict[str, Any]) -> str:
+def checksum(said: dict[str, Any]) -> str:
+    """Returns the checksum of what a stamp says of rows."""
     lines = [f"{said['dataset']} {said['version']} {said['scale']}"]
     lines += [f"{table['name']} {table['rows']}" for table in said["tables"]]
     return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
@@ -120,7 +158,9 @@ def stamped_dataset(server: Server) -> Dataset | None:
         return None
     with server.connect() as connection:
         for table in stamp.tables:
-            row = connection.execute("SELECT to_regclass(quote_ident(%s))::oid::bigint", [table.name]).fetchone()
+            # tables of SQL files have their schema's name
+            name = "%s" if stamp.dataset.name == BY_SQL else "quote_ident(%s)"
+            row = connection.execute(f"SELECT to_regclass({name})::oid::bigint", [table.name]).fetchone()
             if row is None or row[0] != table.oid:
                 return None
     return stamp.dataset
@@ -188,6 +228,13 @@ class Tables:
         return [f"--scale={dataset.scale}"]
 
     @staticmethod
+    def load(dataset: Dataset, server: Server, engine: Engine, progress: Progress) -> None:
+        """Loads `dataset`, whatever the database contains. Raises TargetError; the database then has no stamp."""
+        # the engine chooses the number of connections, from the cores and tables
+        options = ["--initialize", *tables_of(dataset.name).size_options(dataset), "--quiet", "--events=-"]
+        run_engine(engine, options, server, f"load {dataset}", lambda event: _show(event, progress))
+
+    @staticmethod
     def read_options(said: dict[str, Any]) -> dict[str, Any]:
         """Returns the fields of `Dataset` that a stamp has besides its name and scale."""
         del said
@@ -228,8 +275,9 @@ class Tables:
 
 def tables_of(dataset: str) -> type[Tables]:
     """Returns the class for tables of the dataset of this name; a general one for a dataset that pgdyno lacks."""
-    packages = {kind.dataset: kind.package for kind in WORKLOADS.values()}
-    return import_module(f"{packages[dataset]}.tables").TABLES if dataset in packages else Tables
+    modules = {kind.dataset: f"{kind.package}.tables" for kind in WORKLOADS.values()}
+    modules[BY_SQL] = "pgdyno.prepare.own_data"
+    return import_module(modules[dataset]).TABLES if dataset in modules else Tables
 
 
 def wait_for_quiet(server: Server) -> None:
@@ -253,9 +301,7 @@ def load_dataset(dataset: Dataset, server: Server, engine: Engine, progress: Pro
     if not reload and stamped_dataset(server) == dataset:
         return False
     progress.step(f"loading {dataset}")
-    # the engine chooses the number of connections, from the cores and tables
-    options = ["--initialize", *tables_of(dataset.name).size_options(dataset), "--quiet", "--events=-"]
-    run_engine(engine, options, server, f"load {dataset}", lambda event: _show(event, progress))
+    tables_of(dataset.name).load(dataset, server, engine, progress)
     found = stamped_dataset(server)
     if found != dataset:
         raise TargetError(

@@ -29,7 +29,7 @@ def within_budget(loaded: LoadedPlan, budget: str | None) -> LoadedPlan:
     root = Home.locate().root
     there = next(folder for folder in (root, *root.parents) if exists(folder))
     kinds = {spec.kind for spec in loaded.plan.target.values()}
-    rate = load_rate(root, kinds, loaded.plan.workload.dataset)
+    rate = load_rate(root, kinds, loaded.plan.workload.dataset_name)
     room = Room(seconds, usable_bytes(), shutil.disk_usage(there).free, rate)
     whole = Budget(loaded.plan, room)
     fitted = whole.fit()

@@ -14,6 +14,7 @@ from pgdyno.errors import ExitCode, PgdynoError, StopRunError, StoreError
 from pgdyno.experiment.budget_left import BudgetUsedError, LoadTooLongError
 from pgdyno.experiment.captured_load import CapturedLoad
 from pgdyno.experiment.generators import Generators
+from pgdyno.experiment.preflight_and_fingerprint import changed_data
 from pgdyno.experiment.rented_servers import CloudRecorder, CostGuard
 from pgdyno.experiment.resources import Resources
 from pgdyno.experiment.run_context import RunContext
@@ -182,7 +183,9 @@ class TrialSequence:
 
     def _check_scripts(self) -> None:
         folder = self._context.folder
-        changed = changed_script(folder.path, self._context.loaded.folder, folder.manifest.scripts or [])
+        loaded = self._context.loaded
+        changed = changed_script(folder.path, loaded.folder, folder.manifest.scripts or [])
+        changed = changed or changed_data(folder, loaded)
         if changed is not None:
             raise StopRunError(changed, hint="restore it, and resume the run")
 

@@ -18,6 +18,7 @@ from pgdyno.plan.checks.duet_and_stopping import check_duet, check_stopping
 from pgdyno.plan.checks.events import check_events, check_ledger, check_search
 from pgdyno.plan.checks.reset import check_reset
 from pgdyno.plan.checks.searches import check_cheapest, check_settings_search
+from pgdyno.plan.checks.sql_files import check_own_data
 from pgdyno.plan.checks.sweep import check_sweep, check_variables
 from pgdyno.plan.checks.targets import SECTION as REPLICA_LOAD
 from pgdyno.plan.checks.targets import check_generators, check_instances, check_replica_load, check_size, check_targets
@@ -88,7 +89,7 @@ def _space(sweep: Sweep, workload: Workload | None, document: Document) -> Space
         Sweep.model_validate(document.data.get("sweep"))
     except ValidationError:
         return None
-    return expand(sweep, 1, {}) if workload is None else expand(sweep, workload.size, workload.variables)
+    return expand(sweep, 1, {}) if workload is None else expand(sweep, workload.size, workload.known_variables)
 
 
 def _readable_of_kind(kinds: Mapping[str, type[_S]], table: object, *, needed: str = "") -> _S | None:
@@ -173,7 +174,7 @@ def _count(sections: Sections, document: Document) -> Iterator[Problem]:
 
 def _replica_load_and_generators(sections: Sections, document: Document, folder: Path) -> Iterator[Problem]:
     if sections.replica_load is not None:
-        on = sections.workload.dataset if sections.workload is not None else "pgbench"
+        on = sections.workload.dataset_name if sections.workload is not None else "pgbench"
         yield from _scripts(REPLICA_LOAD, sections.replica_load.scripts, on, document, folder)
         yield from check_replica_load(sections.replica_load, sections.targets, document, folder)
     if sections.generator is not None:
@@ -210,9 +211,10 @@ def _published(document: Document) -> Iterator[Problem]:
 def _workload(workload: Workload, space: Space | None, document: Document, folder: Path) -> Iterator[Problem]:
     yield from check_variables(("workload", "variables"), workload.variables, document)
     yield from check_size(workload, space, document)
+    yield from check_own_data(workload, space, document, folder)
     yield from check_captured(document, folder)
     yield from workload.check(document)
-    yield from _scripts("workload", workload.written_scripts, workload.dataset, document, folder)
+    yield from _scripts("workload", workload.written_scripts, workload.dataset_name, document, folder)
 
 
 def _scripts(section: str, scripts: Sequence[str], dataset: str, document: Document, folder: Path) -> Iterator[Problem]:

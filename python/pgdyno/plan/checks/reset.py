@@ -12,6 +12,7 @@ from pgdyno.mounts import expanded, mounted_at
 from pgdyno.plan.checks.targets import Abilities, check_abilities
 from pgdyno.plan.model import Plan, Reset
 from pgdyno.plan.optional_sections import FILE_SYSTEMS, NO_REFLINK, PROGRAMS, SnapshotMethod
+from pgdyno.plan.own_data.sql_dataset import SqlDataset
 from pgdyno.plan.plan_document import Document, in_order
 from pgdyno.plan.targets import TMPFS, NetworkTarget, OwnTarget, RentedTarget, TargetSpec
 
@@ -68,7 +69,7 @@ DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
 
 def check_reset(
-    reset: Reset, dataset: str | None, targets: Mapping[str, TargetSpec], document: Document
+    reset: Reset, dataset: str | SqlDataset | None, targets: Mapping[str, TargetSpec], document: Document
 ) -> Iterator[Problem]:
     """Yields everything of `reset` that is impossible with `targets`.
 
@@ -76,6 +77,9 @@ def check_reset(
     """
     if dataset == "none":
         yield from _without_dataset(reset, targets, document)
+    if isinstance(dataset, SqlDataset) and reset.consistency == "full":
+        message = '"full" checks rules that pgdyno does not know of data that SQL files make'
+        yield document.problem(("reset", "consistency"), message, 'set consistency = "counts", which counts rows')
     yield from _misplaced(reset, document)
     yield from check_snapshot(reset, targets, document)
     majors = {name: target.major for name, target in targets.items()}

@@ -10,6 +10,8 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from pgdyno.plan.loaded_plan import LoadedPlan
+from pgdyno.plan.own_data.psql_reader import Reader
+from pgdyno.plan.own_data.sql_dataset import readers_in_order
 from pgdyno.plan.plan_document import KeyPath
 from pgdyno.plan.sweeps.spec import SESSION
 from pgdyno.plan.targets import TargetSpec
@@ -77,6 +79,7 @@ def _all(loaded: LoadedPlan) -> Iterator[tuple[KeyPath, str]]:
     for path, text in plan.workload.executes():
         yield ("workload", *path), text
     yield from _scripts(loaded)
+    yield from _data(loaded)
     for number, event in enumerate(plan.event):
         if event.command is not None:
             yield ("event", number, "do"), _shell(event.command)
@@ -121,6 +124,19 @@ def _scripts(loaded: LoadedPlan) -> Iterator[tuple[KeyPath, str]]:
                 line = text.count("\n", 0, each.start()) + 1
                 one_line = re.sub(r"\s*\\\n\s*", " ", each[0]).strip()
                 yield (section, "scripts", number), f"{choice.name}:{line}: {one_line}"
+
+
+def _data(loaded: LoadedPlan) -> Iterator[tuple[KeyPath, str]]:
+    data = loaded.plan.workload.own_data
+    if data is None:
+        return
+    for statements in readers_in_order(data, Reader(loaded.folder, dict(data.variables))):
+        for statement in statements:
+            for each in _PROGRAM.finditer(statement.text):
+                line = statement.line_at(each.start() + 1)
+                yield ("workload", "dataset", "sql"), f"{statement.file}:{line}: {each[0].strip()}"
+            for _ in statement.data:
+                pass
 
 
 def _read(file: FilePath) -> str:

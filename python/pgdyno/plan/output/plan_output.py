@@ -11,6 +11,7 @@ from pgdyno.plan.sweeps.order import by_chance
 from pgdyno.plan.targets import NO_CHECKSUMS, OwnTarget, RentedTarget
 from pgdyno.plan.time_budget.time_and_disk import around_s, trials_s
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
+from pgdyno.plan.workload_schema import DataKey, Workload
 from pgdyno.units import counted, duration_words, format_duration
 
 
@@ -127,7 +128,7 @@ def _data(plan: Plan) -> list[str]:
     if plan.workload.dataset == "none":
         return []
     restored = [name for name, each in plan.target.items() if isinstance(each, RentedTarget) and each.takes_snapshot]
-    method = _method(plan.reset, plan.workload.dataset)
+    method = _method(plan.reset, plan.workload)
     if not restored:
         return [method]
     others = [] if len(restored) == len(plan.target) else [f"for other targets, {method}"]
@@ -140,8 +141,8 @@ def around_each_trial(plan: Plan) -> str:
     return "the steps before each trial" + (" and the checks after it" if checked else "")
 
 
-def _method(reset: Reset, dataset: str) -> str:
-    if reset.method == "vacuum" and dataset == "sbtest":
+def _method(reset: Reset, workload: Workload) -> str:
+    if reset.method == "vacuum" and (workload.dataset == "sbtest" or workload.own_data is not None):
         return "vacuum every table"
     if reset.method != "template":
         return _METHODS[reset.method] + (f" ({reset.snapshot})" if reset.snapshot else "")
@@ -235,13 +236,13 @@ def total(plan: Plan) -> str:
 def _on_top(plan: Plan, trials: Sequence[PlannedTrial]) -> str:
     """Returns `, plus starting servers and loading (1 dataset)`; empty if nothing is to be done."""
     loads, restarts = 0, 0
-    scales: dict[str, int | None] = {}
+    data: dict[str, DataKey] = {}
     settings: dict[str, dict[str, str]] = {}
     for trial in trials:
         point = trial.point
-        if plan.workload.dataset != "none" and scales.get(trial.server, 0) != point.scale:
+        if plan.workload.dataset != "none" and data.get(trial.server) != plan.workload.data_at(point):
             loads += 1
-            scales[trial.server] = point.scale
+            data[trial.server] = plan.workload.data_at(point)
         asked = plan.server_settings(trial.target, point)
         if settings.get(trial.server, dict(plan.target[trial.target].settings)) != asked:
             restarts += 1

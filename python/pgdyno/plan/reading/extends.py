@@ -220,10 +220,20 @@ def _scripts_from(data: dict[str, Any], folder: FilePath, to: FilePath) -> dict[
             for key, name in named.items()
             if isinstance(name, str) and _is_relative_to(folder, name)
         }
+        dataset = data["workload"].get("dataset")
+        if isinstance(dataset, dict):
+            data["workload"]["dataset"] = dataset | {"sql": _files_from(dataset.get("sql"), folder, to)}
     names = {_name(before): _name(after) for before, after in moved.items()}
     if isinstance(data.get("phase"), list):
         data["phase"] = [_mix_moved(phase, names) for phase in data["phase"]]
     return data
+
+
+def _files_from(files: object, folder: FilePath, to: FilePath) -> object:
+    if isinstance(files, list):
+        return [_files_from(each, folder, to) for each in files]
+    is_here = isinstance(files, str) and _is_relative_to(folder, files)
+    return os.path.relpath(folder / str(files), to) if is_here else files
 
 
 def _is_relative_to(folder: FilePath, name: str) -> bool:

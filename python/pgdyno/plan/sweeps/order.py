@@ -7,7 +7,7 @@ so that drift over time affects the arms equally.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -57,16 +57,26 @@ def _several(groups: Sequence[Group]) -> bool:
     return any(len(group) > 1 for group in groups)
 
 
-def in_order(order: Order, targets: Sequence[str], points: Sequence[Point], repeats: int, seed: int) -> list[Place]:
-    """Returns every repeat of every point at every target in `order`; `seed` determines random orders."""
+def in_order(
+    order: Order,
+    targets: Sequence[str],
+    points: Sequence[Point],
+    repeats: int,
+    seed: int,
+    data_at: Callable[[Point], Hashable] = lambda point: point.scale,
+) -> list[Place]:
+    """Returns every repeat of every point at every target in `order`; `seed` determines random orders.
+
+    Trials with the same dataset, by `data_at`, follow each other.
+    """
     groups = _groups(targets, points)
     if order == "duet":
-        return list(_duet(_by_scale(groups), repeats))
+        return list(_duet(_by_dataset(groups, data_at), repeats))
     if order == "as-listed" or (order == "interleaved" and not _several(groups)):
         return list(_as_listed(targets, points, repeats))
     chance = random.Random(seed)  # noqa: S311 - an order is no secret
     draw = _interleaved if order == "interleaved" else _randomised
-    return list(draw(_by_scale(groups), repeats, chance))
+    return list(draw(_by_dataset(groups, data_at), repeats, chance))
 
 
 def _as_listed(targets: Sequence[str], points: Sequence[Point], repeats: int) -> Iterator[Place]:
@@ -85,22 +95,22 @@ def _groups(targets: Sequence[str], points: Sequence[Point]) -> list[Group]:
     return [sorted(group, key=lambda each: place[arm(*each)]) for group in groups.values()]
 
 
-def _by_scale(groups: Sequence[Group]) -> list[list[Group]]:
+def _by_dataset(groups: Sequence[Group], data_at: Callable[[Point], Hashable]) -> list[list[Group]]:
     """Groups `groups` by dataset, because loading another one takes the most time."""
-    by_scale: dict[int | None, list[Group]] = {}
+    by_dataset: dict[Hashable, list[Group]] = {}
     for group in groups:
-        by_scale.setdefault(group[0][1].scale, []).append(group)
-    return list(by_scale.values())
+        by_dataset.setdefault(data_at(group[0][1]), []).append(group)
+    return list(by_dataset.values())
 
 
-def _interleaved(by_scale: Sequence[list[Group]], repeats: int, chance: random.Random) -> Iterator[Place]:
+def _interleaved(by_dataset: Sequence[list[Group]], repeats: int, chance: random.Random) -> Iterator[Place]:
     """A block per point and repeat, with its arms in an order that is drawn.
 
     A fixed order such as A B B A is in step with disturbances of its period, and more repeats only make a wrong answer
     more certain.
     """
     block = 0
-    for groups in by_scale:
+    for groups in by_dataset:
         for repeat in range(1, repeats + 1):
             for group in groups:
                 block += 1
@@ -108,9 +118,9 @@ def _interleaved(by_scale: Sequence[list[Group]], repeats: int, chance: random.R
                     yield Place(target, point, repeat, block)
 
 
-def _duet(by_scale: Sequence[list[Group]], repeats: int) -> Iterator[Place]:
+def _duet(by_dataset: Sequence[list[Group]], repeats: int) -> Iterator[Place]:
     block = 0
-    for groups in by_scale:
+    for groups in by_dataset:
         for repeat in range(1, repeats + 1):
             for group in groups:
                 block += 1
@@ -118,9 +128,9 @@ def _duet(by_scale: Sequence[list[Group]], repeats: int) -> Iterator[Place]:
                 yield from (Place(target, point, repeat, block) for target, point in arms_of)
 
 
-def _randomised(by_scale: Sequence[list[Group]], repeats: int, chance: random.Random) -> Iterator[Place]:
+def _randomised(by_dataset: Sequence[list[Group]], repeats: int, chance: random.Random) -> Iterator[Place]:
     block = 0
-    for groups in chance.sample(by_scale, len(by_scale)):
+    for groups in chance.sample(by_dataset, len(by_dataset)):
         blocks = [(repeat, group) for repeat in range(1, repeats + 1) for group in groups]
         for repeat, group in chance.sample(blocks, len(blocks)):
             block += 1

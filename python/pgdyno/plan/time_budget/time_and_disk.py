@@ -184,7 +184,7 @@ def loading_s(plan: Plan, points: Sequence[Point], load_s_a_scale: float = LOAD_
 
 
 def _pgbench_scale(plan: Plan, scale: int) -> float:
-    return pgbench_scale(plan.workload.dataset, scale, plan.workload.tables)
+    return pgbench_scale(plan.workload.dataset_name, scale, plan.workload.tables)
 
 
 def pgbench_scale(dataset: str, scale: int, tables: int) -> float:

@@ -72,7 +72,10 @@ class Lua(Workload):
         return [what, *_options(self.options)]
 
     def value_options(self, point: Point) -> list[str]:
-        return _options(self.size_variables(point) | point.variables)
+        # a script refuses options that it does not declare
+        of_data = self.own_data.variables if self.own_data is not None else {}
+        given = {name: value for name, value in point.variables.items() if name not in of_data}
+        return _options(self.size_variables(point) | given)
 
 
 def _options(values: Mapping[str, object]) -> list[str]:

@@ -1,0 +1,1 @@
+"""Datasets that a plan's own SQL files make: `workload.dataset = { name, sql, variables }`."""

@@ -1,0 +1,273 @@
+"""Datasets that a plan's own SQL files make: loaded by psql's rules, stamped, kept, restored, and dropped on errors."""
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgdyno.errors import ExitCode, StoreError, TargetError
+from pgdyno.experiment.resume import loaded_of, refuse_changed_scripts
+from pgdyno.plan.model import Reset, Workload
+from pgdyno.prepare import Dataset, Preparer
+from pgdyno.prepare.dataset import read_comment, read_stamp, stamped_dataset
+from pgdyno.records import Point
+from pgdyno.run import find_engine
+from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets.dsn.schema import DsnTarget
+from pgdyno.targets.embedded.schema import EmbeddedTarget
+from tests.forked import PGDYNO
+from tests.postgres.conftest import FAST
+from tests.postgres.runs import environment, pgdyno, postmasters, the_run, without_look
+from tests.present import present
+from tests.waiting import wait_until
+
+SCHEMA = """\
+\\set half 500
+CREATE SCHEMA shop;
+CREATE TABLE shop.orders (id bigint, part int, note text) PARTITION BY HASH (id);
+SELECT format('CREATE TABLE shop.orders_%s PARTITION OF shop.orders FOR VALUES WITH (MODULUS %s, REMAINDER %s)',
+              i, :parts, i)
+FROM generate_series(0, :parts - 1) AS i
+\\gexec
+CREATE TABLE items (id int PRIMARY KEY, name text DEFAULT $$a;b$$);
+CREATE FUNCTION two() RETURNS int BEGIN ATOMIC SELECT 1; SELECT 2; END;
+\\ir more/types.sql
+"""
+ORDERS = "INSERT INTO shop.orders SELECT i, i % 7, :'note' FROM generate_series(1, :rows) AS i;"
+ITEMS = (
+    "COPY items (id, name) FROM STDIN;\n1\tone\n2\ttwo;\n\\.\n\\copy items(id, name) from items.csv with (format csv)\n"
+)
+PARTITIONS = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'shop.orders'::regclass"
+VARIABLES = {"rows": "1000", "parts": "4", "note": "it's"}
+FILES = ["schema.sql", ["orders.sql", "items.sql"], "index.sql"]
+
+
+@pytest.fixture(scope="module")
+def own(home: Home) -> Iterator[Server]:
+    spec = EmbeddedTarget(kind="embedded", version="18", settings=FAST, connect="tcp")
+    with open_target("own-data", spec, home=home, progress=SilentProgress()) as server:
+        yield server
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "types.sql").write_text("CREATE TYPE state AS ENUM ('open', 'paid')")
+    (tmp_path / "schema.sql").write_text(SCHEMA)
+    (tmp_path / "orders.sql").write_text(ORDERS)
+    (tmp_path / "items.sql").write_text(ITEMS)
+    (tmp_path / "items.csv").write_text('3,"three, or more"\n')
+    (tmp_path / "index.sql").write_text("CREATE INDEX ON shop.orders (part)")
+    return tmp_path
+
+
+def dataset(folder: Path, sql: list[Any] = FILES, **swept: str) -> Dataset:
+    section = {"scripts": ["x.sql"], "dataset": {"name": "shop", "sql": sql, "variables": VARIABLES}}
+    return present(Dataset.of(Workload.model_validate(section), Point(clients=1, scale=1, variables=swept), folder))
+
+
+def preparer(server: Server, **reset: object) -> Preparer:
+    return Preparer(server, find_engine(), SilentProgress(), Reset.model_validate(reset), {"x.sql"})
+
+
+def ask(server: Server, query: str) -> object:
+    with server.connect() as connection:
+        row = connection.execute(query.encode()).fetchone()
+        return row[0] if row is not None else None
+
+
+def tables(server: Server) -> int:
+    return int(str(ask(server, "SELECT count(*) FROM pg_class WHERE oid >= 16384")))
+
+
+def test_files_run_by_psql_s_rules_and_leave_a_stamp(own: Server, folder: Path) -> None:
+    prepare = preparer(own, method="none", consistency="counts")
+    done = prepare.prepare(dataset(folder))
+    assert [step.detail for step in done.steps if step.name == "load"] == [
+        "shop with rows = 1000, parts = 4, note = it's"
+    ]
+    assert ask(own, "SELECT count(*) FROM shop.orders WHERE note = 'it''s'") == 1000
+    assert ask(own, "SELECT string_agg(name, '|' ORDER BY id) FROM items") == "one|two;|three, or more"
+    assert ask(own, PARTITIONS) == 4
+    assert ask(own, "SELECT two()") == 2
+    assert ask(own, "SELECT reltuples FROM pg_class WHERE relname = 'items'") == 3
+    stamp = present(read_stamp(read_comment(own)))
+    assert {each.name: each.rows for each in stamp.tables} == {"shop.orders": 1000, "public.items": 3}
+    # the stamped data are not loaded again, whoever asks
+    again = preparer(own, method="none").prepare(dataset(folder))
+    assert [step.detail for step in again.steps if step.name == "load"] == ["already loaded"]
+    ask(own, "DELETE FROM items WHERE id = 1 RETURNING id")
+    checked = present(prepare.check())
+    assert checked.changes == {"shop.orders": 0, "public.items": -1}
+    assert present(preparer(own, method="none").prepare(dataset(folder)))
+
+
+@pytest.mark.parametrize("method", ["template", "reload", "snapshot", "vacuum"])
+def test_every_reset_works_and_each_value_is_another_dataset(own: Server, folder: Path, method: str) -> None:
+    preparer(own, method="reload").prepare(dataset(folder, parts="2"))
+    prepare = preparer(own, method=method)
+    for parts in ("2", "8", "2"):
+        prepare.prepare(dataset(folder, parts=parts))
+        assert ask(
+            own, "SELECT count(*) FROM pg_inherits i JOIN pg_class c ON c.oid = inhrelid AND relkind = 'r'"
+        ) == int(parts)
+        assert ask(own, "SELECT count(*) FROM shop.orders") == 1000
+        if method != "vacuum":
+            ask(own, "DELETE FROM shop.orders WHERE id < 10 RETURNING id")
+        assert present(prepare.check()).scope == "none"
+    assert stamped_dataset(own) == dataset(folder, parts="2") != dataset(folder, parts="8")
+
+
+def test_another_content_of_any_file_is_another_dataset(folder: Path) -> None:
+    before = dataset(folder)
+    for name in ("items.csv", "more/types.sql", "index.sql"):
+        (folder / name).write_text((folder / name).read_text() + "\n")
+        assert dataset(folder) != before
+        before = dataset(folder)
+
+
+FAILING = {
+    "items.csv": ("x,1\n", 'items.sql:5: invalid input syntax for type integer: "x"'),
+    "index.sql": ("SELECT 1;\nCREATE INDEX ON\n  absent (a);", 'index.sql:2: relation "absent" does not exist'),
+    "orders.sql": ("SELECT\n 1,\n nothing;", 'orders.sql:3: column "nothing" does not exist'),
+    "more/types.sql": ("BEGIN;\nSELECT 1/0;", "more/types.sql:2: division by zero"),
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_an_error_names_file_and_line_and_nothing_stays(own: Server, folder: Path, name: str) -> None:
+    text, message = FAILING[name]
+    (folder / name).write_text(text)
+    with pytest.raises(TargetError) as raised:
+        preparer(own, method="template").prepare(dataset(folder))
+    assert message in raised.value.message
+    assert raised.value.message.startswith("cannot load shop with rows = 1000")
+    assert tables(own) == 0
+    assert stamped_dataset(own) is None
+
+
+def test_an_error_ends_files_that_run_beside_it(own: Server, folder: Path) -> None:
+    (folder / "slow.sql").write_text("SELECT pg_sleep(600);")
+    (folder / "wrong.sql").write_text("SELECT pg_sleep(0.5); SELECT wrong;")
+    with pytest.raises(TargetError, match=r'wrong\.sql:1: column "wrong"'):
+        preparer(own, method="none").prepare(dataset(folder, ["schema.sql", ["slow.sql", "wrong.sql"]]))
+    assert tables(own) == 0
+
+
+def test_an_open_transaction_is_an_error(own: Server, folder: Path) -> None:
+    (folder / "index.sql").write_text("BEGIN; CREATE TABLE t (a int);")
+    with pytest.raises(TargetError, match="the last file leaves a transaction open"):
+        preparer(own, method="none").prepare(dataset(folder))
+
+
+# ---- plans ----
+
+PLAN = """\
+name = "shop"
+[target.pg]
+kind = "{kind}"
+{target}
+[workload]
+scripts = ["read.sql"]
+dataset = {{ name = "shop", sql = ["schema.sql", "fill.sql"], variables = {{ rows = 1e2, parts = 2 }} }}
+[sweep]
+clients = 2
+variables.parts = [2, 4]
+[trial]
+transactions = 5
+[reset]
+checkpoint = false
+{reset}
+"""
+SHOP = """\
+CREATE TABLE orders (id int) PARTITION BY HASH (id);
+SELECT format('CREATE TABLE orders_%s PARTITION OF orders FOR VALUES WITH (MODULUS %s, REMAINDER %s)', i, :parts, i)
+FROM generate_series(0, :parts - 1) AS i \\gexec
+"""
+EMBEDDED = 'version = "18"\nconnect = "tcp"\nsettings = { fsync = "off", shared_buffers = "16MB" }'
+
+
+def write_plan(folder: Path, kind: str = "embedded", target: str = EMBEDDED, reset: str = "") -> Path:
+    (folder / "schema.sql").write_text(SHOP)
+    (folder / "fill.sql").write_text("INSERT INTO orders SELECT i FROM generate_series(1, :rows) AS i;\n")
+    # a wrong number of partitions or rows would be an error
+    (folder / "read.sql").write_text(
+        "SELECT 1 / (count(*) = :parts)::int FROM pg_inherits WHERE inhparent = 'orders'::regclass;\n"
+        "SELECT 1 / (count(*) = :rows)::int FROM orders;\n"
+    )
+    (folder / "shop.toml").write_text(PLAN.format(kind=kind, target=target, reset=reset))
+    return folder / "shop.toml"
+
+
+def test_a_plan_loads_each_value_and_its_scripts_have_the_variables(warm_home: Home, tmp_path: Path) -> None:
+    done = pgdyno(warm_home, tmp_path, "run", str(write_plan(tmp_path)))
+    assert done.returncode == ExitCode.OK, done.stderr
+    folder = the_run(tmp_path)
+    trials = folder.trials()
+    assert [(trial.point.variables["parts"], trial.outcome.value) for trial in trials] == [
+        ("2", "finished"),
+        ("4", "finished"),
+    ]
+    taken = present(folder.manifest.fingerprint)
+    assert {"schema.sql", "fill.sql"} <= taken.workload["files"].keys()
+    (printed,) = taken.servers.values()
+    assert [mark.rpartition(" (")[0] for mark in printed.dataset_marks] == [
+        "shop with rows = 100, parts = 2",
+        "shop with rows = 100, parts = 4",
+    ]
+    (tmp_path / "fill.sql").write_text("SELECT :rows;")
+    with pytest.raises(StoreError, match=r"the dataset's file fill\.sql has changed since the run began"):
+        refuse_changed_scripts(folder, loaded_of(folder))
+
+
+def test_over_the_network_only_a_database_of_its_own_is_replaced(
+    own: Server, home: Home, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOPPER", "of the test")
+
+    def spec(database: str) -> DsnTarget:
+        values = {"kind": "dsn", "dsn": f"host={own.host} port={own.port} user=shopper", "database": database}
+        return DsnTarget.model_validate({**values, "password_env": "SHOPPER", "allow_existing": True})
+
+    with own.connect("postgres") as connection:
+        connection.execute("CREATE ROLE shopper LOGIN CREATEDB PASSWORD 'of the test'")
+        connection.execute("CREATE DATABASE theirs OWNER shopper")
+    with own.connect("theirs") as connection:
+        connection.execute("CREATE TABLE precious AS SELECT 1 AS n")
+    with (
+        open_target("far", spec("theirs"), home=home, progress=SilentProgress()) as server,
+        pytest.raises(TargetError, match="into the database theirs, which pgdyno did not create"),
+    ):
+        preparer(server, method="none", checkpoint=False).prepare(dataset(folder))
+    with own.connect("theirs") as connection:
+        assert connection.execute("SELECT n FROM precious").fetchone() == (1,)
+    for _ in range(2):
+        with open_target("far", spec("ours"), home=home, progress=SilentProgress()) as server:
+            # the ownership comment stays in front of the stamp
+            preparer(server, method="reload", checkpoint=False).prepare(dataset(folder))
+            assert ask(server, "SELECT count(*) FROM shop.orders") == 1000
+
+
+def is_selecting(home: Home) -> bool:
+    """Whether a backend of a server of `home` runs a query, by its title."""
+    children = (Path(f"/proc/{pid}/task/{pid}/children") for pid in postmasters(home))
+    backends = [pid for each in children if each.exists() for pid in each.read_text().split()]
+    titles = (Path(f"/proc/{pid}/cmdline") for pid in backends)
+    return any(b" SELECT" in each.read_bytes() for each in titles if each.exists())
+
+
+def test_a_load_can_be_stopped(warm_home: Home, tmp_path: Path) -> None:
+    plan = write_plan(tmp_path)
+    (tmp_path / "fill.sql").write_text("\\set unused :rows\nSELECT pg_sleep(600);")
+    command = [str(PGDYNO), *without_look(["run", str(plan)])]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment(warm_home), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        wait_until(lambda: is_selecting(warm_home) or process.poll() is not None)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, out + err
+    assert "Traceback" not in err
