@@ -1,6 +1,8 @@
 """Runs listed and found."""
 
+import json
 import re
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -29,8 +31,31 @@ def names(parent: Path) -> list[str]:
 def test_newest_first(runs: Path) -> None:
     assert names(runs) == ["20261120T121500Z", "20261120T111500Z", "20261120T101500Z"]
     newest = list_runs(runs)[0]
-    assert newest.manifest is not None
-    assert (newest.manifest.plan["name"], newest.trials_done, newest.problem) == ("wide", 0, None)
+    assert (newest.targets, newest.outcome, newest.trials_done, newest.problem) == (["pg18"], None, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({}, None),
+        # pydantic reads what pgdyno does not write
+        ({"trials_planned": "2", "format": "1"}, None),
+        ({"trials_planned": "many"}, "trials_planned"),
+        ({"started_at": STARTED.replace(tzinfo=None).isoformat()}, None),
+        ({"started_at": "9999-11-20T10:15:00Z"}, "started_at"),
+        ({"workload": 5}, "workload"),
+        ({"targets": [{"name": ["x"]}]}, "targets.0"),
+        ({"budget": 5}, "budget"),
+        ({"format": 2}, "of format 2"),
+    ],
+)
+def test_a_list_reads_a_manifest_as_its_model_does(runs: Path, changes: dict[str, object], problem: str | None) -> None:
+    path = list_runs(runs)[-1].path / "manifest.json"
+    usual = list_runs(runs)[-1]
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    found = list_runs(runs)[-1]
+    assert (found == replace(usual, trials_planned=found.trials_planned)) == (problem is None)
+    assert (problem or "") in (found.problem or "")
 
 
 def test_the_newest_first_are_found_as_they_are_listed(runs: Path) -> None:
@@ -76,7 +101,7 @@ def test_broken_folders_are_listed_with_the_reason(runs: Path) -> None:
         "20261120T101500Z",
         "notes",
     ]
-    assert [entry.manifest is None for entry in entries] == [True, True, False, False, True]
+    assert [entry.problem is not None for entry in entries] == [True, True, False, False, True]
     assert "not JSON" in (entries[0].problem or "")
     assert "no manifest.json" in (entries[1].problem or "")
 

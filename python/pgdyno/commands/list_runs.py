@@ -86,15 +86,12 @@ def _table(rows: Sequence[Sequence[str]]) -> "Table":
 def _cells(entry: "RunEntry") -> list[str]:
     from pgdyno.store.find_runs import read_answer
 
-    manifest = entry.manifest
-    if manifest is None:
+    if entry.problem is not None:
         return [entry.name, "", "", "", f"unreadable: {entry.problem}", ""]
-    targets = ", ".join(target.name for target in manifest.targets)
-    outcome = manifest.outcome.value if manifest.outcome else "unfinished"
-    if manifest.budget is not None and manifest.budget.dropped:
-        outcome += " within its budget"
-    trials = f"{entry.trials_done}/{manifest.trials_planned}"
-    return [entry.name, _workload(manifest.workload), targets, trials, outcome, read_answer(entry.path)]
+    outcome = (entry.outcome or "unfinished") + (" within its budget" if entry.is_cut else "")
+    trials = f"{entry.trials_done}/{entry.trials_planned}"
+    answer = read_answer(entry.path)
+    return [entry.name, _workload(entry.workload), ", ".join(entry.targets), trials, outcome, answer]
 
 
 def _workload(scripts: str) -> str:
@@ -103,5 +100,10 @@ def _workload(scripts: str) -> str:
 
 
 def _entry_json(entry: "RunEntry") -> dict[str, object]:
-    manifest = entry.manifest.model_dump(mode="json") if entry.manifest else None
-    return {"run": str(entry.path), "trials": entry.trials_done, "problem": entry.problem, "manifest": manifest}
+    from pgdyno.store import RunFolder
+
+    shown = {"run": str(entry.path), "trials": entry.trials_done, "problem": entry.problem, "manifest": None}
+    try:
+        return shown | {"manifest": RunFolder.open(entry.path).manifest.model_dump(mode="json")}
+    except StoreError as error:
+        return shown | {"trials": 0, "problem": error.message}

@@ -22,8 +22,7 @@ import duckdb
 from pgdyno.errors import StoreError
 from pgdyno.importers.pgbench_log_columns import COLUMNS, SHORTEST_TRY_NS, optional_columns, refuse_incomplete
 from pgdyno.importers.pgbench_log_counts import LogCounts, counts_by_key
-from pgdyno.records import Latency, Summary
-from pgdyno.records.base import EARLIEST, LATEST
+from pgdyno.records import EARLIEST, LATEST, Latency, Summary
 from pgdyno.store import HistogramRow, IntervalRow, TrialTables
 from pgdyno.store.duckdb_session import reading
 from pgdyno.store.trial_tables import TOTAL

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from pgdyno.records.probe import *  # noqa: F403
     from pgdyno.records.trial import *  # noqa: F403
 
+FORMAT = 1
+"""Version of the run folder that this code writes."""
+EARLIEST, LATEST = 1970, 2200
+"""Years in which a run may have been made."""
 _MODULES = ("base", "point", "imported", "machine", "manifest", "measured", "probe", "during_trial", "trial")
 """Each imports only earlier ones."""
 

@@ -12,13 +12,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from pgdyno.messages import Message, Parameter, filled
-
-FORMAT = 1
-"""Version of the run folder that this code writes."""
-
-
-EARLIEST, LATEST = 1970, 2200
-"""Years in which a run may have been made."""
+from pgdyno.records import EARLIEST, LATEST
 
 FEWEST_PAIRS = 6
 """The fewest pairs of trials for a verdict on a difference."""

@@ -6,7 +6,8 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from pgdyno.records.base import FORMAT, Record
+from pgdyno.records import FORMAT
+from pgdyno.records.base import Record
 from pgdyno.records.measured import Latency
 
 

@@ -15,7 +15,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from pgdyno.effect import running_scripts
 from pgdyno.messages import Message
-from pgdyno.records.base import FORMAT, LONGEST_NOTE, Instant, KeptMessage, Outcome, Record
+from pgdyno.records import FORMAT
+from pgdyno.records.base import LONGEST_NOTE, Instant, KeptMessage, Outcome, Record
 from pgdyno.records.imported import ImportRecord
 from pgdyno.records.machine import Check, Fingerprint, Host, RentRecord, TargetRecord
 from pgdyno.records.point import Point

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from pgdyno.records.base import FORMAT, Instant, Outcome, Record, server_name
+from pgdyno.records import FORMAT
+from pgdyno.records.base import Instant, Outcome, Record, server_name
 from pgdyno.records.during_trial import EventRecord, LedgerRecord, Likeness, ReplicaFigures, ReplicaLag
 from pgdyno.records.imported import Imported
 from pgdyno.records.measured import Failure, Generator, Summary

@@ -14,13 +14,13 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pgdyno import records
 from pgdyno.errors import StoreError
 from pgdyno.messages import Message
-from pgdyno.records import FORMAT, KeptScript, Manifest
 from pgdyno.store.safe_files import NO_LINKS, open_regular, read_model, replace_durably, storing, sync, write_durably
 
 if TYPE_CHECKING:
-    from pgdyno.records import TrialRecord
+    from pgdyno.records import KeptScript, Manifest, TrialRecord
     from pgdyno.store.trial_writer import TrialWriter
 
 RECORD = "trial.json"
@@ -88,7 +88,7 @@ def keep_scripts(run: Path, plan_folder: Path, names: Iterable[str]) -> list[Kep
         with storing("write", run / copy):
             (run / FOLDER).mkdir(exist_ok=True)
             write_durably(run / copy, content)
-        kept.append(KeptScript(name=name, kept=copy, sha256=hashlib.sha256(content).hexdigest()))
+        kept.append(records.KeptScript(name=name, kept=copy, sha256=hashlib.sha256(content).hexdigest()))
     if kept:
         with storing("write", run / FOLDER):
             sync(run / FOLDER)
@@ -214,14 +214,14 @@ class RunFolder:
             if not (path / MANIFEST).exists() and not (path / MANIFEST).is_symlink():
                 raise StoreError(f"cannot read the run {path}: it has no {MANIFEST}", hint="this is not a run folder")
         # "." has no name
-        return cls(path.resolve(), read_model(path / MANIFEST, Manifest, _check_format))
+        return cls(path.resolve(), read_model(path / MANIFEST, records.Manifest, _check_format))
 
     def update_manifest(self, **changes: object) -> Manifest:
         """Replace fields of the manifest atomically on disk. Raises StoreError; ValueError for an unknown field."""
-        unknown = changes.keys() - Manifest.model_fields.keys()
+        unknown = changes.keys() - records.Manifest.model_fields.keys()
         if unknown:
             raise ValueError(f"a manifest has no {', '.join(sorted(unknown))}")
-        self._manifest = Manifest.model_validate({**dict(self._manifest), **changes})
+        self._manifest = records.Manifest.model_validate({**dict(self._manifest), **changes})
         self._write_manifest()
         return self._manifest
 
@@ -244,24 +244,18 @@ class RunFolder:
 
     def trial_paths(self) -> list[Path]:
         """Return the folders of the completed trials, in the order of their numbers. Raises StoreError."""
-        with storing("list", self.trials_path):
-            if self.trials_path.is_symlink():
-                raise StoreError(f"cannot read {self.trials_path}: it is a symbolic link", hint=NO_LINKS)
-            if not self.trials_path.exists():
-                return []
-            return sorted(path for path in self.trials_path.iterdir() if _is_trial(path))
+        return trial_folders(self.path)
 
     def trials(self) -> list[TrialRecord]:
         """Return the records of the completed trials, by number. Raises StoreError if one cannot be read."""
-        records = [_read_trial(path) for path in self.trial_paths()]
-        records.sort(key=lambda record: record.number)
-        for first, second in pairwise(records):
+        found = sorted((_read_trial(path) for path in self.trial_paths()), key=lambda record: record.number)
+        for first, second in pairwise(found):
             if first.number == second.number:
                 raise StoreError(
                     f"cannot read the run {self.path}: {first.slug} and {second.slug} are both trial {first.number}",
                     hint="remove the one that does not belong to the run",
                 )
-        return records
+        return found
 
     def partials(self) -> list[str]:
         """Return the slugs of trials that began and were never committed: one in flight, or those of a killed run."""
@@ -321,16 +315,22 @@ def _free_name(parent: Path, manifest: Manifest) -> Path:
     raise StoreError(f"cannot create a run folder in {parent}: every name tried already exists")
 
 
+def trial_folders(run: Path) -> list[Path]:
+    """Return the folders of the completed trials, in the order of their numbers. Raises StoreError."""
+    trials = run / TRIALS
+    with storing("list", trials):
+        if trials.is_symlink():
+            raise StoreError(f"cannot read {trials}: it is a symbolic link", hint=NO_LINKS)
+        return sorted(path for path in trials.iterdir() if _is_trial(path)) if trials.exists() else []
+
+
 def _is_trial(path: Path) -> bool:
     """Return whether `path` is a real folder: a link may name any folder of this machine."""
     return path.name[0] != "." and path.is_dir() and not path.is_symlink()
 
 
 def _read_trial(path: Path) -> TrialRecord:
-    # imported here: lists of runs need no trial
-    from pgdyno.records import TrialRecord
-
-    record = read_model(path / RECORD, TrialRecord, _check_format)
+    record = read_model(path / RECORD, records.TrialRecord, _check_format)
     # the folder is where the record was found, whatever the record says
     return record if record.slug == path.name else record.model_copy(update={"slug": path.name})
 
@@ -347,11 +347,11 @@ def _is_newer(version: object) -> bool:
 
 def _check_format(path: Path, data: dict[str, Any]) -> None:
     written = data.get("format")
-    if isinstance(written, int) and written > FORMAT:
+    if isinstance(written, int) and written > records.FORMAT:
         from pgdyno import __version__
 
         needed = data.get("pgdyno") if _is_newer(data.get("pgdyno")) else None
         raise StoreError(
-            f"cannot read {path}: it is of format {written}, and pgdyno {__version__} reads up to {FORMAT}",
+            f"cannot read {path}: it is of format {written}, and pgdyno {__version__} reads up to {records.FORMAT}",
             hint=f"use pgdyno {needed} or newer" if needed else "use a newer pgdyno",
         )
