@@ -31,7 +31,7 @@ from pgdyno.report.export import to_csv
 from pgdyno.report.report_content import digest
 from pgdyno.report.report_tables import trial_table
 from pgdyno.report.sentences import conditions
-from pgdyno.report.several_runs import Together
+from pgdyno.report.several_runs import unite_runs
 from pgdyno.run import TrialResult
 from tests.present import present
 from tests.unit.comparison_sample import arms_of
@@ -260,7 +260,7 @@ def test_a_run_of_pairs_is_compared_by_the_ratios_of_its_records() -> None:
 
 
 def test_of_two_runs_the_partner_of_a_trial_has_its_number_there() -> None:
-    both = Together([duet_run("x"), duet_run("y")])
+    both = unite_runs([duet_run("x"), duet_run("y")])
     partners = [present(trial.duet).partner for trial in both.trials]
     assert partners == [number + 1 if number % 2 else number - 1 for number in range(1, 25)]
 
@@ -269,7 +269,7 @@ def test_the_lengths_of_two_runs_trials_are_both_named() -> None:
     runs = [SampleRun(manifest(run=name)) for name in ("x", "y")]
     for run, seconds in zip(runs, (10, 30), strict=True):
         add_trial(run, "pg18", 4, 1_000, 900, seconds=seconds)
-    said = conditions(digest(Together(runs)))
+    said = conditions(digest(unite_runs(runs)))
     assert "trials of 10 s after 2 s of warm-up, trials of 30 s after 2 s of warm-up" in said
 
 

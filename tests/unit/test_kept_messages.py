@@ -11,7 +11,7 @@ from pgdyno.records import KeptMessage, Manifest
 from pgdyno.records.base import VALUE_FORMAT
 from pgdyno.report.export import markdown_of
 from pgdyno.report.report_content import NO_EXTRAS, digest, notes
-from pgdyno.report.several_runs import Together
+from pgdyno.report.several_runs import unite_runs
 from pgdyno.report.translation import Language, use_language
 from tests.unit.report_sample import SampleRun, manifest, sweep
 
@@ -51,7 +51,7 @@ def test_reports_translate_notes_and_show_those_of_earlier_versions_as_they_are(
 
 
 def test_notes_of_several_runs_have_the_run_and_their_ids() -> None:
-    of = digest(Together([with_notes(DROPPED, run="a-1"), with_notes("the fan was loud", run="b-2")]))
+    of = digest(unite_runs([with_notes(DROPPED, run="a-1"), with_notes("the fan was loud", run="b-2")]))
     found = notes(of)[:2]
     assert [each.message for each in found] == [f"a-1: {DROPPED}", "b-2: the fan was loud"]
     assert found[0].value is not None

@@ -21,7 +21,7 @@ from pgdyno.report.sections.figures.validity import validity
 from pgdyno.report.sections.key_figures import peak_numbers
 from pgdyno.report.sections.over_seconds.dips import TRIES, UNEXPLAINED, dip_section
 from pgdyno.report.sections.over_seconds.timelines import BYTES, Steps, timeline_data, timeline_json
-from pgdyno.report.several_runs import Together
+from pgdyno.report.several_runs import unite_runs
 from pgdyno.store.probe_queries import ProbeAverages, ProcessSum, SeriesStep, WaitStep
 from pgdyno.store.trial_tables import StatementRow
 from tests.present import present
@@ -333,14 +333,14 @@ def test_published_figures_stand_beside_measured_ones() -> None:
 def test_runs_stand_beside_each_other_as_one() -> None:
     first, second = sweep(clients=(1, 4), repeats=2), sweep(clients=(1, 4), repeats=2)
     second.manifest = manifest(run="20261121T101500Z-quick-77aa", trials_planned=4)
-    both = Together([first, second])
+    both = unite_runs([first, second])
     assert [trial.number for trial in both.trials] == list(range(1, 9))
     assert [target.name for target in both.manifest.targets] == ["pg18 (quick-3f9a)", "pg18 (quick-77aa)"]
     assert both.intervals(5)[0].trial == 5
     assert both.intervals(5)[0].succeeded == second.intervals(1)[0].succeeded
     assert len(digest(both).curves) == 2
     with pytest.raises(UsageError, match="named twice"):
-        Together([first, first])
+        unite_runs([first, first])
 
 
 def test_markdown_fits_80_columns_and_its_names_break_nothing() -> None:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from pgdyno.analyse.comparison import Comparison
 from pgdyno.analyse.pairs import VERSION, Arms, Confounder, Metric, arm_name
-from pgdyno.audit.arms import PairRun, Side
+from pgdyno.audit.arms import Side, pair_run
 from pgdyno.audit.facts import (
     CHANGED,
     CLASS,
@@ -269,7 +269,7 @@ def _add_findings(sides: tuple[Side, Side], factor: str, found: Pairing) -> None
     if sides[0].imported != sides[1].imported:
         return
     known = {each.topic for each in found.confounders}
-    subject = Subject(PairRun(*sides))
+    subject = Subject(pair_run(*sides))
     _add_defaults(sides, subject, factor, found)
     for rule in PAIR_RULES:
         for finding in rule.findings(subject):

@@ -11,7 +11,7 @@ from typing import TypeVar
 from pgdyno.analyse.comparison import Comparison, compare
 from pgdyno.analyse.over_time.dips import Dip, trial_dips
 from pgdyno.analyse.over_time.endurance import trial_endurance
-from pgdyno.analyse.over_time.timeline import RunSource, Timeline, trial_timeline
+from pgdyno.analyse.over_time.timeline import Timeline, trial_timeline
 from pgdyno.analyse.pairs import between, differing_parameters, usual_metric
 from pgdyno.analyse.price import PriceList, prices_of
 from pgdyno.analyse.series import Series
@@ -47,12 +47,12 @@ from pgdyno.report.sections.over_seconds.cloud_metrics import rented_count
 from pgdyno.report.sections.over_seconds.dips import MOST_DIPS, costliest
 from pgdyno.report.sections.over_seconds.timelines import Steps, TrialSteps, trial_data
 from pgdyno.report.several_runs import (
-    Together,
     arms_between,
     arms_of,
     comparisons_of,
     left_out_of,
     target_names,
+    unite_runs,
     with_confounders,
 )
 from pgdyno.report.translation import Language, use_language
@@ -74,6 +74,7 @@ from pgdyno.store.probe_queries import (
     wait_steps,
 )
 from pgdyno.store.profiles import read_profile
+from pgdyno.store.run_union import shifts
 
 _Sum = TypeVar("_Sum", ProcessSum, TableSum, ServerStatementSum)
 MOST_PROBED = 300
@@ -138,7 +139,7 @@ def judged_run(run: RunData) -> tuple[Digest, Extras]:
     """
     with without_collector():
         of = digest(run)
-        return of, _extras(of, [run], run, [Subject(run, _courses(of, _own_numbers([run]), 0))])
+        return of, _extras(of, [run], [Subject(run, _courses(of, _own_numbers([run]), 0))])
 
 
 def changed_plans(runs: Sequence[RunData], by: str | None = None, base: str | None = None) -> list[PlanChange]:
@@ -149,7 +150,7 @@ def changed_plans(runs: Sequence[RunData], by: str | None = None, base: str | No
     """
     if not any(run.query_plans() for run in runs):
         return []
-    return _plan_changes(digest(runs[0] if len(runs) == 1 else Together(runs)), runs, by, base)
+    return _plan_changes(digest(unite_runs(runs)), runs, by, base)
 
 
 def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tuple[Digest, Extras]:
@@ -158,21 +159,21 @@ def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tupl
 
     `prices` default to the plan's.
     """
-    source: RunSource = runs[0] if len(runs) == 1 else Together(runs)
+    source = unite_runs(runs)
     of = digest(source)
     probed = any(trial.probe is not None for trial in source.trials)
     steps = Steps.of(len(source.trials), probed=probed, rented=rented_count(source.trials))
     own = _own_numbers(runs)
-    named = target_names(runs) if isinstance(source, Together) else [{}]
+    named = target_names(runs) if len(runs) > 1 else [{}]
     subjects = [Subject(run, _courses(of, own, at), _own_prices(prices, named[at])) for at, run in enumerate(runs)]
     dips = {shown: subjects[at].dips[number] for shown, (at, number) in own.items() if number in subjects[at].dips}
     seen = _seen(of, dips)
     return of, replace(
-        _extras(of, runs, source, subjects, prices),
+        _extras(of, runs, subjects, prices),
         probe_samples=probe_samples_of(runs, steps, seen),
-        processes=_at_peak(of, source, process_sums),
-        tables=_at_peak(of, source, table_sums),
-        server_statements=_at_peak(of, source, server_statement_sums),
+        processes=_at_peak(of, runs, process_sums),
+        tables=_at_peak(of, runs, table_sums),
+        server_statements=_at_peak(of, runs, server_statement_sums),
         differences=_differences(runs),
         explained={
             shown: subjects[at].explained[number]
@@ -187,7 +188,6 @@ def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tupl
 def _extras(
     of: Digest,
     runs: Sequence[RunData],
-    source: RunSource,
     subjects: Sequence[Subject],
     prices: PriceList | None = None,
 ) -> Extras:
@@ -201,7 +201,7 @@ def _extras(
         arms=_arms(of, runs),
         alike_settings=_alike_settings(runs[0]) if len(runs) == 1 else (),
         apart=[other.manifest.run for other in runs[1:] if _is_apart(runs[0], other)],
-        prices=prices or _planned_prices(runs, source),
+        prices=prices or _planned_prices(runs),
         long_trials=_long_trials(of, runs),
         limits=_limits(of, runs),
         profiles=list(_profiles(of, runs)),
@@ -255,10 +255,8 @@ def _alike_settings(run: RunData) -> set[str]:
 
 
 def _own_numbers(runs: Sequence[RunData]) -> dict[int, tuple[int, int]]:
-    if len(runs) == 1:
-        return {trial.number: (0, trial.number) for trial in runs[0].trials}
-    every = [(at, trial.number) for at, run in enumerate(runs) for trial in run.trials]
-    return dict(enumerate(every, start=1))
+    every = enumerate(zip(runs, shifts(runs), strict=True))
+    return {trial.number + shift: (at, trial.number) for at, (run, shift) in every for trial in run.trials}
 
 
 def _long_trials(of: Digest, runs: Sequence[RunData]) -> list[LongTrial]:
@@ -284,9 +282,9 @@ def _courses(of: Digest, own: Mapping[int, tuple[int, int]], at: int) -> dict[in
     }
 
 
-def _planned_prices(runs: Sequence[RunData], source: RunSource) -> PriceList | None:
+def _planned_prices(runs: Sequence[RunData]) -> PriceList | None:
     found: PriceList | None = None
-    names = target_names(runs) if isinstance(source, Together) else [{}]
+    names = target_names(runs) if len(runs) > 1 else [{}]
     for run, shown in zip(runs, names, strict=True):
         prices = prices_of(run.manifest)
         if prices is None:
@@ -382,15 +380,15 @@ def probe_samples_of(runs: Sequence[RunData], steps: Steps, seen: Collection[int
     return found
 
 
-def _at_peak(of: Digest, source: RunSource, read: Callable[[RunData, int], list[_Sum]]) -> dict[int, Sequence[_Sum]]:
+def _at_peak(
+    of: Digest, runs: Sequence[RunData], read: Callable[[RunData, int], list[_Sum]]
+) -> dict[int, Sequence[_Sum]]:
     best = of.best
     if best is None:
         return {}
     trial: TrialRecord = median_trial(of, best.peak.summary)
-    run, number = source.own_number(trial.number) if isinstance(source, Together) else (source, trial.number)
-    if not isinstance(run, RunData) or trial.probe is None:
-        return {}
-    sums = read(run, number)
+    at, number = _own_numbers(runs)[trial.number]
+    sums = read(runs[at], number) if trial.probe is not None else []
     return {trial.number: sums} if sums else {}
 
 

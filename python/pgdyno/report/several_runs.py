@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
 
 from pgdyno.analyse.comparison import Comparison, compare
 from pgdyno.analyse.over_time.timeline import RunSource
@@ -23,104 +21,52 @@ from pgdyno.audit.pairing import (
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint.differences import topic_of
 from pgdyno.messages import Message
-from pgdyno.records import KeptMessage, Manifest, TrialRecord
+from pgdyno.records import KeptMessage, Manifest
 from pgdyno.report.report_content import Digest
 from pgdyno.store import RunData
-from pgdyno.store.seconds import Seconds
-from pgdyno.store.trial_tables import HistogramRow, IntervalRow, StatementRow
+from pgdyno.store.run_union import RunUnion
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """The origin of a trial."""
+def unite_runs(runs: Sequence[RunSource]) -> RunSource:
+    """Return `runs` read as one; the run itself if there is one. Raises UsageError for the same one twice."""
+    if len(runs) == 1:
+        return runs[0]
+    manifests = [run.manifest for run in runs]
+    runs_named = [manifest.run for manifest in manifests]
+    if len(set(runs_named)) < len(runs_named):
+        raise UsageError(f"a run is named twice: {', '.join(runs_named)}", hint="name each run once")
+    names = target_names(runs)
+    return RunUnion(runs, names, _joint_manifest(manifests, names))
 
-    run: RunSource
-    number: int
 
-
-class Together:
-    """Runs read as one; trials have consecutive numbers."""
-
-    def __init__(self, runs: Sequence[RunSource]) -> None:
-        """Read records only. Raises UsageError for fewer than one run, or the same one twice."""
-        names = [run.manifest.run for run in runs]
-        if len(set(names)) < len(names):
-            raise UsageError(f"a run is named twice: {', '.join(names)}", hint="name each run once")
-        self._names = target_names(runs)
-        self._places: dict[int, _Place] = {}
-        self._trials: list[TrialRecord] = []
-        self.timelines: dict[tuple[int, bool], Any] = {}
-        for at, run in enumerate(runs):
-            numbers = {trial.number: len(self._trials) + place for place, trial in enumerate(run.trials, start=1)}
-            for trial in run.trials:
-                number = numbers[trial.number]
-                self._places[number] = _Place(run, trial.number)
-                named: dict[str, object] = {"number": number, "target": self._names[at][trial.target]}
-                if trial.duet is not None:
-                    partner = numbers.get(trial.duet.partner, trial.duet.partner)
-                    named["duet"] = trial.duet.model_copy(update={"partner": partner})
-                self._trials.append(trial.model_copy(update=named))
-        self._manifest = self._joint_manifest([run.manifest for run in runs])
-
-    @property
-    def manifest(self) -> Manifest:
-        """Return the first run's manifest, with the targets of all."""
-        return self._manifest
-
-    @property
-    def trials(self) -> Sequence[TrialRecord]:
-        """Return the trials of all runs, one run after the other."""
-        return self._trials
-
-    def own_number(self, trial: int) -> tuple[RunSource, int]:
-        """Return the run of trial number `trial`, and its number there."""
-        place = self._places[trial]
-        return place.run, place.number
-
-    def seconds(self, trial: int) -> Seconds:
-        run, number = self.own_number(trial)
-        return run.seconds(number)
-
-    def intervals(self, trial: int) -> Sequence[IntervalRow]:
-        run, number = self.own_number(trial)
-        return [replace(row, trial=trial) for row in run.intervals(number)]
-
-    def histograms(self, trial: int, *, totals: bool) -> Sequence[HistogramRow]:
-        run, number = self.own_number(trial)
-        return [replace(row, trial=trial) for row in run.histograms(number, totals=totals)]
-
-    def statements(self, trial: int) -> Sequence[StatementRow]:
-        run, number = self.own_number(trial)
-        return [replace(row, trial=trial) for row in run.statements(number)]
-
-    def _joint_manifest(self, manifests: Sequence[Manifest]) -> Manifest:
-        first = manifests[0]
-        targets = [
-            target.model_copy(update={"name": self._names[at][target.name]})
-            for at, manifest in enumerate(manifests)
-            for target in manifest.targets
-        ]
-        rented = [
-            each.model_copy(update={"target": self._names[at].get(each.target, each.target)})
-            for at, manifest in enumerate(manifests)
-            for each in manifest.rented
-        ]
-        notes = [_of_run(note, manifest.run) for manifest in manifests for note in manifest.messages]
-        workloads = list(dict.fromkeys(manifest.workload for manifest in manifests))
-        ended = [manifest.outcome for manifest in manifests]
-        return first.model_copy(
-            update={
-                "run": " and ".join(manifest.run for manifest in manifests),
-                "targets": targets,
-                "rented": rented,
-                "notes": [str(note) for note in notes],
-                "note_details": [KeptMessage.of(note) for note in notes if isinstance(note, Message)],
-                "workload": " and ".join(workloads),
-                "trials_planned": sum(manifest.trials_planned for manifest in manifests),
-                "outcome": None if None in ended else first.outcome,
-                "search": [],
-            }
-        )
+def _joint_manifest(manifests: Sequence[Manifest], names: Sequence[Mapping[str, str]]) -> Manifest:
+    first = manifests[0]
+    targets = [
+        target.model_copy(update={"name": names[at][target.name]})
+        for at, manifest in enumerate(manifests)
+        for target in manifest.targets
+    ]
+    rented = [
+        each.model_copy(update={"target": names[at].get(each.target, each.target)})
+        for at, manifest in enumerate(manifests)
+        for each in manifest.rented
+    ]
+    notes = [_of_run(note, manifest.run) for manifest in manifests for note in manifest.messages]
+    workloads = list(dict.fromkeys(manifest.workload for manifest in manifests))
+    ended = [manifest.outcome for manifest in manifests]
+    return first.model_copy(
+        update={
+            "run": " and ".join(manifest.run for manifest in manifests),
+            "targets": targets,
+            "rented": rented,
+            "notes": [str(note) for note in notes],
+            "note_details": [KeptMessage.of(note) for note in notes if isinstance(note, Message)],
+            "workload": " and ".join(workloads),
+            "trials_planned": sum(manifest.trials_planned for manifest in manifests),
+            "outcome": None if None in ended else first.outcome,
+            "search": [],
+        }
+    )
 
 
 def _of_run(note: Message | str, run: str) -> Message | str:
