@@ -22,7 +22,7 @@ from pgdyno.audit.rules import duet as duet_rule
 from pgdyno.audit.rules import repeats_spread
 from pgdyno.audit.subject import AuditRun, Subject
 from pgdyno.errors import PlanError, UsageError
-from pgdyno.experiment.trials.duet import both, judged_together
+from pgdyno.experiment.trials.at_once import do_at_once, judged_together
 from pgdyno.plan import load_plan, planned_trials, time_needed_s
 from pgdyno.plan.sweeps.order import in_order
 from pgdyno.processors import halves, pin, running_on
@@ -204,9 +204,9 @@ def test_an_error_of_one_side_stops_the_other() -> None:
 
     for first, second in ((broken, lambda: 1), (lambda: 1, broken)):
         with pytest.raises(ValueError, match="broken"):
-            both(first, second, lambda: stopped.append("stopped"))
+            do_at_once([first, second], lambda: stopped.append("stopped"))
     assert stopped == ["stopped", "stopped"]
-    assert both(lambda: 1, lambda: 2, lambda: None) == (1, 2)
+    assert do_at_once([lambda: 1, lambda: 2, lambda: 3], lambda: None) == [1, 2, 3]
 
 
 def disturbed(ratios: Sequence[float], instances: int = 1) -> Arms:

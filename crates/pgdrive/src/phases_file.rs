@@ -382,10 +382,6 @@ impl Reader<'_> {
                 self.problem(*at, &format!("{place}: clients"), &what);
             }
         }
-        let zero = Some(Ramp::constant(0.0));
-        if phases.iter().all(|(_, _, spec)| spec.rate_per_s == zero) {
-            self.problem(0, "", "has no rate above 0; give one phase a rate");
-        }
     }
 
     fn results(&mut self, phases: &[Placed]) {

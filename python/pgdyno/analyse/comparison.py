@@ -95,6 +95,8 @@ class PointComparison:
     """Standard deviation of the difference of logarithms of one pair, or of one trial of each arm."""
     trials: tuple[Sequence[int], Sequence[int]] = ((), ())
     """Numbers of the trials of each arm that have a figure, each in its own run."""
+    group: str | None = None
+    """The group of clients whose figures these are."""
 
     @property
     def change(self) -> float:
@@ -130,13 +132,25 @@ class Comparison:
     """In what the arms of a run differ: `target`, `settings.work_mem`; None between two runs."""
 
     @property
+    def is_of_groups(self) -> bool:
+        """Return whether the arms differ in a group of clients, and the points are those beside it."""
+        return (self.by or "").startswith("groups.")
+
+    @property
     def judged(self) -> tuple[PointComparison, ...]:
         """Return the points that have trials of both arms left."""
         return tuple(point for point in self.points if point.reason is None)
 
     @property
     def chief(self) -> PointComparison | None:
-        """Return the comparison to report in a sentence: the overall one, or that of the only point."""
+        """Return the comparison to report in a sentence: the overall one, or that of the only point.
+
+        Of groups of clients beside others, that of the group with the largest effect, preferably a significant one: a
+        mean over groups is nobody's figure.
+        """
+        if self.is_of_groups and self.judged:
+            settled = [point for point in self.judged if point.verdict is not Verdict.INCONCLUSIVE]
+            return max(settled or self.judged, key=lambda point: abs(point.interval.mean) if point.interval else -1.0)
         return self.judged[0] if len(self.judged) == 1 else self.overall
 
 
@@ -413,7 +427,12 @@ def _judge(logs: UnitLogs, level: float, delta: float, sign: int) -> _Judged:
 def _of_point(pairs: PointPairs, judged: _Judged, arms: Arms, delta: float) -> PointComparison:
     found = _point_comparison(pairs.label, judged, delta)
     return replace(
-        found, removed=sum(pairs.removed), dead=pairs.dead, reason=_no_verdict(pairs, arms), trials=pairs.trials
+        found,
+        removed=sum(pairs.removed),
+        dead=pairs.dead,
+        reason=_no_verdict(pairs, arms),
+        trials=pairs.trials,
+        group=pairs.point.group,
     )
 
 

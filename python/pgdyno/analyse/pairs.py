@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from pgdyno.analyse.over_time.timeline import RunSource
 from pgdyno.analyse.series import Series, following, label, listed_values, text, varying
@@ -64,6 +64,9 @@ class Placed(Protocol):
         """Return its point."""
 
 
+_P = TypeVar("_P", bound=Placed)
+
+
 def usual_metric(run: RunSource) -> Metric:
     """Return the metric by which `run` is compared by default: throughput; p99 latency in an open loop; the composite
     figure of tpch.
@@ -77,6 +80,7 @@ def metric_of(manifest: Manifest, trials: Sequence[Placed]) -> Metric:
     """Return `usual_metric` of a run with `trials`, which need not have been measured."""
     if manifest.runs_once:
         return Metric.COMPOSITE
+    trials = judged_trials(manifest, trials)
     phases = manifest.plan.get("phase") or ()
     is_open = all(trial.point.rate is not None for trial in trials)
     is_open |= bool(phases) and all(phase.get("rate") is not None for phase in phases)
@@ -106,7 +110,7 @@ def value_of(trial: TrialRecord, metric: Metric) -> float | None:
 VERSION = "version"
 """Argument of `within` besides the parameters of a series: the version that the server reported."""
 
-SELDOM_COMPARED = ("rate", "scale", "workers")
+SELDOM_COMPARED = ("step", "group", "rate", "scale", "workers")
 """Parameters that make curves; `usual_split` prefers any other parameter."""
 
 PointKey = tuple[Series, int | None]
@@ -209,13 +213,30 @@ def split_of(manifest: Manifest, trials: Sequence[Placed]) -> str | None:
     if manifest.finds_settings:
         # its proposals are not arms; its record has the comparison that confirms them
         return None
+    trials = judged_trials(manifest, trials)
     follow = following(manifest.plan, (trial.point for trial in trials))
     names = varying(list(dict.fromkeys(Series.of(trial.target, trial.point, follow) for trial in trials)))
     return next((name for name in names if name not in SELDOM_COMPARED), None)
 
 
+def judged_trials(manifest: Manifest, trials: Sequence[_P]) -> list[_P]:
+    """Return those of `trials` by which arms are compared.
+
+    Left out are loads of steps that are no result, and groups of which a key is swept: what differs there is asked for,
+    and the question is what it does to the others.
+    """
+    steps = manifest.plan.get("step") or ()
+    results = {step["name"] for step in steps if step.get("result")}
+    if steps and not results:
+        results = {[step["name"] for step in steps if step.get("groups")][-1]}
+    swept = {key.partition(".")[0] for trial in trials for key in trial.point.groups}
+    left = [trial for trial in trials if trial.point.group not in swept and (not steps or trial.point.step in results)]
+    return left or list(trials)
+
+
 def by_arm(manifest: Manifest, trials: Sequence[Placed], by: str) -> dict[str, list[PointKey]]:
     """Return the points of every arm, the baseline first. Raises UsageError if `by` is no parameter of `trials`."""
+    trials = judged_trials(manifest, trials)
     arm, key = arm_name(manifest, trials, by), key_without(by)
     found: dict[str, dict[PointKey, None]] = {}
     for trial in sorted(trials, key=_place_in_plan(manifest, trials, by)):
@@ -234,8 +255,9 @@ def within(
     `base` is not one of them, or if versions are compared and two targets have the same one.
     """
     arms: dict[str, list[TrialRecord]] = defaultdict(list)
-    name_of = arm_name(run.manifest, run.trials, by)
-    for trial in sorted(run.trials, key=_place_in_plan(run.manifest, run.trials, by)):
+    judged = judged_trials(run.manifest, run.trials)
+    name_of = arm_name(run.manifest, judged, by)
+    for trial in sorted(judged, key=_place_in_plan(run.manifest, judged, by)):
         arms[name_of(trial)].append(trial)
     if is_duet(run.trials) and by not in ("target", VERSION):
         raise UsageError(

@@ -9,6 +9,7 @@ from typing import Any
 
 from pgdyno.records import Point, TrialRecord
 
+GROUP, STEP = "group", "step"
 Texts = tuple[tuple[str, str], ...]
 
 
@@ -23,6 +24,9 @@ class Series:
     rate: float | None = None
     settings: Texts = ()
     variables: Texts = ()
+    group: str | None = None
+    step: str | None = None
+    groups: Texts = ()
 
     @classmethod
     def of(cls, target: str, point: Point, following: frozenset[str] = frozenset()) -> Series:
@@ -35,6 +39,9 @@ class Series:
             None if "rate" in following else point.rate,
             _texts("settings", point.settings, following),
             _texts("variables", point.variables, following),
+            point.group,
+            point.step,
+            _texts("groups", point.groups, following),
         )
 
     def parameter(self, name: str) -> int | float | str | None:
@@ -69,7 +76,7 @@ def following(plan: Mapping[str, Any], points: Iterable[Point]) -> frozenset[str
     sweep = plan.get("sweep") or {}
     items = {name: sweep.get(name) for name in ("workers", "scale", "rate")}
     # a point keeps settings of sessions among its settings
-    for group, kept in (("settings", "settings"), ("session_settings", "settings"), ("variables", "variables")):
+    for group, kept in _KEPT.items():
         items |= {f"{kept}.{name}": values for name, values in (sweep.get(group) or {}).items()}
     names = [name for name, values in items.items() if isinstance(values, list) and _is_computed(values)]
     different = {point.model_dump_json(): point for point in points}.values()
@@ -78,6 +85,8 @@ def following(plan: Mapping[str, Any], points: Iterable[Point]) -> frozenset[str
     return changing if len(left) == len(different) else frozenset()
 
 
+_KEPT = {"settings": "settings", "session_settings": "settings", "variables": "variables", "group": "groups"}
+"""The fields of points by the tables of a sweep."""
 _A_PARAMETER = re.compile(r"\b(clients|workers|scale|rate)\b|\b(settings|session_settings|variables)\.")
 
 
@@ -109,23 +118,33 @@ def series_in_order(
 def listed_values(plan: Mapping[str, Any], name: str) -> list[Any]:
     """Return the values that `plan` sweeps the parameter over; none if it computes them."""
     sweep = plan.get("sweep") or {}
+    if name in (GROUP, STEP):
+        return [each["name"] for each in plan.get(name) or ()]
     group, dot, key = name.partition(".")
-    groups = ("settings", "session_settings") if group == "settings" else (group,)
-    found = [(sweep.get(each) or {}).get(key) if dot else sweep.get(each) for each in groups]
+    groups = [table for table, kept in _KEPT.items() if kept == group]
+    found = [(sweep.get(each) or {}).get(key) for each in groups] if dot else [sweep.get(name)]
     return next((values for values in found if isinstance(values, list)), [])
 
 
 def varying(all_series: Sequence[Series]) -> list[str]:
     """Return the names of the parameters that differ between `all_series`, possibly with `target`, in reading order."""
-    return [name for name in _names(all_series) if len({series.parameter(name) for series in all_series}) > 1]
+    names = [name for name in _names(all_series) if len({series.parameter(name) for series in all_series}) > 1]
+    owners = [name for name in (STEP, GROUP) if name in names]
+    return [name for name in names if name in owners or not owners or _varies_within(owners, name, all_series)]
+
+
+def _varies_within(owners: Sequence[str], name: str, all_series: Iterable[Series]) -> bool:
+    """Return whether a group or a step has several values of the parameter: one value each only describes these."""
+    first: dict[tuple[object, ...], object] = {}
+    values = [(tuple(map(series.parameter, owners)), series.parameter(name)) for series in all_series]
+    return any(first.setdefault(owner, value) != value for owner, value in values)
 
 
 def _names(all_series: Iterable[Series]) -> list[str]:
-    names = dict.fromkeys(("target", "protocol", "scale", "workers", "rate"))
-    for series in all_series:
-        names |= dict.fromkeys(f"settings.{name}" for name, _ in series.settings)
-    for series in all_series:
-        names |= dict.fromkeys(f"variables.{name}" for name, _ in series.variables)
+    names = dict.fromkeys(("target", STEP, GROUP, "protocol", "scale", "workers", "rate"))
+    for group in ("settings", "variables", "groups"):
+        for series in all_series:
+            names |= dict.fromkeys(f"{group}.{name}" for name, _ in getattr(series, group))
     return list(names)
 
 
@@ -152,7 +171,7 @@ def parameter_label(name: str, value: float | str | None) -> str:
         return "closed loop" if value is None else f"rate {value:,.10g}"
     if value is None:
         return f"{heading(name)} {'unchanged' if name.startswith('settings.') else 'by default'}"
-    if name == "protocol":
+    if name in ("protocol", GROUP, STEP):
         return str(value)
     if name == "workers":
         return f"{value} worker{'' if value == 1 else 's'}"

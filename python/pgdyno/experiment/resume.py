@@ -209,10 +209,10 @@ def _left(
     if rule is not None and rule.ended is not None and not _is_cut_short(folder.manifest):
         # the trials that it left out decide nothing
         todo = [trial for trial in todo if trial.number in again]
-    if folder.manifest.plan.get("trial", {}).get("order") == "duet":
-        # a trial of a pair means nothing without the other one
-        blocks = {trial.block for trial in todo}
-        todo = [trial for trial in trials if trial.block in blocks]
+    if not searches:
+        # a trial of a pair means nothing without the other one, nor a step without those before it
+        places = {trial.place for trial in todo}
+        todo = [trial for trial in trials if trial.place in places]
     # a run that was killed or interrupted after its last trial, while its servers stopped, must still be closed
     closed = folder.manifest.ended_at is not None and folder.manifest.outcome is not Outcome.INTERRUPTED
     ended = bool(folder.manifest.search) if searches else closed

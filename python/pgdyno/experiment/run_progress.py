@@ -57,7 +57,7 @@ class RunProgress:
         self._places = _places(plan, self._trials)
         self._labels = _labels(plan, self._places)
         self.later = 0
-        """How many trials follow the current one; 0 in a search, which does not know."""
+        """How many places follow the current one; 0 in a search, which does not know."""
 
     @property
     def trials(self) -> Sequence[PlannedTrial]:
@@ -102,14 +102,17 @@ class RunProgress:
     def run_ended(self, how: str, outcome: Outcome) -> None:
         self._view.event(RunEnded(how, outcome))
 
-    def trial_started(self, trial: PlannedTrial, *, partner: PlannedTrial | None = None, is_over: bool = False) -> None:
-        """Show `trial`, which runs at the same time as `partner`; `is_over` for the one of a pair that ran unseen."""
+    def trial_started(
+        self, trial: PlannedTrial, *, partners: Sequence[PlannedTrial] = (), is_over: bool = False
+    ) -> None:
+        """Show `trial`, which runs at the same time as `partners`; `is_over` for one of them that ran unseen."""
         name, seconds = self._labels[trial.number], trial_s(self._plan)
-        if partner is not None:
-            name = f"{name}, duet with trial {partner.number}"
-        later = self.later // self._plan.at_once
+        if partners and trial.point.group is None:
+            name = f"{name}, duet with trial {partners[0].number}"
+        elif partners:
+            name = f"{name}, beside {first_names([str(each.point.group) for each in partners], MOST_NAMED)}"
         is_open = self._plan.search is not None
-        self._view.event(TrialStarted(trial.number, len(self._trials), name, seconds, later, is_over, is_open))
+        self._view.event(TrialStarted(trial.number, len(self._trials), name, seconds, self.later, is_over, is_open))
 
     def interval(self, interval: Interval) -> None:
         # the shortened interval at the end of a phase is too short for a meaningful throughput
@@ -197,5 +200,5 @@ def _places(plan: Plan, trials: Sequence[PlannedTrial]) -> dict[int, tuple[str, 
 
 
 def _labels(plan: Plan, places: Mapping[int, tuple[str, str]]) -> dict[int, str]:
-    workload = ", ".join(plan.workload.scripts)
+    workload = "" if plan.group else ", ".join(plan.workload.scripts)
     return {number: " ".join(filter(None, (name, workload, clients))) for number, (name, clients) in places.items()}

@@ -27,8 +27,9 @@ from pgdyno.plan.optional_sections import (
     percent,
     snapshot_method,
 )
+from pgdyno.plan.scenario.groups import GroupSpec, StepSpec, fill_workload, scenario_space
 from pgdyno.plan.sweeps.order import Order, resolved_order
-from pgdyno.plan.sweeps.points import Space, expand
+from pgdyno.plan.sweeps.points import Space
 from pgdyno.plan.sweeps.settings_space import read_over, read_when
 from pgdyno.plan.sweeps.spec import SESSION, Condition, Sweep
 from pgdyno.plan.targets import CloudSpec, NetworkTarget, OwnTarget, RentedTarget, TargetSpec
@@ -293,6 +294,10 @@ class Plan(Model):
     """How the load changes during a trial, in place of trial.duration; empty: constant."""
     event: list[EventSpec] = Field(default_factory=list)
     """What happens during every trial."""
+    group: list[GroupSpec] = Field(default_factory=list)
+    """Groups of clients that run beside each other; empty: all clients of the sweep have one load."""
+    step: list[StepSpec] = Field(default_factory=list)
+    """The parts of every trial, in order, in place of trial.duration; empty: one load."""
     reset: Reset = Field(default_factory=Reset)
     published: PublishedSpec | None = None
     hooks: Hooks = Field(default_factory=Hooks)
@@ -312,6 +317,10 @@ class Plan(Model):
         """Fills in what a search, or a load that changes the data, wants unless the plan has something else."""
         if not isinstance(table, dict):
             return table
+        if table.get("group"):
+            table = {"sweep": {}} | table | {"workload": fill_workload(table.get("workload"), table["group"])}
+        if table.get("step"):
+            table = {"trial": {}} | table
         search = table.get("search")
         usual: dict[str, dict[str, Any]] = {"reset": {"method": workload_schema(table.get("workload")).usual_reset}}
         find = str(search.get("find")) if isinstance(search, dict) else ""
@@ -345,7 +354,7 @@ class Plan(Model):
 
     def space(self) -> Space:
         """The resolved sweep: its points, excluded points and problems."""
-        return expand(self.sweep, self.workload.size, self.workload.known_variables)
+        return scenario_space(self.group, self.sweep, self.workload.size, self.workload.known_variables)
 
     def points(self) -> list[Point]:
         """Every point of the sweep. Raises ValueError if the sweep has problems."""
@@ -399,13 +408,26 @@ class Plan(Model):
         for table in (*resolved["target"].values(), resolved["sweep"], *resolved["sweep"]["points"]):
             if not table[SESSION]:
                 del table[SESSION]
-        for name in ("phase", "published", "search", "replica_load", "price", "generator", "generators"):
+        for name in (
+            "phase",
+            "group",
+            "step",
+            "published",
+            "search",
+            "replica_load",
+            "price",
+            "generator",
+            "generators",
+        ):
             if not resolved[name]:
                 del resolved[name]
         if not self.hooks.given:
             del resolved["hooks"]
         if self.cloud == CloudSpec():
             del resolved["cloud"]
+        if not self.sweep.group:
+            for table in (resolved["sweep"], *resolved["sweep"]["points"]):
+                del table["group"]
         self._resolve_trial(resolved)
         self._resolve_search(resolved)
         unused = ["scale"] if self.workload.dataset == SBTEST else ["tables", "table_size"]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pgdyno.plan.model import Plan
+from pgdyno.plan.scenario.loads import loads_of
 from pgdyno.plan.sweeps.order import in_order
 from pgdyno.plan.workload import trial_s
 from pgdyno.records import Point
@@ -33,6 +34,8 @@ class PlannedTrial:
     """Number of its block, from 1. Trials of a block are compared with each other: one point under each arm."""
     instance: int | None = None
     """Number of the target's instance, from 1; None for a target that is one server."""
+    place: int = 0
+    """Trials of one place have one preparation: the pair of a duet, or the loads of groups and steps."""
 
     @property
     def server(self) -> str:
@@ -58,21 +61,28 @@ def planned_trials(plan: Plan, seed: int | None = None) -> list[PlannedTrial]:
     if plan.search is not None:
         return []
     points = plan.points()
-    names = varying(points)
+    loads = {point.model_dump_json(): loads_of(plan, point) for point in points}
+    names = varying([load for of_point in loads.values() for load in of_point])
     if seed is None:
         seed = plan.trial.seed or 0
     places = in_order(plan.order(), list(plan.target), points, plan.trial.most_repeats, seed, plan.workload.data_at)
+    placed = [
+        (at, load, at.block if plan.trial.order == "duet" else number)
+        for number, at in enumerate(places, start=1)
+        for load in loads[at.point.model_dump_json()]
+    ]
     return [
         PlannedTrial(
             number,
-            _slug(number, at.target, at.point, names),
+            _slug(number, at.target, load, names),
             at.target,
-            at.point,
+            load,
             at.repeat,
             at.block,
             instance_of(plan, at.target, at.repeat),
+            place,
         )
-        for number, at in enumerate(places, start=1)
+        for number, (at, load, place) in enumerate(placed, start=1)
     ]
 
 

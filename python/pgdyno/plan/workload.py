@@ -95,6 +95,9 @@ def trial_s(plan: Plan) -> float | None:
     """Returns the seconds of a trial with its warm-up, or None if it ends after a number of transactions."""
     if plan.phase:
         return phases_s(plan)
+    if plan.step:
+        lengths = [step.duration for step in plan.step if step.groups]
+        return None if None in lengths else sum(each or 0.0 for each in lengths)
     return None if plan.trial.duration is None else plan.trial.warmup + plan.trial.duration
 
 

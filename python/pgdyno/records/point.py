@@ -23,6 +23,12 @@ class Point(Record):
     """Swept settings of the server or of each connection, which override those of the target; possibly empty."""
     variables: dict[str, str] = Field(default_factory=dict)
     """Swept script variables, which override the workload's; possibly empty."""
+    group: str | None = None
+    """The group of clients whose share of the load this is; None for a load of one group."""
+    step: str | None = None
+    """The step of the trial; None for a trial of one step."""
+    groups: dict[str, str] = Field(default_factory=dict)
+    """Swept values of groups, such as `reports.clients`: they apply to all groups that ran beside each other."""
 
     @field_validator("clients", mode="before")
     @classmethod
@@ -46,5 +52,5 @@ class Point(Record):
         """Return the names of all parameters except clients, in reading order, with the settings and variables of this
         point.
         """
-        further = [f"{group}.{name}" for group in ("settings", "variables") for name in getattr(self, group)]
-        return ["protocol", "scale", "workers", "rate", *further]
+        further = [f"{group}.{name}" for group in ("settings", "variables", "groups") for name in getattr(self, group)]
+        return ["group", "step", "protocol", "scale", "workers", "rate", *further]

@@ -69,6 +69,17 @@ class Consistency(Record):
     violations: list[str] = Field(default_factory=list)
 
 
+class StepRecord(Record):
+    """A step of a trial that is no load."""
+
+    name: str
+    does: str
+    """sql, vacuum, checkpoint or wait."""
+    seconds: float
+    wal_bytes: int | None = None
+    """WAL that the server wrote meanwhile; None on a standby."""
+
+
 class NetworkPathRecord(Record):
     """Measured directly before a trial; for several rented generators, each has its own in `generator.hosts`."""
 
@@ -151,6 +162,10 @@ class TrialRecord(Record):
     """None without a commit ledger, and if it could not be checked."""
     replica_load: list[ReplicaFigures] = Field(default_factory=list)
     """By standby; empty without a load on them. No other figure of the trial includes it."""
+    beside: list[int] = Field(default_factory=list)
+    """Numbers of the trials of other groups of clients, which ran at the same time on the same server."""
+    steps: list[StepRecord] = Field(default_factory=list)
+    """What the plan's steps did between the load before and this one, or after the last load."""
     replication: list[ReplicaLag] = Field(default_factory=list)
     """By standby; empty without standbys."""
     probe: ProbeRecord | None = None

@@ -94,7 +94,9 @@ def _same_everywhere(of: Digest) -> list[str]:
     if WORKLOADS[of.manifest.workload_kind].keys:
         # a capture has the protocol of each statement; the others send statements in their own way
         names.pop("protocol", None)
-    values = {name: point.parameter(name) for name in names if name not in of.parameters}
+    # groups of clients may differ in what is no parameter of the sweep
+    same = (name for name in names if len({each.point.parameter(name) for each in of.points}) == 1)
+    values = {name: point.parameter(name) for name in same if name not in of.parameters}
     if workload.get("dataset") == "none" and values.get("scale") == 1:
         # nothing was loaded that could have a scale
         del values["scale"]

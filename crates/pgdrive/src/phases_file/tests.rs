@@ -95,7 +95,6 @@ fn phases_must_agree() {
             &format!("{closed}rate = 1\nclients = 1\n"),
             "f.toml:1: phase 1: clients: goes down to 1, fewer than the 2 threads (-j) that share the rate; use at least 2, or a smaller -j".to_owned(),
         ),
-        (&format!("{closed}rate = 0\n"), "f.toml:1: has no rate above 0; give one phase a rate".to_owned()),
         (&format!("{closed}clients = 0\n"), "f.toml:1: uses no client in any phase; give one phase clients above 0".to_owned()),
         (&format!("{closed}result = false\n"), "f.toml:1: has no phase with a result; leave result = false out of one".to_owned()),
         (&format!("x = 1\n{closed}"), "f.toml:1: x: is not known here; the file holds [[phase]] tables only".to_owned()),

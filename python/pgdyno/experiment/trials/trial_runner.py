@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,7 +19,8 @@ from pgdyno.experiment.resources import Resources
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.servers import Servers
-from pgdyno.experiment.trials.duet import Meeting, Side, both, duet_records, judged_together, partner_failed
+from pgdyno.experiment.trials.at_once import Meeting, Side, do_at_once, judged_together, partner_failed
+from pgdyno.experiment.trials.duet import duet_records
 from pgdyno.experiment.trials.hooks_and_events import (
     Hooks,
     StageFailedError,
@@ -31,8 +33,10 @@ from pgdyno.experiment.trials.network_path import measure_path
 from pgdyno.experiment.trials.probing import Probing
 from pgdyno.experiment.trials.query_plans import QueryPlans
 from pgdyno.experiment.trials.replicas import ReplicaResults, with_replicas
+from pgdyno.experiment.trials.scenario import idle_clients, load_environment, run_step, steps_of
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
+from pgdyno.plan.scenario.loads import delay_s, plan_of_load
 from pgdyno.plan.workload import phases_s
 from pgdyno.probe import ProbeOutput
 from pgdyno.processors import own_halves, running_on
@@ -48,10 +52,11 @@ from pgdyno.records import (
     Preparation,
     PrepareStep,
     Stage,
+    StepRecord,
     TrialRecord,
 )
 from pgdyno.records.secret_values import kept_value
-from pgdyno.run import HookError, Interval, TrialResult, phases_toml
+from pgdyno.run import HookError, Interval, TrialResult, failed_with, phases_toml
 from pgdyno.run.engine import trial_options
 from pgdyno.run.process import Event, Vigil, among
 from pgdyno.run.run_trial import run_trial
@@ -90,6 +95,10 @@ class Loaded:
     standbys: ReplicaResults
     probed: ProbeOutput | None
     duet: DuetRecord | None = None
+    beside: tuple[int, ...] = ()
+    """Numbers of the trials of other groups at the same time."""
+    steps: tuple[StepRecord, ...] = ()
+    """What was done between the load before and this one."""
 
 
 class TrialRunner:
@@ -142,8 +151,9 @@ class TrialRunner:
         return record
 
     def run_all(self, trials: Sequence[PlannedTrial]) -> list[TrialRecord]:
-        """Run one trial, or the two of a pair at the same time; see `run`."""
-        return [self.run(trials[0])] if len(trials) == 1 else self._run_duet(trials)
+        """Run the trials of one place: one, the pair of a duet, or the loads of groups and steps; see `run`."""
+        is_alone = len(trials) == 1 and trials[0].point.group is None
+        return [self.run(trials[0])] if is_alone else self._run_place(trials)
 
     def run_unstored(self, trial: PlannedTrial, use: Callable[[Server, Path, Callable[[], TrialResult]], _T]) -> _T:
         """Prepare the server of `trial`, and return the result of `use`, which runs the load.
@@ -177,7 +187,7 @@ class TrialRunner:
         finally:
             writer.abandon()
 
-    def _run_duet(self, trials: Sequence[PlannedTrial]) -> list[TrialRecord]:
+    def _run_place(self, trials: Sequence[PlannedTrial]) -> list[TrialRecord]:
         was_unavailable = [self._servers.is_unavailable(trial.server) for trial in trials]
         with ExitStack() as undone:
             writers = []
@@ -185,7 +195,9 @@ class TrialRunner:
                 writers.append(self._context.folder.begin_trial(trial.slug))
                 # removes nothing of a trial that is stored
                 undone.callback(writers[-1].leave)
-            records = self._prepare_and_measure_both(trials, writers)
+            is_pair = trials[0].point.group is None
+            measure = self._prepare_and_measure_pair if is_pair else self._prepare_and_measure_scenario
+            records = measure(trials, writers)
         for record, was in zip(records, was_unavailable, strict=True):
             if record.failure is not None and not was:
                 self._progress.show(_why(record))
@@ -197,7 +209,98 @@ class TrialRunner:
             return _stored(ready, writer)
         return self._finish(trial, ready, self._measure(trial, ready, writer), writer)
 
-    def _prepare_and_measure_both(
+    def _prepare_and_measure_scenario(
+        self, trials: Sequence[PlannedTrial], writers: Sequence[TrialWriter]
+    ) -> list[TrialRecord]:
+        ready = self._prepare(trials[0], writers[0])
+        if isinstance(ready, TrialRecord):
+            return self._fail_others(trials, {trials[0].number: _stored(ready, writers[0])}, ready, writers)
+        at = {trial.number: place for place, trial in enumerate(trials)}
+        measured: dict[int, Loaded] = {}
+        done: list[StepRecord] = []
+        failed: TrialRecord | None = None
+        for before, loads in steps_of(self._context.plan, trials):
+            first = loads[0] if loads else trials[-1]
+            try:
+                done += [stage(Stage.RUN, partial(run_step, self._context, ready.server, each)) for each in before]
+            except StageFailedError as error:
+                why = TrialResult(Outcome.FAILED, [], None, None, _named(first, error))
+                failed = self._record(first, datetime.now(UTC), why)
+                break
+            if not loads:
+                last = measured[first.number]
+                measured[first.number] = replace(last, steps=(*last.steps, *done))
+                break
+            results = self._measure_at_once(loads, ready, [writers[at[trial.number]] for trial in loads])
+            results[0] = replace(results[0], steps=tuple(done))
+            measured |= {trial.number: each for trial, each in zip(loads, results, strict=True)}
+            done = []
+            if any(each.result.outcome is not Outcome.FINISHED for each in results):
+                break
+        return self._finish_scenario(trials, ready, measured, failed, writers)
+
+    def _measure_at_once(
+        self, loads: Sequence[PlannedTrial], ready: Ready, writers: Sequence[TrialWriter]
+    ) -> list[Loaded]:
+        plan, meeting = self._context.plan, Meeting(len(loads))
+        others = {trial.number: tuple(each for each in loads if each is not trial) for trial in loads}
+
+        def measure(trial: PlannedTrial, writer: TrialWriter, is_shown: bool) -> Loaded:
+            side = Side(meeting, others[trial.number], (), is_shown, delay_s(plan, trial.point))
+            loaded = self._measure(trial, ready, writer, side)
+            if loaded.result.outcome is not Outcome.FINISHED:
+                meeting.stop()
+            return replace(loaded, beside=tuple(each.number for each in side.partners))
+
+        works = [
+            partial(measure, trial, writer, trial is loads[0]) for trial, writer in zip(loads, writers, strict=True)
+        ]
+        environment = self._environment(loads[0], ready.server)
+        with idle_clients(self._context, loads[0], environment, writers[0]) as idle:
+            loaded = do_at_once(works, meeting.stop)
+        results = judged_together(loads, [each.result for each in loaded])
+        lost = next((why for why in (each.failure() for each in idle) if why is not None), None)
+        if lost is not None:
+            results = [failed_with(each, lost) for each in results]
+        return [replace(each, result=result) for each, result in zip(loaded, results, strict=True)]
+
+    def _finish_scenario(
+        self,
+        trials: Sequence[PlannedTrial],
+        ready: Ready,
+        measured: Mapping[int, Loaded],
+        failed: TrialRecord | None,
+        writers: Sequence[TrialWriter],
+    ) -> list[TrialRecord]:
+        """Store the loads that were measured, and those that a failure before them left out as failed."""
+        found: dict[int, TrialRecord] = {}
+        for trial, writer in zip(trials, writers, strict=True):
+            if trial.number in measured:
+                is_last = trial.number == max(measured)
+                if trial is not trials[0]:
+                    self._progress.trial_started(trial, partners=trials[:1], is_over=True)
+                found[trial.number] = self._finish(trial, ready, measured[trial.number], writer, verifies=is_last)
+        first_failure = next((each for each in found.values() if each.outcome is not Outcome.FINISHED), failed)
+        if failed is not None:
+            found[failed.number] = _stored(failed, writers[[each.number for each in trials].index(failed.number)])
+        return self._fail_others(trials, found, first_failure, writers)
+
+    def _fail_others(
+        self,
+        trials: Sequence[PlannedTrial],
+        found: dict[int, TrialRecord],
+        cause: TrialRecord | None,
+        writers: Sequence[TrialWriter],
+    ) -> list[TrialRecord]:
+        for trial, writer in zip(trials, writers, strict=True):
+            if trial.number not in found:
+                assert cause is not None
+                earlier = next(each for each in trials if each.number == cause.number)
+                why = TrialResult(Outcome.FAILED, [], None, None, partner_failed(earlier, cause.failure))
+                found[trial.number] = _stored(self._record(trial, datetime.now(UTC), why), writer)
+        return [found[trial.number] for trial in trials]
+
+    def _prepare_and_measure_pair(
         self, trials: Sequence[PlannedTrial], writers: Sequence[TrialWriter]
     ) -> list[TrialRecord]:
         readies: list[Ready] = []
@@ -209,8 +312,8 @@ class TrialRunner:
                 records = [ready, other] if at == 0 else [other, ready]
                 return [_stored(record, each) for record, each in zip(records, writers, strict=True)]
             readies.append(ready)
-        halves, meeting = own_halves(), Meeting()
-        sides = [Side(meeting, trials[1 - at], halves[at], is_shown=at == 0) for at in (0, 1)]
+        halves, meeting = own_halves(), Meeting(2)
+        sides = [Side(meeting, (trials[1 - at],), halves[at], is_shown=at == 0) for at in (0, 1)]
 
         def measure(at: int) -> Loaded:
             server, side = readies[at].server, sides[at]
@@ -221,13 +324,13 @@ class TrialRunner:
                 meeting.stop()
             return loaded
 
-        loaded = both(lambda: measure(0), lambda: measure(1), meeting.stop)
+        loaded = do_at_once([lambda: measure(0), lambda: measure(1)], meeting.stop)
         results = judged_together(trials, [each.result for each in loaded])
         duets = duet_records(sides, results)
         records = []
         for at, trial in enumerate(trials):
             if not sides[at].is_shown:
-                self._progress.trial_started(trial, partner=trials[0], is_over=True)
+                self._progress.trial_started(trial, partners=trials[:1], is_over=True)
             done = replace(loaded[at], result=results[at], duet=duets[at])
             records.append(self._finish(trial, readies[at], done, writers[at]))
         return records
@@ -275,11 +378,11 @@ class TrialRunner:
         host = self._servers.probed_host(trial.server)
 
         def load(must_stop: Callable[[], bool]) -> TrialResult:
-            def stops() -> bool:
-                return must_stop() or (side is not None and side.meeting.is_stopped())
+            return self._load(trial, server, writer, must_stop, side)
 
-            return self._load(trial, server, writer, stops, side)
-
+        if side is not None and not side.is_shown and not side.processors:
+            # the first group's trial has what is measured at their common server
+            return Loaded(started, datetime.now(UTC), load(lambda: False), ReplicaResults(), None)
         with Probing(context.plan, context.engine, server, host, ready.settings, writer) as probe:
             result, standbys = with_replicas(
                 context, trial, server, writer, lambda stop: self._generators.run(trial, lambda: load(stop))
@@ -289,11 +392,13 @@ class TrialRunner:
         logs.save(writer.log)
         return Loaded(started, ended, result, standbys, probed)
 
-    def _finish(self, trial: PlannedTrial, ready: Ready, loaded: Loaded, writer: TrialWriter) -> TrialRecord:
+    def _finish(
+        self, trial: PlannedTrial, ready: Ready, loaded: Loaded, writer: TrialWriter, *, verifies: bool = True
+    ) -> TrialRecord:
         server, probed = ready.server, loaded.probed
         result, ledger = self._settle(trial, server, loaded.result)
         self._run_after_trial(trial, server, writer, result)
-        result, consistency = self._verify(trial, result)
+        result, consistency = self._verify(trial, result) if verifies else (result, None)
         record = self._record(trial, loaded.started, result).model_copy(
             update={
                 "ended_at": loaded.ended,
@@ -306,6 +411,8 @@ class TrialRunner:
                 "replication": loaded.standbys.lags,
                 "probe": probed.record if probed else None,
                 "duet": loaded.duet,
+                "beside": list(loaded.beside),
+                "steps": list(loaded.steps),
                 "likeness": self._captured.likeness(result),
             }
         )
@@ -326,7 +433,7 @@ class TrialRunner:
     def _load(
         self, trial: PlannedTrial, server: Server, writer: TrialWriter, must_stop: Callable[[], bool], side: Side | None
     ) -> TrialResult:
-        context, plan = self._context, self._context.plan
+        context, plan = self._context, plan_of_load(self._context.plan, trial.point)
         is_shown = side is None or side.is_shown
 
         def on_interval(interval: Interval) -> None:
@@ -347,20 +454,20 @@ class TrialRunner:
         if options is None:
             options = trial_options(plan, trial.point, seed, phases, workers)
         if is_shown:
-            self._progress.trial_started(trial, partner=side.partner if side is not None else None)
+            self._progress.trial_started(trial, partners=side.partners if side is not None else ())
         vigil = Vigil(server.quiet)
         running = self._generators.running
         if side is not None:
-            running = side.meeting.of(running)
+            running = side.meeting.of(running, side.delay_s)
         result = run_trial(
             context.engine,
             [*plan.workload.engine_options(), *options],
-            self._environment(trial, server),
+            load_environment(context.plan, trial, server, self._environment(trial, server)),
             context.loaded.folder,
             writer.log / "engine.log",
             on_interval,
             plan.trial.max_errors,
-            injector_for(context.loaded, server, writer.log / "events.log"),
+            injector_for(context.loaded, server, writer.log / "events.log") if is_shown else None,
             must_stop,
             on_event,
             # an event of the plan may silence the server
@@ -410,7 +517,7 @@ class TrialRunner:
         return replace(result, outcome=Outcome.FAILED, failure=failure), found
 
     def _record(self, trial: PlannedTrial, started: datetime, result: TrialResult) -> TrialRecord:
-        plan = self._context.plan
+        plan = plan_of_load(self._context.plan, trial.point)
         return TrialRecord(
             number=trial.number,
             slug=trial.slug,

@@ -9,6 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
+from itertools import groupby
+from operator import attrgetter
 
 from pgdyno.errors import ExitCode, PgdynoError, StopRunError, StoreError
 from pgdyno.experiment.budget_left import BudgetUsedError, LoadTooLongError
@@ -171,10 +173,10 @@ class TrialSequence:
                 waiting, dropped = self._left.fitting(waiting)
                 if dropped is not None:
                     self._progress.note(dropped)
-            at_once = self._context.plan.at_once
-            trials, waiting = waiting[:at_once], waiting[at_once:]
+            trials = list(next(groupby(waiting, attrgetter("place")))[1])
+            waiting = waiting[len(trials) :]
             block = trials[0].block
-            self._progress.later = len(waiting)
+            self._progress.later = len({trial.place for trial in waiting})
             yield trials
             waiting = self._needed_trials(waiting)
 

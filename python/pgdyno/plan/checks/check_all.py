@@ -13,27 +13,29 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from pgdyno.errors import Problem
-from pgdyno.mounts import exists, is_file, is_folder
 from pgdyno.plan.checks.duet_and_stopping import check_duet, check_stopping
 from pgdyno.plan.checks.events import check_events, check_ledger, check_search
+from pgdyno.plan.checks.groups import check_groups, check_steps
 from pgdyno.plan.checks.reset import check_reset
+from pgdyno.plan.checks.scripts import check_scripts
 from pgdyno.plan.checks.searches import check_cheapest, check_settings_search
 from pgdyno.plan.checks.sql_files import check_own_data
 from pgdyno.plan.checks.sweep import check_sweep, check_variables
 from pgdyno.plan.checks.targets import SECTION as REPLICA_LOAD
 from pgdyno.plan.checks.targets import check_generators, check_instances, check_replica_load, check_size, check_targets
 from pgdyno.plan.kinds import GENERATOR_KINDS, TARGET_KINDS, workload_schema
-from pgdyno.plan.model import BUILTIN_SCRIPTS, EventSpec, PhaseSpec, ReplicaLoad, Reset, SearchSpec, TrialSpec, Workload
+from pgdyno.plan.model import EventSpec, PhaseSpec, ReplicaLoad, Reset, SearchSpec, TrialSpec, Workload
 from pgdyno.plan.plan_document import Document, near
 from pgdyno.plan.reading.replayed_capture import check_captured
-from pgdyno.plan.sweeps.points import Space, expand
+from pgdyno.plan.scenario.groups import GroupSpec, StepSpec, fill_workload, scenario_space
+from pgdyno.plan.sweeps.points import Space
 from pgdyno.plan.sweeps.spec import Sweep
 from pgdyno.plan.targets import RentedHosts, TargetSpec
-from pgdyno.plan.workload import ScriptChoice, check_phases, parse_script, together_s
+from pgdyno.plan.workload import check_phases, together_s
 
 _M = TypeVar("_M")
 _S = TypeVar("_S", bound=BaseModel)
-_L = TypeVar("_L", PhaseSpec, EventSpec)
+_L = TypeVar("_L", PhaseSpec, EventSpec, GroupSpec, StepSpec)
 GENERATOR = "generator"
 
 
@@ -54,6 +56,10 @@ class Sections:
     reset: Reset | None = None
     search: SearchSpec | None = None
     replica_load: ReplicaLoad | None = None
+    groups: list[GroupSpec] = field(default_factory=list)
+    """Also empty if one of them is invalid."""
+    steps: list[StepSpec] = field(default_factory=list)
+    """Likewise."""
     generator: RentedHosts | None = None
 
 
@@ -66,30 +72,35 @@ def read_sections(document: Document) -> Sections:
         target = _readable_of_kind(TARGET_KINDS, table, needed="settings")
         if target is not None:
             targets[name] = target
-    section = document.data.get("workload")
+    groups = _readable_list(GroupSpec, document.data.get("group"))
+    section = fill_workload(document.data.get("workload"), document.data.get("group"))
     workload = _readable(workload_schema(section).model_validate, section)
-    sweep = _readable(Sweep.model_validate, document.data.get("sweep"))
+    sweep = _readable(Sweep.model_validate, document.data.get("sweep", {} if groups else None))
     return Sections(
         targets,
         workload,
         sweep,
-        None if sweep is None else _space(sweep, workload, document),
+        None if sweep is None else _space(sweep, workload, groups, document),
         _readable(TrialSpec.model_validate, document.data.get("trial")),
         _readable_list(PhaseSpec, document.data.get("phase")),
         _readable_list(EventSpec, document.data.get("event")),
         _readable(Reset.model_validate, document.data.get("reset", {})),
         _readable(SearchSpec.model_validate, document.data.get("search")),
         _readable(ReplicaLoad.model_validate, document.data.get(REPLICA_LOAD)),
+        groups,
+        _readable_list(StepSpec, document.data.get("step")),
         _readable_of_kind(GENERATOR_KINDS, document.data.get(GENERATOR)),
     )
 
 
-def _space(sweep: Sweep, workload: Workload | None, document: Document) -> Space | None:
+def _space(sweep: Sweep, workload: Workload | None, groups: Sequence[GroupSpec], document: Document) -> Space | None:
     try:
-        Sweep.model_validate(document.data.get("sweep"))
+        Sweep.model_validate(document.data.get("sweep", {}))
     except ValidationError:
         return None
-    return expand(sweep, 1, {}) if workload is None else expand(sweep, workload.size, workload.known_variables)
+    return scenario_space(
+        groups, sweep, 1 if workload is None else workload.size, workload.known_variables if workload else {}
+    )
 
 
 def _readable_of_kind(kinds: Mapping[str, type[_S]], table: object, *, needed: str = "") -> _S | None:
@@ -154,6 +165,7 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
         yield from check_cheapest(sections.search, sections.targets, points, document)
         yield from check_settings_search(sections.search, sections.targets, sections.trial, points, document)
     yield from _replica_load_and_generators(sections, document, folder)
+    yield from _scenario(sections, document, folder)
     if sections.reset is not None:
         dataset = sections.workload.dataset if sections.workload is not None else None
         yield from check_reset(sections.reset, dataset, sections.targets, document)
@@ -175,10 +187,16 @@ def _count(sections: Sections, document: Document) -> Iterator[Problem]:
 def _replica_load_and_generators(sections: Sections, document: Document, folder: Path) -> Iterator[Problem]:
     if sections.replica_load is not None:
         on = sections.workload.dataset_name if sections.workload is not None else "pgbench"
-        yield from _scripts(REPLICA_LOAD, sections.replica_load.scripts, on, document, folder)
+        yield from check_scripts((REPLICA_LOAD,), sections.replica_load.scripts, on, document, folder)
         yield from check_replica_load(sections.replica_load, sections.targets, document, folder)
     if sections.generator is not None:
         yield from sections.generator.check(sections.targets, document)
+
+
+def _scenario(sections: Sections, document: Document, folder: Path) -> Iterator[Problem]:
+    if sections.groups or document.data.get("step"):
+        yield from check_groups(sections.groups, sections.workload, sections.targets, document, folder)
+        yield from check_steps(sections.steps, sections.groups, document, folder)
 
 
 def _price(document: Document) -> Iterator[Problem]:
@@ -214,72 +232,28 @@ def _workload(workload: Workload, space: Space | None, document: Document, folde
     yield from check_own_data(workload, space, document, folder)
     yield from check_captured(document, folder)
     yield from workload.check(document)
-    yield from _scripts("workload", workload.written_scripts, workload.dataset_name, document, folder)
-
-
-def _scripts(section: str, scripts: Sequence[str], dataset: str, document: Document, folder: Path) -> Iterator[Problem]:
-    choices: list[ScriptChoice] = []
-    for place, text in enumerate(scripts):
-        path = (section, "scripts", place)
-        try:
-            choice = parse_script(text)
-        except ValueError as error:
-            yield document.problem(path, str(error), 'such as "select-only@3"')
-            continue
-        choices.append(choice)
-        if not choice.builtin:
-            yield from _script_file(choice.name, folder, document, path)
-        elif dataset != "pgbench":
-            message = f"{choice.name} needs pgbench's tables, but dataset is {dataset}"
-            yield document.problem(path, message, 'set dataset = "pgbench"')
-    if scripts and len(choices) == len(scripts) and sum(choice.weight for choice in choices) == 0:
-        yield document.problem((section, "scripts"), "no script has a weight above 0, so nothing would run")
-
-
-def _script_file(name: str, folder: Path, document: Document, path: tuple[str | int, ...]) -> Iterator[Problem]:
-    file = folder / name
-    if exists(file) and not is_file(file) and not is_folder(file):
-        # reading a pipe would wait for its writer, and a second reader would find it empty
-        yield document.problem(path, f"{file} is not a regular file", "write the statements into a file")
-        return
-    try:
-        text = file.read_text(encoding="utf-8")
-        if text.startswith("\ufeff"):
-            hint = "save it as UTF-8 without a byte order mark"
-            yield document.problem(path, f"{file} begins with a byte order mark, which the server would read", hint)
-    except FileNotFoundError:
-        meant = near(name, BUILTIN_SCRIPTS) if "/" not in name else None
-        hint = f"did you mean {meant}?" if meant else f"built-in scripts: {', '.join(BUILTIN_SCRIPTS)}"
-        yield document.problem(path, f"{name} is neither a built-in script nor a file in {folder}", hint)
-    except UnicodeDecodeError as error:
-        line = file.read_bytes().count(b"\n", 0, error.start) + 1
-        yield document.problem(path, f"{file} is not UTF-8 in line {line}", "save the file as UTF-8")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        yield document.problem(path, f"cannot read the script {file}: {reason}")
-    else:
-        if not text.strip():
-            yield document.problem(path, f"the script {file} is empty")
+    if document.at(("workload", "scripts")) is not None or not document.data.get("group"):
+        yield from check_scripts(("workload",), workload.written_scripts, workload.dataset_name, document, folder)
 
 
 # ---- trial ----
 
 
 def _trial(trial: TrialSpec, workload: Workload | None, document: Document) -> Iterator[Problem]:
-    if document.data.get("phase"):
+    for parts in ("phase", "step"):
+        if not document.data.get(parts):
+            continue
         for name in ("duration", "transactions", "warmup"):
             if getattr(trial, name):
-                hint = "remove it; " + ("put a phase with result = false first" if name == "warmup" else _SUM)
-                yield document.problem(("trial", name), "cannot be combined with phases", hint)
+                first = f"put a {parts} with result = false first"
+                hint = f"remove it; {first if name == 'warmup' else f'the {parts}s determine the length of a trial'}"
+                yield document.problem(("trial", name), f"cannot be combined with {parts}s", hint)
         return
     ends = workload is not None and workload.own_end is not None
     if trial.duration is None and trial.transactions is None and not ends and not _wrong_limit(document):
         yield document.problem(("trial",), "give either duration or transactions")
     if trial.transactions is not None and trial.warmup > 0:
         yield document.problem(("trial", "warmup"), "needs duration, not transactions")
-
-
-_SUM = "the phases determine the length of a trial"
 
 
 def _wrong_limit(document: Document) -> bool:

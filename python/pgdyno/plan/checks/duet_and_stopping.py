@@ -71,7 +71,7 @@ def compared_parameters(sweep: Sweep, points: Sequence[Point]) -> list[str]:
 
 def _follows(sweep: Sweep, name: str) -> bool:
     group, dot, key = name.partition(".")
-    items = getattr(sweep, group).get(key) if dot else getattr(sweep, name)
+    items = getattr(sweep, {"groups": "group"}.get(group, group)).get(key) if dot else getattr(sweep, name)
     return items is not None and len(items) == 1 and isinstance(items[0], str) and is_computed(items[0])
 
 

@@ -12,6 +12,7 @@ from pgdyno.plan.kinds import GENERATOR_KINDS, TARGET_KINDS, WORKLOAD_KINDS, kin
 from pgdyno.plan.model import EventSpec, Hooks, PhaseSpec, Plan, ReplicaLoad, Reset, SearchSpec, TrialSpec
 from pgdyno.plan.optional_sections import ProbeSpec
 from pgdyno.plan.plan_document import Document, KeyPath, near
+from pgdyno.plan.scenario.groups import GroupSpec, StepSpec
 from pgdyno.plan.sweeps.spec import GROUPS, PointSpec, Sweep
 from pgdyno.plan.targets import CloudSpec
 from pgdyno.records.price import PriceList
@@ -25,6 +26,8 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "trial": TrialSpec,
     "phase": PhaseSpec,
     "event": EventSpec,
+    "group": GroupSpec,
+    "step": StepSpec,
     "reset": Reset,
     "hooks": Hooks,
     "probe": ProbeSpec,

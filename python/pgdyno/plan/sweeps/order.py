@@ -1,7 +1,7 @@
 """The order of trials, fixed before the first trial.
 
-An arm is a target with the settings that the sweep gives it. A block is one point under every arm, one after the other,
-so that drift over time affects the arms equally.
+An arm is a target with the settings, and the keys of groups of clients, that the sweep gives it. A block is one point
+under every arm, one after the other, so that drift over time affects the arms equally.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Place:
 
 def arm(target: str, point: Point) -> ArmKey:
     """Returns the arm of `point` at `target`: equal for all points of one arm."""
-    return target, tuple(sorted(point.settings.items()))
+    return target, tuple(sorted((point.settings | point.groups).items()))
 
 
 def arms(targets: Sequence[str], points: Sequence[Point]) -> list[ArmKey]:
@@ -91,7 +91,9 @@ def _groups(targets: Sequence[str], points: Sequence[Point]) -> list[Group]:
     place = {each: number for number, each in enumerate(arms(targets, points))}
     for target in targets:
         for point in points:
-            groups.setdefault(point.model_dump_json(exclude={"settings"}), []).append((target, point))
+            # with groups, the clients follow from these
+            arm_only = {"settings", "groups", "clients"} if point.groups else {"settings"}
+            groups.setdefault(point.model_dump_json(exclude=arm_only), []).append((target, point))
     return [sorted(group, key=lambda each: place[arm(*each)]) for group in groups.values()]
 
 

@@ -98,6 +98,7 @@ def _axes(sweep: Sweep) -> dict[str, list[tuple[Place, Item]]]:
     lists |= {(SESSION, name): items for name, items in sweep.session_settings.items()}
     lists |= {("protocol",): sweep.protocol, ("workers",): sweep.workers, ("rate",): sweep.rate}
     lists |= {("variables", name): items for name, items in sweep.variables.items()}
+    lists |= {("group", name): items for name, items in sweep.group.items()}
     lists[("clients",)] = sweep.clients
     return {
         ".".join(map(str, place)): [((*place, number), item) for number, item in enumerate(items)]
@@ -225,6 +226,7 @@ def _point(values: Mapping[str, Value], given: _Given) -> Point:
         # `Sweep.session_names` tells them apart
         settings=dict(sorted((texts["settings"] | texts[SESSION]).items())),
         variables=dict(sorted(texts["variables"].items())),
+        groups=dict(sorted(texts["group"].items())),
     )
 
 

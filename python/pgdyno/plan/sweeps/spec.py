@@ -80,8 +80,8 @@ def _plain(number: Decimal) -> str:
 
 
 SESSION = "session_settings"
-GROUPS = ("settings", SESSION, "variables")
-"""Groups of any number of parameters: `settings.work_mem`, `variables.range`."""
+GROUPS = ("settings", SESSION, "variables", "group")
+"""Groups of any number of parameters: `settings.work_mem`, `variables.range`, `group.reports.clients`."""
 Place = tuple[str | int, ...]
 
 
@@ -262,6 +262,7 @@ class PointSpec(Model):
     settings: dict[str, OneText] = Field(default_factory=dict)
     session_settings: dict[str, OneText] = Field(default_factory=dict)
     variables: dict[str, OneText] = Field(default_factory=dict)
+    group: dict[str, OneText] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -287,6 +288,8 @@ class Sweep(Model):
     """Settings of each connection of the load, which override those of the target and of the server."""
     variables: dict[str, TextItems] = Field(default_factory=dict)
     """Variables of scripts, which override those of the workload."""
+    group: dict[str, TextItems] = Field(default_factory=dict)
+    """Keys of groups of clients, which override those of `[[group]]`, such as `group.reports.clients`."""
     points: list[PointSpec] = Field(default_factory=list)
     """Explicit points, measured in addition to the product, or instead of it without clients."""
     exclude: Annotated[list[Condition], BeforeValidator(_listed, json_schema_input_type=str | list[str])] = Field(

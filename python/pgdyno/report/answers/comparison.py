@@ -30,15 +30,15 @@ def comparison_lines(of: Comparison) -> list[str]:
 def comparison_sentence(of: Comparison) -> str:
     """Return the verdict, the difference and its interval in one sentence."""
     chief = of.chief
+    if of.is_of_groups and chief is not None and chief.interval is not None:
+        return group_sentence(of, chief)
     base, other = printable(of.base), printable(named_arm(of, of.other))
     values = {"other": other, "base": base, "metric": gettext(of.metric.words)}
     if chief is None or chief.interval is None:
         return gettext("{other} vs {base} by {metric}: too few finished trials for an interval", **values)
     verdict = gettext(_VERDICTS[chief.verdict], delta=percent(of.delta, plus=False), **values)
     change = percent(chief.change)
-    level = gettext(
-        "{level} % interval {interval}", level=f"{100 * chief.interval.level:.3g}", interval=low_to_high(chief.interval)
-    )
+    level = _level(chief.interval)
     over = gettext("at {point}", point=printable(translated(chief.label)))
     if len(of.judged) > 1:
         over = gettext("over {count} points", count=len(of.judged))
@@ -64,6 +64,57 @@ def comparison_sentence(of: Comparison) -> str:
         brought = gettext("{other} also brings {defaults}", other=values["other"], defaults=listed(list(of.brought)))
         said = gettext("{sentence}; {further}", sentence=said, further=brought)
     return said
+
+
+def _level(interval: Interval) -> str:
+    level = f"{100 * interval.level:.3g}"
+    return gettext("{level} % interval {interval}", level=level, interval=low_to_high(interval))
+
+
+def group_sentence(of: Comparison, point: PointComparison) -> str:
+    """Return what one group of clients does to another, that of `point`, which has an interval."""
+    assert point.interval is not None
+    assert of.by is not None
+    key = of.by.partition(".")[2]
+    base, other = (_beside(key, value) for value in (of.base, of.other))
+    values = {"group": printable(point.group or ""), "other": other, "base": base, "metric": gettext(of.metric.words)}
+    verdict = gettext(_BESIDE[point.verdict], delta=percent(of.delta, plus=False), **values)
+    said = numbers.ms if of.metric.is_latency else numbers.rounded
+    return gettext(
+        "{verdict}: {low} to {high} {unit}, {change} ({interval}), {pairs}",
+        verdict=verdict,
+        low=said(point.base),
+        high=said(point.other),
+        unit=of.metric.unit,
+        change=percent(point.change),
+        interval=_level(point.interval),
+        pairs=ngettext("{count:,} pair", "{count:,} pairs", point.pairs),
+    )
+
+
+def other_groups(of: Comparison) -> list[str]:
+    """Return the sentences of the groups that are not the chief one; nothing for other comparisons."""
+    rest = [point for point in of.judged if point is not of.chief and point.interval is not None]
+    return [group_sentence(of, point) for point in rest] if of.is_of_groups else []
+
+
+def _beside(key: str, value: str) -> str:
+    group, _, name = (printable(part) for part in key.partition("."))
+    if name in ("clients", "idle") and value == "0":
+        return gettext("no clients of {group}", group=group)
+    if name == "clients":
+        return gettext("{count} clients of {group}", count=printable(value), group=group)
+    if name == "idle":
+        return gettext("{count} idle clients of {group}", count=printable(value), group=group)
+    return gettext("{group} with {key} {value}", group=group, key=name, value=printable(value))
+
+
+_BESIDE = {
+    Verdict.FASTER: gettext_noop("{group} is faster beside {other} than {base} by {metric}"),
+    Verdict.SLOWER: gettext_noop("{group} is slower beside {other} than {base} by {metric}"),
+    Verdict.SAME: gettext_noop("{group} is the same beside {other} and {base} by {metric}, within ±{delta}"),
+    Verdict.INCONCLUSIVE: gettext_noop("Inconclusive: {group} beside {other} or {base} by {metric}"),
+}
 
 
 def named_arm(of: Comparison, arm: str) -> str:
@@ -192,6 +243,8 @@ def _percent_range(low: float, high: float, *, plus: bool = False) -> str:
 
 def point_counts(of: Comparison) -> list[str]:
     """Return how often each verdict occurs; nothing for a comparison at one point."""
+    if of.is_of_groups:
+        return other_groups(of)
     if len(of.judged) < 2:
         return []
     counts = Counter(point.verdict for point in of.judged)

@@ -1,0 +1,154 @@
+"""The parts of a trial with groups and steps: its loads in order, the work between them, and idle clients."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, LiteralString
+
+import psycopg
+
+from pgdyno.errors import TargetError
+from pgdyno.experiment.run_context import RunContext
+from pgdyno.plan import Plan, PlannedTrial
+from pgdyno.plan.model import PhaseSpec
+from pgdyno.plan.scenario.groups import StepSpec
+from pgdyno.plan.scenario.loads import idle_groups
+from pgdyno.records import StepRecord
+from pgdyno.run import ParallelLoad, phases_toml
+from pgdyno.run.engine import ENDLESS_S
+from pgdyno.run.process import MemorySpool
+from pgdyno.store import TrialWriter
+from pgdyno.targets import Server
+from pgdyno.units import duration_words
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+WAIT_S = 3600.0
+"""The longest wait of a step."""
+POLL_S = 0.5
+
+
+def steps_of(plan: Plan, trials: Sequence[PlannedTrial]) -> Iterator[tuple[list[StepSpec], list[PlannedTrial]]]:
+    """Yields the loads of a place, each with the steps before it; at last, steps after the last load."""
+    if not plan.step:
+        yield [], list(trials)
+        return
+    before: list[StepSpec] = []
+    for step in plan.step:
+        loads = [trial for trial in trials if trial.point.step == step.name]
+        if loads:
+            yield before, loads
+            before = []
+        elif not step.groups:
+            before.append(step)
+    if before:
+        yield before, []
+
+
+# ---- loads ----
+
+
+@contextmanager
+def idle_clients(
+    context: RunContext, trial: PlannedTrial, environment: Mapping[str, str], writer: TrialWriter
+) -> Iterator[list[ParallelLoad]]:
+    """Keep the clients of the idle groups beside `trial` connected during the block, in no transaction.
+
+    Yields their loads once all are connected, or one of them is broken.
+    """
+    groups = idle_groups(context.plan, trial.point)
+    phases, script = writer.partial / "idle.toml", writer.partial / "idle.sql"
+    if groups:
+        # the only phase has no transaction
+        phases.write_text(phases_toml([PhaseSpec(name="idle", duration=f"{ENDLESS_S}s", rate=0.0)]), encoding="utf-8")
+        script.write_text("SELECT 1;\n", encoding="utf-8")
+    with ExitStack() as stack:
+        stack.callback(phases.unlink, missing_ok=True)
+        stack.callback(script.unlink, missing_ok=True)
+        loads = []
+        for group in groups:
+            options = ["--events=-", "--parent-lease", "--no-vacuum", f"--client={group.idle}"]
+            options += [f"--phases={phases.absolute()}", f"--file={script.absolute()}"]
+            log = writer.log / f"{group.name}-engine.log"
+            load = ParallelLoad(
+                f"group {group.name}", context.engine, options, environment, context.loaded.folder, log, MemorySpool()
+            )
+            loads.append(stack.enter_context(load))
+        all(each.wait_connected() for each in loads)
+        yield loads
+
+
+def load_environment(
+    plan: Plan, trial: PlannedTrial, server: Server, environment: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Returns `environment` for the server of the trial's group: the primary, or all standbys by turns."""
+    group = next((each for each in plan.group if each.name == trial.point.group), None)
+    if group is None or group.on == "primary":
+        return environment
+    standbys = server.replica_environments()
+    if not standbys:
+        raise TargetError(f"target {trial.server} has no standby for the group {group.name}")
+    of_place = [name for name in ("PGHOST", "PGPORT") if name in standbys[0]]
+    places: dict[str, str] = {name: ",".join(each[name] for each in standbys) for name in of_place}
+    return {**environment, **standbys[0], **places, "PGLOADBALANCEHOSTS": "random", "PGTARGETSESSIONATTRS": "any"}
+
+
+# ---- the work between loads ----
+
+
+def run_step(context: RunContext, server: Server, step: StepSpec) -> StepRecord:
+    """Do the work of `step`. Raises PgdynoError, psycopg.Error."""
+    work, does = _work_of(step)
+    with server.connect() as connection:
+        connection.autocommit = True
+        began, start = time.monotonic(), _wal_position(connection)
+        work(connection)
+        seconds, end = time.monotonic() - began, _wal_position(connection)
+    written = None if start is None or end is None else end - start
+    return StepRecord(name=step.name, does=does, seconds=round(seconds, 6), wal_bytes=written)
+
+
+def _work_of(step: StepSpec) -> tuple[Callable[[Connection], object], str]:
+    if step.do == "vacuum":
+        return lambda connection: connection.execute("VACUUM (ANALYZE)"), "vacuum"
+    if step.do == "checkpoint":
+        return lambda connection: connection.execute("CHECKPOINT"), "checkpoint"
+    assert step.wait is not None
+    return lambda connection: _wait(connection, step), "wait"
+
+
+_WAITING: dict[str, LiteralString] = {
+    "vacuum": "SELECT count(*) FROM pg_stat_progress_vacuum",
+    "replication": "SELECT count(*) FROM pg_stat_replication WHERE replay_lsn < %s::pg_lsn",
+    "archive": (
+        "SELECT count(*) FROM pg_stat_archiver"
+        " WHERE last_archived_wal IS NULL OR last_archived_wal < pg_walfile_name(%s::pg_lsn)"
+    ),
+}
+"""What a step waits for is done when its query counts nothing."""
+_SAID = {"vacuum": "a vacuum to end", "replication": "the standbys", "archive": "the archive of the WAL"}
+
+
+def _wait(connection: Connection, step: StepSpec) -> None:
+    assert step.wait is not None
+    if step.wait == "archive":
+        # the last segment is archived only when it is full, or left
+        row = connection.execute("SELECT pg_switch_wal()").fetchone()
+    else:
+        row = connection.execute("SELECT pg_current_wal_lsn()").fetchone()
+    query, values = _WAITING[step.wait], [] if step.wait == "vacuum" or row is None else [row[0]]
+    until = time.monotonic() + WAIT_S
+    while (left := connection.execute(query, values).fetchone()) is not None and left[0]:
+        if time.monotonic() > until:
+            raise TargetError(
+                f"step {step.name} waited {duration_words(WAIT_S)} for {_SAID[step.wait]}",
+                hint="look at what it waits for, or remove the step",
+            )
+        time.sleep(POLL_S)
+
+
+def _wal_position(connection: Connection) -> int | None:
+    query = "SELECT CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_insert_lsn() - '0/0'::pg_lsn END::bigint"
+    row = connection.execute(query).fetchone()
+    return None if row is None else row[0]

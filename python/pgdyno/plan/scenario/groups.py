@@ -1,0 +1,218 @@
+"""Groups of clients and steps of a trial: who runs a workload, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+
+from pgdyno.errors import InvalidValueError
+from pgdyno.plan.kinds import WORKLOAD_KINDS, workload_schema
+from pgdyno.plan.sweeps.points import Space, SweepProblem, expand
+from pgdyno.plan.sweeps.spec import Place, Sweep
+from pgdyno.plan.values import HIGHEST_RATE, Model, Name, Positive, Protocol, Seconds, Setting
+from pgdyno.plan.workload_schema import SBTEST, Workload
+from pgdyno.records import Point
+from pgdyno.registry import workload_kind
+
+Clients = Annotated[int, Field(ge=0)]
+OneRate = Annotated[float, Field(gt=0, lt=HIGHEST_RATE)]
+SWEPT = ("clients", "rate", "protocol", "idle")
+"""Keys of a group that a sweep may override, besides `variables.NAME`."""
+
+
+class GroupSpec(Model):
+    """Clients with a load of their own, which run beside the other groups of a trial."""
+
+    name: Name
+    scripts: Annotated[list[str], Field(min_length=1)] | None = None
+    """Built-in names or files, followed by `@weight`; None: the load of `[workload]`."""
+    workload: dict[str, Any] | None = None
+    """Another kind of load, with the keys of `[workload]`, such as `{ lua = "oltp_read_only.lua" }`."""
+    clients: Clients = 1
+    rate: OneRate | None = None
+    """Transactions per second of its clients together, in open loop; None: closed loop."""
+    protocol: Protocol | None = None
+    """None: that of the sweep."""
+    variables: dict[str, Setting] = Field(default_factory=dict)
+    """Variables of its scripts, which override those of the workload."""
+    begin: Annotated[Seconds, Field(ge=0)] = 0.0
+    """When its load begins, counted from the start of measuring; its clients connect before."""
+    end: Annotated[Seconds, Field(gt=0)] | None = None
+    """When its load ends, counted likewise; None: with the trial."""
+    on: Literal["primary", "standby"] = "primary"
+    """The server of the target to which its clients connect."""
+    idle: Positive | None = None
+    """Number of clients that only stay connected, in no transaction, in place of a load."""
+
+    @model_validator(mode="after")
+    def _one_load(self) -> GroupSpec:
+        given = [key for key in ("scripts", "workload", "idle") if getattr(self, key) is not None]
+        if len(given) > 1:
+            raise InvalidValueError(f"has both {given[0]} and {given[1]}", "a group has one load: split it")
+        if self.idle is not None and (self.clients != 1 or self.rate is not None or self.variables):
+            raise InvalidValueError("has idle clients, and keys of a load", "keep only idle, or remove it")
+        if self.end is not None and self.end <= self.begin:
+            raise InvalidValueError("ends before it begins", "let end be later than begin")
+        return self
+
+    @property
+    def connections(self) -> int:
+        return self.idle or self.clients
+
+
+class Until(Model):
+    """The end of a step's load, in place of a duration."""
+
+    transactions: Positive
+    """Transactions of each of its groups."""
+
+
+class GroupInStep(Model):
+    """A group in a step, with what differs there."""
+
+    name: Name
+    clients: Positive | None = None
+    rate: OneRate | None = None
+
+
+def _group_in_step(value: object) -> object:
+    return {"name": value} if isinstance(value, str) else value
+
+
+WAITS = ("vacuum", "replication", "archive")
+
+
+class StepSpec(Model):
+    """A part of a trial: a load, or work on the data; what it changes stays until the trial's end."""
+
+    name: Name
+    groups: list[Annotated[GroupInStep, BeforeValidator(_group_in_step, json_schema_input_type=str | GroupInStep)]] = (
+        Field(default_factory=list)
+    )
+    """The groups that run, by name, or as a table with another rate or number of clients."""
+    duration: Annotated[Seconds, Field(gt=0)] | None = None
+    until: Until | None = None
+    """Where the load ends if it has no duration."""
+    sql: str | None = None
+    """A file of SQL to run once, by psql's rules."""
+    do: Literal["vacuum", "checkpoint"] | None = None
+    wait: Literal["vacuum", "replication", "archive"] | None = None
+    """Wait until no vacuum runs, standbys have replayed everything, or the WAL is archived."""
+    result: bool = False
+    """Whether arms are compared by it. If no step says so, by the last load."""
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> StepSpec:
+        given = [key for key in ("groups", "sql", "do", "wait") if getattr(self, key)]
+        if len(given) != 1:
+            hint = 'give it one: groups = ["NAME"], sql = "FILE", do = "vacuum" or wait = "vacuum"'
+            raise InvalidValueError(f"has {' and '.join(given) or 'nothing to do'}", hint)
+        if bool(self.groups) != (self.duration is not None or self.until is not None):
+            does = "has no end" if self.groups else "is no load, and has one"
+            raise InvalidValueError(does, 'a load has duration = "1m" or until = { transactions = 1000 }')
+        if self.duration is not None and self.until is not None:
+            raise InvalidValueError("has both duration and until", "keep one")
+        if self.result and not self.groups:
+            raise InvalidValueError("is no load, and cannot be the result", "remove result")
+        return self
+
+
+# ---- the groups at a point ----
+
+
+def groups_at(groups: Sequence[GroupSpec], point: Point, step: StepSpec | None = None) -> list[GroupSpec]:
+    """Returns the groups that run in `step` with the swept values of `point`. Raises ValueError for an invalid one."""
+    changed = [override_group(group, point.groups) for group in groups]
+    if step is None:
+        return changed
+    by_name = {group.name: group for group in changed}
+    return [
+        by_name[each.name].model_copy(update=each.model_dump(exclude={"name"}, exclude_none=True))
+        for each in step.groups
+    ]
+
+
+def override_group(group: GroupSpec, swept: Mapping[str, str]) -> GroupSpec:
+    """Returns `group` with its values among `swept`, such as `reports.clients`. Raises ValueError."""
+    own = {key.partition(".")[2]: value for key, value in swept.items() if key.partition(".")[0] == group.name}
+    if not own:
+        return group
+    table: dict[str, Any] = group.model_dump(exclude_defaults=True, exclude={"begin", "end"})
+    for key, value in own.items():
+        name, _, variable = key.partition(".")
+        if variable:
+            table[name] = {**table.get(name, {}), variable: value}
+        else:
+            table[name] = float(value) if name == "rate" else value if name == "protocol" else int(value)
+    return GroupSpec.model_validate(table).model_copy(update={"begin": group.begin, "end": group.end})
+
+
+def scenario_space(groups: Sequence[GroupSpec], sweep: Sweep, scale: int, variables: Mapping[str, str]) -> Space:
+    """Returns the resolved sweep; with groups, each point has the clients of all of them."""
+    if not groups:
+        return expand(sweep, scale, variables)
+    found = expand(sweep.model_copy(update={"clients": [1]}), scale, variables)
+    space = replace(found, points=[], places=[], problems=list(found.problems))
+    for point, places in zip(found.points, found.places, strict=True):
+        try:
+            clients = sum(group.connections for group in groups_at(groups, point))
+        except ValueError as error:
+            place, why = next(_refused_values(groups, point, places), ((), str(error)))
+            space.add_problem(SweepProblem(place, why))
+            continue
+        if clients == 0:
+            space.add_problem(SweepProblem((), "leaves no group with clients at a point", "exclude that point"))
+            continue
+        space.points.append(point.model_copy(update={"clients": clients}))
+        space.places.append(places)
+    return space
+
+
+def _refused_values(
+    groups: Sequence[GroupSpec], point: Point, places: Mapping[str, Place]
+) -> Iterator[tuple[Place, str]]:
+    for key, value in point.groups.items():
+        owner = next((group for group in groups if group.name == key.partition(".")[0]), None)
+        try:
+            if owner is not None:
+                override_group(owner, {key: value})
+        except ValidationError as error:
+            yield places[f"group.{key}"], error.errors()[0]["msg"].lower()
+        except ValueError:
+            yield places[f"group.{key}"], f"{value!r} is no number"
+
+
+def group_workload(base: Workload, group: GroupSpec) -> Workload:
+    """Returns the load of `group` on the dataset of `base`. Raises ValidationError."""
+    table: dict[str, Any] = dict(group.workload or ({"scripts": group.scripts} if group.scripts else {}))
+    if not table:
+        return base
+    schema = workload_schema(table)
+    if schema is WORKLOAD_KINDS["pgbench"]:
+        shares = base.dataset in ("pgbench", SBTEST)
+        table = {"dataset": base.dataset if shares else "none", "variables": base.variables, **table}
+    for key in ("scale", "tables", "table_size"):
+        table.setdefault(key, getattr(base, key))
+    return schema.model_validate(table)
+
+
+def fill_workload(table: object, groups: object) -> object:
+    """Returns the section `[workload]` with the scripts of all groups, unless it has a load of its own."""
+    if not isinstance(groups, list) or not groups or not isinstance(table, dict | None):
+        return table
+    table = table or {}
+    if "scripts" in table or workload_kind(table) != "pgbench":
+        return table
+    loads = [each for each in groups if isinstance(each, dict)]
+    scripts = [script for each in loads for script in _listed(each.get("scripts"))]
+    if scripts:
+        return {**table, "scripts": list(dict.fromkeys(scripts))}
+    other = next((each["workload"] for each in loads if isinstance(each.get("workload"), dict)), None)
+    return table if other is None else {**table, **other}
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

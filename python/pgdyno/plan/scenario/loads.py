@@ -1,0 +1,63 @@
+"""The loads of a trial: of each group in each step, with the plan of each."""
+
+from __future__ import annotations
+
+from pgdyno.plan.model import Plan
+from pgdyno.plan.scenario.groups import GroupSpec, group_workload, groups_at
+from pgdyno.records import Point
+
+
+def loads_of(plan: Plan, point: Point) -> list[Point]:
+    """Returns a point for the load of each group in each step of a trial at `point`, which is itself that of a plan
+    without groups.
+    """
+    if not plan.group:
+        return [point]
+    steps = [step for step in plan.step if step.groups] if plan.step else [None]
+    return [
+        point.model_copy(
+            update={
+                "group": group.name,
+                "step": None if step is None else step.name,
+                "clients": group.clients,
+                "rate": group.rate,
+                "protocol": group.protocol or point.protocol,
+                "variables": group.variables | point.variables,
+            }
+        )
+        for step in steps
+        for group in groups_at(plan.group, point, step)
+        if group.clients and group.idle is None
+    ]
+
+
+def idle_groups(plan: Plan, load: Point) -> list[GroupSpec]:
+    """Returns the groups that only stay connected beside `load`, one of a trial."""
+    step = next((each for each in plan.step if each.name == load.step), None)
+    return [group for group in groups_at(plan.group, load, step) if group.idle is not None]
+
+
+def plan_of_load(plan: Plan, load: Point) -> Plan:
+    """Returns the plan of one load of a trial: `plan` with its workload and length; `plan` itself without groups."""
+    if load.group is None:
+        return plan
+    step = next((each for each in plan.step if each.name == load.step), None)
+    group = next(each for each in groups_at(plan.group, load, step) if each.name == load.group)
+    warmup, duration, transactions = plan.trial.warmup, plan.trial.duration, plan.trial.transactions
+    if step is not None:
+        warmup, duration, transactions = 0.0, step.duration, None
+        if step.until is not None:
+            transactions = step.until.transactions // group.connections
+    if duration is not None and (group.begin or group.end is not None):
+        duration = min(group.end or duration, duration) - group.begin
+        # it would measure the others' warm-up as its own
+        warmup = 0.0 if group.begin else warmup
+    trial = plan.trial.model_copy(update={"warmup": warmup, "duration": duration, "transactions": transactions})
+    return plan.model_copy(update={"workload": group_workload(plan.workload, group), "trial": trial})
+
+
+def delay_s(plan: Plan, load: Point) -> float:
+    """Returns how long after the start of the trial's engines that of `load` begins."""
+    group = next(each for each in plan.group if each.name == load.group)
+    warmup = 0.0 if load.step is not None else plan.trial.warmup
+    return warmup + group.begin if group.begin else 0.0

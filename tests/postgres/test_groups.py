@@ -1,0 +1,143 @@
+"""Groups of clients and steps on a real server: beside each other, one after the other, and cut off."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import ExitCode
+from pgdyno.records import FailureId, Outcome
+from pgdyno.store import RunFolder, load_run
+from pgdyno.targets import Home
+from tests.postgres.runs import Hold, engines, pgdyno, postmasters, running, the_run
+from tests.waiting import PATIENCE_S, wait_until
+
+PLAN = """\
+name = "mixed"
+[target.a]
+kind = "embedded"
+version = "18"
+settings = { fsync = "off", shared_buffers = "16MB" }
+[workload]
+scale = 1
+[[group]]
+name = "orders"
+scripts = ["simple-update"]
+clients = 2
+rate = 100
+[[group]]
+name = "reports"
+scripts = ["select-only"]
+begin = "1s"
+protocol = "prepared"
+[[group]]
+name = "sleepers"
+idle = 20
+"""
+TRIAL = """
+[trial]
+duration = "2s"
+"""
+STEPS = """
+[[step]]
+name = "fill"
+groups = ["orders"]
+until = { transactions = 40 }
+[[step]]
+name = "write"
+do = "checkpoint"
+[[step]]
+name = "settle"
+do = "vacuum"
+[[step]]
+name = "both"
+groups = [{ name = "orders", rate = 50 }, "reports", "sleepers"]
+duration = "2s"
+[[step]]
+name = "calm"
+wait = "vacuum"
+"""
+
+
+def run(home: Home, folder: Path, text: str) -> tuple[RunFolder, str]:
+    plan = folder / "mixed.toml"
+    plan.write_text(PLAN + text)
+    done = pgdyno(home, folder, "run", str(plan))
+    assert done.returncode in (ExitCode.OK, ExitCode.TRIALS_FAILED), done.stderr
+    return the_run(folder), done.stdout + done.stderr
+
+
+def test_groups_run_beside_each_other(warm_home: Home, tmp_path: Path) -> None:
+    folder, said = run(warm_home, tmp_path, TRIAL)
+    orders, reports = folder.trials()
+    assert (orders.outcome, orders.beside, reports.beside) == (Outcome.FINISHED, [2], [1])
+    assert (orders.duration_s, reports.duration_s) == (2, 1)
+    assert (reports.point.protocol, reports.point.group) == ("prepared", "reports")
+    assert "beside reports" in said
+    stored = load_run(folder.path)
+    began = []
+    for trial in folder.trials():
+        details = {row.kind: json.loads(row.detail) for row in stored.events(trial.number)}
+        began.append(details["start"]["epoch_us"] + details["connected"]["origin_us"])
+    assert began[1] - began[0] == pytest.approx(1e6, abs=1e3)
+    # the probe samples their common server once; it sees the clients that only stay connected
+    assert orders.probe is not None
+    assert reports.probe is None
+    sessions = "SELECT max(value) FROM series WHERE source = 'database' AND metric = 'backends'"
+    assert stored.query(sessions).rows[0][0] >= 2 + 1 + 20
+    # an idle session executes nothing
+    assert orders.summary is not None
+    assert orders.summary.succeeded == pytest.approx(200, rel=0.5)
+
+
+def test_steps_keep_their_state(warm_home: Home, tmp_path: Path) -> None:
+    folder, _ = run(warm_home, tmp_path, STEPS)
+    fill, orders, reports = folder.trials()
+    assert [each.point.step for each in (fill, orders, reports)] == ["fill", "both", "both"]
+    assert fill.summary is not None
+    assert fill.summary.succeeded == 40
+    assert [(each.name, each.does) for each in orders.steps] == [
+        ("write", "checkpoint"), ("settle", "vacuum"),
+    ]  # fmt: skip
+    assert [(each.name, each.does) for each in reports.steps] == [("calm", "wait")]
+    assert fill.consistency is None
+    # counted after all steps: the dataset was restored only before the first
+    assert reports.consistency is not None
+    assert orders.summary is not None
+    assert reports.consistency.counts["pgbench_history"] == 40 + (orders.summary.succeeded or 0)
+
+
+def test_a_failing_group_fails_the_others(warm_home: Home, tmp_path: Path) -> None:
+    (tmp_path / "wrong.sql").write_text("SELECT 1 FROM no_such_table;\n")
+    folder, _ = run(warm_home, tmp_path, TRIAL.replace("[trial]", WRONG + "[trial]"))
+    orders, reports, wrong = folder.trials()
+    assert {each.outcome for each in (orders, reports, wrong)} == {Outcome.FAILED}
+    assert wrong.failure is not None
+    assert "no_such_table" in wrong.failure.message
+    assert orders.failure is not None
+    assert orders.failure.id == FailureId.PARTNER_FAILED
+    assert orders.failure.message.startswith("trial 3 of the same place failed: ")
+
+
+WRONG = '[[group]]\nname = "wrong"\nscripts = ["wrong.sql"]\n'
+
+
+@pytest.mark.long
+def test_a_run_that_was_cut_off_repeats_the_whole_place(warm_home: Home, tmp_path: Path, scratch: Path) -> None:
+    hold = Hold(scratch)
+    (tmp_path / "held.sql").write_text(hold.script)
+    text = PLAN.replace('"select-only"', '"held.sql"') + STEPS
+    plan = tmp_path / "mixed.toml"
+    plan.write_text(text)
+    with running(warm_home, tmp_path, plan) as process:
+        wait_until(lambda: len(engines(warm_home)) == 3)
+        process.send_signal(signal.SIGINT)
+        process.wait(PATIENCE_S)
+        assert process.returncode == ExitCode.INTERRUPTED
+    folder = the_run(tmp_path)
+    assert (folder.trials(), engines(warm_home), postmasters(warm_home)) == ([], set(), [])
+    hold.release()
+    done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
+    assert done.returncode == ExitCode.OK, done.stderr
+    assert [each.outcome for each in folder.trials()] == [Outcome.FINISHED] * 3

@@ -1,0 +1,134 @@
+"""Groups of clients and steps in a plan: the trials they make, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import PlanError
+from pgdyno.plan import LoadedPlan, Plan, load_plan, planned_trials
+from pgdyno.plan.scenario.loads import delay_s, idle_groups, plan_of_load
+
+TARGET = """
+name = "mixed"
+[target.a]
+kind = "embedded"
+version = "18"
+"""
+GROUPS = """
+[[group]]
+name = "orders"
+scripts = ["simple-update"]
+clients = 4
+rate = 200
+protocol = "prepared"
+[[group]]
+name = "reports"
+scripts = ["select-only"]
+begin = "2s"
+[[group]]
+name = "sleepers"
+idle = 50
+"""
+TRIAL = """
+[trial]
+duration = "10s"
+warmup = "1s"
+seed = 1
+"""
+STEPS = """
+[[step]]
+name = "fill"
+groups = ["orders"]
+until = { transactions = 400 }
+[[step]]
+name = "vacuum"
+do = "vacuum"
+[[step]]
+name = "both"
+groups = [{ name = "orders", rate = 50 }, "reports"]
+duration = "3s"
+result = true
+[trial]
+seed = 1
+"""
+
+
+def loaded(folder: Path, text: str) -> LoadedPlan:
+    path = folder / "mixed.toml"
+    path.write_text(TARGET + text)
+    return load_plan(path)
+
+
+def refusals(folder: Path, text: str) -> str:
+    with pytest.raises(PlanError) as caught:
+        loaded(folder, text)
+    return "\n".join(f"{each.path}: {each.message}\n    {each.hint}" for each in caught.value.problems)
+
+
+def test_each_group_with_a_load_has_a_trial_beside_the_others(tmp_path: Path) -> None:
+    plan = loaded(tmp_path, f"{GROUPS}{TRIAL}[sweep.group]\nreports.clients = [0, 2]\nsleepers.idle = 7\n").plan
+    trials = planned_trials(plan)
+    assert [(each.place, each.point.group, each.point.clients) for each in trials if each.point.clients != 2] == [
+        (1, "orders", 4), (2, "orders", 4),
+    ]  # fmt: skip
+    assert [each.point.rate for each in trials if each.point.group == "reports"] == [None]
+    assert {each.point.groups["sleepers.idle"] for each in trials} == {"7"}
+    assert [each.idle for each in idle_groups(plan, trials[0].point)] == [7]
+    # those of the whole place, which the server must take
+    assert sorted(point.planned_clients for point in plan.points()) == [11, 13]
+    assert plan.order() == "interleaved"
+
+
+def test_a_group_has_its_own_load_and_time(tmp_path: Path) -> None:
+    plan = loaded(tmp_path, GROUPS + TRIAL).plan
+    orders, reports = (each.point for each in planned_trials(plan))
+    assert (plan_of_load(plan, orders).workload.scripts, delay_s(plan, orders)) == (["simple-update"], 0)
+    later = plan_of_load(plan, reports)
+    # it begins 2 s after the warm-up of the others, and measures at once
+    assert (later.workload.scripts, later.trial.warmup, later.trial.duration, delay_s(plan, reports)) == (
+        ["select-only"], 0, 8, 3,
+    )  # fmt: skip
+
+
+def test_steps_have_their_loads_in_order(tmp_path: Path) -> None:
+    plan = loaded(tmp_path, GROUPS.replace('begin = "2s"', "") + STEPS).plan
+    trials = planned_trials(plan)
+    assert [(each.point.step, each.point.group, each.point.rate) for each in trials] == [
+        ("fill", "orders", 200), ("both", "orders", 50), ("both", "reports", None),
+    ]  # fmt: skip
+    assert {each.place for each in trials} == {1}
+    assert plan_of_load(plan, trials[0].point).trial.transactions == 100
+
+
+@pytest.mark.parametrize("text", [GROUPS + TRIAL, GROUPS.replace('begin = "2s"', "") + STEPS])
+def test_a_resolved_plan_has_the_same_trials(tmp_path: Path, text: str) -> None:
+    plan = loaded(tmp_path, f"{text}[sweep.group]\nreports.clients = [1, 2]\n").plan
+    assert planned_trials(Plan.from_resolved(plan.as_resolved())) == planned_trials(plan)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"{GROUPS}{TRIAL}[sweep]\nclients = 4\n", "sweep.clients: belongs to a group of clients"),
+        (f"{GROUPS}{TRIAL}[sweep.group]\nreport.clients = 4\n", "there is no group report"),
+        (f"{GROUPS}{TRIAL}[sweep.group]\nreports.on = 4\n", "on cannot be swept"),
+        (f"{GROUPS}{TRIAL}[sweep.group]\nreports.clients = -1\n", "should be greater than or equal to 0"),
+        (f"{GROUPS}{TRIAL}[sweep.group]\nreports.clients = \"many\"\n", "'many' is no number"),
+        (GROUPS.replace("reports", "orders") + TRIAL, "orders is the name of two groups"),
+        (GROUPS.replace("idle = 50", "idle = 50\nclients = 3") + TRIAL, "has idle clients, and keys of a load"),
+        (GROUPS.replace("idle = 50", 'idle = 5\nscripts = ["a.sql"]') + TRIAL, "has both scripts and idle"),
+        (GROUPS.replace('begin = "2s"', 'begin = "2s"\nend = "1s"') + TRIAL, "ends before it begins"),
+        (GROUPS.replace('"select-only"', '"none.sql"') + TRIAL, "none.sql is neither a built-in script nor a file"),
+        (GROUPS.replace('begin = "2s"', 'on = "standby"') + TRIAL, "target a has no standby of its own"),
+        (GROUPS.replace('begin = "2s"', 'on = "b"') + TRIAL, 'must be "primary" or "standby", not "b"'),
+        (f"{GROUPS}{TRIAL}order = \"duet\"\n", "trial.order: cannot be combined with groups or steps"),
+        (GROUPS + STEPS.replace('"reports"', '"report"'), "there is no group report\n    did you mean reports?"),
+        (GROUPS + STEPS.replace('"reports"', '"orders"'), "uses the group orders twice"),
+        (GROUPS + STEPS.replace("= 400", "= 401"), "401 transactions do not divide by the 4 clients of orders"),
+        (GROUPS + STEPS.replace('duration = "3s"', ""), "has no end"),
+        (GROUPS + STEPS.replace('do = "vacuum"', ""), "has nothing to do"),
+        (GROUPS + STEPS + 'duration = "5s"\n', "trial.duration: cannot be combined with steps"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    assert said in refusals(tmp_path, text)
