@@ -328,9 +328,9 @@ class Plan(Model):
             usual["trial"] = {"repeats": CAPACITY_REPEATS}
         if find == "settings":
             usual["trial"] = {"repeats": CONFIRMING_PAIRS}
-            if isinstance(table.get("target"), dict):
-                fresh = {name: _with_fresh_instance(each) for name, each in table["target"].items()}
-                table = table | {"target": fresh}
+            targets = table.get("target")
+            if isinstance(targets, dict):
+                table = table | {"target": {name: _with_fresh_instance(each) for name, each in targets.items()}}
         given: dict[str, Any] = {"reset": {}, **table}
         return table | {key: usual[key] | given[key] for key in usual if isinstance(given.get(key), dict)}
 

@@ -145,7 +145,9 @@ def _known_us(subject: Subject, sample: Sample) -> float | None:
     if sample.trial.replication or sample.trial.replica_load or sample.hosts:
         return None
     if sample.trial.duet is None:
-        return _own_us(subject, sample)
+        own = _own_us(subject, sample)
+        # the other groups of clients have generators of their own
+        return None if own is None else own + sum(_engine_us(subject, number) for number in sample.trial.beside)
     partner = next((each for each in subject.samples if each.number == sample.trial.duet.partner), None)
     both = [_own_us(subject, each) for each in (sample, partner) if each is not None]
     known = [each for each in both if each is not None]
@@ -155,11 +157,16 @@ def _known_us(subject: Subject, sample: Sample) -> float | None:
 def _own_us(subject: Subject, sample: Sample) -> float | None:
     amounts = subject.amounts.get(sample.number, {})
     server, probe = amounts.get(("processes", "cpu")), amounts.get(("probe", "cpu"))
-    seconds = subject.seconds(sample.number)
-    used_us = float(seconds.worker_cpu_us[seconds.is_measured].sum())
-    if server is None or probe is None or not seconds.is_measured.any() or math.isnan(used_us):
-        return None
-    return server + probe + used_us
+    used_us = _engine_us(subject, sample.number)
+    is_measured = subject.seconds(sample.number).is_measured.any()
+    return (
+        None if server is None or probe is None or not is_measured or math.isnan(used_us) else server + probe + used_us
+    )
+
+
+def _engine_us(subject: Subject, trial: int) -> float:
+    seconds = subject.seconds(trial)
+    return float(seconds.worker_cpu_us[seconds.is_measured].sum())
 
 
 RULE = Rule(
