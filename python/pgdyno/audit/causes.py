@@ -76,7 +76,7 @@ def with_causes(of: Comparison, base: Subject, other: Subject) -> Comparison:
 
     Raises StoreError.
     """
-    point = _decided(of)
+    point = None if of.is_of_groups else _decided(of)
     if point is None:
         return of
     sides = [(of.base, base, point.trials[0]), (of.other, other, point.trials[1])]

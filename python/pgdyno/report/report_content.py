@@ -58,6 +58,11 @@ class Digest:
         return self.run.manifest
 
     @property
+    def has_groups(self) -> bool:
+        """Return whether groups of clients ran beside each other: then there is no curve, and no peak."""
+        return any(point.series.group is not None for point in self.points)
+
+    @property
     def best(self) -> ScalingCurve | None:
         """Return the curve with the highest peak; None if nothing finished."""
         return max(self.curves, key=lambda curve: curve.peak.tps.mean, default=None)

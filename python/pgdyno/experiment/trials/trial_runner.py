@@ -277,8 +277,8 @@ class TrialRunner:
         for trial, writer in zip(trials, writers, strict=True):
             if trial.number in measured:
                 is_last = trial.number == max(measured)
-                if trial is not trials[0]:
-                    self._progress.trial_started(trial, partners=trials[:1], is_over=True)
+                beside = [each for each in trials if each.number in measured[trial.number].beside]
+                self._progress.trial_started(trial, partners=beside, is_over=True)
                 found[trial.number] = self._finish(trial, ready, measured[trial.number], writer, verifies=is_last)
         first_failure = next((each for each in found.values() if each.outcome is not Outcome.FINISHED), failed)
         if failed is not None:

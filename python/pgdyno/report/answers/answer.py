@@ -28,6 +28,7 @@ from pgdyno.report.answers.comparison import (
 from pgdyno.report.answers.comparison_export import comparison_json
 from pgdyno.report.answers.endurance import endurance_json
 from pgdyno.report.answers.event_figures import event_table, events_json, named_events
+from pgdyno.report.answers.groups import groups_text, not_served
 from pgdyno.report.answers.noise import noise_grade, noise_json
 from pgdyno.report.answers.peaks import edges, peaks, peaks_text, spread
 from pgdyno.report.answers.phases import phase_table, phases_of, phases_text
@@ -65,6 +66,7 @@ class Kind(StrEnum):
     PHASES = "phases"
     RATES = "rates"
     QUERIES = "queries"
+    GROUPS = "groups"
     PEAK = "peak"
 
 
@@ -94,7 +96,7 @@ def shows_peak(of: Digest, said: Answer) -> bool:
     if of.manifest.finds_settings:
         return False
     is_settled = said.chief is None or _verdict(said.chief) is not Verdict.INCONCLUSIVE
-    return is_settled and phase_table(of) is None and not has_rates(of)
+    return is_settled and phase_table(of) is None and not has_rates(of) and not of.has_groups
 
 
 def answer(of: Digest, extras: Extras) -> Answer:
@@ -145,6 +147,9 @@ def _of_one_arm(of: Digest, extras: Extras, table: Table | None) -> Answer:
     phases = phases_text(of)
     if phases is not None:
         return Answer(phases, Kind.PHASES, (), table)
+    if of.has_groups:
+        first, *details = [*not_served(of), groups_text(of)]
+        return Answer(first, Kind.GROUPS, tuple(details))
     rates = rates_text(of)
     if rates is not None:
         return Answer(rates, Kind.RATES, tuple(unserved(of)), table)

@@ -79,7 +79,7 @@ def curves_figure(
     searched = confirmed_search(of.manifest)
     if searched is not None:
         return _confirmed_figure(*searched)
-    if has_rates(of):
+    if has_rates(of) or of.has_groups:
         return None
     if any(len(curve.points) > 1 for curve in of.curves):
         title, fitted = sentences.scaling_title(of, extras), fitted_lines(of, fits)
@@ -139,7 +139,7 @@ def sides_of(of: Digest) -> tuple[float, float]:
 
 def latency_there(of: Digest) -> bool:
     """Return whether there is a chart of latency by clients."""
-    return len({point.clients for point in of.points if latency_drawn(point)}) > 1
+    return not of.has_groups and len({point.clients for point in of.points if latency_drawn(point)}) > 1
 
 
 def spectrum_figure(of: Digest) -> Figure | None:

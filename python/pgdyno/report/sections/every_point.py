@@ -7,6 +7,7 @@ from functools import partial
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.report import numbers
 from pgdyno.report.analysis import usl_words
+from pgdyno.report.answers.groups import steps_tables
 from pgdyno.report.answers.limits import limits_table
 from pgdyno.report.answers.workload_figures import trial_tables
 from pgdyno.report.charts.interval_bars import bar, sparkline
@@ -33,7 +34,7 @@ def _blocks(draft: Draft) -> list[Block]:
     blocks: list[Block] = [*draft.elsewhere(curves)]
     if draft.brief:
         limits = limits_table(of, draft.extras.limits)
-        blocks += [points_table(of), *(table for each, table in trial_tables(of) if not each.layout)]
+        blocks += [points_table(of), *steps_tables(of), *(table for each, table in trial_tables(of) if not each.layout)]
         return blocks + ([] if limits is None else first_rows(limits))
     blocks += draft.elsewhere(draft.latency)
     if draft.latency is not None or (curves is not None and curves.name != CONFIRMED):
@@ -43,9 +44,9 @@ def _blocks(draft: Draft) -> list[Block]:
                 "The knee is the fewest clients whose throughput is shown to be at least 95 % of the peak's."
             )
         blocks.append(Paragraph(text))
-    if len(of.curves) > 1 and draft.said.table is None:
+    if len(of.curves) > 1 and draft.said.table is None and not of.has_groups:
         blocks.append(peaks_table(of, draft.extras))
-    blocks.append(points_table(of))
+    blocks += [points_table(of), *steps_tables(of)]
     errors = error_table(of)
     blocks += [errors] if errors is not None else []
     blocks += [block for each, table in trial_tables(of) for block in (Heading(each.heading()), table)]
