@@ -156,6 +156,9 @@ def test_show_as_json() -> None:
         "rate": None,
         "settings": {},
         "variables": {},
+        "group": None,
+        "step": None,
+        "groups": {},
     }
     assert data["plan"]["trial"]["on_failure"] == "continue"
 

@@ -44,7 +44,7 @@ CSV_HEADER = (
     "in_flight", "retried", "retries", "clients_aborted", "trial", "started_at", "ended_at", "run", "server_version",
     "failure", "rate", "settings", "variables", "instance", "duet_partner", "duet_tps_ratio",
     "largest_share_difference", "disagreements", "not_started", "late_p99_ms", "power", "throughput", "composite",
-    "tps_counts", "scripts",
+    "tps_counts", "scripts", "step", "group", "groups",
 )  # fmt: skip
 """A test compares this list with `docs/reference/csv.md`."""
 
@@ -92,6 +92,9 @@ def _trial_row(trial: TrialRecord) -> dict[str, Any]:
         "settings": _assignments(point.settings),
         "variables": _assignments(point.variables),
         "instance": trial.instance,
+        "step": point.step,
+        "group": point.group,
+        "groups": _assignments(point.groups),
     }
     if trial.duet is not None:
         row |= {"duet_partner": trial.duet.partner, "duet_tps_ratio": trial.duet.tps_ratio}

@@ -428,6 +428,9 @@ _TRIALS = {
     "rate": "DOUBLE",
     "settings": "MAP(VARCHAR, VARCHAR)",
     "variables": "MAP(VARCHAR, VARCHAR)",
+    "step": "VARCHAR",
+    "client_group": "VARCHAR",
+    "groups": "MAP(VARCHAR, VARCHAR)",
 }
 
 
@@ -463,6 +466,9 @@ def _trial_row(run: str, record: TrialRecord) -> dict[str, Any]:
         "rate": record.point.rate,
         "settings": _map(record.point.settings),
         "variables": _map(record.point.variables),
+        "step": record.point.step,
+        "client_group": record.point.group,
+        "groups": _map(record.point.groups),
     }
 
 

@@ -27,12 +27,10 @@ from pgdyno.report.answers.comparison import (
 )
 from pgdyno.report.answers.comparison_export import comparison_json
 from pgdyno.report.answers.endurance import endurance_json
-from pgdyno.report.answers.event_figures import event_table, events_json, named_events
-from pgdyno.report.answers.groups import groups_text, not_served
-from pgdyno.report.answers.noise import noise_grade, noise_json
-from pgdyno.report.answers.peaks import edges, peaks, peaks_text, spread
-from pgdyno.report.answers.phases import phase_table, phases_of, phases_text
-from pgdyno.report.answers.rates import (
+from pgdyno.report.answers.loads.event_figures import event_table, events_json, named_events
+from pgdyno.report.answers.loads.groups import groups_text, not_served
+from pgdyno.report.answers.loads.phases import phase_table, phases_of, phases_text
+from pgdyno.report.answers.loads.rates import (
     has_kept_up,
     has_rates,
     kept_up,
@@ -42,6 +40,8 @@ from pgdyno.report.answers.rates import (
     served_share,
     unserved,
 )
+from pgdyno.report.answers.noise import noise_grade, noise_json
+from pgdyno.report.answers.peaks import edges, peaks, peaks_text, spread
 from pgdyno.report.answers.searches import cheapest_table, cheapest_text, settings_table, settings_text
 from pgdyno.report.answers.workload_figures import all_figures
 from pgdyno.report.costs import curve_price

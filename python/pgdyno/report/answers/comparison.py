@@ -103,9 +103,11 @@ def _beside(key: str, value: str) -> str:
     if name in ("clients", "idle") and value == "0":
         return gettext("no clients of {group}", group=group)
     if name == "clients":
-        return gettext("{count} clients of {group}", count=printable(value), group=group)
+        return ngettext("{count:,} client of {group}", "{count:,} clients of {group}", int(value), group=group)
     if name == "idle":
-        return gettext("{count} idle clients of {group}", count=printable(value), group=group)
+        return ngettext(
+            "{count:,} idle client of {group}", "{count:,} idle clients of {group}", int(value), group=group
+        )
     return gettext("{group} with {key} {value}", group=group, key=name, value=printable(value))
 
 

@@ -15,7 +15,7 @@ from pgdyno.analyse.summary import PointSummary
 from pgdyno.records import ConfirmedDifference, Outcome, SearchRecord, TrialRecord
 from pgdyno.records.base import FEWEST_PAIRS
 from pgdyno.report import sentences
-from pgdyno.report.answers.rates import has_rates
+from pgdyno.report.answers.loads.rates import has_rates
 from pgdyno.report.answers.searches import confirmed_search, confirmed_title, goal_words
 from pgdyno.report.charts.interval_bars import confirmed_chart
 from pgdyno.report.charts.labels import MOST_ENDS, marker, room_for

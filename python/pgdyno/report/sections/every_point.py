@@ -7,8 +7,8 @@ from functools import partial
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.report import numbers
 from pgdyno.report.analysis import usl_words
-from pgdyno.report.answers.groups import steps_tables
 from pgdyno.report.answers.limits import limits_table
+from pgdyno.report.answers.loads.groups import steps_tables
 from pgdyno.report.answers.workload_figures import trial_tables
 from pgdyno.report.charts.interval_bars import bar, sparkline
 from pgdyno.report.charts.page_figures import CONFIRMED

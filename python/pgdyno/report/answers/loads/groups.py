@@ -9,7 +9,7 @@ from pgdyno.analyse.pairs import judged_trials
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.records import StepRecord
 from pgdyno.report import numbers
-from pgdyno.report.answers.rates import has_kept_up, served_share
+from pgdyno.report.answers.loads.rates import has_kept_up, served_share
 from pgdyno.report.report_content import Digest
 from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext, gettext_each

@@ -1,0 +1,1 @@
+"""What the parts of a load did: phases, fixed rates, events, groups of clients and steps."""
