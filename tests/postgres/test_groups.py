@@ -48,6 +48,9 @@ until = { transactions = 40 }
 name = "write"
 do = "checkpoint"
 [[step]]
+name = "index"
+sql = "index.sql"
+[[step]]
 name = "settle"
 do = "vacuum"
 [[step]]
@@ -92,15 +95,17 @@ def test_groups_run_beside_each_other(warm_home: Home, tmp_path: Path) -> None:
 
 
 def test_steps_keep_their_state(warm_home: Home, tmp_path: Path) -> None:
-    folder, _ = run(warm_home, tmp_path, STEPS)
+    (tmp_path / "index.sql").write_text("CREATE INDEX :name ON pgbench_history (aid);\n")
+    folder, _ = run(warm_home, tmp_path, STEPS + '[workload.variables]\nname = "of_history"\n')
     fill, orders, reports = folder.trials()
     assert [each.point.step for each in (fill, orders, reports)] == ["fill", "both", "both"]
     assert fill.summary is not None
     assert fill.summary.succeeded == 40
     assert [(each.name, each.does) for each in orders.steps] == [
-        ("write", "checkpoint"), ("settle", "vacuum"),
+        ("write", "checkpoint"), ("index", "sql"), ("settle", "vacuum"),
     ]  # fmt: skip
     assert [(each.name, each.does) for each in reports.steps] == [("calm", "wait")]
+    assert (orders.steps[1].wal_bytes or 0) > 0
     assert fill.consistency is None
     # counted after all steps: the dataset was restored only before the first
     assert reports.consistency is not None
@@ -120,6 +125,16 @@ def test_a_failing_group_fails_the_others(warm_home: Home, tmp_path: Path) -> No
     assert orders.failure.message.startswith("trial 3 of the same place failed: ")
 
 
+def test_sql_that_fails_in_a_step_keeps_the_loads_before(warm_home: Home, tmp_path: Path) -> None:
+    (tmp_path / "index.sql").write_text("SELECT 1;\nCREATE INDEX x ON no_such_table (a);\n")
+    folder, said = run(warm_home, tmp_path, STEPS)
+    fill, orders, reports = folder.trials()
+    assert (fill.outcome, orders.outcome, reports.outcome) == (Outcome.FINISHED, Outcome.FAILED, Outcome.FAILED)
+    assert orders.failure is not None
+    assert orders.failure.message == 'step index failed: index.sql:2: relation "no_such_table" does not exist'
+    assert "index.sql:2" in said
+
+
 WRONG = '[[group]]\nname = "wrong"\nscripts = ["wrong.sql"]\n'
 
 
@@ -129,6 +144,7 @@ def test_a_run_that_was_cut_off_repeats_the_whole_place(warm_home: Home, tmp_pat
     (tmp_path / "held.sql").write_text(hold.script)
     text = PLAN.replace('"select-only"', '"held.sql"') + STEPS
     plan = tmp_path / "mixed.toml"
+    (tmp_path / "index.sql").write_text("SELECT 1;\n")
     plan.write_text(text)
     with running(warm_home, tmp_path, plan) as process:
         wait_until(lambda: len(engines(warm_home)) == 3)

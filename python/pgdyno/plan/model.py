@@ -27,7 +27,7 @@ from pgdyno.plan.optional_sections import (
     percent,
     snapshot_method,
 )
-from pgdyno.plan.scenario.groups import GroupSpec, StepSpec, fill_workload, scenario_space
+from pgdyno.plan.scenario.groups import GroupSpec, StepSpec, fill_groups, scenario_space
 from pgdyno.plan.sweeps.order import Order, resolved_order
 from pgdyno.plan.sweeps.points import Space
 from pgdyno.plan.sweeps.settings_space import read_over, read_when
@@ -317,8 +317,9 @@ class Plan(Model):
         """Fills in what a search, or a load that changes the data, wants unless the plan has something else."""
         if not isinstance(table, dict):
             return table
+        table = fill_groups(table)
         if table.get("group"):
-            table = {"sweep": {}} | table | {"workload": fill_workload(table.get("workload"), table["group"])}
+            table = {"sweep": {}} | table
         if table.get("step"):
             table = {"trial": {}} | table
         search = table.get("search")

@@ -62,8 +62,10 @@ def script_files(plan: Plan) -> list[str]:
     """Returns the files that `plan` names, each once; not those that are installed with sysbench."""
     lua = [name for name in [plan.workload.lua_script] if name is not None and name.endswith(".lua")]
     on_replicas = plan.replica_load.scripts if plan.replica_load is not None else []
+    lua += [each.workload["lua"] for each in plan.group if each.workload and ".lua" in each.workload.get("lua", "")]
     choices = map(parse_script, [*plan.workload.written_scripts, *on_replicas])
-    return list(dict.fromkeys([*lua, *(choice.name for choice in choices if not choice.builtin)]))
+    steps = [step.sql for step in plan.step if step.sql is not None]
+    return list(dict.fromkeys([*lua, *(choice.name for choice in choices if not choice.builtin), *steps]))
 
 
 def data_files(plan: Plan, folder: Path) -> dict[str, str]:

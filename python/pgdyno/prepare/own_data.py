@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -40,6 +40,7 @@ from pgdyno.records import Consistency
 from pgdyno.targets import Progress, Server
 from pgdyno.targets.dsn.reach import sign
 
+Connection = psycopg.Connection[tuple[Any, ...]]
 RULE = "pgdyno knows no rules for data of the plan's SQL files"
 LOOK_S = 0.5
 """How often the progress is shown, and the disk and the budget are checked."""
@@ -180,7 +181,7 @@ class _Load:
         self._files = files
         self._server = server
         self._progress = progress
-        self._open: set[psycopg.Connection[tuple[Any, ...]]] = set()
+        self._open: set[Connection] = set()
         self._is_stopped = threading.Event()
         self._readers = [Reader(files.folder, dict(files.variables))]
 
@@ -225,7 +226,7 @@ class _Load:
                 connection.cancel_safe(timeout=CANCEL_S)
 
     @contextmanager
-    def _session(self) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+    def _session(self) -> Iterator[Connection]:
         with self._server.connect() as connection:
             connection.prepare_threshold = None
             self._open.add(connection)
@@ -238,33 +239,44 @@ class _Load:
         with self._session() as session:
             self._run_file(session, reader, name)
 
-    def _run_file(self, session: psycopg.Connection[tuple[Any, ...]], reader: Reader, name: str) -> None:
-        try:
-            for statement in reader.read(name):
-                if self._is_stopped.is_set():
-                    return
-                try:
-                    self._execute(session, statement)
-                except psycopg.Error as error:
-                    raise TargetError(f"cannot load {self._words}: {_words_of(error, statement)}") from error
-        except SqlFileError as error:
-            raise TargetError(f"cannot load {self._words}: {error}", hint=error.hint) from error
+    def _run_file(self, session: Connection, reader: Reader, name: str) -> None:
+        run_sql_file(session, reader, name, f"cannot load {self._words}", self._is_stopped.is_set)
 
-    def _execute(self, session: psycopg.Connection[tuple[Any, ...]], statement: Statement) -> None:
-        text = statement.text.encode()
-        if statement.kind == "copy":
-            with session.cursor() as cursor, cursor.copy(text) as copy:
-                for rows in statement.data:
-                    copy.write(rows)
-                    if self._is_stopped.is_set():
-                        return
-        elif statement.kind == "gexec":
-            for row in session.execute(text).fetchall():
-                for made in row:
-                    if made is not None:
-                        session.execute(str(made).encode())
-        else:
-            session.execute(text)
+
+def run_sql_file(
+    session: Connection, reader: Reader, name: str, fails: str, must_stop: Callable[[], bool] = lambda: False
+) -> None:
+    """Runs the SQL file `name`, statement by statement, until `must_stop`.
+
+    Raises TargetError, which begins with `fails` and has file, line and the server's message.
+    """
+    try:
+        for statement in reader.read(name):
+            if must_stop():
+                return
+            try:
+                _execute(session, statement, must_stop)
+            except psycopg.Error as error:
+                raise TargetError(f"{fails}: {_words_of(error, statement)}") from error
+    except SqlFileError as error:
+        raise TargetError(f"{fails}: {error}", hint=error.hint) from error
+
+
+def _execute(session: Connection, statement: Statement, must_stop: Callable[[], bool]) -> None:
+    text = statement.text.encode()
+    if statement.kind == "copy":
+        with session.cursor() as cursor, cursor.copy(text) as copy:
+            for rows in statement.data:
+                copy.write(rows)
+                if must_stop():
+                    return
+    elif statement.kind == "gexec":
+        for row in session.execute(text).fetchall():
+            for made in row:
+                if made is not None:
+                    session.execute(str(made).encode())
+    else:
+        session.execute(text)
 
 
 def _words_of(error: psycopg.Error, statement: Statement) -> str:

@@ -13,9 +13,11 @@ from pgdyno.errors import TargetError
 from pgdyno.experiment.run_context import RunContext
 from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.model import PhaseSpec
+from pgdyno.plan.own_data.psql_reader import Reader
 from pgdyno.plan.scenario.groups import StepSpec
 from pgdyno.plan.scenario.loads import idle_groups
-from pgdyno.records import StepRecord
+from pgdyno.prepare.own_data import run_sql_file
+from pgdyno.records import Point, StepRecord
 from pgdyno.run import ParallelLoad, phases_toml
 from pgdyno.run.engine import ENDLESS_S
 from pgdyno.run.process import MemorySpool
@@ -97,9 +99,9 @@ def load_environment(
 # ---- the work between loads ----
 
 
-def run_step(context: RunContext, server: Server, step: StepSpec) -> StepRecord:
-    """Do the work of `step`. Raises PgdynoError, psycopg.Error."""
-    work, does = _work_of(step)
+def run_step(context: RunContext, server: Server, point: Point, step: StepSpec) -> StepRecord:
+    """Do the work of `step` in a trial at `point`. Raises PgdynoError, psycopg.Error."""
+    work, does = _work_of(context, point, step)
     with server.connect() as connection:
         connection.autocommit = True
         began, start = time.monotonic(), _wal_position(connection)
@@ -109,7 +111,12 @@ def run_step(context: RunContext, server: Server, step: StepSpec) -> StepRecord:
     return StepRecord(name=step.name, does=does, seconds=round(seconds, 6), wal_bytes=written)
 
 
-def _work_of(step: StepSpec) -> tuple[Callable[[Connection], object], str]:
+def _work_of(context: RunContext, point: Point, step: StepSpec) -> tuple[Callable[[Connection], object], str]:
+    if step.sql is not None:
+        workload, file = context.plan.workload, step.sql
+        variables = workload.known_variables | point.variables
+        reader = Reader(context.loaded.folder, variables)
+        return lambda session: run_sql_file(session, reader, file, f"step {step.name} failed"), "sql"
     if step.do == "vacuum":
         return lambda connection: connection.execute("VACUUM (ANALYZE)"), "vacuum"
     if step.do == "checkpoint":

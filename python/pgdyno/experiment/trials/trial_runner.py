@@ -222,7 +222,10 @@ class TrialRunner:
         for before, loads in steps_of(self._context.plan, trials):
             first = loads[0] if loads else trials[-1]
             try:
-                done += [stage(Stage.RUN, partial(run_step, self._context, ready.server, each)) for each in before]
+                done += [
+                    stage(Stage.RUN, partial(run_step, self._context, ready.server, first.point, each))
+                    for each in before
+                ]
             except StageFailedError as error:
                 why = TrialResult(Outcome.FAILED, [], None, None, _named(first, error))
                 failed = self._record(first, datetime.now(UTC), why)

@@ -27,7 +27,7 @@ from pgdyno.plan.kinds import GENERATOR_KINDS, TARGET_KINDS, workload_schema
 from pgdyno.plan.model import EventSpec, PhaseSpec, ReplicaLoad, Reset, SearchSpec, TrialSpec, Workload
 from pgdyno.plan.plan_document import Document, near
 from pgdyno.plan.reading.replayed_capture import check_captured
-from pgdyno.plan.scenario.groups import GroupSpec, StepSpec, fill_workload, scenario_space
+from pgdyno.plan.scenario.groups import GroupSpec, StepSpec, fill_groups, scenario_space
 from pgdyno.plan.sweeps.points import Space
 from pgdyno.plan.sweeps.spec import Sweep
 from pgdyno.plan.targets import RentedHosts, TargetSpec
@@ -72,8 +72,8 @@ def read_sections(document: Document) -> Sections:
         target = _readable_of_kind(TARGET_KINDS, table, needed="settings")
         if target is not None:
             targets[name] = target
-    groups = _readable_list(GroupSpec, document.data.get("group"))
-    section = fill_workload(document.data.get("workload"), document.data.get("group"))
+    filled = fill_groups(document.data)
+    groups, section = _readable_list(GroupSpec, filled.get("group")), filled.get("workload")
     workload = _readable(workload_schema(section).model_validate, section)
     sweep = _readable(Sweep.model_validate, document.data.get("sweep", {} if groups else None))
     return Sections(
@@ -196,7 +196,9 @@ def _replica_load_and_generators(sections: Sections, document: Document, folder:
 def _scenario(sections: Sections, document: Document, folder: Path) -> Iterator[Problem]:
     if sections.groups or document.data.get("step"):
         yield from check_groups(sections.groups, sections.workload, sections.targets, document, folder)
-        yield from check_steps(sections.steps, sections.groups, document, folder)
+        variables = sections.workload.known_variables if sections.workload is not None else {}
+        swept = sections.space.points[0].variables if sections.space is not None and sections.space.points else {}
+        yield from check_steps(sections.steps, sections.groups, variables | swept, document, folder)
 
 
 def _price(document: Document) -> Iterator[Problem]:
@@ -232,8 +234,10 @@ def _workload(workload: Workload, space: Space | None, document: Document, folde
     yield from check_own_data(workload, space, document, folder)
     yield from check_captured(document, folder)
     yield from workload.check(document)
-    if document.at(("workload", "scripts")) is not None or not document.data.get("group"):
-        yield from check_scripts(("workload",), workload.written_scripts, workload.dataset_name, document, folder)
+    own = document.at(("workload", "scripts"))
+    scripts = own if isinstance(own, list) else [] if document.data.get("group") else workload.written_scripts
+    if workload.written_scripts:
+        yield from check_scripts(("workload",), scripts, workload.dataset_name, document, folder)
 
 
 # ---- trial ----

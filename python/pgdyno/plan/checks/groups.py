@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from pgdyno.effect import Effect, effect_of_scripts, weighted_name
 from pgdyno.errors import Problem
-from pgdyno.mounts import is_file
 from pgdyno.plan.checks.scripts import check_scripts
+from pgdyno.plan.own_data.psql_reader import Reader, SqlFileError
 from pgdyno.plan.plan_document import Document, KeyPath, near
 from pgdyno.plan.scenario.groups import SWEPT, GroupSpec, StepSpec, group_workload
 from pgdyno.plan.targets import OwnTarget, TargetSpec
@@ -100,9 +100,13 @@ def _standby(
 
 
 def check_steps(
-    steps: Sequence[StepSpec], groups: Sequence[GroupSpec], document: Document, folder: Path
+    steps: Sequence[StepSpec],
+    groups: Sequence[GroupSpec],
+    variables: Mapping[str, str],
+    document: Document,
+    folder: Path,
 ) -> Iterator[Problem]:
-    """Yields problems of `steps`, whose files are relative to `folder`."""
+    """Yields problems of `steps`, whose files are relative to `folder` and have these `variables`."""
     names = [group.name for group in groups]
     for place, step in enumerate(steps):
         if any(step.name == before.name for before in steps[:place]):
@@ -118,10 +122,19 @@ def check_steps(
             else:
                 yield from _length(step, each.clients, groups[names.index(each.name)], document, path)
             seen.add(each.name)
-        if step.sql is not None and not is_file(folder / step.sql):
-            yield document.problem(("step", place, "sql"), f"{step.sql} is no file in {folder}", "correct its name")
+        if step.sql is not None:
+            yield from _sql(place, step.sql, variables, document, folder)
     if steps and not any(step.groups for step in steps):
         yield document.problem(("step",), "no step has a load", 'give one groups = ["NAME"] and a duration')
+
+
+def _sql(place: int, file: str, variables: Mapping[str, str], document: Document, folder: Path) -> Iterator[Problem]:
+    try:
+        for statement in Reader(folder, dict(variables)).read(file):
+            for _ in statement.data:
+                pass
+    except SqlFileError as error:
+        yield document.problem(("step", place, "sql"), str(error), error.hint)
 
 
 def _length(

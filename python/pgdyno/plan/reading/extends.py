@@ -205,13 +205,13 @@ def _scripts_from(data: dict[str, Any], folder: FilePath, to: FilePath) -> dict[
         return data
     data = dict(data)
     moved: dict[str, str] = {}
-    for table in ("workload", "replica_load"):
-        scripts = data[table].get("scripts") if isinstance(data.get(table), dict) else None
-        if isinstance(scripts, list):
-            moved |= {each: _script_from_folder(each, folder, to) for each in scripts if isinstance(each, str)}
-            data[table] = data[table] | {
-                "scripts": [moved[each] if isinstance(each, str) else each for each in scripts]
-            }
+    for section in ("workload", "replica_load", "group", "step"):
+        tables = data.get(section)
+        changed = [
+            _with_moved_files(each, folder, to, moved) for each in (tables if isinstance(tables, list) else [tables])
+        ]
+        if section in data:
+            data[section] = changed if isinstance(tables, list) else changed[0]
     if isinstance(data.get("workload"), dict):
         keys = {"captured"}.union(*(schema.naming_files for schema in WORKLOAD_KINDS.values()))
         named = {key: data["workload"].get(key) for key in sorted(keys)}
@@ -227,6 +227,17 @@ def _scripts_from(data: dict[str, Any], folder: FilePath, to: FilePath) -> dict[
     if isinstance(data.get("phase"), list):
         data["phase"] = [_mix_moved(phase, names) for phase in data["phase"]]
     return data
+
+
+def _with_moved_files(table: object, folder: FilePath, to: FilePath, moved: dict[str, str]) -> object:
+    """Returns a section with its scripts and SQL file moved; adds the scripts to `moved`."""
+    if not isinstance(table, dict):
+        return table
+    scripts = table.get("scripts")
+    if isinstance(scripts, list):
+        moved |= {each: _script_from_folder(each, folder, to) for each in scripts if isinstance(each, str)}
+        table = table | {"scripts": [moved[each] if isinstance(each, str) else each for each in scripts]}
+    return table | {"sql": _files_from(table["sql"], folder, to)} if "sql" in table else table
 
 
 def _files_from(files: object, folder: FilePath, to: FilePath) -> object:

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from pgdyno.errors import InvalidValueError
 from pgdyno.plan.kinds import WORKLOAD_KINDS, workload_schema
+from pgdyno.plan.own_data.sql_dataset import SqlDataset
 from pgdyno.plan.sweeps.points import Space, SweepProblem, expand
 from pgdyno.plan.sweeps.spec import Place, Sweep
 from pgdyno.plan.values import HIGHEST_RATE, Model, Name, Positive, Protocol, Seconds, Setting
@@ -192,26 +193,32 @@ def group_workload(base: Workload, group: GroupSpec) -> Workload:
         return base
     schema = workload_schema(table)
     if schema is WORKLOAD_KINDS["pgbench"]:
-        shares = base.dataset in ("pgbench", SBTEST)
+        shares = base.dataset in ("pgbench", SBTEST) or isinstance(base.dataset, SqlDataset)
         table = {"dataset": base.dataset if shares else "none", "variables": base.variables, **table}
     for key in ("scale", "tables", "table_size"):
         table.setdefault(key, getattr(base, key))
     return schema.model_validate(table)
 
 
-def fill_workload(table: object, groups: object) -> object:
-    """Returns the section `[workload]` with the scripts of all groups, unless it has a load of its own."""
-    if not isinstance(groups, list) or not groups or not isinstance(table, dict | None):
-        return table
-    table = table or {}
-    if "scripts" in table or workload_kind(table) != "pgbench":
-        return table
+def fill_groups(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a plan's `table` in which groups without a load of their own have the scripts of `[workload]`, and that
+    has the scripts of all groups, so that they are found, checked and kept in one place.
+    """
+    groups, workload = table.get("group"), table.get("workload") or {}
+    if not isinstance(groups, list) or not groups or not isinstance(workload, dict):
+        return dict(table)
+    own = workload.get("scripts")
     loads = [each for each in groups if isinstance(each, dict)]
-    scripts = [script for each in loads for script in _listed(each.get("scripts"))]
-    if scripts:
-        return {**table, "scripts": list(dict.fromkeys(scripts))}
-    other = next((each["workload"] for each in loads if isinstance(each.get("workload"), dict)), None)
-    return table if other is None else {**table, **other}
+    if own is not None:
+        lacking = [each for each in loads if not {"scripts", "workload", "idle"} & {key for key in each if each[key]}]
+        groups = [each | {"scripts": own} if each in lacking else each for each in groups]
+        loads = [each for each in groups if isinstance(each, dict)]
+    if own is None and workload_kind(workload) != "pgbench":
+        return {**table, "workload": workload}
+    scripts = [*_listed(own), *(script for each in loads for script in _listed(each.get("scripts")))]
+    other: dict[str, Any] = next((each["workload"] for each in loads if isinstance(each.get("workload"), dict)), {})
+    added = {"scripts": list(dict.fromkeys(scripts))} if scripts else other
+    return {**table, "group": groups, "workload": {**workload, **added}}
 
 
 def _listed(value: object) -> list[Any]:
