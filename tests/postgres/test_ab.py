@@ -15,7 +15,7 @@ from psycopg import sql
 from pgdyno.commands.comparison.ab_answer import measure_and_answer
 from pgdyno.commands.support.carry_out import How, Output, run_plan
 from pgdyno.effect.read_only import first_escape
-from pgdyno.errors import ExitCode, PlanError, StoreError, TargetError
+from pgdyno.errors import ExitCode, PlanError, StoreError, TargetError, UsageError
 from pgdyno.plan import load_plan
 from pgdyno.plan.ab_plan import Question, ab_plan
 from pgdyno.plan.model import Reset
@@ -220,6 +220,25 @@ def test_a_statement_that_is_wrong_is_corrected_not_run_again(dsn: str, tmp_path
     said = capsys.readouterr().out
     assert "hint: correct the script, or what it needs in the database, and run the command again" in said
     assert "redo-failed" not in said
+
+
+def test_the_audit_s_cautions_stand_before_the_answer(dsn: str, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "q.sql").write_text("SELECT 1 WHERE false;\n")
+    asked = Question(
+        dsn=[dsn], settings=["jit=on,off"], scripts=["q.sql"], clients=1, duration="100ms", warmup="0s", pairs="6"
+    )
+    shown = Output(html=None, csv=None, quiet=True, json=False)
+    assert measure_and_answer(asked, How(tmp_path / "runs", shown, check_first=False)) is ExitCode.OK
+    said = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"caution: no-rows: none of [\d,]+ executions at server .* report: .* off vs on: ", said)
+
+
+def test_a_setting_that_the_script_sets_itself_is_refused(dsn: str, tmp_path: Path) -> None:
+    (tmp_path / "q.sql").write_text("SET work_mem = '8MB';\nSELECT 1;\n")
+    asked = Question(dsn=[dsn], settings=["work_mem=4MB,64MB"], scripts=["q.sql"], clients=1)
+    with pytest.raises(UsageError, match=r"^--set work_mem: q.sql sets work_mem itself, which overrides this value$"):
+        measure_and_answer(asked, how(tmp_path, save=tmp_path / "plan.toml"))
+    assert not (tmp_path / "plan.toml").exists()
 
 
 def test_a_value_that_the_server_refuses_is_reported_before_any_trial(theirs: Server) -> None:

@@ -41,7 +41,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                     target=target,
                     script=names.get(script, str(script)),
                     line=rows[0].line,
-                    statement=" ".join(rows[0].text.split())[:SHOWN],
+                    statement=_short(rows[0].text),
                 ),
                 [row.trial for row in rows],
                 [
@@ -50,6 +50,11 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 ],
                 "compare the ranges of the script's values with the tables, and look for row-level security",
             )
+
+
+def _short(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= SHOWN else f"{words[: SHOWN - 1]}…"
 
 
 RULE = Rule(

@@ -25,6 +25,7 @@ from pgdyno.experiment.resume import loaded_of
 from pgdyno.mounts import exists, is_file
 from pgdyno.plan import LoadedPlan, load_plan
 from pgdyno.plan.ab_plan import Question, ab_plan, fitted, in_options
+from pgdyno.plan.checks.question import settings_set_by_scripts
 from pgdyno.plan.loaded_plan import load_text
 from pgdyno.records import Outcome
 from pgdyno.report.answers.comparison import low_to_high, percent
@@ -32,7 +33,10 @@ from pgdyno.report.answers.comparison_export import comparison_json
 from pgdyno.report.answers.refusal import reasons_json, refusal_headline
 from pgdyno.report.full_report import whole_report
 from pgdyno.report.run_events import Noted, RunBegan, RunEvent, TrialEnded
+from pgdyno.report.sections.section_blocks import Reasons
+from pgdyno.report.terminal.block_lines import block_lines
 from pgdyno.report.terminal.progress import LiveView
+from pgdyno.report.terminal.summary_file import Layout, print_lines
 from pgdyno.report.terminal.text_drawing import printable
 from pgdyno.run.run_trial import OF_TIMEOUT
 from pgdyno.safe_output import print_json
@@ -126,6 +130,9 @@ def _loaded(asked: Question, how: How) -> LoadedPlan:
     save = how.save
     folder = Path.cwd() if save is None else save.resolve().parent
     loaded = within_budget(load_text(ab_plan(asked, folder), folder, "ab"), how.budget)
+    without_effect = list(settings_set_by_scripts(loaded.plan, loaded.document, loaded.folder))
+    if without_effect:
+        raise PlanError(loaded.source, without_effect)
     if save is None:
         return loaded
     text = ab_plan(fitted(asked, loaded.plan), folder)
@@ -170,7 +177,8 @@ def _answer(finished: Finished, how: How, asked: Question) -> ExitCode:
     folder, output = finished.folder.path, how.output
     run = load_run(folder)
     page = output.html or folder / "report.html"
-    errors = [_save_measured(asked, how, finished), unwritten(page, whole_report([run]).html())]
+    report = whole_report([run])
+    errors = [_save_measured(asked, how, finished), unwritten(page, report.html())]
     code = exit_code(finished)
     runs = ComparedRuns.of(Compared(str(folder), None, folder.parent, None, None, None, None))
     try:
@@ -200,7 +208,9 @@ def _answer(finished: Finished, how: How, asked: Question) -> ExitCode:
         console = Console()
         if comparisons:
             print_comparisons(comparisons, reasons, list(map(str, runs.notes())), console)
-            console.print()
+            validity = report.draft.validity
+            found_wrong = [Reasons(validity.reasons)] if validity is not None and validity.reasons else []
+            print_lines([*block_lines(found_wrong, Layout.of(console)), Text("")], console)
         pages = [f"report: {page}"] if errors[-1] is None else []
         _print_end([*pages, *_failure_lines(finished, asked)], lines, console)
     raise_first(errors)

@@ -45,7 +45,7 @@ def answer_warnings(plan: Plan, document: Document, folder: Path) -> Iterator[Pr
     yield from _long_ranges(document)
     yield from _databases(plan, document)
     yield from _settings(plan, points, document)
-    yield from _set_by_scripts(plan, document, folder)
+    yield from settings_set_by_scripts(plan, document, folder)
     if plan.trial.duration is not None and plan.trial.duration < SHORTEST_S:
         message = f"{plan.trial.duration * 1000:g} ms are too short for any figure: pgdyno counts by the second"
         yield document.problem(("trial", "duration"), message, "use 10s or more")
@@ -155,7 +155,8 @@ _SET = re.compile(
 )
 
 
-def _set_by_scripts(plan: Plan, document: Document, folder: Path) -> Iterator[Problem]:
+def settings_set_by_scripts(plan: Plan, document: Document, folder: Path) -> Iterator[Problem]:
+    """Yields the settings of the plan that have no effect, because a script sets them itself."""
     tables: list[tuple[KeyPath, Iterable[str]]] = [
         (("sweep", "settings"), plan.sweep.settings),
         (("sweep", SESSION), plan.sweep.session_settings),
