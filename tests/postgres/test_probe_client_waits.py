@@ -41,8 +41,8 @@ def is_waiting(server: Server, pid: int) -> bool:
     with server.connect() as connection:
         polling = Polling(connection, server.connect, lambda _: None)
         with polling:
-            answer = polling.answers.get(timeout=30)
-    return [each.wait for each in answer.sessions if each.pid == pid] == ["Client:ClientRead"]
+            _, sessions = polling.answers.get(timeout=30)
+    return [each["wait"] for each in sessions if each["pid"] == pid] == ["Client:ClientRead"]
 
 
 @pytest.mark.long

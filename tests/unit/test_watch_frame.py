@@ -2,16 +2,14 @@
 
 import json
 import re
-from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
 from pgdyno.watch.buckets import Bucket, Fold, Row
 from pgdyno.watch.chart import class_of
-from pgdyno.watch.frame import Blocker, Cpu, Disk, Frame, Point, Process, Statement, frame_of, stepped
-from pgdyno.watch.polling import Session, Totals
-from tests.present import present
+from pgdyno.watch.frame import frame_of, stepped
+from pgdyno.watch.polling import increases
 from tests.unit.watch_sample import CPU, buckets, connected, history, line, row, sample, second, session, start, waits
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "watch.md"
@@ -19,29 +17,33 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "watch.md"
 
 def test_a_second_holds_its_looks_and_the_samples_at_its_end() -> None:
     frame = history().frame(1)
-    assert frame.active == {"CPU": 2.0, "WAL": 1.0, "Lock": 1.0}
-    assert frame.waits == {"CPU": 2.0, "LWLock:WALWrite": 1.0, "Lock:tuple": 1.0}
-    assert frame.background == {"checkpointer: IO:DataFileWrite": 1.0}
-    assert frame.queries == {"7": 4.0}
+    assert frame["active"] == {"CPU": 2.0, "WAL": 1.0, "Lock": 1.0}
+    assert frame["waits"] == {"CPU": 2.0, "LWLock:WALWrite": 1.0, "Lock:tuple": 1.0}
+    assert frame["background"] == {"checkpointer: IO:DataFileWrite": 1.0}
+    assert frame["queries"] == {"7": 4.0}
     # 1,000 commits, of which 10 looks and three others were ours, and 2 that were rolled back
-    assert frame.tps == pytest.approx(1000 - 13 + 2)
-    assert frame.cache_hit == pytest.approx(0.9)
-    assert frame.wal_bytes_per_s == pytest.approx(2e6)
-    assert present(frame.cpu).busy == pytest.approx(0.7)
-    assert present(frame.cpu).steal == pytest.approx(0.05)
+    assert frame["tps"] == pytest.approx(1000 - 13 + 2)
+    assert frame["cache_hit"] == pytest.approx(0.9)
+    assert frame["wal_bytes_per_s"] == pytest.approx(2e6)
+    assert frame["cpu"]["busy"] == pytest.approx(0.7)
+    assert frame["cpu"]["steal"] == pytest.approx(0.05)
     # that of the data directory, though another is busier
-    assert (present(frame.disk).device, present(frame.disk).written_bytes_per_s) == ("vda", 3e6)
-    assert (frame.processes[0].pid, frame.processes[0].cpu, frame.processes[0].who) == (4711, 0.5, "alice@shop")
-    assert (frame.sessions, frame.oldest_transaction_s) == (40, 1.5)
+    assert (frame["disks"][0]["device"], frame["disks"][0]["written_bytes_per_s"]) == ("vda", 3e6)
+    assert (frame["processes"][0]["pid"], frame["processes"][0]["cpu"], frame["processes"][0]["who"]) == (
+        4711,
+        0.5,
+        "alice@shop",
+    )
+    assert (frame["sessions"], frame["oldest_transaction_s"]) == (40, 1.5)
 
 
 def test_several_seconds_are_one_frame_with_the_same_rates() -> None:
     told = history(5)
-    assert told.frame(3).seconds == 3
-    assert told.frame(3).wal_bytes_per_s == told.frame(1).wal_bytes_per_s
-    assert told.frame(3).tps == pytest.approx(told.frame(1).tps)
-    assert told.frame(60).seconds == 5
-    assert told.frame(3).processes[0].cpu == told.frame(1).processes[0].cpu
+    assert told.frame(3)["seconds"] == 3
+    assert told.frame(3)["wal_bytes_per_s"] == told.frame(1)["wal_bytes_per_s"]
+    assert told.frame(3)["tps"] == pytest.approx(told.frame(1)["tps"])
+    assert told.frame(60)["seconds"] == 5
+    assert told.frame(3)["processes"][0]["cpu"] == told.frame(1)["processes"][0]["cpu"]
 
 
 def test_a_late_sample_is_not_lost_and_a_second_waits_for_it() -> None:
@@ -88,13 +90,6 @@ def test_missing_data_is_reported_once() -> None:
     assert fold.notes == ["waits: GRANT pg_monitor to it"]
 
 
-def test_counters_that_went_back_give_no_rate() -> None:
-    told = buckets(3)
-    assert told[-1].polled is not None
-    before = present(told[0].polled)
-    assert frame_of(told[-1:], replace(before, commits=1e9), queries=False).tps is None
-
-
 @pytest.mark.parametrize(
     ("kind", "event", "expected"),
     [
@@ -111,24 +106,36 @@ def test_classes_of_waits(kind: str, event: str, expected: str) -> None:
 
 
 def test_steps_end_with_the_last_second() -> None:
-    points = [Point({"CPU": float(at)}, float(at), None, None, None, None, None) for at in range(5)]
-    steps = stepped(points, 2, 10)
-    assert [step.tps for step in steps] == [0.0, 1.5, 3.5]
-    assert steps[-1].active == {"CPU": 3.5}
-    assert steps[-1].cpu is None
+    points = [{"CPU": float(at), "tps": float(at)} for at in range(5)]
+    steps = stepped([*points[:4], {**points[4], "cpu": 0.5}], 2, 10)
+    assert [step["tps"] for step in steps] == [0.0, 1.5, 3.5]
+    # what is known of one second alone is the step's
+    assert steps[-1] == {"CPU": 3.5, "tps": 3.5, "cpu": 0.5}
+    assert "cpu" not in steps[0]
     assert len(stepped(points, 1, 3)) == 3
 
 
+def fields(value: object) -> set[str]:
+    """Returns the keys of an object and of those in its lists; those of an object with names from outside excepted."""
+    if isinstance(value, list):
+        return {name for each in value for name in fields(each)}
+    if not isinstance(value, dict):
+        return set()
+    named = ("active", "waits", "background", "queries")
+    return value.keys() | {name for key, each in value.items() if key not in named for name in fields(each)}
+
+
 def test_json_has_the_fields_that_the_reference_names_and_no_text_of_statements() -> None:
-    told = history(3, "alice", session(5, "/* x */ alter role bob password 'hunter2'")).frame(1).as_json()
-    assert "hunter2" not in json.dumps(told)
-    assert told["backends"][0]["query"] == "ALTER ROLE"
-    page = REFERENCE.read_text()
-    documented = set(re.findall(r"^\| `(\w+)`", page, re.MULTILINE))
-    ours = {"v", "server", "server_version", "processors"}
-    for record in (Frame, Cpu, Disk, Process, Blocker, Session, Statement):
-        ours |= {each.name for each in fields(record)}
-    assert ours == documented
+    private = session(5, "/* x */ alter role bob password 'hunter2'")
+    told = history(3)
+    (bucket,) = buckets(1, "alice", private)
+    bucket.samples["statements"] = [Row(10.0, {"query_id": "7"}, {"calls": 5, "exec_time": 50})]
+    told.add(bucket)
+    frame = told.frame(1)
+    assert "hunter2" not in json.dumps(frame)
+    assert frame["backends"][0]["query"] == "ALTER ROLE"
+    documented = set(re.findall(r"^\| `(\w+)`", REFERENCE.read_text(), re.MULTILINE))
+    assert fields(frame) | {"server", "server_version", "processors"} == documented
 
 
 def test_statements_are_those_of_the_last_sample_the_dearest_first() -> None:
@@ -141,62 +148,57 @@ def test_statements_are_those_of_the_last_sample_the_dearest_first() -> None:
         fold.take(each)
     for bucket in fold.finished(3):
         told.add(bucket)
-    first, other = told.frame(1).statements
-    assert (first.query_id, first.query, first.user) == ("7", "SELECT", "ann")
-    assert (first.sessions, first.calls_per_s, first.mean_ms, first.rows_per_s) == (2.0, 10.0, 200.0, 30.0)
-    assert (other.query, other.mean_ms) == ("", 10.0)
+    first, other = told.frame(1)["statements"]
+    assert (first["query_id"], first["query"], first["user"]) == ("7", "SELECT", "ann")
+    assert (first["sessions"], first["calls_per_s"], first["mean_ms"], first["rows_per_s"]) == (2.0, 10.0, 200.0, 30.0)
+    assert (other["query"], other["mean_ms"]) == ("", 10.0)
     assert told.query_ids() == {"7", "8"}
     told.queries = True
-    assert told.frame(1).statements[0].query == "SELECT secret FROM t WHERE id = ?"
+    assert told.frame(1)["statements"][0]["query"] == "SELECT secret FROM t WHERE id = ?"
     fold.take(line("warning", 2.5, source="server", message="gone"))
     for bucket in fold.finished(4):
         told.add(bucket)
-    assert told.frame(1).away == "gone"
-    assert told.frame(1).statements == []
+    assert told.frame(1)["away"] == "gone"
+    assert told.frame(1)["statements"] == []
 
 
-def test_totals_grow_when_a_database_is_dropped_and_begin_a_series_when_one_is_reset() -> None:
-    totals = Totals()
+def test_counters_grow_when_a_database_is_dropped_and_are_unknown_when_one_is_reset() -> None:
     small, large = [1.0, 0.0, 10.0, 90.0, 0.0, 0.0], [9.0, 1.0, 5000.0, 90000.0, 0.0, 0.0]
-    assert totals.add({1: small, 2: large}) == [0.0] * 6
     more = [201.0, 0.0, 110.0, 1090.0, 0.0, 0.0]
     # one is gone, and another is new
-    assert totals.add({1: more, 3: small}) == [201.0, 0.0, 110.0, 1090.0, 0.0, 0.0]
-    assert totals.series == 1
-    assert totals.add({1: small, 3: small}) == [201.0, 0.0, 110.0, 1090.0, 0.0, 0.0]
-    assert totals.series == 2
+    assert increases({1: small, 2: large}, {1: more, 3: small}) == [201.0, 0.0, 110.0, 1090.0, 0.0, 0.0]
+    assert increases({1: more, 3: small}, {1: small, 3: small}) is None
 
 
-def test_counters_of_another_series_give_no_rate_until_it_has_two() -> None:
-    told = buckets(3)
-    *_, last = told
-    assert last.polled is not None
-    last.polled = replace(last.polled, series=1)
-    assert frame_of(told, None, queries=False).tps is None
-    last.polled = replace(last.polled, series=0)
-    assert frame_of(told, None, queries=False).tps is not None
+def test_a_second_without_counters_does_not_lower_the_rates_of_several() -> None:
+    told = history(5)
+    whole = told.frame(3)["tps"]
+    told.add(buckets(1)[0])
+    assert told.frame(1)["tps"] is None
+    assert told.frame(1)["rollbacks_per_s"] is None
+    assert told.frame(4)["tps"] == pytest.approx(whole)
 
 
 def test_wal_is_not_0_in_a_second_in_which_its_counters_were_reset() -> None:
     bucket = Bucket(1.0)
     bucket.samples["wal"] = [Row(1.0, {}, {})]
     bucket.samples["wal_position"] = [Row(1.0, {}, {"inserted": 5e6})]
-    frame = frame_of([bucket], None, queries=False)
-    assert (frame.wal_bytes_per_s, frame.wal_syncs_per_s) == (5e6, None)
+    frame = frame_of([bucket], queries=False)
+    assert (frame["wal_bytes_per_s"], frame["wal_syncs_per_s"]) == (5e6, None)
 
 
 def test_a_process_that_was_sampled_late_used_no_more_than_its_core() -> None:
     bucket = Bucket(2.0)
     bucket.samples["cpu"] = [Row(2.0, {}, CPU)]
     bucket.samples["process"] = [Row(2.0, {"pid": "7", "kind": "walwriter"}, {"cpu": 1.5e6, "written": 4e6})]
-    (process,) = frame_of([bucket], None, queries=False).processes
-    assert (process.cpu, process.written_bytes_per_s) == (0.75, 2e6)
+    (process,) = frame_of([bucket], queries=False)["processes"]
+    assert (process["cpu"], process["written_bytes_per_s"]) == (0.75, 2e6)
 
 
 def test_busy_cores_are_not_busier_than_all_of_the_time() -> None:
     bucket = Bucket(1.0)
     # as the kernel counted on two busy cores
     bucket.samples["cpu"] = [Row(1.000016, {}, CPU | {"user": 0.995, "system": 0.01, "iowait": 0.0, "steal": 0.0})]
-    cpu = present(frame_of([bucket], None, queries=False).cpu)
-    assert cpu.busy == pytest.approx(1.0)
-    assert cpu.busy <= 1.0
+    cpu = frame_of([bucket], queries=False)["cpu"]
+    assert cpu["busy"] == pytest.approx(1.0)
+    assert cpu["busy"] <= 1.0

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from pgdyno.watch.buckets import Bucket, Fold
+from pgdyno.watch.buckets import Bucket, Fold, Row
 from pgdyno.watch.frame import History
-from pgdyno.watch.polling import Polled, Session
 
 Line = dict[str, Any]
 WALL_US = 1_700_000_000_000_000
@@ -37,12 +36,23 @@ def row(labels: dict[str, str] | None = None, /, **values: float) -> Line:
     return {"labels": labels or {}, "values": values}
 
 
-def session(pid: int, query: str, application: str = "shop", state: str = "active") -> Session:
-    return Session(pid, "alice", "shop", application, state, "IO:DataFileRead", query, 1.5, 0.2)
+def session(pid: int, query: str, application: str = "shop", state: str = "active") -> Line:
+    return {
+        "pid": pid,
+        "user": "alice",
+        "database": "shop",
+        "application": application,
+        "state": state,
+        "wait": "IO:DataFileRead",
+        "query": query,
+        "transaction_s": 1.5,
+        "statement_s": 0.2,
+    }
 
 
-def polled(at_s: float, commits: float, *sessions: Session) -> Polled:
-    return Polled(at_s, commits, 2.0 * at_s, 100.0 * at_s, 900.0 * at_s, 0.0, 0.0, sessions)
+def counters(commits: float = 1000.0) -> Row:
+    values = {"commits": commits, "rollbacks": 2.0, "blocks_read": 100.0, "blocks_hit": 900.0}
+    return Row(1.0, {}, {**values, "temp_bytes": 0.0, "deadlocks": 0.0})
 
 
 CPU = {"user": 0.5, "system": 0.2, "idle": 0.2, "iowait": 0.05, "irq": 0.0, "steal": 0.05, "guest": 0.0}
@@ -88,7 +98,7 @@ def second(number: int, name: str = "alice") -> list[Line]:
     ]
 
 
-def buckets(seconds: int = 3, name: str = "alice", *sessions: Session) -> list[Bucket]:
+def buckets(seconds: int = 3, name: str = "alice", *sessions: Line) -> list[Bucket]:
     """Returns seconds with 1,000 more commits in each."""
     fold = Fold()
     for each in (start(), connected()):
@@ -98,11 +108,11 @@ def buckets(seconds: int = 3, name: str = "alice", *sessions: Session) -> list[B
         for each in second(number, name):
             fold.take(each)
         done += fold.finished(number - 0.1)
-        fold.polled(polled(number, 1000.0 * number, *sessions))
+        fold.polled(counters() if number > 1 else None, sessions)
     return [*done, *fold.finished(seconds + 0.6)]
 
 
-def history(seconds: int = 3, name: str = "alice", *sessions: Session, queries: bool = False) -> History:
+def history(seconds: int = 3, name: str = "alice", *sessions: Line, queries: bool = False) -> History:
     history = History(queries=queries)
     for bucket in buckets(seconds, name, *sessions):
         history.add(bucket)

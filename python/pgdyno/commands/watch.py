@@ -60,15 +60,15 @@ def watch(
     except BrokenPipeError:
         # the reader has closed the pipe; the interpreter's own flush must not fail on it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if once and history.points and history.frame(1).away is not None:
-        raise TargetError(f"lost the connection to the server: {history.frame(1).away}")
+    if once and history.points and history.frame(1)["away"] is not None:
+        raise TargetError(f"lost the connection to the server: {history.frame(1)['away']}")
 
 
 def _print_json(frame: "Frame", looks: "Looks") -> None:
     from pgdyno.safe_output import print_json
 
     head = {"server": looks.title, "server_version": looks.version, "processors": looks.processors}
-    print_json({**frame.as_json(), **head})
+    print_json({**frame, **head})
 
 
 def _print_page(frame: "Frame", looks: "Looks") -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
-
-from pgdyno.watch.polling import Polled
 
 Line = dict[str, Any]
 US = 1e6
@@ -15,8 +13,6 @@ LATE_S = 0.5
 """How long after a second's end its samples may arrive."""
 SILENT_S = 4.0
 """After this long without an answer, a server counts as away, even if its connection exists."""
-SESSION_LOST, SERVER_DOWN = "session_lost", "server_down"
-"""Reasons of the probe's warnings and gaps."""
 
 
 class Row(NamedTuple):
@@ -27,17 +23,20 @@ class Row(NamedTuple):
 
 @dataclass(slots=True)
 class Bucket:
-    """A second: what the probe reported, and the counters and sessions at its end."""
+    """A second, and what was reported about it."""
 
     at_s: float
     """End of the second by this host's clock, since 1970."""
-    waits: list[Line] = field(default_factory=list)
-    """Samples of active sessions."""
+    waits: list[Sequence[Line]] = field(default_factory=list)
+    """The rows of each sample of active sessions."""
     samples: dict[str, list[Row]] = field(default_factory=dict)
-    blockers: list[Line] = field(default_factory=list)
-    polled: Polled | None = None
+    blockers: Sequence[Line] = ()
+    sessions: Sequence[Line] | None = None
     away: str | None = None
     """Why the server is not reachable; None if it is."""
+
+    def add(self, source: str, rows: Sequence[Row]) -> None:
+        self.samples.setdefault(source, []).extend(rows)
 
 
 @dataclass(slots=True)
@@ -61,21 +60,28 @@ class Fold:
         self._away = self._away or "no session yet"
 
     def take(self, line: Line) -> None:
-        event = line.get("event")
+        event, t_us = line.get("event"), line.get("t_us", 0)
         if event == "start":
-            self._origin_s = (line["wall_us"] - line["t_us"]) / US
+            self._origin_s = (line["wall_us"] - t_us) / US
         elif event == "connected":
-            self.version, self._away = str(line["server_version"]), None
-            self._last_line_us = line["t_us"]
+            self.version, self._away, self._last_line_us = str(line["server_version"]), None, t_us
         elif event in ("warning", "gap"):
-            self._problem(line, is_gap=event == "gap")
-        elif event in ("waits", "sample", "blockers"):
-            self._put(line)
+            self._take_problem(line["source"], str(line["message"]), line.get("reason"), is_gap=event == "gap")
+        elif event == "waits":
+            self._bucket(int(t_us // US) + 1).waits.append(line["rows"])
+            self._last_line_us = t_us
+        elif event == "blockers":
+            self._bucket(round(t_us / US)).blockers = line["rows"]
+        elif event == "sample":
+            span_s = line["span_us"] / US if line.get("span_us") else None
+            rows = [Row(span_s, row.get("labels") or {}, row["values"]) for row in line["rows"]]
+            self._bucket(round(t_us / US)).add(line["source"], rows)
 
-    def polled(self, polled: Polled) -> None:
-        """Record current counters and sessions."""
+    def polled(self, counters: Row | None, sessions: Sequence[Line]) -> None:
+        """Record the increase of counters, None if it is unknown, and current sessions."""
         if self._origin_s is not None and self._next in self._open:
-            self._open[self._next].polled = polled
+            self._open[self._next].sessions = sessions
+            self._open[self._next].add("databases", [] if counters is None else [counters])
 
     def note(self, text: str) -> None:
         """Add a note, if it is new."""
@@ -90,39 +96,26 @@ class Fold:
             bucket = self._bucket(self._next)
             del self._open[self._next]
             silent_s = self._next - self._last_line_us / US
-            bucket.away = self._away
-            if bucket.away is None and silent_s > SILENT_S:
-                bucket.away = f"no answer for {silent_s:.0f} s"
+            bucket.away = self._away or (f"no answer for {silent_s:.0f} s" if silent_s > SILENT_S else None)
             done.append(bucket)
             self._next += 1
             self._bucket(self._next)
         return done
 
-    def _problem(self, line: Line, *, is_gap: bool) -> None:
-        source, message, reason = line["source"], str(line["message"]), line.get("reason")
-        if source == "server" and (not is_gap or reason == SESSION_LOST):
+    def _take_problem(self, source: str, message: str, reason: str | None, *, is_gap: bool) -> None:
+        if source == "server" and (not is_gap or reason == "session_lost"):
             self._away = message
-        elif not is_gap and reason != SERVER_DOWN:
+        elif not is_gap and reason != "server_down":
             self.note(f"{source}: {message}")
-
-    def _put(self, line: Line) -> None:
-        t_us = line["t_us"]
-        if line["event"] == "waits":
-            self._bucket(int(t_us // US) + 1).waits.append(line)
-            self._last_line_us = t_us
-            return
-        bucket = self._bucket(round(t_us / US))
-        if line["event"] == "blockers":
-            bucket.blockers = line["rows"]
-            return
-        span_s = line["span_us"] / US if line.get("span_us") else None
-        rows = [Row(span_s, row.get("labels") or {}, row["values"]) for row in line["rows"]]
-        bucket.samples.setdefault(line["source"], []).extend(rows)
 
     def _bucket(self, number: int) -> Bucket:
         # keep a sample that is too late for its second
         number = max(number, self._next)
         return self._open.setdefault(number, Bucket((self._origin_s or 0.0) + number))
+
+
+def rows_of(buckets: Sequence[Bucket], source: str) -> list[Row]:
+    return [row for bucket in buckets for row in bucket.samples.get(source, ())]
 
 
 def rate(rows: Sequence[Row], metric: str) -> float | None:
@@ -131,27 +124,23 @@ def rate(rows: Sequence[Row], metric: str) -> float | None:
     A row without it says nothing: the server does not have it, or its counter was reset meanwhile.
     """
     spans = [(row.values[metric], row.span_s) for row in rows if row.span_s and metric in row.values]
-    length_s = sum(span_s for _, span_s in spans)
-    return sum(amount for amount, _ in spans) / length_s if length_s else None
+    return sum(amount for amount, _ in spans) / sum(span_s for _, span_s in spans) if spans else None
 
 
 def average(rows: Sequence[Row], metric: str) -> float | None:
     """Return the time-weighted average of a share or a number; None as for `rate`."""
-    return rate(
-        [
-            row._replace(values={metric: row.values[metric] * (row.span_s or 0.0)})
-            for row in rows
-            if metric in row.values
-        ],
-        metric,
-    )
+    return _weighted((row.values[metric], row.span_s) for row in rows if row.span_s and metric in row.values)
 
 
-def mean(rows: Sequence[Row], metric: str, of: str) -> float | None:
-    """Return a mean weighted by the number of occurrences (`of`)."""
-    weighted = [row for row in rows if metric in row.values and row.values.get(of)]
-    number = sum(row.values[of] for row in weighted)
-    return sum(row.values[metric] * row.values[of] for row in weighted) / number if number else None
+def mean(rows: Sequence[Row], metric: str, number: str) -> float | None:
+    """Return a mean weighted by the number of occurrences, the metric `number`."""
+    return _weighted((row.values[metric], row.values.get(number, 0.0)) for row in rows if metric in row.values)
+
+
+def _weighted(pairs: Iterable[tuple[float, float]]) -> float | None:
+    known = list(pairs)
+    weight = sum(each for _, each in known)
+    return sum(value * each for value, each in known) / weight if weight else None
 
 
 def last(rows: Sequence[Row], metric: str) -> float | None:
@@ -166,16 +155,12 @@ def by_label(rows: Sequence[Row], label: str) -> dict[str, list[Row]]:
     return groups
 
 
-def rows_of(buckets: Sequence[Bucket], source: str) -> list[Row]:
-    return [row for bucket in buckets for row in bucket.samples.get(source, ())]
-
-
 def active(buckets: Sequence[Bucket], key: Callable[[Line], str | None]) -> Mapping[str, float] | None:
     """Return average active sessions by `key` of their row, most first; a key of None is left out.
 
     None without a sample.
     """
-    looks = [line["rows"] for bucket in buckets for line in bucket.waits]
+    looks = [rows for bucket in buckets for rows in bucket.waits]
     sums: Counter[str] = Counter()
     for row in (row for rows in looks for row in rows):
         name = key(row)

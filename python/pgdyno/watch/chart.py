@@ -39,14 +39,15 @@ def nice_top(highest: float) -> float:
 
 
 def stacked(
-    columns: Sequence[Mapping[str, float] | None], width: int, height: int, limit: float | None, *, colours: bool = True
+    columns: Sequence[Mapping[str, float]], width: int, height: int, limit: float | None, *, colours: bool = True
 ) -> list[Text]:
     """Return the chart in `height` lines of `width` cells with its axis, the last column at the right.
 
-    `columns` are sessions by class, None without a sample; `limit` is the number of processors, drawn as a line if it
-    is within the axis. Without `colours`, a cell has the letter of the class at its middle.
+    `columns` are sessions by class, among other figures; `limit` is the number of processors, drawn as a line if it is
+    within the axis. Without `colours`, a cell has the letter of the class at its middle.
     """
-    highest = max((sum(column.values()) for column in columns if column), default=0.0)
+    columns = [{name: column[name] for name in STYLES if name in column} for column in columns]
+    highest = max((sum(column.values()) for column in columns), default=0.0)
     if limit is not None and limit > 2.5 * max(highest, 1.0):
         limit = None
     top = nice_top(max(highest, limit or 0.0))
@@ -57,13 +58,13 @@ def stacked(
         labels[line] = f"{numbers.axis(limit)} CPU"
     room = max(map(len, labels.values()))
     cells = max(width - room - 2, 1)
-    shown = [*([None] * cells), *columns][-cells:]
+    shown = [*([{}] * cells), *columns][-cells:]
     lines = []
     for row in reversed(range(height)):
         axis = "|" if not colours else "┤" if row in labels else "│"
         text = Text(no_wrap=True).append(f"{labels.get(row, ''):>{room}} {axis}", "dim" if colours else "")
         for column in shown:
-            text.append(*_cell(column or {}, row, top / height, is_line=row == line, colours=colours))
+            text.append(*_cell(column, row, top / height, is_line=row == line, colours=colours))
         lines.append(text)
     return lines
 

@@ -20,9 +20,9 @@ from pgdyno.targets.response_limits import answering
 from pgdyno.watch.polling import Connection
 
 CONNECT_S = "10"
-NAME = "pgprobe"
-"""Application name of pgdyno's own sessions, by which every query leaves them out."""
 LOCAL_HZ, REMOTE_HZ = 10, 1
+_SHOWN_BY_NAME = {"application_name": "pgprobe", "client_encoding": "UTF8"}
+"""By this name, every query leaves out pgdyno's own sessions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,13 @@ class Place:
     postmaster: int
     data_directory: Path | None
     """None if this user may not read it."""
+
+    def probe_options(self) -> list[str]:
+        if self.data_directory is None:
+            return [f"--postmaster={self.postmaster}"]
+        # the file shows a restart; if it is not readable, only the process is known
+        is_readable = os.access(self.data_directory / "postmaster.pid", os.R_OK)
+        return [f"--data={self.data_directory}", *([] if is_readable else [f"--postmaster={self.postmaster}"])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +58,11 @@ class Found:
 
     def probe_options(self, place: Place | None, waits_hz: int | None) -> list[str]:
         """Return pgprobe's options for a server at `place`; they contain no password."""
+        options = ["--no-host"] if place is None else place.probe_options()
+        hidden = SECRET_PARAMETERS | _SHOWN_BY_NAME.keys()
+        plain = {name: value for name, value in self.parameters.items() if name not in hidden}
         hz = waits_hz or (REMOTE_HZ if place is None else LOCAL_HZ)
-        options = [f"--waits-hz={hz}", *_host_options(place)]
-        plain = {name: value for name, value in self.parameters.items() if name not in SECRET_PARAMETERS}
-        del plain["application_name"], plain["client_encoding"]
-        return [*options, f"--dbname={make_conninfo(**plain)}"]
+        return [f"--waits-hz={hz}", *options, f"--dbname={make_conninfo(**plain)}"]
 
     def probe_environment(self) -> dict[str, str]:
         """Return the environment variables that contain the password for pgprobe."""
@@ -69,7 +76,8 @@ def find(target: str | None, ask_password: Callable[[], str] | None) -> tuple[Fo
     `ask_password` is called if the server requires a password that was not given; None if it cannot be asked for.
     Raises UsageError for an invalid connection string, TargetError.
     """
-    parameters = _parameters(target)
+    timeout = os.environ.get("PGCONNECT_TIMEOUT") or CONNECT_S
+    parameters = {"connect_timeout": timeout, **given_parameters(target or ""), **_SHOWN_BY_NAME}
     try:
         connection = _connected(parameters, ask_password)
     except psycopg.OperationalError as error:
@@ -97,8 +105,8 @@ def place_of(connection: Connection) -> Place | None:
     The process ID alone proves nothing: the process title must contain this user and database, and for TCP this port.
     """
     title = _text(f"/proc/{connection.info.backend_pid}/cmdline")
-    port = _own_port(connection)
-    came = "[local]" if port is None else f"({port})"
+    with socket.socket(fileno=os.dup(connection.fileno())) as own:
+        came = f"({own.getsockname()[1]})" if own.family in (socket.AF_INET, socket.AF_INET6) else "[local]"
     if not title.startswith("postgres: ") or f" {connection.info.dbname} " not in title or came not in title:
         return None
     # the name of a program may contain spaces and parentheses
@@ -106,38 +114,19 @@ def place_of(connection: Connection) -> Place | None:
     return Place(int(after_name[1]), _data_directory(connection, int(after_name[1]))) if len(after_name) > 1 else None
 
 
-def _host_options(place: Place | None) -> list[str]:
-    if place is None:
-        return ["--no-host"]
-    if place.data_directory is None:
-        return [f"--postmaster={place.postmaster}"]
-    options = [f"--data={place.data_directory}"]
-    # the file shows a restart; if it is not readable, only the process is known
-    if not os.access(place.data_directory / "postmaster.pid", os.R_OK):
-        options.append(f"--postmaster={place.postmaster}")
-    return options
-
-
-def _parameters(target: str | None) -> dict[str, Any]:
-    defaults = {} if os.environ.get("PGCONNECT_TIMEOUT") else {"connect_timeout": CONNECT_S}
-    return {**defaults, **given_parameters(target or ""), "application_name": NAME, "client_encoding": "UTF8"}
-
-
 def _connected(parameters: dict[str, Any], ask_password: Callable[[], str] | None) -> Connection:
     """Open a session; `parameters` receive the password if it was asked for."""
     try:
         return _session(parameters)
     except psycopg.OperationalError as error:
-        wants = error.pgconn is not None and error.pgconn.needs_password
-        if not wants or ask_password is None:
+        if ask_password is None or error.pgconn is None or not error.pgconn.needs_password:
             raise
         parameters["password"] = ask_password()
         return _session(parameters)
 
 
 def _session(parameters: dict[str, Any]) -> Connection:
-    timeout = parameters.get("connect_timeout") or os.environ.get("PGCONNECT_TIMEOUT", CONNECT_S)
-    limit_s = connecting_limit_s({**parameters, "connect_timeout": timeout})
+    limit_s = connecting_limit_s(parameters)
     try:
         connection: Connection = open_session(psycopg.Connection, parameters, limit_s)
     except TimeoutError as error:
@@ -151,12 +140,6 @@ def _hint(error: psycopg.OperationalError) -> str | None:
     if error.pgconn is not None and error.pgconn.needs_password:
         return "give the password in PGPASSWORD, ~/.pgpass or a service file"
     return connecting_hint(str(error))
-
-
-def _own_port(connection: Connection) -> int | None:
-    """Return the local port of a TCP connection; None for a Unix socket."""
-    with socket.socket(fileno=os.dup(connection.fileno())) as own:
-        return own.getsockname()[1] if own.family in (socket.AF_INET, socket.AF_INET6) else None
 
 
 def _data_directory(connection: Connection, postmaster: int) -> Path | None:

@@ -9,12 +9,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from tempfile import TemporaryFile
 
 from pgdyno.errors import EngineError
 from pgdyno.programs import locate
-from pgdyno.watch.buckets import Bucket, Fold, Line, last, rows_of
+from pgdyno.watch.buckets import US, Bucket, Fold, Line, last, rows_of
 from pgdyno.watch.find_server import Found, Place, place_of
 from pgdyno.watch.frame import History
 from pgdyno.watch.polling import Connection, Polling
@@ -36,12 +37,14 @@ class ProbeStream:
 
     def __enter__(self) -> ProbeStream:
         """Start it. Raises EngineError."""
+        # an unread pipe of errors could fill up
+        self._errors = TemporaryFile()
         try:
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stderr=self._errors,
                 env={**os.environ, **self._environment},
                 # Ctrl-C is for pgdyno
                 start_new_session=True,
@@ -53,26 +56,24 @@ class ProbeStream:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._process.poll() is None:
-            self._process.terminate()
-            try:
-                self._process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
         self._thread.join()
-        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
-            if stream is not None:
-                stream.close()
+        with self._process, self._errors:
+            pass
 
     def lines(self) -> list[Line]:
         """Return the lines since the last call. Raises EngineError if it has ended by itself."""
         over = not self._thread.is_alive()
-        lines = []
-        while not self._lines.empty():
-            lines.append(self._lines.get())
+        lines = [self._lines.get() for _ in range(self._lines.qsize())]
         if over and not lines:
-            raise EngineError(f"the probe ended with exit code {self._process.wait()}{self._stderr_text()}")
+            code = self._process.wait()
+            self._errors.seek(0)
+            said = self._errors.read().decode(errors="replace").strip().splitlines()
+            raise EngineError(f"the probe ended with exit code {code}{f': {said[-1]}' if said else ''}")
         return lines
 
     @property
@@ -83,19 +84,11 @@ class ProbeStream:
     def _read(self) -> None:
         assert self._process.stdout is not None
         for text in self._process.stdout:
-            try:
+            # truncated, as after a kill
+            with suppress(ValueError):
                 line = json.loads(text)
-            except ValueError:
-                # truncated, as after a kill
-                continue
-            if self._origin is None:
-                self._origin = time.monotonic() - line["t_us"] / 1e6
-            self._lines.put(line)
-
-    def _stderr_text(self) -> str:
-        assert self._process.stderr is not None
-        said = self._process.stderr.read().decode(errors="replace").strip().splitlines()
-        return f": {said[-1]}" if said else ""
+                self._origin = self._origin or time.monotonic() - line["t_us"] / US
+                self._lines.put(line)
 
 
 STOPPED_S = 10.0
@@ -128,7 +121,10 @@ class Watcher:
                     probes.close()
                     self.fold.started_anew()
                     stream = probes.enter_context(self._stream())
-                self._hear(stream, polling)
+                for line in stream.lines():
+                    self.fold.take(line)
+                while not polling.answers.empty():
+                    self.fold.polled(*polling.answers.get())
                 for bucket in self.fold.finished(stream.now_s):
                     self.history.add(bucket)
                     view.second(self.history, self._looks(bucket))
@@ -140,12 +136,6 @@ class Watcher:
 
     def _stream(self) -> ProbeStream:
         return ProbeStream(self.found.probe_options(self._place, self.waits_hz), self.found.probe_environment())
-
-    def _hear(self, stream: ProbeStream, polling: Polling) -> None:
-        for line in stream.lines():
-            self.fold.take(line)
-        while not polling.answers.empty():
-            self.fold.polled(polling.answers.get())
 
     def _came_back(self, connection: Connection) -> None:
         """Called by the polling thread, with its new session."""
@@ -159,7 +149,7 @@ class Watcher:
         if before is None or place is None or place.postmaster == before.postmaster:
             return False
         self._place = place
-        return any(option.startswith("--postmaster") for option in self.found.probe_options(before, None))
+        return any(option.startswith("--postmaster") for option in before.probe_options())
 
     def _was_stopped(self) -> bool:
         """Return whether this process was suspended (Ctrl-Z, a sleeping laptop)."""

@@ -1,4 +1,4 @@
-"""A session in addition to the probe's: counters of all databases, active sessions, statements by time."""
+"""A session in addition to the probe's: counters of all databases, active sessions, texts of statements."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import queue
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import psycopg
@@ -14,101 +13,39 @@ from psycopg import sql
 
 from pgdyno.errors import TargetError
 from pgdyno.targets.response_limits import answering
+from pgdyno.watch.buckets import Line, Row
 
 _COMMENTS = re.compile(r"(?:\s+|--[^\n]*(?:\n|\Z)|/\*.*?(?:\*/|\Z))*", re.DOTALL)
-_WORD = re.compile(r"[A-Za-z]+")
-_WORDS = re.compile(r"[A-Za-z_]+(?:\s+[A-Za-z_]+)?")
-_OF_TWO = {"ALTER", "CREATE", "DROP", "REFRESH", "START"}
-_TOKEN = re.compile(
+_COMMAND = re.compile(r"(?:(?:ALTER|CREATE|DROP|REFRESH|START)\s+[A-Za-z_]+|[A-Za-z]+)", re.IGNORECASE)
+_HIDDEN = re.compile(
     r"""
     (?P<comment>--[^\n]*(?:\n|\Z)|/\*.*?(?:\*/|\Z))
     |(?P<name>"(?:[^"]|"")*(?:"|\Z))
-    |(?P<escaped>\b[eE]'(?:[^'\\]|\\.|'')*(?:'|\Z))
-    |(?P<plain>(?:\b[bBnNxXuU]&?)?'(?:[^']|'')*(?:'|\Z))
-    |(?P<dollar>(?<![\w$])\$(?P<tag>(?:[^\W\d]\w*)?)\$.*?(?:\$(?P=tag)\$|\Z))
-    |(?P<parameter>\$\d+)
-    |(?P<number>(?<![\w$])\d[\w.]*)
-    |(?P<word>\w+)
+    |\b[eE]'(?:[^'\\]|\\.|'')*(?:'|\Z)
+    # whether a backslash ends a string depends on a setting: what follows is hidden, rather too much than a password
+    |(?:\b[bBnNxXuU]&?)?'(?:[^'\\]|'')*(?:\\.*|'|\Z)
+    |(?<![\w$])\$(?P<tag>(?:[^\W\d]\w*)?)\$.*?(?:\$(?P=tag)\$|\Z)
+    |(?<![\w$])\d[\w.]*
     """,
     re.VERBOSE | re.DOTALL,
 )
-HIDDEN = "?"
 
 
 def kind_of(query: str) -> str:
     """Return the command that a statement begins with, such as `SELECT` or `ALTER TABLE`; possibly empty."""
     begin = _COMMENTS.match(query)
-    rest = query[begin.end() if begin else 0 :]
-    first = _WORD.match(rest)
-    if first is None:
-        return ""
-    command = first[0].upper()
-    two = _WORDS.match(rest)
-    return " ".join(two[0].upper().split()) if command in _OF_TWO and two else command
+    command = _COMMAND.match(query, begin.end() if begin else 0)
+    return " ".join(command[0].upper().split()) if command else ""
 
 
 def without_literals(query: str) -> str:
-    """Return `query` on one line, with strings and numbers hidden, without comments.
-
-    If a backslash makes the end of a string ambiguous, everything after it is hidden, too: rather too much than a
-    password.
-    """
-    parts: list[str] = []
-    at = 0
-    for token in _TOKEN.finditer(query):
-        parts.append(query[at : token.start()])
-        at = token.end()
-        text = token[0]
-        if token["plain"] is not None and "\\" in text:
-            parts.append(HIDDEN)
-            at = len(query)
-            break
-        if token["comment"] is not None:
-            parts.append(" ")
-        elif any(token[name] is not None for name in ("escaped", "plain", "dollar", "number")):
-            parts.append(HIDDEN)
-        else:
-            parts.append(text)
-    parts.append(query[at:])
-    return " ".join("".join(parts).split())
+    """Return `query` on one line, with strings and numbers hidden, without comments."""
+    return " ".join(_HIDDEN.sub(lambda token: " " if token["comment"] else token["name"] or "?", query).split())
 
 
 def shown_query(query: str, *, whole: bool) -> str:
     """Return the displayed text of `query`: its kind, or its text without literals."""
     return without_literals(query) if whole else kind_of(query)
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """A session that is active, or has an open transaction; its names come unchecked from the server."""
-
-    pid: int
-    user: str
-    database: str
-    application: str
-    state: str
-    wait: str
-    query: str
-    transaction_s: float | None
-    statement_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Polled:
-    """Counters of all databases at a time of the server's clock, and its sessions.
-
-    Those of another series cannot be compared with them: it begins with a session of pgdyno's, or a reset.
-    """
-
-    at_s: float
-    commits: float
-    rollbacks: float
-    blocks_read: float
-    blocks_hit: float
-    temp_bytes: float
-    deadlocks: float
-    sessions: Sequence[Session] = ()
-    series: int = 0
 
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -122,6 +59,8 @@ _TOTALS = """
            xact_rollback::float8, blks_read::float8, blks_hit::float8, temp_bytes::float8, deadlocks::float8
     FROM pg_catalog.pg_stat_database
 """
+_COUNTERS = ("commits", "rollbacks", "blocks_read", "blocks_hit", "temp_bytes", "deadlocks")
+_FIELDS = ("pid", "user", "database", "application", "state", "wait", "query", "transaction_s", "statement_s")
 _SESSIONS = """
     SELECT /* pgprobe */ pid,
            coalesce(usename, ''), coalesce(datname, ''), coalesce(application_name, ''), coalesce(state, ''),
@@ -148,37 +87,17 @@ _TEXTS = """
 """
 
 
-class Totals:
-    """Counters of all databases together.
+def increases(before: Mapping[int, Sequence[float]], now: Mapping[int, Sequence[float]]) -> Sequence[float] | None:
+    """Return by how much counters by database have grown in total; None after a reset.
 
-    They grow even if a database is dropped: a sum over the databases would decrease.
+    A database that is new began at 0, and one that was dropped does not count: a sum would decrease.
     """
-
-    def __init__(self) -> None:
-        self.series = 0
-        """The number of the first sample that later ones can be compared with."""
-        self._sums = [0.0] * 6
-        self._before: dict[int, Sequence[float]] | None = None
-
-    def forget(self) -> None:
-        """Begin another series: the next counters may be those of another server."""
-        self._before = None
-
-    def add(self, counters: Mapping[int, Sequence[float]]) -> Sequence[float]:
-        """Return the increases since the first call; `counters` are the current values by database."""
-        before = self._before or {}
-        # a database that is new since the last call began at 0
-        gained = [
-            [new - old for new, old in zip(now, before.get(database, [0.0] * len(now)), strict=True)]
-            for database, now in counters.items()
-        ]
-        if self._before is None or any(more < 0 for each in gained for more in each):
-            # what was counted before a reset is unknown
-            self.series += 1
-        else:
-            self._sums = [total + sum(more) for total, *more in zip(self._sums, *gained, strict=True)]
-        self._before = dict(counters)
-        return list(self._sums)
+    gained = [
+        [new - old for new, old in zip(counters, before.get(database, [0.0] * len(counters)), strict=True)]
+        for database, counters in now.items()
+    ]
+    is_reset = any(more < 0 for each in gained for more in each)
+    return None if is_reset else [sum(column) for column in zip(*gained, strict=True)]
 
 
 class Polling:
@@ -193,7 +112,9 @@ class Polling:
         """Start with `connection`, create others with `connect`, and call `back` after a reconnect."""
         self.texts: dict[str, str] = {}
         """Requested texts of statements, by query identifier; empty if the text may not be displayed."""
-        self.answers: queue.SimpleQueue[Polled] = queue.SimpleQueue()
+        self.answers: queue.SimpleQueue[tuple[Row | None, Sequence[Line]]] = queue.SimpleQueue()
+        """Increases since the answer before, None if they are unknown, and current sessions."""
+        self._before: tuple[float, Mapping[int, Sequence[float]]] | None = None
         self._connection: Connection | None = connection
         self._connect = connect
         self._back = back
@@ -217,7 +138,7 @@ class Polling:
         self._wanted = frozenset(query_ids)
 
     def _run(self) -> None:
-        is_new, totals = True, Totals()
+        is_new = True
         while not self._stop.is_set():
             try:
                 came_back = self._connection is None
@@ -231,8 +152,9 @@ class Polling:
                         for setting in _SETTINGS:
                             self._connection.execute(setting)
                         is_new = False
-                        totals.forget()
-                    self.answers.put(_ask(self._connection, totals))
+                        # another session may be one of another server
+                        self._before = None
+                    self.answers.put((self._counters(self._connection), _sessions(self._connection)))
                     self._learn(self._connection)
             except TargetError:
                 # it is silent, endless, or no PostgreSQL
@@ -241,6 +163,16 @@ class Polling:
                 if self._connection is None or self._connection.closed:
                     self._drop()
             self._stop.wait(EVERY_S)
+
+    def _counters(self, connection: Connection) -> Row | None:
+        rows = connection.execute(_TOTALS).fetchall()
+        # the row of objects that belong to no database has no statistics of some kinds
+        now = {database or 0: [each or 0.0 for each in counters] for _, database, *counters in rows}
+        before, self._before = self._before, (rows[0][0], now)
+        gained = None if before is None else increases(before[1], now)
+        if before is None or gained is None or rows[0][0] <= before[0]:
+            return None
+        return Row(rows[0][0] - before[0], {}, dict(zip(_COUNTERS, gained, strict=True)))
 
     def _learn(self, connection: Connection) -> None:
         """Read the missing texts; each is requested once."""
@@ -256,11 +188,7 @@ class Polling:
             self._connection = None
 
 
-def _ask(connection: Connection, totals: Totals) -> Polled:
-    rows = connection.execute(_TOTALS).fetchall()
-    # the row of objects that belong to no database has no statistics of some kinds
-    sums: Any = totals.add({database or 0: [each or 0.0 for each in counters] for _, database, *counters in rows})
+def _sessions(connection: Connection) -> list[Line]:
     copies = _COPIES if connection.info.server_version >= 140_000 else _COPIES_UNTIL_13
-    query = sql.SQL(_SESSIONS).format(sql.SQL(copies))
-    sessions = connection.execute(query, [MOST_SESSIONS]).fetchall()
-    return replace(Polled(rows[0][0], *sums), sessions=[Session(*row) for row in sessions], series=totals.series)
+    rows = connection.execute(sql.SQL(_SESSIONS).format(sql.SQL(copies)), [MOST_SESSIONS]).fetchall()
+    return [dict(zip(_FIELDS, row, strict=True)) for row in rows]

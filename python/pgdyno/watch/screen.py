@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,9 +18,10 @@ from pgdyno.report.numbers import NOTHING
 from pgdyno.report.terminal.text_drawing import bar, printable, sparkline
 from pgdyno.units import format_duration
 from pgdyno.watch.chart import LETTERS, STYLES, stacked, style_of
-from pgdyno.watch.frame import Blocker, Disk, Frame, Point, stepped
+from pgdyno.watch.frame import Frame, Point, active_sessions, stepped
 
 ACCENT = "cyan"
+_WITH_HISTORY = ("tps", "sessions", "cpu", "disk", "wal_bytes_per_s", "reads_per_s")
 HEAD, LOWEST_CHART, HIGHEST_CHART = 2, 4, 24
 TWO_TABLES = 160
 """Width from which on there are two tables next to the waits."""
@@ -89,7 +91,13 @@ def screen(frame: Frame, points: Sequence[Point], looks: Looks, width: int, heig
     whole.split_column(
         Layout(_header(frame, looks), size=1),
         Layout(_with_history(rows, points, looks.interval, width), size=len(rows)),
-        Layout(Group(_legend(frame, looks), *_chart(points, looks, width, chart)), size=chart + 1),
+        Layout(
+            Group(
+                _legend(frame, looks),
+                *stacked(stepped(points, looks.interval, width), width, chart, looks.processors, colours=looks.colours),
+            ),
+            size=chart + 1,
+        ),
         tables := Layout(),
         Layout(_footer(looks), size=1),
     )
@@ -97,7 +105,7 @@ def screen(frame: Frame, points: Sequence[Point], looks: Looks, width: int, heig
     looks = replace(looks, is_narrow=width < 110)
     shown = [looks.table] if narrow or looks.table is Table.SESSIONS else [Table.SESSIONS, looks.table]
     waits: RenderableType = _waits(frame, width // (3 if narrow else 4))
-    if frame.blockers and looks.table is not Table.BLOCKERS:
+    if frame["blockers"] and looks.table is not Table.BLOCKERS:
         waits = Group(_blockers(frame, looks), waits)
     tables.split_row(Layout(waits, ratio=2), *(Layout(_TABLES[each](frame, looks), ratio=3) for each in shown))
     return whole
@@ -106,33 +114,33 @@ def screen(frame: Frame, points: Sequence[Point], looks: Looks, width: int, heig
 def page(frame: Frame, looks: Looks) -> Group:
     """Return a frame for a file: all tables, of which empty ones are left out."""
     parts: list[RenderableType] = [_header(frame, looks), ""]
-    if frame.away is not None:
+    if frame["away"] is not None:
         parts += [_legend(frame, looks), ""]
     figures = _grid()
     for name, value, _, detail in _figures(frame):
         figures.add_row(name, value, detail)
     parts += [figures, "", _legend(frame, looks), "", _waits(frame, 0, MOST), "", _sessions(frame, looks, MOST)]
-    for rows, table in ((frame.statements, _statements), (frame.processes, _processes), (frame.blockers, _blockers)):
-        if rows:
-            parts += ["", table(frame, looks, MOST)]
+    for table in (Table.STATEMENTS, Table.PROCESSES, Table.BLOCKERS):
+        if frame[table]:
+            parts += ["", _TABLES[table](frame, looks, MOST)]
     return Group(*parts)
 
 
 def line(frame: Frame) -> str:
     """Return `frame` as a line under HEADING."""
-    if frame.away is not None:
-        return f"{clock(frame.at_s):>8}  away: {printable(frame.away)}"
+    if frame["away"] is not None:
+        return f"{clock(frame['at_s']):>8}  away: {printable(frame['away'])}"
+    cpu: Frame = frame["cpu"] or {}
+    disk: Frame = next(iter(frame["disks"]), {})
     cells = (
-        clock(frame.at_s),
-        figure(frame.tps),
-        figure(frame.active_sessions),
-        percent(frame.cpu.busy if frame.cpu else None),
-        percent(frame.cpu.steal if frame.cpu else None),
-        percent(frame.disk.utilisation if frame.disk else None),
-        size(frame.wal_bytes_per_s),
-        figure(frame.reads_per_s),
+        clock(frame["at_s"]),
+        figure(frame["tps"]),
+        figure(active_sessions(frame)),
+        *map(percent, (cpu.get("busy"), cpu.get("steal"), disk.get("utilisation"))),
+        size(frame["wal_bytes_per_s"]),
+        figure(frame["reads_per_s"]),
     )
-    top = next((f"{printable(name)} {numbers.rounded(each, 2)}" for name, each in _positive(frame.waits)), NOTHING)
+    top = next((f"{printable(name)} {numbers.rounded(each, 2)}" for name, each in _positive(frame["waits"])), NOTHING)
     return "".join(f"{cell:>{width}}" for cell, (_, width) in zip(cells, _COLUMNS, strict=True)) + f"  {top}"
 
 
@@ -143,8 +151,8 @@ HEADING = "".join(f"{name:>{width}}" for name, width in _COLUMNS) + "  top wait"
 def _header(frame: Frame, looks: Looks) -> RichTable:
     left = Text.assemble(("pgdyno watch  ", "dim"), (printable(looks.title), "bold"))
     left.append(f"  PostgreSQL {printable(looks.version)}" if looks.version else "")
-    away, paused = "away  " if frame.away is not None else "", "paused  " if looks.paused else ""
-    right = Text.assemble((away, "bold red"), (paused, f"bold {ACCENT}"), clock(frame.at_s))
+    away, paused = "away  " if frame["away"] is not None else "", "paused  " if looks.paused else ""
+    right = Text.assemble((away, "bold red"), (paused, f"bold {ACCENT}"), clock(frame["at_s"]))
     line = RichTable.grid(expand=True)
     line.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     line.add_column(no_wrap=True, justify="right")
@@ -154,76 +162,63 @@ def _header(frame: Frame, looks: Looks) -> RichTable:
 
 Figure = tuple[str, str, str, str]
 """A name, its value, the field of a point that is its history, and details."""
+_FIGURES = {
+    "tps": ("{tps}", "{rollbacks_per_s} rolled back/s, oldest {oldest_transaction_s}, {deadlocks_per_s} deadlocks/s"),
+    "sessions": (
+        "{sessions}",
+        "{active_sessions} active, {idle_in_transaction} idle in transaction, {waiting_for_locks} waiting for locks",
+    ),
+    "WAL": ("{wal_bytes_per_s}/s", "{wal_syncs_per_s} syncs/s, {wal_full_page_images_per_s} page images/s"),
+    "reads": ("{reads_per_s} pages/s", "{cache_hit} hit, temp {temp_bytes_per_s}/s"),
+    "checkpoint": ("{since_checkpoint_s} ago", "{since_redo_bytes} since, writing {checkpoint_buffers_per_s} pages/s"),
+    "memory": ("{memory_available_bytes}", "available, {dirty_bytes} dirty"),
+}
+"""By name a value and its details. A detail is left out if it is unknown, and 0 unless it is the first."""
+_FIELD = re.compile(r"\{(\w+)\}")
 
 
 def _figures(frame: Frame) -> Iterator[Figure]:
-    yield (
-        "tps",
-        figure(frame.tps),
-        "tps",
-        _details(
-            f"{figure(frame.rollbacks_per_s)} rolled back/s",
-            frame.oldest_transaction_s is not None and f"oldest {_span(frame.oldest_transaction_s)}",
-            frame.deadlocks_per_s and f"{figure(frame.deadlocks_per_s)} deadlocks/s",
-        ),
-    )
-    yield (
-        "sessions",
-        figure(frame.sessions),
-        "sessions",
-        _details(
-            f"{figure(frame.active_sessions)} active",
-            frame.idle_in_transaction and f"{figure(frame.idle_in_transaction)} idle in transaction",
-            frame.waiting_for_locks and f"{figure(frame.waiting_for_locks)} waiting for locks",
-        ),
-    )
-    cpu = frame.cpu
+    values = {**frame, "active_sessions": active_sessions(frame)}
+    texts = {name: _text_of(name, value) for name, value in values.items() if name in _SHOWN}
+    for name, (value, details) in _FIGURES.items():
+        if name == "WAL":
+            yield from _host_figures(frame)
+        parts = [
+            part.format_map(texts)
+            for at, part in enumerate(details.split(", "))
+            if all(values[each] is not None and (values[each] or at == 0) for each in _FIELD.findall(part))
+        ]
+        if name != "memory" or values["memory_available_bytes"] is not None:
+            yield name, value.format_map(texts), _FIELD.findall(value)[0], ", ".join(parts)
+
+
+_SHOWN = {name for texts in _FIGURES.values() for text in texts for name in _FIELD.findall(text)}
+
+
+def _text_of(name: str, value: float | None) -> str:
+    if "bytes" in name:
+        return size(value)
+    if name == "cache_hit":
+        return NOTHING if value is None else f"{value * 100:.1f} %"
+    return _span(value) if name.endswith("_s") and not name.endswith("per_s") else figure(value)
+
+
+def _host_figures(frame: Frame) -> Iterator[Figure]:
+    cpu = frame["cpu"]
     if cpu is not None:
-        shares = (("user", cpu.user), ("sys", cpu.system), ("io", cpu.iowait), ("steal", cpu.steal))
-        parts = " ".join(f"{name} {share * 100:.0f}" for name, share in shares)
-        yield "CPU", percent(cpu.busy), "cpu", _details(parts, f"{figure(cpu.running)} runnable")
-    if frame.disk is not None:
-        yield "disk", percent(frame.disk.utilisation), "disk", _disk(frame.disk)
-    for disk in frame.disks:
-        if disk.holds and disk is not frame.disk:
-            yield "", percent(disk.utilisation), "", _disk(disk)
-    yield (
-        "WAL",
-        f"{size(frame.wal_bytes_per_s)}/s",
-        "wal",
-        _details(
-            frame.wal_syncs_per_s is not None and f"{figure(frame.wal_syncs_per_s)} syncs/s",
-            frame.wal_full_page_images_per_s and f"{figure(frame.wal_full_page_images_per_s)} page images/s",
-        ),
-    )
-    yield (
-        "reads",
-        f"{figure(frame.reads_per_s)} pages/s",
-        "reads",
-        _details(
-            frame.cache_hit is not None and f"{frame.cache_hit * 100:.1f} % hit",
-            frame.temp_bytes_per_s and f"temp {size(frame.temp_bytes_per_s)}/s",
-        ),
-    )
-    pages = frame.checkpoint_buffers_per_s
-    yield (
-        "checkpoint",
-        f"{_span(frame.since_checkpoint_s)} ago",
-        "",
-        _details(f"{size(frame.since_redo_bytes)} since", pages and f"writing {figure(pages)} pages/s"),
-    )
-    if frame.memory_available_bytes is not None:
-        yield "memory", size(frame.memory_available_bytes), "", f"available, {size(frame.dirty_bytes)} dirty"
+        shares = (("user", "user"), ("sys", "system"), ("io", "iowait"), ("steal", "steal"))
+        parts = " ".join(f"{name} {cpu[share] * 100:.0f}" for name, share in shares)
+        yield "CPU", percent(cpu["busy"]), "cpu", f"{parts}, {figure(cpu['running'])} runnable"
+    for at, disk in enumerate(frame["disks"]):
+        if at == 0 or disk["holds"]:
+            name = "" if at else "disk"
+            yield name, percent(disk["utilisation"]), name, _disk(disk)
 
 
-def _details(*parts: object) -> str:
-    return ", ".join(str(part) for part in parts if part)
-
-
-def _disk(disk: Disk) -> str:
-    name = printable(f"{disk.device}{f' ({disk.holds})' if disk.holds else ''}")
-    awaited = f"{numbers.rounded(disk.write_await_ms, 2)} ms, " if disk.write_await_ms is not None else ""
-    return f"{name} {awaited}r {size(disk.read_bytes_per_s)}/s, w {size(disk.written_bytes_per_s)}/s"
+def _disk(disk: Frame) -> str:
+    name = printable(f"{disk['device']} ({disk['holds']})" if disk["holds"] else disk["device"])
+    awaited = f"{numbers.rounded(disk['write_await_ms'], 2)} ms, " if disk["write_await_ms"] is not None else ""
+    return f"{name} {awaited}r {size(disk['read_bytes_per_s'])}/s, w {size(disk['written_bytes_per_s'])}/s"
 
 
 def _grid() -> RichTable:
@@ -241,7 +236,7 @@ def _with_history(rows: Iterable[Figure], points: Sequence[Point], interval: int
     grid.add_column(no_wrap=True, style=ACCENT, width=room)
     steps = stepped(points, interval, room)
     for name, value, history, detail in rows:
-        known = [getattr(step, history) or 0.0 for step in steps] if history else []
+        known = [step.get(history, 0.0) for step in steps if history in _WITH_HISTORY]
         # shares have a fixed scale
         picture = sparkline(known, room, 1.0 if history in ("cpu", "disk") else None) if len(known) > 1 else ""
         grid.add_row(name, value, detail, picture)
@@ -249,10 +244,12 @@ def _with_history(rows: Iterable[Figure], points: Sequence[Point], interval: int
 
 
 def _legend(frame: Frame, looks: Looks) -> Text:
-    if frame.away is not None:
-        return Text(f"no connection to the server: {printable(frame.away)}", "red", no_wrap=True, overflow="ellipsis")
-    keys = Text.assemble(("active sessions ", "dim"), (figure(frame.active_sessions), "bold"))
-    for name, sessions in sorted(_positive(frame.active), key=lambda item: -item[1]):
+    if frame["away"] is not None:
+        return Text(
+            f"no connection to the server: {printable(frame['away'])}", "red", no_wrap=True, overflow="ellipsis"
+        )
+    keys = Text.assemble(("active sessions ", "dim"), (figure(active_sessions(frame)), "bold"))
+    for name, sessions in sorted(_positive(frame["active"]), key=lambda item: -item[1]):
         keys.append("  ■ " if looks.colours else f"  {LETTERS[name]} ", STYLES[name] if looks.colours else "")
         keys.append(f"{name} {numbers.rounded(sessions, 2)}")
     keys.no_wrap, keys.overflow = True, "ellipsis"
@@ -261,11 +258,6 @@ def _legend(frame: Frame, looks: Looks) -> Text:
 
 def _positive(sessions: Mapping[str, float] | None) -> list[tuple[str, float]]:
     return [(name, number) for name, number in (sessions or {}).items() if number > 0]
-
-
-def _chart(points: Sequence[Point], looks: Looks, width: int, height: int) -> list[Text]:
-    steps = [step.active for step in stepped(points, looks.interval, width)]
-    return stacked(steps, width, height, looks.processors, colours=looks.colours)
 
 
 def _table(
@@ -286,8 +278,8 @@ def _table(
 
 
 def _waits(frame: Frame, width: int, most: int | None = None) -> RichTable:
-    rows = [(name, sessions, style_of(name)) for name, sessions in _positive(frame.waits)]
-    rows += [(name, sessions, "dim") for name, sessions in _positive(frame.background)]
+    rows = [(name, sessions, style_of(name)) for name, sessions in _positive(frame["waits"])]
+    rows += [(name, sessions, "dim") for name, sessions in _positive(frame["background"])]
     highest = max((sessions for _, sessions, _ in rows), default=1.0)
     cells = [
         (name, numbers.rounded(sessions, 2), Text(bar(sessions / highest, width // 5), style))
@@ -299,12 +291,12 @@ def _waits(frame: Frame, width: int, most: int | None = None) -> RichTable:
 def _processes(frame: Frame, _looks: Looks, most: int | None = None) -> RichTable:
     rows = [
         (
-            f"{row.pid:>7} {row.who or row.kind} {row.activity}",
-            percent(row.cpu),
-            size(row.read_bytes_per_s),
-            size(row.written_bytes_per_s),
+            f"{row['pid']:>7} {row['who'] or row['kind']} {row['activity']}",
+            percent(row["cpu"]),
+            size(row["read_bytes_per_s"]),
+            size(row["written_bytes_per_s"]),
         )
-        for row in frame.processes[:most]
+        for row in frame["processes"][:most]
     ]
     return _table({"    pid processes by I/O": 1}, ("CPU", "read/s", "write/s"), rows, "no process was seen")
 
@@ -312,44 +304,37 @@ def _processes(frame: Frame, _looks: Looks, most: int | None = None) -> RichTabl
 def _sessions(frame: Frame, looks: Looks, most: int | None = None) -> RichTable:
     """Return sessions with a transaction or a statement, the longest transaction first."""
     rows = []
-    for row in frame.backends[:most]:
-        works = row.state in ("active", "fastpath function call")
-        who = f"{row.pid:>7} {row.user}@{row.database} {row.application}"
-        rows.append((who, (row.wait or "CPU") if works else row.state, row.query, _span(row.transaction_s)))
+    for row in frame["backends"][:most]:
+        works = row["state"] in ("active", "fastpath function call")
+        who = f"{row['pid']:>7} {row['user']}@{row['database']} {row['application']}"
+        rows.append((who, (row["wait"] or "CPU") if works else row["state"], row["query"], _span(row["transaction_s"])))
     names = {"    pid sessions": 3, "state or wait": 3, "query" if looks.queries else "command": 2 + 2 * looks.queries}
     return _table(names, ("open",), rows, "no session is in a transaction")
 
 
 def _statements(frame: Frame, looks: Looks, most: int | None = None) -> RichTable:
-    rows: list[tuple[str, ...]] = [
-        (
-            # the identifier distinguishes statements of one command
-            f"{row.query or '?'} {row.query_id} {row.user}@{row.database}",
-            numbers.rounded(row.sessions, 2),
-            numbers.short(row.calls_per_s),
-            numbers.rounded(row.mean_ms) if row.mean_ms is not None else "",
-            numbers.short(row.rows_per_s),
-            numbers.short(row.reads_per_s),
-        )
-        for row in frame.statements[:most]
-    ]
-    figures: tuple[str, ...] = ("active", "calls/s", "ms", "rows/s", "reads/s")
-    if looks.is_narrow:
-        figures, rows = figures[:3], [row[:4] for row in rows]
+    figures = ("active", "calls/s", "ms", "rows/s", "reads/s")[: 3 if looks.is_narrow else 5]
+    rows = []
+    for row in frame["statements"][:most]:
+        # the identifier distinguishes statements of one command
+        name = f"{row['query'] or '?'} {row['query_id']} {row['user']}@{row['database']}"
+        mean = numbers.rounded(row["mean_ms"]) if row["mean_ms"] is not None else ""
+        rates = (numbers.short(row[name]) for name in ("calls_per_s", "rows_per_s", "reads_per_s"))
+        calls, others = next(rates), tuple(rates)
+        rows.append((name, numbers.rounded(row["sessions"], 2), calls, mean, *others)[: len(figures) + 1])
     return _table({"statements by time": 1}, figures, rows, "every 10 s, with pg_stat_statements in this database")
 
 
 def _blockers(frame: Frame, _looks: Looks, most: int | None = None) -> RichTable:
-    rows = [(Text(_blocker(each), "red"),) for each in frame.blockers[:most]]
+    rows = []
+    for row in frame["blockers"][:most]:
+        does = row["wait"] if row["state"] == "active" and row["wait"] else row["state"]
+        text = f"{row['pid']} waits for {row['lock']} of {row['blocked_by']} ({does or 'unknown'})"
+        rows.append((Text(printable(text), "red"),))
     return _table({"blockers": 1}, (), rows, "no session waits for a lock")
 
 
-def _blocker(each: Blocker) -> str:
-    does = each.wait if each.state == "active" and each.wait else each.state
-    return printable(f"{each.pid} waits for {each.lock} of {each.blocked_by} ({does or 'unknown'})")
-
-
-_TABLES: Mapping[Table, Callable[[Frame, Looks], RichTable]] = {
+_TABLES: Mapping[Table, Callable[..., RichTable]] = {
     Table.PROCESSES: _processes,
     Table.STATEMENTS: _statements,
     Table.SESSIONS: _sessions,

@@ -161,7 +161,7 @@ class PrintedView:
     def __exit__(self, *_: object) -> None: ...
 
     def notes(self, notes: list[str]) -> None:
-        """Print notes on standard error, once each."""
+        """Print them on standard error."""
         for note in notes:
             print(f"note: {printable(note)}", file=sys.stderr, flush=True)
 
