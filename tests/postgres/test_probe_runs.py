@@ -110,3 +110,55 @@ def test_a_bad_probe_never_disturbs_the_trial(how: str, warm_home: Home, tmp_pat
     assert trial.probe.cpu_us is None
     if how == "dies":
         assert trial.probe.gaps == 1
+
+
+QUERIES = """\
+[[probe.query]]
+name = "history"
+sql = "SELECT count(*) FROM pgbench_history"
+every = "200ms"
+[[probe.query]]
+name = "slow"
+sql = "SELECT 1 FROM pg_sleep(0.05)"
+[[probe.query]]
+name = "nothing"
+sql = "SELECT NULL::int"
+[[probe.query]]
+name = "absent"
+sql = "SELECT count(*) FROM no_such_table"
+[[probe.query]]
+name = "writes"
+sql = "SELECT length(query_to_xml('TRUNCATE pgbench_history', true, false, '')::text)"
+[[probe.query]]
+name = "words"
+sql = "SELECT 'some'"
+"""
+
+
+def test_queries_of_the_plan_become_series_and_their_errors_notes(warm_home: Home, tmp_path: Path) -> None:
+    folder = run(warm_home, tmp_path, QUERIES, seconds=5)
+    data = load_run(folder)
+    rows = data.query(
+        "SELECT labels->>'query', t_us, value FROM series WHERE source = 'queries' AND metric = 'value' ORDER BY t_us"
+    ).rows
+    history = [(at, value) for name, at, value in rows if name == "history"]
+    # five a second, unless the machine is busy; a row of history for each transaction
+    assert len(history) > 10
+    assert [value for _, value in history] == sorted(value for _, value in history)
+    assert 0 < history[-1][1] <= sum(row.succeeded for row in data.intervals())
+    assert {value for name, _, value in rows if name == "slow"} == {1}
+    assert {name for name, _, _ in rows} == {"history", "slow"}
+    notes = [str(note) for note in folder.manifest.notes]
+    for words in (
+        'probe.query absent: ERROR:  relation "no_such_table" does not exist',
+        "probe.query writes: ERROR:  TRUNCATE",
+        'probe.query words: "some" is not a number',
+        "probe.query slow: takes 5",
+    ):
+        assert sum(note.startswith(words) for note in notes) == 1, notes
+    assert not any("nothing" in note for note in notes)
+    page = run_pgdyno(["report", "latest", "--html", "page.html"], cwd=tmp_path, env=environment(warm_home))
+    assert page.returncode == 0, page.stderr
+    assert '"queries":{"history":[' in (tmp_path / "page.html").read_text()
+    shown = run_pgdyno(["show", "latest", "--trial", "1"], cwd=tmp_path, env=environment(warm_home))
+    assert "history" in shown.stdout, shown.stdout + shown.stderr

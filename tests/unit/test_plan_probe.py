@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
@@ -81,3 +82,22 @@ def test_a_missing_probe_is_what_a_standby_lacks(tmp_path: Path, monkeypatch: py
     (standby,) = said.record.standbys
     assert (standby.name, standby.active, standby.waits) == ("replica-1", None, {})
     assert "is not executable" in str(standby.message)
+
+
+QUERY = {"name": "queue", "sql": "SELECT count(*) FROM jobs"}
+WRONG_QUERIES: list[tuple[dict[str, object], str]] = [
+    ({"query": [QUERY, QUERY]}, "queue is the name of two queries"),
+    ({"query": [QUERY], "server": False}, "query needs the probe of the server"),
+    ({"query": [QUERY], "enabled": False}, "query needs the probe of the server"),
+    ({"query": [QUERY | {"sql": "DELETE FROM jobs"}]}, "writes, and the probe's sessions only read"),
+    ({"query": [QUERY | {"sql": " "}]}, "is empty"),
+    ({"query": [QUERY | {"every": "10ms"}]}, "is below 0.1 s"),
+    ({"query": [QUERY | {"name": "a:b"}]}, "is not a name"),
+    ({"query": [QUERY | {"name": f"q{number}"} for number in range(9)]}, "at most 8"),
+]
+
+
+@pytest.mark.parametrize(("section", "message"), WRONG_QUERIES, ids=[message for _, message in WRONG_QUERIES])
+def test_wrong_queries_are_refused(section: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        ProbeSpec.model_validate(section)

@@ -7,6 +7,7 @@ use std::time::Duration;
 use lexopt::{Arg, Parser, ValueExt};
 
 use crate::host::{Choice, Known, LogChoice};
+use crate::server::own_queries::OwnQuery;
 
 /// What the command line requests.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,6 +46,8 @@ pub struct Server {
     pub waits_hz: u32,
     /// `--statements`
     pub statements: usize,
+    /// `--query`
+    pub own: Vec<OwnQuery>,
 }
 
 /// An error in the command line.
@@ -82,6 +85,7 @@ The server:
   -U, --username=USERNAME  role
   --waits-hz=NUM           session samples per second (default: 10; 0: none)
   --statements=NUM         top statements of pg_stat_statements, if it is installed (default: 20; 0: none)
+  --query=NAME:SECONDS:SQL a read-only query that returns a number, and how often; may be repeated
   --no-server              sample only the host
 The host (Linux):
   --data=DIR               the server's data directory, to find its disk and its processes
@@ -152,6 +156,7 @@ struct Given {
     cluster_name: Option<String>,
     processes: Option<usize>,
     statements: Option<usize>,
+    own: Vec<OwnQuery>,
     log: Option<PathBuf>,
     no_log: bool,
     time: Option<Duration>,
@@ -175,6 +180,7 @@ impl Given {
             "cluster-name" => self.cluster_name = Some(parser.value()?.string()?),
             "processes" => self.processes = Some(whole_number(parser, name, u32::MAX.into())? as usize),
             "statements" => self.statements = Some(whole_number(parser, name, u32::MAX.into())? as usize),
+            "query" => self.own.push(own_query(&parser.value()?.string()?)?),
             "log" => self.log = Some(parser.value()?.into()),
             "no-log" => self.no_log = true,
             "time" => self.time = Some(seconds(parser, name)?),
@@ -220,6 +226,7 @@ impl Given {
             overrides: self.overrides,
             waits_hz: self.waits_hz.unwrap_or(WAITS_HZ),
             statements: self.statements.unwrap_or(STATEMENTS),
+            own: self.own,
         };
         Ok(Request::Sample(Box::new(Options {
             host: (!self.no_host).then_some(host),
@@ -237,8 +244,21 @@ fn whole_number(parser: &mut Parser, name: &str, most: u64) -> Result<u64, Usage
     number.ok_or_else(|| UsageError(format!("--{name} needs a whole number from 0 to {most}, not \"{text}\"")))
 }
 
+fn own_query(text: &str) -> Result<OwnQuery, UsageError> {
+    let mut parts = text.splitn(3, ':');
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(name), Some(every), Some(sql)) if !name.is_empty() && !sql.trim().is_empty() => {
+            Ok(OwnQuery { name: name.to_owned(), every: duration(every, "query")?, sql: sql.to_owned() })
+        }
+        _ => Err(UsageError(format!("--query needs NAME:SECONDS:SQL, not \"{text}\""))),
+    }
+}
+
 fn seconds(parser: &mut Parser, name: &str) -> Result<Duration, UsageError> {
-    let text = parser.value()?.string()?;
+    duration(&parser.value()?.string()?, name)
+}
+
+fn duration(text: &str, name: &str) -> Result<Duration, UsageError> {
     let seconds = text.parse().ok();
     let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     time.filter(|time| !time.is_zero() && *time <= LONGEST).ok_or_else(|| {
@@ -293,6 +313,8 @@ mod tests {
             (vec!["--time=0"], "--time needs seconds above 0 and up to 2147483647, not \"0\""),
             (vec!["--time=1e19"], "--time needs seconds above 0 and up to 2147483647, not \"1e19\""),
             (vec!["--lease=inf"], "--lease needs seconds above 0 and up to 2147483647, not \"inf\""),
+            (vec!["--query=a:1"], "--query needs NAME:SECONDS:SQL, not \"a:1\""),
+            (vec!["--query=a:x:SELECT 1"], "--query needs seconds above 0 and up to 2147483647, not \"x\""),
             (vec!["--no-host", "--no-server"], "--no-host and --no-server together leave nothing to sample"),
         ] {
             assert_eq!(options(&args).expect_err("it is wrong"), message);
@@ -307,6 +329,7 @@ mod tests {
             "port",
             "username",
             "waits-hz",
+            "query",
             "no-server",
             "data",
             "wal",

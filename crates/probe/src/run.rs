@@ -16,7 +16,7 @@ use crate::options::{Options, Server};
 use crate::output::{Output, VERSION};
 use crate::probe_cost::{Own, Queries, cpu_us};
 use crate::probe_stop::Stop;
-use crate::server::{self, Rates};
+use crate::server::{self, Rates, own_queries};
 use crate::ticks::Ticks;
 
 /// How often counters are read.
@@ -64,6 +64,11 @@ pub fn run(options: &Options) -> Result<Ended, String> {
             let (output, queries, stop) = (&output, &queries, &stop);
             scope.spawn(move || server::run(params, rates, output, queries, stop))
         });
+        for (server, params) in server.iter().zip(&params) {
+            for own in &server.own {
+                scope.spawn(|| own_queries::run(params, own, &output, &queries, &stop));
+            }
+        }
         let deadline = options.time.map(|time| clock.at(time));
         own_samples(&output, &queries, &stop, deadline);
         stop.now();

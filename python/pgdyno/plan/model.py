@@ -429,6 +429,8 @@ class Plan(Model):
         if not self.sweep.group:
             for table in (resolved["sweep"], *resolved["sweep"]["points"]):
                 del table["group"]
+        if not self.probe.query:
+            del resolved["probe"]["query"]
         self._resolve_trial(resolved)
         self._resolve_search(resolved)
         unused = ["scale"] if self.workload.dataset == SBTEST else ["tables", "table_size"]

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
+from pgdyno.effect import Effect, effect_of_sql
 from pgdyno.errors import InvalidValueError
-from pgdyno.plan.values import HIGHEST_RATE, Model, Positive, Protocol
+from pgdyno.plan.values import HIGHEST_RATE, Model, Name, Positive, Protocol
 from pgdyno.units import parse_duration_s
 
 ACTIONS = ("checkpoint", "restart", "kill", "promote", "pause", "vacuum")
@@ -63,6 +64,35 @@ def _log(value: object) -> object:
     raise ValueError('write the whole path of the log, such as "/var/log/postgresql/main.log", or true or false')
 
 
+MOST_QUERIES = 8
+
+
+def _every(text: str) -> str:
+    if parse_duration_s(text) < FEWEST_S:
+        raise InvalidValueError(f"is below {FEWEST_S:g} s", 'such as every = "1s"')
+    return text
+
+
+FEWEST_S = 0.1
+
+
+def _reads(text: str) -> str:
+    if not text.strip():
+        raise InvalidValueError("is empty", 'such as sql = "SELECT count(*) FROM jobs"')
+    if effect_of_sql(text) is Effect.WRITES:
+        raise InvalidValueError("writes, and the probe's sessions only read", "use a query that only reads")
+    return text
+
+
+class ProbeQuery(Model):
+    """A query of the user whose result is a series of the probe."""
+
+    name: Name
+    sql: Annotated[str, AfterValidator(_reads)]
+    """Returns one number, in the first column of the first row; NULL is a gap."""
+    every: Annotated[str, AfterValidator(_every)] = "1s"
+
+
 class ProbeSpec(Model):
     """What the probe samples during every trial, as far as the target allows it."""
 
@@ -83,6 +113,18 @@ class ProbeSpec(Model):
     """After the trials, run perf during one more short load of each arm, on servers that pgdyno starts."""
     plans: bool = False
     """Before each trial, EXPLAIN the statements of the workload's scripts, and keep their query plans."""
+
+    query: Annotated[list[ProbeQuery], Field(max_length=MOST_QUERIES)] = Field(default_factory=list)
+    """Own queries, each in a read-only session of its own on the workload's database."""
+
+    @model_validator(mode="after")
+    def _queries_have_a_server_and_names(self) -> ProbeSpec:
+        names = [each.name for each in self.query]
+        if len(set(names)) < len(names):
+            raise ValueError(f"{next(name for name in names if names.count(name) > 1)} is the name of two queries")
+        if names and not (self.enabled and self.server):
+            raise ValueError("query needs the probe of the server, which enabled = false or server = false excludes")
+        return self
 
     @model_validator(mode="after")
     def _log_is_on_the_host(self) -> ProbeSpec:

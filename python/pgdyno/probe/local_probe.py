@@ -19,6 +19,7 @@ from pgdyno.probe.lines import ProbeOutput, read_lines
 from pgdyno.programs import locate
 from pgdyno.records import StandbyProbeRecord
 from pgdyno.run.process import Event, without_libpq
+from pgdyno.units import parse_duration_s
 
 PROGRAM = "pgprobe"
 ENVIRONMENT = "PGDYNO_PGPROBE"
@@ -123,7 +124,10 @@ def _options(spec: ProbeSpec, data_directory: Path | None) -> list[str] | None:
         return None
     options = ["--parent-lease", f"--waits-hz={spec.hz(local=local)}"]
     options += [f"--data={data_directory}", *spec.log_options()] if host else ["--no-host"]
-    return [*options, f"--statements={spec.statements}"] if server else [*options, "--no-server"]
+    if not server:
+        return [*options, "--no-server"]
+    own = [f"--query={each.name}:{parse_duration_s(each.every):g}:{each.sql}" for each in spec.query]
+    return [*options, f"--statements={spec.statements}", *own]
 
 
 WAITS_KEPT = 5
@@ -139,7 +143,7 @@ class StandbyProbes:
     ) -> None:
         """Takes names of standbys with their variables; writes to `lines` with a suffix."""
         # statement costs are sampled on the primary; a standby without load has none
-        own = spec.model_copy(update={"waits_hz": spec.hz(local=True), "statements": 0})
+        own = spec.model_copy(update={"waits_hz": spec.hz(local=True), "statements": 0, "query": []})
         self._probes: list[tuple[str, Path, LocalProbe]] = []
         for number, (name, environment) in enumerate(zip(names, environments, strict=True), start=1):
             if spec.standbys:

@@ -29,6 +29,7 @@ MEANS = (
     ("cpu", "irq"),
     ("cpu", "steal"),
     ("disk", "utilisation"),
+    ("queries", "value"),
 )
 """Source and metric of shares and numbers averaged over time, which are returned as their mean."""
 FILES_AT_ONCE = 100
@@ -44,7 +45,7 @@ class SeriesStep(NamedTuple):
     source: str
     metric: str
     label: str
-    """The disk with its contents; empty without a label."""
+    """The disk with its contents, or the name of a query of the plan; empty without a label."""
     value: float
     """Mean, or for a counter its increase per second."""
 
@@ -80,11 +81,12 @@ def series_steps(run: RunData, widths_us: Mapping[int, int]) -> list[SeriesStep]
             -- a sample is about the time before it: its middle decides
             SELECT s.trial, (s.t_us - coalesce(s.span_us, 0) / 2 - coalesce(o.origin_us, 0)) / w.width_us AS middle,
                    floor(middle)::INTEGER AS step, source, metric, is_amount, value, span_us,
-                   json_extract_string(labels, '$.holds') AS holds, json_extract_string(labels, '$.device') AS device
+                   json_extract_string(labels, '$.holds') AS holds, json_extract_string(labels, '$.device') AS device,
+                   json_extract_string(labels, '$.query') AS query
             FROM {{series}} s JOIN wanted USING (source, metric) JOIN widths w USING (trial)
             LEFT JOIN origins o USING (trial)
         )
-        SELECT trial, step, source, metric, coalesce(holds || ', ' || device, '') AS label,
+        SELECT trial, step, source, metric, coalesce(holds || ', ' || device, query, '') AS label,
                CASE WHEN is_amount THEN 1e6 * sum(value) / sum(span_us) ELSE avg(value) END AS figure
         FROM chosen
         WHERE step >= 0 AND (source <> 'disk' OR holds IS NOT NULL) AND (NOT is_amount OR span_us > 0)

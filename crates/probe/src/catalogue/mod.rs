@@ -42,7 +42,7 @@ pub struct Metric {
     /// Name in samples.
     pub name: &'static str,
     pub kind: Kind,
-    /// Unit: bytes, count, us, ms, share, sessions or MHz.
+    /// Unit: bytes, count, us, ms, share, sessions or MHz; empty if the user knows it.
     pub unit: &'static str,
     pub meaning: &'static str,
 }

@@ -3,7 +3,7 @@
 use super::{Metric, Side, Source, amount, gauge};
 
 pub(super) const SOURCES: &[&Source] =
-    &[&SESSIONS, &WAL_POSITION, &WAL, &CHECKPOINTS, &CONTROL, &BGWRITER, &IO, &LOCKS, &DATABASE];
+    &[&SESSIONS, &WAL_POSITION, &WAL, &CHECKPOINTS, &CONTROL, &BGWRITER, &IO, &LOCKS, &DATABASE, &QUERIES];
 
 pub(super) const fn of(name: &'static str, read_from: &'static str, metrics: &'static [Metric]) -> Source {
     Source { name, side: Side::Server, read_from, labels: &[], sparse: false, from_zero: false, metrics }
@@ -21,6 +21,19 @@ const SESSIONS: Source = of(
         gauge("xmin_age", "count", "transactions since the oldest row version that one may still need"),
     ],
 );
+
+const QUERIES: Source = Source {
+    name: "queries",
+    side: Side::Server,
+    read_from: "`--query`: a query of yours",
+    labels: &[("query", "its name")],
+    sparse: false,
+    from_zero: false,
+    metrics: &[
+        gauge("value", "", "the number that it returned; absent for NULL"),
+        gauge("took", "ms", "how long the answer took"),
+    ],
+};
 
 const WAL_POSITION: Source = of(
     "wal_position",

@@ -3,6 +3,7 @@
 mod activity;
 mod cadence;
 mod counters;
+pub mod own_queries;
 mod probe_session;
 mod queries;
 mod query;

@@ -78,6 +78,10 @@ class Probing:
         StoreError.
         """
         near = read_lines(self._lines, events, self._near.problem)
+        for each in near.events if near is not None else ():
+            if each["event"] == "probe_warning" and each["source"] == "queries":
+                # one error in every trial is one note
+                progress.note_once(Message("probe-query", "probe.query {problem}", problem=each["message"]))
         if near is not None:
             near = self._standbys.added(near, events)
         if self._far is None:

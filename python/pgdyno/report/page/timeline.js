@@ -79,6 +79,7 @@
     if (Object.keys(busy).length) made.push({ title: gettext("Disk ({disk}): {range} % of the time busy", { disk: Object.keys(busy)[0].replace(/: busy, %$/, ""), range: range(lines(busy)[0].values) }), unit: "%", lines: lines(busy), high: 100 });
     if (Object.keys(rate).length) made.push({ title: gettext("Disks: MB a second"), unit: "MB/s", lines: lines(rate) });
     if (trial.wal) made.push({ title: gettext("WAL: {range} MB a second", { range: range(trial.wal) }), unit: "MB/s", lines: [{ name: "WAL, MB/s", values: trial.wal }], colour: "t5" });
+    lines(trial.queries).forEach(function (each) { made.push({ title: gettext("Query {name}: {range}", { name: each.name, range: range(each.values) }), unit: "", lines: [each], colour: "t0" }); });
     // of a rented server: titles and names come in the page's language
     (trial.cloud || []).forEach(function (each) { made.push({ title: each.title, unit: each.unit, stack: each.stack, high: each.high, n: each.n, gaps: each.gaps, lines: lines(each.lines) }); });
     return made;

@@ -154,10 +154,15 @@ def _rows(trial: TrialSteps, wide: int) -> Iterator[Text]:
     rows += [("disk", of, "%") for name, of in (trial.disk or {}).items() if name.endswith(BUSY)][:1]
     if trial.wal:
         rows.append(("WAL", trial.wal, "MB/s"))
+    rows += [(printable(name), of, "") for name, of in (trial.queries or {}).items()]
     for name, values, unit in rows:
         known = [value or 0.0 for value in values]
         line = sparkline(known, len(known), 100.0 if unit == "%" else None)
-        text = Text().append(f"{name:>{LABELS - 2}}  ", "dim").append("".join(each * wide for each in line), ACCENT)
+        text = (
+            Text()
+            .append(f"{name[: LABELS - 2]:>{LABELS - 2}}  ", "dim")
+            .append("".join(each * wide for each in line), ACCENT)
+        )
         yield text
         yield Text(" " * LABELS + _range(name, values[_warm_steps(trial) :], unit), "dim")
 
@@ -191,6 +196,7 @@ def _plain(trial: TrialSteps) -> Iterator[str]:
         columns["CPU, %"] = trial.busy
     if trial.wal:
         columns["WAL, MB/s"] = trial.wal
+    columns |= {printable(name): values for name, values in (trial.queries or {}).items()}
     rows = [["from, s", *columns]]
     for at in range(len(trial.tps)):
         figures = (values[at] if at < len(values) else None for values in columns.values())

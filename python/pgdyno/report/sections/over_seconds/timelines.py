@@ -96,6 +96,8 @@ class TrialSteps:
     cpu: Mapping[str, Values] | None = None
     disk: Mapping[str, Values] | None = None
     wal: Values | None = None
+    queries: Mapping[str, Values] | None = None
+    """The plan's own queries."""
     hz: int | None = None
     """Samples of waits a second."""
     cloud: Sequence[CloudStrip] | None = None
@@ -227,7 +229,7 @@ def _with_probe(made: TrialSteps, samples: ProbeSamples) -> TrialSteps:
         if wait.step < count:
             sessions = waits.setdefault(wait_class(wait.wait_type, wait.wait), list(idle))
             sessions[wait.step] = (sessions[wait.step] or 0.0) + wait.sessions
-    lines: dict[str, dict[str, list[float | None]]] = {"cpu": {}, "disk": {}, "wal": {}}
+    lines: dict[str, dict[str, list[float | None]]] = {"cpu": {}, "disk": {}, "wal": {}, "queries": {}}
     for each in samples.series:
         line = _line(each)
         if line is not None and each.step < count:
@@ -238,6 +240,7 @@ def _with_probe(made: TrialSteps, samples: ProbeSamples) -> TrialSteps:
         cpu={name: _shorts(lines["cpu"][name]) for name in CPU if any(lines["cpu"].get(name, ()))} or None,
         disk={name: _shorts(values) for name, values in sorted(lines["disk"].items()) if any(values)} or None,
         waits={name: _shorts(waits[name]) for name in WAIT_CLASSES if name in waits} or None,
+        queries={name: _shorts(values) for name, values in lines["queries"].items()} or None,
         wal=_shorts([each and round(each, 3) for each in lines["wal"]["WAL"]]) if lines["wal"] else None,
     )
 
@@ -245,6 +248,8 @@ def _with_probe(made: TrialSteps, samples: ProbeSamples) -> TrialSteps:
 def _line(each: SeriesStep) -> tuple[str, str, float] | None:
     if each.source == "cpu":
         return "cpu", each.metric, 100
+    if each.source == "queries":
+        return "queries", each.label, 1
     if each.metric == "utilisation":
         return "disk", f"{each.label}: {BUSY}", 100
     if each.source == "disk":
