@@ -64,6 +64,12 @@ def test_a_curve_meets_a_latency_target_at_a_point_or_not(limit: str, meets: boo
     assert meets_latency(analyse_run(run, latency=latency_limit(limit))) is meets
 
 
+def test_a_run_without_a_finished_trial_meets_no_latency_target() -> None:
+    found = analyse_run(SampleRun(manifest()), latency=latency_limit("p99 < 10s"))
+    assert "no finished trial: nothing shows whether p99 < 10s" in list(analysis_lines(found))
+    assert not meets_latency(found)
+
+
 def test_a_whole_curve_has_its_law() -> None:
     found = analyse_run(sweep(clients=(1, 2, 4, 8, 16, 32, 64, 128), seconds=25))
     (line,) = [line for line in analysis_lines(found) if "scalability law" in line]

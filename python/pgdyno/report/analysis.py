@@ -204,6 +204,8 @@ def _capacity_lines(found: RunAnalysis) -> Iterator[str]:
     if found.latency is None:
         return
     first = first_of_rates(found.of)
+    if not found.curves:
+        yield f"no finished trial: nothing shows whether {found.latency.text}"
     for curve, drawn in zip(found.curves, found.of.curves, strict=True):
         if drawn.series not in first:
             continue
@@ -223,10 +225,10 @@ def _capacity_lines(found: RunAnalysis) -> Iterator[str]:
 
 
 def meets_latency(found: RunAnalysis) -> bool:
-    """Return whether each curve meets the latency target of the analysis at one of its points."""
+    """Return whether there are curves, and each meets the latency target of the analysis at one of its points."""
     first = first_of_rates(found.of)
     drawn = zip(found.curves, found.of.curves, strict=True)
-    return all(curve.capacity is not None for curve, of in drawn if of.series in first)
+    return bool(found.curves) and all(curve.capacity is not None for curve, of in drawn if of.series in first)
 
 
 def analysis_json(found: RunAnalysis) -> dict[str, Any]:
