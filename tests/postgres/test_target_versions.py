@@ -9,7 +9,7 @@ import pytest
 from pgdyno.plan.known_settings import NEEDS_RELOAD, NEEDS_START, SINCE, UNTIL, why_unknown
 from pgdyno.plan.model import Reset
 from pgdyno.prepare import Dataset, Preparer
-from pgdyno.records.wait_classes import WAIT_TYPES
+from pgdyno.records.probe import WAIT_TYPES
 from pgdyno.run import find_engine
 from pgdyno.targets import Home, SilentProgress, open_target
 from pgdyno.targets.embedded.schema import EmbeddedTarget

@@ -10,7 +10,7 @@ from pgdyno.analyse.pairs import Metric
 from pgdyno.analyse.price import PriceList, PriceVerdict, compare_prices
 from pgdyno.analyse.summary import summarise
 from pgdyno.records import Point
-from pgdyno.records.price import latency_limit
+from pgdyno.records.promise import parse_latency
 from pgdyno.report.analysis import analyse_run, analysis_lines
 from pgdyno.report.costs import price_comparison_lines
 from pgdyno.report.numbers import NOTHING
@@ -27,7 +27,7 @@ def test_the_highest_throughput_that_meets_the_target() -> None:
     for clients, tps, mean_us in ((1, 1_000, 900), (2, 1_800, 1_800), (4, 2_000, 9_000)):
         add_trial(run, "pg18", clients, tps, mean_us, seconds=2)
     points = summarise(run)
-    found = {limit: capacity_at(points, latency_limit(limit)) for limit in ("p50 < 5ms", "p50 < 100 ms", "p50 < 10us")}
+    found = {limit: capacity_at(points, parse_latency(limit)) for limit in ("p50 < 5ms", "p50 < 100 ms", "p50 < 10us")}
     assert [each and each.point.clients for each in found.values()] == [2, 4, None]
     met = present(found["p50 < 5ms"])
     assert met.closed_loop
@@ -39,7 +39,7 @@ def test_a_rate_that_was_not_served_meets_no_target() -> None:
     for rate, tps, skipped in ((500.0, 500.0, 0), (4_000.0, 600.0, 6_800)):
         point = Point(clients=8, protocol="prepared", rate=rate)
         add_trial(run, "pg18", 8, tps, 900, seconds=2, skipped=skipped, point=point)
-    assert present(capacity_at(summarise(run), latency_limit("p99 < 100ms"))).point.point.rate == 500
+    assert present(capacity_at(summarise(run), parse_latency("p99 < 100ms"))).point.point.rate == 500
 
 
 def test_a_target_that_served_nothing_is_not_missing_in_the_price_list() -> None:
@@ -63,7 +63,7 @@ def test_the_rates_of_an_open_loop_have_one_capacity() -> None:
     prices = PriceList.model_validate(
         {"currency": "USD", "date": "2026-01-01", "years": 1, "target": {"pg18": {"purchase": [{"amount": 1_000}]}}}
     )
-    limit = latency_limit("p99 < 100ms")
+    limit = parse_latency("p99 < 100ms")
     lines = list(analysis_lines(analyse_run(run, prices, limit)))
     assert [line.partition(" and ")[0] for line in lines if "tps at p99" in line] == [
         "pg18: 1,000 tps at p99 < 100ms, with 8 clients, rate 1,000,"
@@ -78,7 +78,7 @@ def test_the_rates_of_an_open_loop_have_one_capacity() -> None:
 @pytest.mark.parametrize("text", ["p99", "p99 > 10ms", "p42 < 1ms", "p99 < 10", "p99 < 0ms"])
 def test_malformed_latency_targets(text: str) -> None:
     with pytest.raises(ValueError, match="write"):
-        latency_limit(text)
+        parse_latency(text)
 
 
 def arms(ratio: float, shift: int = 0) -> list[float]:

@@ -14,7 +14,7 @@ from pgdyno.metrics.meter import Meter
 from pgdyno.metrics.text import BOUNDS_S, Buckets, text_of
 from pgdyno.programs import locate
 from pgdyno.records import PlacedLines, Point
-from pgdyno.records.wait_classes import wait_class
+from pgdyno.records.probe import wait_class
 from pgdyno.report.answers.limits import limit_of, limits_table
 from pgdyno.report.export import to_csv
 from pgdyno.report.report_content import Extras, digest

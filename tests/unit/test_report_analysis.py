@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pgdyno.analyse.over_time.steady_state import SteadyClass
-from pgdyno.records.price import latency_limit
+from pgdyno.records.promise import parse_latency
 from pgdyno.report.analysis import analyse_run, analysis_json, analysis_lines, meets_latency
 from tests.unit.report_sample import SampleRun, add_trial, manifest, sweep
 
@@ -52,7 +52,7 @@ def test_the_interval_of_a_capacity_is_that_of_the_report(rates: tuple[float, fl
     run = SampleRun(manifest(trials_planned=2))
     for repeat, tps in enumerate(rates, start=1):
         add_trial(run, "pg18", 4, tps, 900, repeat=repeat, seconds=2)
-    found = analyse_run(run, latency=latency_limit("p99 < 10ms"))
+    found = analyse_run(run, latency=parse_latency("p99 < 10ms"))
     assert [line for line in analysis_lines(found) if said in line]
 
 
@@ -61,7 +61,7 @@ def test_a_curve_meets_a_latency_target_at_a_point_or_not(limit: str, meets: boo
     run = SampleRun(manifest(trials_planned=2))
     for repeat in (1, 2):
         add_trial(run, "pg18", 4, 1_000, 900, repeat=repeat, seconds=2)
-    assert meets_latency(analyse_run(run, latency=latency_limit(limit))) is meets
+    assert meets_latency(analyse_run(run, latency=parse_latency(limit))) is meets
 
 
 def test_a_run_without_a_finished_trial_meets_no_latency_target() -> None:

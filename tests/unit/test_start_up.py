@@ -66,7 +66,7 @@ def test_a_plan_is_checked_without_servers_and_figures() -> None:
     assert found & (HEAVY | {"pgdyno.published", "pgdyno.plan.time_budget.budget", "rich.table"}) == set()
     # each class of a record takes half a millisecond: a plan has points and prices
     records = {name.removeprefix("pgdyno.records.") for name in found if name.startswith("pgdyno.records.")}
-    assert records == {"base", "point", "price", "secret_values", "tpcc_profile"}
+    assert records == {"base", "point", "price", "promise", "secret_values", "tpcc_profile"}
 
 
 def test_runs_are_listed_without_their_tables(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from pgdyno.records.wait_classes import WAIT_CLASSES
+from pgdyno.records.probe import WAIT_CLASSES
 from pgdyno.report.terminal import timeline
 from pgdyno.watch import chart
 from tests.present import present

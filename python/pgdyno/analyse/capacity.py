@@ -19,13 +19,7 @@ import numpy as np
 
 from pgdyno.analyse.intervals import CONFIDENCE, Array, Estimate
 from pgdyno.analyse.summary import PointSummary
-from pgdyno.records.price import LatencyLimit
-
-_FIELDS = {
-    "p50": "p50_ns", "p90": "p90_ns", "p95": "p95_ns", "p99": "p99_ns", "p99.9": "p999_ns", "mean": "mean_ns",
-    "max": "max_ns",
-}  # fmt: skip
-
+from pgdyno.records.promise import Promise
 
 SERVED_SHARE = 0.99
 """Share of the due transactions that must succeed: otherwise the rate was not kept, whatever the latency."""
@@ -35,7 +29,7 @@ SERVED_SHARE = 0.99
 class Capacity:
     """The capacity of one curve."""
 
-    limit: LatencyLimit
+    limit: Promise
     point: PointSummary
     """The point with the highest throughput of those that met the target."""
     tps: Estimate
@@ -47,7 +41,7 @@ class Capacity:
     """
 
 
-def capacity_at(points: Sequence[PointSummary], limit: LatencyLimit) -> Capacity | None:
+def capacity_at(points: Sequence[PointSummary], limit: Promise) -> Capacity | None:
     """Return the highest throughput of `points` whose latency is under `limit`; None if there is none, or none is
     known. A point that did not serve `SERVED_SHARE` of the due transactions does not count: the others have no latency.
 
@@ -60,16 +54,16 @@ def capacity_at(points: Sequence[PointSummary], limit: LatencyLimit) -> Capacity
         if point.tps is not None
         and (point.served is None or point.served >= SERVED_SHARE)
         and (figure := latency_of(point, limit)) is not None
-        and figure < limit.limit_ns
+        and limit.allows(figure)
     ]
     return max(met, key=lambda each: each.tps.mean, default=None)
 
 
-def latency_of(point: PointSummary, limit: LatencyLimit) -> float | None:
+def latency_of(point: PointSummary, limit: Promise) -> float | None:
     """Return the figure of `point` to which `limit` applies; None if unknown."""
     if point.latency is None:
         return None
-    figure: float | None = getattr(point.latency, _FIELDS[limit.figure])
+    figure: float | None = getattr(point.latency, f"{limit.field}_ns")
     return figure
 
 

@@ -92,10 +92,12 @@ class PointLatency:
 
     mean_ns: float | None
     p50_ns: int | None
+    p75_ns: int | None
     p90_ns: int | None
     p95_ns: int | None
     p99_ns: int | None
     p999_ns: int | None
+    p9999_ns: int | None
     max_ns: int | None
     """The exact largest, as the trials recorded it; not a bucket's bound."""
 
@@ -229,14 +231,16 @@ def _latency(summaries: Sequence[Summary], histogram: LatencyHistogram | None, *
         return None
     if histogram is None:
         return _printed_latency(measured) if printed else None
-    p50, p90, p95, p99, p999 = histogram.percentiles_ns([50, 90, 95, 99, 99.9])
+    p50, p75, p90, p95, p99, p999, p9999 = histogram.percentiles_ns([50, 75, 90, 95, 99, 99.9, 99.99])
     return PointLatency(
         mean_ns=_mean(measured),
         p50_ns=p50,
+        p75_ns=p75,
         p90_ns=p90,
         p95_ns=p95,
         p99_ns=p99,
         p999_ns=p999,
+        p9999_ns=p9999,
         max_ns=_largest(latency for latency, _ in measured),
     )
 
@@ -253,10 +257,12 @@ def _printed_latency(measured: _Measured) -> PointLatency | None:
     return PointLatency(
         mean_ns=_mean(measured),
         p50_ns=only.p50,
+        p75_ns=only.p75,
         p90_ns=only.p90,
         p95_ns=only.p95,
         p99_ns=only.p99,
         p999_ns=only.p999,
+        p9999_ns=only.p9999,
         max_ns=_largest(latency for latency, _ in measured),
     )
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pgdyno.analyse.comparison import Comparison, PointComparison, Verdict
 from pgdyno.audit.subject import Subject
 from pgdyno.messages import Message
-from pgdyno.records.wait_classes import wait_class
+from pgdyno.records.probe import wait_class
 from pgdyno.units import format_size
 
 MOST_CAUSES = 3

@@ -10,7 +10,8 @@ from pgdyno.commands.support import options
 from pgdyno.errors import EngineError, ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from pgdyno.records.price import LatencyLimit, PriceList
+    from pgdyno.records.price import PriceList
+    from pgdyno.records.promise import Promise
 
 
 def analyse(
@@ -31,13 +32,13 @@ def analyse(
     from pgdyno.commands.support.cluster_and_generator_hosts import each_run, over
     from pgdyno.commands.support.report_files import read_prices
     from pgdyno.generators.parallel_map import Lost
-    from pgdyno.records.price import latency_limit
+    from pgdyno.records.promise import parse_latency
     from pgdyno.safe_output import print_json
     from pgdyno.store.find_runs import named_runs
 
     prices = None if price is None else read_prices(price)
     try:
-        limit = None if latency is None else latency_limit(latency)
+        limit = None if latency is None else parse_latency(latency)
     except ValueError as error:
         raise UsageError(f"--latency: {error}") from error
     found = named_runs(named or ["latest"], runs)
@@ -56,7 +57,7 @@ def analyse(
     return ExitCode.OK if is_met else ExitCode.REGRESSION
 
 
-def _analysed(prices: "PriceList | None", limit: "LatencyLimit | None", json: bool, place: str) -> tuple[Any, bool]:
+def _analysed(prices: "PriceList | None", limit: "Promise | None", json: bool, place: str) -> tuple[Any, bool]:
     """Returns the analysis of the run at `place` as JSON or as lines, and whether each curve meets the limit.
 
     Raises StoreError.

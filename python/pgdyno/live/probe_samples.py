@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pgdyno.records.wait_classes import wait_class
+from pgdyno.records.probe import wait_class
 from pgdyno.report.sections.over_seconds.timelines import MARKS
 
 SESSIONS = (None, "client backend", "parallel worker")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated, Literal
 
@@ -13,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, mod
 from pgdyno.effect import Effect, effect_of_sql
 from pgdyno.errors import InvalidValueError
 from pgdyno.plan.values import HIGHEST_RATE, Model, Name, Positive, Protocol
+from pgdyno.records.promise import parse_latency, parse_promise
 from pgdyno.units import parse_duration_s
 
 ACTIONS = ("checkpoint", "restart", "kill", "promote", "pause", "vacuum")
@@ -190,47 +190,19 @@ def snapshot_method(value: object) -> object:
     return value
 
 
-PERCENTILES = {
-    "p50": "p50",
-    "p75": "p75",
-    "p90": "p90",
-    "p95": "p95",
-    "p99": "p99",
-    "p99.9": "p999",
-    "p99.99": "p9999",
-    "mean": "mean",
-    "max": "max",
-}
-"""Figures that a target may limit, with their names in a trial's record."""
-_TARGET = re.compile(r"\s*(\S+?)\s*<\s*(.+?)\s*")
 _PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 
 
-@dataclass(frozen=True, slots=True)
-class LatencyTarget:
-    """A limit on one figure of a latency."""
-
-    name: str
-    """The figure's name in a plan: p99.9."""
-    limit_ns: float
-
-    @property
-    def field(self) -> str:
-        """The figure's name in the record of a latency."""
-        return PERCENTILES[self.name]
+def _promise(text: str) -> str:
+    parse_promise(text)
+    return text
 
 
-def parse_target(text: str) -> LatencyTarget:
-    """Parses `p99 < 10ms`. Raises ValueError with the correct format."""
-    match = _TARGET.fullmatch(text)
-    if match is None or match[1] not in PERCENTILES:
-        raise InvalidValueError(
-            f"{text!r} is not a latency target", f'write "p99 < 10ms", on one of {", ".join(PERCENTILES)}'
-        )
-    limit_s = parse_duration_s(match[2])
-    if limit_s <= 0:
-        raise ValueError("a latency target must be more than 0ms")
-    return LatencyTarget(match[1], limit_s * 1e9)
+Promises = Annotated[
+    list[Annotated[str, AfterValidator(_promise)]],
+    BeforeValidator(lambda value: [value] if isinstance(value, str) else value, json_schema_input_type=str | list[str]),
+]
+"""One or several, as written; `parse_promise` reads each."""
 
 
 def latency_targets(value: object) -> object:
@@ -243,7 +215,7 @@ def latency_targets(value: object) -> object:
         for target in targets:
             if not isinstance(target, str):
                 raise InvalidValueError("write a latency target as text", 'such as latency = "p99 < 10ms"')
-            parse_target(target)
+            parse_latency(target)
         if not targets:
             raise ValueError("must not be empty")
     return value

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from pgdyno.errors import InvalidValueError
+from pgdyno.records.promise import parse_latency
 
 HOURS_A_YEAR = 8_760.0
 MONTHS_A_YEAR = 12.0
@@ -20,34 +18,9 @@ HIGHEST = 1e15
 SHORTEST_YEARS, LONGEST_YEARS = 1e-6, 1_000.0
 """The shortest period is half a minute."""
 
-_LIMIT = re.compile(
-    r"\s*(?P<figure>p50|p90|p95|p99|p99\.9|mean|max)\s*<\s*(?P<value>\d+(?:\.\d+)?)\s*(?P<unit>us|ms|s)\s*"
-)
-_NS = {"us": 1e3, "ms": 1e6, "s": 1e9}
-
-
-@dataclass(frozen=True, slots=True)
-class LatencyLimit:
-    """`p99 < 10ms`."""
-
-    text: str
-    figure: str
-    """p50, p90, p95, p99, p99.9, mean or max."""
-    limit_ns: float
-
-
-def latency_limit(text: str) -> LatencyLimit:
-    """Parse a limit such as `p99 < 10ms`. Raises ValueError."""
-    match = _LIMIT.fullmatch(text)
-    if match is None or float(match["value"]) <= 0:
-        raise InvalidValueError(
-            f"{text!r} is not a latency target", 'write "p99 < 10ms", on p50, p90, p95, p99, p99.9, mean or max'
-        )
-    return LatencyLimit(" ".join(text.split()), match["figure"], float(match["value"]) * _NS[match["unit"]])
-
 
 def _limit(text: str) -> str:
-    latency_limit(text)
+    parse_latency(text)
     return text
 
 

@@ -20,7 +20,7 @@ from pgdyno.analyse.scaling import NotFitted, Range, UslFit, fit_curve
 from pgdyno.fingerprint import Weight, comparable
 from pgdyno.messages import message_json
 from pgdyno.records import Manifest, Outcome, TrialRecord
-from pgdyno.records.price import LatencyLimit, latency_limit
+from pgdyno.records.promise import Promise, parse_latency
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
 from pgdyno.report.answers.endurance import trends, trends_json
@@ -78,16 +78,16 @@ class RunAnalysis:
     curves: tuple[CurveAnalysis, ...]
     prices: PriceList | None
     of: Digest
-    latency: LatencyLimit | None = None
+    latency: Promise | None = None
     """The target of the capacities."""
 
 
-def analyse_run(run: RunSource, prices: PriceList | None = None, latency: LatencyLimit | None = None) -> RunAnalysis:
+def analyse_run(run: RunSource, prices: PriceList | None = None, latency: Promise | None = None) -> RunAnalysis:
     """Analyse a run. Reads every trial's intervals once; `prices` default to the plan's."""
     of = digest(run)
     prices = prices if prices is not None else prices_of(run.manifest)
     if latency is None and prices is not None and prices.latency is not None:
-        latency = latency_limit(prices.latency)
+        latency = parse_latency(prices.latency)
     finished = [trial for trial in of.run.trials if trial.outcome is Outcome.FINISHED and not of.manifest.runs_once]
     trials = tuple(
         TrialAnalysis(

@@ -12,7 +12,8 @@ from pgdyno.analyse.price import Price, PriceComparison, PriceList, price_of
 from pgdyno.analyse.scaling import ScalingCurve
 from pgdyno.analyse.series import Series, label
 from pgdyno.records import Manifest, Outcome, RentRecord, TrialRecord
-from pgdyno.records.price import LatencyLimit, comparable_prices, latency_limit
+from pgdyno.records.price import comparable_prices
+from pgdyno.records.promise import Promise, parse_latency
 from pgdyno.report import numbers
 from pgdyno.report.answers.comparison import percent
 from pgdyno.report.report_content import Digest
@@ -29,7 +30,7 @@ class PricedCurve:
     """At its peak."""
     price: Price | None
     """At its peak; None if the price list lacks the target, or nothing succeeded."""
-    limit: LatencyLimit | None
+    limit: Promise | None
     """None without a latency target, and if an earlier curve differs only in its rate: they have one capacity."""
     capacity_name: str
     """The name without the rate."""
@@ -38,9 +39,9 @@ class PricedCurve:
     at_capacity: Price | None
 
 
-def priced_curves(of: Digest, prices: PriceList, latency: LatencyLimit | None = None) -> list[PricedCurve]:
+def priced_curves(of: Digest, prices: PriceList, latency: Promise | None = None) -> list[PricedCurve]:
     """Return every curve; `latency` overrides the price list's target."""
-    latency_target = latency_limit(prices.latency) if prices.latency is not None else None
+    latency_target = parse_latency(prices.latency) if prices.latency is not None else None
     first = first_of_rates(of)
     return [
         _priced(of, curve, prices, (latency or latency_target) if curve.series in first else None)
@@ -63,13 +64,13 @@ def capacity_name(of: Digest, series: Series) -> str:
     return label(series, [name for name in of.parameters if name != "rate" and name not in of.following])
 
 
-def capacity_of(of: Digest, curve: ScalingCurve, limit: LatencyLimit) -> Capacity | None:
+def capacity_of(of: Digest, curve: ScalingCurve, limit: Promise) -> Capacity | None:
     """Return the capacity of a curve; rates of an open loop are points of it."""
     series = replace(curve.series, rate=None)
     return capacity_at([point for point in of.points if replace(point.series, rate=None) == series], limit)
 
 
-def _priced(of: Digest, curve: ScalingCurve, prices: PriceList, limit: LatencyLimit | None) -> PricedCurve:
+def _priced(of: Digest, curve: ScalingCurve, prices: PriceList, limit: Promise | None) -> PricedCurve:
     target = curve.series.target
     costs = prices.target.get(target)
     capacity = capacity_of(of, curve, limit) if limit is not None else None

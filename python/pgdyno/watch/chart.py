@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
-from pgdyno.records.wait_classes import wait_class
+from pgdyno.records.probe import wait_class
 from pgdyno.report import numbers
 
 STYLES = {

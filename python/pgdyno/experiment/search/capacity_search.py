@@ -14,9 +14,10 @@ from enum import StrEnum
 from pgdyno.analyse.capacity import SERVED_SHARE, CapacityInterval, capacity_interval
 from pgdyno.experiment.search.search_arm import Arm
 from pgdyno.messages import Message
-from pgdyno.plan.optional_sections import LatencyTarget, latency_words, parse_target, share_of
+from pgdyno.plan.optional_sections import latency_words, share_of
 from pgdyno.plan.workload import parse_script
 from pgdyno.records import Latency, Outcome, SearchRecord, Summary, TrialRecord
+from pgdyno.records.promise import Promise, parse_latency
 from pgdyno.report import numbers
 
 Verdicts = Mapping[float, Sequence[bool]]
@@ -157,12 +158,12 @@ def meets(record: TrialRecord, latency: str | Mapping[str, str], scripts: Sequen
         return False
     if (summary.succeeded or 0) < SERVED_SHARE * summary.due:
         return False
-    return all(measured_ns < limited.limit_ns for limited, measured_ns in limited_latencies(summary, latency, scripts))
+    return all(limited.allows(measured_ns) for limited, measured_ns in limited_latencies(summary, latency, scripts))
 
 
 def limited_latencies(
     summary: Summary, latency: str | Mapping[str, str], scripts: Sequence[str]
-) -> list[tuple[LatencyTarget, float]]:
+) -> list[tuple[Promise, float]]:
     """Return each limit of the target `latency` and the trial's figure in nanoseconds, or infinity."""
     if isinstance(latency, str):
         return [_limited(latency, summary.latency_ns)]
@@ -171,9 +172,9 @@ def limited_latencies(
     return [_limited(target, of_script.get(ids[name])) for name, target in latency.items()]
 
 
-def _limited(text: str, measured: Latency | None) -> tuple[LatencyTarget, float]:
-    target = parse_target(text)
-    figure = getattr(measured, target.field) if measured is not None else None
+def _limited(text: str, measured: Latency | None) -> tuple[Promise, float]:
+    target = parse_latency(text)
+    figure = getattr(measured, str(target.field)) if measured is not None else None
     return target, math.inf if figure is None else float(figure)
 
 

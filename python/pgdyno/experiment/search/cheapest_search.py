@@ -17,11 +17,12 @@ from pgdyno.experiment.search.search_arm import sentence_of
 from pgdyno.experiment.servers import Servers
 from pgdyno.messages import Message
 from pgdyno.plan import Plan, PlannedTrial
-from pgdyno.plan.optional_sections import LatencyTarget, latency_words
+from pgdyno.plan.optional_sections import latency_words
 from pgdyno.plan.targets import RentedTarget
 from pgdyno.plan.trials import slug_of
 from pgdyno.records import KeptMessage, Outcome, Point, SearchRecord, TargetVerdict, TrialRecord
 from pgdyno.records.price import PriceList
+from pgdyno.records.promise import Promise
 from pgdyno.report import numbers
 from pgdyno.store import RunFolder
 
@@ -30,14 +31,14 @@ from pgdyno.store import RunFolder
 class LimitedLatency:
     """A latency over the trials of a target, with its limit; the interval is that of the mean of logarithms."""
 
-    limited: LatencyTarget
+    limited: Promise
     log_ns: Estimate
 
     @property
     def log_ratio(self) -> Estimate:
         """The logarithm of the latency's ratio to its limit: below 0, the promise is kept."""
         of = self.log_ns
-        return Estimate(of.mean - math.log(self.limited.limit_ns), of.half, of.n)
+        return Estimate(of.mean - math.log(self.limited.limit), of.half, of.n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class Measured:
             )
         ratio, log_ns = self.latency.log_ratio, self.latency.log_ns
         figures = {
-            "figure": self.latency.limited.name,
+            "figure": self.latency.limited.figure,
             "value": numbers.ms(math.exp(log_ns.mean)),
             "low": numbers.ms(math.exp(log_ns.low)),
             "high": numbers.ms(math.exp(log_ns.high)),
@@ -316,7 +317,7 @@ class CheapestSearch:
             verdict=found.verdict.value if found is not None else "untried",
             trials=found.trials if found is not None else 0,
             why=KeptMessage.of(why),
-            limit_ns=latency.limited.limit_ns if latency is not None else None,
+            limit_ns=latency.limited.limit if latency is not None else None,
             latency_ns=exp(log_ns.mean) if log_ns is not None else None,
             latency_low_ns=exp(log_ns.low) if log_ns is not None else None,
             latency_high_ns=exp(log_ns.high) if log_ns is not None else None,

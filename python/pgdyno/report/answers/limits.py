@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pgdyno.records.wait_classes import wait_class
+from pgdyno.records.probe import wait_class
 from pgdyno.report import numbers
 from pgdyno.report.numbers import NOTHING
 from pgdyno.report.report_content import Digest, median_trial

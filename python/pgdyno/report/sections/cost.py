@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pgdyno.analyse.price import Costs, PriceList
-from pgdyno.records.price import LatencyLimit
+from pgdyno.records.promise import Promise
 from pgdyno.report import numbers
 from pgdyno.report.costs import PricedCurve, priced_curves, rent_table
 from pgdyno.report.report_content import Digest, Extras
@@ -20,7 +20,7 @@ def _blocks(draft: Draft) -> list[Block]:
     return cost_blocks(of, extras.prices) or [Absence(_absence(extras))]
 
 
-def cost_blocks(of: Digest, prices: PriceList | None, latency: LatencyLimit | None = None) -> list[Block]:
+def cost_blocks(of: Digest, prices: PriceList | None, latency: Promise | None = None) -> list[Block]:
     """Return prices at the peaks and at a latency target, and what rented servers cost; `latency` overrides the price
     list's target.
     """
@@ -29,7 +29,7 @@ def cost_blocks(of: Digest, prices: PriceList | None, latency: LatencyLimit | No
     return [*blocks, rent] if rent is not None else blocks
 
 
-def _priced(of: Digest, prices: PriceList, latency: LatencyLimit | None) -> Iterator[Block]:
+def _priced(of: Digest, prices: PriceList, latency: Promise | None) -> Iterator[Block]:
     """Yield nothing if the list has none of the targets."""
     curves = priced_curves(of, prices, latency)
     if all(curve.target not in prices.target for curve in curves):

@@ -110,7 +110,7 @@ class SettingsSearch:
         if figure is not None and search.latency is not None and record.summary is not None:
             limited = limited_latencies(record.summary, search.latency, self.plan.workload.scripts)
             # a limit that is met exactly is broken, as in a search for a capacity
-            violation = max((ns / target.limit_ns - 1 or 1e-9 for target, ns in limited), default=0.0)
+            violation = max((ns / target.limit - 1 or 1e-9 for target, ns in limited), default=0.0)
             violation = min(max(violation, 0.0), MOST_VIOLATION)
         if self.start.rate is not None and record.summary is not None and record.summary.due:
             # a transaction that fails or is skipped has no latency, which must not make the others look better

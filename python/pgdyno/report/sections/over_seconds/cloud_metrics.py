@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgdyno.records import TrialRecord
-from pgdyno.records.wait_classes import WAIT_CLASSES, wait_class
+from pgdyno.records.probe import WAIT_CLASSES, wait_class
 from pgdyno.report import numbers
 from pgdyno.report.report_content import ProbeSamples
 from pgdyno.report.translation import gettext, gettext_noop, ngettext

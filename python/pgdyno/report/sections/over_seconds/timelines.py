@@ -15,7 +15,7 @@ import numpy as np
 from pgdyno.analyse.over_time.dips import Dip
 from pgdyno.analyse.over_time.timeline import Timeline, trial_timeline
 from pgdyno.records import Outcome, TrialRecord
-from pgdyno.records.wait_classes import WAIT_CLASSES, wait_class
+from pgdyno.records.probe import WAIT_CLASSES, wait_class
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest, ProbeSamples
 from pgdyno.report.sections.over_seconds.cloud_metrics import FIGURES_A_STEP as OF_CLOUD
