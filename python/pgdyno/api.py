@@ -71,6 +71,14 @@ class Run:
         return self._data.manifest
 
     @property
+    def promises(self) -> list[dict[str, Any]]:
+        """Return whether each promise of the plan was held, by arm and point, as `answer.promises` in JSON."""
+        from pgdyno.report.answers.promises import judged_promises, promises_json
+        from pgdyno.report.full_report import judged_run
+
+        return promises_json(judged_promises(*judged_run(self._data)))
+
+    @property
     def trials(self) -> Table:
         """Return a row per trial: target, point, repeat, outcome, tps, latencies in ns."""
         return self.sql("SELECT * FROM trials ORDER BY trial")

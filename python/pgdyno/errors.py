@@ -27,6 +27,7 @@ class ExitCode(IntEnum):
     REGRESSION = 10
     INCONCLUSIVE = 11
     INVALID = 12
+    PROMISE_BROKEN = 13
     HANGUP = 129
     INTERRUPTED = 130
     TERMINATED = 143

@@ -50,6 +50,10 @@ def run(
     yes: options.Yes = False,
     max_cost: options.MaxCost = None,
     allow_restart: options.AllowRestart = False,
+    require: Annotated[
+        bool,
+        typer.Option("--require", help="Exit with 13 if a promise of the plan is broken, 11 if one is undecided."),
+    ] = False,
 ) -> ExitCode:
     """Run a plan and report the results.
 
@@ -69,7 +73,7 @@ def run(
 
     how = How(
         runs,
-        Output(html=html, csv=csv, quiet=quiet, json=json, live=live),
+        Output(html=html, csv=csv, quiet=quiet, json=json, live=live, require=require),
         budget=budget,
         when_busy=when_busy(wait=wait, alongside=alongside),
         check_first=not no_preflight,

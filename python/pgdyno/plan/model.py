@@ -18,6 +18,7 @@ from pgdyno.plan.known_settings import network_refusal
 from pgdyno.plan.optional_sections import (
     DROPPING,
     ProbeSpec,
+    Promises,
     ReplicaLoad,
     SnapshotMethod,
     action,
@@ -103,6 +104,8 @@ class TrialSpec(Model):
     """Seconds for which a client that lost its connection tries to reconnect; None: always if events drop connections,
     else off.
     """
+    promise: Promises = Field(default_factory=list)
+    """Limits of figures at every point, such as "p99 < 20ms"; reports say whether each is held."""
     ledger: bool = False
     """Count acknowledged transactions that are missing afterwards: each inserts a row."""
 
@@ -443,8 +446,9 @@ class Plan(Model):
         return resolved
 
     def _resolve_trial(self, resolved: dict[str, Any]) -> None:
-        if self.trial.margin is None:
-            del resolved["trial"]["margin"]
+        for name in ("margin", "promise"):
+            if not resolved["trial"][name]:
+                del resolved["trial"][name]
         if self.event:
             resolved["trial"]["reconnect"] = self.reconnect()
         else:

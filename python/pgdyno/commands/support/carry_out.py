@@ -30,6 +30,7 @@ from pgdyno.plan.output.executed_code import executed
 from pgdyno.plan.values import refuse_undecodable
 from pgdyno.records import Stage
 from pgdyno.report.answers.answer import refusing
+from pgdyno.report.answers.promises import Judgement, Verdict, promises_at
 from pgdyno.report.export import to_csv
 from pgdyno.report.full_report import whole_report
 from pgdyno.report.run_events import Noted
@@ -62,6 +63,8 @@ class Output:
     json: bool
     live: bool = False
     """Serve a live page on which users can set marks and stop the run."""
+    require: bool = False
+    """Whether the exit code says that a promise was not held."""
 
 
 def when_busy(*, wait: bool, alongside: bool) -> WhenBusy:
@@ -129,6 +132,7 @@ def run_plan(source: str, overrides: Sequence[str], how: How, on: str | None = N
     _show_inherited(loaded)
     check_folder(how.runs)
     check_reports(how.output)
+    _check_required(loaded.plan, how.output)
     return _show(carry_out(how.output, Use(loaded.plan.name, how.when_busy), experiment_of(loaded, how)), how.output)
 
 
@@ -153,6 +157,14 @@ def check_reports(output: Output) -> None:
     for path in (output.html, output.csv):
         if path is not None:
             check_report_file(path)
+
+
+def _check_required(plan: Plan, output: Output) -> None:
+    """Raises UsageError for --require if `plan` promises nothing."""
+    resolved = plan.as_resolved()
+    if output.require and not any(promises_at(resolved, point) for point in plan.points()):
+        hint = "such as --set 'trial.promise=\"p99 < 20ms\"'"
+        raise UsageError("--require needs a plan with a promise", hint=hint)
 
 
 def experiment_of(loaded: LoadedPlan, how: How) -> Callable[[JournalView, Use], Finished]:
@@ -191,6 +203,7 @@ def resume_run(run: str, how: How, *, redo_failed: bool = False) -> ExitCode:
     folder = find_run(run, how.runs)
     use = Use(folder.name, how.when_busy)
     plan = left_to_measure(loaded_of(folder).plan, folder, redo_failed=redo_failed)
+    _check_required(plan, how.output)
     _check_consent(plan, allow_restart=how.allow_restart, resumes=True)
     renting = how.rent.agreed(plan, spent_on(folder.manifest.rented))
 
@@ -256,7 +269,16 @@ def _show(finished: Finished, output: Output) -> ExitCode:
         keep_summary(run, report.draft.of, report.draft.extras)
     raise_first(errors)
     code = exit_code(finished)
-    return ExitCode.INVALID if code is ExitCode.OK and refusing(report.draft.extras) else code
+    if code is ExitCode.OK and refusing(report.draft.extras):
+        return ExitCode.INVALID
+    return _required(report.draft.said.promises) if code is ExitCode.OK and output.require else code
+
+
+def _required(judged: Sequence[Judgement]) -> ExitCode:
+    verdicts = {each.verdict for each in judged}
+    if Verdict.BROKEN in verdicts:
+        return ExitCode.PROMISE_BROKEN
+    return ExitCode.OK if verdicts == {Verdict.HELD} else ExitCode.INCONCLUSIVE
 
 
 def _view(output: Output, around: Callable[[LiveView], LiveView]) -> JournalView:

@@ -16,6 +16,7 @@ from pgdyno.errors import Problem
 from pgdyno.plan.checks.duet_and_stopping import check_duet, check_stopping
 from pgdyno.plan.checks.events import check_events, check_ledger, check_search
 from pgdyno.plan.checks.groups import check_groups, check_steps
+from pgdyno.plan.checks.promises import check_promises
 from pgdyno.plan.checks.reset import check_reset
 from pgdyno.plan.checks.scripts import check_scripts
 from pgdyno.plan.checks.searches import check_cheapest, check_settings_search
@@ -145,6 +146,10 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
             yield from check_instances(sections.targets, sections.trial, document, searches=searches)
         yield from check_duet(sections.targets, sections.space, sections.trial, sections.reset, document)
         points = sections.space.points if sections.space is not None else []
+        phases = [phase.rate is not None for phase in sections.phases if phase.result]
+        has_rate = all(phases) if phases else not points or any(point.rate is not None for point in points)
+        promises = sections.trial.promise
+        yield from check_promises(("trial", "promise"), promises, sections.workload, document, has_rate=has_rate)
         yield from check_stopping(sections.trial, sections.targets, sections.sweep, points, document, searches=searches)
     if sections.phases:
         points = sections.space.points if sections.space is not None else []

@@ -82,10 +82,10 @@ def _one_arm(plan: Plan, points: list[Point], document: Document) -> Iterator[Pr
         )
         message += ": noise and effect are indistinguishable"
         yield document.problem(("trial", "repeats"), message, f"set trial.repeats = {FEWEST_TRIALS} or more")
-    # a rate, phases, events and published figures give an answer with a single arm
+    # a promise, a rate, phases, events and published figures give an answer with a single arm
     asks_more = plan.phase or plan.event or plan.published or all(point.rate is not None for point in points)
     clients = len({point.clients for point in points})
-    if not asks_more and clients < FEWEST_POINTS:
+    if not (asks_more or plan.trial.promise) and clients < FEWEST_POINTS:
         counted = "one number of clients" if clients == 1 else f"{clients} numbers of clients"
         message = f"one target at {counted}: there is nothing to compare, and no peak to find"
         hint = "add a second target or a list under sweep.settings for a verdict, more sweep.clients for a peak"

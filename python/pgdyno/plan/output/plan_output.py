@@ -29,6 +29,8 @@ def in_each_trial(plan: Plan) -> list[str]:
         lines.append(f"clients that lose their connection reconnect, or give up after {duration_words(patience)}")
     if plan.replica_load is not None:
         lines.append(_on_replicas(plan.replica_load))
+    if plan.trial.promise:
+        lines.append(f"promises at every point: {', '.join(plan.trial.promise)}")
     if plan.trial.ledger:
         lines.append(
             "every transaction that writes inserts a row into pgdyno_ledger, which pgdyno checks after the trial"

@@ -42,6 +42,7 @@ from pgdyno.report.answers.loads.rates import (
 )
 from pgdyno.report.answers.noise import noise_grade, noise_json
 from pgdyno.report.answers.peaks import edges, peaks, peaks_text, spread
+from pgdyno.report.answers.promises import Judgement, judged_promises, promise_lines, promises_json, promises_text
 from pgdyno.report.answers.searches import cheapest_table, cheapest_text, settings_table, settings_text
 from pgdyno.report.answers.workload_figures import all_figures
 from pgdyno.report.costs import curve_price
@@ -85,6 +86,8 @@ class Answer:
     """Why it is void, by the audit; empty if it is valid, or there was no audit."""
     chief: Comparison | None = None
     """The comparison in `text`; None without one."""
+    promises: tuple[Judgement, ...] = ()
+    """Each promise of the plan at each point. Without a comparison, `text` says whether they were held."""
 
 
 def shows_peak(of: Digest, said: Answer) -> bool:
@@ -104,7 +107,18 @@ def answer(of: Digest, extras: Extras) -> Answer:
     said, events = _answer(of, extras), named_events(of)
     if events and said.kind is not Kind.NOTHING:
         said = replace(said, text=gettext("{claim}, with {events}", claim=said.text, events=events))
+    said = _with_promises(said, of, judged_promises(of, extras))
     return replace(said, invalid=tuple(translated(each.translatable_message) for each in refusing(extras)))
+
+
+def _with_promises(said: Answer, of: Digest, judged: Sequence[Judgement]) -> Answer:
+    if not judged or said.kind is Kind.NOTHING:
+        return replace(said, promises=tuple(judged))
+    lines, text = tuple(promise_lines(judged, of)), said.text
+    if said.kind not in (Kind.COMPARISON, Kind.INCOMPARABLE):
+        text = promises_text(judged, of)
+        lines = (*(lines if len(judged) > 1 else ()), said.text)
+    return replace(said, text=text, details=(*lines, *said.details), promises=tuple(judged))
 
 
 def refusing(extras: Extras) -> list[Finding]:
@@ -296,6 +310,7 @@ def answer_json(of: Digest, extras: Extras) -> dict[str, Any]:
         "noise": noise_json(noise_grade(of, chief)),
         "endurance": endurance_json(extras),
         "peaks": _peaks(of, said),
+        "promises": promises_json(said.promises),
         "rates": _rates(of),
         "phases": _phases(of),
         "events": events_json(of),

@@ -9,6 +9,7 @@ from pgdyno.report import numbers
 from pgdyno.report.analysis import usl_words
 from pgdyno.report.answers.limits import limits_table
 from pgdyno.report.answers.loads.groups import steps_tables
+from pgdyno.report.answers.promises import promise_table
 from pgdyno.report.answers.workload_figures import trial_tables
 from pgdyno.report.charts.interval_bars import bar, sparkline
 from pgdyno.report.charts.page_figures import CONFIRMED
@@ -31,7 +32,8 @@ def _blocks(draft: Draft) -> list[Block]:
     of, curves = draft.of, draft.curves
     if not of.points or of.manifest.runs_once:
         return []
-    blocks: list[Block] = [*draft.elsewhere(curves)]
+    promises = promise_table(draft.said.promises, of)
+    blocks: list[Block] = [*([promises] if promises is not None else []), *draft.elsewhere(curves)]
     if draft.brief:
         limits = limits_table(of, draft.extras.limits)
         blocks += [points_table(of), *steps_tables(of), *(table for each, table in trial_tables(of) if not each.layout)]

@@ -1,0 +1,254 @@
+"""Promises of the plan: whether each was held, by arm and point, with the interval over the trials there.
+
+A promise is held if the 95 % interval of its figure lies within the limit, and broken if it lies outside. The trial is
+the unit: one trial has no interval. The largest latency and a promise of no errors are about every transaction of the
+trials, so that one transaction breaks them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from pgdyno.analyse.capacity import SERVED_SHARE
+from pgdyno.analyse.intervals import CONFIDENCE, trials_interval
+from pgdyno.analyse.summary import PointSummary
+from pgdyno.audit.pairing import of_single_trials, trials_of
+from pgdyno.errors import StoreError
+from pgdyno.records import Point, Summary, TrialRecord
+from pgdyno.records.promise import Promise, parse_promise
+from pgdyno.report import numbers
+from pgdyno.report.report_content import Digest, Extras
+from pgdyno.report.several_runs import Together
+from pgdyno.report.table import Table
+from pgdyno.report.translation import gettext, gettext_each, gettext_noop, listed
+
+MOST_LINES = 8
+"""Promises that an answer names one by one."""
+ENOUGH = 3
+"""The fewest trials whose interval is of use."""
+_Z = 1.96
+"""Of a normal distribution, at `CONFIDENCE`."""
+
+
+class Verdict(StrEnum):
+    BROKEN = gettext_noop("broken")
+    UNKNOWN = gettext_noop("cannot tell")
+    HELD = gettext_noop("held")
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A promise at one point of an arm."""
+
+    promise: Promise
+    point: PointSummary
+    verdict: Verdict
+    trials: int
+    figure: float | None = None
+    """In the unit of the promise's limit; None if a trial has none."""
+    ends: tuple[float, float] | None = None
+    """The 95 % interval; None for one trial, and for a figure that is about every transaction."""
+    served: float | None = None
+    """The answered share of the due transactions, if it decides: those that never started have no latency."""
+
+
+def promises_at(plan: Mapping[str, Any], point: Point) -> list[Promise]:
+    """Return the promises of a resolved plan for the load at `point`; one on the rate needs one there.
+
+    Raises ValueError for a damaged plan.
+    """
+    promises = [parse_promise(text) for text in (plan.get("trial") or {}).get("promise") or ()]
+    is_open = point.rate is not None or plan.get("phase")
+    return [each for each in promises if each.figure != "rate" or is_open]
+
+
+def judged_promises(of: Digest, extras: Extras) -> list[Judgement]:
+    """Return each promise at each point; none for several runs, which may differ in their promises. Raises StoreError.
+
+    Trials that the comparisons leave out as invalid do not count.
+    """
+    invalid = trials_of(of_single_trials(extras.findings or ())[1]).intersection(extras.left_out)
+    counted = {trial.number: trial for trial in of.run.trials if trial.number not in invalid}
+    found = []
+    for point in () if isinstance(of.run, Together) else of.points:
+        trials = [counted[number] for number in point.finished if number in counted]
+        try:
+            promises = promises_at(of.manifest.plan, point.point)
+        except (ValueError, TypeError, AttributeError) as error:
+            message = f"cannot read the manifest of {of.manifest.run}: plan.trial.promise: {error}"
+            raise StoreError(message, hint="the file was changed or damaged") from error
+        found += [judgement(promise, point, trials) for promise in promises]
+    return found
+
+
+def judgement(promise: Promise, point: PointSummary, trials: Sequence[TrialRecord]) -> Judgement:
+    """Return the verdict of the finished `trials` at `point`."""
+    summaries = [trial.summary for trial in trials if trial.summary is not None]
+    figures = [_figure(promise, each) for each in summaries]
+    known = [each for each in figures if each is not None]
+    if not known or len(known) < len(figures):
+        return Judgement(promise, point, Verdict.UNKNOWN, len(figures))
+    instances = [trial.instance for trial in trials]
+    found = _by_transaction(promise, point, known) or _by_interval(promise, point, known, instances, summaries)
+    answered = trials_interval([_share(_answered(each), each.due) for each in summaries], instances)
+    if promise.field is None or not promise.is_ceiling or answered.low >= SERVED_SHARE:
+        return found
+    is_late = answered.half is not None and answered.high < SERVED_SHARE
+    verdict = Verdict.BROKEN if is_late or found.verdict is Verdict.BROKEN else Verdict.UNKNOWN
+    return Judgement(promise, point, verdict, found.trials, found.figure, found.ends, answered.mean)
+
+
+def _figure(promise: Promise, of: Summary) -> float | None:
+    if promise.field is not None:
+        latency: float | None = getattr(of.latency_ns, promise.field, None)
+        return latency
+    if promise.figure == "tps":
+        return of.rate_tps
+    if promise.figure == "rate":
+        return _share(of.succeeded or 0, of.due)
+    return _share(of.failed or 0, _answered(of))
+
+
+def _answered(of: Summary) -> int:
+    return (of.succeeded or 0) + (of.failed or 0)
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 1.0
+
+
+def _by_transaction(promise: Promise, point: PointSummary, figures: Sequence[float]) -> Judgement | None:
+    is_of_each = promise.figure == "max" or (promise.figure == "errors" and promise.limit == 0)
+    if not is_of_each:
+        return None
+    largest = max(figures)
+    return Judgement(promise, point, Verdict.HELD if promise.allows(largest) else Verdict.BROKEN, len(figures), largest)
+
+
+def _by_interval(
+    promise: Promise,
+    point: PointSummary,
+    figures: Sequence[float],
+    instances: Sequence[int | None],
+    summaries: Sequence[Summary],
+) -> Judgement:
+    """Judge by Student's interval over trials: of the logarithm of a latency, which it cannot make negative; a share of
+    errors by the wider of it and Wilson's (1927), because trials without an error do not vary.
+    """
+    if promise.field is None:
+        over = trials_interval(figures, instances)
+        mean, low, high = over.mean, over.low, over.high
+    else:
+        over = trials_interval([math.log(max(each, 1.0)) for each in figures], instances)
+        mean, low, high = (math.exp(each) for each in (over.mean, over.low, over.high))
+    if over.half is None:
+        return Judgement(promise, point, Verdict.UNKNOWN, len(figures), mean)
+    if promise.figure == "errors":
+        ends = _wilson(sum(each.failed or 0 for each in summaries), sum(map(_answered, summaries)))
+        low, high = min(low, ends[0]), max(high, ends[1])
+    if promise.figure in ("errors", "rate"):
+        low, high = max(low, 0.0), min(high, 1.0)
+    kept = {promise.allows(low), promise.allows(high)}
+    verdict = Verdict.UNKNOWN if len(kept) > 1 else Verdict.HELD if True in kept else Verdict.BROKEN
+    return Judgement(promise, point, verdict, len(figures), mean, (max(low, 0.0), high))
+
+
+def _wilson(part: int, whole: int) -> tuple[float, float]:
+    """Return Wilson's score interval: (p + z²/2n ± z √(p(1-p)/n + z²/4n²)) / (1 + z²/n)."""
+    n = max(whole, 1)
+    p, extra = part / n, _Z**2 / n
+    half = _Z * math.sqrt(p * (1 - p) / n + extra / (4 * n))
+    return (p + extra / 2 - half) / (1 + extra), (p + extra / 2 + half) / (1 + extra)
+
+
+# ---- words ----
+
+
+def promises_text(judged: Sequence[Judgement], of: Digest) -> str:
+    """Return the only promise, or how many were held."""
+    if len(judged) == 1:
+        return _line(judged[0], of)
+    counts = [(each, sum(one.verdict is each for one in judged)) for each in reversed(Verdict)]
+    return gettext("Promises: {parts}", parts=listed([f"{count} {gettext(each)}" for each, count in counts if count]))
+
+
+def promise_lines(judged: Sequence[Judgement], of: Digest) -> Iterator[str]:
+    """Return a line for each promise at each point, broken ones first."""
+    ordered = [one for each in Verdict for one in judged if one.verdict is each]
+    yield from (_line(each, of) for each in ordered[:MOST_LINES])
+    if len(ordered) > MOST_LINES:
+        yield gettext("and {count} more", count=len(ordered) - MOST_LINES)
+
+
+def _line(of: Judgement, run: Digest) -> str:
+    verdict, about = gettext(of.verdict), ", ".join(_about(of))
+    where = {"promise": of.promise.words, "point": run.point_name(of.point), "verdict": verdict}
+    if not about:
+        return gettext("{promise} at {point}: {verdict}", **where)
+    return gettext("{promise} at {point}: {verdict} ({about})", **where, about=about)
+
+
+def _about(of: Judgement) -> Iterator[str]:
+    if of.figure is None:
+        yield gettext("a trial has no such figure") if of.trials else gettext("no trial finished")
+        return
+    unit = " ms" if of.promise.field is not None else " tps" if of.promise.figure == "tps" else " %"
+    yield numbers.rounded(of.figure * _scale(of.promise)) + unit
+    if of.ends is not None and of.ends[0] < of.ends[1]:
+        yield _interval(of)
+    if of.served is not None:
+        yield gettext("{share} % of the rate served", share=numbers.rounded(100 * of.served))
+    if of.verdict is Verdict.UNKNOWN and of.trials < ENOUGH:
+        yield gettext("{trials}: use repeats = {enough}", trials=numbers.trials(of.trials), enough=ENOUGH)
+
+
+def _interval(of: Judgement) -> str:
+    if of.ends is None:
+        return numbers.NOTHING
+    return numbers.between(*numbers.apart(*(end * _scale(of.promise) for end in of.ends)))
+
+
+def _scale(of: Promise) -> float:
+    return 1e-6 if of.field is not None else 1.0 if of.figure == "tps" else 100.0
+
+
+def promise_table(judged: Sequence[Judgement], of: Digest) -> Table | None:
+    """Return a row for each promise at each point; None if the answer has them all."""
+    if len(judged) <= MOST_LINES:
+        return None
+    rows = tuple(
+        (
+            each.promise.words,
+            of.point_name(each.point),
+            gettext(each.verdict),
+            numbers.NOTHING if each.figure is None else numbers.rounded(each.figure * _scale(each.promise)),
+            _interval(each),
+            f"{each.trials:,}",
+        )
+        for each in judged
+    )
+    headings = gettext_each("promise", "point", "verdict", "figure", "95 % interval", "trials")
+    return Table(gettext("Promises of the plan"), headings, rows, 3)
+
+
+def promises_json(judged: Iterable[Judgement]) -> list[dict[str, Any]]:
+    """Return each promise at each point: latencies in nanoseconds, shares as 0.95 for 95 %."""
+    return [
+        {
+            "promise": each.promise.text,
+            "target": each.point.series.target,
+            **each.point.series.parameters(),
+            "clients": each.point.clients,
+            "verdict": each.verdict.value,
+            "figure": each.figure,
+            "low": None if each.ends is None else each.ends[0],
+            "high": None if each.ends is None else each.ends[1],
+            "confidence": CONFIDENCE,
+            "trials": each.trials,
+        }
+        for each in judged
+    ]
