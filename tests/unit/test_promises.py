@@ -20,7 +20,7 @@ from pgdyno.report.answers.answer import Answer, Kind, answer
 from pgdyno.report.answers.promises import Judgement, Verdict, judged_promises, promises_at
 from pgdyno.report.export import markdown_of, to_json
 from pgdyno.report.report_content import NO_EXTRAS, Extras, digest
-from pgdyno.report.several_runs import Together, arms_of, comparisons_of
+from pgdyno.report.several_runs import arms_of, comparisons_of, unite_runs
 from pgdyno.report.terminal.run_report import print_report
 from pgdyno.report.translation import Language, use_language
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, render_html
@@ -351,7 +351,7 @@ def test_several_runs_show_no_promise_of_the_first() -> None:
     for at, run in enumerate(runs):
         run.manifest = run.manifest.model_copy(update={"run": f"run-{at}"})
         add(run)
-    assert judged_promises(digest(Together(runs)), NO_EXTRAS) == []
+    assert judged_promises(digest(unite_runs(runs)), NO_EXTRAS) == []
 
 
 @pytest.mark.parametrize("language", [each for each in Language if each is not Language.ENGLISH])

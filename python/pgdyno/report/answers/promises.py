@@ -22,9 +22,9 @@ from pgdyno.records import Point, Summary, TrialRecord
 from pgdyno.records.promise import Promise, parse_promise
 from pgdyno.report import numbers
 from pgdyno.report.report_content import Digest, Extras
-from pgdyno.report.several_runs import Together
 from pgdyno.report.table import Table
 from pgdyno.report.translation import gettext, gettext_each, gettext_noop, listed
+from pgdyno.store.run_union import RunUnion
 
 MOST_LINES = 8
 """Promises that an answer names one by one."""
@@ -74,7 +74,7 @@ def judged_promises(of: Digest, extras: Extras) -> list[Judgement]:
     invalid = trials_of(of_single_trials(extras.findings or ())[1]).intersection(extras.left_out)
     counted = {trial.number: trial for trial in of.run.trials if trial.number not in invalid}
     found = []
-    for point in () if isinstance(of.run, Together) else of.points:
+    for point in () if isinstance(of.run, RunUnion) else of.points:
         trials = [counted[number] for number in point.finished if number in counted]
         try:
             promises = promises_at(of.manifest.plan, point.point)
