@@ -65,7 +65,7 @@ def test_a_curve_meets_a_latency_target_at_a_point_or_not(limit: str, meets: boo
 
 
 def test_a_run_without_a_finished_trial_meets_no_latency_target() -> None:
-    found = analyse_run(SampleRun(manifest()), latency=latency_limit("p99 < 10s"))
+    found = analyse_run(SampleRun(manifest()), latency=parse_latency("p99 < 10s"))
     assert "no finished trial: nothing shows whether p99 < 10s" in list(analysis_lines(found))
     assert not meets_latency(found)
 
