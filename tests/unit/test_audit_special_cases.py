@@ -320,3 +320,17 @@ def test_the_two_trials_of_a_duet_are_at_one_place_in_the_order() -> None:
 
     assert worst(of("drift", falling)) is not NOTE
     assert worst(of("drift", changed(falling, paired))) is NOTE
+
+
+def test_data_of_sql_files_with_other_variables_are_other_datasets() -> None:
+    def swept(trial: TrialRecord) -> dict[str, object]:
+        small = trial.number < 7
+        point = trial.point.model_copy(update={"scale": 1, "variables": {"rows": "10" if small else "99"}})
+        share = 1.0 if small else 0.5
+        return {"prepare": {"shared_buffers_share": share, "page_cache_share": share}, "point": point}
+
+    plan: dict[str, object] = {"name": "x", "trial": {"seed": 1}, "workload": {"scripts": ["read.sql"]}}
+    (finding,) = of("cache-cold", changed(own(plan=plan), swept))
+    assert "50 % to 100 % of the dataset" in finding.message
+    plan["workload"] = {"scripts": ["read.sql"], "dataset": {"name": "shop", "sql": [], "variables": {"rows": "10"}}}
+    assert of("cache-cold", changed(own(plan=plan), swept)) == []

@@ -243,6 +243,14 @@ class Subject:
         """Return the prices of the targets; None if neither the command line nor the plan has any."""
         return self.given_prices or prices_of(self.manifest)
 
+    def data_of(self, sample: Sample) -> tuple[int | None, tuple[str | None, ...]]:
+        """Return what tells the dataset of `sample` from others of the run: scale, or variables of its SQL files."""
+        dataset = (self.manifest.plan.get("workload") or {}).get("dataset")
+        point = sample.trial.point
+        if not isinstance(dataset, dict):
+            return point.scale, ()
+        return None, tuple(point.variables.get(name) for name in dataset.get("variables") or ())
+
     @cached_property
     def samples(self) -> list[Sample]:
         """Return the finished trials, in order."""

@@ -432,8 +432,6 @@ class Plan(Model):
         if not self.sweep.group:
             for table in (resolved["sweep"], *resolved["sweep"]["points"]):
                 del table["group"]
-        if not self.probe.query:
-            del resolved["probe"]["query"]
         self._resolve_trial(resolved)
         self._resolve_search(resolved)
         unused = ["scale"] if self.workload.dataset == SBTEST else ["tables", "table_size"]
@@ -446,6 +444,8 @@ class Plan(Model):
         return resolved
 
     def _resolve_trial(self, resolved: dict[str, Any]) -> None:
+        if not self.probe.query:
+            del resolved["probe"]["query"]
         for name in ("margin", "promise"):
             if not resolved["trial"][name]:
                 del resolved["trial"][name]

@@ -97,7 +97,7 @@ def _same_everywhere(of: Digest) -> list[str]:
     # groups of clients may differ in what is no parameter of the sweep
     same = (name for name in names if len({each.point.parameter(name) for each in of.points}) == 1)
     values = {name: point.parameter(name) for name in same if name not in of.parameters}
-    if workload.get("dataset") == "none" and values.get("scale") == 1:
+    if values.get("scale") == 1 and (workload.get("dataset") == "none" or isinstance(workload.get("dataset"), dict)):
         # nothing was loaded that could have a scale
         del values["scale"]
     said = {name: _parameter(name, value) for name, value in values.items() if value not in (None, "")}

@@ -44,10 +44,10 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 "with prewarm records the one, a probe the other",
             )
         )
-    by_scale: dict[int | None, dict[Sample, float]] = defaultdict(dict)
+    by_data: dict[tuple[int | None, tuple[str | None, ...]], dict[Sample, float]] = defaultdict(dict)
     for sample, share in shares.items():
-        by_scale[sample.trial.point.scale][sample] = share
-    for alike in by_scale.values():
+        by_data[subject.data_of(sample)][sample] = share
+    for alike in by_data.values():
         low, high = min(alike.values()), max(alike.values())
         if high - low > APART:
             yield RuleFinding(

@@ -22,18 +22,20 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     if subject.imported:
         raise MissingError(Message("no-buffer-hits", "the source does not report hits in shared buffers"))
     arms = compared_arms(subject)
-    by_scale: dict[int | None, dict[str, dict[Sample, float]]] = defaultdict(lambda: defaultdict(dict))
+    by_data: dict[tuple[int | None, tuple[str | None, ...]], dict[str, dict[Sample, float]]] = defaultdict(
+        lambda: defaultdict(dict)
+    )
     for name, samples in arms.items():
         for sample in samples:
             share = _hit_share(subject, sample)
             if share is not None:
-                by_scale[sample.trial.point.scale][name][sample] = share
-    if arms and not any(len(of_scale) > 1 for of_scale in by_scale.values()):
+                by_data[subject.data_of(sample)][name][sample] = share
+    if arms and not any(len(of_data) > 1 for of_data in by_data.values()):
         raise MissingError(Message("few-buffer-hits", "no probe counted hits in shared buffers in two arms"))
     if _buffers_compared(subject):
         return
-    for of_scale in by_scale.values():
-        medians = {name: statistics.median(shares.values()) for name, shares in of_scale.items()}
+    for of_data in by_data.values():
+        medians = {name: statistics.median(shares.values()) for name, shares in of_data.items()}
         low, high = min(medians, key=lambda name: medians[name]), max(medians, key=lambda name: medians[name])
         if medians[high] - medians[low] > APART:
             yield RuleFinding(
@@ -47,11 +49,11 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                     least=medians[low],
                     least_at=low,
                 ),
-                [sample.number for name in (low, high) for sample in of_scale[name]],
+                [sample.number for name in (low, high) for sample in of_data[name]],
                 [
                     Evidence(at=sample.at(), figures={"arm": name, "hit_share": round(share, 4)})
                     for name in (low, high)
-                    for sample, share in of_scale[name].items()
+                    for sample, share in of_data[name].items()
                 ],
                 "bring both to the same state before each trial ([reset] prewarm = true), and set a longer warm-up",
             )

@@ -21,7 +21,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             Message("no-dataset-and-memory-size", "neither the size of the dataset nor that of memory is known")
         )
     sizes = {
-        (sample.target, sample.trial.point.scale): (sample.number, sample.trial.prepare.dataset_bytes)
+        (sample.target, subject.data_of(sample)): (sample.number, sample.trial.prepare.dataset_bytes)
         for sample in samples
         if sample.trial.prepare is not None and sample.trial.prepare.dataset_bytes is not None
     }

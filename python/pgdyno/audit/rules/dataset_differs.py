@@ -27,16 +27,18 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     if subject.imported:
         raise MissingError(Message("no-dataset-size", "the source does not report the size of the dataset"))
     sizes = _sizes(subject)
-    by_scale: dict[int | None, dict[str, list[Sample]]] = defaultdict(lambda: defaultdict(list))
+    by_data: dict[tuple[int | None, tuple[str | None, ...]], dict[str, list[Sample]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     arms = compared_arms(subject)
     for name, samples in arms.items():
         for sample in samples:
             if sample.number in sizes:
-                by_scale[sample.trial.point.scale][name].append(sample)
-    if arms and not any(len(of_scale) > 1 for of_scale in by_scale.values()):
+                by_data[subject.data_of(sample)][name].append(sample)
+    if arms and not any(len(of_data) > 1 for of_data in by_data.values()):
         raise MissingError(Message("few-dataset-sizes", "the size of the dataset is unknown in two arms"))
-    for scale, of_scale in by_scale.items():
-        medians = {name: statistics.median(sizes[each.number] for each in of) for name, of in of_scale.items()}
+    for (scale, _), of_data in by_data.items():
+        medians = {name: statistics.median(sizes[each.number] for each in of) for name, of in of_data.items()}
         low, high = min(medians, key=lambda name: medians[name]), max(medians, key=lambda name: medians[name])
         if medians[high] > APART * medians[low]:
             least, most = (format_size(round(medians[name])) for name in (low, high))
@@ -53,11 +55,11 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                     most=most,
                     most_at=high,
                 ),
-                [sample.number for name in (low, high) for sample in of_scale[name]],
+                [sample.number for name in (low, high) for sample in of_data[name]],
                 [
                     Evidence(at=sample.at(), figures={"arm": name, "dataset_bytes": sizes[sample.number]})
                     for name in (low, high)
-                    for sample in of_scale[name]
+                    for sample in of_data[name]
                 ],
                 'load both in the same way, and restore the data before each trial: reset.method = "template"',
             )
