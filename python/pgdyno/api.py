@@ -142,17 +142,17 @@ class Run:
         return f"<pgdyno run {self.name}: {counted(len(self._data.trials), 'trial')}>"
 
     def _repr_html_(self) -> str:
-        varied = "".join(f" {name}," for name in self._varied())
+        varied = "".join(f" {name}," for name in self._varied_parameters())
         shown = self.sql(
             f"SELECT trial, target, clients,{varied} rate, repeat, outcome,"  # noqa: S608 - our own names
-            f" {_rounded('tps', 1)} AS tps, {_rounded('latency_mean_ns / 1e6', 3)} AS mean_ms,"
-            f" {_rounded('p99_ns / 1e6', 3)} AS p99_ms"
+            f" {_round_figure('tps', 1)} AS tps, {_round_figure('latency_mean_ns / 1e6', 3)} AS mean_ms,"
+            f" {_round_figure('p99_ns / 1e6', 3)} AS p99_ms"
             " FROM trials ORDER BY trial"
         )
         plan = escape(str(self.manifest.plan.get("name", "")))
         return f"<p><b>{escape(self.name)}</b> (plan {plan})</p>{shown._repr_html_()}"
 
-    def _varied(self) -> list[str]:
+    def _varied_parameters(self) -> list[str]:
         points = [trial.point for trial in self._data.trials]
         return [
             name
@@ -257,7 +257,7 @@ def _buckets(connection: duckdb.DuckDBPyConnection, data: RunData) -> None:
             )
 
 
-def _rounded(figure: str, decimals: int) -> str:
+def _round_figure(figure: str, decimals: int) -> str:
     """Return the SQL that rounds `figure` to so many decimals, or to more for three significant digits."""
     return f"round({figure}, greatest({decimals}, 2 - floor(log10(greatest(abs({figure}), 1e-9)))::INTEGER))"
 

@@ -77,7 +77,7 @@ def parse_mounts(lines: Iterable[str]) -> list[Mount]:
         left, right = before.split(), after.split(" ")
         if dash and len(left) >= 6 and len(right) >= 3:
             options = frozenset([*left[5].split(","), *right[2].split(",")])
-            found.append(Mount(_unescaped(left[4]), right[0], _unescaped(right[1]), left[2], options))
+            found.append(Mount(_unescape(left[4]), right[0], _unescape(right[1]), left[2], options))
     return found
 
 
@@ -97,7 +97,7 @@ def mounted_at(path: Path) -> Mount | None:
     return mount_above(parse_mounts(lines), path.resolve())
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     for code, character in ((r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", "\\")):
         text = text.replace(code, character)
     return text

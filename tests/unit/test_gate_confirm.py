@@ -33,7 +33,7 @@ def test_the_second_measurement_decides(
     judged, what, runs = suspected(first, tmp_path / "runs")
     assert judged.verdict is GateVerdict.REGRESSION
     monkeypatch.setattr(gate_confirmation, "_plan_of", lambda *_: None)
-    monkeypatch.setattr(gate_confirmation, "_measured", lambda *_, **__: Path(again))
+    monkeypatch.setattr(gate_confirmation, "_measure", lambda *_, **__: Path(again))
     found = gate_confirmation.confirmed(judged, what, runs, json=True)
     assert found.judged.verdict is verdict
     confirmed = int(verdict is GateVerdict.REGRESSION)
@@ -46,7 +46,7 @@ def test_a_regression_that_cannot_be_measured_again_stands(tmp_path: Path, monke
 
     judged, what, runs = suspected(stored(tmp_path / "runs", {"pg17": 600.0, "pg18": 500.0}, 8), tmp_path / "runs")
     monkeypatch.setattr(gate_confirmation, "_plan_of", lambda *_: None)
-    monkeypatch.setattr(gate_confirmation, "_measured", fails)
+    monkeypatch.setattr(gate_confirmation, "_measure", fails)
     found = gate_confirmation.confirmed(judged, what, runs, json=True)
     assert found.judged.verdict is GateVerdict.REGRESSION
     assert "still counts: no server" in str(found.notes[0])

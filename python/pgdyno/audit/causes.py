@@ -76,7 +76,7 @@ def with_causes(of: Comparison, base: Subject, other: Subject) -> Comparison:
 
     Raises StoreError.
     """
-    point = None if of.is_of_groups else _decided(of)
+    point = None if of.is_of_groups else _decided_point(of)
     if point is None:
         return of
     sides = [(of.base, base, point.trials[0]), (of.other, other, point.trials[1])]
@@ -87,7 +87,7 @@ def with_causes(of: Comparison, base: Subject, other: Subject) -> Comparison:
     return replace(of, causes=tuple(found[:MOST_CAUSES]) or (NO_CAUSE,))
 
 
-def _decided(of: Comparison) -> PointComparison | None:
+def _decided_point(of: Comparison) -> PointComparison | None:
     chief = of.chief
     if chief is None or chief.verdict not in (Verdict.FASTER, Verdict.SLOWER):
         return None

@@ -257,7 +257,7 @@ def _sort(differences: Iterable[Difference], factor: str, found: Pairing) -> Non
 
 def sides_of(base: AuditRun, other: AuditRun) -> list[tuple[Side, Side]]:
     """Return the matched targets of two runs."""
-    return [(Side(base, a), Side(other, b)) for a, b in _matched(base, other)]
+    return [(Side(base, a), Side(other, b)) for a, b in _match_targets(base, other)]
 
 
 def _add(found: Pairing, confounder: Confounder) -> None:
@@ -342,7 +342,7 @@ def _is_of_pair(finding: Finding) -> bool:
     return finding.severity is not Severity.NOTE
 
 
-def _matched(base: AuditRun, other: AuditRun) -> list[tuple[str, str]]:
+def _match_targets(base: AuditRun, other: AuditRun) -> list[tuple[str, str]]:
     names = [list(dict.fromkeys(trial.target for trial in run.trials)) for run in (base, other)]
     if [len(each) for each in names] == [1, 1]:
         return [(names[0][0], names[1][0])]
@@ -382,11 +382,11 @@ def left_out(run: AuditRun, findings: Sequence[Finding]) -> Message:
         trials=len(trials_of(findings)),
         all=len(run.trials),
         run=run.manifest.run,
-        rules="; ".join(f"{each.rule} ({_numbered(each.trials)})" for each in findings),
+        rules="; ".join(f"{each.rule} ({_trial_words(each.trials)})" for each in findings),
     )
 
 
-def _numbered(trials: Sequence[int]) -> str:
+def _trial_words(trials: Sequence[int]) -> str:
     return f"trial{'' if len(trials) == 1 else 's'} {_numbers(trials)}"
 
 

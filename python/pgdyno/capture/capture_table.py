@@ -118,9 +118,9 @@ def write_table(
         losses.add_at(reason, place, count)
     began_us = found.began_us or 0
     connection.execute(_NUMBERED, {"began": began_us})
-    sessions, calls, size, span_us, transactions = _one(connection, _WHOLE, {"began": began_us})
+    sessions, calls, size, span_us, transactions = _fetch_row(connection, _WHOLE, {"began": began_us})
     if not calls:
-        raise _nothing(connection, losses)
+        raise _empty_error(connection, losses)
     ordered = classes.by_calls(
         connection,
         f"(SELECT statement, us, sqlstate, rows FROM {reading('read_parquet', files)} SEMI JOIN session_number"
@@ -136,7 +136,7 @@ def write_table(
         began=datetime.fromtimestamp(began_us / 1e6, UTC),
         span_us=span_us,
         sessions=sessions,
-        most_sessions=_one(connection, _MOST)[0],
+        most_sessions=_fetch_row(connection, _MOST)[0],
         transactions=transactions,
         calls=calls,
         statements=ordered,
@@ -146,7 +146,7 @@ def write_table(
 
 def _write(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], path: Path, began_us: int, group: int) -> None:
     connection.execute(_PARTS, {"bytes": PART_BYTES})
-    last = int(_one(connection, "SELECT max(part) FROM placed")[0])
+    last = int(_fetch_row(connection, "SELECT max(part) FROM placed")[0])
     folder = path.with_name("parts")
     for first in range(0, len(files) if last else 0, _FILES_AT_ONCE):
         some = files[first : first + _FILES_AT_ONCE]
@@ -176,7 +176,7 @@ def _write(connection: duckdb.DuckDBPyConnection, files: Sequence[Path], path: P
     )
 
 
-def _one(
+def _fetch_row(
     connection: duckdb.DuckDBPyConnection, query: str, parameters: dict[str, int] | None = None
 ) -> tuple[Any, ...]:
     row = connection.execute(query, parameters).fetchone()
@@ -184,8 +184,8 @@ def _one(
     return row
 
 
-def _nothing(connection: duckdb.DuckDBPyConnection, losses: Losses) -> UsageError:
-    durations = _one(connection, "SELECT sum(durations)::BIGINT FROM log_session")[0]
+def _empty_error(connection: duckdb.DuckDBPyConnection, losses: Losses) -> UsageError:
+    durations = _fetch_row(connection, "SELECT sum(durations)::BIGINT FROM log_session")[0]
     if durations:
         return UsageError(
             f"the log has {counted(durations, 'time of a statement without its text', 'times without statements')}",

@@ -174,14 +174,14 @@ def _statements(capture: Capture) -> Iterator[Iterable[str]]:
         share = f"{100 * (each.total_us or 0.0) / total_us:.1f} %" if total_us else ""
         mean_us = each.total_us / each.calls if each.total_us is not None and each.calls else None
         times = (_milliseconds(us) for us in (mean_us, each.p50_us, each.p99_us))
-        yield share, f"{each.calls:,}", *times, f"{each.errors:,}" if each.errors else "", f"`{_short(each)}`"
+        yield share, f"{each.calls:,}", *times, f"{each.errors:,}" if each.errors else "", f"`{_short_text(each)}`"
 
 
 def _milliseconds(us: float | None) -> str:
     return "" if us is None else f"{format_significant(us / 1000)} ms"
 
 
-def _short(each: StatementClass) -> str:
+def _short_text(each: StatementClass) -> str:
     text = " ".join(each.text[: 10 * _TEXT_CHARACTERS].split())
     short = text if len(text) <= _TEXT_CHARACTERS else text[: _TEXT_CHARACTERS - 1] + "…"
     # a backtick would end the code

@@ -47,7 +47,7 @@ def parameter_columns(sql: str) -> dict[int, Column]:
     found: dict[int, Column] = {}
     for node in _nodes_of_kind(nodes, "A_Expr"):
         if node.name[-1].sval in _COMPARES:
-            left, right = _plain(node.lexpr), _plain(node.rexpr)
+            left, right = _plain_value(node.lexpr), _plain_value(node.rexpr)
             for reference, values in ((left, right), (right, left)):
                 column = _column(reference, tables)
                 if column is not None:
@@ -55,7 +55,7 @@ def parameter_columns(sql: str) -> dict[int, Column]:
     for node in _nodes_of_kind(nodes, "InsertStmt", "UpdateStmt"):
         for name, value in _assignments(node):
             column = Column(name, (_table(node.relation),))
-            found |= {number: column for number in _parameters(_plain(value)) if number not in found}
+            found |= {number: column for number in _parameters(_plain_value(value)) if number not in found}
     return found
 
 
@@ -80,7 +80,7 @@ def _assignments(node: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - node
             yield from ((column.name, value) for column, value in zip(node.cols, row, strict=False))
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - nodes of the parser
+def _plain_value(value: Any) -> Any:  # noqa: ANN401 - nodes of the parser
     while _kind(value) == "TypeCast":
         value = value.arg
     return value
@@ -89,7 +89,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - nodes of the parser
 def _parameters(value: Any) -> Iterator[int]:  # noqa: ANN401 - nodes of the parser
     if isinstance(value, tuple):
         for each in value:
-            yield from _parameters(_plain(each))
+            yield from _parameters(_plain_value(each))
     elif _kind(value) == "ParamRef":
         yield value.number
     elif _kind(value) == "List":

@@ -42,7 +42,7 @@ def analyse(
     except ValueError as error:
         raise UsageError(f"--latency: {error}") from error
     found = named_runs(named or ["latest"], runs)
-    work = partial(_analysed, prices, limit, json)
+    work = partial(_analyse_place, prices, limit, json)
     with over(cluster or ()) as way:
         if not found.is_one:
             return _print_all(each_run(way, work, found.places), json=json)
@@ -57,7 +57,7 @@ def analyse(
     return ExitCode.OK if is_met else ExitCode.REGRESSION
 
 
-def _analysed(prices: "PriceList | None", limit: "Promise | None", json: bool, place: str) -> tuple[Any, bool]:
+def _analyse_place(prices: "PriceList | None", limit: "Promise | None", json: bool, place: str) -> tuple[Any, bool]:
     """Returns the analysis of the run at `place` as JSON or as lines, and whether each curve meets the limit.
 
     Raises StoreError.

@@ -123,13 +123,13 @@ def null_server(engine: Engine, threads: int, *, tcp: bool) -> Iterator[dict[str
             start_new_session=True,
         )
         try:
-            yield _environment(_ready(process, FAR_READY_S if engine.through else READY_S), folder)
+            yield _environment(_wait_until_ready(process, FAR_READY_S if engine.through else READY_S), folder)
         finally:
             process.kill()
             process.communicate()
 
 
-def _ready(process: subprocess.Popen[bytes], within_s: float) -> str:
+def _wait_until_ready(process: subprocess.Popen[bytes], within_s: float) -> str:
     assert process.stdout is not None
     came, _, _ = select.select([process.stdout], [], [], within_s)
     line = process.stdout.readline().decode(errors="replace").strip() if came else ""

@@ -246,10 +246,10 @@ def measure_sync(folder: Path, seconds: float) -> SyncTime:
             os.fdatasync(handle)
             took_ns.append(time.monotonic_ns() - begin)
     took_ns.sort()
-    return SyncTime(_nearest(took_ns, 0.5) / 1e3, _nearest(took_ns, 0.99) / 1e3, len(took_ns))
+    return SyncTime(_nearest_rank(took_ns, 0.5) / 1e3, _nearest_rank(took_ns, 0.99) / 1e3, len(took_ns))
 
 
-def _nearest(ordered: list[int], share: float) -> int:
+def _nearest_rank(ordered: list[int], share: float) -> int:
     """Returns a percentile by nearest rank."""
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
 

@@ -183,10 +183,10 @@ class BudgetLeft:
             "to fit the budget, pgdyno leaves out {count} of {points} points: {took}",
             count=len(points) - fewer,
             points=len(points),
-            took=self._took(),
+            took=self._time_taken(),
         )
 
-    def _took(self) -> Message:
+    def _time_taken(self) -> Message:
         trial = duration_words(round(self._plan.at_once * self._trial_s()))
         load_s = max(self._loaded.values(), default=0.0)
         if load_s < 1:

@@ -201,7 +201,7 @@ def spent_on(rented: Sequence[RentRecord]) -> float:
     return math.fsum(each.amount or 0.0 for each in rented)
 
 
-def _now() -> datetime:
+def _current_time() -> datetime:
     return datetime.now(UTC)
 
 
@@ -212,7 +212,7 @@ class CostGuard:
     plan: Plan
     rental: Rental | None
     renting: Renting
-    now: Callable[[], datetime] = field(default=_now)
+    now: Callable[[], datetime] = field(default=_current_time)
     _loaded: set[str] = field(default_factory=set)
     """Servers whose first trial has loaded the data."""
     _busy_since: datetime | None = None
@@ -355,7 +355,7 @@ class CloudRecorder:
         """Collect for the trials of `server`, or of all; wait until each trial's end is `late_s` ago, if necessary."""
         if self._rental is None:
             return
-        for record in self._due(self._rental, server):
+        for record in self._due_trials(self._rental, server):
             ended = record.ended_at
             left_s = late_s - (datetime.now(UTC) - ended).total_seconds() if ended is not None else 0.0
             self._collect(self._rental, record, max(left_s, 0.0))
@@ -365,7 +365,7 @@ class CloudRecorder:
         if self._rental is None:
             return
         end = time.monotonic() + within_s
-        for record in self._due(self._rental, None):
+        for record in self._due_trials(self._rental, None):
             if time.monotonic() >= end:
                 self._progress.note(
                     Message(
@@ -384,7 +384,7 @@ class CloudRecorder:
         found = provider_of(self._context.plan)
         return found.title if found is not None else "the provider"
 
-    def _due(self, rental: Rental, server: str | None) -> Iterator[TrialRecord]:
+    def _due_trials(self, rental: Rental, server: str | None) -> Iterator[TrialRecord]:
         folder = self._context.folder
         for record in folder.trials():
             if server not in (None, record.server):

@@ -67,10 +67,10 @@ def attempts_so_far(manifest: Manifest) -> list[Attempt]:
             pgdrive=manifest.pgdrive or "",
         )
     ]
-    return [attempt if attempt.ended is not None else _killed(attempt) for attempt in attempts]
+    return [attempt if attempt.ended is not None else _end_killed(attempt) for attempt in attempts]
 
 
-def _killed(attempt: Attempt) -> Attempt:
+def _end_killed(attempt: Attempt) -> Attempt:
     rebooted = attempt.boot != "" and attempt.boot != boot_id() and attempt.host == describe_host()
     return attempt.model_copy(update={"ended": MACHINE_WENT_DOWN if rebooted else KILLED})
 
@@ -125,7 +125,7 @@ def resume_experiment(
         loaded = loaded_of(folder)
         searches = loaded.plan.search is not None
         trials = trials_so_far(folder.trials()) if searches else _planned_trials(loaded.plan, folder)
-        todo, made_anew = _left(folder, loaded.plan, trials, redo_failed=redo_failed)
+        todo, made_anew = _remaining_trials(folder, loaded.plan, trials, redo_failed=redo_failed)
         refuse_changed_scripts(folder, loaded)
         if searches:
             trials = [trial for trial in trials if trial not in todo]
@@ -170,10 +170,12 @@ def loaded_of(folder: RunFolder) -> LoadedPlan:
             "so pgdyno cannot check that they are the same",
             hint="begin a new run",
         )
-    return LoadedPlan(_pinned(plan, manifest), manifest.plan_source, "", Path(manifest.plan_folder or folder.path))
+    return LoadedPlan(
+        _pin_versions(plan, manifest), manifest.plan_source, "", Path(manifest.plan_folder or folder.path)
+    )
 
 
-def _pinned(plan: Plan, manifest: Manifest) -> Plan:
+def _pin_versions(plan: Plan, manifest: Manifest) -> Plan:
     """Pin the versions that the run has used: "18" may mean a later version today."""
     known = known_facts(manifest.targets)
     targets = {name: spec.pinned(known[name].version) if name in known else spec for name, spec in plan.target.items()}
@@ -197,7 +199,7 @@ def _planned_trials(plan: Plan, folder: RunFolder) -> list[PlannedTrial]:
     return trials
 
 
-def _left(
+def _remaining_trials(
     folder: RunFolder, plan: Plan, trials: Sequence[PlannedTrial], *, redo_failed: bool
 ) -> tuple[list[PlannedTrial], list[TrialRecord]]:
     searches = plan.search is not None

@@ -192,7 +192,7 @@ class Servers:
             raise self._unavailable[name]
         self._restore_rented(trial)
         if name not in self._running:
-            return self._started(trial)
+            return self._start_or_exclude(trial)
         running = self._running[name]
         server = running.server
         if server.promoted:
@@ -332,7 +332,7 @@ class Servers:
         """Load `dataset` into a rented server, and take a snapshot of that. Raises TargetError, psycopg.Error."""
         name, steps = trial.server, Steps(self._resources.progress)
         if name not in self._running:
-            self._started(trial)
+            self._start_or_exclude(trial)
         preparer = self._running[name].preparer
         steps.do("load", f"loading {dataset}", lambda: preparer.load_anew(dataset))
         # settings that the plan changes for its trials are no part of the snapshot
@@ -349,7 +349,7 @@ class Servers:
         if name in self._running:
             self._running.pop(name).context.close()
 
-    def _started(self, trial: PlannedTrial) -> Server:
+    def _start_or_exclude(self, trial: PlannedTrial) -> Server:
         """Start the server of `trial`; if that fails, it stays unavailable. Raises TargetError."""
         try:
             return self._start(trial)

@@ -195,7 +195,7 @@ def comparable(a: Fingerprint, b: Fingerprint) -> list[Difference]:
     What one of the two does not report is a caution: unknown means neither equal nor different.
     """
     mine, other = _match_servers(a, b)
-    left, right = _flat(a), _flat(_named_as(b, other))
+    left, right = _flatten(a), _flatten(_named_as(b, other))
     listed = {name for name in mine.keys() & other.keys() if None not in (mine[name].indexes, other[name].indexes)}
     left |= _servers(mine, listed)
     right |= _servers(other, listed)
@@ -269,7 +269,7 @@ UNKNOWN = Message("unknown-of-one", "unknown for one of them")
 NO_COMMON_TARGET = Message("no-common-target", "the runs have no target in common")
 
 
-def _flat(of: Fingerprint) -> dict[str, str]:
+def _flatten(of: Fingerprint) -> dict[str, str]:
     return dict(_fields("", of.model_dump(mode="json", exclude={"servers"})))
 
 
@@ -298,7 +298,7 @@ def _differences(left: Mapping[str, str], right: Mapping[str, str]) -> Iterator[
     for field in sorted(left.keys() | right.keys()):
         a, b = left.get(field), right.get(field)
         server = _server_of(field)
-        if a == b or (field == "host.memory_bytes" and _alike(a, b)):
+        if a == b or (field == "host.memory_bytes" and _are_alike(a, b)):
             continue
         if server is not None and server not in shared:
             # one line for a target that only one has, not one for each of its fields
@@ -313,7 +313,7 @@ def _server_of(field: str) -> str | None:
     return parts[1] if parts[0] == "servers" and len(parts) > 1 else None
 
 
-def _alike(a: str | None, b: str | None) -> bool:
+def _are_alike(a: str | None, b: str | None) -> bool:
     return a is not None and b is not None and abs(int(a) - int(b)) <= MEMORY_TOLERANCE * max(int(a), int(b))
 
 

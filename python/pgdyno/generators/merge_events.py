@@ -130,7 +130,7 @@ class Merger:
                 for number, event in parts.items()
                 for worker in event.get("workers") or ()
             ],
-            "lulls_us": _common([event.get("lulls_us") or [] for event in each]),
+            "lulls_us": _intersect([event.get("lulls_us") or [] for event in each]),
             "steal_us": _known_sum([event.get("steal_us") for event in each]),
             "scripts": scripts_of_interval([script for event in each for script in event["scripts"]]),
         }
@@ -253,7 +253,7 @@ def _errors(errors: Sequence[Event]) -> list[Event]:
     return sorted(by_text.values(), key=lambda error: -error["count"])
 
 
-def _common(each: Sequence[Sequence[Sequence[int]]]) -> list[list[int]]:
+def _intersect(each: Sequence[Sequence[Sequence[int]]]) -> list[list[int]]:
     common = [list(one) for one in each[0]]
     for other in each[1:]:
         cuts = [(max(a[0], b[0]), min(a[1], b[1])) for a in common for b in other]

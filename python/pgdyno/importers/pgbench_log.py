@@ -301,7 +301,7 @@ def _aggregates(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], tr
         float(rows[end - 1][0] + step_s - rows[first][0]),
         n,
         _total(counted, _SKIPPED, width),
-        sum(map(_failed, counted)),
+        sum(map(_failed_count, counted)),
         _aggregate_latency(counted, n),
         [_total(counted, at, width) for at in (_RETRIED, _RETRIES)],
     )
@@ -342,7 +342,7 @@ def _total(rows: Sequence[Sequence[int]], column: int, width: int) -> int:
     return sum(row[column] for row in rows) if column < width else 0
 
 
-def _failed(row: Sequence[int]) -> int:
+def _failed_count(row: Sequence[int]) -> int:
     return sum(row[_FAILED:-1])
 
 
@@ -357,7 +357,7 @@ def _aggregate_row(trial: int, at: int, row: Sequence[int], place: tuple[int, in
         phase=phase,
         script=0,
         succeeded=row[_COUNT],
-        failed=_failed(row),
+        failed=_failed_count(row),
         skipped=_total([row], _SKIPPED, width),
         retried=_total([row], _RETRIED, width),
         retries=_total([row], _RETRIES, width),

@@ -111,11 +111,11 @@ def _part(place: str, path: Path, is_store: bool, target: str | None, mapping: M
     for fact in document.facts:
         line = ImportedLine(file=path.name, line=fact.line, text=fact.text)
         part.facts.setdefault(fact.name, []).append(line)
-    part.unread += [_unused(path.name, each.line, each.what) for each in document.unread]
+    part.unread += [_unused_line(path.name, each.line, each.what) for each in document.unread]
     return part
 
 
-def _unused(file: str, line: int, what: str | Message) -> UnusedLine:
+def _unused_line(file: str, line: int, what: str | Message) -> UnusedLine:
     if isinstance(what, str):
         return UnusedLine(file=file, line=line, text=what)
     return UnusedLine(file=file, line=line, text=str(what), id=what.id, parameters=what.parameters)
@@ -137,7 +137,7 @@ def _without_left_out(outputs: Sequence[Output], file: str, part: Part) -> Itera
         else:
             yield output
             continue
-        part.left_out.append(_unused(file, output.line, what))
+        part.left_out.append(_unused_line(file, output.line, what))
 
 
 def full_place(place: str) -> str:
@@ -170,13 +170,13 @@ def _with_throughput(document: Document, file: str, part: Part) -> Iterator[Outp
         output.clients = output.clients or None
         why = _impossible_figure(output)
         if why is not None:
-            part.unread.append(_unused(file, output.line, why))
+            part.unread.append(_unused_line(file, output.line, why))
         elif throughput(output) is not None or output.aborted is not None:
             yield output
         else:
             printed = "; ".join(dict.fromkeys(text for _, text in output.printed.values()))
             what = Message("output-without-throughput", "no transactions: {printed}", printed=printed)
-            part.unread.append(_unused(file, output.line, what))
+            part.unread.append(_unused_line(file, output.line, what))
 
 
 def _impossible_figure(output: Output) -> Message | None:

@@ -108,7 +108,7 @@ class Sampled:
         if inserted is not None and span_s > 0:
             self._second["wal"] = round(inserted / span_s / MB, 3)
 
-    def _ended(self, rows: Sequence[Mapping[str, Any]], _span_s: float) -> None:
+    def _add_marks(self, rows: Sequence[Mapping[str, Any]], _span_s: float) -> None:
         """Return the checkpoints and vacuums that were counted in this second."""
         values: Counter[str] = Counter()
         for row in rows:
@@ -135,8 +135,8 @@ _SOURCES = {
     "disk": Sampled._disk,
     "wal_position": Sampled._wal,
     "process": Sampled._process,
-    "checkpoints": Sampled._ended,
-    "tables": Sampled._ended,
+    "checkpoints": Sampled._add_marks,
+    "tables": Sampled._add_marks,
 }
 
 

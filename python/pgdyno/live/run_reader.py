@@ -130,7 +130,7 @@ class Watched:
         self._now: Json = {"trial": None, "prepare": None, "progress": None, "health": None, "best": None, "end": None}
         self._base: Json | None = None
         self._duration = RunDuration()
-        self._new: Json = _nothing()
+        self._new: Json = _empty_answer()
 
     def poll(self) -> Json | None:
         """Return the changes since the last call; None without any."""
@@ -166,7 +166,7 @@ class Watched:
                 # from another version
                 continue
         samples = self._sampled.add(self._probe.lines()) if self._probe is not None else []
-        new, self._new = self._new, _nothing()
+        new, self._new = self._new, _empty_answer()
         new["samples"] += samples
         if not (new.pop("changed") or new["samples"]):
             return None
@@ -232,7 +232,7 @@ class Watched:
     def _health(self, line: Mapping[str, Any]) -> None:
         self._now["health"] = {name: _figure(value) for name, value in line.items() if name not in ("e", "t")}
 
-    def _ended(self, line: Mapping[str, Any]) -> None:
+    def _add_end(self, line: Mapping[str, Any]) -> None:
         trial = self._now["trial"]
         if trial:
             outcome, tps, p99 = Outcome(line["outcome"]), _figure(line["tps"]), _figure(line["p99"])
@@ -255,7 +255,7 @@ class Watched:
         self._looks[place] = {**words, "most": most, "margin": margin, "verdict": verdict, "looks": [*kept, look]}
         self._new["looks"] = True
 
-    def _best(self, line: Mapping[str, Any]) -> None:
+    def _add_best(self, line: Mapping[str, Any]) -> None:
         """Keep the best configuration so far of a search for settings."""
         figures: Json = {name: _require_number(line[name]) for name in ("figure", "trials")}
         figures |= {name: _figure(line[name]) for name in ("start", "noise")}
@@ -320,9 +320,9 @@ _TAKEN = {
     "trial": Watched._trial,
     "second": Watched._second,
     "health": Watched._health,
-    "ended": Watched._ended,
+    "ended": Watched._add_end,
     "look": Watched._look,
-    "best": Watched._best,
+    "best": Watched._add_best,
     "end": Watched._end,
 }
 
@@ -359,5 +359,5 @@ def _slug(value: object) -> str:
     return slug
 
 
-def _nothing() -> Json:
+def _empty_answer() -> Json:
     return {"reset": False, "changed": False, "grid": None, "seconds": [], "samples": [], "feed": [], "looks": None}

@@ -75,7 +75,7 @@ def ab_plan(asked: Question, folder: Path) -> str:
     targets = _targets(asked)
     several = [name for name, values in settings.items() if len(values) > 1]
     if len(several) + (len(targets) > 1) != 1:
-        raise UsageError(_refused(targets, several), hint=_ONE_OF)
+        raise UsageError(_refusal_words(targets, several), hint=_ONE_OF)
     pairs = _number_of_pairs(asked)
     _check_access(asked, settings)
     lines = ["# written by pgdyno ab", 'name = "ab"', f"description = {_text(_question(settings, targets))}"]
@@ -107,7 +107,7 @@ def fitted(asked: Question, plan: Plan) -> Question:
     }
     return replace(
         asked,
-        settings=[f"{name}={_joined(values)}" for name, values in settings.items()],
+        settings=[f"{name}={_join_values(values)}" for name, values in settings.items()],
         duration=_duration(asked.duration, trial.duration),
         warmup=_duration(asked.warmup, trial.warmup),
         pairs=str(trial.repeats),
@@ -116,7 +116,7 @@ def fitted(asked: Question, plan: Plan) -> Question:
     )
 
 
-def _joined(values: Sequence[str]) -> str:
+def _join_values(values: Sequence[str]) -> str:
     return ",".join(value.replace(",", _ESCAPED) for value in values)
 
 
@@ -193,7 +193,7 @@ def _number_of_pairs(asked: Question) -> int | str:
     return pairs
 
 
-def _refused(targets: Mapping[str, object], several: Sequence[str]) -> str:
+def _refusal_words(targets: Mapping[str, object], several: Sequence[str]) -> str:
     if not several:
         return "nothing to compare"
     compared = [*(f"--set {name}" for name in several), *([f"{len(targets)} servers"] if len(targets) > 1 else [])]
@@ -232,24 +232,26 @@ def _targets(asked: Question) -> dict[str, dict[str, object]]:
         hint = 'name your server, --dsn "host=db dbname=app", or let pgdyno start one: --version 18, or --bin FOLDER'
         raise UsageError("no server to measure" if not given else "servers of several kinds", hint=hint)
     if asked.dsn:
-        return _existing(asked.dsn)
+        return _existing_targets(asked.dsn)
     if asked.versions:
         return {
             "pg" + re.sub(r"[^A-Za-z0-9]+", "-", each): {"kind": "embedded", "version": each}
-            for each in _once("--version", asked.versions)
+            for each in _refuse_repeated("--version", asked.versions)
         }
     bins = [str(expanded(each).absolute()) for each in asked.bins]
-    names = _names([{str(at): part for at, part in enumerate(PurePath(each).parts)} for each in _once("--bin", bins)])
+    names = _names(
+        [{str(at): part for at, part in enumerate(PurePath(each).parts)} for each in _refuse_repeated("--bin", bins)]
+    )
     return {name: {"kind": "local", "bin": each} for name, each in zip(names, bins, strict=True)}
 
 
-def _once(option: str, values: Sequence[str]) -> Sequence[str]:
+def _refuse_repeated(option: str, values: Sequence[str]) -> Sequence[str]:
     if len(set(values)) < len(values):
         raise UsageError(f"{option} names one server twice", hint="give each value once")
     return values
 
 
-def _existing(given: Sequence[str]) -> dict[str, dict[str, object]]:
+def _existing_targets(given: Sequence[str]) -> dict[str, dict[str, object]]:
     # loading libpq takes time, and other questions do not need it
     import psycopg
     from psycopg.conninfo import conninfo_to_dict, make_conninfo

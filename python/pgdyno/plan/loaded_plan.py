@@ -112,12 +112,12 @@ def on_others(document: Document, name: str | None) -> Document:
         hint = f"available: {', '.join(sorted(others))}; to add others: a table [on.{name}.TARGET] in the plan"
         raise UsageError(f"the plan has no targets for --on {name}", hint=hint)
     data = {key: value for key, value in document.data.items() if key not in (ON, "price", "generator")}
-    lines = {_moved(path, name): line for path, line in document.lines.items() if path[:1] != (TARGET,)}
-    sources = {_moved(path, name): source for path, source in document.sources.items() if path[:1] != (TARGET,)}
+    lines = {_move_path(path, name): line for path, line in document.lines.items() if path[:1] != (TARGET,)}
+    sources = {_move_path(path, name): source for path, source in document.sources.items() if path[:1] != (TARGET,)}
     return replace(document, data=data | {TARGET: others[name]}, lines=lines, sources=sources)
 
 
-def _moved(path: KeyPath, name: str) -> KeyPath:
+def _move_path(path: KeyPath, name: str) -> KeyPath:
     return (TARGET, *path[2:]) if path[:2] == (ON, name) else path
 
 

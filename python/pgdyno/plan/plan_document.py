@@ -125,7 +125,7 @@ class _Scanner:
         self.at += 2 if of_array else 1
         path = self._through_arrays(self.key(), last=not of_array)
         self.at = self.text.index("]]" if of_array else "]", self.at) + (2 if of_array else 1)
-        self._imply(path[:-1], line)
+        self._add_lines(path[:-1], line)
         if of_array:
             self.lines.setdefault(path, line)
             place = self._arrays[path] = self._arrays.get(path, -1) + 1
@@ -144,14 +144,14 @@ class _Scanner:
     def _assignment(self, table: KeyPath) -> None:
         line = self._line()
         path = (*table, *self.key())
-        self._imply(path[:-1], line)
+        self._add_lines(path[:-1], line)
         self.lines[path] = line
         self.skip(_SPACE)
         self.at += 1  # the equals sign
         self.skip(_SPACE)
         self._value(path)
 
-    def _imply(self, path: KeyPath, line: int) -> None:
+    def _add_lines(self, path: KeyPath, line: int) -> None:
         for length in range(1, len(path) + 1):
             self.lines.setdefault(path[:length], line)
 

@@ -89,7 +89,7 @@ def _docstrings(of: ast.ClassDef) -> dict[str, str]:
     return found
 
 
-def _named(text: str) -> str:
+def _check_name(text: str) -> str:
     if NAME.fullmatch(text) is None:
         raise InvalidValueError(
             f"{text!r} is not a name", "use letters, digits, - and _, starting with a letter or digit"
@@ -111,7 +111,7 @@ def _size(text: str) -> str:
     return text
 
 
-Name = Annotated[str, AfterValidator(_named)]
+Name = Annotated[str, AfterValidator(_check_name)]
 Setting = Annotated[str, BeforeValidator(setting_text, json_schema_input_type=str | int | float | bool)]
 Protocol = Literal["simple", "extended", "prepared"]
 Size = Annotated[str, AfterValidator(_size)]

@@ -235,7 +235,7 @@ class OverSsh:
             return
         while not stop.is_set():
             try:
-                await self._once(program, stop)
+                await self._run_once(program, stop)
             except PgdynoError as error:
                 self.problem = error.message if error.hint is None else f"{error.message} ({error.hint})"
                 if not (isinstance(error, RemoteError) and error.passing):
@@ -256,7 +256,7 @@ class OverSsh:
             except TimeoutError:
                 continue
 
-    async def _once(self, program: Path, stop: asyncio.Event) -> None:
+    async def _run_once(self, program: Path, stop: asyncio.Event) -> None:
         started = asyncio.Event()
         async with connect_host(self.spec) as connection:
             installed = await install(connection, program, self.spec.folder, self.spec.host)

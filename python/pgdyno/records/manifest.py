@@ -216,7 +216,7 @@ WORKLOAD_UNKNOWN = "workload not told"
 _TABLES = ("workload", "sweep", "trial", "reset", "search", "published")
 
 
-def _readable(plan: dict[str, Any]) -> dict[str, Any]:
+def _check_tables(plan: dict[str, Any]) -> dict[str, Any]:
     """Return `plan` if its tables are tables: analyses read them without a check. Raises ValueError."""
     sweep, phases = plan.get("sweep"), plan.get("phase") or []
     tables = {name: plan.get(name) for name in _TABLES}
@@ -272,7 +272,7 @@ class Manifest(Record):
     plan_source: str
     plan_folder: str | None = None
     """The folder of its script files and hooks; None in manifests of earlier versions."""
-    plan: Annotated[dict[str, Any], AfterValidator(_readable)]
+    plan: Annotated[dict[str, Any], AfterValidator(_check_tables)]
     """The plan as resolved: every default filled in, `--set` applied."""
     workload: str
     """Short name for headings: `select-only`."""

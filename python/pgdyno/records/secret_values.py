@@ -67,9 +67,9 @@ _PARAMETER = re.compile(r"([^?&=]+)(=)([^&]*)")
 def masked_dsn(dsn: str) -> str:
     """Return a libpq connection string or URI with its `options` masked."""
     if _URI.match(dsn) is None:
-        return _PAIR.sub(_masked, dsn)
+        return _PAIR.sub(_mask_pair, dsn)
     address, mark, query = dsn.partition("?")
-    return address + mark + _PARAMETER.sub(_masked, query)
+    return address + mark + _PARAMETER.sub(_mask_pair, query)
 
 
 def masked_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def _masked_value(name: str, value: object) -> object:
     return masked_dsn(value) if name in ("dsn", "other_dsns") and isinstance(value, str) else value
 
 
-def _masked(pair: re.Match[str]) -> str:
+def _mask_pair(pair: re.Match[str]) -> str:
     return f"{pair[1]}{pair[2]}{MASK}" if unquote(pair[1]) == "options" else pair[0]
 
 

@@ -47,7 +47,7 @@ async def install(connection: asyncssh.SSHClientConnection, program: Path, folde
 
     Writes a temporary file and renames it, so that concurrent copies do not collide.
     """
-    program, content = await _suiting(connection, program, host)
+    program, content = await _suitable_program(connection, program, host)
     digest = hashlib.sha256(content).hexdigest()
     place = _quote_path(f"{folder.rstrip('/')}/{program.name}-{digest[:16]}")
     there = await _shell(connection, f"sha256sum < {place} 2>/dev/null && {place} --version")
@@ -108,7 +108,7 @@ def _cannot_copy(folder: str, host: str, done: _Reply) -> RemoteError:
     return RemoteError(f"cannot copy to {folder} on {host}: {_last_line(done)}", hint=hint)
 
 
-async def _suiting(connection: asyncssh.SSHClientConnection, program: Path, host: str) -> tuple[Path, bytes]:
+async def _suitable_program(connection: asyncssh.SSHClientConnection, program: Path, host: str) -> tuple[Path, bytes]:
     """Returns `program`, or its build for the host's architecture, with its content. Raises RemoteError."""
     # start-up files of the login shell run first, and would put text into all that programs print
     before, begin, said = (await _shell(connection, f"echo {_BEGIN}; uname -s; uname -m")).out.partition(f"{_BEGIN}\n")

@@ -44,7 +44,7 @@ def priced_curves(of: Digest, prices: PriceList, latency: Promise | None = None)
     latency_target = parse_latency(prices.latency) if prices.latency is not None else None
     first = first_of_rates(of)
     return [
-        _priced(of, curve, prices, (latency or latency_target) if curve.series in first else None)
+        _price_curve(of, curve, prices, (latency or latency_target) if curve.series in first else None)
         for curve in of.curves
     ]
 
@@ -70,7 +70,7 @@ def capacity_of(of: Digest, curve: ScalingCurve, limit: Promise) -> Capacity | N
     return capacity_at([point for point in of.points if replace(point.series, rate=None) == series], limit)
 
 
-def _priced(of: Digest, curve: ScalingCurve, prices: PriceList, limit: Promise | None) -> PricedCurve:
+def _price_curve(of: Digest, curve: ScalingCurve, prices: PriceList, limit: Promise | None) -> PricedCurve:
     target = curve.series.target
     costs = prices.target.get(target)
     capacity = capacity_of(of, curve, limit) if limit is not None else None

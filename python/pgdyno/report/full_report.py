@@ -167,7 +167,7 @@ def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tupl
     named = target_names(runs) if len(runs) > 1 else [{}]
     subjects = [Subject(run, _courses(of, own, at), _own_prices(prices, named[at])) for at, run in enumerate(runs)]
     dips = {shown: subjects[at].dips[number] for shown, (at, number) in own.items() if number in subjects[at].dips}
-    seen = _seen(of, dips)
+    seen = _seen_trials(of, dips)
     return of, replace(
         _extras(of, runs, subjects, prices),
         probe_samples=probe_samples_of(runs, steps, seen),
@@ -191,12 +191,12 @@ def _extras(
     subjects: Sequence[Subject],
     prices: PriceList | None = None,
 ) -> Extras:
-    findings = _audited(subjects)
+    findings = _audit_subjects(subjects)
     late = overloaded(runs[0], usual_metric(runs[0]))
     left_out = left_out_of(of, findings, late) if len(runs) == 1 else frozenset()
     return Extras(
         findings=findings,
-        comparisons=_compared(of, runs, subjects, left_out),
+        comparisons=_compare_runs(of, runs, subjects, left_out),
         left_out=left_out,
         arms=_arms(of, runs),
         alike_settings=_alike_settings(runs[0]) if len(runs) == 1 else (),
@@ -304,7 +304,7 @@ def _own_prices(prices: PriceList | None, shown: Mapping[str, str]) -> PriceList
     return prices.model_copy(update={"target": own})
 
 
-def _seen(of: Digest, dips: Mapping[int, Sequence[Dip]]) -> set[int]:
+def _seen_trials(of: Digest, dips: Mapping[int, Sequence[Dip]]) -> set[int]:
     numbers = [trial.number for trial in of.run.trials if trial.is_seen]
     if len(numbers) <= MOST_PROBED:
         return set(numbers)
@@ -314,7 +314,7 @@ def _seen(of: Digest, dips: Mapping[int, Sequence[Dip]]) -> set[int]:
     return set(list(dict.fromkeys([*first[: len(peaks)], *first[len(points) :], *first]))[:MOST_PROBED])
 
 
-def _audited(subjects: Sequence[Subject]) -> list[Finding]:
+def _audit_subjects(subjects: Sequence[Subject]) -> list[Finding]:
     if len(subjects) == 1:
         return judged(subjects[0])
     return [_of_run(finding, subject.manifest.run) for subject in subjects for finding in judged(subject)]
@@ -327,7 +327,7 @@ def _of_run(finding: Finding, run: str) -> Finding:
     return finding.model_copy(update={"message": str(told), "text": told})
 
 
-def _compared(
+def _compare_runs(
     of: Digest, runs: Sequence[RunData], subjects: Sequence[Subject], left_out: Collection[int]
 ) -> list[Comparison]:
     if len(runs) == 1:

@@ -92,14 +92,14 @@ def _environment(_: Language) -> Environment:
         loader=FunctionLoader(page_file),
     )
     environment.globals |= {"gettext": gettext, "ngettext": ngettext, "kind": _kind}
-    environment.globals |= {"marked": _marked, "link": _link}
+    environment.globals |= {"marked": _escape_values, "link": _link}
     environment.filters["capfirst"] = capital
     environment.filters["sentence"] = sentence
     environment.filters["joined"] = joined
     return environment
 
 
-def _marked(text: str, **values: object) -> Markup:
+def _escape_values(text: str, **values: object) -> Markup:
     """Return a text of the page whose placeholders may be markup; everything else is escaped."""
     return escape(gettext(text)).format(**values)
 

@@ -138,7 +138,7 @@ def notes(of: Digest) -> list[Note]:
         for warning in point.warnings:
             about.setdefault(warning, []).append(of.point_name(point))
     return [_note(each) for each in _run_notes(of.manifest, len(of.run.trials))] + [
-        Note(translated(warning), _where(names, len(of.points)), warning) for warning, names in about.items()
+        Note(translated(warning), _place_words(names, len(of.points)), warning) for warning, names in about.items()
     ]
 
 
@@ -169,7 +169,7 @@ def _note(note: Message | str) -> Note:
     return Note(beginning(note)) if isinstance(note, str) else Note(beginning(translated(note)), value=note)
 
 
-def _where(names: Sequence[str], points: int) -> tuple[str, ...]:
+def _place_words(names: Sequence[str], points: int) -> tuple[str, ...]:
     there = tuple(name for name in names if name)
     return () if len(there) == points and points > 1 else there
 

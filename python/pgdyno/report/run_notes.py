@@ -116,21 +116,21 @@ def preparation_line(trials: Sequence[TrialRecord]) -> str:
     took = [each.seconds for each in known]
     values = {
         "trials": numbers.trials(len(took)),
-        "seconds": _short(sum(took)),
+        "seconds": _short_duration(sum(took)),
         "methods": ", ".join(dict.fromkeys(each.method for each in known)),
     }
     if len(took) > 1:
-        each = numbers.between(_short(min(took)), _short(max(took)))
+        each = numbers.between(_short_duration(min(took)), _short_duration(max(took)))
         line = gettext("preparing {trials} took {seconds} ({each} each; reset: {methods})", each=each, **values)
     else:
         line = gettext("preparing {trials} took {seconds} (reset: {methods})", **values)
     checks = [trial.consistency.seconds for trial in trials if trial.consistency is not None]
     if any(checks):
-        line += gettext(", checking consistency {seconds}", seconds=_short(sum(checks)))
+        line += gettext(", checking consistency {seconds}", seconds=_short_duration(sum(checks)))
     return line
 
 
-def _short(seconds: float) -> str:
+def _short_duration(seconds: float) -> str:
     return duration_words(round(seconds, 1))
 
 

@@ -100,9 +100,9 @@ def compare(reported: Mapping[int, Page], present: Iterable[Island], seconds: fl
         refused += _count(page.refused)
         unknown_present += _count_common(page.unknown, rows)
         refused_present += _count_common(page.refused, rows)
-        certain = _without([(1, page.last)], sorted([*page.unknown, *page.refused]))
+        certain = _subtract_ranges([(1, page.last)], sorted([*page.unknown, *page.refused]))
         acknowledged += _count(certain)
-        gaps = _without(certain, rows)
+        gaps = _subtract_ranges(certain, rows)
         missing += _count(gaps)
         missing_ranges += [LedgerRange(client=client, first=first, last=last) for first, last in gaps]
     return LedgerRecord(
@@ -138,7 +138,7 @@ def _count_common(some: Iterable[Range], others: Sequence[Range]) -> int:
     return common
 
 
-def _without(some: Sequence[Range], taken: Sequence[Range]) -> list[Range]:
+def _subtract_ranges(some: Sequence[Range], taken: Sequence[Range]) -> list[Range]:
     left: list[Range] = []
     place = 0
     for begin, last in some:

@@ -125,7 +125,9 @@ class Injector:
             origin = time.monotonic() - since_start_s + event["origin_us"] / 1e6
             self._clock = _Clock(origin, event["origin_us"], self._start["warmup_s"])
             for place in range(len(self._specs)):
-                thread = threading.Thread(target=self._one, args=(place, self._clock), name=f"event-{place + 1}")
+                thread = threading.Thread(
+                    target=self._inject_event, args=(place, self._clock), name=f"event-{place + 1}"
+                )
                 self._threads.append(thread)
                 thread.start()
 
@@ -136,7 +138,7 @@ class Injector:
         clock = self._clock
         return among(events, [_event(record, clock) for record in self.records if record.began_s is not None])
 
-    def _one(self, place: int, clock: _Clock) -> None:
+    def _inject_event(self, place: int, clock: _Clock) -> None:
         # not at the top of the module: commands that only read plans need no psycopg
         import psycopg
 

@@ -65,11 +65,11 @@ def run_hook(hook: Hook, environment: Mapping[str, str], log: Path) -> None:
                 _end_group(process)
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
-            raise HookError(_timed_out(hook, _last(log)), hint="give it more time with hooks.timeout") from None
+            raise HookError(_timed_out(hook, _last_line(log)), hint="give it more time with hooks.timeout") from None
         finally:
             _hide(environment.get("PGPASSWORD"), log)
     if code != 0:
-        raise HookError(_failed(hook, code, _last(log)))
+        raise HookError(_failure_message(hook, code, _last_line(log)))
 
 
 def _start(hook: Hook, environment: Mapping[str, str], output: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -104,7 +104,7 @@ def _timed_out(hook: Hook, last: str) -> Message:
     )
 
 
-def _failed(hook: Hook, code: int, last: str) -> Message:
+def _failure_message(hook: Hook, code: int, last: str) -> Message:
     if code < 0:
         return Message(
             "hook-killed",
@@ -159,6 +159,6 @@ def _hide(password: str | None, log: Path) -> None:
         log.write_bytes(content.replace(password.encode(), b"********"))
 
 
-def _last(log: Path) -> str:
+def _last_line(log: Path) -> str:
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     return lines[-1][:_SHOWN] if lines else ""

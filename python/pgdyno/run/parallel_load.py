@@ -98,15 +98,15 @@ class ParallelLoad:
             raise self._not_stored
         if self._unreadable is not None:
             message = self._unreadable.message
-            return self._named(Failure(stage=Stage.RUN, id=FailureId.EVENTS_UNREADABLE, message=message))
+            return self._name_failure(Failure(stage=Stage.RUN, id=FailureId.EVENTS_UNREADABLE, message=message))
         result: TrialResult = judge(self.events, self._code, self._log)
         if result.outcome is Outcome.FAILED and result.failure is not None:
-            return self._named(result.failure)
+            return self._name_failure(result.failure)
         if self._broken:
-            return self._named(aborted(self.events, self.events[-1]))
+            return self._name_failure(aborted(self.events, self.events[-1]))
         return None
 
-    def _named(self, failure: Failure) -> Failure:
+    def _name_failure(self, failure: Failure) -> Failure:
         return failure.model_copy(update={"message": f"the load on {self.name} failed: {failure.message}"})
 
     def _listen(self) -> None:

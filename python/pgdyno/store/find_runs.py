@@ -211,11 +211,11 @@ def named_runs(texts: Sequence[str], parent: Path) -> NamedRuns:
     for text in texts:
         several = _several_remote(text) if is_remote(text) else _several_here(text)
         is_one = is_one and several is None
-        found += [_one(text, parent)] if several is None else _require_runs(several, text)
+        found += [_find_place(text, parent)] if several is None else _require_runs(several, text)
     return NamedRuns(list(dict.fromkeys(found)), is_one)
 
 
-def _one(text: str, parent: Path) -> str:
+def _find_place(text: str, parent: Path) -> str:
     return str(Address.of(text)) if is_remote(text) else str(find_run(text, parent).path)
 
 

@@ -44,13 +44,13 @@ class RunUnion:
         self._runs, self._shifts = runs, shifts(runs)
         self._own: dict[int, tuple[int, int]] = {}
         self.trials: Sequence[TrialRecord] = [
-            self._renamed(at, trial, names[at])
+            self._rename_trial(at, trial, names[at])
             for at, run in enumerate(runs)
             for trial in run.trials
             if trial.target in names[at]
         ]
 
-    def _renamed(self, at: int, trial: TrialRecord, names: Mapping[str, str]) -> TrialRecord:
+    def _rename_trial(self, at: int, trial: TrialRecord, names: Mapping[str, str]) -> TrialRecord:
         number = trial.number + self._shifts[at]
         self._own[number] = at, trial.number
         changes: dict[str, object] = {"number": number, "target": names[trial.target]}

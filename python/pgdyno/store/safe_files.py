@@ -217,7 +217,11 @@ def parse_json(content: bytes | str) -> Any:  # noqa: ANN401 - JSON of any shape
     """
     try:
         return json.loads(
-            content, object_pairs_hook=_once, parse_constant=_no_number, parse_float=_number, parse_int=_whole
+            content,
+            object_pairs_hook=_refuse_duplicates,
+            parse_constant=_no_number,
+            parse_float=_number,
+            parse_int=_whole,
         )
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
@@ -242,7 +246,7 @@ def whole_of(kind: str, detail: str, name: str) -> int | None:
     raise StoreError(f"cannot read the event {kind}: its {name} is not an integer", hint=DAMAGED)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         times = Counter(name for name, _ in pairs)

@@ -73,7 +73,7 @@ def read_statement(
     notes = []
     rng = np.random.default_rng(number)
     for place, type_ in enumerate(types, 1):
-        drawn = _drawn(connection, columns.get(place), type_, rng, is_new=is_insert(of.text))
+        drawn = _draw_texts(connection, columns.get(place), type_, rng, is_new=is_insert(of.text))
         if drawn is None:
             value = _default(type_, began)
             notes.append(f"${place}: no column with statistics is compared with it, so it is always {value or 'NULL'}")
@@ -118,7 +118,7 @@ def _default(type_: str, began: datetime) -> str | None:
     return began.isoformat() if type_ in _TIMES else _DEFAULTS.get(type_)
 
 
-def _drawn(
+def _draw_texts(
     connection: Connection, column: Column | None, type_: str, rng: np.random.Generator, *, is_new: bool
 ) -> Texts | None:
     found = None if column is None else _statistics(connection, column)

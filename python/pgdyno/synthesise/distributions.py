@@ -48,7 +48,7 @@ class Drawn(Distribution):
         """The expression that draws a value."""
 
     def lines(self, name: str, scale: int = 1) -> list[str]:
-        return [f"\\set {name} {_scaled(self.expression(), scale)}"]
+        return [f"\\set {name} {_scale_expression(self.expression(), scale)}"]
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ class Histogram(Distribution):
     bounds: tuple[tuple[int, int], ...]
 
     def lines(self, name: str, scale: int = 1) -> list[str]:
-        drawn = [_scaled(Uniform(*bounds).expression(), scale) for bounds in self.bounds]
+        drawn = [_scale_expression(Uniform(*bounds).expression(), scale) for bounds in self.bounds]
         return [f"\\set {name}_of random(1, {len(drawn)})", f"\\set {name} {_cases(name, [1] * len(drawn), drawn)}"]
 
     def draw(self, rng: np.random.Generator, count: int) -> Integers:
@@ -221,7 +221,7 @@ class Histogram(Distribution):
         return f"histogram of {len(self.bounds)} buckets, {low} to {high}"
 
 
-def _scaled(expression: str, scale: int) -> str:
+def _scale_expression(expression: str, scale: int) -> str:
     return expression if scale == 1 else f"({expression}) / {scale}.0"
 
 

@@ -73,7 +73,7 @@ def fit(sample: Integers) -> Fit:
     if len(sample) < ENOUGH:
         few = len(values) <= MOST_LISTED and len(sample) >= PER_LISTED * len(values)
         return Fit(listed, 0.0, len(sample)) if few else Fit(_uniform(sample), float("nan"), len(sample))
-    uniform = _judged(_uniform(sample), sample)
+    uniform = _judge_fit(_uniform(sample), sample)
     if uniform.distance <= tolerance(len(sample)):
         return uniform
     if len(values) <= MOST_LISTED:
@@ -81,7 +81,7 @@ def fit(sample: Integers) -> Fit:
     closest = []
     by_value = (_zipf(sample, falling) for falling in (True, False))
     for candidates in (by_value, _scattered_distributions(sample, counts), [_histogram(sample)]):
-        best = min((_judged(each, sample) for each in candidates), key=lambda each: each.distance, default=None)
+        best = min((_judge_fit(each, sample) for each in candidates), key=lambda each: each.distance, default=None)
         if best is not None:
             if best.distance <= tolerance(len(sample)):
                 return best
@@ -94,7 +94,7 @@ def tolerance(count: int) -> float:
     return TOLERANCE + LEVEL_1_PERCENT * math.sqrt(1 / count + 1 / min(count, DRAWN))
 
 
-def _judged(distribution: Distribution, sample: Integers) -> Fit:
+def _judge_fit(distribution: Distribution, sample: Integers) -> Fit:
     rng = np.random.default_rng(_SEED)
     drawn = distribution.draw(rng, DRAWN)
     by_frequency = frequency_distance(sample, distribution.draw(rng, min(len(sample), DRAWN)))

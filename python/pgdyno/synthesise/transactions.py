@@ -252,7 +252,7 @@ class CapturedStatements:
         left: list[LeftTransactions] = []
         kinds = [statement_kind(each.text) if each.has_text else Kind.UNKNOWN for each in statements]
         classes: dict[tuple[Element, ...], TransactionClass] = {}
-        total, total_us = self._one("SELECT count(*), coalesce(sum(us), 0)::BIGINT FROM transactions")
+        total, total_us = self._fetch_row("SELECT count(*), coalesce(sum(us), 0)::BIGINT FROM transactions")
         for sequence, count, us, failed, left_out, is_block, ordinal in self._sequences():
             reason = unusable([kinds[each] for each in sequence], is_block=is_block)
             if failed or left_out is not None:
@@ -322,7 +322,7 @@ class CapturedStatements:
 
         Times of a log are rounded, so a short pause may be below 0; without those, the others would add up to too much.
         """
-        median, short, at_most_10_ms, working, pauses, span = self._one(
+        median, short, at_most_10_ms, working, pauses, span = self._fetch_row(
             """
             SELECT median(pause), avg((pause < 1000)::INTEGER), avg((pause <= 10000)::INTEGER), sum(ended - began),
                    coalesce(sum(pause) FILTER (pause <= 10000), 0), max(ended) - min(began) FROM (
@@ -364,7 +364,7 @@ class CapturedStatements:
         ).fetchone()
         return "simple" if row is None else str(row[0])
 
-    def _one(self, query: str) -> tuple[Any, ...]:
+    def _fetch_row(self, query: str) -> tuple[Any, ...]:
         row = self._connection.execute(query).fetchone()
         assert row is not None
         return tuple(row)

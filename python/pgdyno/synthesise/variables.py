@@ -214,8 +214,8 @@ class Variables:
             return literal(column[0], form)
         found: str | Choice | None = None
         if form is not Form.RAW and (form is not Form.TEXT or self.is_simple):
-            wanted = _suggested(site, index)
-            same = self._same(site, column) if len(values) > 1 else None
+            wanted = _suggest_name(site, index)
+            same = self._find_same(site, column) if len(values) > 1 else None
             read = _read_numbers(column)
             if same is not None:
                 found = same.spelling.sql(same.name, form, is_simple=self.is_simple)
@@ -238,9 +238,9 @@ class Variables:
         lengths = [len(each) for each in arrays]
         if max(lengths) > MOST_ELEMENTS or len(set(lengths)) > MOST_VARIANTS:
             return None
-        found = fit(_thinned(np.array([element for each in arrays for element in each], dtype=np.int64)))
+        found = fit(_thin_numbers(np.array([element for each in arrays for element in each], dtype=np.int64)))
         names = [self.named(f"{wanted}_{place}") for place in range(1, max(lengths) + 1)]
-        lines.append(f"-- {names[0]} to {names[-1]}: elements of arrays: {_how(found)}")
+        lines.append(f"-- {names[0]} to {names[-1]}: elements of arrays: {_describe_fit(found)}")
         lines += [line for name in names for line in found.distribution.lines(name)]
         # the type of a parameter is not in a log; an int is converted to larger types of numbers
         of = "int" if all(abs(int(element)) <= MOST_INT4 for each in arrays for element in each) else "bigint"
@@ -249,7 +249,7 @@ class Variables:
         sql: dict[Value, str] = {str(each): f"{head}{','.join(drawn[:each])}{tail}" for each in lengths}
         return Choice(list(map(str, lengths)), sql)
 
-    def _same(self, site: Site, column: Texts) -> Variable | None:
+    def _find_same(self, site: Site, column: Texts) -> Variable | None:
         for each in reversed(self.known):
             theirs = site.aligned(each.column, each.site)
             if theirs is not None and np.mean(theirs == column) >= EQUAL:
@@ -259,13 +259,13 @@ class Variables:
     def _number(self, site: Site, index: int, wanted: str, read: _Read, lines: list[str]) -> str:
         form, column = site.forms[index], site.columns[index]
         spelling = Spelling()
-        returned = self._returned(site, column, read)
+        returned = self._find_returned(site, column, read)
         if returned is not None:
             return returned.spelling.sql(returned.name, form, is_simple=self.is_simple)
         name = self.named(wanted)
         numbers = read.numbers if not read.has_null and read.scale == 1 else None
         self.known.append(Variable(name, spelling, site, column, numbers))
-        kept = None if numbers is None else _kept(site, numbers, self.sessions)
+        kept = None if numbers is None else _keep_ids(site, numbers, self.sessions)
         before = next(
             (each for each in self._variables_of_site(site) if numbers is not None and _is_range(each, numbers)), None
         )
@@ -273,8 +273,8 @@ class Variables:
             lines.append(f"-- {name}: each session kept one value, and so does each client")
             lines.append(f"\\set {name} {kept}")
         elif before is not None and numbers is not None and before.numbers is not None:
-            width = fit(_thinned(numbers - before.numbers))
-            lines.append(f"-- {name}: {before.name} and a width: {_how(width)}")
+            width = fit(_thin_numbers(numbers - before.numbers))
+            lines.append(f"-- {name}: {before.name} and a width: {_describe_fit(width)}")
             if isinstance(width.distribution, Drawn):
                 lines.append(f"\\set {name} :{before.name} + {width.distribution.expression()}")
             else:
@@ -289,12 +289,12 @@ class Variables:
             lines.append(f"-- {name}: a new key each time, above the captured ones; two may be equal by chance")
             lines.append(f"\\set {name} {Uniform(low, high).expression()}")
         else:
-            found = fit(_thinned(read.numbers))
-            lines.append(f"-- {name}: {_how(found, read.scale)}")
+            found = fit(_thin_numbers(read.numbers))
+            lines.append(f"-- {name}: {_describe_fit(found, read.scale)}")
             lines += found.distribution.lines(name, read.scale)
         return spelling.sql(name, form, is_simple=self.is_simple)
 
-    def _returned(self, site: Site, column: Texts, read: _Read) -> Variable | None:
+    def _find_returned(self, site: Site, column: Texts, read: _Read) -> Variable | None:
         if not self.returning or read.has_null:
             return None
         by, key = self.returning[-1]
@@ -326,7 +326,7 @@ class Variables:
             return None
         # a text that no row has would find none
         is_stored = _STORES.match("$1".join(site.template.pieces[: index + 1])) is not None
-        models = (_instants, _dates, _uuids, _numbered, *([_filled] if is_stored else []))
+        models = (_instants, _dates, _uuids, _model_numbered, *([_model_filled] if is_stored else []))
         found_models = (model(column, site.began_us, self.began, self.is_simple) for model in models)
         model = next((each for each in found_models if each is not None), None)
         if model is None:
@@ -336,7 +336,7 @@ class Variables:
             lines.append(f"-- {wanted}: {note}")
             return spelling.expression
         name = self.named(wanted)
-        lines += [f"-- {name}: {note}: {_how(found)}", *found.distribution.lines(name)]
+        lines += [f"-- {name}: {note}: {_describe_fit(found)}", *found.distribution.lines(name)]
         self.known.append(Variable(name, spelling, site, column, None))
         return spelling.sql(name, form, is_simple=self.is_simple)
 
@@ -379,7 +379,7 @@ def _read_numbers(column: Texts) -> _Read | None:
     return _Read(np.array([round(float(value) * scale) for value in present], dtype=np.int64), scale, has_null)
 
 
-def _kept(site: Site, numbers: Integers, sessions: Sequence[int]) -> str | None:
+def _keep_ids(site: Site, numbers: Integers, sessions: Sequence[int]) -> str | None:
     """Returns what gives each client the number that its captured session kept; None if sessions keep none."""
     count = len(sessions)
     if not 1 < count <= MOST_SESSIONS:
@@ -444,13 +444,13 @@ def _rise_in_groups(site: Site, index: int, read: _Read) -> bool:
     return False
 
 
-def _thinned(numbers: Integers) -> Integers:
+def _thin_numbers(numbers: Integers) -> Integers:
     """Returns every k-th of many numbers."""
     most = 20_000
     return numbers[:: -(-len(numbers) // most)]
 
 
-def _how(found: Fit, scale: int = 1) -> str:
+def _describe_fit(found: Fit, scale: int = 1) -> str:
     words = found.distribution.describe(scale)
     of = f"{found.count:,} values"
     if np.isnan(found.distance):
@@ -486,7 +486,7 @@ def _instants(column: Texts, at_us: Integers, began: datetime, is_simple: bool) 
     kind = "timestamptz" if zoned else "timestamp"
     first = datetime.fromtimestamp(int(seconds.min()), UTC).replace(tzinfo=None)
     start = f"'{first.isoformat(sep=' ')}{'+00' if zoned else ''}'::{kind}"
-    found = fit(_thinned((seconds - int(seconds.min())).astype(np.int64)))
+    found = fit(_thin_numbers((seconds - int(seconds.min())).astype(np.int64)))
     return f"seconds after {first}", Spelling(expression=f"({start} + {{}}::float8 * interval '1 s')"), found
 
 
@@ -502,7 +502,7 @@ def _dates(column: Texts, at_us: Integers, began: datetime, is_simple: bool) -> 
     return (
         f"days after {first}",
         Spelling(expression=f"('{first}'::date + {{}}::int)"),
-        fit(_thinned(days - days.min())),
+        fit(_thin_numbers(days - days.min())),
     )
 
 
@@ -519,7 +519,7 @@ def _uuids(column: Texts, at_us: Integers, began: datetime, is_simple: bool) -> 
     return note, spelling, _frequencies(column, 12)
 
 
-def _numbered(column: Texts, at_us: Integers, began: datetime, is_simple: bool) -> _TextModel | None:
+def _model_numbered(column: Texts, at_us: Integers, began: datetime, is_simple: bool) -> _TextModel | None:
     """A number between two texts: user17@example.org."""
     del at_us, began
     first = _PATTERN.fullmatch(column[0])
@@ -531,10 +531,14 @@ def _numbered(column: Texts, at_us: Integers, began: datetime, is_simple: bool) 
     cannot_end = is_simple and (re.match(r"\w", after) is not None or before.endswith(":"))
     if len(numbers) < len(column) or cannot_end or _PLAIN.fullmatch(column[0]) is None:
         return None
-    return f"a number in {before}…{after}", Spelling(before, after), fit(_thinned(np.array(numbers, dtype=np.int64)))
+    return (
+        f"a number in {before}…{after}",
+        Spelling(before, after),
+        fit(_thin_numbers(np.array(numbers, dtype=np.int64))),
+    )
 
 
-def _filled(column: Texts, at_us: Integers, began: datetime, is_simple: bool) -> _TextModel | None:
+def _model_filled(column: Texts, at_us: Integers, began: datetime, is_simple: bool) -> _TextModel | None:
     del at_us, began, is_simple
     if not all(map(_PLAIN.fullmatch, column)):
         return None
@@ -551,7 +555,7 @@ def _frequencies(column: Texts, digits: int) -> Fit:
     if len(distinct) == len(column):
         return Fit(Uniform(low, 10 * low - 1), 0.0, len(column))
     chosen = np.random.default_rng(len(distinct)).permutation(len(distinct))
-    return fit(_thinned(low + chosen[places].astype(np.int64)))
+    return fit(_thin_numbers(low + chosen[places].astype(np.int64)))
 
 
 # ---- lists of texts ----
@@ -573,7 +577,7 @@ def _variants(columns: Sequence[Sequence[Value]]) -> tuple[list[tuple[tuple[Valu
     return list(chosen.items()), [note]
 
 
-def _suggested(site: Site, index: int) -> str:
+def _suggest_name(site: Site, index: int) -> str:
     pieces = site.template.pieces
     inserted = _INSERTED.match(pieces[0])
     if inserted is not None:

@@ -129,7 +129,7 @@ class Address:
             raise SilentServerError(f"cannot connect to {reached}: {str(error).strip()}", hint=HINT) from error
         except psycopg.Error as error:
             raise TargetError(
-                f"cannot connect to {reached}: {_once(error)}", hint=connecting_hint(str(error))
+                f"cannot connect to {reached}: {_drop_repeated(error)}", hint=connecting_hint(str(error))
             ) from error
         except TimeoutError as error:
             raise SilentServerError(f"cannot connect to {reached}: not done within {limit_s:g} s", hint=HINT) from error
@@ -201,7 +201,7 @@ def connecting_hint(message: str) -> str | None:
     return next((hint for pattern, hint in _REMEDIES.items() if re.search(pattern, message)), None)
 
 
-def _once(error: psycopg.Error) -> str:
+def _drop_repeated(error: psycopg.Error) -> str:
     """Returns the message without psycopg's repetition: a list of all attempts whose last one it has printed before."""
     text = str(error).strip()
     first, mark, attempts = text.partition("\nMultiple connection attempts failed")

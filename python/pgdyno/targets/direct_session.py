@@ -108,7 +108,7 @@ def _refuse_pooler(connection: psycopg.Connection[Any], began: float) -> None:
         return
     raise PoolerError(
         f"{_place(connection)} is a connection pooler, not a server: {evidence}",
-        hint=f"name the server itself: {_way(connection)}",
+        hint=f"name the server itself: {_pooler_path(connection)}",
     )
 
 
@@ -127,7 +127,7 @@ def _session_of(connection: psycopg.Connection[Any]) -> tuple[int, float]:
     return int(process), float(age_s)
 
 
-def _way(connection: psycopg.Connection[Any]) -> str:
+def _pooler_path(connection: psycopg.Connection[Any]) -> str:
     try:
         row = connection.execute(_SERVER).fetchone()
     except psycopg.Error:

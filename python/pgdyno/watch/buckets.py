@@ -129,15 +129,15 @@ def rate(rows: Sequence[Row], metric: str) -> float | None:
 
 def average(rows: Sequence[Row], metric: str) -> float | None:
     """Return the time-weighted average of a share or a number; None as for `rate`."""
-    return _weighted((row.values[metric], row.span_s) for row in rows if row.span_s and metric in row.values)
+    return _weighted_mean((row.values[metric], row.span_s) for row in rows if row.span_s and metric in row.values)
 
 
 def mean(rows: Sequence[Row], metric: str, number: str) -> float | None:
     """Return a mean weighted by the number of occurrences, the metric `number`."""
-    return _weighted((row.values[metric], row.values.get(number, 0.0)) for row in rows if metric in row.values)
+    return _weighted_mean((row.values[metric], row.values.get(number, 0.0)) for row in rows if metric in row.values)
 
 
-def _weighted(pairs: Iterable[tuple[float, float]]) -> float | None:
+def _weighted_mean(pairs: Iterable[tuple[float, float]]) -> float | None:
     known = list(pairs)
     weight = sum(each for _, each in known)
     return sum(value * each for value, each in known) / weight if weight else None

@@ -79,7 +79,7 @@ def find(target: str | None, ask_password: Callable[[], str] | None) -> tuple[Fo
     timeout = os.environ.get("PGCONNECT_TIMEOUT") or CONNECT_S
     parameters = {"connect_timeout": timeout, **given_parameters(target or ""), **_SHOWN_BY_NAME}
     try:
-        connection = _connected(parameters, ask_password)
+        connection = _connect(parameters, ask_password)
     except psycopg.OperationalError as error:
         raise TargetError(f"cannot connect: {str(error).strip()}", hint=_hint(error)) from error
     try:
@@ -114,7 +114,7 @@ def place_of(connection: Connection) -> Place | None:
     return Place(int(after_name[1]), _data_directory(connection, int(after_name[1]))) if len(after_name) > 1 else None
 
 
-def _connected(parameters: dict[str, Any], ask_password: Callable[[], str] | None) -> Connection:
+def _connect(parameters: dict[str, Any], ask_password: Callable[[], str] | None) -> Connection:
     """Open a session; `parameters` receive the password if it was asked for."""
     try:
         return _session(parameters)

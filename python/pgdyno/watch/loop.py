@@ -116,7 +116,7 @@ class Watcher:
             stream = probes.enter_context(self._stream())
             self.history.texts = polling.texts
             while True:
-                if self._moved() or self._was_stopped():
+                if self._has_moved() or self._was_stopped():
                     # the server's processes have changed, or the lines are old
                     probes.close()
                     self.fold.started_anew()
@@ -142,7 +142,7 @@ class Watcher:
         if self._place is not None:
             self._new_place = place_of(connection)
 
-    def _moved(self) -> bool:
+    def _has_moved(self) -> bool:
         """Return whether the server has come back as a process that the probe does not find by itself."""
         before, place = self._place, self._new_place
         self._new_place = None

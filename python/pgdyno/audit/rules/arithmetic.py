@@ -10,7 +10,7 @@ from pgdyno.audit.subject import Sample, Subject
 from pgdyno.messages import Message
 
 RATE_TOLERANCE = 0.005
-"""In addition to rounding, the time to connect and the last transaction; see `_allowed`."""
+"""In addition to rounding, the time to connect and the last transaction; see `_allowed_rates`."""
 SUM_TOLERANCE = 0.05
 INTERVAL_TOLERANCE = 0.001
 ORDER_TOLERANCE = 0.02
@@ -32,7 +32,7 @@ def _rates(subject: Subject) -> Iterator[RuleFinding]:
     off: dict[int, Evidence] = {}
     for sample in subject.samples:
         for name, count in _counts(sample):
-            printed, (low, high) = sample.figures[name], _allowed(sample, count)
+            printed, (low, high) = sample.figures[name], _allowed_rates(sample, count)
             margin = RATE_TOLERANCE * printed + sample.rounding(name)
             if not low - margin <= printed <= high + margin:
                 computed = count / sample.figures["duration_s"]
@@ -89,7 +89,7 @@ def _counts(sample: Sample) -> Iterator[tuple[str, float]]:
         yield "qps", sum(figures[name] for name in ("reads", "writes", "others"))
 
 
-def _allowed(sample: Sample, count: float) -> tuple[float, float]:
+def _allowed_rates(sample: Sample, count: float) -> tuple[float, float]:
     """Return the lowest and highest rate that `count` and the trial's length allow.
 
     pgbench prints the length that was requested (-T). Since version 14, it connects within that time and computes the

@@ -104,7 +104,7 @@ def _reads(subject: Subject) -> list[tuple[Sample, tuple[float, float]]]:
     reads = []
     for sample in subject.samples:
         course = subject.courses[sample.number]
-        spans = _fifths(course) if _probed(sample) else []
+        spans = _fifths(course) if _is_probed(sample) else []
         amounts = subject.amounts_of_fifths(sample.number) if spans else None
         if amounts is not None:
             here = kinds.get(sample.target) in HERE
@@ -114,7 +114,7 @@ def _reads(subject: Subject) -> list[tuple[Sample, tuple[float, float]]]:
     return reads
 
 
-def _probed(sample: Sample) -> bool:
+def _is_probed(sample: Sample) -> bool:
     return sample.trial.probe is not None and sample.trial.probe.server
 
 

@@ -47,13 +47,13 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         raise MissingError(Message("no-trial-order", "the order of the trials is unknown"))
     groups = _groups(subject)
     places = _places(subject)
-    found = _fitted(groups, places)
+    found = _fit_drift(groups, places)
     if found is None:
         raise MissingError(Message("few-repeats-for-drift", "too few repeats to distinguish drift from noise"))
     if not found.is_certain:
         return
     is_fair = compares_no_arms(subject.manifest) or order_is_drawn(subject.manifest)
-    biased = [] if is_fair else list(_biased(groups, places, found.slope))
+    biased = [] if is_fair else list(_find_biased(groups, places, found.slope))
     change = math.expm1(found.slope * (max(places.values()) - min(places.values())))
     figures: dict[str, float | str] = {
         "change_per_trial": round(math.expm1(found.slope), 5),
@@ -124,7 +124,7 @@ def _places(subject: Subject) -> dict[int, float]:
     return {number: min(place, places.get(partners.get(number, number), place)) for number, place in places.items()}
 
 
-def _fitted(groups: Mapping[_Group, Sequence[Sample]], places: Mapping[int, float]) -> _Drift | None:
+def _fit_drift(groups: Mapping[_Group, Sequence[Sample]], places: Mapping[int, float]) -> _Drift | None:
     """Fit log throughput by least squares within groups; None without enough repeats or without any spread of
     positions.
     """
@@ -169,7 +169,9 @@ class _Biased:
         }
 
 
-def _biased(groups: Mapping[_Group, Sequence[Sample]], places: Mapping[int, float], slope: float) -> Iterator[_Biased]:
+def _find_biased(
+    groups: Mapping[_Group, Sequence[Sample]], places: Mapping[int, float], slope: float
+) -> Iterator[_Biased]:
     by_point: dict[str, dict[str, Sequence[Sample]]] = defaultdict(dict)
     for (point, arm), samples in groups.items():
         by_point[point][arm] = samples

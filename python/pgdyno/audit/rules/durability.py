@@ -20,7 +20,7 @@ SAFE = {
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
     if subject.imported:
-        yield from _reported(subject)
+        yield from _find_reported(subject)
         return
     known = {number: settings for number, settings in subject.settings.items() if "fsync" in settings}
     if not known:
@@ -89,7 +89,7 @@ def _unsafe(subject: Subject, name: str, unsafe: dict[int, str], *, known: int) 
     )
 
 
-def _reported(subject: Subject) -> Iterator[RuleFinding]:
+def _find_reported(subject: Subject) -> Iterator[RuleFinding]:
     lines = [(name, line) for name in (*SAFE, "tmpfs") for line in subject.facts(name)]
     if not lines:
         raise MissingError(

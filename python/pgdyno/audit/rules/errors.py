@@ -81,7 +81,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 trials=len(aborted),
             ),
             [sample.number for sample in aborted],
-            [Evidence(at=each.at(), figures=_aborted(each)) for each in aborted],
+            [Evidence(at=each.at(), figures=_aborted_figures(each)) for each in aborted],
             "find the cause, and measure again; if only one generator's clients aborted, its connection to the "
             "server was lost",
         )
@@ -101,7 +101,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 generators=", ".join(named),
             ),
             [sample.number for sample in broken],
-            [Evidence(at=each.at(), figures=_aborted(each)) for each in broken],
+            [Evidence(at=each.at(), figures=_aborted_figures(each)) for each in broken],
             "look at the failure of each; if only one generator's clients aborted, its connection to the server was "
             "lost",
         )
@@ -115,7 +115,7 @@ def _broken_off(subject: Subject) -> list[Sample]:
     ]
 
 
-def _aborted(sample: Sample) -> dict[str, float | str]:
+def _aborted_figures(sample: Sample) -> dict[str, float | str]:
     """Return how many clients aborted; for several generators, also where."""
     by_host: dict[str, float | str] = {
         f"{host.name}_aborted": float(host.clients_aborted) for host in sample.hosts if host.clients_aborted

@@ -22,7 +22,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     arms = compared_arms(subject)
     failed = list(_failed_trials(subject))
     yield from failed
-    counted = {name: [each for each in samples if _begun(each)] for name, samples in arms.items()}
+    counted = {name: [each for each in samples if _begun_count(each)] for name, samples in arms.items()}
     is_counted = all(counted.values())
     if not is_counted and not failed:
         raise MissingError(
@@ -32,10 +32,10 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         if what == "failed" or all(
             each.summary.retried is not None for samples in counted.values() for each in samples
         ):
-            yield from _more(what, counted)
+            yield from _find_more(what, counted)
 
 
-def _begun(sample: Sample) -> int:
+def _begun_count(sample: Sample) -> int:
     """Return the transactions that succeeded or failed; 0 if failures were not counted."""
     summary = sample.summary
     return 0 if summary.failed is None else (summary.succeeded or 0) + summary.failed
@@ -45,8 +45,8 @@ def _count(what: str, sample: Sample) -> int:
     return (sample.summary.failed if what == "failed" else sample.summary.retried) or 0
 
 
-def _more(what: str, arms: Mapping[str, Sequence[Sample]]) -> Iterator[RuleFinding]:
-    begun = {name: sum(map(_begun, samples)) for name, samples in arms.items()}
+def _find_more(what: str, arms: Mapping[str, Sequence[Sample]]) -> Iterator[RuleFinding]:
+    begun = {name: sum(map(_begun_count, samples)) for name, samples in arms.items()}
     counts = {name: sum(_count(what, each) for each in samples) for name, samples in arms.items()}
     shares = {name: counts[name] / begun[name] for name in arms}
     low, high = min(shares, key=lambda name: shares[name]), max(shares, key=lambda name: shares[name])
@@ -67,7 +67,7 @@ def _more(what: str, arms: Mapping[str, Sequence[Sample]]) -> Iterator[RuleFindi
             transactions=counts[high],
         ),
         [sample.number for sample in met],
-        [Evidence(at=sample.at(what), figures={what: _count(what, sample), "transactions": _begun(sample)})
+        [Evidence(at=sample.at(what), figures={what: _count(what, sample), "transactions": _begun_count(sample)})
          for sample in met],
         "find out what fails: the arms did not do the same work",
     )  # fmt: skip
@@ -96,12 +96,12 @@ def _failed_trials(subject: Subject) -> Iterator[RuleFinding]:
                     others=", ".join(without),
                 ),
                 [trial.number for trial in trials],
-                [Evidence(at=f"trial {each.number}", figures={"failure": _why(each)}) for each in trials],
+                [Evidence(at=f"trial {each.number}", figures={"failure": _failure_reason(each)}) for each in trials],
                 "find the cause, and repeat the failed trials: pgdyno run --resume RUN --redo-failed",
             )
 
 
-def _why(trial: TrialRecord) -> str:
+def _failure_reason(trial: TrialRecord) -> str:
     return trial.failure.message if trial.failure is not None else str(trial.outcome)
 
 

@@ -55,8 +55,10 @@ def _of_one_class(subject: Subject) -> Iterator[RuleFinding]:
             for host in sample.hosts:
                 if host.instance is not None:
                     _add(generators, host.instance, host.cpu_model, host.called, sample.number)
-    yield from _unlike("servers", servers, "compare trials on the same processor, or rent again until it is the same")
-    yield from _unlike(
+    yield from _find_unlike(
+        "servers", servers, "compare trials on the same processor, or rent again until it is the same"
+    )
+    yield from _find_unlike(
         "generators",
         generators,
         "they differ in capacity: rent again until the processor is the same, or rent more of them",
@@ -67,7 +69,7 @@ def _add(seen: _Seen, instance: str, model: str, by: str, trial: int) -> None:
     seen.setdefault(instance, {}).setdefault(model, {}).setdefault(by, []).append(trial)
 
 
-def _unlike(what: str, seen: _Seen, advice: str) -> Iterator[RuleFinding]:
+def _find_unlike(what: str, seen: _Seen, advice: str) -> Iterator[RuleFinding]:
     for instance, models in seen.items():
         if len(models) > 1:
             named = "; ".join(
@@ -105,7 +107,7 @@ class _Machines:
 
 def _reported_machines(subject: Subject) -> list[_Machines]:
     found = []
-    for targets in _compared(subject):
+    for targets in _compared_targets(subject):
         hosts, trials, unknown = {}, [], []
         for target in targets:
             samples = subject.by_target[target]
@@ -119,7 +121,7 @@ def _reported_machines(subject: Subject) -> list[_Machines]:
     return found
 
 
-def _compared(subject: Subject) -> list[list[str]]:
+def _compared_targets(subject: Subject) -> list[list[str]]:
     by_line: dict[str, list[str]] = defaultdict(list)
     for sample in subject.samples:
         by_line[sample.at()].append(sample.target)

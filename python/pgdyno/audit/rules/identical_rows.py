@@ -30,25 +30,25 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     for sample in subject.samples:
         # an idle trial has no figures
         if sample.rate > 0 or subject.imported:
-            by_figures.setdefault(tuple(_measured(sample).values()), []).append(sample)
+            by_figures.setdefault(tuple(_measured_figures(sample).values()), []).append(sample)
     for group in by_figures.values():
         for a, b in combinations(group, 2):
-            is_certain = subject.imported or (len(_measured(a)) >= CERTAIN and _digits(a) >= DIGITS)
-            if is_certain and list(_measured(a)) == list(_measured(b)) and _is_other(a, b):
+            is_certain = subject.imported or (len(_measured_figures(a)) >= CERTAIN and _digits(a) >= DIGITS)
+            if is_certain and list(_measured_figures(a)) == list(_measured_figures(b)) and _is_other(a, b):
                 alike.setdefault((a.target, b.target, a.clients == b.clients), []).append((a, b))
     for (first, second, same_clients), pairs in alike.items():
-        certain = len(_measured(pairs[0][0])) >= CERTAIN
+        certain = len(_measured_figures(pairs[0][0])) >= CERTAIN
         many_digits = max(_digits(a) for a, _ in pairs) >= DIGITS
         if certain or many_digits or (same_clients and len(pairs) >= SEVERAL):
             yield _finding(first, second, pairs, certain=certain)
 
 
-def _measured(sample: Sample) -> Mapping[str, float]:
+def _measured_figures(sample: Sample) -> Mapping[str, float]:
     return {name: sample.figures[name] for name in MEASURED if name in sample.figures}
 
 
 def _digits(sample: Sample) -> int:
-    return sum(len(f"{value:.15g}".replace(".", "").strip("0")) for value in _measured(sample).values())
+    return sum(len(f"{value:.15g}".replace(".", "").strip("0")) for value in _measured_figures(sample).values())
 
 
 def _is_other(a: Sample, b: Sample) -> bool:
@@ -57,7 +57,7 @@ def _is_other(a: Sample, b: Sample) -> bool:
     Few digits of two repeats may be equal by chance.
     """
     is_repeat = a.target == b.target and a.trial.point == b.trial.point
-    return a.at() != b.at() and (not is_repeat or (len(_measured(a)) >= CERTAIN and _digits(a) >= DIGITS))
+    return a.at() != b.at() and (not is_repeat or (len(_measured_figures(a)) >= CERTAIN and _digits(a) >= DIGITS))
 
 
 def _clients(sample: Sample) -> str:
@@ -89,7 +89,10 @@ def _finding(first: str, second: str, pairs: list[tuple[Sample, Sample]], *, cer
         what,
         sorted({sample.number for pair in pairs for sample in pair}),
         [
-            Evidence(at=sample.at(), figures={"target": sample.target, "clients": sample.clients, **_measured(sample)})
+            Evidence(
+                at=sample.at(),
+                figures={"target": sample.target, "clients": sample.clients, **_measured_figures(sample)},
+            )
             for sample in dict.fromkeys(sample for pair in pairs for sample in pair)
         ],
         "one of them was not measured: leave it out, or request the original figures",

@@ -55,7 +55,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     # a generator that does nothing at all is disconnected from the server
     apart = {sample: hosts for sample, hosts in by_host.items() if min(hosts.values()) < APART * max(hosts.values())}
     if apart:
-        worst, hosts = min(apart.items(), key=lambda each: _lowest(each[1]))
+        worst, hosts = min(apart.items(), key=lambda each: _lowest_share(each[1]))
         yield RuleFinding(
             Severity.CAUTION,
             Message(
@@ -65,8 +65,8 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                 "generators serve their clients unequally in {trials} trials: a client of {slowest} completes "
                 "{share:.0%} of the transactions of one of the fastest",
                 trials=len(apart),
-                slowest=_called(worst, hosts),
-                share=_lowest(hosts),
+                slowest=_host_words(worst, hosts),
+                share=_lowest_share(hosts),
             ),
             [sample.number for sample in apart],
             [Evidence(at=sample.at(), figures=dict(hosts)) for sample, hosts in apart.items()],
@@ -120,11 +120,11 @@ def _hosts(sample: Sample) -> Mapping[str, float]:
     }
 
 
-def _lowest(hosts: Mapping[str, float]) -> float:
+def _lowest_share(hosts: Mapping[str, float]) -> float:
     return min(hosts.values()) / max(hosts.values())
 
 
-def _called(sample: Sample, hosts: Mapping[str, float]) -> str:
+def _host_words(sample: Sample, hosts: Mapping[str, float]) -> str:
     slowest = min(hosts, key=lambda name: hosts[name])
     return next(host.called for host in sample.hosts if host.name == slowest)
 

@@ -41,7 +41,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         raise MissingError(Message("no-probe-in-every-arm", "no probe sampled the server in every arm"))
     for kind, metrics in KINDS.items():
         hit = {
-            name: [sample for sample in samples if _gained(subject.amounts[sample.number], metrics)]
+            name: [sample for sample in samples if _gained_figures(subject.amounts[sample.number], metrics)]
             for name, samples in seen.items()
         }
         without = [name for name, samples in hit.items() if not samples]
@@ -62,7 +62,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                     ),
                     [sample.number for sample in samples],
                     [
-                        Evidence(at=sample.at(), figures=_gained(subject.amounts[sample.number], metrics))
+                        Evidence(at=sample.at(), figures=_gained_figures(subject.amounts[sample.number], metrics))
                         for sample in samples
                     ],
                     "run trials that are long enough for it to occur in each, or repeat these trials",
@@ -70,12 +70,12 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
 
 
 def _counts_text(subject: Subject, samples: Sequence[Sample], metrics: tuple[Metric, ...]) -> str:
-    seen = {name for sample in samples for name in _gained(subject.amounts[sample.number], metrics)}
+    seen = {name for sample in samples for name in _gained_figures(subject.amounts[sample.number], metrics)}
     who = list(dict.fromkeys(BY[name] for name in BY if name in seen))
     return f" {' and '.join(who)}" if who else ""
 
 
-def _gained(amounts: Mapping[Metric, float], metrics: tuple[Metric, ...]) -> dict[str, float | str]:
+def _gained_figures(amounts: Mapping[Metric, float], metrics: tuple[Metric, ...]) -> dict[str, float | str]:
     return {f"{source}_{name}": amounts[source, name] for source, name in metrics if amounts.get((source, name))}
 
 

@@ -25,7 +25,9 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         (Severity.INVALID, INVALID_POINTS, 1.1),
         (Severity.CAUTION, LEAST_POINTS, INVALID_POINTS),
     ):
-        off = [(sample, found) for sample in counted if (found := _farthest(sample)) and least < found[1] <= most]
+        off = [
+            (sample, found) for sample in counted if (found := _farthest_script(sample)) and least < found[1] <= most
+        ]
         if off:
             furthest = max(points for _, (_, points, _, _) in off)
             yield RuleFinding(
@@ -50,7 +52,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             )
 
 
-def _farthest(sample: Sample) -> tuple[str, float, float, float] | None:
+def _farthest_script(sample: Sample) -> tuple[str, float, float, float] | None:
     """Return name, deviation, actual and required share of the script that deviates most; None if chance explains it.
 
     Chance is 4 standard deviations of a binomial count, plus what was in flight at the end: long transactions are cut

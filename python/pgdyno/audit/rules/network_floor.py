@@ -27,7 +27,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     near = {target.name for target in subject.manifest.targets if target.kind in HERE}
     yield from _path_findings({target: of for target, of in paths.items() if target not in near})
     if len(paths) > 1:
-        yield from _apart(subject, {target: min(of, key=_least_us) for target, of in paths.items()})
+        yield from _find_different(subject, {target: min(of, key=_least_us) for target, of in paths.items()})
     yield from _scatter_findings(subject)
 
 
@@ -80,7 +80,7 @@ def _path_findings(paths: Mapping[str, Sequence[_MeasuredPath]]) -> Iterator[Rul
             )
 
 
-def _apart(subject: Subject, floors: Mapping[str, _MeasuredPath]) -> Iterator[RuleFinding]:
+def _find_different(subject: Subject, floors: Mapping[str, _MeasuredPath]) -> Iterator[RuleFinding]:
     low, high = (pick(floors, key=lambda target: _least_us(floors[target])) for pick in (min, max))
     ratio = _least_us(floors[high]) / max(_least_us(floors[low]), 1.0)
     statements = max((_statements(subject, target) for target in (low, high)), default=1.0)

@@ -41,7 +41,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
                     target=target,
                     script=names.get(script, str(script)),
                     line=rows[0].line,
-                    statement=_short(rows[0].text),
+                    statement=_shorten(rows[0].text),
                 ),
                 [row.trial for row in rows],
                 [
@@ -52,7 +52,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             )
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     words = " ".join(text.split())
     return words if len(words) <= SHOWN else f"{words[: SHOWN - 1]}…"
 

@@ -39,7 +39,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     if not loads:
         raise MissingError(Message("no-host-processors", "no probe sampled the processors of the server's host"))
     yield from _high(loads)
-    yield from _apart(subject, loads)
+    yield from _find_different(subject, loads)
 
 
 def _high(loads: Mapping[Sample, _Load]) -> Iterator[RuleFinding]:
@@ -77,7 +77,7 @@ def _high(loads: Mapping[Sample, _Load]) -> Iterator[RuleFinding]:
         )
 
 
-def _apart(subject: Subject, loads: Mapping[Sample, _Load]) -> Iterator[RuleFinding]:
+def _find_different(subject: Subject, loads: Mapping[Sample, _Load]) -> Iterator[RuleFinding]:
     arms = {name: [sample for sample in samples if sample in loads] for name, samples in compared_arms(subject).items()}
     taken = {
         name: statistics.median((loads[sample].others or 0.0) + loads[sample].steal for sample in samples)

@@ -15,7 +15,7 @@ _NAME = re.compile(r"latency_p([\d.]+)_ms")
 
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
-    counted = [(sample, name, beyond) for sample in subject.samples for name, beyond in _beyond(sample)]
+    counted = [(sample, name, beyond) for sample in subject.samples for name, beyond in _counts_beyond(sample)]
     if not counted:
         raise MissingError(
             Message("no-percentiles", "no percentile is reported, or the number of transactions is unknown")
@@ -41,7 +41,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         )
 
 
-def _beyond(sample: Sample) -> Iterator[tuple[str, float]]:
+def _counts_beyond(sample: Sample) -> Iterator[tuple[str, float]]:
     done = sample.figures.get("transactions")
     if done is None and sample.length_s is not None:
         done = sample.summary.tps * sample.length_s

@@ -47,7 +47,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
 
 def _across_zones(subject: Subject) -> Iterator[RuleFinding]:
     for target, samples in subject.by_target.items():
-        apart = [(sample.number, each) for sample in samples if (each := _elsewhere(sample)) is not None]
+        apart = [(sample.number, each) for sample in samples if (each := _find_elsewhere(sample)) is not None]
         if apart:
             _, first = apart[0]
             yield RuleFinding(
@@ -79,7 +79,7 @@ class _Apart:
     trip_us: float
 
 
-def _elsewhere(sample: Sample) -> _Apart | None:
+def _find_elsewhere(sample: Sample) -> _Apart | None:
     way = sample.trial.way
     if way is None or way.server_zone is None:
         return None

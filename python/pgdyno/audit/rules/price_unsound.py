@@ -25,7 +25,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         if subject.imported:
             raise MissingError(Message("no-price", "the source gives no price"))
         return
-    rejected = _rejected(subject)
+    rejected = _rejected_reasons(subject)
     claimed: dict[Sample, list[Evidence]] = defaultdict(list)
     for claim in claims:
         used = {float(match[0].replace(",", "")) for match in _NUMBER.finditer(claim.text)}
@@ -48,7 +48,7 @@ _Why = tuple[str, Severity]
 """Id of a rule, and its severity for the figure."""
 
 
-def _rejected(subject: Subject) -> Mapping[Sample, list[_Why]]:
+def _rejected_reasons(subject: Subject) -> Mapping[Sample, list[_Why]]:
     by_number = {sample.number: sample for sample in subject.samples}
     found: dict[Sample, list[_Why]] = defaultdict(list)
     for rule in INPUTS:

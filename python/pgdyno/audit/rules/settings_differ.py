@@ -25,7 +25,7 @@ EVERYWHERE = "fsync"
 
 def _check(subject: Subject) -> Iterator[RuleFinding]:
     if subject.imported:
-        yield from _reported(subject)
+        yield from _find_reported(subject)
         return
     changed = {
         target.name: with_session_settings(subject.run.trials, target.name, target.facts.settings_changed)
@@ -40,7 +40,8 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     kept = values_at(subject.run, {*differing, EVERYWHERE})
     for name in differing:
         values = {
-            target: settings.get(name, _unchanged(name, kept.get(target, {}))) for target, settings in changed.items()
+            target: settings.get(name, _unchanged_words(name, kept.get(target, {})))
+            for target, settings in changed.items()
         }
         if name not in alike:
             heavy = name in HEAVY_SETTINGS
@@ -58,11 +59,11 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
             )
 
 
-def _unchanged(name: str, kept: Mapping[str, Value]) -> str:
+def _unchanged_words(name: str, kept: Mapping[str, Value]) -> str:
     return "absent" if EVERYWHERE in kept and name not in kept else "default"
 
 
-def _reported(subject: Subject) -> Iterator[RuleFinding]:
+def _find_reported(subject: Subject) -> Iterator[RuleFinding]:
     # a run of pgdyno's own needs no parsers of documents
     from pgdyno.importers.documents.prose import SETTINGS
 

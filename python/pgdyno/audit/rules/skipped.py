@@ -21,7 +21,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
         yield _finding(Severity.CAUTION, late, late, "treat these trials as above capacity")
 
 
-def _overloaded(subject: Subject) -> Iterator[RuleFinding]:
+def _find_overloaded(subject: Subject) -> Iterator[RuleFinding]:
     """Find the points of a target at which trials together started too few of the due transactions.
 
     Those that never started would have had the longest latencies: the less of a load is served, the better its
@@ -86,6 +86,6 @@ OVERLOADED = Rule(
     "the same by point, before a comparison by latency",
     Severity.INVALID,
     RULE.source,
-    _overloaded,
+    _find_overloaded,
 )
 """No rule of the audit: a rate that is too high is a result, and only a comparison of latencies is invalid."""

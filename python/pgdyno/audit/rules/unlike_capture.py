@@ -21,7 +21,7 @@ def _check(subject: Subject) -> Iterator[RuleFinding]:
     compared = [sample for sample in subject.samples if sample.trial.likeness is not None]
     yield from _shares([sample for sample in compared if _difference(sample) > MOST_DIFFERENCE])
     yield from _late_statements([sample for sample in subject.samples if _is_late(sample)])
-    yield from _disagreements([sample for sample in subject.samples if _disagreed(sample)])
+    yield from _disagreements([sample for sample in subject.samples if _disagreement_count(sample)])
 
 
 def _shares(samples: list[Sample]) -> Iterator[RuleFinding]:
@@ -79,7 +79,7 @@ def _disagreements(samples: list[Sample]) -> Iterator[RuleFinding]:
         for cause in disagreement_causes(sample.trial.likeness, sample.summary):
             by_cause.setdefault(cause.id, []).append((sample, cause))
     for cause_id, some in by_cause.items():
-        worst, cause = max(some, key=lambda each: _disagreed(each[0]))
+        worst, cause = max(some, key=lambda each: _disagreement_count(each[0]))
         yield RuleFinding(
             Severity.CAUTION,
             Message(
@@ -88,7 +88,7 @@ def _disagreements(samples: list[Sample]) -> Iterator[RuleFinding]:
                 "{cause}",
                 "up to {statements} statements of a replay returned other results than in the capture, in {trials} "
                 "trials: {cause}",
-                statements=_disagreed(worst),
+                statements=_disagreement_count(worst),
                 trials=len(some),
                 cause=cause,
             ),
@@ -124,7 +124,7 @@ def _is_late(sample: Sample) -> bool:
     return replay.delayed_by_answer < BUSY * late
 
 
-def _disagreed(sample: Sample) -> int:
+def _disagreement_count(sample: Sample) -> int:
     return sample.summary.replay.disagreed if sample.summary.replay is not None else 0
 
 

@@ -51,7 +51,7 @@ def load_entries(cursor: duckdb.DuckDBPyConnection, log: LogFile, block: Block, 
         f"auto_detect=false, header=false, parallel=false, compression='none', {dialect}, columns={{{types}}},"
         f" buffer_size={size}, max_line_size={size}",
     )
-    query = _common(log, source)
+    query = _common_query(log, source)
     first = f"CREATE OR REPLACE TEMP TABLE entry AS {query}"
     for piece in _pieces(block.data, _JSON_BYTES if log.format is LogFormat.JSON else size):
         file.write_bytes(piece)
@@ -77,7 +77,7 @@ def _pieces(data: bytes, size: int) -> Iterator[bytes]:
         at = end
 
 
-def _common(log: LogFile, source: str) -> str:
+def _common_query(log: LogFile, source: str) -> str:
     if log.format is LogFormat.CSV:
         inner = f"SELECT *, CASE WHEN application IS NULL THEN '{Doubt.CUT}' END AS doubt FROM {source}"
     elif log.format is LogFormat.JSON:

@@ -44,7 +44,7 @@ def log_files(paths: Sequence[Path], prefix: str | None) -> list[LogFile]:
     Raises UsageError if one is no log, or if they cannot be one log; StoreError if one cannot be read.
     """
     given = LinePrefix.of(prefix) if prefix is not None else None
-    found = [log for path in _different(paths) if (log := _recognise(path, given)) is not None]
+    found = [log for path in _drop_repeated(paths) if (log := _recognise(path, given)) is not None]
     if not found:
         named = ", ".join(map(str, paths))
         raise UsageError(f"nothing to capture: {named} is empty", hint="name the files that the server writes to")
@@ -75,7 +75,7 @@ def without_copies(logs: Sequence[LogFile]) -> tuple[list[LogFile], list[LogFile
     return [each for each in logs if each.path in paths], [each for each in logs if each.path not in paths]
 
 
-def _different(paths: Sequence[Path]) -> list[Path]:
+def _drop_repeated(paths: Sequence[Path]) -> list[Path]:
     found: dict[object, Path] = {}
     for path in paths:
         try:

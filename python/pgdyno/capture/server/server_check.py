@@ -144,7 +144,7 @@ def _check_log(connection: Connection, *, through_sql: bool, files_given: bool) 
             )
         )
     form = log_format(settings)
-    if not files_given and _current(connection, form) is None:
+    if not files_given and _current_value(connection, form) is None:
         hint = "wait for its next message, or name the files: --log"
         raise UsageError(f"the server has no {form} file yet", hint=hint)
     return ServerLog(
@@ -158,7 +158,7 @@ def _check_log(connection: Connection, *, through_sql: bool, files_given: bool) 
     )
 
 
-def _current(connection: Connection, form: str) -> str | None:
+def _current_value(connection: Connection, form: str) -> str | None:
     ((path,),) = connection.execute(_CURRENT, [form]).fetchall()
     return None if path is None else str(path)
 

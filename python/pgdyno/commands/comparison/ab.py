@@ -102,7 +102,7 @@ def ab(
 
     asked = Question(
         dsn or [],
-        _listed(version),
+        _split_values(version),
         bin_ or [],
         settings or [],
         script or [],
@@ -120,5 +120,5 @@ def ab(
     return measure_and_answer(asked, How(runs, output, save, budget, busy, not no_preflight))
 
 
-def _listed(values: list[str] | None) -> list[str]:
+def _split_values(values: list[str] | None) -> list[str]:
     return [part.strip() for each in values or [] for part in each.split(",")]

@@ -105,7 +105,7 @@ def measure_and_answer(asked: Question, how: How) -> ExitCode:
     Raises PgdynoError if nothing could be run, StoreError also after the answer if a file could not be written.
     """
     try:
-        finished = _measured(asked, how)
+        finished = _measure(asked, how)
     except PlanError as error:
         found = in_options(error)
         if found is None:
@@ -114,10 +114,10 @@ def measure_and_answer(asked: Question, how: How) -> ExitCode:
     return _answer(finished, how, asked)
 
 
-def _measured(asked: Question, how: How) -> Finished:
+def _measure(asked: Question, how: How) -> Finished:
     check_folder(how.runs)
     check_reports(how.output)
-    loaded = _loaded(asked, how)
+    loaded = _load_question(asked, how)
     repeats = loaded.plan.trial.most_repeats
     use, experiment = Use(loaded.plan.name, how.when_busy), experiment_of(loaded, how)
     if loaded.plan.trial.stops_when_decided:
@@ -125,7 +125,7 @@ def _measured(asked: Question, how: How) -> Finished:
     return carry_out(how.output, use, experiment, lambda view: NarrowingView(view, repeats))
 
 
-def _loaded(asked: Question, how: How) -> LoadedPlan:
+def _load_question(asked: Question, how: How) -> LoadedPlan:
     """Returns the plan, which is in the file of --save if there is one. Raises UsageError, PlanError, StoreError."""
     save = how.save
     folder = Path.cwd() if save is None else save.resolve().parent

@@ -127,13 +127,13 @@ class ComparedRuns:
 
     def arms(self) -> list[Arms]:
         """Arms to compare, with what confounds them; trials that are invalid are left out, unless forced."""
-        left = self._removed(self.first)
+        left = self._removed_trials(self.first)
         notes = tuple(self._removed_notes())
         metric = self.metric()
         if self.second is None:
             found = within(self.first, self._dimension, metric, self.what.base, left)
             return [replace(self._pairing_of(arms).beside(arms), notes=notes) for arms in found]
-        arms = between(self.first, self.second, metric, (left, self._removed(self.second)))
+        arms = between(self.first, self.second, metric, (left, self._removed_trials(self.second)))
         return [replace(self._pairing.beside(arms), notes=notes)]
 
     def comparisons(self) -> list[Comparison]:
@@ -241,7 +241,7 @@ class ComparedRuns:
         return list(runs.values())
 
     @cached_property
-    def _audited(self) -> dict[Path, tuple[list[Finding], list[Finding]]]:
+    def _findings_by_run(self) -> dict[Path, tuple[list[Finding], list[Finding]]]:
         prices = None if self.what.price is None else read_prices(self.what.price)
         found = {}
         for run in self._taking_part:
@@ -250,7 +250,7 @@ class ComparedRuns:
         return found
 
     def _findings(self, run: RunData) -> tuple[list[Finding], list[Finding]]:
-        return self._audited[_place(run)]
+        return self._findings_by_run[_place(run)]
 
     @cached_property
     def _invalid_trials(self) -> list[tuple[RunData, list[Finding]]]:
@@ -259,7 +259,7 @@ class ComparedRuns:
     def _invalid(self, run: RunData) -> set[int]:
         return trials_of(self._findings(run)[1])
 
-    def _removed(self, run: RunData) -> set[int]:
+    def _removed_trials(self, run: RunData) -> set[int]:
         return set() if self.what.force else self._invalid(run)
 
     def _removed_notes(self) -> list[Message]:

@@ -37,16 +37,16 @@ def confirmed(suspected: Gate, what: Compared, runs: ComparedRuns, *, json: bool
     plans = [_plan_of(run, name) for run, name in zip(sources, (what.first, what.second), strict=False)]
     points = sum(point.verdict is GateVerdict.REGRESSION for point in suspected.points)
     try:
-        folders = [_measured(plan, what.runs, json=json) for plan in plans]
+        folders = [_measure(plan, what.runs, json=json) for plan in plans]
         again = replace(what, first=str(folders[0]), second=str(folders[1]) if len(folders) > 1 else None)
         repeated = ComparedRuns.of(again)
         reasons = repeated.reasons()
         if reasons and not what.force:
-            return _unconfirmed(suspected, "; ".join(reason_lines(reasons)))
+            return _leave_unconfirmed(suspected, "; ".join(reason_lines(reasons)))
         (arms,) = repeated.arms()
         second = gate(arms, suspected.limit)
     except PgdynoError as error:
-        return _unconfirmed(suspected, str(error))
+        return _leave_unconfirmed(suspected, str(error))
     judged = merged(suspected, second)
     still = sum(point.verdict is GateVerdict.REGRESSION for point in judged.points)
     note = Message(
@@ -73,7 +73,7 @@ def merged(suspected: Gate, second: Gate) -> Gate:
     return replace(suspected, points=points)
 
 
-def _unconfirmed(suspected: Gate, reason: str) -> Confirmed:
+def _leave_unconfirmed(suspected: Gate, reason: str) -> Confirmed:
     note = Message(
         "gate-not-confirmed",
         "could not measure the regression again, so it still counts: {reason}",
@@ -98,7 +98,7 @@ def _plan_of(run: RunData, name: str | None) -> LoadedPlan:
     return replace(loaded, plan=loaded.plan.model_copy(update={"target": targets, "trial": trial}))
 
 
-def _measured(loaded: LoadedPlan, runs: Path, *, json: bool) -> Path:
+def _measure(loaded: LoadedPlan, runs: Path, *, json: bool) -> Path:
     """Runs a plan and returns the folder of the run. Raises PgdynoError, also if one of its trials failed."""
     output = Output(html=None, csv=None, quiet=json, json=json)
     experiment = experiment_of(loaded, How(runs, output, check_first=False))

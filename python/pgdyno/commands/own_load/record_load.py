@@ -98,23 +98,23 @@ def _check(wanted: CaptureCommand) -> None:
 
 
 def _span_s(wanted: CaptureCommand) -> float:
-    return _parsed("--for", parse_duration_s, wanted.time or DEFAULT_TIME)
+    return _parse_option("--for", parse_duration_s, wanted.time or DEFAULT_TIME)
 
 
 def _span_us(wanted: CaptureCommand) -> tuple[int | None, int | None]:
     """Returns --from and --to in µs since 1970. Raises UsageError."""
     first, last = (
-        None if text is None else _parsed(option, logged_time_us, text)
+        None if text is None else _parse_option(option, logged_time_us, text)
         for option, text in (("--from", wanted.from_time), ("--to", wanted.to_time))
     )
     return first, last
 
 
 def _most_bytes(wanted: CaptureCommand) -> int:
-    return _parsed("--max-size", parse_bytes, wanted.max_size)
+    return _parse_option("--max-size", parse_bytes, wanted.max_size)
 
 
-def _parsed(option: str, parse: Callable[[str], _T], text: str) -> _T:
+def _parse_option(option: str, parse: Callable[[str], _T], text: str) -> _T:
     try:
         return parse(text)
     except ValueError as error:

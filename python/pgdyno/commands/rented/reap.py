@@ -81,7 +81,7 @@ class ReapCommand:
             )
         if self.dry_run:
             there = reaper.find(wanted)
-            for line in _listed(there):
+            for line in _resource_lines(there):
                 print(line)
             _print_costs(provider, there, root)
             return ExitCode.OK
@@ -121,7 +121,7 @@ def _ask_about_others(others: "Sequence[Resource]", console: "Console") -> None:
         raise UsageError("nothing was removed")
 
 
-def _listed(there: "Sequence[Resource]") -> Iterator[str]:
+def _resource_lines(there: "Sequence[Resource]") -> Iterator[str]:
     from pgdyno.targets.rental import stamp
 
     for run in dict.fromkeys(each.run for each in there):

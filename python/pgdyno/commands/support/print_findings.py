@@ -19,7 +19,9 @@ STYLES = {Severity.INVALID: "bold red", Severity.CAUTION: "yellow", Severity.NOT
 
 def print_findings(run: str, findings: Sequence[Finding], console: Console, *, imported: bool) -> None:
     checked = [finding for finding in findings if finding.checked]
-    counts = ", ".join(_counted(sum(each.severity is severity for each in checked), severity) for severity in STYLES)
+    counts = ", ".join(
+        _count_words(sum(each.severity is severity for each in checked), severity) for severity in STYLES
+    )
     console.print(Text(f"{run}: {counts}", "bold"), soft_wrap=True)
     for finding in checked:
         console.print()
@@ -55,7 +57,7 @@ def _print_hanging(before: Text, text: str, console: Console, style: str = "") -
         console.print(Text.assemble(before if at == 0 else " " * before.cell_len, (line, style)), soft_wrap=True)
 
 
-def _counted(number: int, severity: Severity) -> str:
+def _count_words(number: int, severity: Severity) -> str:
     return f"{number} invalid" if severity is Severity.INVALID else counted(number, severity)
 
 

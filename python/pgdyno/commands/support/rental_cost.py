@@ -36,7 +36,7 @@ def print_cost(plan: Plan, *, json: bool) -> None:
     if provider is None and not json:
         print("the plan rents no servers, so pgdyno has no prices for it")
         return
-    found = provider.price(plan, Home.locate().root) if provider is not None else _nothing()
+    found = provider.price(plan, Home.locate().root) if provider is not None else _no_cost()
     if json:
         print_json(as_json(found))
         return
@@ -48,7 +48,7 @@ def print_cost(plan: Plan, *, json: bool) -> None:
         console.print(line)
 
 
-def _nothing() -> Estimate:
+def _no_cost() -> Estimate:
     return Estimate((), 0.0, (), provider=next((each.title for each in providers()), ""))
 
 

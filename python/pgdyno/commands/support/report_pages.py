@@ -72,7 +72,7 @@ def write_each(named: Sequence[str], runs: Path, asked: Asked, csv: Path | None,
     unread: list[Unread] = []
     with over(cluster) as way:
         console = Console(stderr=is_standard_output(csv))
-        rows = _written(each_run(way, partial(page_of, asked), found.places), unread, console)
+        rows = _write_pages(each_run(way, partial(page_of, asked), found.places), unread, console)
         if csv is None:
             deque(rows, maxlen=0)
         else:
@@ -81,7 +81,7 @@ def write_each(named: Sequence[str], runs: Path, asked: Asked, csv: Path | None,
     return unread[0].exit_code if unread else ExitCode.OK
 
 
-def _written(pages: Iterator[tuple[str, Page | Unread]], unread: list[Unread], console: Console) -> Iterator[bytes]:
+def _write_pages(pages: Iterator[tuple[str, Page | Unread]], unread: list[Unread], console: Console) -> Iterator[bytes]:
     for _, page in pages:
         if isinstance(page, Unread):
             unread.append(page)

@@ -67,7 +67,7 @@ def next_rate(span: RateSpan, verdicts: Verdicts) -> float | Capacity:
     above = [rate for rate in steps if met is None or rate > met]
     if met is not None:
         if not above:
-            return Capacity(met, None) if met >= span.highest else _doubled(met, span)
+            return Capacity(met, None) if met >= span.highest else _double_rate(met, span)
         middle = _middle(met, above[0], span)
         if middle is not None:
             return middle
@@ -98,22 +98,22 @@ def _upper_end(span: RateSpan, above: Mapping[float, Step], met: float | None) -
         return Capacity(met, min(above))
     missed = min((rate for rate in above if rate > undecided), default=None)
     if missed is None:
-        return Capacity(met, None) if undecided >= span.highest else _doubled(undecided, span)
+        return Capacity(met, None) if undecided >= span.highest else _double_rate(undecided, span)
     middle = _middle(undecided, missed, span)
     return Capacity(met, missed) if middle is None else middle
 
 
-def _doubled(rate: float, span: RateSpan) -> float:
-    return min(_rounded(rate * 2), span.highest)
+def _double_rate(rate: float, span: RateSpan) -> float:
+    return min(_round_rate(rate * 2), span.highest)
 
 
 def _middle(low: float, high: float, span: RateSpan) -> float | None:
     """Return the geometric mean of two rates; None if they are close enough."""
-    middle = _rounded(math.sqrt(low * high))
+    middle = _round_rate(math.sqrt(low * high))
     return middle if high > low * (1 + span.precision) and low < middle < high else None
 
 
-def _rounded(rate: float) -> float:
+def _round_rate(rate: float) -> float:
     return float(f"{rate:.{_DIGITS}g}")
 
 
@@ -166,13 +166,13 @@ def limited_latencies(
 ) -> list[tuple[Promise, float]]:
     """Return each limit of the target `latency` and the trial's figure in nanoseconds, or infinity."""
     if isinstance(latency, str):
-        return [_limited(latency, summary.latency_ns)]
+        return [_parse_limit(latency, summary.latency_ns)]
     ids = {parse_script(text).name: number for number, text in enumerate(scripts)}
     of_script = {script.id: script.latency_ns for script in summary.scripts}
-    return [_limited(target, of_script.get(ids[name])) for name, target in latency.items()]
+    return [_parse_limit(target, of_script.get(ids[name])) for name, target in latency.items()]
 
 
-def _limited(text: str, measured: Latency | None) -> tuple[Promise, float]:
+def _parse_limit(text: str, measured: Latency | None) -> tuple[Promise, float]:
     target = parse_latency(text)
     figure = getattr(measured, str(target.field)) if measured is not None else None
     return target, math.inf if figure is None else float(figure)

@@ -34,7 +34,7 @@ def next_target(families: Families, prices: Mapping[str, float], verdicts: Mappi
     `prices` are per hour. `verdicts` are those of the targets that were measured.
     """
     best = best_price(prices, verdicts)
-    asked = [_bisected(family, prices, verdicts, best) for family in families]
+    asked = [_bisect_family(family, prices, verdicts, best) for family in families]
     return min((each for each in asked if each is not None), key=lambda each: prices[each], default=None)
 
 
@@ -56,11 +56,11 @@ def best_price(prices: Mapping[str, float], verdicts: Mapping[str, Verdict]) -> 
     return min((prices[each] for each, verdict in verdicts.items() if verdict is Verdict.KEPT), default=math.inf)
 
 
-def _bisected(
+def _bisect_family(
     family: Sequence[str], prices: Mapping[str, float], verdicts: Mapping[str, Verdict], best: float
 ) -> str | None:
     """Return the target of `family` to measure next, given the `best` price so far; None if it has none."""
-    members = _worth(family, prices, verdicts)
+    members = _worthwhile_targets(family, prices, verdicts)
     # the smallest that keeps the promise is at `low` or above, and below `high` if it could be the answer
     low, high = 0, len(members)
     while low < high:
@@ -76,7 +76,9 @@ def _bisected(
     return None
 
 
-def _worth(family: Sequence[str], prices: Mapping[str, float], verdicts: Mapping[str, Verdict]) -> list[str]:
+def _worthwhile_targets(
+    family: Sequence[str], prices: Mapping[str, float], verdicts: Mapping[str, Verdict]
+) -> list[str]:
     """Return the members to bisect: without those that trials did not decide, and without any that is not cheaper than
     a larger one.
     """

@@ -203,8 +203,8 @@ class CheapestSearch:
         best = best_price(hourly, verdicts)
         ordered = sorted(self.plan.target, key=lambda name: hourly[name])
         kept = [name for name in ordered if verdicts.get(name) is Verdict.KEPT and hourly[name] == best]
-        answer = kept[0] if kept else self._nearest(ordered)
-        whys = {name: self._why(name, kept) for name in ordered}
+        answer = kept[0] if kept else self._nearest_target(ordered)
+        whys = {name: self._verdict_reason(name, kept) for name in ordered}
         found = self._answer(answer, ordered, whys) if kept else self._no_answer(answer, ordered, whys)
         assert self.plan.search is not None
         return SearchRecord(
@@ -220,7 +220,7 @@ class CheapestSearch:
             targets=[self._target(name, whys[name]) for name in ordered],
         )
 
-    def _nearest(self, ordered: Sequence[str]) -> str:
+    def _nearest_target(self, ordered: Sequence[str]) -> str:
         ratios = {
             name: each.latency.log_ratio.mean
             for name, each in self.shown.items()
@@ -228,7 +228,7 @@ class CheapestSearch:
         }
         return min(ratios, key=lambda name: ratios[name]) if ratios else ordered[-1]
 
-    def _why(self, name: str, kept: Sequence[str]) -> Message:
+    def _verdict_reason(self, name: str, kept: Sequence[str]) -> Message:
         if name in self.shown:
             return self.shown[name].why()
         family = next(each for each in families_of(self.plan) if name in each)
@@ -248,7 +248,7 @@ class CheapestSearch:
             "{currency} an hour: {why}",
             why=whys[answer],
             **self._promise(),
-            **self._priced(answer),
+            **self._price_parameters(answer),
         )
         parts = [found]
         price = self.hourly[answer]
@@ -262,7 +262,7 @@ class CheapestSearch:
                     "cheapest-missed",
                     "{target}, the next cheaper at {price} {currency}, does not keep the promise: {why}",
                     why=whys[name],
-                    **self._priced(name),
+                    **self._price_parameters(name),
                 )
             )
         if undecided := ", ".join(filter(self._is_open, cheaper)):
@@ -288,7 +288,7 @@ class CheapestSearch:
                     "cheapest-nearest",
                     "the nearest is {target}, at {price} {currency} an hour: {why}",
                     why=whys[nearest],
-                    **self._priced(nearest),
+                    **self._price_parameters(nearest),
                 )
             )
         if undecided:
@@ -300,7 +300,7 @@ class CheapestSearch:
         assert self.plan.search.latency is not None
         return {"rate": f"{self.point.rate or 0.0:,.10g}", "latency": latency_words(self.plan.search.latency)}
 
-    def _priced(self, name: str) -> dict[str, str]:
+    def _price_parameters(self, name: str) -> dict[str, str]:
         return {"target": name, "price": numbers.rounded(self.hourly[name]), "currency": self.prices.currency}
 
     def _is_open(self, name: str) -> bool:

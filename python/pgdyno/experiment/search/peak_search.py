@@ -81,10 +81,10 @@ def next_clients(span: PeakSpan, measured: Tps) -> int | Peak:
         climbed[clients] = values
     if not climbed:
         return Peak(end)
-    return _narrow(span, measured, end)
+    return _narrow_span(span, measured, end)
 
 
-def _narrow(span: PeakSpan, measured: Tps, end: PeakEnd) -> int | Peak:
+def _narrow_span(span: PeakSpan, measured: Tps, end: PeakEnd) -> int | Peak:
     known = sorted(measured)
     whole = {c: _values(measured[c]) for c in known if not _is_open(measured[c], span) and None not in measured[c]}
     best = max(whole, key=lambda clients: _mean(whole[clients]))

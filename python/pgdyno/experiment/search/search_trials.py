@@ -36,7 +36,7 @@ def search_trials(plan: Plan, folder: RunFolder, progress: RunProgress, servers:
             break
         open_arms = [(arm, point) for arm, point in asked if isinstance(point, Point)]
         arm, point = min(open_arms, key=lambda each: sum(map(each[0].has, records)))
-        trial = _planned(arm, point, records, arms)
+        trial = _plan_trial(arm, point, records, arms)
         progress.add(trial)
         yield trial
     folder.update_manifest(search=found)
@@ -53,7 +53,7 @@ def trials_so_far(records: Sequence[TrialRecord]) -> list[PlannedTrial]:
     ]
 
 
-def _planned(arm: Arm, point: Point, records: Sequence[TrialRecord], arms: Sequence[Arm]) -> PlannedTrial:
+def _plan_trial(arm: Arm, point: Point, records: Sequence[TrialRecord], arms: Sequence[Arm]) -> PlannedTrial:
     taken = {record.number for record in records}
     number = next(each for each in range(1, len(taken) + 2) if each not in taken)
     repeat = 1 + sum(arm.has(record) and record.point == point for record in records)

@@ -52,7 +52,7 @@ class Meeting:
             with running(engine, [*options, "--await-start"], environment, errors, folder) as (load, events):
                 self._loads.append(load)
                 try:
-                    yield load, self._started(load, events, round(delay_s * 1e6))
+                    yield load, self._begin_together(load, events, round(delay_s * 1e6))
                 finally:
                     self._take(load)
 
@@ -80,7 +80,7 @@ class Meeting:
     def _choose_start(self) -> None:
         self._start_us = time.time_ns() // 1000 + AHEAD_US
 
-    def _started(self, load: Load, events: Iterator[Event], delay_us: int) -> Iterator[Event]:
+    def _begin_together(self, load: Load, events: Iterator[Event], delay_us: int) -> Iterator[Event]:
         for event in events:
             if event["event"] != "ready":
                 yield event

@@ -95,7 +95,7 @@ class Profiles:
         self._context = context
         self._progress = progress
         self._left = left
-        short = replace(context, loaded=replace(context.loaded, plan=_short(context.plan)))
+        short = replace(context, loaded=replace(context.loaded, plan=_shorten_plan(context.plan)))
         # the live view and the run's journal show trials only
         hidden = RunProgress(short.plan, context.folder, QuietView(), progress.trials)
         self._runner = runner(short, hidden)
@@ -171,7 +171,7 @@ class Profiles:
         return self._runner.run_unstored(planned, under_perf)
 
 
-def _short(plan: Plan) -> Plan:
+def _shorten_plan(plan: Plan) -> Plan:
     """Return `plan` with a short load, and nothing that happens before or meanwhile."""
     trial = plan.trial.model_copy(update={"duration": PROFILED_S, "transactions": None, "ledger": False})
     probe = plan.probe.model_copy(update={"plans": False})

@@ -147,7 +147,7 @@ class TrialRunner:
                 writer.leave()
                 raise
         if record.failure is not None and not was_unavailable:
-            self._progress.show(_why(record))
+            self._progress.show(_failure_reason(record))
         return record
 
     def run_all(self, trials: Sequence[PlannedTrial]) -> list[TrialRecord]:
@@ -200,13 +200,13 @@ class TrialRunner:
             records = measure(trials, writers)
         for record, was in zip(records, was_unavailable, strict=True):
             if record.failure is not None and not was:
-                self._progress.show(_why(record))
+                self._progress.show(_failure_reason(record))
         return records
 
     def _prepare_and_measure(self, trial: PlannedTrial, writer: TrialWriter) -> TrialRecord:
         ready = self._prepare(trial, writer)
         if isinstance(ready, TrialRecord):
-            return _stored(ready, writer)
+            return _store_record(ready, writer)
         return self._finish(trial, ready, self._measure(trial, ready, writer), writer)
 
     def _prepare_and_measure_scenario(
@@ -214,7 +214,7 @@ class TrialRunner:
     ) -> list[TrialRecord]:
         ready = self._prepare(trials[0], writers[0])
         if isinstance(ready, TrialRecord):
-            return self._fail_others(trials, {trials[0].number: _stored(ready, writers[0])}, ready, writers)
+            return self._fail_others(trials, {trials[0].number: _store_record(ready, writers[0])}, ready, writers)
         at = {trial.number: place for place, trial in enumerate(trials)}
         measured: dict[int, Loaded] = {}
         done: list[StepRecord] = []
@@ -227,7 +227,7 @@ class TrialRunner:
                     for each in before
                 ]
             except StageFailedError as error:
-                why = TrialResult(Outcome.FAILED, [], None, None, _named(first, error))
+                why = TrialResult(Outcome.FAILED, [], None, None, _name_failure(first, error))
                 failed = self._record(first, datetime.now(UTC), why)
                 break
             if not loads:
@@ -285,7 +285,7 @@ class TrialRunner:
                 found[trial.number] = self._finish(trial, ready, measured[trial.number], writer, verifies=is_last)
         first_failure = next((each for each in found.values() if each.outcome is not Outcome.FINISHED), failed)
         if failed is not None:
-            found[failed.number] = _stored(failed, writers[[each.number for each in trials].index(failed.number)])
+            found[failed.number] = _store_record(failed, writers[[each.number for each in trials].index(failed.number)])
         return self._fail_others(trials, found, first_failure, writers)
 
     def _fail_others(
@@ -300,7 +300,7 @@ class TrialRunner:
                 assert cause is not None
                 earlier = next(each for each in trials if each.number == cause.number)
                 why = TrialResult(Outcome.FAILED, [], None, None, partner_failed(earlier, cause.failure))
-                found[trial.number] = _stored(self._record(trial, datetime.now(UTC), why), writer)
+                found[trial.number] = _store_record(self._record(trial, datetime.now(UTC), why), writer)
         return [found[trial.number] for trial in trials]
 
     def _prepare_and_measure_pair(
@@ -313,7 +313,7 @@ class TrialRunner:
                 partner, why = trials[1 - at], partner_failed(trial, ready.failure)
                 other = self._record(partner, datetime.now(UTC), TrialResult(Outcome.FAILED, [], None, None, why))
                 records = [ready, other] if at == 0 else [other, ready]
-                return [_stored(record, each) for record, each in zip(records, writers, strict=True)]
+                return [_store_record(record, each) for record, each in zip(records, writers, strict=True)]
             readies.append(ready)
         halves, meeting = own_halves(), Meeting(2)
         sides = [Side(meeting, (trials[1 - at],), halves[at], is_shown=at == 0) for at in (0, 1)]
@@ -354,7 +354,9 @@ class TrialRunner:
             plans = stage(Stage.PREPARE, lambda: self._query_plans.of(trial, server))
             path = stage(Stage.PREPARE, lambda: self._measure_path(trial, server))
         except StageFailedError as failed:
-            record = self._record(trial, started, TrialResult(Outcome.FAILED, [], None, None, _named(trial, failed)))
+            record = self._record(
+                trial, started, TrialResult(Outcome.FAILED, [], None, None, _name_failure(trial, failed))
+            )
             return record.model_copy(update={"leftovers": leftovers})
         return Ready(server, prepared, leftovers, settings, plans, path)
 
@@ -495,7 +497,7 @@ class TrialRunner:
             return result, settle(self._context.plan, server, result)
         except StageFailedError as failed:
             # of two failures the first is the reason
-            return replace(result, outcome=Outcome.FAILED, failure=result.failure or _named(trial, failed)), None
+            return replace(result, outcome=Outcome.FAILED, failure=result.failure or _name_failure(trial, failed)), None
 
     def _run_after_trial(self, trial: PlannedTrial, server: Server, writer: TrialWriter, result: TrialResult) -> None:
         """Run after_trial; its failure is a note, because the trial's figures were taken before."""
@@ -513,7 +515,7 @@ class TrialRunner:
         try:
             found = stage(Stage.VERIFY, lambda: self._servers.check(trial.server))
         except StageFailedError as failed:
-            return replace(result, outcome=Outcome.FAILED, failure=_named(trial, failed)), None
+            return replace(result, outcome=Outcome.FAILED, failure=_name_failure(trial, failed)), None
         if found is None or not found.violations:
             return result, found
         failure = _inconsistent(self._context.plan, found)
@@ -543,14 +545,14 @@ class TrialRunner:
         )
 
 
-def _stored(record: TrialRecord, writer: TrialWriter) -> TrialRecord:
+def _store_record(record: TrialRecord, writer: TrialWriter) -> TrialRecord:
     """Store a trial that failed before its load."""
     with signals_deferred():
         writer.commit(record, events=[], settings=[])
     return record
 
 
-def _named(trial: PlannedTrial, failed: StageFailedError) -> Failure:
+def _name_failure(trial: PlannedTrial, failed: StageFailedError) -> Failure:
     failure = failed.failure
     if not isinstance(failed.__cause__, SilentServerError):
         return failure
@@ -558,7 +560,7 @@ def _named(trial: PlannedTrial, failed: StageFailedError) -> Failure:
     return failure.model_copy(update={"id": FailureId.SILENT, "message": message})
 
 
-def _why(record: TrialRecord) -> str:
+def _failure_reason(record: TrialRecord) -> str:
     assert record.failure is not None
     hint = f" ({record.failure.hint})" if record.failure.hint else ""
     return f"trial {record.number} failed: {record.failure.message}{hint}"

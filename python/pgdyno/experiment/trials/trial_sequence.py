@@ -124,7 +124,7 @@ class TrialSequence:
                 with suppress(PgdynoError, KeyboardInterrupt, SystemExit):
                     self._cloud.collect_at_once()
             with suppress(StoreError):
-                self._close(Ending.STOPPED, _how(error))
+                self._close(Ending.STOPPED, _end_words(error))
             raise
         self._close(ending, f"{ending.value}{why}")
         return Finished(self._context.folder, self._context.folder.trials(), stopped)
@@ -132,7 +132,7 @@ class TrialSequence:
     def _run_trials(self, todo: Iterable[PlannedTrial]) -> Message | None:
         """Return why the trials ended before the last one, or None if they did not. Raises StopRunError, StoreError."""
         plan, left = self._context.plan, self._left
-        for place, trials in enumerate(self._within(todo)):
+        for place, trials in enumerate(self._fit_budget(todo)):
             if place:
                 self._pause()
             self._guard.check()
@@ -144,7 +144,7 @@ class TrialSequence:
             records = self._runner.run_all(trials)
             if left is not None:
                 left.ended(records)
-            self._after(records)
+            self._note_results(records)
             if self.servers.none_available:
                 return Message("no-target-available", "no target can be started or reached")
             failed = any(record.outcome is not Outcome.FINISHED for record in records)
@@ -152,7 +152,7 @@ class TrialSequence:
                 return Message("stopped-on-failure", 'the run ends after its first failed trial (on_failure = "stop")')
         return None
 
-    def _after(self, records: Sequence[TrialRecord]) -> None:
+    def _note_results(self, records: Sequence[TrialRecord]) -> None:
         if self._looks is not None:
             for look in self._looks.look():
                 self._progress.looked(look)
@@ -160,7 +160,7 @@ class TrialSequence:
             if record.failure is not None:
                 self.servers.give_up_unreachable(record.target)
 
-    def _within(self, todo: Iterable[PlannedTrial]) -> Iterator[list[PlannedTrial]]:
+    def _fit_budget(self, todo: Iterable[PlannedTrial]) -> Iterator[list[PlannedTrial]]:
         if not isinstance(todo, Sequence):
             # a search does not know how many trials it needs
             self._progress.later = 0
@@ -282,7 +282,7 @@ def _trials(failed: int) -> str:
     return counted(failed, "failed trial")
 
 
-def _how(error: BaseException) -> str:
+def _end_words(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "was interrupted"
     if isinstance(error, SystemExit):

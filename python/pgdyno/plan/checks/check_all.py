@@ -75,19 +75,19 @@ def read_sections(document: Document) -> Sections:
             targets[name] = target
     filled = fill_groups(document.data)
     groups, section = _readable_list(GroupSpec, filled.get("group")), filled.get("workload")
-    workload = _readable(workload_schema(section).model_validate, section)
-    sweep = _readable(Sweep.model_validate, document.data.get("sweep", {} if groups else None))
+    workload = _read_table(workload_schema(section).model_validate, section)
+    sweep = _read_table(Sweep.model_validate, document.data.get("sweep", {} if groups else None))
     return Sections(
         targets,
         workload,
         sweep,
         None if sweep is None else _space(sweep, workload, groups, document),
-        _readable(TrialSpec.model_validate, document.data.get("trial")),
+        _read_table(TrialSpec.model_validate, document.data.get("trial")),
         _readable_list(PhaseSpec, document.data.get("phase")),
         _readable_list(EventSpec, document.data.get("event")),
-        _readable(Reset.model_validate, document.data.get("reset", {})),
-        _readable(SearchSpec.model_validate, document.data.get("search")),
-        _readable(ReplicaLoad.model_validate, document.data.get(REPLICA_LOAD)),
+        _read_table(Reset.model_validate, document.data.get("reset", {})),
+        _read_table(SearchSpec.model_validate, document.data.get("search")),
+        _read_table(ReplicaLoad.model_validate, document.data.get(REPLICA_LOAD)),
         groups,
         _readable_list(StepSpec, document.data.get("step")),
         _readable_of_kind(GENERATOR_KINDS, document.data.get(GENERATOR)),
@@ -107,7 +107,7 @@ def _space(sweep: Sweep, workload: Workload | None, groups: Sequence[GroupSpec],
 def _readable_of_kind(kinds: Mapping[str, type[_S]], table: object, *, needed: str = "") -> _S | None:
     kind = table.get("kind") if isinstance(table, dict) else None
     model = kinds.get(kind) if isinstance(kind, str) else None
-    return None if model is None else _readable(model.model_validate, table, needed=needed)
+    return None if model is None else _read_table(model.model_validate, table, needed=needed)
 
 
 def _readable_list(model: type[_L], tables: object) -> list[_L]:
@@ -118,7 +118,7 @@ def _readable_list(model: type[_L], tables: object) -> list[_L]:
         return []
 
 
-def _readable(validate: Callable[[object], _M], table: object, *, needed: str = "") -> _M | None:
+def _read_table(validate: Callable[[object], _M], table: object, *, needed: str = "") -> _M | None:
     """Validates `table` without its wrong keys; None if it needs them."""
     try:
         return validate(table)
@@ -155,7 +155,7 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
         points = sections.space.points if sections.space is not None else []
         yield from check_phases(sections.phases, sections.workload, points, document)
     yield from _count(sections, document)
-    yield from _published(document)
+    yield from _check_published(document)
     yield from _price(document)
     if sections.events:
         phases_s = together_s(sections.phases)
@@ -216,7 +216,7 @@ def _price(document: Document) -> Iterator[Problem]:
         yield document.problem(("price", "target", name), f"target {name} does not exist", hint)
 
 
-def _published(document: Document) -> Iterator[Problem]:
+def _check_published(document: Document) -> Iterator[Problem]:
     data = document.at(("published", "data"))
     if not isinstance(data, str):
         return

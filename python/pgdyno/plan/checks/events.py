@@ -39,7 +39,7 @@ def check_events(
             message = f"ends after the trial's end at {format_duration(measured_s)}"
             yield document.problem((*path, "for"), message, "make it shorter or earlier, or the trial longer")
         for name, target in targets.items():
-            yield from _possible(event, name, target, path, document)
+            yield from _check_possible(event, name, target, path, document)
     yield from _after_promote(events, document)
     if trial is not None and trial.reconnect == "off" and any(event.name in DROPPING for event in events):
         message = "is off, and an event closes the connections"
@@ -69,7 +69,7 @@ def _after_promote(events: Sequence[EventSpec], document: Document) -> Iterator[
             yield document.problem(("event", place, "do"), message, "remove it, or end it before the promote")
 
 
-def _possible(
+def _check_possible(
     event: EventSpec, name: str, target: TargetSpec, path: tuple[str | int, ...], document: Document
 ) -> Iterator[Problem]:
     where = (*path, "do")

@@ -80,7 +80,7 @@ def check_reset(
     if isinstance(dataset, SqlDataset) and reset.consistency == "full":
         message = '"full" checks rules that pgdyno does not know of data that SQL files make'
         yield document.problem(("reset", "consistency"), message, 'set consistency = "counts", which counts rows')
-    yield from _misplaced(reset, document)
+    yield from _check_places(reset, document)
     yield from check_snapshot(reset, targets, document)
     majors = {name: target.major for name, target in targets.items()}
     yield from check_versions(reset, majors, document)
@@ -107,7 +107,7 @@ def _without_dataset(reset: Reset, targets: Mapping[str, TargetSpec], document: 
         yield document.problem(("reset", "consistency"), message, 'leave it out, or set consistency = "none"')
 
 
-def _misplaced(reset: Reset, document: Document) -> Iterator[Problem]:
+def _check_places(reset: Reset, document: Document) -> Iterator[Problem]:
     if reset.method != "template":
         for name in ("strategy", "file_copy_method"):
             if getattr(reset, name) is not None:

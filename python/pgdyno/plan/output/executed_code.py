@@ -55,7 +55,7 @@ def executed(loaded: LoadedPlan) -> list[Executed]:
     programs there. Only explicit cases (COPY ... PROGRAM) are listed.
     """
     found = []
-    for path, what in _all(loaded):
+    for path, what in _all_code(loaded):
         place = loaded.document.problem(path, "")
         found.append(Executed(place.path, place.source or loaded.source, place.line, what, place.source is not None))
     return found
@@ -69,7 +69,7 @@ def executed_lines(loaded: LoadedPlan) -> list[str]:
     return ["this plan runs on this host:", *(f"  {each.text()}" for each in found)]
 
 
-def _all(loaded: LoadedPlan) -> Iterator[tuple[KeyPath, str]]:
+def _all_code(loaded: LoadedPlan) -> Iterator[tuple[KeyPath, str]]:
     plan = loaded.plan
     for name, target in plan.target.items():
         yield from _target(("target", name), target)

@@ -47,7 +47,7 @@ def new_plan(file: Path, kind: str = "embedded") -> str:
         hint = f"did you mean {meant}?" if meant else f"use {' or '.join(KINDS)}"
         raise UsageError(f"no plan for targets of kind {kind} to start from", hint=hint)
     template = resources.files("pgdyno.plan.output").joinpath("new.toml").read_text(encoding="utf-8")
-    target = _EMBEDDED if kind == "embedded" else _LOCAL.format(bin=_quoted(str(_local_bin())))
+    target = _EMBEDDED if kind == "embedded" else _LOCAL.format(bin=_quote(str(_local_bin())))
     return template.format(file=file, name=plan_name(file.name.removesuffix(".toml"), "plan"), target=target)
 
 
@@ -72,7 +72,7 @@ def plan_name(text: str, otherwise: str) -> str:
     return letters if NAME.fullmatch(letters) else otherwise
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 

@@ -192,15 +192,15 @@ def check_text(problems: Sequence[Problem], source: str, width: int = WIDTH, kin
         place = file if problem.line is None else f"{file}:{problem.line}"
         where = f"{kind}{place}: {problem.path}: " if problem.path else f"{kind}{place}: "
         message, *picture = problem.message.splitlines()
-        lines += _wrapped(where + message, width, indent="    ", first="")
+        lines += _wrap_text(where + message, width, indent="    ", first="")
         # lines of a script with a caret below: their columns matter
         lines += [f"    {line}" for line in picture]
         if problem.hint:
-            lines += _wrapped(problem.hint, width, indent="    ", first="    ")
+            lines += _wrap_text(problem.hint, width, indent="    ", first="    ")
     return "\n".join(lines)
 
 
-def _wrapped(text: str, width: int, *, indent: str, first: str) -> list[str]:
+def _wrap_text(text: str, width: int, *, indent: str, first: str) -> list[str]:
     # paths and values stay on one line, so that they can be copied
     return textwrap.wrap(
         text, width, initial_indent=first, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False

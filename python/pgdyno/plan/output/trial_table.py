@@ -23,13 +23,13 @@ def trial_table(plan: Plan, trials: Sequence[PlannedTrial]) -> Table:
     names = [name for name in of_a_trial if any(point.parameter(name) is not None for point in points)]
     further = [name for name in varying(points) if name not in of_a_trial]
     rows = [_row(trial, names, further, length) for trial in trials]
-    headings = ["trial", "target", *names, *map(_short, further), "repeat", "length"]
+    headings = ["trial", "target", *names, *map(_short_name, further), "repeat", "length"]
     if _width([headings, *rows]) > WIDTH and further:
         headings = ["trial", "target", *names, "repeat", "length", "settings and variables"]
         rows = [[*_row(trial, names, [], length), _assignments(trial, further)] for trial in trials]
     table = Table(box=None, padding=(0, GAP, 0, 0), header_style="dim")
     for heading in headings:
-        left = heading in ("target", "protocol", "settings and variables", *map(_short, further))
+        left = heading in ("target", "protocol", "settings and variables", *map(_short_name, further))
         # the name of a folder or setting may be wider than any terminal
         table.add_column(heading, justify="left" if left else "right", overflow="fold", no_wrap=not left)
     for row in rows:
@@ -50,10 +50,10 @@ def _row(trial: PlannedTrial, names: Sequence[str], further: Sequence[str], leng
 
 
 def _assignments(trial: PlannedTrial, names: Sequence[str]) -> str:
-    return ", ".join(f"{_short(name)} {_value(trial.point.parameter(name))}" for name in names)
+    return ", ".join(f"{_short_name(name)} {_value(trial.point.parameter(name))}" for name in names)
 
 
-def _short(name: str) -> str:
+def _short_name(name: str) -> str:
     return name.partition(".")[2] or name
 
 

@@ -283,7 +283,7 @@ class _SqlFile:
                     raise self._wrong(f"\\{name} needs one file")
                 if self.included >= MOST_INCLUDED:
                     raise self._wrong(f"more than {MOST_INCLUDED} files include each other")
-                included = self._beside(arguments[0])
+                included = self._path_beside(arguments[0])
                 yield from self.reader.read(included, self.name, self.line, self.included + 1)
             case "copy":
                 yield self._copy(rest)
@@ -316,7 +316,7 @@ class _SqlFile:
             is_new = False
         return found
 
-    def _beside(self, file: str) -> str:
+    def _path_beside(self, file: str) -> str:
         return os.path.normpath(Path(self.name).parent / file)
 
     def _copy(self, text: str) -> Statement:
@@ -326,7 +326,7 @@ class _SqlFile:
         statement = f"COPY {match['to']} FROM STDIN{match['options']}"
         if match["file"].lower() in ("stdin", "pstdin"):
             return Statement(self.name, self.line, statement, "copy", self._data())
-        file = self._beside(match["file"].strip("'").replace("''", "'"))
+        file = self._path_beside(match["file"].strip("'").replace("''", "'"))
         return Statement(self.name, self.line, statement, "copy", self._chunks(file))
 
     def _chunks(self, name: str) -> Iterator[bytes]:

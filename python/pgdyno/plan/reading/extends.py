@@ -91,7 +91,7 @@ def _read(file: PlanFile, folder: FilePath, above: list[PlanFile]) -> Read:
     if EXTENDS not in data:
         return Read(document, text, problems)
     base = _read(_base(file, document, above), folder, [*above, file])
-    return Read(_merged(base.document, document), text, problems + base.problems)
+    return Read(_merge_documents(base.document, document), text, problems + base.problems)
 
 
 def _base(file: PlanFile, document: Document, above: Sequence[PlanFile]) -> PlanFile:
@@ -126,11 +126,11 @@ def _find(name: str, folder: FilePath) -> PlanFile:
 # ---- merging ----
 
 
-def _merged(base: Document, own: Document) -> Document:
+def _merge_documents(base: Document, own: Document) -> Document:
     lines, sources = dict(base.lines), dict(base.sources)
     data = _without_replaced(base.data, own)
     _forget(lines, sources, lambda path: base.at(path) is not None and Document(data, {}).at(path) is None)
-    merged = _over(data, own.data, (), lines, sources)
+    merged = _merge_tables(data, own.data, (), lines, sources)
     for path, line in own.lines.items():
         lines[path] = line
         sources.pop(path, None)
@@ -140,7 +140,7 @@ def _merged(base: Document, own: Document) -> Document:
 
 
 def _without_replaced(base: Mapping[str, Any], own: Document) -> dict[str, Any]:
-    data = _copied(base)
+    data = _copy_table(base)
     for path, others in _INSTEAD.items():
         if own.at(path) is not None:
             for other in others:
@@ -156,8 +156,8 @@ def _without_replaced(base: Mapping[str, Any], own: Document) -> dict[str, Any]:
     return data
 
 
-def _copied(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _copied(value) if isinstance(value, dict) else value for key, value in table.items()}
+def _copy_table(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _copy_table(value) if isinstance(value, dict) else value for key, value in table.items()}
 
 
 def _remove(data: dict[str, Any], path: KeyPath) -> None:
@@ -168,7 +168,7 @@ def _remove(data: dict[str, Any], path: KeyPath) -> None:
         node.pop(path[-1], None)
 
 
-def _over(
+def _merge_tables(
     base: Mapping[str, Any],
     own: Mapping[str, Any],
     path: KeyPath,
@@ -179,7 +179,7 @@ def _over(
     for key, value in own.items():
         at = (*path, key)
         if isinstance(value, dict) and isinstance(merged.get(key), dict):
-            merged[key] = _over(merged[key], value, at, lines, sources)
+            merged[key] = _merge_tables(merged[key], value, at, lines, sources)
         else:
             _forget(lines, sources, partial(_is_below, at))
             merged[key] = value

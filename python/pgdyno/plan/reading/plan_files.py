@@ -125,7 +125,7 @@ def parse(source: str, text: str) -> dict[str, Any]:
         if place is not None:
             message = message[: place.start()]
             line = int(place[1]) if place[1] else line
-        message, hint = _plain(message)
+        message, hint = _plain_message(message)
         if source.endswith((".sql", ".lua")):
             quoted = shlex.quote(source)
             hint = f"a script is not a plan; measure it with: pgdyno ab --script {quoted}, or name it in a plan"
@@ -138,7 +138,7 @@ def parse(source: str, text: str) -> dict[str, Any]:
         raise PlanError(source, [Problem("", "is nested too deeply")]) from error
 
 
-def _plain(message: str) -> tuple[str, str | None]:
+def _plain_message(message: str) -> tuple[str, str | None]:
     for pattern, words, hint in _IN_PLAIN_WORDS:
         found = pattern.fullmatch(message)
         if found is not None:

@@ -195,7 +195,7 @@ def _kind_of_target(path: KeyPath, document: Document) -> Problem:
 _Translator = Callable[[dict[str, Any], object, str], tuple[str, str | None]]
 
 
-def _wanted(what: str, example: str | None = None) -> _Translator:
+def _must_be(what: str, example: str | None = None) -> _Translator:
     return lambda _context, value, _key: (f"must be {what}, not {_as_written(value)}", example)
 
 
@@ -240,13 +240,13 @@ def _own_message(context: dict[str, Any], _value: object, _key: str) -> tuple[st
 
 _NOT_A_TABLE = ("dict_type", "model_type", "model_attributes_type")
 _MESSAGES: dict[str, _Translator] = {
-    **dict.fromkeys(_NOT_A_TABLE, _wanted("a table")),
+    **dict.fromkeys(_NOT_A_TABLE, _must_be("a table")),
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), _wanted_whole),
-    "int_parsing_size": _wanted("a smaller number"),
+    "int_parsing_size": _must_be("a smaller number"),
     "string_type": _wanted_text,
-    "list_type": _wanted("a list", 'put a list in brackets: ["a", "b"]'),
-    "bool_type": _wanted("true or false"),
-    "float_type": _wanted("a number"),
+    "list_type": _must_be("a list", 'put a list in brackets: ["a", "b"]'),
+    "bool_type": _must_be("true or false"),
+    "float_type": _must_be("a number"),
     "greater_than": _bound("more than", "gt"),
     "greater_than_equal": _bound("at least", "ge"),
     "literal_error": _one_of,

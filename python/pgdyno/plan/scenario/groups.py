@@ -215,11 +215,11 @@ def fill_groups(table: Mapping[str, Any]) -> dict[str, Any]:
         loads = [each for each in groups if isinstance(each, dict)]
     if own is None and workload_kind(workload) != "pgbench":
         return {**table, "workload": workload}
-    scripts = [*_listed(own), *(script for each in loads for script in _listed(each.get("scripts")))]
+    scripts = [*_as_list(own), *(script for each in loads for script in _as_list(each.get("scripts")))]
     other: dict[str, Any] = next((each["workload"] for each in loads if isinstance(each.get("workload"), dict)), {})
     added = {"scripts": list(dict.fromkeys(scripts))} if scripts else other
     return {**table, "group": groups, "workload": {**workload, **added}}
 
 
-def _listed(value: object) -> list[Any]:
+def _as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []

@@ -107,7 +107,7 @@ def _check(node: ast.expr, names: set[str]) -> None:
         case ast.Constant(value=bool() | int() | float() | str()):
             return
         case ast.Name() | ast.Attribute():
-            names.add(_dotted(node))
+            names.add(_dotted_name(node))
             return
         case ast.Call(func=ast.Name(id=function), args=children, keywords=[]) if function in FUNCTIONS:
             _check_call(function, children)
@@ -140,12 +140,12 @@ def _check_call(function: str, arguments: list[ast.expr]) -> None:
         raise ValueError(f"{function} takes two or more numbers, such as {function}(1, clients / 4)")
 
 
-def _dotted(node: ast.expr) -> str:
+def _dotted_name(node: ast.expr) -> str:
     match node:
         case ast.Name(id=name):
             return name
         case ast.Attribute(value=around, attr=name):
-            return f"{_dotted(around)}.{name}"
+            return f"{_dotted_name(around)}.{name}"
     raise InvalidValueError(f"{_source(node)} is not supported", _UNDERSTOOD)
 
 
@@ -163,49 +163,49 @@ def _value(node: ast.expr, names: Mapping[str, Value]) -> Value:
             return value
         case ast.Constant():
             # from the source text, so that 0.1 is exactly a tenth
-            return _bounded(node, Fraction(ast.unparse(node).replace("_", "")))
+            return _check_bounds(node, Fraction(ast.unparse(node).replace("_", "")))
         case ast.Name() | ast.Attribute():
-            return names[_dotted(node)]
+            return names[_dotted_name(node)]
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return not _truth(_value(operand, names), _source(operand))
         case ast.UnaryOp(op=op, operand=operand):
             number = _operand(operand, names)
             return -number if isinstance(op, ast.USub) else number
         case ast.BinOp(left=left, op=op, right=right):
-            return _computed(node, op, _operand(left, names), _operand(right, names))
+            return _compute(node, op, _operand(left, names), _operand(right, names))
         case ast.BoolOp(op=op, values=values):
             # evaluates all operands, so that each mistake is found
             parts = [_truth(_value(each, names), _source(each)) for each in values]
             return all(parts) if isinstance(op, ast.And) else any(parts)
         case ast.Compare():
-            return _compared(node, names)
+            return _compare_values(node, names)
         case ast.Call(func=ast.Name(id=function), args=arguments):
-            return _called(function, [_operand(each, names) for each in arguments])
+            return _call_function(function, [_operand(each, names) for each in arguments])
     raise AssertionError("checked before")
 
 
-def _computed(node: ast.expr, op: ast.operator, left: Fraction, right: Fraction) -> Fraction:
+def _compute(node: ast.expr, op: ast.operator, left: Fraction, right: Fraction) -> Fraction:
     try:
-        return _bounded(node, _ARITHMETIC[type(op)](left, right))
+        return _check_bounds(node, _ARITHMETIC[type(op)](left, right))
     except ZeroDivisionError as error:
         raise ValueError(f"{_source(node)} divides by zero") from error
 
 
-def _bounded(node: ast.expr, number: Fraction) -> Fraction:
+def _check_bounds(node: ast.expr, number: Fraction) -> Fraction:
     """Returns `number`, the value of `node`. Raises ValueError if it has too many digits to print or to measure."""
     if abs(number) > LARGEST:
         raise InvalidValueError(f"{_source(node)} exceeds 1e30", "use smaller numbers")
     return number
 
 
-def _called(function: str, numbers: list[Fraction]) -> Fraction:
+def _call_function(function: str, numbers: list[Fraction]) -> Fraction:
     if function == "round":
         # half up, as people expect; Python rounds half to even
         return Fraction(math.floor(numbers[0] + Fraction(1, 2)))
     return min(numbers) if function == "min" else max(numbers)
 
 
-def _compared(node: ast.Compare, names: Mapping[str, Value]) -> bool:
+def _compare_values(node: ast.Compare, names: Mapping[str, Value]) -> bool:
     sides = [node.left, *node.comparators]
     values = [_value(side, names) for side in sides]
     holds = True
@@ -215,11 +215,11 @@ def _compared(node: ast.Compare, names: Mapping[str, Value]) -> bool:
             numbers = (_number(left, _source(sides[place])), _number(right, _source(sides[place + 1])))
             holds &= _ORDER[type(op)](*numbers)
         else:
-            holds &= _same(left, right) == isinstance(op, ast.Eq)
+            holds &= _are_equal(left, right) == isinstance(op, ast.Eq)
     return holds
 
 
-def _same(left: Value, right: Value) -> bool:
+def _are_equal(left: Value, right: Value) -> bool:
     if type(left) is type(right):
         return left == right
     # a variable or setting is text, converted where a number is needed

@@ -45,15 +45,15 @@ def resolved_order(order: Order | None, targets: Sequence[str], points: Sequence
     """Returns `order`, or the default: interleaved if there are several arms."""
     if order is not None:
         return order
-    return "interleaved" if _several(_groups(targets, points)) else "as-listed"
+    return "interleaved" if _has_several(_groups(targets, points)) else "as-listed"
 
 
 def by_chance(order: Order, targets: Sequence[str], points: Sequence[Point]) -> bool:
     """Tells whether `order` is random."""
-    return order == "randomised" or (order == "interleaved" and _several(_groups(targets, points)))
+    return order == "randomised" or (order == "interleaved" and _has_several(_groups(targets, points)))
 
 
-def _several(groups: Sequence[Group]) -> bool:
+def _has_several(groups: Sequence[Group]) -> bool:
     return any(len(group) > 1 for group in groups)
 
 
@@ -72,10 +72,10 @@ def in_order(
     groups = _groups(targets, points)
     if order == "duet":
         return list(_duet(_by_dataset(groups, data_at), repeats))
-    if order == "as-listed" or (order == "interleaved" and not _several(groups)):
+    if order == "as-listed" or (order == "interleaved" and not _has_several(groups)):
         return list(_as_listed(targets, points, repeats))
     chance = random.Random(seed)  # noqa: S311 - an order is no secret
-    draw = _interleaved if order == "interleaved" else _randomised
+    draw = _interleave if order == "interleaved" else _randomise
     return list(draw(_by_dataset(groups, data_at), repeats, chance))
 
 
@@ -105,7 +105,7 @@ def _by_dataset(groups: Sequence[Group], data_at: Callable[[Point], Hashable]) -
     return list(by_dataset.values())
 
 
-def _interleaved(by_dataset: Sequence[list[Group]], repeats: int, chance: random.Random) -> Iterator[Place]:
+def _interleave(by_dataset: Sequence[list[Group]], repeats: int, chance: random.Random) -> Iterator[Place]:
     """A block per point and repeat, with its arms in an order that is drawn.
 
     A fixed order such as A B B A is in step with disturbances of its period, and more repeats only make a wrong answer
@@ -130,7 +130,7 @@ def _duet(by_dataset: Sequence[list[Group]], repeats: int) -> Iterator[Place]:
                 yield from (Place(target, point, repeat, block) for target, point in arms_of)
 
 
-def _randomised(by_dataset: Sequence[list[Group]], repeats: int, chance: random.Random) -> Iterator[Place]:
+def _randomise(by_dataset: Sequence[list[Group]], repeats: int, chance: random.Random) -> Iterator[Place]:
     block = 0
     for groups in chance.sample(by_dataset, len(by_dataset)):
         blocks = [(repeat, group) for repeat in range(1, repeats + 1) for group in groups]

@@ -69,11 +69,11 @@ def expand(sweep: Sweep, scale: int, variables: Mapping[str, str]) -> Space:
 
     The result is cached, because large sweeps take seconds: do not modify it.
     """
-    return _expanded(_Question(sweep.model_dump_json(), scale, tuple(variables.items()), sweep))
+    return _expand_sweep(_Question(sweep.model_dump_json(), scale, tuple(variables.items()), sweep))
 
 
 @lru_cache(maxsize=8)
-def _expanded(question: _Question) -> Space:
+def _expand_sweep(question: _Question) -> Space:
     sweep, scale, variables = question.sweep, question.scale, dict(question.variables)
     space = Space(excluded=[0] * len(sweep.exclude))
     if sweep.clients is None and not sweep.points:
@@ -84,7 +84,7 @@ def _expanded(question: _Question) -> Space:
     for items in _product(sweep, axes, space):
         _add(space, sweep, items, given, None)
     for place, spec in enumerate(sweep.points):
-        written = _written(place, spec, axes, space)
+        written = _write_point(place, spec, axes, space)
         if written is not None:
             _add(space, sweep, written, given, place)
     if not space.points and not space.problems:
@@ -119,7 +119,7 @@ def _product(sweep: Sweep, axes: Mapping[str, Sequence[tuple[Place, Item]]], spa
         yield dict(zip(axes, combination, strict=True))
 
 
-def _written(
+def _write_point(
     number: int, spec: PointSpec, axes: Mapping[str, Sequence[tuple[Place, Item]]], space: Space
 ) -> Items | None:
     """Returns the items of an explicit point, completed by single values of the sweep; None if that is impossible."""
@@ -156,7 +156,7 @@ class _Given:
 def _add(space: Space, sweep: Sweep, items: Items, given: _Given, written: int | None) -> None:
     resolving = _Resolving(items, given)
     # exclusions come first: an excluded point may be invalid
-    excluding = _excluding(sweep, resolving)
+    excluding = _exclude_points(sweep, resolving)
     if isinstance(excluding, int):
         space.excluded[excluding] += 1
         if written is not None:
@@ -177,14 +177,14 @@ def _add(space: Space, sweep: Sweep, items: Items, given: _Given, written: int |
     point = _point(values, given)
     key = point.model_dump_json()
     if key in space.keys:
-        _doubled(space, items, space.keys[key], written)
+        _refuse_doubled(space, items, space.keys[key], written)
         return
     space.keys[key] = items
     space.points.append(point)
     space.places.append({name: place for name, (place, _) in items.items()})
 
 
-def _excluding(sweep: Sweep, resolving: _Resolving) -> int | SweepProblem | None:
+def _exclude_points(sweep: Sweep, resolving: _Resolving) -> int | SweepProblem | None:
     for number, text in enumerate(sweep.exclude):
         try:
             if resolving.condition(parse_expression(text)):
@@ -194,7 +194,7 @@ def _excluding(sweep: Sweep, resolving: _Resolving) -> int | SweepProblem | None
     return None
 
 
-def _doubled(space: Space, items: Items, before: Items, written: int | None) -> None:
+def _refuse_doubled(space: Space, items: Items, before: Items, written: int | None) -> None:
     """Reports that `items` give the same point as those `before`."""
     if written is not None:
         hint = "trial.repeats measures every point several times"
@@ -246,10 +246,10 @@ def is_computed(item: str) -> bool:
     """Tells whether the text `item` of a setting or variable is an expression: whether it computes with a parameter's
     name.
     """
-    return _computed(item) is not None
+    return _read_expression(item) is not None
 
 
-def _computed(item: str) -> Expression | None:
+def _read_expression(item: str) -> Expression | None:
     try:
         expression = parse_expression(item)
     except ValueError:
@@ -289,7 +289,7 @@ class _Resolving(Mapping[str, Value]):
             return str(item)
         if not isinstance(item, str):
             return Fraction(repr(item))
-        expression = parse_expression(item) if name in NUMBERS else _computed(item)
+        expression = parse_expression(item) if name in NUMBERS else _read_expression(item)
         if expression is None:
             return item
         if name in self._under_way:
@@ -302,9 +302,9 @@ class _Resolving(Mapping[str, Value]):
             raise _wrong(error) from error
         finally:
             self._under_way.pop()
-        return self._fitting(name, expression, number)
+        return self._fit_type(name, expression, number)
 
-    def _fitting(self, name: str, expression: Expression, number: Fraction) -> Value:
+    def _fit_type(self, name: str, expression: Expression, number: Fraction) -> Value:
         if name in WHOLE:
             whole = Fraction(math.floor(number))
             if whole < 1:
@@ -330,7 +330,7 @@ class _Resolving(Mapping[str, Value]):
 
     def _value_text(self, expression: Expression) -> str:
         """Returns ` for clients = 1`: the values that led to the problem."""
-        used = [f"{name} = {_plain(self[name])}" for name in sorted(expression.names)]
+        used = [f"{name} = {_plain_value(self[name])}" for name in sorted(expression.names)]
         return f" for {', '.join(used)}" if used else ""
 
     # as in names of expressions
@@ -367,7 +367,7 @@ def _not_given(name: str, group: str) -> str:
     return f"add {name} to the sweep" + (", or the workload" if group == "variables" else "")
 
 
-def _plain(value: Value) -> str:
+def _plain_value(value: Value) -> str:
     return plain_number(value) if isinstance(value, Fraction) else str(value)
 
 

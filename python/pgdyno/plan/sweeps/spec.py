@@ -52,11 +52,13 @@ def expand_range(text: str) -> list[str]:
     low, high = Decimal(first), Decimal(last)
     if low > high:
         raise InvalidValueError(f'"{text}" ends before it begins', f"write {last}{unit}..{first}{unit}")
-    numbers = _doubled(text, low, high) if doubling else _stepped_values(text, low, high, Decimal(step_text or "1"))
-    return [f"{_plain(number)}{unit}" for number in numbers]
+    numbers = (
+        _double_values(text, low, high) if doubling else _stepped_values(text, low, high, Decimal(step_text or "1"))
+    )
+    return [f"{_plain_number(number)}{unit}" for number in numbers]
 
 
-def _doubled(text: str, low: Decimal, high: Decimal) -> list[Decimal]:
+def _double_values(text: str, low: Decimal, high: Decimal) -> list[Decimal]:
     if low == 0:
         raise InvalidValueError(f'"{text}" never leaves 0 by doubling', "begin with 1")
     numbers = [low]
@@ -74,7 +76,7 @@ def _stepped_values(text: str, low: Decimal, high: Decimal, step: Decimal) -> li
     return [low + step * place for place in range(count)]
 
 
-def _plain(number: Decimal) -> str:
+def _plain_number(number: Decimal) -> str:
     text = f"{number:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -154,7 +156,7 @@ def _number_item(literal: Reader) -> Reader:
     return read
 
 
-def _one(read: Reader) -> Reader:
+def _refuse_range(read: Reader) -> Reader:
     def check(value: object) -> object:
         item = read(value)
         if isinstance(item, list):
@@ -213,11 +215,11 @@ def _condition(text: str) -> str:
         raise
 
 
-def _listed(value: object) -> object:
+def _as_list(value: object) -> object:
     return value if value is None or isinstance(value, list) else [value]
 
 
-def _flat(items: list[Any]) -> list[Any]:
+def _flatten(items: list[Any]) -> list[Any]:
     return [each for item in items for each in (item if isinstance(item, list) else [item])]
 
 
@@ -232,19 +234,21 @@ _POSITIVE = {"type": "number", "exclusiveMinimum": 0}
 _PLAIN = ({"type": "string"}, {"type": "number"}, {"type": "boolean"})
 
 _whole_item, _rate_item = _number_item(_whole_number), _number_item(_rate)
-_AXIS = (Field(min_length=1), AfterValidator(_flat), BeforeValidator(_listed))
+_AXIS = (Field(min_length=1), AfterValidator(_flatten), BeforeValidator(_as_list))
 WholeItems = Annotated[list[Annotated[int | str, PlainValidator(_whole_item)]], *_AXIS, _items_schema(_WHOLE, _TEXT)]
 RateItems = Annotated[list[Annotated[float | str, PlainValidator(_rate_item)]], *_AXIS, _items_schema(_POSITIVE, _TEXT)]
 TextItems = Annotated[list[Annotated[str, PlainValidator(_text_item)]], *_AXIS, _items_schema(*_PLAIN)]
 Protocols = Annotated[
-    list[Protocol], Field(min_length=1), BeforeValidator(_listed, json_schema_input_type=Protocol | list[Protocol])
+    list[Protocol], Field(min_length=1), BeforeValidator(_as_list, json_schema_input_type=Protocol | list[Protocol])
 ]
-OneWhole = Annotated[int | str, PlainValidator(_one(_whole_item)), WithJsonSchema({"anyOf": [_WHOLE, _TEXT]})]
-OneRate = Annotated[float | str, PlainValidator(_one(_rate_item)), WithJsonSchema({"anyOf": [_POSITIVE, _TEXT]})]
-OneText = Annotated[str, PlainValidator(_one(_text_item)), WithJsonSchema({"anyOf": [*_PLAIN]})]
+OneWhole = Annotated[int | str, PlainValidator(_refuse_range(_whole_item)), WithJsonSchema({"anyOf": [_WHOLE, _TEXT]})]
+OneRate = Annotated[
+    float | str, PlainValidator(_refuse_range(_rate_item)), WithJsonSchema({"anyOf": [_POSITIVE, _TEXT]})
+]
+OneText = Annotated[str, PlainValidator(_refuse_range(_text_item)), WithJsonSchema({"anyOf": [*_PLAIN]})]
 
 
-def _simple() -> list[Protocol]:
+def _simple_protocol() -> list[Protocol]:
     return ["simple"]
 
 
@@ -277,7 +281,7 @@ class Sweep(Model):
     """Numbers of clients; None: only the points are measured."""
     workers: WholeItems | None = None
     """Engine threads; None: the engine decides."""
-    protocol: Protocols = Field(default_factory=_simple)
+    protocol: Protocols = Field(default_factory=_simple_protocol)
     scale: WholeItems | None = None
     """Scale of the dataset; None: that of the workload."""
     rate: RateItems | None = None
@@ -292,7 +296,7 @@ class Sweep(Model):
     """Keys of groups of clients, which override those of `[[group]]`, such as `group.reports.clients`."""
     points: list[PointSpec] = Field(default_factory=list)
     """Explicit points, measured in addition to the product, or instead of it without clients."""
-    exclude: Annotated[list[Condition], BeforeValidator(_listed, json_schema_input_type=str | list[str])] = Field(
+    exclude: Annotated[list[Condition], BeforeValidator(_as_list, json_schema_input_type=str | list[str])] = Field(
         default_factory=list
     )
     """Conditions; a point for which one holds is not measured."""

@@ -115,7 +115,7 @@ def fit(plan: Plan, room: Room) -> Fitted:
 
 
 def _what_would_do(plan: Plan, least_s: float) -> str:
-    few = _fewest(plan)
+    few = _fewest_repeats(plan)
     where = "all steps" if plan.search is not None else "one point of each arm"
     trials = f"{few} trials at {where} need" if few > 1 else f"1 trial at {where} needs"
     if not _compares(plan):
@@ -194,7 +194,7 @@ def _compares(plan: Plan) -> bool:
     return plan.search is None and compares_arms(plan, plan.points())
 
 
-def _fewest(plan: Plan) -> int:
+def _fewest_repeats(plan: Plan) -> int:
     return min(plan.trial.most_repeats, FEWEST_PAIRS if _compares(plan) else FEWEST_TRIALS)
 
 
@@ -204,7 +204,7 @@ def _fit_time(plan: Plan, room: Room) -> Plan | None:
     as_it_is = estimated_s(plan, points, room.load_s_a_scale)
     if as_it_is is not None and as_it_is <= room.left_s:
         return plan
-    few = _fewest(plan)
+    few = _fewest_repeats(plan)
     if plan.trial.stops_when_decided:
         # the largest number determines what each look costs, so it is lowered before the run, and first
         plan = _with_fewer_repeats(plan, points, room)
@@ -236,14 +236,14 @@ def _with_fewer_repeats(plan: Plan, points: Sequence[Point], room: Room) -> Plan
     """Lowers the largest number of repeats until `plan` fits into the time, at the least to the smallest: a number."""
     fewest, most = plan.trial.fewest_repeats, plan.trial.most_repeats
     for repeats in range(most, fewest, -1):
-        fitted = _repeated(plan, f"{fewest}..{repeats}")
+        fitted = _with_repeats(plan, f"{fewest}..{repeats}")
         needed = estimated_s(fitted, points, room.load_s_a_scale)
         if needed is not None and needed <= room.left_s:
             return fitted
-    return _repeated(plan, fewest)
+    return _with_repeats(plan, fewest)
 
 
-def _repeated(plan: Plan, repeats: int | str) -> Plan:
+def _with_repeats(plan: Plan, repeats: int | str) -> Plan:
     margin = plan.trial.margin if isinstance(repeats, str) else None
     return plan.model_copy(update={"trial": plan.trial.model_copy(update={"repeats": repeats, "margin": margin})})
 
@@ -263,7 +263,7 @@ def _with_duration(plan: Plan, points: Sequence[Point], repeats: int, room: Room
     measured_s = each_s - warmup_s
     if trial.duration is not None:
         measured_s = min(trial.duration, measured_s)
-    changes = {"duration": _rounded(measured_s), "transactions": None, "warmup": warmup_s}
+    changes = {"duration": _round_seconds(measured_s), "transactions": None, "warmup": warmup_s}
     return plan.model_copy(update={"trial": trial.model_copy(update=changes)})
 
 
@@ -271,7 +271,7 @@ def _is_whole(plan: Plan) -> bool:
     return bool(plan.phase or plan.event) or plan.workload.runs_once
 
 
-def _rounded(seconds: float) -> float:
+def _round_seconds(seconds: float) -> float:
     return float(int(seconds)) if seconds >= 1 else round(seconds, 2)
 
 
@@ -290,10 +290,10 @@ def _with_points(plan: Plan, points: Sequence[Point]) -> Plan:
         )
         for point in points
     ]
-    return plan.model_copy(update={"sweep": Sweep(points=specs).model_copy(update=_computed(plan.sweep))})
+    return plan.model_copy(update={"sweep": Sweep(points=specs).model_copy(update=_computed_items(plan.sweep))})
 
 
-def _computed(sweep: Sweep) -> dict[str, object]:
+def _computed_items(sweep: Sweep) -> dict[str, object]:
     def one(items: Sequence[object] | None) -> bool:
         return items is not None and len(items) == 1 and isinstance(items[0], str) and is_computed(items[0])
 
@@ -307,7 +307,7 @@ def _computed(sweep: Sweep) -> dict[str, object]:
 
 def _least_s(plan: Plan, room: Room) -> float:
     """Returns the seconds of the fewest and shortest trials: one point per arm, or all steps of a search."""
-    trial = plan.trial.model_copy(update={"repeats": _fewest(plan)})
+    trial = plan.trial.model_copy(update={"repeats": _fewest_repeats(plan)})
     one = plan.model_copy(update={"trial": trial})
     points = plan.points() if plan.search is not None else _fewest_points(plan)
     load_s = trials_s(one, points) if _is_whole(plan) else 0.0

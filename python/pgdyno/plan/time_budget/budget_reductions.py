@@ -33,7 +33,7 @@ def thin(points: Sequence[Point], count: int, fewest_clients: int = FEWEST_CLIEN
     for point, key in zip(points, _curves(points), strict=True):
         curves.setdefault(key, []).append(point)
     least = min(fewest_clients, max(len(curve) for curve in curves.values()))
-    kept_curves = _crossed(list(curves), max(1, count // least))
+    kept_curves = _cross_curves(list(curves), max(1, count // least))
     each, more = divmod(count, len(kept_curves))
     kept: list[Point] = []
     for place, key in enumerate(kept_curves):
@@ -57,22 +57,22 @@ def _curves(points: Sequence[Point]) -> list[Curve]:
     return [(*rest(point), shares.get(rest(point), 0.0) if point.clients == 1 else share(point)) for point in points]
 
 
-def _crossed(curves: list[Curve], most: int) -> list[Curve]:
+def _cross_curves(curves: list[Curve], most: int) -> list[Curve]:
     levels = _levels(curves)
     counts = [len(each) for each in levels]
     if math.prod(counts) == len(curves):
         # levels that are chosen once, from all of them, are evenly spaced
         while math.prod(counts) > most:
             counts[counts.index(max(counts))] -= 1
-        chosen = [set(_evenly(each, count)) for each, count in zip(levels, counts, strict=True)]
+        chosen = [set(_pick_evenly(each, count)) for each, count in zip(levels, counts, strict=True)]
         return [curve for curve in curves if all(map(contains, chosen, curve))]
     while len(curves) > most:
         levels = _levels(curves)
         axis = max(range(len(levels)), key=lambda place: len(levels[place]))
         if len(levels[axis]) == 1:
             # explicit points: no two differ in only one axis
-            return _evenly(curves, most)
-        keep = set(_evenly(levels[axis], len(levels[axis]) - 1))
+            return _pick_evenly(curves, most)
+        keep = set(_pick_evenly(levels[axis], len(levels[axis]) - 1))
         curves = [curve for curve in curves if curve[axis] in keep]
     return curves
 
@@ -81,7 +81,7 @@ def _levels(curves: Sequence[Curve]) -> list[list[Level]]:
     return [list(dict.fromkeys(curve[axis] for curve in curves)) for axis in range(len(curves[0]))]
 
 
-def _evenly(items: list[T], count: int) -> list[T]:
+def _pick_evenly(items: list[T], count: int) -> list[T]:
     if count >= len(items):
         return items
     if count == 1:
@@ -157,7 +157,7 @@ def fit_settings(plan: Plan, memory_bytes: int) -> tuple[Plan, list[Message]]:
             asked = setting_bytes(setting, settings[setting]) if setting in settings else None
             if asked is not None and asked > most * part:
                 settings[setting] = f"{int(becomes * part) // 1024**2}MB"
-                said[_reduced(setting, settings[setting], asked)] = None
+                said[_reduction_words(setting, settings[setting], asked)] = None
         changes: dict[str, object] = {"settings": settings} if settings else {}
         environment = getattr(spec, "environment", None)
         if environment is not None and environment.data == "tmpfs":
@@ -166,7 +166,7 @@ def fit_settings(plan: Plan, memory_bytes: int) -> tuple[Plan, list[Message]]:
     return plan.model_copy(update={"target": targets}), list(said)
 
 
-def _reduced(setting: str, now: str, asked_bytes: int) -> Message:
+def _reduction_words(setting: str, now: str, asked_bytes: int) -> Message:
     was = setting_size(asked_bytes)
     return Message("setting-reduced", "{setting} is {now} instead of {was}", setting=setting, now=now, was=was)
 
@@ -182,6 +182,6 @@ def fit_wal(plan: Plan, disk_bytes: int) -> tuple[Plan, list[Message]]:
             asked = setting_bytes(setting, settings[setting]) if setting in settings else None
             if asked is not None and asked > most * 1024**2:
                 settings[setting] = f"{max(becomes, LEAST_WAL_MB)}MB"
-                said[_reduced(setting, settings[setting], asked)] = None
+                said[_reduction_words(setting, settings[setting], asked)] = None
         targets[name] = spec.model_copy(update={"settings": settings} if settings else {})
     return plan.model_copy(update={"target": targets}), list(said)

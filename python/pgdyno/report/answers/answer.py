@@ -137,8 +137,8 @@ def _answer(of: Digest, extras: Extras) -> Answer:
         return Answer(text, Kind.SEARCH, details, cheapest_table(of.manifest.search[0]))
     table = phase_table(of) or rate_table(of) or event_table(of)
     if extras.comparisons and len(_finished_arms(of, extras)) != 1:
-        return replace(_compared(of, extras), table=table)
-    missing = _incomparable(of, extras)
+        return replace(_comparison_answer(of, extras), table=table)
+    missing = _incomparable_reason(of, extras)
     if missing is not None:
         return Answer(missing, Kind.INCOMPARABLE, tuple(_reasons(of)), table)
     return _of_one_arm(of, extras, table)
@@ -168,14 +168,14 @@ def _of_one_arm(of: Digest, extras: Extras, table: Table | None) -> Answer:
     if rates is not None:
         return Answer(rates, Kind.RATES, tuple(unserved(of)), table)
     price = _million(of.best, extras) if of.best is not None else None
-    text = _priced(peaks_text(of), extras, price)
+    text = _with_price(peaks_text(of), extras, price)
     return Answer(text, Kind.PEAK, (*edges(of), *spread(of)))
 
 
 # ---- several arms ----
 
 
-def _compared(of: Digest, extras: Extras) -> Answer:
+def _comparison_answer(of: Digest, extras: Extras) -> Answer:
     chief = chief_of(extras.comparisons)
     text = comparison_sentence(chief)
     if _verdict(chief) is not Verdict.INCONCLUSIVE:
@@ -226,7 +226,7 @@ def _finished_arms(of: Digest, extras: Extras) -> set[str]:
     return {extras.arms[each] for each in series if each in extras.arms}
 
 
-def _incomparable(of: Digest, extras: Extras) -> str | None:
+def _incomparable_reason(of: Digest, extras: Extras) -> str | None:
     """Return why arms of the plan could not be compared; None if the plan has none."""
     every = list(dict.fromkeys(extras.arms.values()))
     if len(every) < 2:
@@ -243,7 +243,7 @@ def _incomparable(of: Digest, extras: Extras) -> str | None:
     return gettext("Nothing to compare: {arms} have no point in common", arms=listed(every))
 
 
-def _priced(text: str, extras: Extras, price: str | None) -> str:
+def _with_price(text: str, extras: Extras, price: str | None) -> str:
     if price is None or extras.prices is None:
         return text
     return gettext(

@@ -24,7 +24,7 @@ MOST_PERCENT = 10_000
 
 def comparison_lines(of: Comparison) -> list[str]:
     """Return the comparison in sentences, the verdict first."""
-    return [comparison_sentence(of), *cause_lines(of), *point_counts(of), *_unsettled(of)]
+    return [comparison_sentence(of), *cause_lines(of), *point_counts(of), *_unsettled_words(of)]
 
 
 def comparison_sentence(of: Comparison) -> str:
@@ -76,7 +76,7 @@ def group_sentence(of: Comparison, point: PointComparison) -> str:
     assert point.interval is not None
     assert of.by is not None
     key = of.by.partition(".")[2]
-    base, other = (_beside(key, value) for value in (of.base, of.other))
+    base, other = (_append_value(key, value) for value in (of.base, of.other))
     values = {"group": printable(point.group or ""), "other": other, "base": base, "metric": gettext(of.metric.words)}
     verdict = gettext(_BESIDE[point.verdict], delta=percent(of.delta, plus=False), **values)
     said = numbers.ms if of.metric.is_latency else numbers.rounded
@@ -98,7 +98,7 @@ def other_groups(of: Comparison) -> list[str]:
     return [group_sentence(of, point) for point in rest] if of.is_of_groups else []
 
 
-def _beside(key: str, value: str) -> str:
+def _append_value(key: str, value: str) -> str:
     group, _, name = (printable(part) for part in key.partition("."))
     if name in ("clients", "idle") and value == "0":
         return gettext("no clients of {group}", group=group)
@@ -258,7 +258,7 @@ def point_counts(of: Comparison) -> list[str]:
     return [gettext("Of {count} points: {verdicts}", count=len(of.judged), verdicts=gettext(", ").join(words))]
 
 
-def _unsettled(of: Comparison) -> list[str]:
+def _unsettled_words(of: Comparison) -> list[str]:
     unsettled = [point for point in of.judged if point.verdict is Verdict.INCONCLUSIVE]
     lines = [
         f"{printable(str(point.label))}: no verdict: {printable(translated(point.reason))}"

@@ -76,7 +76,9 @@ def gate_junit(of: Gate, notes: Sequence[Message] = ()) -> str:
         )
         if point.verdict is not GateVerdict.OK:
             tag = "failure" if point.verdict is GateVerdict.REGRESSION else "error"
-            ElementTree.SubElement(case, tag, type=point.verdict.value, message=gate_words(of, point) + _confounded(of))
+            ElementTree.SubElement(
+                case, tag, type=point.verdict.value, message=gate_words(of, point) + _confounder_words(of)
+            )
     if said:
         ElementTree.SubElement(suite, "system-out").text = "\n".join(map(printable, said))
     ElementTree.indent(suite)
@@ -88,23 +90,25 @@ def gate_markdown(of: Gate, notes: Sequence[Message] = ()) -> str:
     change.
     """
     lines = [
-        f"### pgdyno gate: {_escaped(gate_verdict_words(of))}",
+        f"### pgdyno gate: {_escape(gate_verdict_words(of))}",
         "",
-        f"{_escaped(comparison_sentence(of.comparison))}.",
+        f"{_escape(comparison_sentence(of.comparison))}.",
         "",
     ]
     lines += [f"Allowed regression: {percent(of.limit, plus=False)} of {of.comparison.metric.words}.", ""]
     for line in (*gate_noise(of.comparison), power_line(of)):
-        lines += [f"{_escaped(line)}.", ""]
+        lines += [f"{_escape(line)}.", ""]
     lines += ["| point | change | interval | pairs | gate |", "|---|--:|--:|--:|---|"]
     for point in of.points:
         interval = "–" if point.compared.interval is None else low_to_high(point.compared.interval)  # noqa: RUF001
         change = percent(point.compared.change) if math.isfinite(point.compared.change) else "–"  # noqa: RUF001
-        cells = [_escaped(str(point.compared.label)), change, interval, str(point.compared.pairs)]
+        cells = [_escape(str(point.compared.label)), change, interval, str(point.compared.pairs)]
         lines.append(f"| {' | '.join([*cells, point.verdict.value])} |")
     unclear = [gate_words(of, point) for point in of.points if point.verdict is GateVerdict.INCONCLUSIVE]
     confounders = [f"confounder: {each.message}" for each in of.comparison.confounders]
-    return "\n".join([*lines, *_listed(confounders), *_listed(unclear), *_listed(_caveats(of, notes))]) + "\n"
+    return (
+        "\n".join([*lines, *_list_items(confounders), *_list_items(unclear), *_list_items(_caveats(of, notes))]) + "\n"
+    )
 
 
 def power_line(of: Gate) -> str:
@@ -120,10 +124,10 @@ def _caveats(of: Gate, notes: Sequence[Message]) -> list[str]:
 
 def gate_verdict_words(of: Gate) -> str:
     """Return the verdict with its confounders: `ok, confounded by processor and fsync`."""
-    return of.verdict.value + _confounded(of).replace("; ", ", ", 1)
+    return of.verdict.value + _confounder_words(of).replace("; ", ", ", 1)
 
 
-def _confounded(of: Gate) -> str:
+def _confounder_words(of: Gate) -> str:
     return f"; confounded by {confounding(of.comparison)}" if of.comparison.confounders else ""
 
 
@@ -147,9 +151,9 @@ def gate_words(of: Gate, point: GatePoint) -> str:
     return f"{seen}, {allowed}"
 
 
-def _listed(texts: Sequence[str]) -> list[str]:
-    return ["", *(f"- {_escaped(text)}" for text in texts)] if texts else []
+def _list_items(texts: Sequence[str]) -> list[str]:
+    return ["", *(f"- {_escape(text)}" for text in texts)] if texts else []
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return printable(text).replace("|", "\\|")

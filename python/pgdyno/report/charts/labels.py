@@ -102,20 +102,20 @@ def spread(wanted: Sequence[float], low: float, high: float, distance: float = L
     blocks: list[list[int]] = []
     for at in order:
         blocks.append([at])
-        while len(blocks) > 1 and _top(blocks[-1], wanted, distance, low, high) < (
-            _top(blocks[-2], wanted, distance, low, high) + len(blocks[-2]) * distance
+        while len(blocks) > 1 and _top_of_block(blocks[-1], wanted, distance, low, high) < (
+            _top_of_block(blocks[-2], wanted, distance, low, high) + len(blocks[-2]) * distance
         ):
             last = blocks.pop()
             blocks[-1] += last
     heights = [0.0] * len(wanted)
     for block in blocks:
-        top = _top(block, wanted, distance, low, high)
+        top = _top_of_block(block, wanted, distance, low, high)
         for place, at in enumerate(block):
             heights[at] = top + place * distance
     return heights
 
 
-def _top(block: Sequence[int], wanted: Sequence[float], distance: float, low: float, high: float) -> float:
+def _top_of_block(block: Sequence[int], wanted: Sequence[float], distance: float, low: float, high: float) -> float:
     """Return the height of a block's first label: its mean where wanted, but within the bounds."""
     length = (len(block) - 1) * distance
     middle = sum(wanted[at] for at in block) / len(block)

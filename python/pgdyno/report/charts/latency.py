@@ -58,7 +58,7 @@ def latency_chart(
     if len({point.series for point, _ in there}) == 1:
         drawing = _one_panel(lines, ticks, clients, left, title, layout)
     else:
-        drawing = _several(lines["p99"], clients, left, title, layout)
+        drawing = _draw_several(lines["p99"], clients, left, title, layout)
     if counts:
         n_title(drawing, counts, TRANSACTIONS, gettext("latency, ms (log)"))
     return drawing
@@ -104,7 +104,7 @@ def _one_panel(
     return drawing
 
 
-def _several(lines: Sequence[_Line], clients: Sequence[int], left: float, title: str, layout: Layout) -> Drawing:
+def _draw_several(lines: Sequence[_Line], clients: Sequence[int], left: float, title: str, layout: Layout) -> Drawing:
     """Draw the p99 of every series, each named at its end if there is room, as in the throughput chart above."""
     drawing = Drawing(layout.width, CHART_HEIGHT + 10, title, _description({"p99": lines}))
     values = [value for each in lines for _, value in each.points]

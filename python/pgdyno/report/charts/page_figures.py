@@ -146,7 +146,8 @@ def spectrum_figure(of: Digest) -> Figure | None:
     """Return spectra of each series' peak; for a single series, of its first, knee, peak and last point."""
     if len(of.curves) == 1:
         chosen = [
-            (point, Look(_colour(of, point), at % len(MARKERS))) for at, point in enumerate(_chosen(of.curves[0]))
+            (point, Look(_colour(of, point), at % len(MARKERS)))
+            for at, point in enumerate(_chosen_points(of.curves[0]))
         ]
     else:
         chosen = [(curve.peak.summary, of.named[curve.series].look) for curve in of.curves]
@@ -165,7 +166,7 @@ def spectrum_figure(of: Digest) -> Figure | None:
     return drawn_figure("spectrum", title, lambda layout: spectrum_chart(lines, title, layout))
 
 
-def _chosen(curve: ScalingCurve) -> list[PointSummary]:
+def _chosen_points(curve: ScalingCurve) -> list[PointSummary]:
     points = (curve.points[0], curve.knee, curve.peak, curve.points[-1])
     return [point.summary for point in curve.points if point in points]
 

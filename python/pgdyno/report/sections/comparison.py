@@ -46,11 +46,11 @@ def _comparison(draft: Draft, each: Compared) -> Iterator[Block]:
         yield sentence(settle)
     yield from draft.elsewhere(each.figure)
     yield compared_table(each.of)
-    for warning in (*_confounded(each.of), *map(translated, each.of.warnings)):
+    for warning in (*_confounder_words(each.of), *map(translated, each.of.warnings)):
         yield Paragraph(sentence(warning))
 
 
-def _confounded(of: Comparison) -> list[str]:
+def _confounder_words(of: Comparison) -> list[str]:
     line = confounded_line(of)
     return [] if line is None else [line, *(translated(each.message) for each in of.confounders)]
 

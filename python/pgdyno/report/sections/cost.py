@@ -24,12 +24,12 @@ def cost_blocks(of: Digest, prices: PriceList | None, latency: Promise | None = 
     """Return prices at the peaks and at a latency target, and what rented servers cost; `latency` overrides the price
     list's target.
     """
-    blocks: list[Block] = list(_priced(of, prices, latency)) if prices is not None else []
+    blocks: list[Block] = list(_price_blocks(of, prices, latency)) if prices is not None else []
     rent = rent_table(of.manifest, of.run.trials)
     return [*blocks, rent] if rent is not None else blocks
 
 
-def _priced(of: Digest, prices: PriceList, latency: Promise | None) -> Iterator[Block]:
+def _price_blocks(of: Digest, prices: PriceList, latency: Promise | None) -> Iterator[Block]:
     """Yield nothing if the list has none of the targets."""
     curves = priced_curves(of, prices, latency)
     if all(curve.target not in prices.target for curve in curves):

@@ -136,17 +136,17 @@ def _cells(of: GeneratorHost) -> tuple[str, ...]:
         of.name,
         of.host,
         numbers.NOTHING if of.clients is None else f"{of.clients:,}",
-        _rounded(of.tps, 3),
-        _rounded(None if of.cpu_us is None else sum(of.cpu_us.values()) / 1e6),
-        _rounded(share),
-        _rounded(of.ceiling_tps, 3),
-        _rounded(None if of.start_late_us is None else of.start_late_us / 1e3),
-        f"{_rounded(of.clock_ahead_us / 1e3)} ± {_rounded(of.clock_round_trip_us / 2e3)}",
-        _rounded(of.heard_late_us / 1e3),
+        _round_number(of.tps, 3),
+        _round_number(None if of.cpu_us is None else sum(of.cpu_us.values()) / 1e6),
+        _round_number(share),
+        _round_number(of.ceiling_tps, 3),
+        _round_number(None if of.start_late_us is None else of.start_late_us / 1e3),
+        f"{_round_number(of.clock_ahead_us / 1e3)} ± {_round_number(of.clock_round_trip_us / 2e3)}",
+        _round_number(of.heard_late_us / 1e3),
     )
 
 
-def _rounded(number: float | None, digits: int = 2) -> str:
+def _round_number(number: float | None, digits: int = 2) -> str:
     return numbers.NOTHING if number is None else numbers.rounded(number, digits)
 
 
@@ -196,7 +196,7 @@ def asked_differences(targets: Sequence[TargetRecord]) -> Table | None:
     """Return differences between the targets in the plan."""
     if len(targets) < 2:
         return None
-    flat = {target.name: dict(_flat("", masked_plan(target.asked))) for target in targets}
+    flat = {target.name: dict(_flatten("", masked_plan(target.asked))) for target in targets}
     keys = list(dict.fromkeys(key for values in flat.values() for key in values))
     rows = [(key, *(values.get(key, numbers.NOTHING) for values in flat.values())) for key in keys]
     differing = tuple(row for row in rows if len(set(row[1:])) > 1)
@@ -208,11 +208,11 @@ def asked_differences(targets: Sequence[TargetRecord]) -> Table | None:
     )
 
 
-def _flat(prefix: str, values: Mapping[str, object]) -> Sequence[tuple[str, str]]:
+def _flatten(prefix: str, values: Mapping[str, object]) -> Sequence[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for name, value in values.items():
         if isinstance(value, Mapping):
-            found += _flat(f"{prefix}{name}.", value)
+            found += _flatten(f"{prefix}{name}.", value)
         elif value not in (None, [], "", {}):
             found.append((f"{prefix}{name}", str(value)))
     return found

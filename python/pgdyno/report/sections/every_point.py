@@ -77,7 +77,7 @@ def points_table(of: Digest) -> Table:
                 _bar(point, highest, look),
                 *(map(numbers.ms, figures or (None,) * 5)),
                 Cell(errors, "amber" if point.losses.errors else ""),
-                Cell(_finished(point), "bad" if point.failed else ""),
+                Cell(_finished_words(point), "bad" if point.failed else ""),
                 _seconds(point, look),
             )
         )
@@ -113,7 +113,7 @@ def _seconds(point: PointSummary, look: Look) -> str:
     return Picture(lambda: sparkline(point.seconds, look), partial(text_drawing.sparkline, point.seconds), columns)
 
 
-def _finished(point: PointSummary) -> str:
+def _finished_words(point: PointSummary) -> str:
     """Return the number of finished trials; `2 of 3` if some did not, `6 on 3 instances` of a target of several."""
     finished = len(point.finished)
     trials = (

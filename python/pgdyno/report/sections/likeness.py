@@ -79,7 +79,7 @@ def load_lines(of: Digest) -> list[str]:
 def _sentences(of: OwnLoad) -> Iterator[str]:
     yield _shares(of.likeness)
     if of.summary.replay is not None:
-        yield from _replayed(of.summary.replay)
+        yield from _replay_words(of.summary.replay)
         if of.summary.replay.disagreed:
             yield from map(translated, disagreement_causes(of.likeness, of.summary))
 
@@ -124,7 +124,7 @@ KINDS = {
 }
 
 
-def _replayed(of: ReplayFigures) -> Iterator[str]:
+def _replay_words(of: ReplayFigures) -> Iterator[str]:
     if of.disagreed:
         kinds = [f"{gettext(KINDS.get(kind, kind))} {count:,}" for kind, count in of.disagreements.items() if count]
         yield gettext(

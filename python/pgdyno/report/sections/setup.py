@@ -54,7 +54,7 @@ def _plan(draft: Draft) -> Iterator[Block]:
         files = ", ".join(each.path for each in manifest.imported.files)
         yield marked("There was none: the figures were imported from {files}.", files=files)
     else:
-        text = _described(manifest.plan.get("description"))
+        text = _description_text(manifest.plan.get("description"))
         source = marked("As resolved: every default filled in. Its source was {file}.", file=str(manifest.plan_source))
         yield Markup("{} {}").format(text, source) if text else source
     yield from _event_blocks(draft)
@@ -76,7 +76,7 @@ def _event_blocks(draft: Draft) -> list[Block]:
     return [Items([sentence(line) for line in lines], "notes")] if lines else []
 
 
-def _described(text: str | None) -> str:
+def _description_text(text: str | None) -> str:
     return "" if not text else text if text.endswith((".", "?", "!")) else f"{text}."
 
 

@@ -119,7 +119,7 @@ def plan_tables(changes: Sequence[PlanChange]) -> list[Table]:
     """Return a row per statement and pair of arms; no table without changes."""
     rows = tuple(
         (
-            _shortened(each.name),
+            _shorten(each.name),
             each.base.name,
             each.other.name,
             str(each.clients),
@@ -141,13 +141,13 @@ def plan_tables(changes: Sequence[PlanChange]) -> list[Table]:
 def plan_blocks(changes: Sequence[PlanChange]) -> list[Block]:
     blocks: list[Block] = [*plan_tables(changes)]
     for each in changes[:MOST_CHANGES]:
-        title = gettext("Query plans of {statement}", statement=_shortened(each.name))
+        title = gettext("Query plans of {statement}", statement=_shorten(each.name))
         parts = [f"{arm.name}:\n{arm.plan}" for arm in (each.base, each.other)]
         blocks.append(Folded(title, [Code("\n\n".join([each.text, *parts]), title)]))
     return blocks
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return " ".join(text.split())[:_TEXT]
 
 

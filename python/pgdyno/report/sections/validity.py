@@ -22,7 +22,7 @@ POINTS_NAMED = 6
 
 def _blocks(draft: Draft) -> list[Block]:
     blocks: list[Block] = (
-        [] if draft.validity is None else [*_audited(draft.validity, len(draft.of.run.trials), brief=draft.brief)]
+        [] if draft.validity is None else [*_audit_blocks(draft.validity, len(draft.of.run.trials), brief=draft.brief)]
     )
     apart = gettext("it has no point in common with the first run, and is not compared with it")
     caveats = [*(Note(apart, (run,)) for run in draft.extras.apart), *notes(draft.of)]
@@ -37,7 +37,7 @@ def _blocks(draft: Draft) -> list[Block]:
     return blocks
 
 
-def _audited(of: Validity, trials: int, *, brief: bool) -> Iterator[Block]:
+def _audit_blocks(of: Validity, trials: int, *, brief: bool) -> Iterator[Block]:
     if not brief:
         yield Paragraph(
             ngettext("{summary}; n = {count:,} trial.", "{summary}; n = {count:,} trials.", trials, summary=of.summary)

@@ -46,18 +46,18 @@ def _check(check: Check, names: int, width: int | None) -> list[Text]:
     indent = VERDICT + GAP + (names + GAP if is_wide else 0)
     head = Text(check.verdict.value.ljust(VERDICT + GAP), STYLES[check.verdict])
     head.append(check.id.ljust(names + GAP) if is_wide else check.id, "bold")
-    found = _wrapped(check.found, indent, width)
+    found = _wrap_text(check.found, indent, width)
     if is_wide and found:
         head.append(found.pop(0).plain.lstrip())
     lines = [head, *found]
     if check.means:
-        lines += _wrapped(f"{check.means}", indent, width, "dim")
+        lines += _wrap_text(f"{check.means}", indent, width, "dim")
     if check.change:
-        lines += _wrapped(f"to change it: {check.change}", indent, width, "dim")
+        lines += _wrap_text(f"to change it: {check.change}", indent, width, "dim")
     return lines
 
 
-def _wrapped(text: str, indent: int, width: int | None, style: str = "") -> list[Text]:
+def _wrap_text(text: str, indent: int, width: int | None, style: str = "") -> list[Text]:
     room = UNLIMITED if width is None else max(width - indent, 20)
     return [Text(" " * indent + line, style) for line in wrapped(printable(text), room, chop=True)]
 

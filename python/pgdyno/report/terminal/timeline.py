@@ -46,7 +46,7 @@ def timeline_lines(trial: TrialSteps, cores: int | None, width: int | None, *, c
     """
     yield Text(printable(f"trial {trial.n}: {trial.name}"), "bold")
     if width is None:
-        yield from map(Text, _plain(trial))
+        yield from map(Text, _plain_lines(trial))
         return
     wide = max((width - LABELS - 1) // len(trial.tps), 1)
     skip = _warm_steps(trial)
@@ -61,7 +61,7 @@ def timeline_lines(trial: TrialSteps, cores: int | None, width: int | None, *, c
         waits = {name: [value or 0.0 for value in values] for name, values in trial.waits.items()}
         measured = {name: values[skip:] for name, values in waits.items()}
         yield _waits_title(measured, cores, colours=colours)
-        yield from _stacked(waits, LOWER, wide, colours=colours)
+        yield from _stack_waits(waits, LOWER, wide, colours=colours)
     yield _axis(trial, wide)
     yield from _rows(trial, wide)
     yield from _event_lines(trial, wide)
@@ -94,10 +94,10 @@ def _bars(values: Values, height: int, wide: int, style: str, *, log: bool = Fal
             _EIGHTHS[min(max(round((share(value) * height - row) * 8), 0), 8)] if value is not None else " "
             for value in values
         )
-        yield _labelled(labels.get(row, "")).append("".join(cell * wide for cell in cells).rstrip(), style)
+        yield _label_line(labels.get(row, "")).append("".join(cell * wide for cell in cells).rstrip(), style)
 
 
-def _labelled(label: str) -> Text:
+def _label_line(label: str) -> Text:
     return Text().append(f"{label:>{LABELS - 2}} {'┤' if label else '│'}", "dim")
 
 
@@ -111,13 +111,13 @@ def _waits_title(waits: Mapping[str, Sequence[float]], cores: int | None, *, col
     return title.append(f"; {counted(cores, 'processor')}", "dim") if cores else title
 
 
-def _stacked(waits: Mapping[str, Sequence[float]], height: int, wide: int, *, colours: bool) -> Iterator[Text]:
+def _stack_waits(waits: Mapping[str, Sequence[float]], height: int, wide: int, *, colours: bool) -> Iterator[Text]:
     names = list(waits)
     steps = list(zip(*waits.values(), strict=True))
     top = max(map(sum, steps), default=0.0) or 1.0
     labels = {height - 1: numbers.axis(float(f"{top:.3g}")), 0: "0"}
     for row in reversed(range(height)):
-        line = _labelled(labels.get(row, ""))
+        line = _label_line(labels.get(row, ""))
         for step in steps:
             filled = min(max(round((sum(step) / top * height - row) * 8), 0), 8)
             # the class in the middle of the filled part gives the cell its colour
@@ -186,7 +186,7 @@ def _event_lines(trial: TrialSteps, wide: int) -> Iterator[Text]:
         yield Text(f"{' ' * LABELS}{begin:.0f} to {end:.0f} s: dip", "dim")
 
 
-def _plain(trial: TrialSteps) -> Iterator[str]:
+def _plain_lines(trial: TrialSteps) -> Iterator[str]:
     columns: dict[str, Values] = {"tps": trial.tps, "p99, ms": trial.p99}
     if all(value is None for value in trial.tps):
         columns = {}

@@ -15,7 +15,7 @@ def matching_objects(text: str) -> list[str]:
     """Return addresses of the objects that match the address or pattern `text`. Raises StoreError and UsageError."""
     if WILD.search(text) is None:
         return [text]
-    found = _matching(text, objects.files)
+    found = _match_pattern(text, objects.files)
     if not found:
         raise StoreError(f"nothing matches {text}")
     return found
@@ -24,7 +24,7 @@ def matching_objects(text: str) -> list[str]:
 def several_runs(text: str) -> list[str] | None:
     """Return the runs of a pattern or a folder; None for a run."""
     if WILD.search(text) is not None:
-        return _matching(text, objects.folders)
+        return _match_pattern(text, objects.folders)
     at = Address.of(text)
     if at.key and objects.find_object(at / MANIFEST) is not None:
         return None
@@ -35,7 +35,7 @@ def several_runs(text: str) -> list[str] | None:
     return [str(at / name) for name in names if not name.startswith(".")]
 
 
-def _matching(text: str, last: Callable[[Address], list[str]]) -> list[str]:
+def _match_pattern(text: str, last: Callable[[Address], list[str]]) -> list[str]:
     at = Address.of(text)
     *levels, final = at.key.split("/")
     found = [Address(at.bucket, "", at.scheme)]

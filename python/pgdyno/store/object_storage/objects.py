@@ -67,9 +67,9 @@ def _service_error(what: str, doing: str, at: Address, error: Exception) -> Stor
     if status is not None and code is not None:
         return StoreError(f"{what}: {', '.join(each for each in (code, _first_match(_MESSAGE, text)) if each)}")
     if status is None and "body" in text:
-        return StoreError(f"{what}: the connection broke: {_short(text)}")
+        return StoreError(f"{what}: the connection broke: {_shorten(text)}")
     hint = service.credentials if _NO_CREDENTIALS.search(text) else service.endpoint
-    return StoreError(f"{what}: {_short(text)}", hint=hint)
+    return StoreError(f"{what}: {_shorten(text)}", hint=hint)
 
 
 def _first_match(pattern: re.Pattern[str], text: str) -> str | None:
@@ -77,7 +77,7 @@ def _first_match(pattern: re.Pattern[str], text: str) -> str | None:
     return None if found is None else found[1]
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     """Return the cause: the library's text repeats what was asked before it."""
     line = " ".join(text.split())
     return line.rpartition("Error performing ")[2][:300]

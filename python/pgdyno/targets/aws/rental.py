@@ -237,7 +237,7 @@ class Rental:
     def _create_target(self, name: str) -> None:
         self.since[name] = datetime.now(UTC)
         try:
-            self._ready(name, self._server(name, new_password()))
+            self._make_ready(name, self._server(name, new_password()))
         except TargetError as error:
             raise type(error)(f"target {name}: {error.message}", hint=error.hint) from error
 
@@ -367,7 +367,7 @@ class Rental:
         if left:
             raise AwsError(f"cannot restore {name}: {left[0].resource.words} is still there: {left[0].why}")
         snapshot = None if dataset is None else self.journal.snapshots[name, dataset]
-        self._ready(name, self._server(name, new_password(), snapshot), restore=True)
+        self._make_ready(name, self._server(name, new_password(), snapshot), restore=True)
         self.unread.add(name)
 
     def release(self, name: str) -> None:
@@ -419,7 +419,7 @@ class Rental:
             tls_root(spec, self.root) if isinstance(spec, DatabaseTarget) else KeyRing(self.journal).certificate(name)
         )
 
-    def _ready(self, name: str, server: Rds | Aurora | Ec2, *, restore: bool = False) -> None:
+    def _make_ready(self, name: str, server: Rds | Aurora | Ec2, *, restore: bool = False) -> None:
         # Only databases can be restored from a snapshot.
         place = server.restore() if restore and isinstance(server, (Rds, Aurora)) else server.up()
         spec, passwords = rented_targets(self.plan)[name], self.journal.passwords

@@ -20,13 +20,13 @@ _SMALL_SIZES = {"nano": 1 / 64, "micro": 1 / 32, "small": 1 / 16, "medium": 1 / 
 """Below xlarge, by rank; processors and memory grow with it, though not everywhere by these factors."""
 
 
-def _lasting(text: str) -> str:
+def _check_duration(text: str) -> str:
     if parse_duration_s(text) <= 0:
         raise ValueError("must be more than 0s")
     return text
 
 
-Lasting = Annotated[str, AfterValidator(_lasting)]
+Lasting = Annotated[str, AfterValidator(_check_duration)]
 
 
 class AwsTarget(RentedTarget):

@@ -60,7 +60,7 @@ class _Whole:
 
 def fetch_file(url: str, path: Path, patience: Patience, progress: Progress) -> None:
     """Downloads `url` to `path`. Raises NotThereError if it does not exist, and TargetError for every other failure."""
-    partial = _partial(path)
+    partial = _partial_path(path)
     failures, longest = 0, _length(partial)
     reason: TransientError | None = None
     for _ in range(MAX_REQUESTS):
@@ -83,7 +83,7 @@ def fetch_file(url: str, path: Path, patience: Patience, progress: Progress) -> 
 
 def discard(path: Path) -> None:
     """Removes `path` and its partial download."""
-    partial = _partial(path)
+    partial = _partial_path(path)
     with suppress(OSError):
         for each in (path, partial, _note(partial)):
             each.unlink(missing_ok=True)
@@ -173,7 +173,7 @@ def _forget(partial: Path) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _partial(path: Path) -> Path:
+def _partial_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.partial")
 
 

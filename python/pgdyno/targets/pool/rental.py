@@ -135,7 +135,7 @@ class Rental:
                 raise
             answer, _, certificate = said.strip().partition("\n")
             if answer == "ready":
-                self._ready(name, spec, ssh, password, certificate)
+                self._make_ready(name, spec, ssh, password, certificate)
                 return
             if answer.startswith("unfit: "):
                 self.journal.refused()
@@ -162,7 +162,7 @@ class Rental:
             "ROLE": f"CREATE ROLE {USER} SUPERUSER LOGIN PASSWORD '{verifier(password)}'",
         }
 
-    def _ready(self, name: str, spec: PoolTarget, ssh: SshSpec, password: str, certificate: str) -> None:
+    def _make_ready(self, name: str, spec: PoolTarget, ssh: SshSpec, password: str, certificate: str) -> None:
         address = reached_at(ssh)
         escaped = address.replace("\\", "\\\\").replace(":", "\\:")
         with storing(self.journal.folder, "cannot write"):

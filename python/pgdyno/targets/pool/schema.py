@@ -34,7 +34,7 @@ RESERVED = {
 """Settings that a plan cannot set, with the reason."""
 
 
-def _lasting(text: str) -> str:
+def _check_duration(text: str) -> str:
     if parse_duration_s(text) <= 0:
         raise ValueError("must be more than 0s")
     return text
@@ -67,7 +67,7 @@ class PoolTarget(RentedTarget):
     """Networks (CIDR) that may connect to the server; none: only the address of this machine."""
     tls: bool = True
     """Whether connections are encrypted, and the server's certificate is verified."""
-    ready_within: Annotated[str, AfterValidator(_lasting)] = "30m"
+    ready_within: Annotated[str, AfterValidator(_check_duration)] = "30m"
     """How long the set-up of the host may take, which downloads packages."""
 
     def describe(self) -> str:
@@ -89,7 +89,7 @@ class PoolTarget(RentedTarget):
             yield from check_ssh((*where, "hosts", number), each, document)
             if each in self.hosts[:number]:
                 yield document.problem((*where, "hosts", number), f"{each.host} is listed twice", "remove one of them")
-        yield from _enough(where, self, targets, document)
+        yield from _check_count(where, self, targets, document)
         if not self.version.isdigit():
             message = f"{self.version} cannot be chosen: packages come in their newest minor version"
             hint = f'write version = "{self.version.partition(".")[0]}"'
@@ -121,7 +121,7 @@ def _parameters(where: PlanPath, parameters: Mapping[str, str], document: Docume
             yield document.problem(at, "must be a single line")
 
 
-def _enough(
+def _check_count(
     where: PlanPath, target: PoolTarget, targets: Mapping[str, TargetSpec], document: Document
 ) -> Iterator[Problem]:
     pools = [each for each in targets.values() if isinstance(each, PoolTarget)]

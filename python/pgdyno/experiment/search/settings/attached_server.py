@@ -65,20 +65,20 @@ def check_rights(connection: psycopg.Connection[tuple[Any, ...]], names: Sequenc
     if connection.info.server_version < _OLDEST_GRANTS:
         raise TargetError(f"the role {role} may not use ALTER SYSTEM", hint="connect as a superuser")
     missing = []
-    if not all(_has(connection, "has_parameter_privilege(%s, 'ALTER SYSTEM')", name) for name in names):
+    if not all(_has_function(connection, "has_parameter_privilege(%s, 'ALTER SYSTEM')", name) for name in names):
         missing.append(f"GRANT ALTER SYSTEM ON PARAMETER {', '.join(names)} TO {role}")
     missing += [
         f"GRANT EXECUTE ON FUNCTION {function} TO {role}"
         for function in ("pg_catalog.pg_reload_conf()", "pg_catalog.pg_show_all_file_settings()")
-        if not _has(connection, "has_function_privilege(%s, 'EXECUTE')", function)
+        if not _has_function(connection, "has_function_privilege(%s, 'EXECUTE')", function)
     ]
-    if not _has(connection, "pg_has_role(%s, 'USAGE')", "pg_read_all_settings"):
+    if not _has_function(connection, "pg_has_role(%s, 'USAGE')", "pg_read_all_settings"):
         missing.append(f"GRANT pg_read_all_settings TO {role}")
     if missing:
         raise TargetError(f"the role {role} may not change these settings", hint="; ".join(missing))
 
 
-def _has(connection: psycopg.Connection[tuple[Any, ...]], call: str, what: str) -> bool:
+def _has_function(connection: psycopg.Connection[tuple[Any, ...]], call: str, what: str) -> bool:
     row = connection.execute(f"SELECT pg_catalog.{call}".encode(), [what]).fetchone()
     return bool(row and row[0])
 
@@ -119,7 +119,7 @@ class AttachedServer:
 
         Raises TargetError if the server refuses a value, StopRunError if it cannot be restarted, StoreError.
         """
-        wanted = self._wanted(asked)
+        wanted = self._wanted_values(asked)
         if wanted == self._in_force:
             return None
         self._in_force = None
@@ -144,9 +144,9 @@ class AttachedServer:
 
     def is_in_force(self, asked: Mapping[str, str]) -> bool:
         """Returns whether `configure` would change nothing."""
-        return self._wanted(asked) == self._in_force
+        return self._wanted_values(asked) == self._in_force
 
-    def _wanted(self, asked: Mapping[str, str]) -> Values:
+    def _wanted_values(self, asked: Mapping[str, str]) -> Values:
         given = {name.lower(): value for name, value in asked.items()}
         return {name: given.get(name, original) for name, original in self.journal.originals.items()}
 
@@ -156,7 +156,7 @@ class AttachedServer:
         Raises TargetError if it did not start with its settings and runs with its original ones again; StopRunError if
         the command failed or the server is down.
         """
-        why = self._restarted()
+        why = self._restart()
         if why is None:
             return
         self._in_force = None
@@ -221,7 +221,7 @@ class AttachedServer:
 
     # ---- on its host ----
 
-    def _restarted(self) -> str | None:
+    def _restart(self) -> str | None:
         """Runs the restart command; returns why the server did not come back, or None if it did."""
         before, command = self._started_at(), self.spec.restart_command
         if not command:
@@ -251,7 +251,7 @@ class AttachedServer:
             if is_back:
                 self.journal.current = dict(self.journal.originals)
                 self.journal.write(self.home)
-            again = self._restarted() if is_back else None
+            again = self._restart() if is_back else None
         except (OSError, UnicodeDecodeError, RemoteError) as error:
             is_back, again = False, f"{self.journal.file}: {error}"
         if not is_back or again is not None:

@@ -31,7 +31,7 @@ def configuration(found: Found, goal: Goal, run: str, words: str) -> str:
     tested = {line.name: line for line in found.lines}
     is_any_needed = any(line.is_kept and line.without is not None for line in found.lines)
     for name, value in found.settings.items():
-        why = _alone(found, goal) if len(found.settings) == 1 else _why(tested.get(name), goal)
+        why = _single_words(found, goal) if len(found.settings) == 1 else _line_reason(tested.get(name), goal)
         line = tested.get(name)
         # without any line that was confirmed alone, only all of them together are confirmed
         is_tested = line is not None and (line.without is not None or line.is_broken)
@@ -41,12 +41,12 @@ def configuration(found: Found, goal: Goal, run: str, words: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _alone(found: Found, goal: Goal) -> str:
+def _single_words(found: Found, goal: Goal) -> str:
     assert found.confirmed is not None
     return f"with this line: {_change(found.confirmed, goal)}"
 
 
-def _why(line: Line | None, goal: Goal) -> str:
+def _line_reason(line: Line | None, goal: Goal) -> str:
     without = line.without if line is not None else None
     if line is not None and line.is_broken:
         return "without this line, a trial failed or broke a promise"
@@ -141,7 +141,7 @@ def found_messages(found: Found, goal: Goal) -> list[Message]:
     confirmed = found.confirmed
     changed = goal.change(confirmed) if confirmed is not None else None
     if not found.settings or confirmed is None or changed is None:
-        return _nothing(found, goal)
+        return _no_improvement(found, goal)
     removed = len(found.lines) - len(found.settings)
     messages = [
         Message(
@@ -179,7 +179,7 @@ def _change_parameters(changed: tuple[float, Interval], goal: Goal) -> dict[str,
     return {"change": percent(changed[0]), "interval": low_to_high(changed[1]), "metric": goal.words}
 
 
-def _nothing(found: Found, goal: Goal) -> list[Message]:
+def _no_improvement(found: Found, goal: Goal) -> list[Message]:
     confirmed = found.confirmed
     changed = goal.change(confirmed) if confirmed is not None else None
     if found.is_unknown:

@@ -214,7 +214,7 @@ class _Search:
         racers = RACERS
         while racers > 2 and not self._has_room(_race_trials(racers), confirmations=3):
             racers //= 2
-        racing = self._ranked()[:racers]
+        racing = self._rank_configurations()[:racers]
         # the starting configuration wins if nothing is better
         racing = [*racing[: racers - 1], {}] if {} not in racing else racing
         best, times = None, 1
@@ -223,12 +223,12 @@ class _Search:
                 # configurations that differ in few settings follow each other, which saves restarts
                 for settings in sorted(racing, key=lambda each: sorted(each.items())):
                     yield from self._measure(Asked(Stage.RACE, settings))
-            left = [each for each in self._ranked() if each in racing]
+            left = [each for each in self._rank_configurations() if each in racing]
             racing, times = left[: max(1, len(racing) // 2)], 2 if len(racing) <= 4 else 1
             best = self._show_better(best)
         return dict(racing[0]) if racing else {}
 
-    def _ranked(self) -> list[dict[str, str]]:
+    def _rank_configurations(self) -> list[dict[str, str]]:
         """Return the configurations that kept every promise, the best first."""
         gains = {
             key: _mean([gain for seen in each if (gain := self._gain(seen)) is not None])
@@ -265,7 +265,7 @@ class _Search:
         return math.fsum(took_s) + needed_s <= budget_s
 
     def _show_better(self, before: Best | None) -> Best | None:
-        ranked = self._ranked()
+        ranked = self._rank_configurations()
         if not ranked:
             return before
         figures, start = self._known_figures(ranked[0]), self._known_figures({})
@@ -295,7 +295,7 @@ class _Search:
     def _confirm(self, settings: Settings) -> Generator[Asked, Seen, tuple[PointComparison | None, int]]:
         """Return `settings` compared with the starting configuration, and in how many trials they broke a promise."""
         base, other = yield from self._pairs(Stage.CONFIRM, {}, settings)
-        return self._compared(base, other), sum(each.violation > 0 for each in other)
+        return self._compare_measurements(base, other), sum(each.violation > 0 for each in other)
 
     @staticmethod
     def _is_better(found: Found) -> bool:
@@ -306,7 +306,7 @@ class _Search:
         by_importance = sorted(now, key=lambda name: (-found.importance.get(name, 0.0), name))
         unimportant = _unimportant(by_importance, found.importance)
         if len(unimportant) > 1 and self._has_room(0, confirmations=2):
-            tested = yield from self._without(now, unimportant)
+            tested = yield from self._measure_without(now, unimportant)
             if not tested[0].is_kept:
                 found.lines += tested
                 now = {name: value for name, value in now.items() if name not in unimportant}
@@ -316,16 +316,16 @@ class _Search:
             elif not self._has_room(0, confirmations=2):
                 found.lines.append(Line(name, now[name], untested=Untested.BUDGET))
             else:
-                (line,) = yield from self._without(now, [name])
+                (line,) = yield from self._measure_without(now, [name])
                 found.lines.append(line)
                 if not line.is_kept:
                     del now[name]
 
-    def _without(self, now: Settings, names: Sequence[str]) -> Generator[Asked, Seen, list[Line]]:
+    def _measure_without(self, now: Settings, names: Sequence[str]) -> Generator[Asked, Seen, list[Line]]:
         """Compare `now` with what it is without the lines `names`."""
         without = {name: value for name, value in now.items() if name not in names}
         base, other = yield from self._pairs(Stage.REDUCE, now, without)
-        compared = self._compared(base, other)
+        compared = self._compare_measurements(base, other)
         is_broken = any(each.violation > 0 for each in other)
         is_needed = is_broken or (compared is not None and compared.verdict is Verdict.SLOWER)
         return [Line(name, now[name], compared, is_needed, is_broken, len(names) > 1) for name in names]
@@ -341,7 +341,7 @@ class _Search:
         self._has_fresh_servers = True
         return seen
 
-    def _compared(self, base: Sequence[Seen], other: Sequence[Seen]) -> PointComparison | None:
+    def _compare_measurements(self, base: Sequence[Seen], other: Sequence[Seen]) -> PointComparison | None:
         figures = [
             {pair: seen.figure for pair, seen in enumerate(arm, start=1) if seen.figure is not None}
             for arm in (base, other)

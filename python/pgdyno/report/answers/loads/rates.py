@@ -179,14 +179,14 @@ def served_share(of: Digest, point: PointSummary) -> float:
     """Return the served share of the due transactions."""
     if _is_own(of, point):
         return 1.0 if point.served is None else min(point.served, 1.0)
-    due = _due(of, point)
+    due = _due_count(of, point)
     served = math.fsum(each.tps * _seconds(each) for each in _summaries(of, point))
     return min(served / due, 1.0) if due > 0 else 1.0
 
 
 def failed_share(of: Digest, point: PointSummary) -> float:
     """Return the share of the due transactions that failed."""
-    due = _due(of, point)
+    due = _due_count(of, point)
     return min(sum(each.failed or 0 for each in _summaries(of, point)) / due, 1.0) if due > 0 else 0.0
 
 
@@ -199,7 +199,7 @@ def has_kept_up(of: Digest, point: PointSummary) -> bool:
     return served > failed and served + failed >= KEPT_UP
 
 
-def _due(of: Digest, point: PointSummary) -> float:
+def _due_count(of: Digest, point: PointSummary) -> float:
     summaries = _summaries(of, point)
     due = float(sum(each.due for each in summaries))
     if _is_own(of, point):

@@ -140,7 +140,7 @@ def published_table(of: Digest, data: Published) -> Table | None:
         for point in of.points
         if point.tps is not None
         for row in data.rows
-        if _alike(of, point, row)
+        if _are_alike(of, point, row)
     ]
     if not rows:
         return None
@@ -195,17 +195,17 @@ def _published_loads(data: Published) -> Iterator[str]:
             yield f"{name} {low if low == high else numbers.between(low, high)}"
 
 
-def _alike(of: Digest, point: PointSummary, row: Mapping[str, str | float]) -> bool:
+def _are_alike(of: Digest, point: PointSummary, row: Mapping[str, str | float]) -> bool:
     if "tps" not in row and "tpm" not in row:
         return False
     scale = point.point.scale or of.manifest.plan.get("workload", {}).get("scale")
     mine: dict[str, object] = {"clients": point.clients, "scale": scale, "warehouses": scale}
     mine |= {"protocol": point.point.protocol, "workers": point.point.workers}
     mine |= {f"variables.{name}": value for name, value in point.point.variables.items()}
-    return all(_same(mine[name], value) for name, value in row.items() if mine.get(name) not in (None, ""))
+    return all(_are_equal(mine[name], value) for name, value in row.items() if mine.get(name) not in (None, ""))
 
 
-def _same(mine: object, theirs: str | float) -> bool:
+def _are_equal(mine: object, theirs: str | float) -> bool:
     try:
         return float(str(mine)) == float(theirs)
     except ValueError:

@@ -82,7 +82,7 @@ _Load = tuple[Series, bool]
 
 def loops_figure(of: Digest) -> tuple[Figure, Table] | None:
     """Return None without a point in an open loop, or without a second point to compare."""
-    points = [point for point in of.points if _drawn(point)]
+    points = [point for point in of.points if _is_drawn(point)]
     if len(points) < 2 or not any(_is_open(point) for point in points):
         return None
     loads: dict[_Load, list[PointSummary]] = {}
@@ -104,7 +104,7 @@ def is_closed(of: Digest) -> bool:
     return bool(of.points) and of.manifest.imported is None and not has_rate
 
 
-def _drawn(point: PointSummary) -> bool:
+def _is_drawn(point: PointSummary) -> bool:
     return point.tps is not None and point.latency is not None and point.latency.p99_ns is not None
 
 

@@ -130,7 +130,7 @@ def dip_section(of: Digest, dips: Mapping[int, Sequence[Dip]], explained: Mappin
     trials = {trial.number: trial for trial in of.run.trials}
     rows, tries = [], []
     for number, dip in every[:MOST_DIPS]:
-        cause, evidence, next_try = _explained(dip, explained.get(number))
+        cause, evidence, next_try = _explain_dip(dip, explained.get(number))
         if next_try is not None:
             tries.append(next_try)
         where = f"{of.trial_name(trials[number])}, {numbers.clients(trials[number].point.clients)}"
@@ -144,14 +144,16 @@ def dip_section(of: Digest, dips: Mapping[int, Sequence[Dip]], explained: Mappin
             count=MOST_DIPS,
             all=f"{len(every):,}",
         )
-    return Dips(summary, Table(caption, headings, tuple(rows), 4), [_translated(each) for each in dict.fromkeys(tries)])
+    return Dips(
+        summary, Table(caption, headings, tuple(rows), 4), [_translate_try(each) for each in dict.fromkeys(tries)]
+    )
 
 
-def _translated(of: Try) -> Try:
+def _translate_try(of: Try) -> Try:
     return Try(gettext(of.cause), gettext(of.why), of.fragment)
 
 
-def _explained(dip: Dip, explained: Sequence[ExplainedDip] | None) -> tuple[str, str, Try | None]:
+def _explain_dip(dip: Dip, explained: Sequence[ExplainedDip] | None) -> tuple[str, str, Try | None]:
     if explained is None:
         return gettext(NOT_LOOKED), gettext("no probe sampled the server"), None
     found = next((each.coincidences for each in explained if each.dip == dip), ())

@@ -213,9 +213,9 @@ def _step_means(timeline: Timeline, width: float) -> tuple[Values, Values, Value
     known = ~np.isnan(timeline.p99_ns)
     np.maximum.at(highest, step[known], timeline.p99_ns[known] / 1e6)
     return (
-        [_short(mean) if seconds else None for mean, seconds in zip(means.tolist(), there.tolist(), strict=True)],
-        [_short(low) if seconds else None for low, seconds in zip(lowest.tolist(), there.tolist(), strict=True)],
-        [_short(high) if math.isfinite(high) else None for high in highest.tolist()],
+        [_shorten(mean) if seconds else None for mean, seconds in zip(means.tolist(), there.tolist(), strict=True)],
+        [_shorten(low) if seconds else None for low, seconds in zip(lowest.tolist(), there.tolist(), strict=True)],
+        [_shorten(high) if math.isfinite(high) else None for high in highest.tolist()],
     )
 
 
@@ -278,10 +278,10 @@ def _marks(trial: TrialRecord, samples: ProbeSamples | None) -> list[tuple[float
 
 
 def _shorts(values: Values) -> Values:
-    return [None if value is None else _short(value) for value in values]
+    return [None if value is None else _shorten(value) for value in values]
 
 
-def _short(value: float) -> float | int:
+def _shorten(value: float) -> float | int:
     if value == 0 or not math.isfinite(value):
         return 0
     rounded = float(f"{value:.4g}" if abs(value) >= 1000 else f"{value:.3g}")

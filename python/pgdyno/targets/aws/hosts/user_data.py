@@ -68,14 +68,14 @@ def public_host_key(maker: Maker, instance: str, nonce: str) -> str:
         if found is not None:
             return found[1]
         if patience.over():
-            raise _silent(instance, console)
+            raise _silence_error(instance, console)
         if not said:
             maker.say(f"{maker.name}: waiting for its SSH key on its console")
             said = True
         patience.pause()
 
 
-def _silent(instance: str, console: str) -> TargetError:
+def _silence_error(instance: str, console: str) -> TargetError:
     last = [line for line in console.replace("\r", "").splitlines() if line.strip()][-_SHOWN:]
     shown = "".join(f"\n  {line[:200]}" for line in last) or " (Amazon shows no console output)"
     message = f"the instance {instance} has not printed its SSH key on its console:{shown}"

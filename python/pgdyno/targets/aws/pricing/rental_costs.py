@@ -185,7 +185,7 @@ def items_of(
     items: list[Item] = []
     for name, spec in rented_targets(plan).items():
         choices = _choices(spec, got.get(name), dearest=dearest)
-        items += _dearest([list(_items(plan, name, each, prices, region)) for each in choices])
+        items += _dearest_items([list(_items(plan, name, each, prices, region)) for each in choices])
     if (hosts := generator_of(plan)) is not None:
         where = next(iter(rented_targets(plan).values())).region or region
         for name in generator_names(hosts.count):
@@ -193,7 +193,7 @@ def items_of(
                 list(host_items("generator", hosts, [hosts.root], prices, where, each.instance))
                 for each in _choices(hosts, got.get(name), dearest=dearest)
             ]
-            items += _dearest(several)
+            items += _dearest_items(several)
     return items
 
 
@@ -205,7 +205,7 @@ def _choices(spec: _Spec, got: str | None, *, dearest: bool) -> list[_Spec]:
     return [spec.model_copy(update={"instance": each}) for each in names]
 
 
-def _dearest(several: Sequence[list[Item]]) -> list[Item]:
+def _dearest_items(several: Sequence[list[Item]]) -> list[Item]:
     """Returns the choice that costs most; one of unknown price counts as the most expensive."""
 
     def cost(items: list[Item]) -> float:
