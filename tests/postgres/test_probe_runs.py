@@ -119,7 +119,7 @@ sql = "SELECT count(*) FROM pgbench_history"
 every = "200ms"
 [[probe.query]]
 name = "slow"
-sql = "SELECT 1 FROM pg_sleep(0.05)"
+sql = "SELECT 1 FROM pg_sleep(0.07)"
 [[probe.query]]
 name = "nothing"
 sql = "SELECT NULL::int"
@@ -153,7 +153,7 @@ def test_queries_of_the_plan_become_series_and_their_errors_notes(warm_home: Hom
         'probe.query absent: ERROR:  relation "no_such_table" does not exist',
         "probe.query writes: ERROR:  TRUNCATE",
         'probe.query words: "some" is not a number',
-        "probe.query slow: takes 5",
+        "probe.query slow: takes more than 5 % of the time",
     ):
         assert sum(note.startswith(words) for note in notes) == 1, notes
     assert not any("nothing" in note for note in notes)

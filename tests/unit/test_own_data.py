@@ -66,9 +66,9 @@ def test_a_semicolon_within_a_statement_does_not_end_it(tmp_path: Path, statemen
 
 
 def test_variables_are_replaced_outside_of_quotes(tmp_path: Path) -> None:
-    text = "SELECT :n, :'n', :\"n\", ':n', $$:n$$, 1::int, a[1:m], x := 2 -- :n\n;"
+    text = "SELECT :n, :'n', :\"n\", ':n', $$:n$$, 1::int, a[1:m], x := 2, f('a':1) -- :n\n;"
     (found,) = texts(tmp_path, text, n="it's")
-    assert found == "SELECT it's, 'it''s', \"it's\", ':n', $$:n$$, 1::int, a[1:m], x := 2 -- :n"
+    assert found == "SELECT it's, 'it''s', \"it's\", ':n', $$:n$$, 1::int, a[1:m], x := 2, f('a':1) -- :n"
     assert texts(tmp_path, "\\set b 'x\\ty' :a\n\\set c :'b'\nSELECT :'b', :c;", a="z") == ["SELECT 'x\tyz', 'x\tyz'"]
     assert texts(tmp_path, "SELECT :'p'", p="a\\b") == ["SELECT E'a\\\\b'"]
 

@@ -91,7 +91,11 @@ def _load(manifest: Manifest) -> str:
     parts += [f"{rows} rows"] if rows != _ROWS else []
     if workload.get("name") == "tpcc":
         parts.append(_tpcc(str(workload.get("profile", UNNAMED_RELEASE)), str(workload.get("variant", "functions"))))
-    given = [item for group in ("options", "variables") for item in sorted((workload.get(group) or {}).items())]
+    dataset = workload.get("dataset")
+    own = dataset if isinstance(dataset, dict) else {}
+    parts += [f"data of {own['name']}"] if own else []
+    groups = (own.get("variables"), workload.get("options"), workload.get("variables"))
+    given = [item for group in groups for item in sorted((group or {}).items())]
     parts += [f"{name} {kept_value(name, str(value))}" for name, value in given]
     taken = manifest.fingerprint
     if taken is not None and taken.workload.get("capture"):

@@ -23,8 +23,9 @@ pub struct OwnQuery {
 
 const SOURCE: &str = "queries";
 const SETTINGS: &str = "SET default_transaction_read_only = on; SET statement_timeout = '5s'; SET lock_timeout = '1s'";
-/// Share of the time from which a query's cost is reported.
-const COSTLY: f64 = 0.01;
+/// Shares of the time, in percent, of which the largest that a query exceeds is reported: trials
+/// that differ little have the same note.
+const COSTLY: [f64; 6] = [50.0, 20.0, 10.0, 5.0, 2.0, 1.0];
 /// Answers that show the cost.
 const FEWEST: u32 = 3;
 
@@ -73,14 +74,10 @@ pub fn run(params: &Params, own: &OwnQuery, output: &Output, queries: &Queries, 
             Err(Failure::Answer(problem)) => warn(problem),
         }
     }
-    let share = spent.as_secs_f64() / began.elapsed().max(own.every * answers).as_secs_f64().max(1e-9);
-    if answers >= FEWEST && share > COSTLY {
-        let message = format!(
-            "{}: takes {:.1} % of the time, {:.0} ms each: query it less often",
-            own.name,
-            share * 100.0,
-            spent.as_secs_f64() * 1e3 / f64::from(answers)
-        );
+    let percent = 100.0 * spent.as_secs_f64() / began.elapsed().max(own.every * answers).as_secs_f64().max(1e-9);
+    let exceeded = COSTLY.into_iter().find(|most| percent > *most && answers >= FEWEST);
+    if let Some(most) = exceeded {
+        let message = format!("{}: takes more than {most:.0} % of the time: query it less often", own.name);
         output.warning(SOURCE, &message, None);
     }
 }

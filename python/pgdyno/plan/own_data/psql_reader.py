@@ -256,8 +256,8 @@ class _SqlFile:
         name, quote = text[1:].strip("'\""), text[1]
         value = self.reader.variables.get(name)
         if value is None:
-            if self.brackets:
-                # a slice of an array, such as a[1:n]
+            if self.brackets or name[0].isdigit():
+                # a slice of an array, such as a[1:n], or JSON_OBJECT('a':1)
                 return text
             known = ", ".join(sorted(self.reader.variables)) or "none"
             raise self._wrong(f"the variable {name} is not known", f"known: {known}; add it to dataset.variables")
